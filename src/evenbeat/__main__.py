@@ -1,0 +1,5 @@
+"""`python -m evenbeat` is the `evenbeat` command."""
+
+from evenbeat.cli.main import run
+
+run()

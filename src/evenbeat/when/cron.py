@@ -1,0 +1,224 @@
+"""The times of a cron entry: cronsim's calendar on local time, Debian's DST rules on our table of zone changes.
+
+Compiled once and shared: tasks whose entries resolve alike in one zone share one `CronTimes`, which remembers its
+last answers, so a hundred thousand tasks cost as many calendar searches as they have distinct entries.
+"""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from functools import lru_cache
+from typing import Any, Final
+
+from cronsim import CronSim
+
+from evenbeat.model import SECOND, Days, Hash, Instant, Invalid
+from evenbeat.when.cron_entry import (
+    DAY_FIELD,
+    HOUR_FIELD,
+    MINUTE_FIELD,
+    MONTH_FIELD,
+    WEEKDAY_FIELD,
+    Entry,
+    Resolved,
+    Value,
+    parse_entry,
+    resolve,
+    spread_second,
+)
+from evenbeat.when.instant import EPOCH
+from evenbeat.when.nominals import walk
+from evenbeat.when.zone import Zone, zone
+
+_EPOCH_ORDINAL: Final = EPOCH.toordinal()
+_PROBE_START: Final = datetime(2000, 1, 1)  # noqa: DTZ001
+"""Where the search for a first date begins when an entry is written: any fixed day gives the same yes or no."""
+
+
+class _Walker(CronSim):
+    """cronsim's walk through the calendar, on local time without a zone, fed with values we have parsed already."""
+
+    def __init__(self, fields: tuple[frozenset[Value], ...], *, day_and: bool) -> None:
+        self.seconds = {0}
+        self.minutes = fields[MINUTE_FIELD]  # type: ignore[assignment]
+        self.hours = fields[HOUR_FIELD]  # type: ignore[assignment]
+        self.days = fields[DAY_FIELD]  # type: ignore[assignment]
+        self.months = fields[MONTH_FIELD]  # type: ignore[assignment]
+        self.weekdays = fields[WEEKDAY_FIELD]  # type: ignore[assignment]
+        self.day_and = day_and
+        self.fixup_tz = None
+        self.skip_initial_tick = False
+        self.tick_direction = 1
+
+    def walk_from(self, local: int, direction: int) -> int | None:
+        """The first match after (or before) a local time, both in microseconds; None if there is none in 50 years."""
+        walker = object.__new__(_Walker)
+        walker.__dict__.update(self.__dict__)
+        walker.tick_direction = direction
+        walker.dt = EPOCH + timedelta(microseconds=local - local % SECOND)
+        # Going back from a fraction of a second, dropping the fraction is the first step.
+        walker.skip_initial_tick = direction < 0 and local % SECOND > 0
+        try:
+            found: datetime = next(walker)
+        except (StopIteration, OverflowError):
+            return None
+        days = found.toordinal() - _EPOCH_ORDINAL
+        return (days * 86_400 + found.hour * 3_600 + found.minute * 60) * SECOND
+
+
+class CronTimes:
+    """The minutes a resolved entry names in one zone, as instants.
+
+    Entries for fixed times (neither minute nor hour begins with `*`) follow the wall clock: skipped by a DST change
+    they happen at the change, repeated they happen once. The others follow elapsed time: every minute whose local
+    time matches. Both are Debian cron's rules.
+    """
+
+    def __init__(self, resolved: Resolved, days: Days, zone_: Zone) -> None:
+        texts = resolved.texts
+        self.text = resolved.text
+        self.zone = zone_
+        # Debian's reading of a leading star: `*/2` in one day field does not count as a restriction of its own,
+        # so both fields must match; only when neither starts with `*` does either suffice.
+        self.day_and = days is Days.AND or texts[DAY_FIELD][0] == "*" or texts[WEEKDAY_FIELD][0] == "*"
+        self.fields = resolved.fields
+        self._by_wall_clock = texts[MINUTE_FIELD][0] != "*" and texts[HOUR_FIELD][0] != "*"
+        self._walker = _Walker(resolved.fields, day_and=self.day_and)
+        self._memo = self._older_memo = (0, 0)
+
+    def matches_day(self, day: Any) -> bool:
+        """Do the day fields allow this date?"""
+        return day.month in self.fields[MONTH_FIELD] and self._walker.match_day(day)
+
+    def is_possible(self) -> bool:
+        """Is there any date that the day and month fields allow?"""
+        days = self.fields[DAY_FIELD]
+        plain = all(isinstance(d, int) for d in self.fields[WEEKDAY_FIELD])
+        if plain and any(isinstance(d, int) and 1 <= d <= 28 for d in days):
+            return True
+        start = (_PROBE_START - EPOCH) // timedelta(microseconds=1)
+        return self._walker.walk_from(start, 1) is not None
+
+    def next_after(self, t: Instant) -> Instant | None:
+        """The first minute strictly after `t`."""
+        for lo, hi in (self._memo, self._older_memo):
+            if lo <= t < hi:
+                return Instant(hi)
+        found = self._next_by_wall_clock(t) if self._by_wall_clock else self._next_by_elapsed_time(t)
+        if found is not None:
+            # From `t` up to `found` the answer is the same; two such stretches serve tasks of different seconds.
+            if self._memo[1] == found:
+                self._memo = (min(t, self._memo[0]), found)
+            else:
+                self._older_memo, self._memo = self._memo, (t, found)
+        return found
+
+    def previous_before(self, t: Instant) -> Instant | None:
+        """The last minute strictly before `t`."""
+        return self._previous_by_wall_clock(t) if self._by_wall_clock else self._previous_by_elapsed_time(t)
+
+    def _next_by_wall_clock(self, t: Instant) -> Instant | None:
+        local: int | None = self.zone.local(t)
+        while local is not None and (local := self._walker.walk_from(local, 1)) is not None:
+            # In the second pass of a repeated hour the wall clock names times that are over.
+            if (found := self.zone.utc(local)) > t:
+                return found
+        return None
+
+    def _previous_by_wall_clock(self, t: Instant) -> Instant | None:
+        local: int | None = self.zone.latest_local(t) + 1
+        while local is not None and (local := self._walker.walk_from(local, -1)) is not None:
+            if (found := self.zone.utc(local)) < t:
+                return found
+        return None
+
+    def _next_by_elapsed_time(self, t: Instant) -> Instant | None:
+        inside, after = t, t
+        while True:
+            _, end, offset = self.zone.stretch(inside)
+            local = self._walker.walk_from(after + offset, 1)
+            if local is None or local - offset < end:
+                return None if local is None else Instant(local - offset)
+            # The offset changes before that: look again from the change on, by the new one.
+            inside, after = end, Instant(end - 1)
+
+    def _previous_by_elapsed_time(self, t: Instant) -> Instant | None:
+        until = t
+        while True:
+            start, _, offset = self.zone.stretch(Instant(until - 1))
+            local = self._walker.walk_from(until + offset, -1)
+            if local is None or local - offset >= start:
+                return None if local is None else Instant(local - offset)
+            until = start
+
+
+@lru_cache(maxsize=65536)
+def _shared_times(resolved_text: str, days: Days, zone_name: str) -> CronTimes:
+    times = CronTimes(resolve(parse_entry(resolved_text), ""), days, zone(zone_name))
+    if not times.is_possible():
+        day, month, weekday = resolved_text.split()[DAY_FIELD:]
+        raise Invalid(f"no date ever has day of month {day}, month {month} and day of week {weekday}")
+    return times
+
+
+class Cron:
+    """The nominal times of one cron task: shared minutes, and its own second within them."""
+
+    __slots__ = ("_offset", "entry", "second", "times", "zone")
+
+    def __init__(self, entry: Entry, times: CronTimes, second: int) -> None:
+        self.entry = entry
+        self.times = times
+        self.second = second
+        self.zone = times.zone
+        self._offset = second * SECOND
+
+    @property
+    def resolved(self) -> str:
+        """The plain cron entry after H."""
+        return self.times.text
+
+    def next_after(self, t: Instant) -> Instant | None:
+        """The first nominal time strictly after `t`."""
+        found = self.times.next_after(Instant(t - self._offset))
+        return None if found is None else Instant(found + self._offset)
+
+    def previous_before(self, t: Instant) -> Instant | None:
+        """The last nominal time strictly before `t`."""
+        found = self.times.previous_before(Instant(t - self._offset))
+        return None if found is None else Instant(found + self._offset)
+
+    def between(self, start: Instant, end: Instant) -> Iterator[Instant]:
+        """Every nominal time t with start <= t < end, in order."""
+        return walk(self, start, end)
+
+
+def compile_cron(
+    text: str,
+    *,
+    name: str = "",
+    zone_name: str = "UTC",
+    hash_: Hash = Hash.STABLE,
+    days: Days = Days.OR,
+    second: int | None = None,
+) -> Cron:
+    """Parse, resolve H by the task's name, and attach the shared times; raise Invalid for what cannot be."""
+    entry = parse_entry(text)
+    if entry.occasion:
+        raise Invalid(f"{entry.occasion} is an event of the node and has no times", column=1)
+    if entry.zone is not None:
+        zone_name = entry.zone
+    try:
+        times = _shared_times(resolve(entry, name, hash_).text, days, zone_name)
+    except Invalid as e:
+        if e.problem.startswith("no date"):
+            raise Invalid(e.problem, column=entry.columns[DAY_FIELD], place=f"field {DAY_FIELD + 1}") from None
+        raise Invalid(e.problem, column=text.index("TZ=") + 4 if entry.zone is not None else None) from None
+    return Cron(entry, times, _second(second, name))
+
+
+def _second(second: int | None, name: str) -> int:
+    if second is None:
+        return spread_second(name)
+    if not 0 <= second <= 59:
+        raise Invalid(f"{second} is not a second, accepted: 0-59, or none to spread it")
+    return second

@@ -1,0 +1,126 @@
+"""Load curves: what each second of a stretch of time will have to start, under each spread strategy."""
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenbeat.model import SECOND, Instant, Spread
+from evenbeat.when.icinga import START_WINDOW, icinga_first, icinga_next
+from evenbeat.when.interval import nominal_after
+from evenbeat.when.nominals import Listed
+from evenbeat.when.spread import aligned_phase, bergamot_phase, hash_phase
+from evenbeat.when.wheel import LoadWheel
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+class IntervalTasks(NamedTuple):
+    """Interval tasks as columns; the randomness of the strategies that use it comes with them."""
+
+    names: list[str]
+    every: Ints
+    weight: Floats
+    uniform: Floats
+    """In [0, 1): where in its first interval (Bergamot) or start window (Icinga) a task begins."""
+    offset: Floats
+    """Icinga's scheduling offset, a whole number from 0 to RAND_MAX."""
+
+
+class Stretch(NamedTuple):
+    """Whole seconds from `start` on."""
+
+    start: Instant
+    seconds: int
+
+    @property
+    def end(self) -> Instant:
+        return Instant(self.start + self.seconds * SECOND)
+
+
+class Summary(NamedTuple):
+    """A load curve in four numbers."""
+
+    mean: float
+    peak: float
+    min: float
+    peak_to_mean: float
+
+
+def summarize(curve: Floats) -> Summary:
+    """Mean, peak, minimum, and peak over mean (1.0 is perfectly even; an empty curve is even too)."""
+    mean, peak = float(curve.mean()), float(curve.max())
+    return Summary(mean, peak, float(curve.min()), peak / mean if mean else 1.0)
+
+
+def phases(tasks: IntervalTasks, strategy: Spread, wheel: LoadWheel, started: Instant) -> Ints:
+    """The phase of each task under a strategy that has fixed phases; `even` places them on `wheel`."""
+    every = tasks.every.tolist()
+    choose: dict[Spread, Callable[[], list[int]]] = {
+        Spread.EVEN: lambda: wheel.place_all(list(zip(every, tasks.weight.tolist(), strict=True))),
+        Spread.HASH: lambda: [hash_phase(n, e) for n, e in zip(tasks.names, every, strict=True)],
+        Spread.BERGAMOT: lambda: [
+            bergamot_phase(e, started, u) for e, u in zip(every, tasks.uniform.tolist(), strict=True)
+        ],
+        Spread.ALIGNED: lambda: [aligned_phase()] * len(every),
+    }
+    return np.array(choose[strategy](), dtype=np.int64)
+
+
+def grid_curve(every: Ints, phase: Ints, weight: Floats, stretch: Stretch) -> Floats:
+    """Load per second of tasks on fixed grids."""
+    curve = np.zeros(stretch.seconds)
+    first_second = stretch.start // SECOND
+    for interval in np.unique(every):
+        of_it = every == interval
+        if interval % SECOND == 0:
+            length = int(interval // SECOND)
+            histogram = np.bincount(phase[of_it] // SECOND, weights=weight[of_it], minlength=length)
+            curve += histogram[(first_second + np.arange(stretch.seconds)) % length]
+        else:
+            times = nominal_after(phase[of_it], every[of_it], Instant(stretch.start - 1))
+            _count_steps(curve, stretch, times, weight[of_it], lambda t, step=interval: t + step)
+    return curve
+
+
+def icinga_curve(tasks: IntervalTasks, stretch: Stretch) -> Floats:
+    """Load per second under Icinga's rule, a longest interval and a start window after the process has started.
+
+    Every check has run at least once by then, so this is its everyday curve, not the minute after a reload.
+    """
+    curve = np.zeros(stretch.seconds)
+    if not len(tasks.every):
+        return curve
+    interval = tasks.every / SECOND
+    started = stretch.start / SECOND - float(interval.max()) - START_WINDOW
+    for length in np.unique(tasks.every):
+        of_it = tasks.every == length
+        seconds, off = interval[of_it], tasks.offset[of_it]
+        now = icinga_first(started, seconds, tasks.uniform[of_it])
+        _count_steps(
+            curve,
+            stretch,
+            now * SECOND,
+            tasks.weight[of_it],
+            lambda t, s=seconds, o=off: icinga_next(t / SECOND, s, o) * SECOND,
+        )
+    return curve
+
+
+def _count_steps(curve: Floats, stretch: Stretch, times: NDArray, weight: Floats, step: Callable[..., NDArray]) -> None:  # type: ignore[type-arg]
+    while len(times) and times.min() < stretch.end:
+        seconds = (times - stretch.start) // SECOND
+        inside = (seconds >= 0) & (seconds < len(curve))
+        curve += np.bincount(seconds[inside].astype(np.int64), weights=weight[inside], minlength=len(curve))
+        times = step(times)
+
+
+def listed_curve(tasks: Iterable[tuple[Listed, float]], stretch: Stretch) -> Floats:
+    """Load per second of schedules that can only list their times: cron, calendars, periods."""
+    curve = np.zeros(stretch.seconds)
+    for times, weight in tasks:
+        for t in times.between(stretch.start, stretch.end):
+            curve[(t - stretch.start) // SECOND] += weight
+    return curve

@@ -1,0 +1,140 @@
+"""The nominal times of a schedule inside a period.
+
+Calendar schedules are filtered. Interval grids also get substitutes: the grid points that fall into one closed gap
+merge into one run in the next window, at the same fraction of it as the phase is of the interval, unless that window
+has a grid point of its own. So no narrow window starves a task, and an opening is not a stampede.
+"""
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenbeat.model import DAY, Instant
+from evenbeat.when.interval import Interval, nominal_after
+from evenbeat.when.nominals import Forward, walk
+from evenbeat.when.period import HORIZON_YEARS, Period
+from evenbeat.when.windows import FOREVER, NEVER
+
+Ints = NDArray[np.int64]
+
+_WINDOWS_FOR_ALL: Final = 16
+_HORIZON: Final = HORIZON_YEARS * 366 * DAY
+
+
+class CalendarInside:
+    """A cron entry, calendar expression or one-shot, filtered by a period."""
+
+    def __init__(self, schedule: Forward, period: Period) -> None:
+        self.schedule = schedule
+        self.period = period
+
+    def next_after(self, t: Instant) -> Instant | None:
+        """The first nominal time strictly after `t` that lies inside; None if there is none within 50 years."""
+        limit = t + _HORIZON
+        found = self.schedule.next_after(t)
+        while found is not None and found < limit:
+            if self.period.contains(found):
+                return found
+            opening = self.period.next_open(found)
+            if opening is None:
+                return None
+            found = self.schedule.next_after(Instant(opening - 1))
+        return None
+
+    def between(self, start: Instant, end: Instant) -> Iterator[Instant]:
+        """Every nominal time t with start <= t < end, in order."""
+        return walk(self, start, end)
+
+
+class IntervalInside:
+    """An interval grid inside a period, with substitutes."""
+
+    def __init__(self, grid: Interval, period: Period) -> None:
+        self.grid = grid
+        self.period = period
+
+    def next_after(self, t: Instant) -> Instant | None:
+        """The first nominal time strictly after `t`: a grid point inside, or a substitute."""
+        after = t
+        while True:
+            window = _window_ending_after(self.period, after)
+            if window is None:
+                return None
+            if (found := self._in_window(window, t)) is not None:
+                return found
+            # Nothing more before the next grid point, so go straight to the window it is in, or in front of.
+            after = self.grid.next_after(Instant(window.closes - 1))
+
+    def between(self, start: Instant, end: Instant) -> Iterator[Instant]:
+        """Every nominal time t with start <= t < end, in order."""
+        return walk(self, start, end)
+
+    def _in_window(self, window: "_Window", t: Instant) -> Instant | None:
+        first = self.grid.next_after(Instant(max(window.opens - 1, t)))
+        if first < window.closes:
+            return first
+        if window.opens == NEVER or self.grid.next_after(Instant(window.opens - 1)) < window.closes:
+            return None
+        if self.grid.next_after(Instant(window.closed_since - 1)) >= window.opens:
+            return None
+        substitute = window.substitute(self.grid.phase, self.grid.every)
+        return substitute if substitute > t else None
+
+
+class _Window(NamedTuple):
+    """An open window and the start of the closed gap before it."""
+
+    closed_since: Instant
+    opens: Instant
+    closes: Instant
+
+    def substitute(self, phase: int, every: int) -> Instant:
+        """Where the run that stands for the gap's grid points goes: `open + (phase / every) * length`."""
+        return Instant(self.opens + phase * (self.closes - self.opens) // every)
+
+
+def _window_ending_after(period: Period, t: Instant) -> _Window | None:
+    state = period.state(t)
+    if not state.inside:
+        if state.until == FOREVER:
+            return None
+        return _Window(state.since, state.until, period.state(state.until).until)
+    closed_since = NEVER if state.since == NEVER else period.state(Instant(state.since - 1)).since
+    return _Window(closed_since, state.since, state.until)
+
+
+def nominal_after_inside(phase: Ints, every: Ints, period: Period, t: Instant) -> Ints:
+    """`IntervalInside.next_after` for columns of tasks that share a period; FOREVER where there is none.
+
+    The windows from `t` on are tried in turn, each for all tasks still open; few are left to be asked one by one.
+    """
+    found = np.full(len(phase), FOREVER, dtype=np.int64)
+    left = np.arange(len(phase))
+    window = _window_ending_after(period, t)
+    for _ in range(_WINDOWS_FOR_ALL):
+        if window is None or not len(left):
+            return found
+        settled, times = _in_window_many(phase[left], every[left], window, t)
+        found[left[settled]] = times[settled]
+        left = left[~settled]
+        window = None if window.closes == FOREVER else _window_ending_after(period, window.closes)
+    for i in left:
+        one = IntervalInside(Interval(int(every[i]), int(phase[i])), period).next_after(t)
+        found[i] = FOREVER if one is None else one
+    return found
+
+
+def _in_window_many(phase: Ints, every: Ints, window: _Window, t: Instant) -> tuple[NDArray[np.bool_], Ints]:
+    times = nominal_after(phase, every, Instant(max(window.opens - 1, t)))
+    settled = times < window.closes
+    if window.opens == NEVER:
+        return settled, times
+    without_own = nominal_after(phase, every, Instant(window.opens - 1)) >= window.closes
+    missed = nominal_after(phase, every, Instant(window.closed_since - 1)) < window.opens
+    rows = np.flatnonzero(without_own & missed)
+    # Phase times length overflows int64 for daily tasks already; Python's integers do not.
+    times[rows] = [window.substitute(p, e) for p, e in zip(phase[rows].tolist(), every[rows].tolist(), strict=True)]
+    settled[rows] = times[rows] > t
+    return settled, times

@@ -1,0 +1,40 @@
+"""Instants: ISO 8601 text to microseconds and back, always with a zone."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from evenbeat.model import SECOND, Instant, Invalid
+from evenbeat.when.zone import Zone
+
+EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - local (naive) times are counted from here too
+EPOCH_UTC: Final = datetime(1970, 1, 1, tzinfo=UTC)
+YEARS: Final = range(1900, 9000)
+"""Years we answer for: wide enough for anybody, and no sum leaves what datetime can hold."""
+
+_ACCEPTED: Final = "accepted: 2026-12-01, 2026-12-01T09:00, 2026-12-01T09:00:00+01:00"
+
+
+def parse_instant(text: str, zone: Zone) -> Instant:
+    """Read ISO 8601; without an offset it is a local time of `zone` (skipped by DST: the change; twice: the first)."""
+    try:
+        if len(text) > 64:
+            raise ValueError("too long")
+        read = datetime.fromisoformat(text.strip())
+    except ValueError as e:
+        shown = text if len(text) <= 64 else text[:61] + "..."
+        raise Invalid(f"{shown!r} is not a time ({e}), {_ACCEPTED}") from None
+    if read.year not in YEARS:
+        raise Invalid(f"the year {read.year} is out of range, accepted: {YEARS.start} to {YEARS.stop - 1}")
+    if read.tzinfo is not None:
+        return Instant((read - EPOCH_UTC) // timedelta(microseconds=1))
+    return zone.utc((read - EPOCH) // timedelta(microseconds=1))
+
+
+def to_datetime(t: Instant, zone: Zone) -> datetime:
+    """An aware datetime in `zone`."""
+    return (EPOCH_UTC + timedelta(microseconds=t)).astimezone(zone.info)
+
+
+def format_instant(t: Instant, zone: Zone) -> str:
+    """ISO 8601 with offset; the fraction only where there is one."""
+    return to_datetime(t, zone).isoformat(timespec="microseconds" if t % SECOND else "seconds")

@@ -1,0 +1,35 @@
+"""What every kind of schedule can be asked: its nominal times, forwards, backwards, and over a stretch."""
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from evenbeat.model import Instant
+
+
+class Forward(Protocol):
+    """A schedule that knows its next nominal time."""
+
+    def next_after(self, t: Instant) -> Instant | None:
+        """The first nominal time strictly after `t`."""
+
+
+class Listed(Forward, Protocol):
+    """A schedule that also lists its nominal times."""
+
+    def between(self, start: Instant, end: Instant) -> Iterator[Instant]:
+        """Every nominal time t with start <= t < end, in order."""
+
+
+class Nominals(Listed, Protocol):
+    """A schedule that knows the past as well."""
+
+    def previous_before(self, t: Instant) -> Instant | None:
+        """The last nominal time strictly before `t`."""
+
+
+def walk(schedule: Forward, start: Instant, end: Instant) -> Iterator[Instant]:
+    """Every nominal time t with start <= t < end, one `next_after` after the other."""
+    t = schedule.next_after(Instant(start - 1))
+    while t is not None and t < end:
+        yield t
+        t = schedule.next_after(t)

@@ -1,0 +1,88 @@
+"""From the noun Schedule to something that knows its nominal times, whatever kind it is."""
+
+from collections.abc import Iterator
+
+from evenbeat.model import Instant, Invalid, Schedule, Spread
+from evenbeat.when.calendar import compile_calendar
+from evenbeat.when.cron import compile_cron
+from evenbeat.when.cron_entry import parse_entry
+from evenbeat.when.instant import parse_instant
+from evenbeat.when.interval import Interval
+from evenbeat.when.nominals import Nominals
+from evenbeat.when.spread import aligned_phase, hash_phase
+from evenbeat.when.zone import zone
+
+
+class Once:
+    """A single nominal time."""
+
+    def __init__(self, at: Instant) -> None:
+        self.at = at
+
+    def next_after(self, t: Instant) -> Instant | None:
+        return self.at if t < self.at else None
+
+    def previous_before(self, t: Instant) -> Instant | None:
+        return self.at if self.at < t else None
+
+    def between(self, start: Instant, end: Instant) -> Iterator[Instant]:
+        return iter((self.at,) if start <= self.at < end else ())
+
+
+class Occasion:
+    """`@reboot` and `@shutdown`: due by an event of the node, never by time."""
+
+    def __init__(self, event: str) -> None:
+        self.event = event
+
+    def next_after(self, t: Instant) -> Instant | None:  # noqa: ARG002
+        return None
+
+    def previous_before(self, t: Instant) -> Instant | None:  # noqa: ARG002
+        return None
+
+    def between(self, start: Instant, end: Instant) -> Iterator[Instant]:  # noqa: ARG002
+        return iter(())
+
+
+def compile_schedule(schedule: Schedule, name: str) -> Nominals:
+    """Compile a schedule for a task of this name; raise Invalid, with the field as its place."""
+    if schedule.every is not None:
+        return Interval(schedule.every, _phase(schedule.every, schedule, name))
+    field = "cron" if schedule.cron else "calendar" if schedule.calendar else "at"
+    try:
+        return _compile_calendar(schedule, name)
+    except Invalid as e:
+        raise Invalid(e.problem, column=e.column, place=", ".join(filter(None, (field, e.place)))) from None
+
+
+def _compile_calendar(schedule: Schedule, name: str) -> Nominals:
+    if schedule.cron is not None:
+        return _cron(schedule.cron, schedule, name)
+    if schedule.calendar is not None:
+        return compile_calendar(schedule.calendar, schedule.zone)
+    return Once(parse_instant(schedule.at or "", zone(schedule.zone)))
+
+
+def _cron(text: str, schedule: Schedule, name: str) -> Nominals:
+    occasion = parse_entry(text).occasion
+    if occasion is not None:
+        return Occasion(occasion)
+    return compile_cron(
+        text,
+        name=name,
+        zone_name=schedule.zone,
+        hash_=schedule.hash,
+        days=schedule.days,
+        second=schedule.second,
+    )
+
+
+def _phase(every: int, schedule: Schedule, name: str) -> int:
+    if schedule.phase is not None:
+        return schedule.phase
+    if schedule.spread is Spread.ALIGNED:
+        return aligned_phase()
+    if schedule.spread is Spread.HASH:
+        return hash_phase(name, every)
+    raise Invalid(f"spread = {schedule.spread.value!r} has no phase before the task is placed", place="phase")
