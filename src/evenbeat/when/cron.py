@@ -7,7 +7,7 @@ last answers, so a hundred thousand tasks cost as many calendar searches as they
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 from cronsim import CronSim
 
@@ -21,6 +21,7 @@ from evenbeat.when.cron_entry import (
     Entry,
     Resolved,
     Value,
+    clear_parsed,
     parse_entry,
     resolve,
     spread_second,
@@ -32,12 +33,14 @@ from evenbeat.when.zone import Zone, zone
 _EPOCH_ORDINAL: Final = EPOCH.toordinal()
 _PROBE_START: Final = datetime(2000, 1, 1)  # noqa: DTZ001
 """Where the search for a first date begins when an entry is written: any fixed day gives the same yes or no."""
+_DAYS_OF_EVERY_MONTH: Final = frozenset(range(1, 29))
+_PLAIN_WEEKDAYS: Final = frozenset(range(8))
 
 
 class _Walker(CronSim):
     """cronsim's walk through the calendar, on local time without a zone, fed with values we have parsed already."""
 
-    def __init__(self, fields: tuple[frozenset[Value], ...], *, day_and: bool) -> None:
+    def __init__(self, fields: tuple[frozenset[Value], ...], *, day_and: bool, local: int, direction: int) -> None:
         self.seconds = {0}
         self.minutes = fields[MINUTE_FIELD]  # type: ignore[assignment]
         self.hours = fields[HOUR_FIELD]  # type: ignore[assignment]
@@ -46,23 +49,10 @@ class _Walker(CronSim):
         self.weekdays = fields[WEEKDAY_FIELD]  # type: ignore[assignment]
         self.day_and = day_and
         self.fixup_tz = None
-        self.skip_initial_tick = False
-        self.tick_direction = 1
-
-    def walk_from(self, local: int, direction: int) -> int | None:
-        """The first match after (or before) a local time, both in microseconds; None if there is none in 50 years."""
-        walker = object.__new__(_Walker)
-        walker.__dict__.update(self.__dict__)
-        walker.tick_direction = direction
-        walker.dt = EPOCH + timedelta(microseconds=local - local % SECOND)
+        self.tick_direction = direction
+        self.dt = EPOCH + timedelta(microseconds=local - local % SECOND)
         # Going back from a fraction of a second, dropping the fraction is the first step.
-        walker.skip_initial_tick = direction < 0 and local % SECOND > 0
-        try:
-            found: datetime = next(walker)
-        except (StopIteration, OverflowError):
-            return None
-        days = found.toordinal() - _EPOCH_ORDINAL
-        return (days * 86_400 + found.hour * 3_600 + found.minute * 60) * SECOND
+        self.skip_initial_tick = direction < 0 and local % SECOND > 0
 
 
 class CronTimes:
@@ -82,21 +72,25 @@ class CronTimes:
         self.day_and = days is Days.AND or texts[DAY_FIELD][0] == "*" or texts[WEEKDAY_FIELD][0] == "*"
         self.fields = resolved.fields
         self._by_wall_clock = texts[MINUTE_FIELD][0] != "*" and texts[HOUR_FIELD][0] != "*"
-        self._walker = _Walker(resolved.fields, day_and=self.day_and)
         self._memo = self._older_memo = (0, 0)
 
-    def matches_day(self, day: Any) -> bool:
-        """Do the day fields allow this date?"""
-        return day.month in self.fields[MONTH_FIELD] and self._walker.match_day(day)
+    def _walk(self, local: int, direction: int) -> int | None:
+        """The first match after (or before) a local time, both in microseconds; None if there is none in 50 years."""
+        try:
+            found = next(_Walker(self.fields, day_and=self.day_and, local=local, direction=direction))
+        except (StopIteration, OverflowError):
+            return None
+        days = found.toordinal() - _EPOCH_ORDINAL
+        return (days * 86_400 + found.hour * 3_600 + found.minute * 60) * SECOND
 
     def is_possible(self) -> bool:
         """Is there any date that the day and month fields allow?"""
-        days = self.fields[DAY_FIELD]
-        plain = all(isinstance(d, int) for d in self.fields[WEEKDAY_FIELD])
-        if plain and any(isinstance(d, int) and 1 <= d <= 28 for d in days):
+        if self.fields[WEEKDAY_FIELD] <= _PLAIN_WEEKDAYS and not self.fields[DAY_FIELD].isdisjoint(
+            _DAYS_OF_EVERY_MONTH
+        ):
             return True
         start = (_PROBE_START - EPOCH) // timedelta(microseconds=1)
-        return self._walker.walk_from(start, 1) is not None
+        return self._walk(start, 1) is not None
 
     def next_after(self, t: Instant) -> Instant | None:
         """The first minute strictly after `t`."""
@@ -118,7 +112,7 @@ class CronTimes:
 
     def _next_by_wall_clock(self, t: Instant) -> Instant | None:
         local: int | None = self.zone.local(t)
-        while local is not None and (local := self._walker.walk_from(local, 1)) is not None:
+        while local is not None and (local := self._walk(local, 1)) is not None:
             # In the second pass of a repeated hour the wall clock names times that are over.
             if (found := self.zone.utc(local)) > t:
                 return found
@@ -126,7 +120,7 @@ class CronTimes:
 
     def _previous_by_wall_clock(self, t: Instant) -> Instant | None:
         local: int | None = self.zone.latest_local(t) + 1
-        while local is not None and (local := self._walker.walk_from(local, -1)) is not None:
+        while local is not None and (local := self._walk(local, -1)) is not None:
             if (found := self.zone.utc(local)) < t:
                 return found
         return None
@@ -135,7 +129,7 @@ class CronTimes:
         inside, after = t, t
         while True:
             _, end, offset = self.zone.stretch(inside)
-            local = self._walker.walk_from(after + offset, 1)
+            local = self._walk(after + offset, 1)
             if local is None or local - offset < end:
                 return None if local is None else Instant(local - offset)
             # The offset changes before that: look again from the change on, by the new one.
@@ -145,7 +139,7 @@ class CronTimes:
         until = t
         while True:
             start, _, offset = self.zone.stretch(Instant(until - 1))
-            local = self._walker.walk_from(until + offset, -1)
+            local = self._walk(until + offset, -1)
             if local is None or local - offset >= start:
                 return None if local is None else Instant(local - offset)
             until = start
@@ -211,7 +205,7 @@ def compile_cron(
         times = _shared_times(resolve(entry, name, hash_).text, days, zone_name)
     except Invalid as e:
         if e.problem.startswith("no date"):
-            raise Invalid(e.problem, column=entry.columns[DAY_FIELD], place=f"field {DAY_FIELD + 1}") from None
+            raise Invalid(e.problem, column=entry.column(DAY_FIELD), place=f"field {DAY_FIELD + 1}") from None
         raise Invalid(e.problem, column=text.index("TZ=") + 4 if entry.zone is not None else None) from None
     return Cron(entry, times, _second(second, name))
 
@@ -222,3 +216,9 @@ def _second(second: int | None, name: str) -> int:
     if not 0 <= second <= 59:
         raise Invalid(f"{second} is not a second, accepted: 0-59, or none to spread it")
     return second
+
+
+def clear_shared() -> None:
+    """Forget everything compiled so far (to measure what it costs)."""
+    _shared_times.cache_clear()
+    clear_parsed()

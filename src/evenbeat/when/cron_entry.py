@@ -50,6 +50,7 @@ OCCASIONS: Final = ("@reboot", "@shutdown")
 Value = int | tuple[int, int]
 """What a field holds: a number, or cronsim's marks for L, LW, `MON#2` and `5L`."""
 
+_ZONE: Final = re.compile(r"\s*(?:CRON_)?TZ=(\S*)\s*")
 _LIST_UP_TO: Final = 6
 """Longest list of H values written out in the resolved entry; more become a range with a step."""
 
@@ -85,9 +86,17 @@ class Entry(NamedTuple):
 
     text: str
     zone: str | None
+    start: int
+    """Where the fields begin, after a TZ= prefix."""
     fields: tuple[Field, ...]
-    columns: tuple[int, ...]
     occasion: str | None = None
+    plain: "Resolved | None" = None
+    """What it resolves to for everybody, if it has no H."""
+
+    def column(self, field: int) -> int:
+        """Where a field begins, counted from 1; for an alias, where the alias does."""
+        columns = _columns(self.text, self.start)
+        return columns[field if len(columns) == 5 else 0]
 
 
 class Resolved(NamedTuple):
@@ -104,43 +113,52 @@ def parse_entry(text: str) -> Entry:
     if len(text) > TEXT_LIMIT:
         raise Invalid(f"an entry of {len(text)} characters, accepted: at most {TEXT_LIMIT}")
     zone, start = None, 0
-    if prefix := re.match(r"\s*(?:CRON_)?TZ=(\S*)\s*", text):
+    if "=" in text and (prefix := _ZONE.match(text)):
         zone, start = prefix[1], prefix.end()
-    rest = text[start:].strip()
-    column = start + len(text[start:]) - len(text[start:].lstrip()) + 1
-    if rest.startswith("@"):
-        return _parse_alias(text, zone, rest, column)
-    words = [(m.group(), start + m.start() + 1) for m in re.finditer(r"\S+", text[start:])]
+    words = text[start:].split()
+    if words and words[0][0] == "@":
+        return _parse_alias(text, zone, " ".join(words), _columns(text, start)[0])
     if len(words) != 5:
-        raise _wrong_count(words)
-    fields = []
-    for kind, (word_, column) in enumerate(words):
-        try:
+        raise _wrong_count(words, _columns(text, start))
+    fields: list[Field] = []
+    try:
+        for kind, word_ in enumerate(words):
             fields.append(_parse_field(kind, word_.upper()))
-        except Invalid as e:
-            raise Invalid(e.problem, column=column + (e.column or 1) - 1, place=f"field {kind + 1}") from None
-    return Entry(text, zone, tuple(fields), tuple(c for _, c in words))
+    except Invalid as e:
+        at = len(fields)
+        column = _columns(text, start)[at] + (e.column or 1) - 1
+        raise Invalid(e.problem, column=column, place=f"field {at + 1}") from None
+    plain = None
+    if not any(field.uses_hash for field in fields):
+        texts = tuple([field.text for field in fields])
+        plain = Resolved(" ".join(texts), tuple([field.values for field in fields]), texts)
+    return Entry(text, zone, start, tuple(fields), None, plain)
+
+
+def _columns(text: str, start: int) -> list[int]:
+    """Where each word begins, counted from 1."""
+    return [start + m.start() + 1 for m in re.finditer(r"\S+", text[start:])]
 
 
 def _parse_alias(text: str, zone: str | None, alias: str, column: int) -> Entry:
     lower = alias.lower()
     if lower in OCCASIONS:
-        return Entry(text, zone, (), (), occasion=lower)
+        return Entry(text, zone, column - 1, (), lower)
     if lower not in ALIASES:
         known = " ".join((*ALIASES, *OCCASIONS))
         raise Invalid(f"{alias!r} is not an alias, accepted: {known}", column=column)
-    return parse_entry(ALIASES[lower])._replace(text=text, zone=zone, columns=(column,) * 5)
+    return parse_entry(ALIASES[lower])._replace(text=text, zone=zone, start=column - 1)
 
 
-def _wrong_count(words: list[tuple[str, int]]) -> Invalid:
+def _wrong_count(words: list[str], columns: list[int]) -> Invalid:
     if not words:
         return Invalid("an empty entry, accepted: minute hour day-of-month month day-of-week, or an alias like @daily")
     found = f"{len(words)} field{'s' if len(words) > 1 else ''}, a cron entry has five"
     if len(words) == 6:
-        return Invalid(f"{found}; the second is not a field here, `second = 0` pins it", column=words[5][1])
+        return Invalid(f"{found}; the second is not a field here, `second = 0` pins it", column=columns[5])
     if len(words) < 5:
-        return Invalid(f"{found}: {FIELDS[len(words)].name} is missing", column=words[-1][1] + len(words[-1][0]))
-    return Invalid(f"{found}: {words[5][0]!r} is too much", column=words[5][1])
+        return Invalid(f"{found}: {FIELDS[len(words)].name} is missing", column=columns[-1] + len(words[-1]))
+    return Invalid(f"{found}: {words[5]!r} is too much", column=columns[5])
 
 
 @lru_cache(maxsize=4096)
@@ -263,15 +281,15 @@ def _accepted(kind: int) -> str:
 
 def resolve(entry: Entry, name: str, hash_: Hash = Hash.STABLE) -> Resolved:
     """Replace every H by the values its task has, for ever, by its name."""
-    chooser: Chooser | None = None
+    if entry.plain is not None:
+        return entry.plain
+    chooser: Chooser = JenkinsChooser(name) if hash_ is Hash.JENKINS else StableChooser(name)
     texts, fields = [], []
     for kind, field in enumerate(entry.fields):
         if not field.uses_hash:
             texts.append(field.text)
             fields.append(field.values)
             continue
-        if chooser is None:
-            chooser = JenkinsChooser(name) if hash_ is Hash.JENKINS else StableChooser(name)
         values: set[Value] = set(field.values)
         parts = []
         for term in field.terms:
@@ -304,3 +322,9 @@ def _plain(values: range) -> str:
 def spread_second(name: str) -> int:
     """The second within the minute of a cron task that pins none: stable by name, independent of its H fields."""
     return word(name, SECOND_WORD) % 60
+
+
+def clear_parsed() -> None:
+    """Forget every entry parsed so far (to measure what it costs)."""
+    parse_entry.cache_clear()
+    _parse_field.cache_clear()

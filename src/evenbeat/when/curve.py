@@ -28,6 +28,11 @@ class IntervalTasks(NamedTuple):
     offset: Floats
     """Icinga's scheduling offset, a whole number from 0 to RAND_MAX."""
 
+    def only(self, rows: NDArray[np.bool_]) -> "IntervalTasks":
+        """Those of the tasks that a mask selects."""
+        names = [name for name, chosen in zip(self.names, rows.tolist(), strict=True) if chosen]
+        return IntervalTasks(names, self.every[rows], self.weight[rows], self.uniform[rows], self.offset[rows])
+
 
 class Stretch(NamedTuple):
     """Whole seconds from `start` on."""

@@ -1,11 +1,13 @@
 """Stable numbers from a task's name: our own independent words, and Jenkins' for those who migrate."""
 
 import hashlib
+import struct
 from functools import lru_cache
 from typing import Final, Protocol
 
 WORDS: Final = 8
 """A 64-byte digest is eight independent 64-bit words: five cron fields, the second, the phase, one to spare."""
+_EIGHT_WORDS: Final = struct.Struct(">8Q")
 SECOND_WORD: Final = 5
 PHASE_WORD: Final = 6
 
@@ -19,7 +21,7 @@ class Chooser(Protocol):
 @lru_cache(maxsize=4096)
 def _words(name: str, round_: int) -> tuple[int, ...]:
     digest = hashlib.blake2b(name.encode("utf-8", "surrogatepass"), salt=round_.to_bytes(8, "big")).digest()
-    return tuple(int.from_bytes(digest[i : i + 8], "big") for i in range(0, 64, 8))
+    return _EIGHT_WORDS.unpack(digest)
 
 
 def word(name: str, index: int, round_: int = 0) -> int:

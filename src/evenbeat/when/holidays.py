@@ -16,7 +16,7 @@ def check_holidays(where: str) -> None:
         near = get_close_matches(country, known, n=3, cutoff=0.5)
         hint = f", did you mean {' or '.join(near)}?" if near else ", accepted: two-letter codes such as DE, FR, US"
         raise Invalid(f"no holidays are known for {country!r}{hint}")
-    if part and part not in known[country]:
+    if part and not _spelled(part, known[country]):
         parts = ", ".join(known[country]) or "none"
         raise Invalid(f"{country} has no part {part!r}, accepted: {parts}")
 
@@ -25,8 +25,15 @@ def check_holidays(where: str) -> None:
 def holiday_dates(where: str, year: int) -> tuple[date, ...]:
     """The public holidays of a year, those moved from a weekend included."""
     country, _, part = where.partition("-")
+    if part:
+        part = _spelled(part, _library().list_supported_countries(include_aliases=True)[country])
     found = _library().country_holidays(country, subdiv=part or None, years=year)
     return tuple(sorted(day for day in found if day.year == year))
+
+
+def _spelled(part: str, parts: list[str]) -> str:
+    """The part as the library spells it (Flemish, BY), whatever its case; empty if it has no such part."""
+    return next((p for p in parts if p.upper() == part.upper()), "")
 
 
 def _library() -> Any:

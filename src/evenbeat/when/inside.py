@@ -129,12 +129,31 @@ def nominal_after_inside(phase: Ints, every: Ints, period: Period, t: Instant) -
 def _in_window_many(phase: Ints, every: Ints, window: _Window, t: Instant) -> tuple[NDArray[np.bool_], Ints]:
     times = nominal_after(phase, every, Instant(max(window.opens - 1, t)))
     settled = times < window.closes
+    rows, instead = _substitutes(phase, every, window)
+    times[rows] = instead
+    settled[rows] = instead > t
+    return settled, times
+
+
+def _substitutes(phase: Ints, every: Ints, window: _Window) -> tuple[Ints, Ints]:
+    """Which tasks get a substitute in this window, and when."""
     if window.opens == NEVER:
-        return settled, times
+        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
     without_own = nominal_after(phase, every, Instant(window.opens - 1)) >= window.closes
     missed = nominal_after(phase, every, Instant(window.closed_since - 1)) < window.opens
     rows = np.flatnonzero(without_own & missed)
     # Phase times length overflows int64 for daily tasks already; Python's integers do not.
-    times[rows] = [window.substitute(p, e) for p, e in zip(phase[rows].tolist(), every[rows].tolist(), strict=True)]
-    settled[rows] = times[rows] > t
-    return settled, times
+    times = [window.substitute(p, e) for p, e in zip(phase[rows].tolist(), every[rows].tolist(), strict=True)]
+    return rows, np.array(times, dtype=np.int64)
+
+
+def substitutes_between(
+    phase: Ints, every: Ints, period: Period, start: Instant, end: Instant
+) -> Iterator[tuple[Ints, Ints]]:
+    """The substitutes t with start <= t < end, window by window: (rows, times)."""
+    window = _window_ending_after(period, start)
+    while window is not None and window.opens < end:
+        rows, times = _substitutes(phase, every, window)
+        inside = (times >= start) & (times < end)
+        yield rows[inside], times[inside]
+        window = None if window.closes == FOREVER else _window_ending_after(period, window.closes)

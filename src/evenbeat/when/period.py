@@ -57,6 +57,7 @@ class Period:
         self._years: dict[int, list[Window]] = {}
         self._known = _NOTHING
         self._last = Answer(inside=False, since=NEVER, until=NEVER)
+        self._last_holds: Window = (NEVER, NEVER)
 
     def contains(self, t: Instant) -> bool:
         """Is the period open at this instant? Start inclusive, end exclusive."""
@@ -91,8 +92,13 @@ class Period:
 
     def state(self, t: Instant) -> Answer:
         """Open or closed, since when (NEVER: for as long as we look back) and until when (FOREVER: likewise)."""
-        if not self._last.since <= t < self._last.until:
+        if not self._last_holds[0] <= t < self._last_holds[1]:
             self._last = _look_up(t, *self._known) or self._search(t)
+            # NEVER and FOREVER are as far as we look from `t`; from further away there may be more to see.
+            self._last_holds = (
+                Instant(max(self._last.since, t - _HORIZON)),
+                Instant(min(self._last.until, t + _HORIZON)),
+            )
         return self._last
 
     def _search(self, t: Instant) -> Answer:
@@ -201,9 +207,13 @@ def compile_period(noun: PeriodNoun, others: Mapping[str, Period] | None = None)
             check_holidays(noun.holidays.upper())
         except Invalid as e:
             raise Invalid(e.problem, place="holidays") from None
+    try:
+        zone_ = zone(noun.zone)
+    except Invalid as e:
+        raise Invalid(e.problem, place="zone") from None
     return Period(
         tuple(lines),
-        zone(noun.zone),
+        zone_,
         include=tuple(others[n] for n in noun.include),
         exclude=tuple(others[n] for n in noun.exclude),
         prefer=noun.prefer,

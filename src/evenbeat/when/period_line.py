@@ -108,7 +108,7 @@ class Line(NamedTuple):
 
 
 def _in_month(day: Day, year: int, month: int, *, clamp: bool) -> date | None:
-    """The date of a rule in one month. What the month does not have: nothing, or its last day if `clamp`."""
+    """The date of a rule in one month. What lies beyond its end: nothing, or its last day if `clamp`."""
     first_weekday, length = monthrange(year, month)
     if day.weekday is not None and day.nth is not None:
         first = (day.weekday - first_weekday) % 7 + 1
@@ -116,7 +116,7 @@ def _in_month(day: Day, year: int, month: int, *, clamp: bool) -> date | None:
         index = day.nth - 1 if day.nth > 0 else day.nth
         if -len(all_such) <= index < len(all_such):
             return date(year, month, all_such[index])
-        return date(year, month, length) if clamp else None
+        return date(year, month, length) if clamp and day.nth > 0 else None
     assert day.day is not None
     number = day.day if day.day > 0 else length + 1 + day.day
     if 1 <= number <= length:
@@ -245,9 +245,8 @@ def _full_name(token: _Token) -> str:
         if token.text in (name, name[:3]):
             return name
     if token.kind != "word":
-        raise Invalid(
-            f"{token.text or 'the end of the line'!r} where a day should be, {_ACCEPTED_DAYS}", column=token.column
-        )
+        found = repr(token.text) if token.text else "the end of the line"
+        raise Invalid(f"{found} where a day should be, {_ACCEPTED_DAYS}", column=token.column)
     near = get_close_matches(token.text, [*names, "day", "holidays"], n=1)
     hint = f"did you mean {near[0]}?" if near else _ACCEPTED_DAYS
     raise Invalid(f"{token.text!r} is not a day, {hint}", column=token.column)
@@ -289,8 +288,9 @@ def _step(reader: _Reader, line: Line, column: int) -> Line:
                 f"or a date to count from (2026-01-05 / 14 is every other Monday)",
                 column=column,
             )
-        # A single date with a step has no end: every Nth day from it on.
-        line = line._replace(last=Day(on=date.max))
+        # A single date with a step has no end: every Nth day from it on. A range from a date to itself ends there.
+        if line.first is line.last:
+            line = line._replace(last=Day(on=date.max))
     return line._replace(step=step)
 
 

@@ -47,6 +47,10 @@ class Occasion:
 
 def compile_schedule(schedule: Schedule, name: str) -> Nominals:
     """Compile a schedule for a task of this name; raise Invalid, with the field as its place."""
+    try:
+        zone(schedule.zone)
+    except Invalid as e:
+        raise Invalid(e.problem, place="zone") from None
     if schedule.every is not None:
         return Interval(schedule.every, _phase(schedule.every, schedule, name))
     field = "cron" if schedule.cron else "calendar" if schedule.calendar else "at"

@@ -129,7 +129,9 @@ class LoadWheel:
         if step % SECOND == 0:
             self._load[task.phase % step // SECOND :: step // SECOND] += units
         else:
-            self._load += units * _visits(task.phase % step, step)
+            # Rounded per second, not per visit: with a step of microseconds one visit is far less than a unit.
+            visits = _visits(task.phase % step, step)
+            self._load += sign * np.rint(task.weight * UNIT * step / task.every * visits).astype(np.int64)
         self._count_lap(task.every, step, task.phase, units)
 
     def _count_lap(self, every: int, step: int, phase: int, units: int) -> None:

@@ -42,4 +42,4 @@ def intersect_not(windows: list[Window], holes: list[Window]) -> list[Window]:
 
 def clip(windows: list[Window], start: Instant, end: Instant) -> list[Window]:
     """The part of them within [start, end)."""
-    return [(max(o, start), min(c, end)) for o, c in windows if c > start and o < end]
+    return [(o, c) for o, c in ((max(o, start), min(c, end)) for o, c in windows) if o < c]

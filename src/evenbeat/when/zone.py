@@ -66,11 +66,13 @@ class Zone:
         return instants
 
     def stretch(self, t: Instant) -> tuple[Instant, Instant, int]:
-        """(start, end, offset) of the time around `t` with one offset; the same offset may go on after `end`."""
+        """(start, end, offset) of the time around `t` with one offset; the same offset may go on beyond either."""
         starts, offsets, local_ends = self._covering(t)
         i = bisect_right(starts, t) - 1
+        # Where the table ends the stretch ends too: whoever goes on makes it grow.
+        start = starts[i] if i else self._covered[0]
         end = starts[i + 1] if i + 1 < len(starts) else local_ends[i] - offsets[i]
-        return Instant(starts[i]), Instant(end), offsets[i]
+        return Instant(start), Instant(end), offsets[i]
 
     def latest_local(self, t: Instant) -> int:
         """The latest local time any clock of this zone has shown up to `t`: in a repeated hour, that hour's end."""

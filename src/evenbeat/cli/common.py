@@ -1,0 +1,100 @@
+"""What several commands share: the clock, reading options, printing JSON, and a console for people."""
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+
+from evenbeat.model import DAY, HOUR, MINUTE, SECOND, Instant, Invalid, Prefer
+from evenbeat.model import Period as PeriodNoun
+from evenbeat.when.duration import parse_duration
+from evenbeat.when.instant import parse_instant
+from evenbeat.when.zone import Zone
+
+if TYPE_CHECKING:
+    from evenbeat.when.period import Period
+
+
+def now() -> Instant:
+    """The one place where the command line reads the clock."""
+    return Instant(time.time_ns() // 1_000)
+
+
+def at_option(text: str | None, zone: Zone, default: Instant, option: str) -> Instant:
+    """The time given by an option."""
+    if text is None:
+        return default
+    with named(option):
+        return parse_instant(text, zone)
+
+
+def duration_option(text: str, option: str) -> int:
+    """The duration given by an option."""
+    with named(option):
+        return parse_duration(text)
+
+
+def second_option(text: str) -> int | None:
+    """`--second N|spread`."""
+    if text == "spread":
+        return None
+    if not (text.isdecimal() and text.isascii() and int(text[:4]) <= 59):
+        raise Invalid(f"{text!r} is not a second, accepted: 0-59, or spread", place="--second")
+    return int(text)
+
+
+def period_of(
+    lines: list[str], zone: str, *, include: list[str], exclude: list[str], prefer: Prefer = Prefer.INCLUDE
+) -> "Period":
+    """Compile a period from lines on the command line."""
+    # Periods need numpy, whose import commands without one need not wait for.
+    from evenbeat.when.period import compile_period  # noqa: PLC0415
+
+    others: dict[str, Period] = {}
+    for option, ranges in (("--include", include), ("--exclude", exclude)):
+        if ranges:
+            with named(option):
+                others[option] = compile_period(PeriodNoun(ranges=tuple(ranges), zone=zone))
+    noun = PeriodNoun(
+        ranges=tuple(lines),
+        zone=zone,
+        include=("--include",) if include else (),
+        exclude=("--exclude",) if exclude else (),
+        prefer=prefer,
+    )
+    return compile_period(noun, others)
+
+
+@contextmanager
+def named(option: str) -> Iterator[None]:
+    """Say which option a refusal is about."""
+    try:
+        yield
+    except Invalid as e:
+        inner = e.place.removeprefix("cron").removeprefix("calendar").removeprefix("at").removeprefix(", ")
+        raise Invalid(e.problem, column=e.column, place=", ".join(filter(None, (option, inner)))) from None
+
+
+def print_json(document: Any) -> None:
+    """One JSON document on stdout."""
+    json.dump(document, sys.stdout, ensure_ascii=False)
+    sys.stdout.write("\n")
+
+
+def console() -> Console:
+    """For people: colours on a terminal, plain text elsewhere, long lines left whole."""
+    return Console(highlight=False, soft_wrap=True, emoji=False)
+
+
+def in_words(microseconds: int) -> str:
+    """A distance in time, to two units: "2 d 3 h"."""
+    rest, parts = microseconds, []
+    for unit, size in (("d", DAY), ("h", HOUR), ("min", MINUTE), ("s", SECOND)):
+        count, rest = divmod(rest, size)
+        if count:
+            parts.append(f"{count} {unit}")
+    return " ".join(parts[:2]) or "less than a second"

@@ -1,0 +1,130 @@
+"""The command `evenbeat`: what can be typed, and which module answers. Heavy imports happen in the answer, not here."""
+
+import argparse
+import sys
+from importlib import import_module, metadata
+from typing import TYPE_CHECKING, Final, NoReturn
+
+from evenbeat.model import Days, Hash, Invalid, Prefer, Spread
+
+if TYPE_CHECKING:
+    _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+
+EXIT_OK: Final = 0
+EXIT_NO: Final = 1
+EXIT_BAD_INPUT: Final = 2
+
+_EXAMPLES: Final = """\
+examples:
+  evenbeat next "H/15 9-17 * * 1-5" --name report --zone Europe/Paris
+  evenbeat next --every 5m --period "monday-friday 09:00-17:00" -n 3
+  evenbeat explain "0 0 13 * 5"
+  evenbeat period "monday-friday 09:00-17:00" --exclude "december 25"
+  evenbeat spread --tasks 10000 --every 10s,1m,5m --strategy all
+"""
+
+
+def parser() -> argparse.ArgumentParser:
+    """Everything that can be typed."""
+    top = argparse.ArgumentParser(
+        prog="evenbeat",
+        description="Periodic work, spread evenly over time: when will it run, and how evenly?",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    top.add_argument("--version", action="version", version=f"evenbeat {metadata.version('evenbeat')}")
+    commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    _add_next(commands)
+    _add_explain(commands)
+    _add_period(commands)
+    _add_spread(commands)
+    _add_bench(commands)
+    return top
+
+
+def _command(commands: "_Commands", name: str, help_: str, answer: str) -> argparse.ArgumentParser:
+    command = commands.add_parser(name, help=help_, description=help_)
+    command.set_defaults(answer=answer)
+    command.add_argument("--json", action="store_true", help="print one JSON document and nothing else")
+    return command
+
+
+def _add_cron_options(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--name", default="", metavar="N", help="the task's name, from which H takes its values")
+    command.add_argument("--hash", choices=list(Hash), default=Hash.STABLE, help="whose H: ours, or Jenkins'")
+    command.add_argument(
+        "--days", choices=list(Days), default=Days.OR, help="day of month and of week restricted: either or both"
+    )
+    command.add_argument(
+        "--second", default="spread", metavar="N|spread", help="pin the second within the minute (default: spread)"
+    )
+    command.add_argument("--zone", default="UTC", metavar="Z", help="time zone, such as Europe/Paris (default: UTC)")
+
+
+def _add_next(commands: "_Commands") -> None:
+    command = _command(commands, "next", "the next nominal times of a schedule", "evenbeat.cli.next")
+    command.add_argument("cron", nargs="?", metavar="CRON", help="a cron entry, with H if you like")
+    command.add_argument("--every", metavar="D", help="an interval: 30s 5m 1h30m")
+    command.add_argument("--calendar", metavar="C", help='a systemd expression: "Mon..Fri 09:00"')
+    command.add_argument("--at", metavar="T", help="once, at this time")
+    _add_cron_options(command)
+    command.add_argument("--phase", metavar="S", help="where in its interval it runs (default: by name, else 0)")
+    command.add_argument("--period", action="append", default=[], metavar="LINE", help="only inside; may be repeated")
+    command.add_argument("--exclude", action="append", default=[], metavar="LINE", help="never inside; may be repeated")
+    command.add_argument("--from", dest="from_", metavar="T", help="strictly after this time (default: now)")
+    command.add_argument("-n", type=int, default=5, metavar="K", help="how many (default: 5)")
+
+
+def _add_explain(commands: "_Commands") -> None:
+    command = _command(commands, "explain", "a cron entry in plain English", "evenbeat.cli.explain")
+    command.add_argument("cron", metavar="CRON")
+    _add_cron_options(command)
+
+
+def _add_period(commands: "_Commands") -> None:
+    command = _command(commands, "period", "when a period is open", "evenbeat.cli.period")
+    command.add_argument("lines", nargs="*", metavar="LINE", help='such as "monday-friday 09:00-17:00"; none: always')
+    command.add_argument("--exclude", action="append", default=[], metavar="LINE", help="but not then")
+    command.add_argument("--include", action="append", default=[], metavar="LINE", help="and then too")
+    command.add_argument("--prefer", choices=list(Prefer), default=Prefer.INCLUDE, help="which of the two wins")
+    command.add_argument("--zone", default="UTC", metavar="Z", help="time zone (default: UTC)")
+    command.add_argument("--from", dest="from_", metavar="T", help="ask about this time (default: now)")
+    command.add_argument("--to", metavar="T", help="list the windows up to this time (default: a week on)")
+
+
+def _add_spread(commands: "_Commands") -> None:
+    command = _command(commands, "spread", "the load each second gets, by strategy", "evenbeat.cli.spread")
+    command.add_argument("file", nargs="?", metavar="FILE", help="a TOML file with checks and tasks")
+    command.add_argument("--tasks", type=int, metavar="N", help="or: so many tasks ...")
+    command.add_argument("--every", metavar="D[,D...]", help="... with these intervals in turn")
+    command.add_argument("--strategy", choices=[*Spread, "all"], default="even", help="how phases are chosen")
+    command.add_argument("--for", dest="for_", metavar="D", help="look at so much time (default: 1h; a file: 1d)")
+    command.add_argument("--from", dest="from_", metavar="T", help="from this time on (default: the next full hour)")
+    command.add_argument("--seed", type=int, default=0, metavar="N", help="for the strategies that draw lots")
+    command.add_argument("--plot", metavar="FILE.png", help="draw the curves (needs evenbeat[plot])")
+
+
+def _add_bench(commands: "_Commands") -> None:
+    command = _command(commands, "bench", "measure this machine beside bare baselines", "evenbeat.cli.bench")
+    command.add_argument("what", choices=["core"], help="core: next occurrences and interval grids")
+    command.add_argument("--pairs", type=int, default=5, metavar="N", help="interleaved pairs per measure (default: 5)")
+
+
+def main(argv: list[str]) -> int:
+    """Run one command and return its exit code; bad input goes to stderr and changes nothing."""
+    args = parser().parse_args(argv)
+    try:
+        code: int = import_module(args.answer).answer(args)
+    except Invalid as e:
+        print(f"evenbeat {args.command}: {e}", file=sys.stderr)
+        return EXIT_BAD_INPUT
+    except BrokenPipeError:
+        # The reader has seen enough (`| head`); Python would complain once more while closing stdout.
+        sys.stderr.close()
+        return EXIT_OK
+    return code
+
+
+def run() -> NoReturn:
+    """The console script."""
+    sys.exit(main(sys.argv[1:]))

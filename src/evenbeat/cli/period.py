@@ -1,0 +1,64 @@
+"""`evenbeat period`: is a period open, when does it open and close next, and all its windows up to a time."""
+
+import argparse
+
+from evenbeat.cli.common import at_option, console, in_words, named, now, period_of, print_json
+from evenbeat.model import DAY, WEEK, Instant, Invalid, Prefer
+from evenbeat.when.instant import format_instant, to_datetime
+from evenbeat.when.period import HORIZON_YEARS
+from evenbeat.when.windows import Window
+from evenbeat.when.zone import Zone, zone
+
+LONGEST = HORIZON_YEARS * 366 * DAY
+"""As far as periods are looked ahead; a list beyond that would be a slip."""
+
+
+def answer(args: argparse.Namespace) -> int:
+    """Print the state and the windows; exit 0."""
+    with named("--zone"):
+        zone(args.zone)
+    period = period_of(args.lines, args.zone, include=args.include, exclude=args.exclude, prefer=Prefer(args.prefer))
+    where = zone(args.zone)
+    start = at_option(args.from_, where, now(), "--from")
+    end = at_option(args.to, where, Instant(start + WEEK), "--to")
+    if not start < end <= start + LONGEST:
+        raise Invalid("accepted: a time after --from, at most 50 years", place="--to")
+    inside = period.contains(start)
+    windows = period.windows(start, end)
+    opens, closes = period.next_open(start), period.next_close(start)
+    if args.json:
+        print_json(
+            {
+                "inside": inside,
+                "next_open": None if opens is None else format_instant(opens, where),
+                "next_close": None if closes is None else format_instant(closes, where),
+                "windows": [[format_instant(o, where), format_instant(c, where)] for o, c in windows],
+            }
+        )
+    else:
+        _show(inside, start, opens, closes, windows, where)
+    return 0
+
+
+def _show(
+    inside: bool,  # noqa: FBT001
+    start: Instant,
+    opens: Instant | None,
+    closes: Instant | None,
+    windows: list[Window],
+    where: Zone,
+) -> None:
+    out = console()
+    state = "[bold green]open[/bold green]" if inside else "[bold red]closed[/bold red]"
+    out.print(f"{state} at {_time(start, where)}, {where.name} time")
+    for word, edge in sorted((("opens", opens), ("closes", closes)), key=lambda e: (e[1] is None, e[1])):
+        when = "never" if edge is None else f"{_time(edge, where)}   [dim]in {in_words(edge - start)}[/dim]"
+        out.print(f"  next {word} {when}")
+    out.print()
+    for open_, close in windows:
+        out.print(f"  {_time(open_, where)}  -  {_time(close, where)}   [dim]{in_words(close - open_)}[/dim]")
+
+
+def _time(t: Instant, where: Zone) -> str:
+    local = to_datetime(t, where)
+    return f"{local:%a} {local.isoformat(sep=' ', timespec='seconds')}"

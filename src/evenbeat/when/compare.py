@@ -1,0 +1,127 @@
+"""A workload under each spread strategy: who keeps its times, who gets a phase, and the load curve that results."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenbeat.model import SECOND, Spread, Task
+from evenbeat.when.cron import Cron
+from evenbeat.when.curve import IntervalTasks, Stretch, grid_curve, icinga_curve, listed_curve, phases
+from evenbeat.when.fold import cron_slots
+from evenbeat.when.inside import CalendarInside, substitutes_between
+from evenbeat.when.nominals import Listed
+from evenbeat.when.period import Period
+from evenbeat.when.schedule import compile_schedule
+from evenbeat.when.wheel import LoadWheel, Placed
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+class Workload(NamedTuple):
+    """Interval tasks as columns, and the schedules whose times no strategy moves."""
+
+    intervals: IntervalTasks
+    pinned: Ints
+    """The phase a task says itself, -1 where the strategy chooses."""
+    periods: list[Period | None]
+    others: list[tuple[Listed, float]]
+
+    @classmethod
+    def of_intervals(cls, names: list[str], every: Ints, uniform: Floats, offset: Floats) -> "Workload":
+        """Tasks that are nothing but intervals."""
+        tasks = IntervalTasks(names, every, np.ones(len(names)), uniform, offset)
+        return cls(tasks, np.full(len(names), -1, dtype=np.int64), [None] * len(names), [])
+
+    @property
+    def kept_phases(self) -> int:
+        return int((self.pinned >= 0).sum())
+
+    def describe(self) -> str:
+        """The workload in a few words."""
+        kinds = ((len(self.intervals.names), "interval"), (len(self.others), "cron, calendar or one-shot"))
+        return " and ".join(f"{n:,} {kind} task{'s' if n > 1 else ''}" for n, kind in kinds if n)
+
+
+def from_tasks(tasks: Iterable[Task], periods: Mapping[str, Period], uniform: Floats, offset: Floats) -> Workload:
+    """Sort tasks into interval columns and the rest; cron entries keep their times whatever the strategy."""
+    intervals: list[tuple[Task, Period | None]] = []
+    others: list[tuple[Listed, float]] = []
+    for task in tasks:
+        period = periods[task.period] if task.period else None
+        if task.schedule.every is not None:
+            intervals.append((task, period))
+            continue
+        times = compile_schedule(task.schedule, task.name)
+        others.append((CalendarInside(times, period) if period else times, task.weight))
+    count = len(intervals)
+    every = np.array([t.schedule.every for t, _ in intervals], dtype=np.int64)
+    weight = np.array([t.weight for t, _ in intervals], dtype=np.float64)
+    pinned = [-1 if t.schedule.phase is None else t.schedule.phase for t, _ in intervals]
+    columns = IntervalTasks([t.name for t, _ in intervals], every, weight, uniform[:count], offset[:count])
+    return Workload(columns, np.array(pinned, dtype=np.int64), [p for _, p in intervals], others)
+
+
+def curves(workload: Workload, strategies: Iterable[Spread], stretch: Stretch) -> dict[Spread, Floats]:
+    """The load of each second of the stretch under each strategy."""
+    others = listed_curve(workload.others, stretch)
+    return {strategy: others + _interval_curve(workload, strategy, stretch) for strategy in strategies}
+
+
+def _interval_curve(workload: Workload, strategy: Spread, stretch: Stretch) -> Floats:
+    free = workload.pinned < 0
+    if strategy is Spread.ICINGA:
+        return _moving(workload, free, stretch) + _grid(workload, workload.pinned, ~free, stretch)
+    phase = workload.pinned.copy()
+    phase[free] = phases(workload.intervals.only(free), strategy, _wheel_before(workload), stretch.start)
+    return _grid(workload, phase, np.ones(len(phase), dtype=bool), stretch)
+
+
+def _wheel_before(workload: Workload) -> LoadWheel:
+    """The wheel with everything on it that has its times already."""
+    wheel = LoadWheel()
+    for every, phase, weight in zip(workload.intervals.every, workload.pinned, workload.intervals.weight, strict=True):
+        if phase >= 0:
+            wheel.add(Placed(int(every), int(phase), float(weight)))
+    for times, weight in workload.others:
+        plain = times.schedule if isinstance(times, CalendarInside) else times
+        if isinstance(plain, Cron):
+            wheel.add_slots(cron_slots(plain), weight)
+    return wheel
+
+
+def _grid(workload: Workload, phase: Ints, rows: NDArray[np.bool_], stretch: Stretch) -> Floats:
+    """The load of tasks on fixed grids, inside their periods, substitutes included."""
+    curve = np.zeros(stretch.seconds)
+    for period, group in _by_period(workload, rows):
+        tasks = workload.intervals.only(group)
+        part = grid_curve(tasks.every, phase[group], tasks.weight, stretch)
+        if period is not None:
+            part *= _open_seconds(period, stretch)
+            for which, times in substitutes_between(phase[group], tasks.every, period, stretch.start, stretch.end):
+                np.add.at(part, (times - stretch.start) // SECOND, tasks.weight[which])
+        curve += part
+    return curve
+
+
+def _moving(workload: Workload, rows: NDArray[np.bool_], stretch: Stretch) -> Floats:
+    """The load under Icinga's rule, which simply skips what falls outside a period."""
+    curve = np.zeros(stretch.seconds)
+    for period, group in _by_period(workload, rows):
+        part = icinga_curve(workload.intervals.only(group), stretch)
+        curve += part if period is None else part * _open_seconds(period, stretch)
+    return curve
+
+
+def _by_period(workload: Workload, rows: NDArray[np.bool_]) -> Iterator[tuple[Period | None, NDArray[np.bool_]]]:
+    distinct = {id(period): period for period in workload.periods}
+    ids = np.array([id(period) for period in workload.periods], dtype=np.int64)
+    for key, period in distinct.items():
+        yield period, rows & (ids == key)
+
+
+def _open_seconds(period: Period, stretch: Stretch) -> NDArray[np.bool_]:
+    # Windows open and close on whole seconds, so a second is wholly inside or outside.
+    return period.contains_many(stretch.start + np.arange(stretch.seconds, dtype=np.int64) * SECOND)

@@ -1,0 +1,58 @@
+import subprocess
+import sys
+
+from conftest import Evenbeat
+
+
+def test_help_names_every_command_and_gives_examples(evenbeat: Evenbeat) -> None:
+    result = evenbeat("--help")
+    assert result.code == 0
+    assert all(command in result.out for command in ("next", "explain", "period", "spread", "bench", "examples:"))
+
+
+def test_no_command_is_bad_input(evenbeat: Evenbeat) -> None:
+    result = evenbeat()
+    assert result.code == 2
+    assert "COMMAND" in result.err
+
+
+def test_an_unknown_command_is_bad_input_that_lists_the_known_ones(evenbeat: Evenbeat) -> None:
+    result = evenbeat("nxt")
+    assert result.code == 2
+    assert "'next'" in result.err
+
+
+def test_help_waits_for_no_heavy_import() -> None:
+    heavy = ("numpy", "rich", "cronsim", "matplotlib", "asyncio")
+    code = (
+        "import sys\nfrom evenbeat.cli.main import parser\nparser().format_help()\n"
+        f"print([m for m in {heavy!r} if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_plain_next_does_not_wait_for_numpy() -> None:
+    code = (
+        "import sys\nfrom evenbeat.cli.main import main\nmain(['next', 'H * * * *', '--json'])\n"
+        "print('numpy' in sys.modules, file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr.strip() == "False"
+
+
+def test_python_dash_m_is_the_same_command() -> None:
+    argv = [sys.executable, "-m", "evenbeat", "explain", "@daily", "--name", "x", "--json"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert done.returncode == 0
+    assert '"resolved"' in done.stdout
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    argv = [sys.executable, "-m", "evenbeat", "next", "* * * * *", "-n", "20000"]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert "Traceback" not in process.stderr.read()

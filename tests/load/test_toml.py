@@ -1,0 +1,147 @@
+from pathlib import Path
+
+import pytest
+
+from evenbeat.load.toml import BadFileError, load_toml, parse_toml
+from evenbeat.model import HOUR, MINUTE, SECOND, Days, Hash, Spread
+
+GOOD = """
+[defaults]
+zone = "Europe/Paris"
+spread = "hash"
+days = "and"
+period = "work"
+
+[periods.work]
+ranges = ["monday-friday 09:00-17:00"]
+exclude = ["free"]
+[periods.free]
+holidays = "FR"
+zone = "UTC"
+
+[checks.disk]
+every = "5m"
+weight = 2.5
+command = ["check_disk", "-w", "10%"]
+[checks."web site"]
+every = 10
+phase = "3s"
+spread = "even"
+
+[tasks.report]
+cron = "H H(6-7) * * 1-5"
+hash = "jenkins"
+second = 0
+[tasks.mail]
+cron = "H/15 * * * *"
+second = "spread"
+labels = { team = "post" }
+[tasks.once]
+at = "2026-12-01T09:00"
+[tasks.monthly]
+calendar = "*-*-01 07:30"
+"""
+
+
+def test_a_file_gives_checks_tasks_and_periods_with_the_defaults_that_suit_them() -> None:
+    config = parse_toml(GOOD, "x.toml")
+    tasks = {task.name: task for task in config.tasks}
+    assert list(tasks) == ["disk", "web site", "report", "mail", "once", "monthly"]
+    assert [task.check for task in config.tasks] == [True, True, False, False, False, False]
+    assert all(task.period == "work" for task in config.tasks)
+    assert all(task.schedule.zone == "Europe/Paris" for task in config.tasks)
+    assert tasks["disk"].schedule.every == 5 * MINUTE
+    assert tasks["disk"].schedule.spread is Spread.HASH
+    assert tasks["disk"].weight == 2.5
+    assert tasks["disk"].command == ("check_disk", "-w", "10%")
+    assert tasks["web site"].schedule.phase == 3 * SECOND
+    assert tasks["web site"].schedule.spread is Spread.EVEN
+    assert tasks["report"].schedule.hash is Hash.JENKINS
+    assert tasks["report"].schedule.second == 0
+    assert tasks["report"].schedule.days is Days.AND
+    assert tasks["mail"].schedule.second is None
+    assert tasks["mail"].labels == {"team": "post"}
+    assert config.periods["work"].zone == "Europe/Paris"
+    assert config.periods["free"].zone == "UTC"
+
+
+BAD = [
+    ('[checks.a]\nevery = "5x"\n', "2:11", "checks.a.every: 'x' is not a unit"),
+    ("[checks.a]\nevery = true\n", "2:9", "True is not a duration"),
+    ('[checks.a]\nevery = "500ms"\n', "2:10", "0.5 s is out of range, accepted: 1s to 3653d"),
+    ('[checks.a]\nevery = "5m"\nphase = "5m"\n', "3:10", "a phase belongs to `every`, from 0 to less than it"),
+    ('[tasks.a]\ncron = "0 25 * * *"\n', "2:11", "tasks.a.cron, field 2: 25 is out of range"),
+    ("[tasks.a]\n  cron   =   '0 0 30 2 *'\n", "2:19", "no date ever has day of month 30"),
+    ('[tasks.a]\ncron = "* * * * *"\nsecond = 60\n', "3:10", "tasks.a.second: Expected `int` <= 59"),
+    ('[tasks.a]\ncron = "* * * * *"\ndays = "xor"\n', "3:9", "Invalid enum value 'xor'"),
+    ('[tasks.a]\ncron = "* * * * *"\nspread = "even"\nphase = 3\n', "4:9", "a phase belongs to `every`"),
+    ('[tasks.a]\nevery = "1h"\nhash = "jenkins"\n', "3:9", "`hash` belongs to cron entries"),
+    (
+        '[tasks.a]\nevery = "1h"\ncron = "@daily"\n',
+        "1:2",
+        "exactly one of every, cron, calendar, at; found every and cron",
+    ),
+    ("[tasks.a]\n", "1:2", "found none of them"),
+    ('[tasks.a]\nevery = "1h"\nfoo = 1\n', "3:7", "'foo' is not a key here, accepted: every, cron"),
+    ('[tasks.a]\nevery = "1h"\nname = "b"\n', "3:9", "'name' is not a key here"),
+    ('[periods."a.b"]\nranges = ["day 1", "x"]\n', "2:21", "periods.a.b.ranges.1: 'x' is not a day"),
+    ('[tasks.a]\nevery = "1h"\ncommand = "ls -l"\n', "3:12", "Expected `array`, got `str`"),
+    ('[tasks.a]\nevery = "1h"\ncommand = ["ls", 1]\n', "3:11", "Expected `str`, got `int`"),
+    ('[tasks.a]\nevery = "1h"\nweight = 0\n', "3:10", "Expected `float` > 0"),
+    ('[tasks.a]\nevery = "1h"\nperiod = "wrk"\n[periods.work]\n', "3:11", "there is no period 'wrk', known: work"),
+    ('[tasks.a]\nevery = "1h"\nzone = "Europe/Pari"\n', "3:9", "did you mean Europe/Paris"),
+    ('[tasks.a]\nat = "soon"\n', "2:7", "'soon' is not a time"),
+    ('[tasks.a]\ncalendar = "Mon 25:00"\n', "2:13", "is not an OnCalendar expression"),
+    ('[defaults]\nzone = "Mars"\n[tasks.a]\nevery = "1h"\n', "2:9", "defaults.zone: 'Mars' is not a time zone"),
+    ('[periods.p]\nranges = ["monday", "moonday"]\n', "2:22", "periods.p.ranges.1: 'moonday' is not a day"),
+    ('[periods.p]\nranges = [\n  "monday",\n  "day 32",\n]\n', "4:8", "32 is not a day of the month"),
+    ('[periods.p]\nexclude = ["q"]\n', "2:11", "there is no period 'q'"),
+    ('[periods.a]\ninclude = ["b"]\n[periods.b]\ninclude = ["a"]\n', "", "in a circle: a -> b -> a"),
+    ('[periods.p]\nholidays = "ZZ"\n', "2:13", "no holidays are known for 'ZZ'"),
+    ('[periods.p]\nrange = ["monday"]\n', "2:9", "'range' is not a key here, accepted: ranges, holidays"),
+    ("[task.a]\n", "1:2", "'task' is not a section, accepted: defaults, periods, checks, tasks"),
+    ("tasks = 3\n", "1:9", "3 where a table [tasks] should be"),
+    ("[tasks]\na = 3\n", "2:5", "3 where a table [tasks.a] should be"),
+    ('[checks.a]\nevery = "1h"\n[tasks.a]\nevery = "1h"\n', "3:2", "'a' is a check already; names are unique"),
+    ("[tasks.a\n", "1:9", "Expected ']'"),
+]
+
+
+@pytest.mark.parametrize(("text", "place", "message"), BAD)
+def test_a_problem_is_reported_where_it_stands(text: str, place: str, message: str) -> None:
+    with pytest.raises(BadFileError) as caught:
+        parse_toml(text, "x.toml")
+    found = [str(problem) for problem in caught.value.problems]
+    assert len(found) == 1, found
+    assert found[0].startswith(f"x.toml:{place}" if place else "x.toml:")
+    assert message in found[0]
+
+
+def test_all_problems_of_a_file_are_reported_at_once() -> None:
+    text = '[checks.a]\nevery = "5x"\n[tasks.b]\ncron = "* * * *"\n[periods.p]\nranges = ["x"]\n[other]\n'
+    with pytest.raises(BadFileError) as caught:
+        parse_toml(text, "x.toml")
+    assert len(caught.value.problems) == 4
+
+
+def test_a_file_that_cannot_be_read_says_why(tmp_path: Path) -> None:
+    with pytest.raises(BadFileError, match="No such file"):
+        load_toml(tmp_path / "none.toml")
+    latin = tmp_path / "latin.toml"
+    latin.write_bytes(b'[tasks."caf\xe9"]\n')
+    with pytest.raises(BadFileError, match=r"not UTF-8 text .* at byte 11"):
+        load_toml(latin)
+
+
+def test_a_file_that_is_too_large_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("evenbeat.load.toml.SIZE_LIMIT", 10)
+    file = tmp_path / "large.toml"
+    file.write_text('[tasks.a]\nevery = "1h"\n')
+    with pytest.raises(BadFileError, match="larger than"):
+        load_toml(file)
+
+
+def test_the_example_file_is_good() -> None:
+    config = load_toml(Path(__file__).parents[2] / "examples" / "checks.toml")
+    assert {task.name for task in config.tasks} >= {"web", "report"}
+    assert next(task for task in config.tasks if task.name == "backup").schedule.every == 6 * HOUR
