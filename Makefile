@@ -25,8 +25,9 @@ lint: $(READY) ## style, types, and who may import whom
 bench: $(READY) ## ratios against bare baselines measured in the same run
 	$(PY) -m evenbeat bench core
 
-docs: $(READY) ## draw the pictures anew, and check that every example in the docs prints what it says
+docs: $(READY) ## draw the pictures anew, write down what the examples print now, check the links
 	$(PY) -m evenbeat spread --tasks 10000 --every 10s,30s,1m,5m,15m,1h --strategy all --seed 1 --plot docs/img/spread.png
+	$(PY) -m tools.docs --write
 	$(PY) -m pytest tests/test_docs.py
 
 clean:

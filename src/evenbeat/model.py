@@ -3,6 +3,8 @@
 Times are int64 microseconds on the Unix epoch, durations are int microseconds.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from typing import Annotated, Final, NewType
 
@@ -44,6 +46,16 @@ class Invalid(ValueError):
     def __str__(self) -> str:
         where = ", ".join(filter(None, (self.place, f"column {self.column}" if self.column else "")))
         return f"{where}: {self.problem}" if where else self.problem
+
+
+@contextmanager
+def placed(place: str, separator: str = ", ") -> Iterator[None]:
+    """Put a place in front of the one that a refusal names itself."""
+    try:
+        yield
+    except Invalid as e:
+        whole = separator.join(filter(None, (place, e.place)))
+        raise Invalid(e.problem, column=e.column, place=whole) from None
 
 
 class Spread(StrEnum):

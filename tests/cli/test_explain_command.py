@@ -20,7 +20,7 @@ def test_the_resolved_form_is_shown_to_people_where_it_differs(evenbeat: Evenbea
 def test_the_rule_of_days_is_told(evenbeat: Evenbeat) -> None:
     either = evenbeat("explain", "H 0 13 * 5", "--json").json
     both = evenbeat("explain", "H 0 13 * 5", "--days", "and", "--json").json
-    assert "or on Friday, whichever matches" in either["text"]
+    assert "or on Friday (whichever matches)" in either["text"]
     assert 'days = "and"' in either["warnings"][0]
     assert "if it's on Friday" in both["text"]
     assert both["warnings"] == []

@@ -83,7 +83,7 @@ def test_without_from_it_is_about_now_and_the_week_from_it(evenbeat: Evenbeat, m
         (["period", "monday-friday 9-17"], "column 15"),
         (["period", WORK, "--include", "foo"], "--include, ranges[0], column 1: 'foo' is not a day"),
         (["period", WORK, "--from", "2026-01-02", "--to", "2026-01-01"], "--to: accepted: a time after --from"),
-        (["period", WORK, "--zone", "Mars"], "--zone: 'Mars' is not a time zone"),
+        (["period", WORK, "--zone", "Mars"], "zone: 'Mars' is not a time zone"),
         (["period", "holidays ZZ"], "no holidays are known for 'ZZ'"),
     ],
 )

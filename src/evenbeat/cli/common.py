@@ -3,13 +3,11 @@
 import json
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from evenbeat.model import DAY, HOUR, MINUTE, SECOND, Instant, Invalid, Prefer
+from evenbeat.model import DAY, HOUR, MINUTE, SECOND, Instant, Invalid, Prefer, placed
 from evenbeat.model import Period as PeriodNoun
 from evenbeat.when.duration import parse_duration
 from evenbeat.when.instant import parse_instant
@@ -28,13 +26,13 @@ def at_option(text: str | None, zone: Zone, default: Instant, option: str) -> In
     """The time given by an option."""
     if text is None:
         return default
-    with named(option):
+    with placed(option):
         return parse_instant(text, zone)
 
 
 def duration_option(text: str, option: str) -> int:
     """The duration given by an option."""
-    with named(option):
+    with placed(option):
         return parse_duration(text)
 
 
@@ -57,7 +55,7 @@ def period_of(
     others: dict[str, Period] = {}
     for option, ranges in (("--include", include), ("--exclude", exclude)):
         if ranges:
-            with named(option):
+            with placed(option):
                 others[option] = compile_period(PeriodNoun(ranges=tuple(ranges), zone=zone))
     noun = PeriodNoun(
         ranges=tuple(lines),
@@ -67,16 +65,6 @@ def period_of(
         prefer=prefer,
     )
     return compile_period(noun, others)
-
-
-@contextmanager
-def named(option: str) -> Iterator[None]:
-    """Say which option a refusal is about."""
-    try:
-        yield
-    except Invalid as e:
-        inner = e.place.removeprefix("cron").removeprefix("calendar").removeprefix("at").removeprefix(", ")
-        raise Invalid(e.problem, column=e.column, place=", ".join(filter(None, (option, inner)))) from None
 
 
 def print_json(document: Any) -> None:

@@ -4,8 +4,8 @@ import argparse
 
 from rich.markup import escape
 
-from evenbeat.cli.common import console, named, print_json, second_option
-from evenbeat.model import Days, Hash
+from evenbeat.cli.common import console, print_json, second_option
+from evenbeat.model import Days, Hash, placed
 from evenbeat.when.cron import compile_cron
 from evenbeat.when.cron_entry import parse_entry
 from evenbeat.when.explain import explain_cron, explain_occasion
@@ -19,7 +19,7 @@ def answer(args: argparse.Namespace) -> int:
     if parse_entry(args.cron).occasion:
         text = explain_occasion(args.cron)
     else:
-        with named("--zone"):
+        with placed("zone"):
             zone(args.zone)
         cron = compile_cron(
             args.cron,

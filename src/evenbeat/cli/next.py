@@ -10,7 +10,6 @@ from evenbeat.cli.common import (
     console,
     duration_option,
     in_words,
-    named,
     now,
     period_of,
     print_json,
@@ -38,10 +37,7 @@ def answer(args: argparse.Namespace) -> int:
     if not 1 <= args.n <= MOST_TIMES:
         raise Invalid(f"{args.n} is out of range, accepted: 1 to {MOST_TIMES}", place="-n")
     schedule, text = _schedule(args)
-    with named("--zone"):
-        zone(args.zone)
-    with named("CRON" if args.cron else "--calendar" if args.calendar else "--at"):
-        times = compile_schedule(schedule, args.name)
+    times = compile_schedule(schedule, args.name)
     where = times.zone if isinstance(times, Cron | Calendar) else zone(schedule.zone)
     start = at_option(args.from_, where, now(), "--from")
     inside = _inside(times, args)

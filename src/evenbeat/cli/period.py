@@ -2,8 +2,8 @@
 
 import argparse
 
-from evenbeat.cli.common import at_option, console, in_words, named, now, period_of, print_json
-from evenbeat.model import DAY, WEEK, Instant, Invalid, Prefer
+from evenbeat.cli.common import at_option, console, in_words, now, period_of, print_json
+from evenbeat.model import DAY, WEEK, Instant, Invalid, Prefer, placed
 from evenbeat.when.instant import format_instant, to_datetime
 from evenbeat.when.period import HORIZON_YEARS
 from evenbeat.when.windows import Window
@@ -15,7 +15,7 @@ LONGEST = HORIZON_YEARS * 366 * DAY
 
 def answer(args: argparse.Namespace) -> int:
     """Print the state and the windows; exit 0."""
-    with named("--zone"):
+    with placed("zone"):
         zone(args.zone)
     period = period_of(args.lines, args.zone, include=args.include, exclude=args.exclude, prefer=Prefer(args.prefer))
     where = zone(args.zone)

@@ -43,9 +43,9 @@ class Calendar:
         """
         distance = SECOND
         while not self._any_in(Instant(t - distance), t):
-            distance *= 2
-            if distance > _FURTHEST_BACK:
+            if distance == _FURTHEST_BACK:
                 return None
+            distance = min(distance * 2, _FURTHEST_BACK)
         lo, hi = Instant(t - distance), t  # a time lies after lo and before t, none after hi
         while hi - lo > 1:
             middle = Instant((lo + hi) // 2)
@@ -66,16 +66,26 @@ def compile_calendar(text: str, zone_name: str = "UTC") -> Calendar:
     """Parse an OnCalendar expression; its own zone, if it ends in one, beats `zone_name`."""
     if len(text) > TEXT_LIMIT:
         raise Invalid(f"an expression of {len(text)} characters, accepted: at most {TEXT_LIMIT}")
-    head, _, last = text.strip().rpartition(" ")
-    if head and last[:1].isalpha() and ("/" in last or last.upper() in ("UTC", "GMT")):
-        text, zone_name = head, last
+    text, zone_name = _own_zone(text.strip(), zone_name)
     try:
-        BaseIterator(text.strip(), EPOCH)
+        BaseIterator(text, EPOCH)
     except (OnCalendarError, ValueError, IndexError) as e:
-        raise Invalid(
-            f"{text.strip()!r} is not an OnCalendar expression ({e}), accepted: such as Mon..Fri 09:00"
-        ) from None
-    calendar = Calendar(text.strip(), zone(zone_name))
-    if calendar.next_after(Instant(0)) is None:
-        raise Invalid(f"{text.strip()!r} never happens: no such date")
+        raise Invalid(f"{text!r} is not an OnCalendar expression ({e}), accepted: such as Mon..Fri 09:00") from None
+    calendar = Calendar(text, zone(zone_name))
+    if calendar.next_after(Instant(-1)) is None:
+        raise Invalid(f"{text!r} never happens: no such date")
     return calendar
+
+
+def _own_zone(text: str, zone_name: str) -> tuple[str, str]:
+    """The expression and its zone: the last word, if it is one."""
+    head, _, last = text.rpartition(" ")
+    if not head or not last[:1].isalpha():
+        return text, zone_name
+    try:
+        zone(last)
+    except Invalid:
+        if "/" not in last:  # a weekday, perhaps; oncalendar will say
+            return text, zone_name
+        raise
+    return head, last

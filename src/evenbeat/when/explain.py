@@ -1,34 +1,52 @@
 """A cron entry in plain English: cronsim's sentence for the resolved entry, plus second, zone and the rule of days."""
 
 import re
+from typing import Final
 
 from cronsim.explain import Expression
 
 from evenbeat.model import Invalid
 from evenbeat.when.cron import Cron
-from evenbeat.when.cron_entry import Field, parse_entry
+from evenbeat.when.cron_entry import DAY_FIELD, FIELDS, WEEKDAY_FIELD, Field, Term, parse_entry
 
-_OCCASION_TEXT = {"@reboot": "At every start of the node", "@shutdown": "At every orderly stop of the node"}
+_FEW: Final = 3
+"""So many values are clearer as a list than as a step."""
+_OCCASION_TEXT: Final = {"@reboot": "At every start of the node", "@shutdown": "At every orderly stop of the node"}
 
 
 def explain_cron(cron: Cron) -> str:
     """One sentence a colleague would say."""
-    expression = Expression([_simplest(field) for field in parse_entry(cron.resolved).fields])
-    expression.day_and = cron.times.day_and
+    fields = parse_entry(cron.resolved).fields
+    texts = [_simplest(kind, field) for kind, field in enumerate(fields)]
+    either_day = not cron.times.day_and
+    if either_day and _is_every_day(fields[DAY_FIELD], fields[WEEKDAY_FIELD]):
+        texts[DAY_FIELD] = texts[WEEKDAY_FIELD] = "*"
+        either_day = False
+    expression = Expression(texts)
+    expression.day_and = not either_day
     text = re.sub(r"\b(\d+)th\b", lambda m: _ordinal(int(m[1])), expression.explain())
-    if not cron.times.day_and:
+    if either_day:
         weekday = str(expression.dow)
-        text = text.replace(f" and {weekday}", f" or {weekday}, whichever matches")
+        text = text.replace(f" and {weekday}", f" or {weekday} (whichever matches)")
     second = f", {cron.second} s past the minute" if cron.second else ""
     return f"{text}{second}, {cron.zone.name} time."
 
 
-def _simplest(field: Field) -> str:
-    # cronsim would tell `*/90` as "every 90th minute"; it is minute 0.
-    return ",".join(
-        str(t.values[0]) if "/" in t.text and len(t.values) == 1 and isinstance(t.values[0], int) else t.text
-        for t in field.terms
-    )
+def _is_every_day(day: Field, weekday: Field) -> bool:
+    # Either suffices, so a field written as all of its values (1-31) leaves nothing for the other to choose.
+    return day.values >= set(range(1, 32)) or {v % 7 for v in weekday.values if isinstance(v, int)} == set(range(7))
+
+
+def _simplest(kind: int, field: Field) -> str:
+    return ",".join(_simplest_term(len(FIELDS[kind].values), term) for term in field.terms)
+
+
+def _simplest_term(size: int, term: Term) -> str:
+    # cronsim tells `*/90` as "every 90th minute" and `*/31` as "every 31st"; they are minute 0, and 0 and 31.
+    step = term.text.partition("/")[2]
+    few = len(term.values) <= _FEW
+    uneven = step and (size % int(step) or int(step) >= size)
+    return ",".join(map(str, term.values)) if few and uneven else term.text
 
 
 def explain_occasion(text: str) -> str:

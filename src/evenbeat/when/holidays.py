@@ -4,6 +4,7 @@ from datetime import date
 from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any
+from warnings import catch_warnings, simplefilter
 
 from evenbeat.model import Invalid
 
@@ -27,7 +28,10 @@ def holiday_dates(where: str, year: int) -> tuple[date, ...]:
     country, _, part = where.partition("-")
     if part:
         part = _spelled(part, _library().list_supported_countries(include_aliases=True)[country])
-    found = _library().country_holidays(country, subdiv=part or None, years=year)
+    with catch_warnings():
+        # The library warns about years for which it must estimate; its best guess is what there is.
+        simplefilter("ignore")
+        found = _library().country_holidays(country, subdiv=part or None, years=year)
     return tuple(sorted(day for day in found if day.year == year))
 
 

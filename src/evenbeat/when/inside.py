@@ -29,9 +29,19 @@ class CalendarInside:
     def __init__(self, schedule: Forward, period: Period) -> None:
         self.schedule = schedule
         self.period = period
+        self._nothing_from: Instant | None = None
 
     def next_after(self, t: Instant) -> Instant | None:
         """The first nominal time strictly after `t` that lies inside; None if there is none within 50 years."""
+        # Fifty years of a daily entry are a long search: where one found nothing, the next year need not ask again.
+        if self._nothing_from is not None and self._nothing_from <= t < self._nothing_from + 366 * DAY:
+            return None
+        found = self._search(t)
+        if found is None:
+            self._nothing_from = t
+        return found
+
+    def _search(self, t: Instant) -> Instant | None:
         limit = t + _HORIZON
         found = self.schedule.next_after(t)
         while found is not None and found < limit:

@@ -8,8 +8,8 @@ from evenbeat.when.zone import Zone
 
 EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - local (naive) times are counted from here too
 EPOCH_UTC: Final = datetime(1970, 1, 1, tzinfo=UTC)
-YEARS: Final = range(1900, 9000)
-"""Years we answer for: wide enough for anybody, and no sum leaves what datetime can hold."""
+YEARS: Final = range(1900, 2200)
+"""Years we answer for, as systemd does: a slip of the pen must not make us work out five thousand years of DST."""
 
 _ACCEPTED: Final = "accepted: 2026-12-01, 2026-12-01T09:00, 2026-12-01T09:00:00+01:00"
 

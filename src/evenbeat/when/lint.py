@@ -45,7 +45,8 @@ def _fixed_minute(entry: Entry, _: Days) -> Iterator[str]:
     step = _even_step(minute)
     if len(minute.values) == 1:
         changes = {MINUTE_FIELD: "H"}
-        if (hour_step := _star_step(hour)) is not None and hour_step <= 12:
+        # Only a divisor of 24 runs as often wherever H lets it start; 1 is every hour already.
+        if (hour_step := _star_step(hour)) in (2, 3, 4, 6, 8, 12):
             changes[HOUR_FIELD] = f"H/{hour_step}"
     elif step is not None:
         changes = {MINUTE_FIELD: f"H/{step}"}
@@ -63,15 +64,15 @@ def _step_beyond_range(entry: Entry, _: Days) -> Iterator[str]:
             step = _plain_step(term)
             if step and term.hashed is None and len(term.values) == 1:
                 unit = {MINUTE_FIELD: "m", HOUR_FIELD: "h", DAY_FIELD: "d"}.get(kind)
-                better = f', every = "{step}{unit}" does what it seems to say' if unit else ""
-                yield f"{term.text!r} in the {FIELDS[kind].name} field only ever matches {term.values[0]}{better}"
+                better = f'every = "{step}{unit}" does what it seems to say' if unit else f"write {term.values[0]}"
+                yield f"{term.text!r} in the {FIELDS[kind].name} field only ever matches {term.values[0]}: {better}"
 
 
 def _uneven_step(entry: Entry, _: Days) -> Iterator[str]:
     for kind, unit in ((MINUTE_FIELD, "m"), (HOUR_FIELD, "h")):
         size = len(FIELDS[kind].values)
         for term in entry.fields[kind].terms:
-            whole = term.hashed == FIELDS[kind].values if term.hashed is not None else term.text.startswith("*")
+            whole = _covers_field(kind, term)
             step = term.step or _plain_step(term)
             if whole and 1 < step <= size and size % step:
                 whole_name = "hour" if kind == MINUTE_FIELD else "day"
@@ -85,8 +86,7 @@ def _short_cycle_in_month(entry: Entry, _: Days) -> Iterator[str]:
     field = entry.fields[DAY_FIELD]
     for term in field.terms:
         step = term.step or _plain_step(term)
-        whole = term.hashed == FIELDS[DAY_FIELD].hashed or term.text.startswith("*")
-        if whole and 1 < step < 28:
+        if _covers_field(DAY_FIELD, term) and 1 < step < 28:
             yield (
                 f"{term.text!r} in the day-of-month field starts over every month, so the distance at its end is not "
                 f'{step} days; every = "{step}d" keeps it'
@@ -96,7 +96,7 @@ def _short_cycle_in_month(entry: Entry, _: Days) -> Iterator[str]:
 def _missing_days(entry: Entry, _: Days) -> Iterator[str]:
     field, months = entry.fields[DAY_FIELD], entry.fields[MONTH_FIELD]
     numbers = [v for v in field.values if isinstance(v, int) and v > 0]
-    if field.uses_hash or months.uses_hash or not numbers or len(numbers) < len(field.values):
+    if field.uses_hash or months.uses_hash or len(numbers) != 1 or len(field.values) != 1:
         return
     if any(isinstance(m, int) and DAYS_IN_MONTH[m] < min(numbers) for m in months.values):
         better = _with(entry, {DAY_FIELD: "L"})
@@ -135,6 +135,14 @@ def _with(entry: Entry, changes: dict[int, str]) -> str:
 def _plain_step(term: Term) -> int:
     step = term.text.partition("/")[2]
     return int(step) if step and term.hashed is None else 0
+
+
+def _covers_field(kind: int, term: Term) -> bool:
+    """Does the term step through the whole field, however it is written?"""
+    if term.hashed is not None:
+        return term.hashed == FIELDS[kind].hashed
+    whole = FIELDS[kind].values
+    return term.text.partition("/")[0] in ("*", f"{whole[0]}-{whole[-1]}")
 
 
 def _star_step(field: Field) -> int | None:

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from evenbeat.model import DAY, SECOND, Instant, Invalid, Prefer
+from evenbeat.model import DAY, SECOND, Instant, Invalid, Prefer, placed
 from evenbeat.model import Period as PeriodNoun
 from evenbeat.when.holidays import check_holidays, holiday_dates
 from evenbeat.when.period_line import WHOLE_DAY, Line, parse_line
@@ -22,6 +22,7 @@ from evenbeat.when.zone import Zone, zone
 
 HORIZON_YEARS: Final = 50
 """How far ahead an opening or closing is looked for: the rarest recurring day (29 February, a Monday) comes sooner."""
+MOST_NESTED: Final = 32
 
 _HORIZON: Final = HORIZON_YEARS * 366 * DAY
 _NOTHING: Final[tuple[Instant, Instant, list[Window]]] = (Instant(0), Instant(0), [])
@@ -53,9 +54,11 @@ class Period:
         self.include = include
         self.exclude = exclude
         self.prefer = prefer
-        self._own_always = not lines or any(_is_always(line) for line in lines)
+        # Without lines of its own it is what it includes; without those either, always.
+        self._own_always = any(_is_always(line) for line in lines) or not (lines or include)
         self._years: dict[int, list[Window]] = {}
         self._known = _NOTHING
+        self._recent = _NOTHING
         self._last = Answer(inside=False, since=NEVER, until=NEVER)
         self._last_holds: Window = (NEVER, NEVER)
 
@@ -123,16 +126,23 @@ class Period:
         """The open stretches within [start, end), disjoint and in order, cut at both ends."""
         if end <= start:
             return []
-        included = union(*(p.windows(start, end) for p in self.include)) if self.include else []
-        excluded = union(*(p.windows(start, end) for p in self.exclude)) if self.exclude else []
-        own = self._own_windows(start, end)
-        if self.prefer is Prefer.INCLUDE:
-            return union(intersect_not(own, excluded), included)
-        return intersect_not(union(own, included), excluded)
+        # A period that others refer to in many ways is still worked out once for one question.
+        if self._recent[:2] != (start, end):
+            included = union(*(p.windows(start, end) for p in self.include))
+            excluded = union(*(p.windows(start, end) for p in self.exclude))
+            own = self._own_windows(start, end)
+            if self.prefer is Prefer.INCLUDE:
+                found = union(intersect_not(own, excluded), included)
+            else:
+                found = intersect_not(union(own, included), excluded)
+            self._recent = (start, end, found)
+        return self._recent[2].copy()
 
     def _own_windows(self, start: Instant, end: Instant) -> list[Window]:
         if self._own_always:
             return [(start, end)]
+        if not self.lines:
+            return []
         # Hours may pass midnight, so a window can begin on the last day of the year before.
         first, last = _year(self.zone.local(start)) - 1, _year(self.zone.local(end))
         found: list[Window] = []
@@ -195,22 +205,17 @@ def compile_period(noun: PeriodNoun, others: Mapping[str, Period] | None = None)
     others = others or {}
     lines = []
     for i, text in enumerate(noun.ranges):
-        try:
+        with placed(f"ranges[{i}]"):
             lines.append(parse_line(text))
             if lines[-1].holidays:
                 check_holidays(lines[-1].holidays)
-        except Invalid as e:
-            raise Invalid(e.problem, column=e.column, place=f"ranges[{i}]") from None
     if noun.holidays:
-        try:
-            lines.append(parse_line(f"holidays {noun.holidays}"))
-            check_holidays(noun.holidays.upper())
-        except Invalid as e:
-            raise Invalid(e.problem, place="holidays") from None
-    try:
+        where = noun.holidays.upper()
+        with placed("holidays"):
+            check_holidays(where)
+        lines.append(Line(f"holidays {where}", holidays=where))
+    with placed("zone"):
         zone_ = zone(noun.zone)
-    except Invalid as e:
-        raise Invalid(e.problem, place="zone") from None
     return Period(
         tuple(lines),
         zone_,
@@ -230,6 +235,8 @@ def compile_periods(nouns: Mapping[str, PeriodNoun]) -> dict[str, Period]:
         if name in path:
             cycle = " -> ".join((*path[path.index(name) :], name))
             raise Invalid(f"periods refer to each other in a circle: {cycle}", place=f"periods.{path[-1]}")
+        if len(path) > MOST_NESTED:
+            raise Invalid(f"periods are nested more than {MOST_NESTED} deep", place=f"periods.{path[0]}")
         noun = nouns[name]
         for field, names in (("include", noun.include), ("exclude", noun.exclude)):
             for other in names:
@@ -238,12 +245,8 @@ def compile_periods(nouns: Mapping[str, PeriodNoun]) -> dict[str, Period]:
                     hint = f", did you mean {near[0]!r}?" if near else f", known: {', '.join(sorted(nouns))}"
                     raise Invalid(f"there is no period {other!r}{hint}", place=f"periods.{name}.{field}")
                 visit(other, (*path, name))
-        try:
+        with placed(f"periods.{name}", "."):
             done[name] = compile_period(noun, done)
-        except Invalid as e:
-            raise Invalid(
-                e.problem, column=e.column, place=".".join(filter(None, (f"periods.{name}", e.place)))
-            ) from None
 
     for name in nouns:
         visit(name, ())

@@ -33,8 +33,8 @@ DAY_SECONDS: Final = 86_400
 WHOLE_DAY: Final = ((0, DAY_SECONDS),)
 
 _TOKEN: Final = re.compile(
-    r"\s*(?:(?P<date>\d{4}-\d{2}-\d{2})(?![\d:])|(?P<time>\d{1,2}:\d{2}(?::\d{2})?)(?![\d:])|(?P<number>\d+)(?![\w:])"
-    r"|(?P<word>[A-Za-z]+)(?!\w)|(?P<sign>[-,/])|(?P<end>$))"
+    r"\s*(?:(?P<date>[0-9]{4}-[0-9]{2}-[0-9]{2})(?![\d:])|(?P<time>[0-9]{1,2}:[0-9]{2}(?::[0-9]{2})?)(?![\d:])"
+    r"|(?P<number>[0-9]+)(?![\w:])|(?P<word>[A-Za-z]+)(?!\w)|(?P<sign>[-,/])|(?P<end>$))"
 )
 _ACCEPTED_DAYS: Final = "accepted: a weekday, `day N`, a month with a day, a date, `holidays CC`, or hours HH:MM-HH:MM"
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from evenbeat.model import Instant, Invalid, Schedule, Spread
+from evenbeat.model import Instant, Invalid, Schedule, Spread, placed
 from evenbeat.when.calendar import compile_calendar
 from evenbeat.when.cron import compile_cron
 from evenbeat.when.cron_entry import parse_entry
@@ -47,17 +47,13 @@ class Occasion:
 
 def compile_schedule(schedule: Schedule, name: str) -> Nominals:
     """Compile a schedule for a task of this name; raise Invalid, with the field as its place."""
-    try:
+    with placed("zone"):
         zone(schedule.zone)
-    except Invalid as e:
-        raise Invalid(e.problem, place="zone") from None
     if schedule.every is not None:
         return Interval(schedule.every, _phase(schedule.every, schedule, name))
     field = "cron" if schedule.cron else "calendar" if schedule.calendar else "at"
-    try:
+    with placed(field):
         return _compile_calendar(schedule, name)
-    except Invalid as e:
-        raise Invalid(e.problem, column=e.column, place=", ".join(filter(None, (field, e.place)))) from None
 
 
 def _compile_calendar(schedule: Schedule, name: str) -> Nominals:
@@ -69,9 +65,10 @@ def _compile_calendar(schedule: Schedule, name: str) -> Nominals:
 
 
 def _cron(text: str, schedule: Schedule, name: str) -> Nominals:
-    occasion = parse_entry(text).occasion
-    if occasion is not None:
-        return Occasion(occasion)
+    entry = parse_entry(text)
+    if entry.occasion is not None:
+        zone(entry.zone or "UTC")
+        return Occasion(entry.occasion)
     return compile_cron(
         text,
         name=name,

@@ -78,7 +78,8 @@ class LoadWheel:
 
     def __init__(self) -> None:
         self._load: Ints = np.zeros(SLOTS, dtype=np.int64)
-        self._placements = np.zeros(SLOTS, dtype=np.int64)
+        self._visitors = np.zeros(SLOTS, dtype=np.int64)
+        """Tasks ever placed in each slot: where its golden sequence goes on."""
         self._laps: dict[int, _Laps] = {}
 
     @property
@@ -117,7 +118,7 @@ class LoadWheel:
     def add(self, task: Placed) -> None:
         """Count a task whose phase is known already (it was persisted, or another strategy chose it)."""
         self._change(task, 1)
-        self._placements[task.phase // SECOND % SLOTS] += 1
+        self._count_visit(task.every, task.phase)
 
     def remove(self, task: Placed) -> None:
         """Free the slots of a task; exactly undoes its `add` or `place`."""
@@ -133,6 +134,13 @@ class LoadWheel:
             visits = _visits(task.phase % step, step)
             self._load += sign * np.rint(task.weight * UNIT * step / task.every * visits).astype(np.int64)
         self._count_lap(task.every, step, task.phase, units)
+
+    def _count_visit(self, every: int, phase: int) -> None:
+        if HOUR % every == 0 and every % SECOND == 0:
+            self._visitors[phase // SECOND :: every // SECOND] += 1
+        else:
+            # On different laps they never meet; the slot a task starts from is what it shares with its like.
+            self._visitors[phase // SECOND % SLOTS] += 1
 
     def _count_lap(self, every: int, step: int, phase: int, units: int) -> None:
         if step == every:
@@ -172,7 +180,7 @@ class LoadWheel:
             phases.append(phase)
             heapreplace(heap, (highest + units, sum_ + visits * units, rank, r))
             added[r] += units
-            self._placements[phase // SECOND % SLOTS] += 1
+            self._count_visit(every, phase)
             self._count_lap(every, step, phase, units)
         by_residue += np.array(added, dtype=np.int64)
         return phases
@@ -203,7 +211,7 @@ class LoadWheel:
         slot = whole // SECOND % SLOTS
         room = min(SECOND, step - residue * SECOND)
         # Each slot continues its own sequence, and neighbouring slots begin at different fractions of the second.
-        return whole + int((slot + int(self._placements[slot])) * GOLDEN % 1 * room)
+        return whole + int((slot + int(self._visitors[slot])) * GOLDEN % 1 * room)
 
     # Cron tasks: their slots are given, they only count
 
