@@ -11,7 +11,7 @@ from typing import Final
 
 from cronsim import CronSim
 
-from evenbeat.model import SECOND, Days, Hash, Instant, Invalid
+from evenbeat.model import MINUTE, SECOND, Days, Hash, Instant, Invalid
 from evenbeat.when.cron_entry import (
     DAY_FIELD,
     HOUR_FIELD,
@@ -49,10 +49,11 @@ class _Walker(CronSim):
         self.weekdays = fields[WEEKDAY_FIELD]  # type: ignore[assignment]
         self.day_and = day_and
         self.fixup_tz = None
+        self.skip_initial_tick = False
         self.tick_direction = direction
-        self.dt = EPOCH + timedelta(microseconds=local - local % SECOND)
-        # Going back from a fraction of a second, dropping the fraction is the first step.
-        self.skip_initial_tick = direction < 0 and local % SECOND > 0
+        # cronsim begins with a step of one second: let it be the one onto the nearest full minute.
+        minute = local // MINUTE + 1 if direction > 0 else (local - 1) // MINUTE
+        self.dt = EPOCH + timedelta(seconds=minute * 60 - direction)
 
 
 class CronTimes:
