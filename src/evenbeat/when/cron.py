@@ -74,6 +74,7 @@ class CronTimes:
         self.fields = resolved.fields
         self._by_wall_clock = texts[MINUTE_FIELD][0] != "*" and texts[HOUR_FIELD][0] != "*"
         self._memo = self._older_memo = (0, 0)
+        self.is_possible = self._has_a_date()
 
     def _walk(self, local: int, direction: int) -> int | None:
         """The first match after (or before) a local time, both in microseconds; None if there is none in 50 years."""
@@ -84,11 +85,10 @@ class CronTimes:
         days = found.toordinal() - _EPOCH_ORDINAL
         return (days * 86_400 + found.hour * 3_600 + found.minute * 60) * SECOND
 
-    def is_possible(self) -> bool:
+    def _has_a_date(self) -> bool:
         """Is there any date that the day and month fields allow?"""
-        if self.fields[WEEKDAY_FIELD] <= _PLAIN_WEEKDAYS and not self.fields[DAY_FIELD].isdisjoint(
-            _DAYS_OF_EVERY_MONTH
-        ):
+        days, weekdays = self.fields[DAY_FIELD], self.fields[WEEKDAY_FIELD]
+        if weekdays <= _PLAIN_WEEKDAYS and not days.isdisjoint(_DAYS_OF_EVERY_MONTH):
             return True
         start = (_PROBE_START - EPOCH) // timedelta(microseconds=1)
         return self._walk(start, 1) is not None
@@ -147,12 +147,8 @@ class CronTimes:
 
 
 @lru_cache(maxsize=65536)
-def _shared_times(resolved_text: str, days: Days, zone_name: str) -> CronTimes:
-    times = CronTimes(resolve(parse_entry(resolved_text), ""), days, zone(zone_name))
-    if not times.is_possible():
-        day, month, weekday = resolved_text.split()[DAY_FIELD:]
-        raise Invalid(f"no date ever has day of month {day}, month {month} and day of week {weekday}")
-    return times
+def _shared_times(resolved_text: str, days: Days, zone_: Zone) -> CronTimes:
+    return CronTimes(resolve(parse_entry(resolved_text), ""), days, zone_)
 
 
 class Cron:
@@ -200,14 +196,18 @@ def compile_cron(
     entry = parse_entry(text)
     if entry.occasion:
         raise Invalid(f"{entry.occasion} is an event of the node and has no times", column=1)
-    if entry.zone is not None:
-        zone_name = entry.zone
     try:
-        times = _shared_times(resolve(entry, name, hash_).text, days, zone_name)
+        zone_ = zone(zone_name if entry.zone is None else entry.zone)
     except Invalid as e:
-        if e.problem.startswith("no date"):
-            raise Invalid(e.problem, column=entry.column(DAY_FIELD), place=f"field {DAY_FIELD + 1}") from None
-        raise Invalid(e.problem, column=text.index("TZ=") + 4 if entry.zone is not None else None) from None
+        raise Invalid(e.problem, column=None if entry.zone is None else text.index("TZ=") + 4) from None
+    times = _shared_times(resolve(entry, name, hash_).text, days, zone_)
+    if not times.is_possible:
+        day, month, weekday = times.text.split()[DAY_FIELD:]
+        raise Invalid(
+            f"no date ever has day of month {day}, month {month} and day of week {weekday}",
+            column=entry.column(DAY_FIELD),
+            place=f"field {DAY_FIELD + 1}",
+        )
     return Cron(entry, times, _second(second, name))
 
 
