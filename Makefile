@@ -1,16 +1,24 @@
 # Two commands for a fresh machine with only python3, pip and make: `make run` and `make test`.
 VENV := .venv
 PY := $(VENV)/bin/python
+INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e
 READY := $(VENV)/.ready
+READY_TO_RUN := $(VENV)/.ready-to-run
 
 .PHONY: run test lint bench docs clean
 
-$(READY): pyproject.toml constraints.txt
-	python3 -m venv $(VENV)
-	$(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
-	touch $@
+$(READY_TO_RUN): pyproject.toml constraints.txt
+	@echo "Setting up $(VENV), once ..."
+	@python3 -m venv $(VENV)
+	@$(INSTALL) '.[holidays,plot]'
+	@touch $@
 
-run: $(READY) ## show what evenbeat can do today, on the example files
+$(READY): $(READY_TO_RUN)
+	@echo "Adding what developers need, once ..."
+	@$(INSTALL) '.[dev]'
+	@touch $@
+
+run: $(READY_TO_RUN) ## show what evenbeat can do today, on the example files
 	@$(PY) examples/tour.py
 
 test: $(READY) ## everything

@@ -34,7 +34,7 @@ def tour() -> int:
         sys.stdout.flush()
         if code := main(shlex.split(command)):
             return code
-    sys.stdout.write("\nNow you: .venv/bin/evenbeat --help, README.md, docs/tutorial.md\n")
+    sys.stdout.write("\nNow you: . .venv/bin/activate && evenbeat --help; then README.md and docs/tutorial.md\n")
     return 0
 
 

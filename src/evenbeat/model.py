@@ -13,7 +13,6 @@ from msgspec import Meta, Struct
 Instant = NewType("Instant", int)
 """Microseconds since 1970-01-01T00:00:00Z."""
 
-MICROSECOND: Final = 1
 SECOND: Final = 1_000_000
 MINUTE: Final = 60 * SECOND
 HOUR: Final = 60 * MINUTE
@@ -118,7 +117,8 @@ class Schedule(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
         if self.every is not None and not MIN_EVERY <= self.every <= MAX_EVERY:
             raise Invalid(f"{self.every / SECOND:g} s is out of range, accepted: 1s to 3653d", place="every")
         if self.phase is not None and (self.every is None or not 0 <= self.phase < self.every):
-            raise Invalid("a phase belongs to `every`, from 0 to less than it", place="phase")
+            found = f"{self.phase / SECOND:g} s" + (f" of {self.every / SECOND:g} s" if self.every is not None else "")
+            raise Invalid(f"{found}: a phase belongs to `every`, from 0 to less than it", place="phase")
         for field, default in (("hash", Hash.STABLE), ("days", Days.OR), ("second", None)):
             if self.cron is None and getattr(self, field) != default:
                 raise Invalid(f"`{field}` belongs to cron entries, this schedule has `{kinds[0]}`", place=field)

@@ -1,5 +1,9 @@
+import os
+import shlex
 import subprocess
 import sys
+
+import pytest
 
 from conftest import Evenbeat
 
@@ -49,10 +53,40 @@ def test_python_dash_m_is_the_same_command() -> None:
 
 
 def test_a_reader_that_goes_away_is_no_error() -> None:
-    argv = [sys.executable, "-m", "evenbeat", "next", "* * * * *", "-n", "20000"]
+    argv = [sys.executable, "-m", "evenbeat", "next", "* * * * *", "-n", "10000"]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         process.stdout.readline()
         process.stdout.close()
-        assert "Traceback" not in process.stderr.read()
+        assert process.stderr.read() == ""
+        assert process.wait() == 0
+
+
+def run_with(stdout: str, *argv: str, **env: str) -> "subprocess.CompletedProcess[str]":
+    command = " ".join(["exec", shlex.quote(sys.executable), "-m", "evenbeat", *map(shlex.quote, argv), stdout])
+    return subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=False, env=os.environ | env)
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_a_full_disk_is_said_in_one_line(form: tuple[str, ...]) -> None:
+    done = run_with(">/dev/full", "next", "--every", "1s", *form)
+    assert done.returncode == 1
+    assert done.stderr == "evenbeat next: the output cannot be written: No space left on device\n"
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_a_closed_stdout_is_no_traceback(form: tuple[str, ...]) -> None:
+    done = run_with(">&-", "next", "--every", "1s", *form)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+
+
+def test_a_terminal_without_blocks_gets_plain_signs() -> None:
+    done = run_with("", "spread", "--tasks", "60", "--every", "1m", PYTHONIOENCODING="ascii")
+    assert done.returncode == 0
+    assert ",,,,,," in done.stdout
+
+
+def test_the_version_is_told(evenbeat: Evenbeat) -> None:
+    assert evenbeat("--version").out.startswith("evenbeat 0.")

@@ -1,8 +1,8 @@
 from itertools import pairwise
 
 import pytest
-from conftest import Evenbeat
 
+from conftest import Evenbeat
 from evenbeat.model import Days, Hash
 from evenbeat.when.cron import compile_cron
 from evenbeat.when.instant import parse_instant
@@ -88,7 +88,7 @@ def test_an_excluded_day_is_passed_over(evenbeat: Evenbeat) -> None:
 def test_a_schedule_that_never_meets_its_period_says_so(evenbeat: Evenbeat) -> None:
     found = evenbeat("next", "0 3 * * *", "--period", "09:00-17:00", *FROM, "--json").json
     assert found["next"] == []
-    assert "no nominal time is left inside the period" in found["warnings"]
+    assert "no nominal time inside within 50 years" in found["warnings"]
 
 
 def test_a_one_shot_in_the_past_has_no_next_time(evenbeat: Evenbeat) -> None:
@@ -150,8 +150,11 @@ def test_many_times_are_in_order(evenbeat: Evenbeat) -> None:
         ),
         (["next", "* * * * *", "--second", "60"], "--second: '60' is not a second, accepted: 0-59, or spread"),
         (["next", "--every", "5x"], "--every, column 2: 'x' is not a unit"),
-        (["next", "--every", "100ms"], "--every: 100ms is out of range, accepted: 1s"),
-        (["next", "--every", "5m", "--phase", "5m"], "--phase: 5m is not less than the interval 5m"),
+        (["next", "--every", "100ms"], "every: 0.1 s is out of range, accepted: 1s to 3653d"),
+        (
+            ["next", "--every", "5m", "--phase", "5m"],
+            "phase: 300 s of 300 s: a phase belongs to `every`, from 0 to less than it",
+        ),
         (["next", "--at", "tomorrow"], "at: 'tomorrow' is not a time"),
         (["next", "* * * * *", "--from", "noon"], "--from: 'noon' is not a time"),
         (["next", "* * * * *", "-n", "0"], "-n: 0 is out of range"),
@@ -170,3 +173,24 @@ def test_bad_input_exits_2_with_a_message_on_stderr_and_nothing_on_stdout(
     assert result.code == 2
     assert result.out == ""
     assert message in result.err
+
+
+def test_periods_and_from_are_in_the_zone_of_the_entry(evenbeat: Evenbeat) -> None:
+    args = ("--second", "0", "--period", "monday 09:00-10:00", "--from", "2026-11-16T08:00", "-n", "1", "--json")
+    found = evenbeat("next", "TZ=Asia/Tokyo 0 9 * * *", *args).json
+    assert found["next"] == ["2026-11-16T09:00:00+09:00"]
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [("0 0 29 2 *",), ("0 0 1 1 *", "--zone", "Europe/Paris"), ("--calendar", "yearly"), ("--every", "3653d")],
+)
+def test_the_calendar_ends_with_the_year_2199(evenbeat: Evenbeat, schedule: tuple[str, ...]) -> None:
+    found = evenbeat("next", *schedule, "--from", "2150-01-01", "-n", "1000", "--json").json["next"]
+    assert 0 < len(found) <= 50
+    assert max(found) < "2200"
+
+
+def test_a_narrow_terminal_hides_nothing(evenbeat: Evenbeat, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "0")
+    assert "2026-03-27 13:00:00" in evenbeat("next", "--every", "1h", *FROM, "-n", "1").out

@@ -1,6 +1,7 @@
 from pathlib import Path
 
 import pytest
+
 from conftest import Evenbeat
 
 MIX = "10s,30s,1m,5m,15m,1h"
@@ -101,6 +102,9 @@ def test_every_problem_of_a_file_is_reported_with_its_place(evenbeat: Evenbeat, 
         (["spread", "--tasks", "1", "--every", "1m,2x"], "--every, column 5: 'x' is not a unit"),
         (["spread", "--tasks", "1", "--every", "1m,10ms"], "--every, column 4: 10ms is out of range"),
         (["spread", "--tasks", "1", "--every", "1m", "--for", "8d"], "--for: 8d is out of range, accepted: 1s to 1w"),
+        (["spread", "--tasks", "1", "--every", "1m", "--seed", "-1"], "--seed: -1 is out of range"),
+        (["spread", "--tasks", "1", "--every", "1m", "--for", ""], "--for: an empty duration"),
+        (["spread", "--tasks", "1", "--every", "1m", "--strategy", "x"], "'even', 'hash', 'icinga', 'bergamot'"),
         (["spread", "--tasks", "1", "--every", "1m", "--plot", "x.gif"], "--plot: 'x.gif' is not a .png file"),
         (["spread", "--tasks", "1", "--every", "1m", "--plot", "/nowhere/x.png"], "--plot: /nowhere/x.png: No such"),
     ],
@@ -110,3 +114,31 @@ def test_bad_input_exits_2(evenbeat: Evenbeat, argv: list[str], message: str) ->
     assert result.code == 2
     assert result.out == ""
     assert message in result.err
+
+
+def test_a_task_that_says_how_it_is_spread_is_left_so(evenbeat: Evenbeat, tmp_path: Path) -> None:
+    file = tmp_path / "aligned.toml"
+    file.write_text('[tasks.a]\nevery = "1m"\nspread = "aligned"\n[tasks.b]\nevery = "1m"\nspread = "aligned"\n')
+    result = evenbeat("spread", str(file), *FROM, "--json")
+    assert result.json["strategies"]["even"]["peak"] == 2.0
+    assert "2 of them keep the phase" in evenbeat("spread", str(file), *FROM).out
+
+
+@pytest.mark.parametrize("kind", ['cron = "* * * * *"\nsecond = 0', 'calendar = "*:*:00"'])
+def test_a_new_task_avoids_the_second_of_calendar_tasks(evenbeat: Evenbeat, tmp_path: Path, kind: str) -> None:
+    file = tmp_path / "calendar.toml"
+    file.write_text(f'[tasks.a]\n{kind}\nweight = 50\n[tasks.b]\nevery = "1m"\nweight = 50\n')
+    assert evenbeat("spread", str(file), *FROM, "--for", "1h", "--json").json["strategies"]["even"]["peak"] == 50.0
+
+
+def test_a_file_in_which_nothing_starts_says_so(evenbeat: Evenbeat, tmp_path: Path) -> None:
+    file = tmp_path / "quiet.toml"
+    file.write_text('[tasks.a]\ncron = "@reboot"\n')
+    assert "nothing starts in this time" in evenbeat("spread", str(file), *FROM).out
+
+
+def test_broken_and_very_long_intervals_are_counted(evenbeat: Evenbeat) -> None:
+    args = ("spread", "--tasks", "300", "--every", "1.5s,7s,3653d", "--strategy", "all", "--for", "2h", "--json")
+    found = evenbeat(*args).json["strategies"]
+    for strategy in ("even", "hash", "bergamot", "aligned"):
+        assert found[strategy]["mean"] == pytest.approx(100 / 1.5 + 100 / 7, rel=0.01)

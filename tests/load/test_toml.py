@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 import pytest
@@ -67,13 +68,13 @@ def test_a_file_gives_checks_tasks_and_periods_with_the_defaults_that_suit_them(
 
 BAD = [
     ('[checks.a]\nevery = "5x"\n', "2:11", "checks.a.every: 'x' is not a unit"),
-    ("[checks.a]\nevery = true\n", "2:9", "True is not a duration"),
+    ("[checks.a]\nevery = true\n", "2:9", "'True' is not a duration"),
     ('[checks.a]\nevery = "500ms"\n', "2:10", "0.5 s is out of range, accepted: 1s to 3653d"),
     ('[checks.a]\nevery = "5m"\nphase = "5m"\n', "3:10", "a phase belongs to `every`, from 0 to less than it"),
     ('[tasks.a]\ncron = "0 25 * * *"\n', "2:11", "tasks.a.cron, field 2: 25 is out of range"),
     ("[tasks.a]\n  cron   =   '0 0 30 2 *'\n", "2:19", "no date ever has day of month 30"),
     ('[tasks.a]\ncron = "* * * * *"\nsecond = 60\n', "3:10", "tasks.a.second: Expected `int` <= 59"),
-    ('[tasks.a]\ncron = "* * * * *"\ndays = "xor"\n', "3:9", "Invalid enum value 'xor'"),
+    ('[tasks.a]\ncron = "* * * * *"\ndays = "xor"\n', "3:9", "'xor' is not a choice, accepted: or, and"),
     ('[tasks.a]\ncron = "* * * * *"\nspread = "even"\nphase = 3\n', "4:9", "a phase belongs to `every`"),
     ('[tasks.a]\nevery = "1h"\nhash = "jenkins"\n', "3:9", "`hash` belongs to cron entries"),
     (
@@ -100,9 +101,15 @@ BAD = [
     ('[periods.p]\nholidays = "ZZ"\n', "2:13", "no holidays are known for 'ZZ'"),
     ('[periods.p]\nrange = ["monday"]\n', "2:9", "'range' is not a key here, accepted: ranges, holidays"),
     ("[task.a]\n", "1:2", "'task' is not a section, accepted: defaults, periods, checks, tasks"),
-    ("tasks = 3\n", "1:9", "3 where a table [tasks] should be"),
-    ("[tasks]\na = 3\n", "2:5", "3 where a table [tasks.a] should be"),
+    ("tasks = 3\n", "1:9", "'3' where a table [tasks] should be"),
+    ("[tasks]\na = 3\n", "2:5", "'3' where a table [tasks.a] should be"),
     ('[checks.a]\nevery = "1h"\n[tasks.a]\nevery = "1h"\n', "3:2", "'a' is a check already; names are unique"),
+    ('[[tasks]]\nevery = "1h"\n', "1:3", "where a table [tasks] should be"),
+    ("[defaults]\nsped = 1\n", "2:8", "'sped' is not a key here"),
+    ('[defaults]\nspread = "evn"\n[tasks.a]\nevery = "1h"\n', "2:11", "'evn' is not a choice, accepted: even, hash"),
+    ('[defaults]\nevery = "1x"\n', "2:11", "'x' is not a unit"),
+    ('[tasks.a]\nevery = "1h"\nlabels = { a = 1 }\n', "3:10", "tasks.a.labels: Expected `str`, got `int`"),
+    ('[tasks.""]\nevery = "1h"\n', "1:2", "the name: Expected `str` of length >= 1"),
     ("[tasks.a\n", "1:9", "Expected ']'"),
 ]
 
@@ -145,3 +152,58 @@ def test_the_example_file_is_good() -> None:
     config = load_toml(Path(__file__).parents[2] / "examples" / "checks.toml")
     assert {task.name for task in config.tasks} >= {"web", "report"}
     assert next(task for task in config.tasks if task.name == "backup").schedule.every == 6 * HOUR
+
+
+def test_a_default_schedule_serves_the_tasks_that_have_none() -> None:
+    text = '[defaults]\nevery = "5m"\n[checks.a]\n[tasks.b]\ncron = "@daily"\n'
+    schedules = {task.name: task.schedule for task in parse_toml(text, "x.toml").tasks}
+    assert schedules["a"].every == 5 * MINUTE
+    assert schedules["b"].every is None
+
+
+@pytest.mark.parametrize(
+    "at", ["2026-12-01T09:00:00", "2026-12-01", "2026-12-01T09:00:00+01:00", "2026-12-01 09:00:00"]
+)
+def test_a_time_may_be_written_without_quotes(at: str) -> None:
+    config = parse_toml(f"[tasks.a]\nat = {at}\n", "x.toml")
+    assert config.tasks[0].schedule.at == at.replace(" ", "T")
+
+
+def test_every_mistake_of_one_task_is_told() -> None:
+    text = '[tasks.a]\ncron = "0 0 * * 9"\nzone = "Mars"\nweight = "x"\nfoo = 1\ncommand = 3\nsecond = 99\n'
+    with pytest.raises(BadFileError) as caught:
+        parse_toml(text, "x.toml")
+    lines = sorted(problem.place.line for problem in caught.value.problems if problem.place)
+    assert lines == [2, 3, 4, 5, 6, 7]
+
+
+def test_of_very_many_problems_the_first_are_listed_and_the_others_counted() -> None:
+    text = "".join(f'[tasks.t{i}]\nevery = "5x"\n' for i in range(2_500))
+    with pytest.raises(BadFileError) as caught:
+        parse_toml(text, "x.toml")
+    assert len(caught.value.problems) == 100
+    assert caught.value.problems[99].place == (200, 11)
+    assert str(caught.value).endswith("... and 2,400 more")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("a = " + "[" * 5_000, "nested too deep"), ("a = " + "9" * 5_000, "digits")],
+)
+def test_what_python_cannot_read_is_a_problem_like_any_other(text: str, message: str) -> None:
+    with pytest.raises(BadFileError, match=message):
+        parse_toml(text, "x.toml")
+
+
+def test_a_mark_of_byte_order_is_no_problem(tmp_path: Path) -> None:
+    file = tmp_path / "bom.toml"
+    file.write_bytes(b'\xef\xbb\xbf[tasks.a]\nevery = "1h"\n')
+    assert len(load_toml(file).tasks) == 1
+
+
+def test_pipes_devices_and_folders_are_not_read(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe.toml"
+    os.mkfifo(pipe)
+    for path in (pipe, Path("/dev/zero"), tmp_path):
+        with pytest.raises(BadFileError, match="not a regular file"):
+            load_toml(path)

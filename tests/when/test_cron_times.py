@@ -565,3 +565,10 @@ def test_a_century_of_rare_dates_is_the_same_forwards_and_backwards(entry: str, 
     assert forwards == backwards[::-1]
     assert {moment(t, zone).month for t in forwards} == {2}
     assert len(forwards) == 23 * (288 if entry.startswith("*") else 1)
+
+
+def test_plain_words_mean_the_same_as_the_choices_they_name() -> None:
+    by_word = compile_cron("0 0 11 * 3", days="and")  # type: ignore[arg-type]
+    by_choice = compile_cron("0 0 11 * 3", days=Days.AND)
+    assert by_word.times.day_and
+    assert by_choice.times.day_and

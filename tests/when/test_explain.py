@@ -131,3 +131,8 @@ def test_every_entry_has_one_sentence(minute: str, hour: str, day: str, month: s
 def test_a_step_that_does_not_fit_is_told_by_its_values() -> None:
     assert said("*/31 * * * *") == "At minutes 0 and 31 of every hour, UTC time."
     assert said("*/20 * * * *") == "Every 20th minute of every hour, UTC time."
+
+
+def test_a_stepped_range_with_few_values_is_told_by_them() -> None:
+    assert said("10-20/15 * * * *") == "At minute 10 of every hour, UTC time."
+    assert said("0 0 * * */7") == "At 00:00 on Sunday, UTC time."

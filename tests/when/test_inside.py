@@ -14,7 +14,13 @@ from hypothesis import strategies as st
 from evenbeat.model import DAY, HOUR, MINUTE, SECOND, WEEK, Instant
 from evenbeat.model import Period as PeriodNoun
 from evenbeat.when.cron import compile_cron
-from evenbeat.when.inside import CalendarInside, IntervalInside, nominal_after_inside, substitutes_between
+from evenbeat.when.inside import (
+    CalendarInside,
+    IntervalInside,
+    inside,
+    nominal_after_inside,
+    substitutes_between,
+)
 from evenbeat.when.instant import parse_instant, to_datetime
 from evenbeat.when.interval import Interval
 from evenbeat.when.nominals import Forward
@@ -500,3 +506,19 @@ def test_a_search_that_found_nothing_is_not_repeated_all_year() -> None:
     assert asked.count == searched
     assert inside.next_after(Instant(START - 1)) is None
     assert asked.count > searched
+
+
+def test_a_far_window_is_found_alike_whatever_was_asked_before() -> None:
+    def fresh() -> CalendarInside:
+        return CalendarInside(compile_cron("0 0 * * *"), period("2076-06-01"))
+
+    asked = fresh()
+    for day in ("2026-01-01", "2026-11-01", "2025-06-01", "2027-03-01"):
+        assert asked.next_after(instant(day)) == fresh().next_after(instant(day))
+
+
+def test_any_schedule_is_put_inside_a_period_or_left_as_it_is() -> None:
+    cron, grid = compile_cron("0 9 * * *"), Interval(DAY, 0)
+    assert inside(cron, None) is cron
+    assert isinstance(inside(cron, period("monday")), CalendarInside)
+    assert isinstance(inside(grid, period("monday")), IntervalInside)

@@ -1,5 +1,7 @@
 """Periods: the windows of every form of line, include and exclude, and what can be asked of a period at an instant."""
 
+import sys
+import threading
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from typing import NamedTuple
@@ -719,3 +721,48 @@ def test_the_windows_handed_out_are_the_callers_to_change() -> None:
     start, end = instant("2026-03-01"), instant("2026-03-08")
     p.windows(start, end).clear()
     assert len(p.windows(start, end)) == 1
+
+
+def test_what_is_seen_does_not_depend_on_what_was_asked_before() -> None:
+    asked = period("2080-01-01")
+    assert asked.next_open(instant("2026-01-01")) is None
+    assert asked.next_open(instant("2032-06-01")) == period("2080-01-01").next_open(instant("2032-06-01"))
+
+
+@settings(max_examples=60)
+@given(st.integers(2000, 2120), st.lists(st.integers(1990, 2150), min_size=1, max_size=4))
+def test_far_dates_are_seen_alike_by_all(year: int, asked_from: list[int]) -> None:
+    one = period(f"{year}-07-01")
+    for start in asked_from:
+        t = instant(f"{start}-03-01")
+        assert one.state(t) == period(f"{year}-07-01").state(t)
+
+
+def test_threads_that_share_a_period_get_its_answers() -> None:
+    p = period("monday-friday 09:00-17:00")
+    times = [Instant(instant("2026-03-01") + i * 7 * HOUR) for i in range(400)]
+    expected = [period("monday-friday 09:00-17:00").contains(t) for t in times]
+    switch, wrong = sys.getswitchinterval(), []
+
+    def ask(start: int) -> None:
+        for round_ in range(20):
+            for i in range(start, len(times), 4):
+                k = (i * 7 + round_) % len(times)
+                if p.contains(times[k]) != expected[k]:
+                    wrong.append(times[k])
+
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=ask, args=(n,)) for n in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(switch)
+    assert wrong == []
+
+
+def test_a_period_of_too_many_hours_is_refused() -> None:
+    with pytest.raises(Invalid, match="more than 500 hours"):
+        period(*["09:00-10:00"] * 501)

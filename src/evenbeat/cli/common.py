@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from evenbeat.model import DAY, HOUR, MINUTE, SECOND, Instant, Invalid, Prefer, placed
+from evenbeat.model import DAY, HOUR, MINUTE, NAME_LIMIT, SECOND, Instant, Invalid, Prefer, placed
 from evenbeat.model import Period as PeriodNoun
 from evenbeat.when.duration import parse_duration
 from evenbeat.when.instant import parse_instant
@@ -40,7 +40,7 @@ def second_option(text: str) -> int | None:
     """`--second N|spread`."""
     if text == "spread":
         return None
-    if not (text.isdecimal() and text.isascii() and int(text[:4]) <= 59):
+    if not (text.isdecimal() and text.isascii() and len(text) <= 2 and int(text) <= 59):
         raise Invalid(f"{text!r} is not a second, accepted: 0-59, or spread", place="--second")
     return int(text)
 
@@ -73,9 +73,21 @@ def print_json(document: Any) -> None:
     sys.stdout.write("\n")
 
 
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError  # `main` knows what to do; rich would end the program itself
+
+
 def console() -> Console:
     """For people: colours on a terminal, plain text elsewhere, long lines left whole."""
-    return Console(highlight=False, soft_wrap=True, emoji=False)
+    return _Console(highlight=False, soft_wrap=True, emoji=False, width=10_000)
+
+
+def checked_name(name: str) -> str:
+    """`--name N`, as long as a task's name may be."""
+    if len(name) > NAME_LIMIT:
+        raise Invalid(f"a name of {len(name)} characters, accepted: at most {NAME_LIMIT}", place="--name")
+    return name
 
 
 def in_words(microseconds: int) -> str:

@@ -4,7 +4,7 @@ import argparse
 
 from rich.markup import escape
 
-from evenbeat.cli.common import console, print_json, second_option
+from evenbeat.cli.common import checked_name, console, print_json, second_option
 from evenbeat.model import Days, Hash, placed
 from evenbeat.when.cron import compile_cron
 from evenbeat.when.cron_entry import parse_entry
@@ -23,7 +23,7 @@ def answer(args: argparse.Namespace) -> int:
             zone(args.zone)
         cron = compile_cron(
             args.cron,
-            name=args.name,
+            name=checked_name(args.name),
             zone_name=args.zone,
             hash_=Hash(args.hash),
             days=Days(args.days),

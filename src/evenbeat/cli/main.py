@@ -1,8 +1,11 @@
 """The command `evenbeat`: what can be typed, and which module answers. Heavy imports happen in the answer, not here."""
 
 import argparse
+import os
 import sys
-from importlib import import_module, metadata
+from enum import StrEnum
+from importlib import import_module
+from io import TextIOWrapper
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from evenbeat.model import Days, Hash, Invalid, Prefer, Spread
@@ -24,6 +27,16 @@ examples:
 """
 
 
+class _Version(argparse.Action):
+    """Prints the version; only then is it worth the import that knows it."""
+
+    def __call__(self, *_: object) -> NoReturn:
+        from importlib.metadata import version  # noqa: PLC0415
+
+        print(f"evenbeat {version('evenbeat')}")
+        sys.exit(EXIT_OK)
+
+
 def parser() -> argparse.ArgumentParser:
     """Everything that can be typed."""
     top = argparse.ArgumentParser(
@@ -32,7 +45,7 @@ def parser() -> argparse.ArgumentParser:
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    top.add_argument("--version", action="version", version=f"evenbeat {metadata.version('evenbeat')}")
+    top.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
     _add_next(commands)
     _add_explain(commands)
@@ -40,6 +53,10 @@ def parser() -> argparse.ArgumentParser:
     _add_spread(commands)
     _add_bench(commands)
     return top
+
+
+def _words(choices: type[StrEnum]) -> list[str]:
+    return [choice.value for choice in choices]
 
 
 def _command(commands: "_Commands", name: str, help_: str, answer: str) -> argparse.ArgumentParser:
@@ -51,9 +68,9 @@ def _command(commands: "_Commands", name: str, help_: str, answer: str) -> argpa
 
 def _add_cron_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--name", default="", metavar="N", help="the task's name, from which H takes its values")
-    command.add_argument("--hash", choices=list(Hash), default=Hash.STABLE, help="whose H: ours, or Jenkins'")
+    command.add_argument("--hash", choices=_words(Hash), default=Hash.STABLE, help="whose H: ours, or Jenkins'")
     command.add_argument(
-        "--days", choices=list(Days), default=Days.OR, help="day of month and of week restricted: either or both"
+        "--days", choices=_words(Days), default=Days.OR, help="day of month and of week restricted: either or both"
     )
     command.add_argument(
         "--second", default="spread", metavar="N|spread", help="pin the second within the minute (default: spread)"
@@ -86,7 +103,7 @@ def _add_period(commands: "_Commands") -> None:
     command.add_argument("lines", nargs="*", metavar="LINE", help='such as "monday-friday 09:00-17:00"; none: always')
     command.add_argument("--exclude", action="append", default=[], metavar="LINE", help="but not then")
     command.add_argument("--include", action="append", default=[], metavar="LINE", help="and then too")
-    command.add_argument("--prefer", choices=list(Prefer), default=Prefer.INCLUDE, help="which of the two wins")
+    command.add_argument("--prefer", choices=_words(Prefer), default=Prefer.INCLUDE, help="which of the two wins")
     command.add_argument("--zone", default="UTC", metavar="Z", help="time zone (default: UTC)")
     command.add_argument("--from", dest="from_", metavar="T", help="ask about this time (default: now)")
     command.add_argument("--to", metavar="T", help="list the windows up to this time (default: a week on)")
@@ -97,7 +114,7 @@ def _add_spread(commands: "_Commands") -> None:
     command.add_argument("file", nargs="?", metavar="FILE", help="a TOML file with checks and tasks")
     command.add_argument("--tasks", type=int, metavar="N", help="or: so many tasks ...")
     command.add_argument("--every", metavar="D[,D...]", help="... with these intervals in turn")
-    command.add_argument("--strategy", choices=[*Spread, "all"], default="even", help="how phases are chosen")
+    command.add_argument("--strategy", choices=[*_words(Spread), "all"], default="even", help="how phases are chosen")
     command.add_argument("--for", dest="for_", metavar="D", help="look at so much time (default: 1h; a file: 1d)")
     command.add_argument("--from", dest="from_", metavar="T", help="from this time on (default: the next full hour)")
     command.add_argument("--seed", type=int, default=0, metavar="N", help="for the strategies that draw lots")
@@ -112,19 +129,40 @@ def _add_bench(commands: "_Commands") -> None:
 
 def main(argv: list[str]) -> int:
     """Run one command and return its exit code; bad input goes to stderr and changes nothing."""
-    args = parser().parse_args(argv)
+    top = parser()
+    args = top.parse_args(argv)
+    for name, value in vars(args).items():
+        # Python 3.11 reads `--name=--` as an empty list.
+        if (value == [] and name not in _LISTS) or (isinstance(value, list) and [] in value):
+            top.error(f"--{name.rstrip('_')} needs a value")
     try:
         code: int = import_module(args.answer).answer(args)
+        sys.stdout.flush()
     except Invalid as e:
         print(f"evenbeat {args.command}: {e}", file=sys.stderr)
         return EXIT_BAD_INPUT
     except BrokenPipeError:
-        # The reader has seen enough (`| head`); Python would complain once more while closing stdout.
-        sys.stderr.close()
+        _let_go_of_stdout()  # the reader has seen enough, as in `| head`
         return EXIT_OK
+    except OSError as e:
+        _let_go_of_stdout()
+        print(f"evenbeat {args.command}: the output cannot be written: {e.strerror}", file=sys.stderr)
+        return EXIT_NO
     return code
+
+
+_LISTS: Final = ("lines", "period", "exclude", "include")
+
+
+def _let_go_of_stdout() -> None:
+    # Python flushes stdout once more when it ends, and would complain once more.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def run() -> NoReturn:
     """The console script."""
+    if sys.stdout is None:
+        sys.exit(EXIT_NO)  # it was closed before we began; there is nobody to tell
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
     sys.exit(main(sys.argv[1:]))

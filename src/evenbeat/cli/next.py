@@ -7,6 +7,7 @@ from rich.markup import escape
 
 from evenbeat.cli.common import (
     at_option,
+    checked_name,
     console,
     duration_option,
     in_words,
@@ -15,21 +16,20 @@ from evenbeat.cli.common import (
     print_json,
     second_option,
 )
-from evenbeat.model import MAX_EVERY, MIN_EVERY, Days, Hash, Instant, Invalid, Schedule
+from evenbeat.model import Days, Hash, Instant, Invalid, Schedule
 from evenbeat.when.calendar import Calendar
 from evenbeat.when.cron import Cron
 from evenbeat.when.duration import format_duration
 from evenbeat.when.explain import explain_cron, explain_occasion
-from evenbeat.when.instant import format_instant, to_datetime
+from evenbeat.when.instant import LATEST, format_instant, to_datetime
 from evenbeat.when.interval import Interval
 from evenbeat.when.lint import lint
 from evenbeat.when.nominals import Listed, Nominals
 from evenbeat.when.schedule import Occasion, compile_schedule
 from evenbeat.when.spread import hash_phase
-from evenbeat.when.windows import FOREVER
 from evenbeat.when.zone import Zone, zone
 
-MOST_TIMES = 100_000
+MOST_TIMES = 10_000
 
 
 def answer(args: argparse.Namespace) -> int:
@@ -37,14 +37,14 @@ def answer(args: argparse.Namespace) -> int:
     if not 1 <= args.n <= MOST_TIMES:
         raise Invalid(f"{args.n} is out of range, accepted: 1 to {MOST_TIMES}", place="-n")
     schedule, text = _schedule(args)
-    times = compile_schedule(schedule, args.name)
+    times = compile_schedule(schedule, checked_name(args.name))
     where = times.zone if isinstance(times, Cron | Calendar) else zone(schedule.zone)
     start = at_option(args.from_, where, now(), "--from")
-    inside = _inside(times, args)
-    found = list(islice(inside.between(Instant(start + 1), FOREVER), args.n))
+    inside = _inside(times, args, where)
+    found = list(islice(inside.between(Instant(start + 1), LATEST), args.n))
     warnings = lint(times.entry, schedule.days) if isinstance(times, Cron) else []
     if not found and not isinstance(times, Occasion):
-        warnings.append("no nominal time is left" + (" inside the period" if inside is not times else ""))
+        warnings.append("no nominal time is left" if inside is times else "no nominal time inside within 50 years")
     if args.json:
         print_json(
             {
@@ -66,6 +66,7 @@ def _schedule(args: argparse.Namespace) -> tuple[Schedule, str]:
         found = " and ".join(given) or "none"
         raise Invalid(f"give one of CRON, --every, --calendar, --at; found {found}")
     kind = given[0]
+    _refuse_what_does_not_belong(args, kind)
     if kind == "cron":
         days, hash_ = Days(args.days), Hash(args.hash)
         second = second_option(args.second)
@@ -78,26 +79,28 @@ def _schedule(args: argparse.Namespace) -> tuple[Schedule, str]:
     return Schedule(at=args.at, zone=args.zone), f"at {args.at}"
 
 
+def _refuse_what_does_not_belong(args: argparse.Namespace, kind: str) -> None:
+    for option, default in (("hash", Hash.STABLE), ("days", Days.OR), ("second", "spread")):
+        if kind != "cron" and getattr(args, option) != default:
+            raise Invalid(f"belongs to cron entries, not to --{kind}", place=f"--{option}")
+    if kind != "every" and args.phase is not None:
+        raise Invalid("belongs to --every", place="--phase")
+
+
 def _grid(args: argparse.Namespace) -> tuple[int, int]:
     every = duration_option(args.every, "--every")
-    if not MIN_EVERY <= every <= MAX_EVERY:
-        raise Invalid(f"{args.every} is out of range, accepted: 1s to 3653d", place="--every")
     if args.phase is None:
         return every, hash_phase(args.name, every) if args.name else 0
-    phase = duration_option(args.phase, "--phase")
-    if phase >= every:
-        raise Invalid(f"{args.phase} is not less than the interval {args.every}", place="--phase")
-    return every, phase
+    return every, duration_option(args.phase, "--phase")
 
 
-def _inside(times: Nominals, args: argparse.Namespace) -> Listed:
+def _inside(times: Nominals, args: argparse.Namespace, where: Zone) -> Listed:
     if not args.period and not args.exclude:
         return times
     # Periods need numpy, whose import a plain `next` need not wait for.
-    from evenbeat.when.inside import CalendarInside, IntervalInside  # noqa: PLC0415
+    from evenbeat.when.inside import inside  # noqa: PLC0415
 
-    period = period_of(args.period, args.zone, include=[], exclude=args.exclude)
-    return IntervalInside(times, period) if isinstance(times, Interval) else CalendarInside(times, period)
+    return inside(times, period_of(args.period, where.name, include=[], exclude=args.exclude))
 
 
 def _show(text: str, times: Nominals, found: list[Instant], start: Instant, where: Zone, warnings: list[str]) -> None:

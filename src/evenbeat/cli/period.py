@@ -22,7 +22,8 @@ def answer(args: argparse.Namespace) -> int:
     start = at_option(args.from_, where, now(), "--from")
     end = at_option(args.to, where, Instant(start + WEEK), "--to")
     if not start < end <= start + LONGEST:
-        raise Invalid("accepted: a time after --from, at most 50 years", place="--to")
+        found = format_instant(end, where)
+        raise Invalid(f"{found}: accepted is a time after --from, by at most 50 years", place="--to")
     inside = period.contains(start)
     windows = period.windows(start, end)
     opens, closes = period.next_open(start), period.next_close(start)
@@ -52,7 +53,9 @@ def _show(
     state = "[bold green]open[/bold green]" if inside else "[bold red]closed[/bold red]"
     out.print(f"{state} at {_time(start, where)}, {where.name} time")
     for word, edge in sorted((("opens", opens), ("closes", closes)), key=lambda e: (e[1] is None, e[1])):
-        when = "never" if edge is None else f"{_time(edge, where)}   [dim]in {in_words(edge - start)}[/dim]"
+        when = (
+            "not within 50 years" if edge is None else f"{_time(edge, where)}   [dim]in {in_words(edge - start)}[/dim]"
+        )
         out.print(f"  next {word} {when}")
     out.print()
     for open_, close in windows:

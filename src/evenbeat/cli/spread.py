@@ -1,6 +1,7 @@
 """`evenbeat spread`: the load each second gets under each spread strategy, in numbers and as a picture."""
 
 import argparse
+import sys
 from pathlib import Path
 from typing import Final
 
@@ -16,10 +17,11 @@ from evenbeat.when.duration import format_duration, parse_duration
 from evenbeat.when.period import compile_periods
 from evenbeat.when.zone import zone
 
-MOST_TASKS: Final = 5_000_000
+MOST_TASKS: Final = 1_000_000
 LONGEST: Final = 7 * DAY
 RAND_MAX: Final = 2_147_483_647
 _BLOCKS: Final = "▁▂▃▄▅▆▇█"
+_PLAIN: Final = str.maketrans(_BLOCKS, "_.,-=+*#")
 _COLUMNS: Final = 60
 _AT_MEAN: Final = 2
 _FULL: Final = 0.15
@@ -28,6 +30,8 @@ _LEGEND: Final = f"peak of each part: {_BLOCKS[_AT_MEAN]} the mean, {_BLOCKS[-1]
 
 def answer(args: argparse.Namespace) -> int:
     """Print the comparison; exit 0."""
+    if args.seed < 0:
+        raise Invalid(f"{args.seed} is out of range, accepted: a number from 0", place="--seed")
     rng = np.random.default_rng(args.seed)
     workload = _from_file(args, rng) if args.file else _synthetic(args, rng)
     stretch = _stretch(args)
@@ -43,7 +47,9 @@ def answer(args: argparse.Namespace) -> int:
 
 
 def _stretch(args: argparse.Namespace) -> Stretch:
-    length = duration_option(args.for_, "--for") if args.for_ else DAY if args.file else HOUR
+    length = DAY if args.file else HOUR
+    if args.for_ is not None:
+        length = duration_option(args.for_, "--for")
     if not SECOND <= length <= LONGEST:
         raise Invalid(f"{args.for_} is out of range, accepted: 1s to {format_duration(LONGEST)}", place="--for")
     start = at_option(args.from_, zone("UTC"), Instant(now() // HOUR * HOUR + HOUR), "--from")
@@ -88,22 +94,30 @@ def _show(loads: dict[Spread, NDArray[np.float64]], workload: Workload, stretch:
     out = console()
     length = format_duration(stretch.seconds * SECOND)
     out.print(f"[bold]Load per second[/bold] of {workload.describe()}, over {length}\n")
-    out.print(f"[dim]strategy        mean       peak        min  peak/mean  {_LEGEND}[/dim]")
+    legend = _LEGEND if _can_show_blocks() else _LEGEND.translate(_PLAIN)
+    out.print(f"[dim]strategy        mean       peak        min  peak/mean  {legend}[/dim]")
     for strategy, curve in loads.items():
         s = summarize(curve)
         out.print(
             f"{strategy.value:<10}{s.mean:>10.2f} {s.peak:>10.2f} {s.min:>10.2f} "
             f"[bold]{s.peak_to_mean:>10.3f}[/bold]  {_sparkline(curve)}"
         )
-    if Spread.EVEN in loads and workload.kept_phases:
-        out.print(f"\n[dim]{workload.kept_phases} of them keep the phase they say themselves[/dim]")
+    if workload.kept_phases:
+        out.print(f"\n[dim]{workload.kept_phases:,} of them keep the phase they say themselves[/dim]")
+    if not any(curve.any() for curve in loads.values()):
+        out.print("\n[dim]nothing starts in this time[/dim]")
 
 
 def _sparkline(curve: NDArray[np.float64]) -> str:
     mean = float(curve.mean()) or 1.0
     above = [float(part.max()) / mean - 1 for part in np.array_split(curve, min(_COLUMNS, len(curve)))]
     heights = [round(_AT_MEAN + a / _FULL * (len(_BLOCKS) - 1 - _AT_MEAN)) for a in above]
-    return "".join(_BLOCKS[min(max(height, 0), len(_BLOCKS) - 1)] for height in heights)
+    blocks = "".join(_BLOCKS[min(max(height, 0), len(_BLOCKS) - 1)] for height in heights)
+    return blocks if _can_show_blocks() else blocks.translate(_PLAIN)
+
+
+def _can_show_blocks() -> bool:
+    return (sys.stdout.encoding or "utf8").lower().replace("-", "").startswith("utf")
 
 
 def _plot(loads: dict[Spread, NDArray[np.float64]], path: str, title: str) -> None:

@@ -1,4 +1,4 @@
-"""Find where in a TOML text a value stands. Only used once something is wrong with it, so it may read slowly."""
+"""Find where in a TOML text a value stands. Only used once something is wrong with it, so it may read it again."""
 
 import re
 import tomllib
@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 Path = tuple[str | int, ...]
 
-_HEADER: Final = re.compile(r"\s*\[(?!\[)(?P<keys>.+)\]\s*(?:#.*)?$")
+_HEADER: Final = re.compile(r"\s*\[\[?(?P<keys>[^\[\]].*?)\]\]?\s*(?:#.*)?$")
 _KEY: Final = r"""(?:[\w-]+|"[^"]*"|'[^']*')"""
 _ASSIGNMENT: Final = re.compile(rf"(?P<keys>\s*{_KEY}(?:\s*\.\s*{_KEY})*)\s*=\s*")
 
@@ -19,42 +19,48 @@ class Place(NamedTuple):
     column: int
 
 
-def locate(text: str, document: Mapping[str, Any], path: Path, inner_column: int | None = None) -> Place | None:
-    """The place of the value at `path`, or of the nearest table around it.
+class Places:
+    """Where the tables and keys of a text stand."""
 
-    `inner_column` counts within a string value, from 1; it is used where the string stands on its line as it is read.
-    """
-    names = tuple(p for p in path if isinstance(p, str))
-    best: tuple[int, Place, int] | None = None
-    table: tuple[str, ...] = ()
-    lines = text.splitlines()
-    for number, line in enumerate(lines):
-        if header := _HEADER.match(line):
-            table = _keys(header["keys"])
-            found, column = table, header.start("keys") + 1
-        elif assignment := _ASSIGNMENT.match(line):
-            found, column = (*table, *_keys(assignment["keys"])), assignment.end() + 1
-        else:
-            continue
-        # Where only a part of the path stands (a table without the key, a header that goes on), the longest part.
-        shared = min(len(found), len(names))
-        if found[:shared] == names[:shared] and (best is None or shared > best[0]):
-            best = (shared, Place(number + 1, column), number)
-    if best is None:
+    def __init__(self, text: str, document: Mapping[str, Any]) -> None:
+        self._document = document
+        self._lines = text.splitlines()
+        self._known: dict[tuple[str, ...], Place] = {}
+        table: tuple[str, ...] = ()
+        for number, line in enumerate(self._lines, start=1):
+            if header := _HEADER.match(line):
+                table = _keys(header["keys"])
+                found, column = table, header.start("keys") + 1
+            elif assignment := _ASSIGNMENT.match(line):
+                found, column = (*table, *_keys(assignment["keys"])), assignment.end() + 1
+            else:
+                continue
+            # A header [a.b] also says where [a] is, if nothing before it does.
+            for length in range(1, len(found) + 1):
+                self._known.setdefault(found[:length], Place(number, column))
+
+    def find(self, path: Path, inner_column: int | None = None) -> Place | None:
+        """The place of the value at `path`, or of the nearest table around it.
+
+        `inner_column` counts within a string value, from 1; it is used where the string stands on its line as it is.
+        """
+        names = tuple(p for p in path if isinstance(p, str))
+        for length in range(len(names), 0, -1):
+            if place := self._known.get(names[:length]):
+                value = _value(self._document, path) if length == len(names) else None
+                return self._within_string(place, value, inner_column) if isinstance(value, str) else place
         return None
-    value = _value(document, path)
-    if isinstance(value, str) and best[0] == len(names):
-        return _within_string(lines, best[2], best[1].column - 1, value, inner_column) or best[1]
-    return best[1]
 
-
-def _within_string(lines: list[str], first: int, start: int, value: str, inner: int | None) -> Place | None:
-    for number in range(first, len(lines)):
-        for quoted in (f'"{value}"', f"'{value}'"):
-            at = lines[number].find(quoted, start if number == first else 0)
-            if at >= 0:
-                return Place(number + 1, at + 1 + (inner or 1))
-    return None
+    def _within_string(self, place: Place, value: str, inner: int | None) -> Place:
+        for number in range(place.line, len(self._lines) + 1):
+            start = place.column - 1 if number == place.line else 0
+            for quoted in (f'"{value}"', f"'{value}'"):
+                at = self._lines[number - 1].find(quoted, start)
+                if at >= 0:
+                    return Place(number, at + 1 + (inner or 1))
+            if number > place.line and _ASSIGNMENT.match(self._lines[number - 1]):
+                break  # the next key: the string is written in a way we cannot follow
+        return place
 
 
 def _keys(text: str) -> tuple[str, ...]:

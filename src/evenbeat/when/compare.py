@@ -7,10 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenbeat.model import SECOND, Spread, Task
+from evenbeat.when.calendar import Calendar
 from evenbeat.when.cron import Cron
 from evenbeat.when.curve import IntervalTasks, Stretch, grid_curve, icinga_curve, listed_curve, phases
-from evenbeat.when.fold import cron_slots
-from evenbeat.when.inside import CalendarInside, substitutes_between
+from evenbeat.when.fold import calendar_slots, cron_slots
+from evenbeat.when.inside import CalendarInside, inside, substitutes_between
+from evenbeat.when.interval import Interval
 from evenbeat.when.nominals import Listed
 from evenbeat.when.period import Period
 from evenbeat.when.schedule import compile_schedule
@@ -54,14 +56,23 @@ def from_tasks(tasks: Iterable[Task], periods: Mapping[str, Period], uniform: Fl
         if task.schedule.every is not None:
             intervals.append((task, period))
             continue
-        times = compile_schedule(task.schedule, task.name)
-        others.append((CalendarInside(times, period) if period else times, task.weight))
+        others.append((inside(compile_schedule(task.schedule, task.name), period), task.weight))
     count = len(intervals)
     every = np.array([t.schedule.every for t, _ in intervals], dtype=np.int64)
     weight = np.array([t.weight for t, _ in intervals], dtype=np.float64)
-    pinned = [-1 if t.schedule.phase is None else t.schedule.phase for t, _ in intervals]
+    pinned = [_own_phase(t) for t, _ in intervals]
     columns = IntervalTasks([t.name for t, _ in intervals], every, weight, uniform[:count], offset[:count])
     return Workload(columns, np.array(pinned, dtype=np.int64), [p for _, p in intervals], others)
+
+
+def _own_phase(task: Task) -> int:
+    """The phase a task has whatever the others do, -1 if it has none."""
+    schedule = task.schedule
+    if schedule.phase is None and schedule.spread not in (Spread.ALIGNED, Spread.HASH):
+        return -1
+    times = compile_schedule(schedule, task.name)
+    assert isinstance(times, Interval)
+    return times.phase
 
 
 def curves(workload: Workload, strategies: Iterable[Spread], stretch: Stretch) -> dict[Spread, Floats]:
@@ -89,6 +100,8 @@ def _wheel_before(workload: Workload) -> LoadWheel:
         plain = times.schedule if isinstance(times, CalendarInside) else times
         if isinstance(plain, Cron):
             wheel.add_slots(cron_slots(plain), weight)
+        elif isinstance(plain, Calendar):
+            wheel.add_slots(calendar_slots(plain), weight)
     return wheel
 
 

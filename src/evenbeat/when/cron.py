@@ -26,7 +26,7 @@ from evenbeat.when.cron_entry import (
     resolve,
     spread_second,
 )
-from evenbeat.when.instant import EPOCH
+from evenbeat.when.instant import EPOCH, YEARS
 from evenbeat.when.nominals import walk
 from evenbeat.when.zone import Zone, zone
 
@@ -34,6 +34,7 @@ _EPOCH_ORDINAL: Final = EPOCH.toordinal()
 _PROBE_START: Final = datetime(2000, 1, 1)  # noqa: DTZ001
 """Where the search for a first date begins when an entry is written: any fixed day gives the same yes or no."""
 _DAYS_OF_EVERY_MONTH: Final = frozenset(range(1, 29))
+_STEPS: Final = {sign * n: timedelta(seconds=sign * n) for sign in (1, -1) for n in (1, 60, 3_600)}
 _PLAIN_WEEKDAYS: Final = frozenset(range(8))
 
 
@@ -55,6 +56,10 @@ class _Walker(CronSim):
         minute = local // MINUTE + 1 if direction > 0 else (local - 1) // MINUTE
         self.dt = EPOCH + timedelta(seconds=minute * 60 - direction)
 
+    def tick(self, seconds: int = 1) -> None:
+        # Local time knows no DST, so a step is a plain sum; the usual ones need not be made anew.
+        self.dt += _STEPS.get(seconds * self.tick_direction) or timedelta(seconds=seconds * self.tick_direction)
+
 
 class CronTimes:
     """The minutes a resolved entry names in one zone, as instants.
@@ -70,17 +75,20 @@ class CronTimes:
         self.zone = zone_
         # Debian's reading of a leading star: `*/2` in one day field does not count as a restriction of its own,
         # so both fields must match; only when neither starts with `*` does either suffice.
-        self.day_and = days is Days.AND or texts[DAY_FIELD][0] == "*" or texts[WEEKDAY_FIELD][0] == "*"
+        self.day_and = days == Days.AND or texts[DAY_FIELD][0] == "*" or texts[WEEKDAY_FIELD][0] == "*"
         self.fields = resolved.fields
         self._by_wall_clock = texts[MINUTE_FIELD][0] != "*" and texts[HOUR_FIELD][0] != "*"
-        self._memo = self._older_memo = (0, 0)
+        self._memos = ((0, 0), (0, 0))
+        """From lo on, up to hi, the next minute is hi. One tuple, so that threads see two that belong together."""
         self.is_possible = self._has_a_date()
 
     def _walk(self, local: int, direction: int) -> int | None:
-        """The first match after (or before) a local time, both in microseconds; None if there is none in 50 years."""
+        """The first match after (or before) a local time; None if there is none in 50 years, or before 2200."""
         try:
             found = next(_Walker(self.fields, day_and=self.day_and, local=local, direction=direction))
         except (StopIteration, OverflowError):
+            return None
+        if found.year not in YEARS:
             return None
         days = found.toordinal() - _EPOCH_ORDINAL
         return (days * 86_400 + found.hour * 3_600 + found.minute * 60) * SECOND
@@ -95,16 +103,15 @@ class CronTimes:
 
     def next_after(self, t: Instant) -> Instant | None:
         """The first minute strictly after `t`."""
-        for lo, hi in (self._memo, self._older_memo):
-            if lo <= t < hi:
-                return Instant(hi)
+        newer, older = self._memos
+        if newer[0] <= t < newer[1]:
+            return Instant(newer[1])
+        if older[0] <= t < older[1]:
+            return Instant(older[1])
         found = self._next_by_wall_clock(t) if self._by_wall_clock else self._next_by_elapsed_time(t)
         if found is not None:
-            # From `t` up to `found` the answer is the same; two such stretches serve tasks of different seconds.
-            if self._memo[1] == found:
-                self._memo = (min(t, self._memo[0]), found)
-            else:
-                self._older_memo, self._memo = self._memo, (t, found)
+            # Two stretches, because tasks of different seconds ask on both sides of an occurrence.
+            self._memos = ((min(t, newer[0]), found), older) if newer[1] == found else ((t, found), newer)
         return found
 
     def previous_before(self, t: Instant) -> Instant | None:
@@ -199,7 +206,7 @@ def compile_cron(
     try:
         zone_ = zone(zone_name if entry.zone is None else entry.zone)
     except Invalid as e:
-        raise Invalid(e.problem, column=None if entry.zone is None else text.index("TZ=") + 4) from None
+        raise Invalid(e.problem, column=None if entry.zone is None else text.upper().index("TZ=") + 4) from None
     times = _shared_times(resolve(entry, name, hash_).text, days, zone_)
     if not times.is_possible:
         day, month, weekday = times.text.split()[DAY_FIELD:]

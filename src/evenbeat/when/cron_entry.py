@@ -50,7 +50,7 @@ OCCASIONS: Final = ("@reboot", "@shutdown")
 Value = int | tuple[int, int]
 """What a field holds: a number, or cronsim's marks for L, LW, `MON#2` and `5L`."""
 
-_ZONE: Final = re.compile(r"\s*(?:CRON_)?TZ=(\S*)\s*")
+_ZONE: Final = re.compile(r"\s*(?:CRON_)?TZ=(\S*)\s*", re.IGNORECASE)
 _LIST_UP_TO: Final = 6
 """Longest list of H values written out in the resolved entry; more become a range with a step."""
 
@@ -276,14 +276,17 @@ def _step(text: str, column: int) -> int:
 def _accepted(kind: int) -> str:
     field = FIELDS[kind]
     names = f" or {field.names[0]}-{field.names[-1]}" if field.names else ""
-    return f"accepted for {field.name}: {field.values[0]}-{field.values[-1]}{names}, *, H, ranges, steps and lists"
+    marks = {DAY_FIELD: ", L, LW", WEEKDAY_FIELD: ", MON#2, 5L"}.get(kind, "")
+    return (
+        f"accepted for {field.name}: {field.values[0]}-{field.values[-1]}{names}{marks}, *, H, ranges, steps and lists"
+    )
 
 
 def resolve(entry: Entry, name: str, hash_: Hash = Hash.STABLE) -> Resolved:
     """Replace every H by the values its task has, for ever, by its name."""
     if entry.plain is not None:
         return entry.plain
-    chooser: Chooser = JenkinsChooser(name) if hash_ is Hash.JENKINS else StableChooser(name)
+    chooser: Chooser = JenkinsChooser(name) if hash_ == Hash.JENKINS else StableChooser(name)
     texts, fields = [], []
     for kind, field in enumerate(entry.fields):
         if not field.uses_hash:
@@ -296,7 +299,7 @@ def resolve(entry: Entry, name: str, hash_: Hash = Hash.STABLE) -> Resolved:
             if term.hashed is None:
                 parts.append(term.text)
                 continue
-            drawn = _draw(term, kind, chooser, jenkins=hash_ is Hash.JENKINS)
+            drawn = _draw(term, kind, chooser, jenkins=hash_ == Hash.JENKINS)
             values.update(drawn)
             parts.append(_plain(drawn))
         texts.append(",".join(parts))

@@ -1,7 +1,7 @@
 """Load curves: what each second of a stretch of time will have to start, under each spread strategy."""
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,10 @@ from evenbeat.when.wheel import LoadWheel
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+
+
+_AT_ONCE: Final = 1_000_000
+_LONGEST_WARM_UP: Final = 86_400.0
 
 
 class IntervalTasks(NamedTuple):
@@ -78,20 +82,25 @@ def grid_curve(every: Ints, phase: Ints, weight: Floats, stretch: Stretch) -> Fl
     """Load per second of tasks on fixed grids."""
     curve = np.zeros(stretch.seconds)
     first_second = stretch.start // SECOND
-    for interval in np.unique(every):
+    for interval in np.unique(every).tolist():
         of_it = every == interval
-        if interval % SECOND == 0:
-            length = int(interval // SECOND)
+        length = interval // SECOND
+        if interval % SECOND == 0 and length <= stretch.seconds:
             histogram = np.bincount(phase[of_it] // SECOND, weights=weight[of_it], minlength=length)
             curve += histogram[(first_second + np.arange(stretch.seconds)) % length]
-        else:
-            times = nominal_after(phase[of_it], every[of_it], Instant(stretch.start - 1))
-            _count_steps(curve, stretch, times, weight[of_it], lambda t, step=interval: t + step)
+            continue
+        times = nominal_after(phase[of_it], every[of_it], Instant(stretch.start - 1))
+        # So many runs of so many tasks at a time, as memory allows.
+        at_once = max(_AT_ONCE // len(times), 1)
+        while times.min() < stretch.end:
+            runs = times[:, None] + np.arange(at_once) * interval
+            _count(curve, stretch, runs.ravel(), np.repeat(weight[of_it], at_once))
+            times = times + at_once * interval
     return curve
 
 
 def icinga_curve(tasks: IntervalTasks, stretch: Stretch) -> Floats:
-    """Load per second under Icinga's rule, a longest interval and a start window after the process has started.
+    """Load per second under Icinga's rule, a longest interval (at most a day) and a start window after its start.
 
     Every check has run at least once by then, so this is its everyday curve, not the minute after a reload.
     """
@@ -99,27 +108,21 @@ def icinga_curve(tasks: IntervalTasks, stretch: Stretch) -> Floats:
     if not len(tasks.every):
         return curve
     interval = tasks.every / SECOND
-    started = stretch.start / SECOND - float(interval.max()) - START_WINDOW
+    started = stretch.start / SECOND - min(float(interval.max()), _LONGEST_WARM_UP) - START_WINDOW
     for length in np.unique(tasks.every):
         of_it = tasks.every == length
         seconds, off = interval[of_it], tasks.offset[of_it]
         now = icinga_first(started, seconds, tasks.uniform[of_it])
-        _count_steps(
-            curve,
-            stretch,
-            now * SECOND,
-            tasks.weight[of_it],
-            lambda t, s=seconds, o=off: icinga_next(t / SECOND, s, o) * SECOND,
-        )
+        while now.min() < stretch.end / SECOND:
+            _count(curve, stretch, now * SECOND, tasks.weight[of_it])
+            now = icinga_next(now, seconds, off)
     return curve
 
 
-def _count_steps(curve: Floats, stretch: Stretch, times: NDArray, weight: Floats, step: Callable[..., NDArray]) -> None:  # type: ignore[type-arg]
-    while len(times) and times.min() < stretch.end:
-        seconds = (times - stretch.start) // SECOND
-        inside = (seconds >= 0) & (seconds < len(curve))
-        curve += np.bincount(seconds[inside].astype(np.int64), weights=weight[inside], minlength=len(curve))
-        times = step(times)
+def _count(curve: Floats, stretch: Stretch, times: Ints | Floats, weight: Floats) -> None:
+    seconds = (times - stretch.start) // SECOND
+    inside = (seconds >= 0) & (seconds < len(curve))
+    np.add.at(curve, seconds[inside].astype(np.int64), weight[inside])
 
 
 def listed_curve(tasks: Iterable[tuple[Listed, float]], stretch: Stretch) -> Floats:

@@ -17,7 +17,7 @@ _ACCEPTED: Final = "accepted: 150ms 10s 5m 2h 1d 1w 1h30m, or a number of second
 def parse_duration(text: str | float) -> int:
     """Microseconds of a duration; raise Invalid with the column where it stops making sense."""
     if isinstance(text, bool) or not isinstance(text, str | int | float):
-        raise Invalid(f"{text!r} is not a duration, {_ACCEPTED}")
+        raise Invalid(f"{str(text)[:64]!r} is not a duration, {_ACCEPTED}")
     if not isinstance(text, str):
         return _in_range(Fraction(str(text)) if abs(text) < 1e15 else Fraction(10**15), str(text))
     if len(text) > 64:
@@ -67,6 +67,8 @@ def format_duration(microseconds: int) -> str:
         return "0s"
     parts, rest = [], microseconds
     for unit, size in UNITS.items():
+        if unit == "w" and rest % size:
+            continue  # people say 10 days, not a week and three
         count, rest = divmod(rest, size)
         if count:
             parts.append(f"{count}{unit}")

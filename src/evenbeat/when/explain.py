@@ -43,10 +43,12 @@ def _simplest(kind: int, field: Field) -> str:
 
 def _simplest_term(size: int, term: Term) -> str:
     # cronsim tells `*/90` as "every 90th minute" and `*/31` as "every 31st"; they are minute 0, and 0 and 31.
-    step = term.text.partition("/")[2]
+    head, _, step = term.text.partition("/")
     few = len(term.values) <= _FEW
-    uneven = step and (size % int(step) or int(step) >= size)
-    return ",".join(map(str, term.values)) if few and uneven else term.text
+    uneven = step and (head != "*" or size % int(step) or int(step) >= size)
+    # Sunday is 0 and 7.
+    values = dict.fromkeys(v % 7 if size == 8 and isinstance(v, int) else v for v in term.values)
+    return ",".join(map(str, values)) if few and uneven else term.text
 
 
 def explain_occasion(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from datetime import date, timedelta
 from functools import lru_cache
+from itertools import islice
 from typing import Any, Final
 
 import numpy as np
@@ -9,6 +10,7 @@ from cronsim import CronSim
 from numpy.typing import NDArray
 
 from evenbeat.model import DAY, HOUR, SECOND, Instant
+from evenbeat.when.calendar import Calendar
 from evenbeat.when.cron import Cron
 from evenbeat.when.cron_entry import DAY_FIELD, HOUR_FIELD, MINUTE_FIELD, MONTH_FIELD, WEEKDAY_FIELD, Value
 from evenbeat.when.zone import Zone, zone
@@ -16,6 +18,9 @@ from evenbeat.when.zone import Zone, zone
 _FIRST_DAY: Final = date(2001, 1, 1)
 _DAYS: Final = 10_227
 """28 years, after which dates and weekdays repeat: what is counted over them is the long-run share."""
+_SAMPLE_START: Final = Instant(20_454 * DAY)
+_SAMPLE_LENGTH: Final = 366 * DAY
+_SAMPLE_SIZE: Final = 7_200
 _MIDDLES: Final = tuple(Instant(15 * DAY + m * 365 * DAY // 12 + 20_454 * DAY) for m in range(12))
 """The middle of each month of 2026, where a zone is asked for its offset."""
 
@@ -31,6 +36,19 @@ def cron_slots(cron: Cron) -> dict[int, float]:
             assert isinstance(minute, int)
             slot = (minute * 60 + cron.second - offset) % 3_600
             slots[slot] = slots.get(slot, 0.0) + share * part
+    return slots
+
+
+def calendar_slots(calendar: Calendar) -> dict[int, float]:
+    """Expected starts per hour in each slot, counted over a sample: what is rarer than that weighs next to nothing."""
+    sample = list(islice(calendar.between(_SAMPLE_START, Instant(_SAMPLE_START + _SAMPLE_LENGTH)), _SAMPLE_SIZE))
+    if not sample:
+        return {}
+    length = sample[-1] - _SAMPLE_START if len(sample) == _SAMPLE_SIZE else _SAMPLE_LENGTH
+    slots: dict[int, float] = {}
+    for t in sample:
+        slot = t % HOUR // SECOND
+        slots[slot] = slots.get(slot, 0.0) + HOUR / length
     return slots
 
 

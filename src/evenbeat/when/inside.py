@@ -13,14 +13,24 @@ from numpy.typing import NDArray
 
 from evenbeat.model import DAY, Instant
 from evenbeat.when.interval import Interval, nominal_after
-from evenbeat.when.nominals import Forward, walk
+from evenbeat.when.nominals import Forward, Listed, walk
 from evenbeat.when.period import HORIZON_YEARS, Period
 from evenbeat.when.windows import FOREVER, NEVER
 
 Ints = NDArray[np.int64]
 
 _WINDOWS_FOR_ALL: Final = 16
+_BLOCK: Final = 366 * DAY
+_MOST_GAPS: Final = 50_000
+"""Closed gaps to look across for a time inside: a daily entry in daily windows for over a century."""
 _HORIZON: Final = HORIZON_YEARS * 366 * DAY
+
+
+def inside(schedule: Listed, period: Period | None) -> Listed:
+    """The nominal times of any schedule inside a period, if it has one."""
+    if period is None:
+        return schedule
+    return IntervalInside(schedule, period) if isinstance(schedule, Interval) else CalendarInside(schedule, period)
 
 
 class CalendarInside:
@@ -29,22 +39,26 @@ class CalendarInside:
     def __init__(self, schedule: Forward, period: Period) -> None:
         self.schedule = schedule
         self.period = period
-        self._nothing_from: Instant | None = None
+        self._nothing = (NEVER, NEVER)
 
     def next_after(self, t: Instant) -> Instant | None:
-        """The first nominal time strictly after `t` that lies inside; None if there is none within 50 years."""
-        # Fifty years of a daily entry are a long search: where one found nothing, the next year need not ask again.
-        if self._nothing_from is not None and self._nothing_from <= t < self._nothing_from + 366 * DAY:
+        """The first nominal time strictly after `t` that lies inside; None if none is found within 50 years."""
+        # Fifty years of a daily entry are a long search. How far it goes depends on the block of time only, so what
+        # was not found from one instant on is not found from a later one of its block.
+        since, until = self._nothing
+        if since <= t < until:
             return None
-        found = self._search(t)
+        end_of_block = Instant((t // _BLOCK + 1) * _BLOCK)
+        found = self._search(t, Instant(end_of_block + _HORIZON))
         if found is None:
-            self._nothing_from = t
+            self._nothing = (t, end_of_block)
         return found
 
-    def _search(self, t: Instant) -> Instant | None:
-        limit = t + _HORIZON
+    def _search(self, t: Instant, limit: Instant) -> Instant | None:
         found = self.schedule.next_after(t)
-        while found is not None and found < limit:
+        for _ in range(_MOST_GAPS):
+            if found is None or found >= limit:
+                return None
             if self.period.contains(found):
                 return found
             opening = self.period.next_open(found)

@@ -11,6 +11,9 @@ EPOCH_UTC: Final = datetime(1970, 1, 1, tzinfo=UTC)
 YEARS: Final = range(1900, 2200)
 """Years we answer for, as systemd does: a slip of the pen must not make us work out five thousand years of DST."""
 
+LATEST: Final = Instant((datetime(YEARS.stop, 1, 1) - EPOCH) // timedelta(microseconds=1))  # noqa: DTZ001
+"""No calendar schedule has a time from here on."""
+
 _ACCEPTED: Final = "accepted: 2026-12-01, 2026-12-01T09:00, 2026-12-01T09:00:00+01:00"
 
 

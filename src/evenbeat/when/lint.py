@@ -16,8 +16,7 @@ from evenbeat.when.cron_entry import (
     Field,
     Term,
 )
-
-DAYS_IN_MONTH: Final = (0, 31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+from evenbeat.when.period_line import LONGEST_MONTH
 
 
 def lint(entry: Entry, days: Days = Days.OR) -> list[str]:
@@ -64,7 +63,8 @@ def _step_beyond_range(entry: Entry, _: Days) -> Iterator[str]:
             step = _plain_step(term)
             if step and term.hashed is None and len(term.values) == 1:
                 unit = {MINUTE_FIELD: "m", HOUR_FIELD: "h", DAY_FIELD: "d"}.get(kind)
-                better = f'every = "{step}{unit}" does what it seems to say' if unit else f"write {term.values[0]}"
+                seems = f'every = "{step}{unit}" does what it seems to say'
+                better = seems if unit and term.text[0] == "*" else f"write {term.values[0]}"
                 yield f"{term.text!r} in the {FIELDS[kind].name} field only ever matches {term.values[0]}: {better}"
 
 
@@ -98,7 +98,7 @@ def _missing_days(entry: Entry, _: Days) -> Iterator[str]:
     numbers = [v for v in field.values if isinstance(v, int) and v > 0]
     if field.uses_hash or months.uses_hash or len(numbers) != 1 or len(field.values) != 1:
         return
-    if any(isinstance(m, int) and DAYS_IN_MONTH[m] < min(numbers) for m in months.values):
+    if any(isinstance(m, int) and LONGEST_MONTH[m - 1] < min(numbers) for m in months.values):
         better = _with(entry, {DAY_FIELD: "L"})
         yield f"not every month has day {min(numbers)}: {better!r} runs on the last day of each"
 

@@ -23,8 +23,11 @@ from evenbeat.when.zone import Zone, zone
 HORIZON_YEARS: Final = 50
 """How far ahead an opening or closing is looked for: the rarest recurring day (29 February, a Monday) comes sooner."""
 MOST_NESTED: Final = 32
+MOST_HOURS: Final = 500
+"""Of all lines of a period together: its windows are worked out for decades where it takes that to find an edge."""
 
 _HORIZON: Final = HORIZON_YEARS * 366 * DAY
+_BLOCK: Final = 366 * DAY
 _NOTHING: Final[tuple[Instant, Instant, list[Window]]] = (Instant(0), Instant(0), [])
 _EPOCH_ORDINAL: Final = date(1970, 1, 1).toordinal()
 
@@ -59,8 +62,7 @@ class Period:
         self._years: dict[int, list[Window]] = {}
         self._known = _NOTHING
         self._recent = _NOTHING
-        self._last = Answer(inside=False, since=NEVER, until=NEVER)
-        self._last_holds: Window = (NEVER, NEVER)
+        self._last = (NEVER, NEVER, Answer(inside=False, since=NEVER, until=NEVER))
 
     def contains(self, t: Instant) -> bool:
         """Is the period open at this instant? Start inclusive, end exclusive."""
@@ -95,29 +97,32 @@ class Period:
 
     def state(self, t: Instant) -> Answer:
         """Open or closed, since when (NEVER: for as long as we look back) and until when (FOREVER: likewise)."""
-        if not self._last_holds[0] <= t < self._last_holds[1]:
-            self._last = _look_up(t, *self._known) or self._search(t)
-            # NEVER and FOREVER are as far as we look from `t`; from further away there may be more to see.
-            self._last_holds = (
-                Instant(max(self._last.since, t - _HORIZON)),
-                Instant(min(self._last.until, t + _HORIZON)),
-            )
-        return self._last
+        start, end, answer = self._last
+        if not start <= t < end:
+            answer = _look_up(t, *self._known) or self._search(t)
+            start, end = answer.since, answer.until
+            if start == NEVER or end == FOREVER:
+                # As far as we look from this block of time; from another one there may be more to see.
+                block = t // _BLOCK * _BLOCK
+                start, end = Instant(max(start, block)), Instant(min(end, block + _BLOCK))
+            self._last = (start, end, answer)
+        return answer
 
     def _search(self, t: Instant) -> Answer:
         """Learn the windows around `t`, as far as it takes to see both edges of its state."""
         reach = 40 * DAY
-        while True:
+        while reach < _HORIZON:
             start, end = Instant(t - reach), Instant(t + reach)
             windows = self.windows(start, end)
             if answer := _look_up(t, start, end, windows):
                 self._known = (start, end, windows)
                 return answer
-            if reach == _HORIZON:
-                break
-            reach = min(reach * 8, _HORIZON)
-        # Half a century shows no further edge on one side or both: there it lasts.
-        lasting = [(NEVER if o == start else o, FOREVER if c == end else c) for o, c in windows]
+            reach *= 8
+        # Half a century shows no further edge on one side or both: there it lasts. What is looked at is the same for
+        # all of a block of time, so an answer does not depend on what was asked before.
+        block = t // _BLOCK * _BLOCK
+        start, end = Instant(block - _HORIZON), Instant(block + _BLOCK + _HORIZON)
+        lasting = [(NEVER if o == start else o, FOREVER if c == end else c) for o, c in self.windows(start, end)]
         final = _look_up(t, NEVER, FOREVER, lasting)
         assert final is not None
         return final
@@ -127,7 +132,8 @@ class Period:
         if end <= start:
             return []
         # A period that others refer to in many ways is still worked out once for one question.
-        if self._recent[:2] != (start, end):
+        recent = self._recent
+        if recent[:2] != (start, end):
             included = union(*(p.windows(start, end) for p in self.include))
             excluded = union(*(p.windows(start, end) for p in self.exclude))
             own = self._own_windows(start, end)
@@ -135,8 +141,8 @@ class Period:
                 found = union(intersect_not(own, excluded), included)
             else:
                 found = intersect_not(union(own, included), excluded)
-            self._recent = (start, end, found)
-        return self._recent[2].copy()
+            self._recent = recent = (start, end, found)
+        return recent[2].copy()
 
     def _own_windows(self, start: Instant, end: Instant) -> list[Window]:
         if self._own_always:
@@ -214,6 +220,8 @@ def compile_period(noun: PeriodNoun, others: Mapping[str, Period] | None = None)
         with placed("holidays"):
             check_holidays(where)
         lines.append(Line(f"holidays {where}", holidays=where))
+    if sum(len(line.hours) for line in lines) > MOST_HOURS:
+        raise Invalid(f"more than {MOST_HOURS} hours in all its lines", place="ranges")
     with placed("zone"):
         zone_ = zone(noun.zone)
     return Period(

@@ -28,7 +28,7 @@ MONTHS: Final = (
     "november",
     "december",
 )
-_LONGEST_MONTH: Final = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+LONGEST_MONTH: Final = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 DAY_SECONDS: Final = 86_400
 WHOLE_DAY: Final = ((0, DAY_SECONDS),)
 
@@ -257,7 +257,7 @@ def _day_number(reader: _Reader, month: int | None) -> int:
         raise reader.fail("the number of a day (-1 is the last)")
     column = reader.now.column
     number = _signed(reader)
-    longest = _LONGEST_MONTH[month - 1] if month else 31
+    longest = LONGEST_MONTH[month - 1] if month else 31
     if not 1 <= abs(number) <= longest:
         of = MONTHS[month - 1] if month else "the month"
         raise Invalid(f"{number} is not a day of {of}, accepted: 1 to {longest}, or -1 to -{longest}", column=column)

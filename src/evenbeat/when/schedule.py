@@ -51,7 +51,7 @@ def compile_schedule(schedule: Schedule, name: str) -> Nominals:
         zone(schedule.zone)
     if schedule.every is not None:
         return Interval(schedule.every, _phase(schedule.every, schedule, name))
-    field = "cron" if schedule.cron else "calendar" if schedule.calendar else "at"
+    field = "cron" if schedule.cron is not None else "calendar" if schedule.calendar is not None else "at"
     with placed(field):
         return _compile_calendar(schedule, name)
 

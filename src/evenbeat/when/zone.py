@@ -8,7 +8,7 @@ from bisect import bisect_right
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from evenbeat.model import DAY, SECOND, Instant, Invalid
@@ -17,12 +17,25 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-_PROBE: Final = 7 * DAY
-"""Offsets are compared a week apart: no zone has changed twice within a week and back."""
+_PROBE: Final = 6 * DAY
+"""Offsets are compared so far apart: the shortest stretch of a zone, in Brazil and Palestine, was just under a week."""
 _BLOCK: Final = 10
 """Years added to the table at a time."""
+_NOT_ZONES: Final = ("/", ".", "right/", "posix/", "posixrules", "localtime", "Factory")
+"""Files of the zone database that are no zones, or count leap seconds as nobody's clock does."""
 _BEFORE: Final = Instant(-(2**62))
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+_Table = tuple[list[int], list[int], list[int]]
+"""Stretches: their starts, their offsets, and when their local time ends."""
+
+
+class _Known(NamedTuple):
+    start: int
+    end: int
+    years: range
+    table: _Table
 
 
 class Zone:
@@ -31,9 +44,7 @@ class Zone:
     def __init__(self, name: str, info: ZoneInfo) -> None:
         self.name = name
         self.info = info
-        self._first_year, self._last_year = 0, 0
-        self._covered = (0, 0)
-        self._table: tuple[list[int], list[int], list[int]] = ([], [], [])
+        self._known = _Known(0, 0, range(0), ([], [], []))
 
     def __repr__(self) -> str:
         return f"Zone({self.name!r})"
@@ -70,7 +81,7 @@ class Zone:
         starts, offsets, local_ends = self._covering(t)
         i = bisect_right(starts, t) - 1
         # Where the table ends the stretch ends too: whoever goes on makes it grow.
-        start = starts[i] if i else self._covered[0]
+        start = starts[i] if i else self._known.start
         end = starts[i + 1] if i + 1 < len(starts) else local_ends[i] - offsets[i]
         return Instant(start), Instant(end), offsets[i]
 
@@ -80,23 +91,23 @@ class Zone:
         i = bisect_right(starts, t) - 1
         return max(t + offsets[i], local_ends[i - 1] - 1 if i else _BEFORE)
 
-    def _covering(self, t: int) -> tuple[list[int], list[int], list[int]]:
-        if not self._covered[0] <= t < self._covered[1]:
-            self._grow((_EPOCH + timedelta(microseconds=t)).year)
-        return self._table
+    def _covering(self, t: int) -> _Table:
+        # One object, replaced as a whole, so that threads never see half of a change.
+        known = self._known
+        if not known.start <= t < known.end:
+            known = self._known = self._grown(known.years, (_EPOCH + timedelta(microseconds=t)).year)
+        return known.table
 
-    def _grow(self, year: int) -> None:
-        first, last = self._first_year or year, self._last_year or year
+    def _grown(self, years: range, year: int) -> "_Known":
+        first, last = (years.start, years.stop) if years else (year, year)
         if year - 2 < first:
             first = max(year - _BLOCK, 1)
         if year + 2 > last:
             last = min(year + _BLOCK, 9999)
-        self._table = self._changes(first, last)
-        self._first_year, self._last_year = first, last
         # A year's margin on both sides, so that neither an offset nor a neighbouring stretch is ever cut off.
-        self._covered = (_new_year(first + 1), _new_year(last - 1))
+        return _Known(_new_year(first + 1), _new_year(last - 1), range(first, last), self._changes(first, last))
 
-    def _changes(self, first_year: int, last_year: int) -> tuple[list[int], list[int], list[int]]:
+    def _changes(self, first_year: int, last_year: int) -> _Table:
         t, end = _new_year(first_year), _new_year(last_year)
         starts, offsets = [int(_BEFORE)], [self._ask(t)]
         while t < end:
@@ -125,7 +136,7 @@ def _new_year(year: int) -> int:
 def zone(name: str) -> Zone:
     """Look a zone up by its IANA name; raise Invalid with the nearest names that exist."""
     try:
-        if not name or len(name) > 64 or name.startswith(("/", ".")) or ".." in name:
+        if not name or len(name) > 64 or ".." in name or name.startswith(_NOT_ZONES):
             raise ValueError(name)
         return Zone(name, ZoneInfo(name))
     except (ZoneInfoNotFoundError, ValueError, OSError):

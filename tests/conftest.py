@@ -1,10 +1,18 @@
 import json
+import os
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
+from hypothesis import settings
 
 from evenbeat.cli.main import main
+
+# Machines are shared and slow at times, so no example has a deadline. Examples are the same in every run, so that a
+# change is judged by what it changes; HYPOTHESIS_PROFILE=explore looks for new ones.
+settings.register_profile("steady", deadline=None, derandomize=True)
+settings.register_profile("explore", deadline=None, max_examples=1_000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 
 
 class Result(NamedTuple):
