@@ -5,7 +5,7 @@ INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check -c constrain
 READY := $(VENV)/.ready
 READY_TO_RUN := $(VENV)/.ready-to-run
 
-.PHONY: run test lint bench docs clean
+.PHONY: run test lint bench docs mutants clean
 
 $(READY_TO_RUN): pyproject.toml constraints.txt
 	@echo "Setting up $(VENV), once ..."
@@ -37,6 +37,9 @@ docs: $(READY) ## draw the pictures anew, write down what the examples print now
 	$(PY) -m evenbeat spread --tasks 10000 --every 10s,30s,1m,5m,15m,1h --strategy all --seed 1 --plot docs/img/spread.png
 	$(PY) -m tools.docs --write
 	$(PY) -m pytest tests/test_docs.py
+
+mutants: $(READY) ## turn every condition of gate and lifecycle into its opposite: does the verifier find it?
+	$(PY) -m evenbeat.sim.mutants
 
 clean:
 	rm -rf $(VENV) out

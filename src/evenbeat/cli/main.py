@@ -51,6 +51,7 @@ def parser() -> argparse.ArgumentParser:
     _add_explain(commands)
     _add_period(commands)
     _add_spread(commands)
+    _add_simulate(commands)
     _add_bench(commands)
     return top
 
@@ -119,6 +120,15 @@ def _add_spread(commands: "_Commands") -> None:
     command.add_argument("--from", dest="from_", metavar="T", help="from this time on (default: the next full hour)")
     command.add_argument("--seed", type=int, default=0, metavar="N", help="for the strategies that draw lots")
     command.add_argument("--plot", metavar="FILE.png", help="draw the curves (needs evenbeat[plot])")
+
+
+def _add_simulate(commands: "_Commands") -> None:
+    command = _command(commands, "simulate", "the real core on a virtual clock", "evenbeat.cli.simulate")
+    command.add_argument("file", metavar="FILE", help="a TOML file with checks and tasks")
+    command.add_argument("--for", dest="for_", default="1h", metavar="D", help="so much time (default: 1h)")
+    command.add_argument("--from", dest="from_", metavar="T", help="from this time on (default: the next full hour)")
+    command.add_argument("--seed", type=int, default=0, metavar="N", help="for the durations")
+    command.add_argument("--slots", type=int, default=1000, metavar="N", help="runs at the same time (default: 1000)")
 
 
 def _add_bench(commands: "_Commands") -> None:

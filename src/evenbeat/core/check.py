@@ -1,0 +1,131 @@
+"""Check state: what results make of checks. SOFT and HARD, attempts, retries, freshness, flapping; by columns."""
+
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenbeat.model import Instant
+
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+Small = NDArray[np.uint8]
+
+
+class State(IntEnum):
+    """The state of a check: the exit status of its plugin."""
+
+    OK = 0
+    WARNING = 1
+    CRITICAL = 2
+    UNKNOWN = 3
+
+
+DEFAULT_ATTEMPTS: Final = 3
+FLAP_WINDOW: Final = 20
+FLAP_STOPS: Final = 25.0
+FLAP_STARTS: Final = 30.0
+"""Percent of weighted state changes in the window; two thresholds, so that flapping itself does not flap."""
+_FLAP_WEIGHTS: Final = np.linspace(1.2, 0.8, FLAP_WINDOW)
+"""Newest first: recent changes count half as much again as old ones; they average to 1."""
+_FLAP_MASK: Final = (1 << FLAP_WINDOW) - 1
+
+
+class Condition(NamedTuple):
+    """What is known of some checks, as columns."""
+
+    state: Small
+    hard: Bools
+    attempt: Small
+    changes: NDArray[np.uint32]
+    """One bit per result: did it change the state? Newest in bit 0."""
+    flapping: Bools
+    result_at: Ints
+    """When the run of the latest result started."""
+
+
+def fresh(count: int) -> Condition:
+    """Checks that have had no result: OK until shown otherwise, and any result is newer."""
+    return Condition(
+        np.zeros(count, dtype=np.uint8),
+        np.ones(count, dtype=bool),
+        np.ones(count, dtype=np.uint8),
+        np.zeros(count, dtype=np.uint32),
+        np.zeros(count, dtype=bool),
+        np.full(count, np.iinfo(np.int64).min, dtype=np.int64),
+    )
+
+
+class Learned(NamedTuple):
+    """Checks after their results."""
+
+    condition: Condition
+    accepted: Bools
+    """False where a newer result was known already; such a check is as it was."""
+    changed: Bools
+    """The state, or its hardness, is another than before."""
+
+
+def exit_state(status: Ints) -> Small:
+    """0, 1, 2, 3 mean OK, WARNING, CRITICAL, UNKNOWN; anything else (a signal, a timebox) is UNKNOWN."""
+    known = (status >= State.OK) & (status <= State.UNKNOWN)
+    return np.where(known, status, State.UNKNOWN).astype(np.uint8)
+
+
+def learn(before: Condition, result: Small, started: Ints, attempts: Small) -> Learned:
+    """One result for each check: the run that `started` then ended in state `result`."""
+    accepted = started > before.result_at
+    good = result == State.OK
+    was_good = before.state == State.OK
+    was_hard_problem = before.hard & ~was_good
+    # A problem counts up from 1 until it is hard; one that is hard stays so while it only changes its kind.
+    counted = np.where(was_good, 1, np.minimum(before.attempt + 1, attempts))
+    attempt = np.where(good, 1, np.where(was_hard_problem, before.attempt, counted))
+    hard = good | was_hard_problem | (attempt >= attempts)
+    differs = result != before.state
+    changes = ((before.changes << 1) | differs) & _FLAP_MASK
+    flapping = _is_flapping(changes, before.flapping)
+    after = Condition(
+        np.where(accepted, result, before.state).astype(np.uint8),
+        np.where(accepted, hard, before.hard),
+        np.where(accepted, attempt, before.attempt).astype(np.uint8),
+        np.where(accepted, changes, before.changes).astype(np.uint32),
+        np.where(accepted, flapping, before.flapping),
+        np.where(accepted, started, before.result_at),
+    )
+    return Learned(after, accepted, (after.state != before.state) | (after.hard != before.hard))
+
+
+def flap_percent(changes: NDArray[np.uint32]) -> NDArray[np.float64]:
+    """How much of the window is changes, the recent ones weighing more."""
+    bits = (changes[:, None] >> np.arange(FLAP_WINDOW, dtype=np.uint32)) & 1
+    percent: NDArray[np.float64] = bits @ _FLAP_WEIGHTS * (100.0 / FLAP_WINDOW)
+    return percent
+
+
+def _is_flapping(changes: NDArray[np.uint32], was: Bools) -> Bools:
+    percent = flap_percent(changes)
+    return np.where(was, percent >= FLAP_STOPS, percent > FLAP_STARTS)
+
+
+def retry_due(nominal: Ints, retry: Ints, completed: Ints, next_grid: Ints) -> Ints:
+    """The first `nominal + k * retry` after completion, but never later than the next grid point, which then is it."""
+    steps = (completed - nominal) // retry + 1
+    due: Ints = np.minimum(nominal + np.maximum(steps, 1) * retry, next_grid)
+    return due
+
+
+def wants_retry(condition: Condition) -> Bools:
+    """In a SOFT problem state; once HARD or OK only the grid remains."""
+    return ~condition.hard
+
+
+def expected_by(next_nominal: Ints, timebox: Ints, grace: Ints) -> Ints:
+    """When a result must be there at the latest."""
+    return next_nominal + timebox + grace
+
+
+def is_stale(expected: Ints, now: Instant) -> Bools:
+    """Which checks have missed it."""
+    return expected < now

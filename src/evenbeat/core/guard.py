@@ -1,0 +1,69 @@
+"""The guard: run or drop, how long a run may last, and where the next one proceeds. Used by the gate and by workers.
+
+A worker imports this without numpy; plain integers in microseconds throughout.
+"""
+
+from typing import Final, NamedTuple
+
+from evenbeat.model import HOUR, SECOND, Instant, Invalid
+
+CHECK_TIMEBOX: Final = 60 * SECOND
+"""A check that has not answered within a minute is a result of its own."""
+TIMEBOX_WITHOUT_INTERVAL: Final = HOUR
+LONGEST_KILL_AFTER: Final = 5 * SECOND
+CURSOR_LIMIT: Final = 4_096
+"""A cursor says where to go on; what is larger belongs into the task's own storage."""
+
+
+def is_too_soon(now: Instant, last_start: Instant | None, interval: int | None, tolerance: int) -> bool:
+    """Must this on-grid run be dropped, because the last on-grid start was less than `interval - tolerance` ago?"""
+    if last_start is None or interval is None:
+        return False
+    return now < last_start + interval - tolerance
+
+
+def default_tolerance(interval: int) -> int:
+    """Half the interval: a run that started late must not cost the next one that is on time."""
+    return interval // 2
+
+
+def default_timebox(interval: int | None, *, check: bool, cron: bool = False) -> int:
+    """Half the interval (for cron all of it, up to the next nominal time); checks at most a minute; else an hour."""
+    longest = TIMEBOX_WITHOUT_INTERVAL if interval is None else interval
+    timebox = longest if cron or interval is None else longest // 2
+    return min(timebox, CHECK_TIMEBOX) if check else timebox
+
+
+def kill_after(timebox: int) -> int:
+    """How long after the polite signal the merciless one follows."""
+    return min(LONGEST_KILL_AFTER, timebox // 2)
+
+
+class Timebox(NamedTuple):
+    """How long one run may last, from the moment it started."""
+
+    started: Instant
+    length: int
+
+    @property
+    def ends(self) -> Instant:
+        return Instant(self.started + self.length)
+
+    @property
+    def kills(self) -> Instant:
+        """When what still runs is killed."""
+        return Instant(self.ends + kill_after(self.length))
+
+    def remaining(self, now: Instant) -> int:
+        """Time left, never negative."""
+        return max(self.ends - now, 0)
+
+    def is_expired(self, now: Instant) -> bool:
+        return now >= self.ends
+
+
+def checked_cursor(cursor: bytes) -> bytes:
+    """A cursor as it may be saved with its task."""
+    if len(cursor) > CURSOR_LIMIT:
+        raise Invalid(f"a cursor of {len(cursor)} bytes, accepted: at most {CURSOR_LIMIT}", place="cursor")
+    return cursor

@@ -1,0 +1,171 @@
+"""Which nominal time comes next, for rows of the timetable, whatever their schedule; and whose period is open now."""
+
+from typing import Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenbeat.core.columns import Column, Ints
+from evenbeat.core.timetable import DueColumns
+from evenbeat.model import SECOND, Instant
+from evenbeat.when.inside import CalendarInside, nominal_after_inside
+from evenbeat.when.interval import nominal_after
+from evenbeat.when.nominals import Forward
+from evenbeat.when.period import Period
+from evenbeat.when.windows import FOREVER
+
+Bools = NDArray[np.bool_]
+
+
+class ScheduleColumns(DueColumns):
+    """The schedule of a task: an interval grid, or the number of shared calendar times and an own second."""
+
+    every = Column(np.int64, 1)
+    phase = Column(np.int64, 0)
+    calendar = Column(np.int32, -1)
+    second = Column(np.uint8, 0)
+    period = Column(np.int32, -1)
+
+
+class CalendarTimes(Forward, Protocol):
+    """Times that many rows can share."""
+
+    def previous_before(self, t: Instant) -> Instant | None:
+        """The last nominal time strictly before `t`."""
+
+
+class Times(Protocol):
+    """What the lifecycle asks about time; the only place where schedules and periods come in."""
+
+    def next_after(self, rows: Ints, t: Instant) -> Ints:
+        """The first nominal time of each row strictly after `t`; FOREVER where there is none."""
+
+    def count_between(self, rows: Ints, first: Ints, t: Instant) -> tuple[Ints, Ints]:
+        """How many nominal times of each row lie in [first, t], and the last of them; `first` is one, or FOREVER."""
+
+    def following(self, rows: Ints, nominal: Ints, now: Instant) -> Ints:
+        """The nominal time after the given one of each row; FOREVER where there is none."""
+
+    def interval(self, rows: Ints, nominal: Ints) -> Ints:
+        """How long before its nominal time each row had one: what the guard goes by; 0 where it had none."""
+
+    def is_open(self, rows: Ints, now: Instant) -> Bools:
+        """Is the period of each row open? Each distinct period is asked once."""
+
+
+class ScheduleTimes:
+    """Times by the schedules and periods that tasks really have."""
+
+    def __init__(self, columns: ScheduleColumns) -> None:
+        self._columns = columns
+        self._calendars: list[CalendarTimes] = []
+        self._periods: list[Period] = []
+        self._calendar_numbers: dict[int, int] = {}
+        self._period_numbers: dict[int, int] = {}
+        self._inside: dict[tuple[int, int, int], CalendarInside] = {}
+
+    def calendar_number(self, times: CalendarTimes) -> int:
+        """The number under which rows refer to shared calendar times."""
+        return _number(times, self._calendars, self._calendar_numbers)
+
+    def period_number(self, period: Period) -> int:
+        """The number under which rows refer to a period."""
+        return _number(period, self._periods, self._period_numbers)
+
+    def next_after(self, rows: Ints, t: Instant) -> Ints:
+        """The first nominal time of each row strictly after `t`; FOREVER where there is none."""
+        c = self._columns
+        calendar, period = c.calendar[rows], c.period[rows]
+        found = nominal_after(c.phase[rows], c.every[rows], t)
+        for number in np.unique(period[(calendar < 0) & (period >= 0)]).tolist():
+            which = np.flatnonzero((calendar < 0) & (period == number))
+            some = rows[which]
+            found[which] = nominal_after_inside(c.phase[some], c.every[some], self._periods[number], t)
+        for i in np.flatnonzero(calendar >= 0).tolist():
+            found[i] = self._calendar_after(int(rows[i]), t)
+        return found
+
+    def following(self, rows: Ints, nominal: Ints, now: Instant) -> Ints:
+        """The nominal time after the given one of each row; FOREVER where there is none."""
+        c = self._columns
+        calendar, period = c.calendar[rows], c.period[rows]
+        found: Ints = nominal + c.every[rows]
+        found -= (found - c.phase[rows]) % c.every[rows]  # a substitute is not on the grid, what follows it is
+        settled = (calendar < 0) & (period < 0)
+        for number in np.unique(period[(calendar < 0) & (period >= 0)]).tolist():
+            # Within the window that is open now the next grid point is the next nominal time.
+            window = self._periods[number].state(now)
+            here = (calendar < 0) & (period == number) & (nominal >= window.since) & (found < window.until)
+            settled |= here & window.inside
+        for i in np.flatnonzero(~settled).tolist():
+            found[i] = self.next_after(rows[i : i + 1], Instant(int(nominal[i])))[0]
+        return found
+
+    def interval(self, rows: Ints, nominal: Ints) -> Ints:
+        """How long before its nominal time each row had one: what the guard goes by; 0 where it had none."""
+        c = self._columns
+        found = c.every[rows]
+        for i in np.flatnonzero(c.calendar[rows] >= 0).tolist():
+            offset = int(c.second[rows[i]]) * SECOND
+            times = self._calendars[c.calendar[rows[i]]]
+            before = times.previous_before(Instant(int(nominal[i]) - offset))
+            found[i] = 0 if before is None else nominal[i] - offset - before
+        return found
+
+    def _calendar_after(self, row: int, t: Instant) -> int:
+        c = self._columns
+        times: Forward = self._calendars[c.calendar[row]]
+        offset, period = int(c.second[row]) * SECOND, int(c.period[row])
+        if period >= 0:
+            key = (int(c.calendar[row]), offset, period)
+            if key not in self._inside:
+                self._inside[key] = CalendarInside(_Shifted(times, offset), self._periods[period])
+            times, offset = self._inside[key], 0
+        found = times.next_after(Instant(t - offset))
+        return FOREVER if found is None else found + offset
+
+    def count_between(self, rows: Ints, first: Ints, t: Instant) -> tuple[Ints, Ints]:
+        """How many nominal times of each row lie in [first, t], and the last of them; `first` is one, or FOREVER."""
+        c = self._columns
+        some = first <= t
+        plain = (c.calendar[rows] < 0) & (c.period[rows] < 0)
+        count: Ints = np.where(some, (t - first) // c.every[rows] + 1, 0)
+        last: Ints = first + (count - 1) * c.every[rows]
+        for i in np.flatnonzero(some & ~plain).tolist():
+            # Outside a plain grid they must be walked; a long absence of such a task is rare.
+            row, at, n = rows[i : i + 1], int(first[i]), 1
+            while (following := int(self.next_after(row, Instant(at))[0])) <= t:
+                at, n = following, n + 1
+            count[i], last[i] = n, at
+        return count, last
+
+    def is_open(self, rows: Ints, now: Instant) -> Bools:
+        """Is the period of each row open? Each distinct period is asked once."""
+        period = self._columns.period[rows]
+        is_open = np.ones(len(rows), dtype=bool)
+        for number in np.unique(period[period >= 0]).tolist():
+            is_open[period == number] = self._periods[number].contains(now)
+        return is_open
+
+
+class _Shifted:
+    """Shared minutes moved to a task's own second."""
+
+    def __init__(self, times: Forward, offset: int) -> None:
+        self._times = times
+        self._offset = offset
+
+    def next_after(self, t: Instant) -> Instant | None:
+        found = self._times.next_after(Instant(t - self._offset))
+        return None if found is None else Instant(found + self._offset)
+
+
+_Thing = TypeVar("_Thing")
+
+
+def _number(thing: _Thing, known: list[_Thing], numbers: dict[int, int]) -> int:
+    # By identity: what is shared is one object.
+    if id(thing) not in numbers:
+        numbers[id(thing)] = len(known)
+        known.append(thing)
+    return numbers[id(thing)]

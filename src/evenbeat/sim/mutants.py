@@ -1,0 +1,226 @@
+"""Can the verifier fail? Each condition of gate and lifecycle, turned into its opposite, must break a property.
+
+`python -m evenbeat.sim.mutants` tries them all; it exits with 1 if one survives that is not known to change nothing.
+"""
+
+import ast
+import copy
+import inspect
+import sys
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import Final, NamedTuple
+
+from evenbeat.core import gate, lifecycle
+from evenbeat.core.lifecycle import Lifecycle
+from evenbeat.sim.explore import explore
+from evenbeat.sim.world import Shape
+
+SHAPES: Final = (
+    Shape("every switch", 1, (1, 0), switches=("enabled", "open", "mine", "reachable", "soon"), occasions=True),
+    Shape("a limit", 3, (2,), switches=(), limits=(1, 0)),
+    Shape("saturation", 2, (1, 0), switches=("enabled",)),
+    Shape("a backlog", 1, (1,), switches=("enabled", "soon"), each=True, occasions=True),
+    Shape("two backlogs", 2, (1,), switches=(), each=True),
+)
+"""Small ones: a counterexample is a few events long, so what they do not show soon they do not show."""
+
+MOST_STATES: Final = 400
+"""Of each shape, for one mutant."""
+
+OUTSIDE: Final = {
+    "make_first_runs": "the worlds have no pace",
+    "resume": "the worlds never stop",
+    "start_at": "the worlds have no clock to start at",
+    "results": "the worlds have no checks",
+    "started": "the worlds have no clock, every last start is now",
+    "TaskColumns": "defaults, not decisions",
+}
+"""Functions whose conditions no world reaches, with the reason; simulated and unit tests have them."""
+
+EQUIVALENT: Final[dict[tuple[str, str, str], str]] = {
+    ("_take_slots", "~a.forced & a.on_grid", "& to |"): "too_soon holds on the grid only, and no forced run is on it",
+}
+"""(function, source of the condition, rule) of the mutants that change no behaviour, with the reason."""
+
+OPEN: Final[dict[tuple[str, str, str], str]] = {
+    (
+        "_skip",
+        "self._has(rows, Flag.EACH)",
+        "invert",
+    ): "a world has no second nominal time that a skip could take along",
+}
+"""Those that the worlds do not show yet, though they matter: they count as survivors."""
+
+_OPPOSITE: Final[dict[type[ast.cmpop], type[ast.cmpop]]] = {
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.Lt: ast.GtE,
+    ast.GtE: ast.Lt,
+    ast.Gt: ast.LtE,
+    ast.LtE: ast.Gt,
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
+}
+_PREDICATES: Final = ("_has", "is_open", "_is_too_soon")
+"""Methods that give a mask."""
+
+
+class Mutant(NamedTuple):
+    """One condition turned into its opposite."""
+
+    module: str
+    function: str
+    line: int
+    source: str
+    rule: str
+    place: int
+    """Of the changed node, in the order of ast.walk."""
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        return self.function, self.source, self.rule
+
+    def __str__(self) -> str:
+        return f"{self.module}:{self.line} {self.rule} `{self.source}`"
+
+
+class Fate(NamedTuple):
+    """What became of a mutant: the property that fails (or the exception), and after how many events."""
+
+    caught_by: str
+    events: int
+    world: str
+
+
+def mutants() -> list[Mutant]:
+    """All of them, in the order of the source."""
+    found = (m for module in (gate, lifecycle) for m in _mutants_of(module))
+    return sorted(found, key=lambda m: (m.module, m.line, m.place))
+
+
+def _mutants_of(module: ModuleType) -> Iterator[Mutant]:
+    tree = ast.parse(inspect.getsource(module))
+    name = module.__name__.rpartition(".")[2]
+    places = {node: place for place, node in enumerate(ast.walk(tree))}
+    # An annotation decides nothing; what is under an Invert is turned round with it.
+    annotations = (getattr(n, a, None) for n in places for a in ("annotation", "returns"))
+    passed_over = {n for a in annotations if isinstance(a, ast.AST) for n in ast.walk(a)}
+    passed_over |= {n.operand for n in places if isinstance(n, ast.UnaryOp) and isinstance(n.op, ast.Invert)}
+    tests = {n.test for n in places if isinstance(n, ast.If | ast.IfExp)}
+    functions = _functions(tree)
+    for node, place in places.items():
+        function = functions.get(node, "")
+        if node in passed_over or function in OUTSIDE:
+            continue
+        rule = _rule(node, is_test=node in tests)
+        if rule and isinstance(node, ast.expr):
+            yield Mutant(name, function, node.lineno, ast.unparse(node), rule, place)
+
+
+def _functions(tree: ast.Module) -> dict[ast.AST, str]:
+    """The function each node is in, or the class."""
+    within: dict[ast.AST, str] = {}
+    for node in ast.walk(tree):
+        # Outer ones come first, so the innermost has the last word.
+        if isinstance(node, ast.ClassDef | ast.FunctionDef):
+            within |= dict.fromkeys(ast.walk(node), node.name)
+    return within
+
+
+def _rule(node: ast.AST, *, is_test: bool) -> str:
+    match node:
+        case ast.Compare():
+            return "negate"
+        case ast.UnaryOp(op=ast.Invert()):
+            return "drop ~"
+        case ast.BinOp(op=ast.BitAnd()):
+            return "& to |"
+        case ast.BinOp(op=ast.BitOr()):
+            return "| to &"
+        case ast.Call(func=ast.Attribute(attr=name)) if name in _PREDICATES:
+            return "invert"
+        case _:
+            return "not" if is_test else ""
+
+
+class _Change(ast.NodeTransformer):
+    def __init__(self, target: ast.AST, rule: str) -> None:
+        self.target = target
+        self.rule = rule
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        return ast.copy_location(self._changed(node), node) if node is self.target else self.generic_visit(node)
+
+    def _changed(self, node: ast.AST) -> ast.expr:
+        match node:
+            case ast.Compare(left, [op], right):
+                return ast.Compare(left, [_OPPOSITE[type(op)]()], right)
+            case ast.UnaryOp(op=ast.Invert(), operand=operand):
+                return operand
+            case ast.BinOp(left, op, right):
+                return ast.BinOp(left, ast.BitOr() if isinstance(op, ast.BitAnd) else ast.BitAnd(), right)
+            case ast.expr():
+                return ast.UnaryOp(ast.Invert() if self.rule == "invert" else ast.Not(), node)
+        raise TypeError(f"no condition: {node}")
+
+
+def mutated(mutant: Mutant) -> type[Lifecycle]:
+    """A lifecycle of its own with the changed condition in it, or in its gate."""
+    source = gate if mutant.module == "gate" else lifecycle
+    tree = ast.parse(inspect.getsource(source))
+    target = list(ast.walk(tree))[mutant.place]
+    changed = _load(source, ast.fix_missing_locations(_Change(target, mutant.rule).visit(copy.copy(tree))))
+    if source is gate:
+        around = _load(lifecycle, ast.parse(inspect.getsource(lifecycle)))
+        vars(around)["verify"] = vars(changed)["verify"]
+        changed = around
+    kind: type[Lifecycle] = vars(changed)["Lifecycle"]
+    return kind
+
+
+def _load(module: ModuleType, tree: ast.AST) -> ModuleType:
+    assert isinstance(tree, ast.Module)
+    fresh = ModuleType(module.__name__)
+    exec(compile(tree, f"<mutant of {module.__name__}>", "exec"), vars(fresh))  # noqa: S102 - our own source
+    return fresh
+
+
+def try_out(mutant: Mutant, most: int = MOST_STATES) -> Fate | None:
+    """Explore until a world shows the change; None if none does."""
+    try:
+        kind = mutated(mutant)
+        for shape in SHAPES:
+            found = explore(shape, kind, most).counterexample
+            if found is not None:
+                return Fate(f"property {found.property}", len(found.events), shape.name)
+    except Exception as error:  # whatever it raises, it did not go unnoticed
+        return Fate(f"raises {type(error).__name__}: {error}", 0, "")
+    return None
+
+
+def run(say: Callable[[str], object], most: int = MOST_STATES) -> int:
+    """Try all, tell of each; the number of survivors that nothing excuses, or -1 if the original fails too."""
+    for shape in SHAPES:
+        found = explore(shape, most=most).counterexample
+        if found is not None:
+            say(f"the original fails, so nothing can be told: {found}\n")
+            return -1
+    caught, survivors, excused = 0, 0, 0
+    for mutant in mutants():
+        fate = try_out(mutant, most)
+        if fate is not None:
+            caught += 1
+            say(f"caught    {mutant}: {fate.caught_by}, {fate.events} events, {fate.world}\n")
+        elif mutant.key in EQUIVALENT:
+            excused += 1
+            say(f"the same  {mutant}: {EQUIVALENT[mutant.key]}\n")
+        else:
+            survivors += 1
+            say(f"SURVIVES  {mutant} {OPEN.get(mutant.key, '')}\n")
+    say(f"{caught} caught, {excused} equivalent, {survivors} survive\n")
+    return survivors
+
+
+if __name__ == "__main__":
+    sys.exit(run(sys.stdout.write) != 0)

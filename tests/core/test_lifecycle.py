@@ -1,0 +1,466 @@
+"""The life of tasks, a sentence at a time, in virtual time."""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evenbeat.core.check import State
+from evenbeat.core.columns import Ints
+from evenbeat.core.gate import REASONS, Reason
+from evenbeat.core.lifecycle import Flag, Kind, Lifecycle, Missed, Skips, TaskColumns
+from evenbeat.core.pace import Pace
+from evenbeat.core.times import ScheduleTimes
+from evenbeat.core.timetable import Timetable
+from evenbeat.model import DAY, HOUR, MINUTE, SECOND, Instant
+from evenbeat.model import Period as PeriodNoun
+from evenbeat.when.period import compile_period
+
+T = TypeVar("T")
+Answer = Callable[[int], T]
+"""For each row."""
+
+START = Instant(20_000 * DAY)
+"""A midnight."""
+
+
+class Run(NamedTuple):
+    row: int
+    at: int
+    nominal: int
+    kind: Kind
+
+
+class Skip(NamedTuple):
+    row: int
+    first: int
+    last: int
+    times: int
+    reason: Reason
+
+
+class Node:
+    """Drives a lifecycle from event to event: whatever is due is released, whatever has run its time completes."""
+
+    def __init__(self, slots: int = 1_000_000) -> None:
+        self.columns = TaskColumns()
+        self.times = ScheduleTimes(self.columns)
+        self.lifecycle = Lifecycle(self.columns, Timetable(self.columns), self.times, slots)
+        self.now = START
+        self.runs: list[Run] = []
+        self.skips: list[Skip] = []
+        self.ends: dict[int, int] = {}
+        self.lasts: Answer[int] = lambda row: 0
+        self.state: Answer[State] = lambda row: State.OK
+
+    def add(self, n: int = 1, *, every: int = MINUTE, phase: Ints | int = 0, flags: Flag | None = None) -> Ints:
+        rows = self.columns.allocate(n)
+        self.columns.every[rows], self.columns.phase[rows] = every, phase
+        if flags:
+            self.lifecycle.set_flag(rows, flags, on=True)
+        self.lifecycle.arrive(rows, self.now)
+        return rows
+
+    def set_slots(self, slots: int) -> None:
+        """Whoever waits for one is looked at with the next release."""
+        self.lifecycle.slots = slots
+        self.release()
+
+    def period(self, row: Ints, *ranges: str) -> None:
+        self.columns.period[row] = self.times.period_number(compile_period(PeriodNoun(ranges=ranges)))
+        self.lifecycle.reschedule(row, self.now)
+
+    def record(self, skips: list[Skips]) -> None:
+        for s in skips:
+            for row, first, last, n, reason in zip(*(column.tolist() for column in s), strict=True):
+                self.skips.append(Skip(row, first, last, n, REASONS[reason]))
+
+    def release(self) -> list[Run]:
+        claims, skips = self.lifecycle.release(self.now)
+        self.record(skips)
+        columns = zip(claims.rows.tolist(), claims.nominal.tolist(), claims.kind.tolist(), strict=True)
+        begun = [Run(row, self.now, nominal, Kind(kind)) for row, nominal, kind in columns]
+        on_grid = claims.rows[claims.kind == Kind.GRID]
+        self.lifecycle.started(on_grid, np.full(len(on_grid), self.now))
+        self.runs += begun
+        self.ends |= {run.row: self.now + self.lasts(run.row) for run in begun}
+        return begun
+
+    def complete(self, row: int) -> None:
+        del self.ends[row]
+        rows = np.array([row])
+        if self.columns.flags[row] & Flag.CHECK:
+            run = next(run for run in reversed(self.runs) if run.row == row)
+            state = np.array([self.state(row)], dtype=np.uint8)
+            self.lifecycle.results(rows, state, np.array([run.at]), np.array([run.nominal]), self.now)
+        self.lifecycle.complete(rows)
+
+    def advance(self, t: int) -> None:
+        """Live through everything up to and including START + t."""
+        until = START + t
+        table = self.lifecycle.timetable
+        while (event := min(table.next_due(), min(self.ends.values(), default=until + 1))) <= until:
+            self.now = Instant(max(self.now, event))
+            for row in [row for row, end in self.ends.items() if end <= self.now]:
+                self.complete(row)
+            self.release()
+        self.now = Instant(until)
+        self.release()
+
+    def started(self, row: Ints | int = 0) -> list[int]:
+        """When it was begun, since the start of all."""
+        return [run.at - START for run in self.runs if run.row == row]
+
+    def kinds(self) -> list[Kind]:
+        return [run.kind for run in self.runs]
+
+
+def seconds(*times: float) -> list[int]:
+    return [round(t * SECOND) for t in times]
+
+
+@pytest.mark.parametrize("lasts", [0, 1, 30 * SECOND, 59 * SECOND, MINUTE - 1])
+def test_execution_time_never_stretches_the_period(lasts: int) -> None:
+    node = Node()
+    node.add(phase=7 * SECOND)
+    node.lasts = lambda row: lasts
+    node.advance(10 * MINUTE)
+    assert node.started() == [7 * SECOND + k * MINUTE for k in range(10)]
+    assert not node.skips
+
+
+@pytest.mark.parametrize("lasts", [0, 17, HOUR, 23 * HOUR + 59 * MINUTE])
+def test_a_daily_interval_is_due_every_86400_seconds_whatever_its_duration(lasts: int) -> None:
+    node = Node()
+    node.add(every=DAY, phase=5 * HOUR + 123_457)
+    node.lasts = lambda row: lasts
+    node.advance(30 * DAY)
+    assert len(node.runs) == 30
+    assert set(np.diff(node.started())) == {86_400 * SECOND}
+
+
+def test_check_now_does_not_shift_the_phase() -> None:
+    node = Node()
+    row = node.add(phase=10 * SECOND)
+    node.advance(90 * SECOND)
+    node.lifecycle.force(row)
+    node.advance(200 * SECOND)
+    assert node.started() == seconds(10, 70, 90, 130, 190)
+    assert node.kinds() == [Kind.GRID, Kind.GRID, Kind.FORCED, Kind.GRID, Kind.GRID]
+
+
+def test_a_forced_run_of_a_disabled_task_outside_its_period_runs() -> None:
+    node = Node()
+    row = node.add()
+    node.period(row, "22:00-23:00")
+    node.lifecycle.set_flag(row, Flag.ENABLED, on=False)
+    node.advance(90 * SECOND)
+    node.lifecycle.force(row)
+    assert [run.kind for run in node.release()] == [Kind.FORCED]
+
+
+def test_a_forced_run_waits_for_a_slot_like_everybody_and_merges_with_a_second_force() -> None:
+    node = Node(slots=1)
+    busy, row = node.add(every=HOUR, phase=SECOND), node.add(every=HOUR, phase=30 * MINUTE)
+    node.lasts = lambda r: 20 * SECOND
+    node.advance(SECOND)
+    node.lifecycle.force(row)
+    node.advance(5 * SECOND)
+    node.lifecycle.force(row)
+    assert node.started(busy) == seconds(1)
+    assert node.started(row) == []
+    node.advance(5 * MINUTE)
+    assert node.started(row) == seconds(21)
+
+
+def test_a_force_of_what_runs_waits_for_its_end() -> None:
+    node = Node()
+    row = node.add(every=HOUR, phase=SECOND)
+    node.lasts = lambda r: 20 * SECOND
+    node.advance(5 * SECOND)
+    node.lifecycle.force(row)
+    node.advance(MINUTE)
+    assert node.started() == seconds(1, 21)
+
+
+def test_a_forced_run_does_not_starve_behind_ever_new_arrivals() -> None:
+    node = Node(slots=1)
+    node.add(20, every=10 * SECOND, phase=np.arange(20) * SECOND // 2)
+    row = node.add(every=DAY, phase=DAY // 2)
+    node.lasts = lambda r: SECOND
+    node.advance(MINUTE)
+    node.lifecycle.force(row)
+    node.advance(3 * MINUTE)
+    assert len(node.started(row)) == 1
+
+
+def test_a_force_without_authority_is_gone() -> None:
+    node = Node()
+    row = node.add(every=HOUR, phase=MINUTE)
+    node.lifecycle.set_flag(row, Flag.MINE, on=False)
+    node.lifecycle.force(row)
+    node.release()
+    assert not node.runs
+    assert node.lifecycle.timetable.next_due() == START + MINUTE
+
+
+def test_nominal_times_that_pass_while_a_run_waits_are_coalesced() -> None:
+    node = Node(slots=0)
+    node.add(phase=10 * SECOND)
+    node.advance(5 * MINUTE)
+    node.set_slots(1)
+    node.advance(6 * MINUTE)
+    # It began at 5:00; what was due at 5:10 came too soon after it.
+    assert [(run.at - START, run.nominal - START) for run in node.runs] == [(5 * MINUTE, 10 * SECOND)]
+    assert node.skips == [
+        Skip(0, START + 70 * SECOND, START + 250 * SECOND, 4, Reason.COALESCED),
+        Skip(0, START + 310 * SECOND, START + 310 * SECOND, 1, Reason.TOO_SOON),
+    ]
+
+
+def test_nominal_times_that_pass_while_a_run_runs_are_coalesced_and_never_made_up_in_a_burst() -> None:
+    node = Node()
+    node.add(phase=10 * SECOND)
+    node.lasts = lambda row: 3 * MINUTE + 20 * SECOND
+    node.advance(9 * MINUTE)
+    assert node.started() == seconds(10, 250, 490)
+    assert {skip.reason for skip in node.skips} == {Reason.COALESCED}
+    assert sum(skip.times for skip in node.skips) == 6
+
+
+def test_a_backlog_is_queued_and_the_guard_drops_what_is_too_soon() -> None:
+    node = Node()
+    row = node.add(flags=Flag.EACH)
+    node.columns.tolerance[row] = 5 * SECOND
+    node.lasts = lambda r: 150 * SECOND if len(node.runs) < 2 else SECOND
+    node.advance(6 * MINUTE)
+    # The first runs from 1:00 to 3:30. Then the backlog, 2:00, may go; 3:00 comes too soon after it, and so does 4:00.
+    assert [(r.at - START, r.nominal - START) for r in node.runs] == [
+        (MINUTE, MINUTE),
+        (210 * SECOND, 2 * MINUTE),
+        (5 * MINUTE, 5 * MINUTE),
+        (6 * MINUTE, 6 * MINUTE),
+    ]
+    assert [(s.first - START, s.times, s.reason) for s in node.skips] == [
+        (3 * MINUTE, 1, Reason.TOO_SOON),
+        (4 * MINUTE, 1, Reason.TOO_SOON),
+    ]
+
+
+def test_a_deleted_pending_task_finishes_and_does_not_come_back() -> None:
+    node = Node()
+    row = node.add()
+    node.lasts = lambda r: 10 * SECOND
+    node.advance(MINUTE)
+    node.lifecycle.remove(row)
+    assert node.columns.used[row]
+    assert node.lifecycle.pending == 1
+    assert node.add(every=DAY, phase=DAY // 2) != row
+    node.advance(MINUTE + 10 * SECOND)
+    assert not node.columns.used[row]
+    assert (node.lifecycle.pending, node.lifecycle.idle) == (0, 1)
+    assert node.add(every=DAY, phase=DAY // 2) == row
+    node.advance(10 * MINUTE)
+    assert len(node.runs) == 1
+
+
+def test_a_deleted_task_that_waits_is_gone_at_once() -> None:
+    node = Node(slots=0)
+    row = node.add()
+    node.advance(MINUTE)
+    node.lifecycle.remove(row)
+    node.set_slots(1)
+    node.advance(10 * MINUTE)
+    assert not node.runs
+    assert node.lifecycle.idle == 0
+
+
+@pytest.mark.parametrize("limited", [False, True])
+def test_lowering_slots_or_a_limit_drains_and_never_kills(limited: bool) -> None:
+    node = Node()
+    node.lifecycle.set_limit(1, 9)
+    first, late = node.add(6, every=HOUR, phase=SECOND), node.add(3, every=HOUR, phase=2 * SECOND)
+    node.columns.limit[np.concatenate((first, late))] = 1
+    node.lasts = lambda r: (r + 1) * 10 * SECOND
+    node.advance(SECOND)
+    if limited:
+        node.lifecycle.set_limit(1, 2)
+    else:
+        node.set_slots(2)
+    assert node.lifecycle.pending == len(node.ends) == 6
+    node.advance(45 * SECOND)
+    assert len(node.runs) == 6
+    node.advance(51 * SECOND)
+    assert len(node.runs) == 7
+    assert node.lifecycle.pending == 2
+
+
+def test_a_run_that_waited_past_the_close_of_its_period_is_skipped() -> None:
+    node = Node(slots=0)
+    node.period(node.add(every=HOUR, phase=MINUTE), "00:00-00:30")
+    node.advance(30 * MINUTE)
+    assert [(s.first - START, s.reason) for s in node.skips] == [(MINUTE, Reason.PERIOD_CLOSED)]
+
+
+def test_off_grid_runs_obey_the_period() -> None:
+    node = Node()
+    row = node.add(every=HOUR, phase=MINUTE)
+    node.period(row, "12:00-13:00")
+    node.lifecycle.make_first_runs(row, Pace(1.0), node.now)
+    node.lifecycle.occasion(row, node.now)
+    node.advance(DAY - 1)
+    assert node.started() == [12 * HOUR + MINUTE]
+
+
+def test_start_at_holds_for_a_run_that_waits() -> None:
+    node = Node(slots=0)
+    row = node.add(every=HOUR, phase=MINUTE)
+    node.advance(2 * MINUTE)
+    node.record(node.lifecycle.start_at(int(row[0]), Instant(START + 10 * MINUTE), node.now))
+    node.set_slots(1)
+    node.advance(2 * HOUR)
+    assert node.started() == [10 * MINUTE, HOUR + MINUTE]
+    assert [s.reason for s in node.skips] == [Reason.POSTPONED]
+
+
+def test_a_new_schedule_does_not_lose_the_run_that_waits() -> None:
+    node = Node(slots=0)
+    row = node.add(every=HOUR, phase=MINUTE)
+    node.advance(2 * MINUTE)
+    node.columns.every[row], node.columns.phase[row] = 10 * MINUTE, 5 * MINUTE
+    node.lifecycle.reschedule(row, node.now)
+    node.set_slots(1)
+    node.advance(16 * MINUTE)
+    assert [r.nominal - START for r in node.runs] == [MINUTE, 15 * MINUTE]
+    assert [(s.first - START, s.reason) for s in node.skips] == [(5 * MINUTE, Reason.TOO_SOON)]
+
+
+def check(node: Node, *, retry: int, every: int = 5 * MINUTE) -> Ints:
+    row = node.add(every=every, phase=10 * SECOND, flags=Flag.CHECK)
+    node.columns.retry[row] = retry
+    return row
+
+
+def test_a_soft_problem_is_retried_at_nominal_plus_k_retry_and_then_the_phase_is_the_same() -> None:
+    node = Node()
+    check(node, retry=MINUTE)
+    node.state = lambda row: State.CRITICAL
+    node.lasts = lambda row: 70 * SECOND if len(node.runs) == 1 else SECOND
+    node.advance(11 * MINUTE)
+    # The first takes longer than a retry, the third result is HARD.
+    assert node.started() == seconds(10, 130, 190, 310, 610)
+    assert node.kinds() == [Kind.GRID, Kind.RETRY, Kind.RETRY, Kind.GRID, Kind.GRID]
+
+
+def test_a_retry_is_never_later_than_the_grid_which_then_is_it() -> None:
+    node = Node()
+    check(node, retry=7 * MINUTE)
+    node.state = lambda row: State.CRITICAL
+    node.advance(11 * MINUTE)
+    assert node.started() == seconds(10, 310, 610)
+
+
+def test_a_retry_does_not_take_the_place_of_a_start_that_was_asked_for() -> None:
+    node = Node()
+    row = check(node, retry=MINUTE)
+    node.state = lambda r: State.CRITICAL
+    node.lasts = lambda r: 5 * SECOND
+    node.advance(12 * SECOND)
+    node.lifecycle.start_at(int(row[0]), Instant(START + 3 * MINUTE), node.now)
+    node.advance(3 * MINUTE)
+    assert node.started() == seconds(10, 180)
+
+
+def even_phases(n: int, every: int) -> Ints:
+    return np.random.default_rng(1).permutation(n) * every // n
+
+
+@pytest.mark.parametrize("missed", [Missed.ONCE, Missed.SKIP])
+def test_after_two_minutes_of_stop_no_second_has_more_than_twice_the_mean_load(missed: Missed) -> None:
+    node, n, every = Node(), 10_000, 5 * MINUTE
+    rows = node.add(n, every=every, phase=even_phases(n, every))
+    mean = n / (every / SECOND)
+    node.now = Instant(START + 2 * MINUTE)
+    node.record(node.lifecycle.resume(rows, missed, Pace(mean), node.now))
+    assert {s.reason for s in node.skips} == {Reason.MISSED}
+    while node.now < START + 8 * MINUTE:
+        node.now = Instant(node.now + SECOND // 4)
+        for run in node.release():
+            node.complete(run.row)
+    load = Counter((run.at - 1) // SECOND for run in node.runs)
+    assert max(load.values()) <= 2 * mean
+    assert len({run.row for run in node.runs if run.at <= START + 7 * MINUTE}) == n
+    assert (Kind.CATCH_UP in node.kinds()) == (missed is Missed.ONCE)
+
+
+def test_600_new_checks_all_start_within_about_a_minute_evenly() -> None:
+    node, every = Node(), 5 * MINUTE
+    rows = node.add(600, every=every, phase=even_phases(600, every))
+    node.lifecycle.make_first_runs(rows, Pace(600 / 300), node.now)
+    node.advance(70 * SECOND)
+    first = {run.row: run.at for run in reversed(node.runs)}
+    assert len(first) == 600
+    assert max(first.values()) <= START + 65 * SECOND
+    load = Counter((at - START) // SECOND for at in first.values())
+    assert max(load.values()) <= 13
+    assert all(load[second] >= 8 for second in range(max(load) - 1))
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("advance"), st.integers(0, 90)),
+        st.tuples(st.sampled_from(["enable", "disable", "force", "start_at", "resume", "first"]), st.integers(0, 40)),
+        st.tuples(st.just("slots"), st.integers(0, 1)),
+        st.tuples(st.just("lasts"), st.integers(0, 60)),
+    ),
+    max_size=25,
+)
+
+
+@settings(max_examples=200)
+@given(st.integers(1, 30), st.integers(0, 29), STEPS, st.booleans(), st.booleans())
+def test_every_nominal_time_is_accounted_for_exactly_once(
+    every: int, phase: int, steps: list[tuple[str, int]], each: bool, filtered: bool
+) -> None:
+    node = Node(slots=1)
+    row = node.add(every=every * SECOND, phase=phase % every * SECOND, flags=Flag.EACH if each else None)
+    if filtered:
+        node.period(row, "00:00:10-00:00:55", "00:02-00:05:03", "00:07-00:07:01")
+    lasts = 0
+    node.lasts = lambda r: lasts * SECOND
+    life = node.lifecycle
+    for name, n in steps:
+        match name:
+            case "advance":
+                node.advance(node.now - START + n * SECOND)
+            case "enable" | "disable":
+                life.set_flag(row, Flag.ENABLED, on=name == "enable")
+            case "force":
+                life.force(row)
+            case "start_at":
+                node.record(life.start_at(0, Instant(node.now + n * SECOND), node.now))
+            case "resume":
+                node.now = Instant(node.now + n * SECOND)
+                node.record(life.resume(row, Missed(n % 2), Pace(1.0), node.now))
+            case "first":
+                life.make_first_runs(row, Pace(1.0), node.now)
+            case "slots":
+                node.set_slots(n)
+            case "lasts":
+                lasts = n
+    spans = [(r.nominal, r.nominal, 1) for r in node.runs if r.kind is Kind.GRID]
+    spans += [(s.first, s.last, s.times) for s in node.skips]
+    expected = int(node.times.next_after(row, START)[0])
+    for first, last, times in sorted(spans):
+        assert first == expected
+        found = 1
+        while expected < last:
+            expected = int(node.times.next_after(row, Instant(expected))[0])
+            found += 1
+        assert (expected, found) == (last, times)
+        expected = int(node.times.next_after(row, Instant(last))[0])
+    assert node.columns.nominal[0] == expected

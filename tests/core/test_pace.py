@@ -1,0 +1,148 @@
+"""The pace of off-grid runs: evenly, together within the rate, and not at all where the grid comes first."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evenbeat.core.pace import LEAST_RATE, Pace
+from evenbeat.model import HOUR, MINUTE, SECOND, Instant
+from evenbeat.when.windows import FOREVER
+
+NOW = Instant(1_800_000_000 * SECOND + 123_457)
+
+
+def release(pace: Pace, grid: list[int], now: int = NOW) -> list[int]:
+    """When each may run, in the order given."""
+    return [int(t) for t in pace.release(np.array(grid, dtype=np.int64), Instant(now))]
+
+
+def released(due: list[int]) -> list[int]:
+    return sorted(t for t in due if t != FOREVER)
+
+
+def even_grid(count: int, every: int, now: int = NOW) -> list[int]:
+    """The next nominal times of so many tasks with evenly spread phases."""
+    return [now + 1 + (every * i) // count for i in range(count)]
+
+
+def allowed(rate: float) -> float:
+    """Runs per second, as found; a little less than the mean, so that no second is rounded up beyond it."""
+    first, *_, last = release(Pace(rate), [FOREVER] * 301)
+    found = 300 * SECOND / (last - first)
+    assert max(0.8 * rate, 10) * 0.999 <= found <= max(rate, 10) * 1.001
+    return found
+
+
+rates = st.floats(0, 1_000)
+ahead = st.integers(-MINUTE, 5 * MINUTE) | st.just(FOREVER - NOW)
+crowds = st.lists(ahead, max_size=60)
+
+
+@given(rates, st.lists(st.tuples(crowds, st.integers(0, 10 * SECOND)), min_size=1, max_size=6))
+def test_over_several_calls_runs_are_spaced_by_the_rate_and_never_before_now(
+    rate: float, calls: list[tuple[list[int], int]]
+) -> None:
+    pace, now, all_due = Pace(rate), int(NOW), []
+    for crowd, passed in calls:
+        due = released(release(pace, [now + t for t in crowd], now))
+        assert all(t >= now for t in due)
+        all_due += due
+        now += passed
+    gap = SECOND / allowed(rate)
+    assert all_due == sorted(all_due)
+    assert all(b - a > gap - 1 for a, b in pairwise(all_due))
+
+
+@given(rates, st.integers(1, 200))
+def test_runs_that_are_not_hurried_by_their_grid_follow_at_exactly_the_rate(rate: float, count: int) -> None:
+    due = release(Pace(rate), [FOREVER] * count)
+    for i, t in enumerate(due):
+        assert t == pytest.approx(NOW + i * SECOND / allowed(rate), rel=0, abs=1)
+
+
+@given(rates, crowds)
+def test_who_is_released_is_released_before_its_grid_point(rate: float, crowd: list[int]) -> None:
+    grid = [NOW + t for t in crowd]
+    for t, point in zip(release(Pace(rate), grid), grid, strict=True):
+        assert t == FOREVER or NOW <= t < point
+
+
+@given(rates, crowds)
+def test_who_is_left_out_has_its_grid_point_before_the_next_free_turn(rate: float, crowd: list[int]) -> None:
+    grid = [NOW + t for t in crowd]
+    due = release(Pace(rate), grid)
+    turn = NOW + len(released(due)) * SECOND / allowed(rate)
+    assert all(point <= turn + 1 for t, point in zip(due, grid, strict=True) if t == FOREVER)
+
+
+@given(rates, crowds)
+def test_the_farthest_grid_point_is_served_first(rate: float, crowd: list[int]) -> None:
+    due = release(Pace(rate), [NOW + t for t in crowd])
+    by_grid = [due[i] for i in sorted(range(len(crowd)), key=lambda i: -crowd[i])]
+    assert by_grid == sorted(by_grid)
+
+
+def test_a_small_timetable_may_add_ten_runs_a_second() -> None:
+    assert LEAST_RATE == 10
+    assert release(Pace(0), [FOREVER] * 3) == [NOW, NOW + 100_000, NOW + 200_000]
+    assert release(Pace(9.5), [FOREVER] * 2) == [NOW, NOW + 100_000]
+
+
+def test_a_large_timetable_may_add_its_own_mean_rate() -> None:
+    due = release(Pace(950), [FOREVER] * 2_000)
+    assert 0.8 * 950 <= sum(t < NOW + SECOND for t in due) <= 950
+
+
+def test_whose_grid_point_comes_first_gets_no_run_of_its_own() -> None:
+    assert release(Pace(0), [NOW - 1, NOW, NOW + 1]) == [FOREVER, FOREVER, NOW]
+    assert release(Pace(0), [NOW + 100_000, NOW + HOUR]) == [FOREVER, NOW]
+    assert release(Pace(0), [NOW + 100_001, NOW + HOUR]) == [NOW + 100_000, NOW]
+
+
+def test_who_is_left_out_takes_no_turn() -> None:
+    pace = Pace(0)
+    release(pace, [NOW] * 50)
+    assert release(pace, [NOW + HOUR]) == [NOW]
+
+
+def test_a_second_crowd_queues_behind_the_first() -> None:
+    pace = Pace(0)
+    release(pace, [FOREVER] * 30)
+    assert release(pace, [FOREVER] * 2, NOW + SECOND) == [NOW + 3 * SECOND, NOW + 3 * SECOND + 100_000]
+
+
+def test_turns_that_nobody_took_are_not_saved_up() -> None:
+    pace = Pace(0)
+    release(pace, [FOREVER])
+    assert release(pace, [FOREVER] * 2, NOW + HOUR) == [NOW + HOUR, NOW + HOUR + 100_000]
+
+
+def test_nobody_to_release_is_nothing_to_do() -> None:
+    pace = Pace(0)
+    assert release(pace, []) == []
+    assert release(pace, [FOREVER]) == [NOW]
+
+
+def test_600_new_five_minute_checks_have_run_within_about_a_minute_evenly() -> None:
+    grid = even_grid(600, 5 * MINUTE)
+    due = release(Pace(2), grid)
+    assert max(min(t, point) for t, point in zip(due, grid, strict=True)) <= NOW + 61 * SECOND
+    gaps = [b - a for a, b in pairwise(released(due))]
+    assert len(gaps) > 400
+    assert set(gaps) == {100_000}
+
+
+def test_with_100_000_new_five_minute_checks_no_second_exceeds_twice_the_mean() -> None:
+    every, count = 5 * MINUTE, 100_000
+    mean = count / (every // SECOND)
+    grid = np.array(even_grid(count, every), dtype=np.int64)
+    due = np.array(release(Pace(mean), grid.tolist()), dtype=np.int64)
+    extra = due[due != FOREVER]
+    # The grid of each goes on at its pace beside the first runs.
+    on_grid = np.concatenate([grid, grid + every])
+    load = np.bincount((np.concatenate([extra, on_grid]) - NOW) // SECOND)
+    assert len(extra) > count // 3
+    assert load.max() <= 2 * mean

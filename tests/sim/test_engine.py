@@ -1,0 +1,119 @@
+"""The simulator: the production core over hours and weeks of virtual time."""
+
+from datetime import date
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from evenbeat.core.columns import Ints
+from evenbeat.model import DAY, HOUR, MINUTE, SECOND, WEEK, Instant, Schedule, Task
+from evenbeat.model import Period as PeriodNoun
+from evenbeat.sim.engine import Outage, Simulation
+from evenbeat.when.instant import parse_instant, to_datetime
+from evenbeat.when.period import compile_periods
+from evenbeat.when.zone import zone
+
+START = parse_instant("2026-11-16T00:00", zone("UTC"))
+WORK = compile_periods({"work": PeriodNoun(ranges=("monday-friday 09:00-17:00",), zone="Europe/Paris")})
+
+
+def lasting(duration: int):  # type: ignore[no-untyped-def]
+    def durations(rows: Ints) -> Ints:
+        return np.full(len(rows), duration, dtype=np.int64)
+
+    return durations
+
+
+def every(interval: int, count: int, **fields: object) -> list[Task]:
+    schedule = Schedule(every=interval, **{k: v for k, v in fields.items() if k == "phase"})  # type: ignore[arg-type]
+    rest = {k: v for k, v in fields.items() if k != "phase"}
+    return [Task(name=f"t{i}", schedule=schedule, **rest) for i in range(count)]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("duration", [SECOND, 3 * HOUR, 11 * HOUR])
+def test_a_daily_interval_runs_every_86400_seconds_exactly_whatever_its_duration(duration: int) -> None:
+    simulation = Simulation(every(DAY, 1), {}, 10, START)
+    report = simulation.run(10 * DAY, lasting(duration), keep_history=True)
+    starts = [start for start, _, _ in report.history]
+    assert len(starts) == 9  # strictly after the start, whose own nominal time has passed
+    assert {b - a for a, b in pairwise(starts)} == {DAY}
+
+
+def test_a_daily_check_in_working_hours_runs_every_working_day() -> None:
+    simulation = Simulation(every(DAY, 20, period="work"), WORK, 100, START)
+    report = simulation.run(2 * WEEK, lasting(SECOND), keep_history=True)
+    for row in simulation.rows.tolist():
+        days = [to_datetime(start, zone("Europe/Paris")).date() for start, r, _ in report.history if r == row]
+        assert days == [date(2026, 11, d) for d in (16, 17, 18, 19, 20, 23, 24, 25, 26, 27)]
+
+
+def test_a_weekly_check_in_working_hours_runs_once_a_week() -> None:
+    simulation = Simulation(every(WEEK, 20, period="work"), WORK, 100, START)
+    report = simulation.run(8 * WEEK, lasting(SECOND), keep_history=True)
+    counts = np.bincount([row for _, row, _ in report.history])
+    assert set(counts.tolist()) <= {7, 8, 9}
+    assert report.runs == pytest.approx(20 * 8, abs=20)
+
+
+def test_every_second_starts_as_many_as_every_other() -> None:
+    tasks = [*every(10 * SECOND, 300), *every(MINUTE, 600), *every(5 * MINUTE, 900)]
+    tasks = [Task(name=f"t{i}", schedule=task.schedule) for i, task in enumerate(tasks)]
+    report = Simulation(tasks, {}, 1_000, START).run(10 * MINUTE, lasting(SECOND // 5))
+    assert report.runs == pytest.approx(300 * 60 + 600 * 10 + 900 * 2, abs=3)
+    assert report.skipped == {}
+    assert report.starts.max() / report.starts.mean() < 1.1
+    assert report.lateness.max() <= 0.05
+
+
+def test_after_a_stop_of_two_minutes_no_second_has_more_than_twice_the_mean() -> None:
+    simulation = Simulation(every(5 * MINUTE, 10_000), {}, 10_000, START)
+    outage = Outage(Instant(START + 2 * MINUTE), Instant(START + 4 * MINUTE))
+    report = simulation.run(12 * MINUTE, lasting(SECOND // 5), [outage])
+    mean = 10_000 / 300
+    assert report.starts[125:235].sum() == 0
+    assert report.starts.max() <= 2 * mean
+    assert report.skipped == {"missed while stopped": pytest.approx(4_000, abs=50)}
+    caught_up = report.runs - 10_000 * (12 - 2) / 5
+    assert caught_up == pytest.approx(4_000, abs=60)
+
+
+def test_at_saturation_everything_waits_in_order_and_passed_times_are_coalesced() -> None:
+    simulation = Simulation(every(10 * SECOND, 10), {}, 1, START)
+    report = simulation.run(10 * MINUTE, lasting(2 * SECOND), keep_history=True)
+    assert 250 <= report.runs <= 300
+    assert report.skipped["coalesced"] > 200
+    counts = np.bincount([row for _, row, _ in report.history])
+    assert counts.max() - counts.min() <= 2
+    starts = [start for start, _, _ in report.history]
+    assert all(b - a >= 2 * SECOND for a, b in pairwise(starts))
+
+
+def test_execution_time_never_stretches_the_period() -> None:
+    simulation = Simulation(every(MINUTE, 3), {}, 10, START)
+    report = simulation.run(HOUR, lasting(29 * SECOND), keep_history=True)
+    for row in simulation.rows.tolist():
+        starts = [start for start, r, _ in report.history if r == row]
+        assert len(starts) >= 59
+        assert {b - a for a, b in pairwise(starts)} == {MINUTE}
+
+
+def test_cron_calendar_and_one_shot_tasks_run_at_their_times() -> None:
+    tasks = [
+        Task(name="cron", schedule=Schedule(cron="*/15 * * * *", second=7)),
+        Task(name="calendar", schedule=Schedule(calendar="*:30:05")),
+        Task(name="once", schedule=Schedule(at="2026-11-16T01:02:03")),
+        Task(name="start", schedule=Schedule(cron="@reboot")),
+    ]
+    report = Simulation(tasks, {}, 10, START).run(2 * HOUR, lasting(SECOND), keep_history=True)
+    counts = np.bincount([row for _, row, _ in report.history], minlength=4).tolist()
+    assert counts == [8, 2, 1, 0]
+    assert report.lateness.max() <= 0.05
+
+
+def test_the_same_simulation_gives_the_same_history() -> None:
+    def history() -> list[tuple[Instant, int, Instant]]:
+        simulation = Simulation(every(30 * SECOND, 40), {}, 3, START)
+        return simulation.run(HOUR, lasting(3 * SECOND), keep_history=True).history
+
+    assert history() == history()

@@ -1,0 +1,29 @@
+"""The verifier can fail: a sample of conditions turned into their opposite (all: python -m evenbeat.sim.mutants)."""
+
+import pytest
+
+from evenbeat.sim.explore import explore
+from evenbeat.sim.mutants import EQUIVALENT, OPEN, OUTSIDE, SHAPES, Mutant, mutants, try_out
+from evenbeat.sim.world import Shape
+
+SAMPLE = [m for m in mutants() if m.key not in EQUIVALENT and m.key not in OPEN][::8]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda s: s.name)
+def test_the_original_shows_nothing(shape: Shape) -> None:
+    assert explore(shape, most=300).counterexample is None
+
+
+@pytest.mark.parametrize("mutant", SAMPLE, ids=str)
+def test_a_condition_turned_into_its_opposite_is_found(mutant: Mutant) -> None:
+    fate = try_out(mutant)
+    assert fate is not None
+    assert fate.events <= 6
+
+
+def test_every_excuse_is_of_a_mutant_that_there_is() -> None:
+    assert set(EQUIVALENT) | set(OPEN) <= {m.key for m in mutants()}
+
+
+def test_no_mutant_is_of_a_function_outside_the_worlds() -> None:
+    assert not {m.function for m in mutants()} & set(OUTSIDE)
