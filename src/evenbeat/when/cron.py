@@ -6,7 +6,6 @@ last answers, so a hundred thousand tasks cost as many calendar searches as they
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
-from functools import lru_cache
 from typing import Final
 
 from cronsim import CronSim
@@ -36,6 +35,11 @@ _PROBE_START: Final = datetime(2000, 1, 1)  # noqa: DTZ001
 _DAYS_OF_EVERY_MONTH: Final = frozenset(range(1, 29))
 _STEPS: Final = {sign * n: timedelta(seconds=sign * n) for sign in (1, -1) for n in (1, 60, 3_600)}
 _PLAIN_WEEKDAYS: Final = frozenset(range(8))
+
+
+_MOST_SHARED: Final = 65_536
+_SHARED: "dict[tuple[str, Days, str], CronTimes]" = {}
+"""By resolved entry, rule of days and zone."""
 
 
 class _Walker(CronSim):
@@ -153,9 +157,16 @@ class CronTimes:
             until = start
 
 
-@lru_cache(maxsize=65536)
-def _shared_times(resolved_text: str, days: Days, zone_: Zone) -> CronTimes:
-    return CronTimes(resolve(parse_entry(resolved_text), ""), days, zone_)
+def _shared_times(resolved: Resolved, days: Days, zone_: Zone) -> CronTimes:
+    key = (resolved.text, days, zone_.name)
+    times = _SHARED.get(key)
+    if times is None:
+        times = CronTimes(resolved, days, zone_)
+        # Tasks hold on to the times they use; what is forgotten here is only no longer found by new ones.
+        if len(_SHARED) >= _MOST_SHARED:
+            _SHARED.clear()
+        _SHARED[key] = times
+    return times
 
 
 class Cron:
@@ -207,7 +218,7 @@ def compile_cron(
         zone_ = zone(zone_name if entry.zone is None else entry.zone)
     except Invalid as e:
         raise Invalid(e.problem, column=None if entry.zone is None else text.upper().index("TZ=") + 4) from None
-    times = _shared_times(resolve(entry, name, hash_).text, days, zone_)
+    times = _shared_times(resolve(entry, name, hash_), Days(days), zone_)
     if not times.is_possible:
         day, month, weekday = times.text.split()[DAY_FIELD:]
         raise Invalid(
@@ -228,5 +239,5 @@ def _second(second: int | None, name: str) -> int:
 
 def clear_shared() -> None:
     """Forget everything compiled so far (to measure what it costs)."""
-    _shared_times.cache_clear()
+    _SHARED.clear()
     clear_parsed()

@@ -81,6 +81,12 @@ class Field(NamedTuple):
     uses_hash: bool
 
 
+_STARS: Final = tuple(
+    Field("*", (Term("*", tuple(kind.values)),), frozenset(kind.values), uses_hash=False) for kind in FIELDS
+)
+"""The field that most fields are."""
+
+
 class Entry(NamedTuple):
     """A parsed entry. The same for every task that uses the text; H is resolved per name."""
 
@@ -163,6 +169,8 @@ def _wrong_count(words: list[str], columns: list[int]) -> Invalid:
 
 @lru_cache(maxsize=4096)
 def _parse_field(kind: int, text: str) -> Field:
+    if text == "*":
+        return _STARS[kind]
     terms, position = [], 0
     for part in text.split(","):
         try:
@@ -170,6 +178,8 @@ def _parse_field(kind: int, text: str) -> Field:
         except Invalid as e:
             raise Invalid(e.problem, column=position + (e.column or 1)) from None
         position += len(part) + 1
+    if len(terms) == 1:
+        return Field(text, (terms[0],), frozenset(terms[0].values), terms[0].hashed is not None)
     values = frozenset(v for term in terms for v in term.values)
     return Field(text, tuple(terms), values, any(t.hashed is not None for t in terms))
 
@@ -178,7 +188,7 @@ def _parse_term(kind: int, text: str) -> Term:
     if not text:
         raise Invalid(f"an empty element in the list of the {FIELDS[kind].name} field")
     if text == "*":
-        return Term(text, tuple(FIELDS[kind].values))
+        return _STARS[kind].terms[0]
     if text.isdecimal() and text.isascii():
         return Term(text, (_number(kind, text, 1),))
     if (marks := _marks(kind, text)) is not None:
