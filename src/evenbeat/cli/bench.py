@@ -4,6 +4,7 @@ Machines are shared and noisy: only the ratio of interleaved pairs means somethi
 """
 
 import argparse
+import gc
 import time
 from collections.abc import Callable
 from statistics import median
@@ -56,10 +57,16 @@ def compare(title: str, ours: Side, baseline: Side, pairs: int) -> Measure:
 
 
 def _rate(side: Side) -> float:
-    # CPU time: these sides only compute, and other programs on the machine should not count.
-    start = time.process_time()
-    side.work()
-    return side.units / (time.process_time() - start)
+    # CPU time: these sides only compute, and other programs on the machine should not count. Nor should the garbage
+    # of the side before, as in timeit.
+    gc.collect()
+    gc.disable()
+    try:
+        start = time.process_time()
+        side.work()
+        return side.units / (time.process_time() - start)
+    finally:
+        gc.enable()
 
 
 def answer(args: argparse.Namespace) -> int:
