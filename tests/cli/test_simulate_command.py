@@ -36,6 +36,15 @@ def test_people_see_runs_load_lateness_and_skips(evenbeat: Evenbeat) -> None:
     assert "lateness: p50" in out
 
 
+@pytest.mark.parametrize("command", ["simulate", "spread"])
+def test_a_file_without_tasks_is_refused(evenbeat: Evenbeat, tmp_path: Path, command: str) -> None:
+    file = tmp_path / "empty.toml"
+    file.write_text("")
+    result = evenbeat(command, str(file))
+    assert result.code == 2
+    assert "has no tasks: add [checks.NAME] or [tasks.NAME]" in result.err
+
+
 @pytest.mark.parametrize(
     ("argv", "message"),
     [

@@ -3,17 +3,19 @@
 import json
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
 from evenbeat.model import DAY, HOUR, MINUTE, NAME_LIMIT, SECOND, Instant, Invalid, Prefer, placed
 from evenbeat.model import Period as PeriodNoun
-from evenbeat.when.duration import parse_duration
+from evenbeat.when.duration import format_duration, parse_duration
 from evenbeat.when.instant import parse_instant
 from evenbeat.when.zone import Zone
 
 if TYPE_CHECKING:
+    from evenbeat.load.toml import Config
     from evenbeat.when.period import Period
 
 
@@ -34,6 +36,34 @@ def duration_option(text: str, option: str) -> int:
     """The duration given by an option."""
     with placed(option):
         return parse_duration(text)
+
+
+def seed_option(seed: int) -> int:
+    """`--seed N`."""
+    if seed < 0:
+        raise Invalid(f"{seed} is out of range, accepted: a number from 0", place="--seed")
+    return seed
+
+
+def length_option(text: str, longest: int) -> int:
+    """`--for D`, from a second up."""
+    length = duration_option(text, "--for")
+    if not SECOND <= length <= longest:
+        raise Invalid(f"{text} is out of range, accepted: 1s to {format_duration(longest)}", place="--for")
+    return length
+
+
+def load_file(path: str) -> "Config":
+    """A FILE of tasks; all its problems are one refusal."""
+    from evenbeat.load.toml import BadFileError, load_toml  # noqa: PLC0415 - it needs numpy, for the periods
+
+    try:
+        config = load_toml(Path(path))
+    except BadFileError as e:
+        raise Invalid(str(e)) from None
+    if not config.tasks:
+        raise Invalid(f"{path} has no tasks: add [checks.NAME] or [tasks.NAME]")
+    return config
 
 
 def second_option(text: str) -> int | None:

@@ -3,13 +3,13 @@
 import argparse
 
 from evenbeat.cli.common import at_option, console, in_words, now, period_of, print_json
-from evenbeat.model import DAY, WEEK, Instant, Invalid, Prefer, placed
+from evenbeat.model import WEEK, Instant, Invalid, Prefer, placed
 from evenbeat.when.instant import format_instant, to_datetime
-from evenbeat.when.period import HORIZON_YEARS
+from evenbeat.when.period import HORIZON
 from evenbeat.when.windows import Window
 from evenbeat.when.zone import Zone, zone
 
-LONGEST = HORIZON_YEARS * 366 * DAY
+LONGEST = HORIZON
 """As far as periods are looked ahead; a list beyond that would be a slip."""
 
 

@@ -1,14 +1,12 @@
 """`evenbeat simulate`: the real core on a virtual clock, with the tasks of a file."""
 
 import argparse
-from pathlib import Path
 from typing import Final
 
 import numpy as np
 
-from evenbeat.cli.common import at_option, console, duration_option, now, print_json
+from evenbeat.cli.common import at_option, console, length_option, load_file, now, print_json, seed_option
 from evenbeat.core.columns import Ints
-from evenbeat.load.toml import BadFileError, load_toml
 from evenbeat.model import DAY, HOUR, SECOND, Instant, Invalid
 from evenbeat.sim.engine import Durations, Report, Simulation
 from evenbeat.when.curve import summarize
@@ -24,19 +22,13 @@ def answer(args: argparse.Namespace) -> int:
     """Print what the simulation saw; exit 0."""
     if not 1 <= args.slots <= MOST_SLOTS:
         raise Invalid(f"{args.slots} is out of range, accepted: 1 to {MOST_SLOTS}", place="--slots")
-    if args.seed < 0:
-        raise Invalid(f"{args.seed} is out of range, accepted: a number from 0", place="--seed")
-    length = duration_option(args.for_, "--for")
-    if not SECOND <= length <= LONGEST:
-        raise Invalid(f"{args.for_} is out of range, accepted: 1s to {format_duration(LONGEST)}", place="--for")
+    seed = seed_option(args.seed)
+    length = length_option(args.for_, LONGEST)
     start = at_option(args.from_, zone("UTC"), Instant(now() // HOUR * HOUR + HOUR), "--from")
-    try:
-        config = load_toml(Path(args.file))
-    except BadFileError as e:
-        raise Invalid(str(e)) from None
+    config = load_file(args.file)
     simulation = Simulation(config.tasks, compile_periods(config.periods), args.slots, start)
     weights = np.array([task.weight for task in config.tasks])
-    report = simulation.run(length, _durations(weights, args.seed))
+    report = simulation.run(length, _durations(weights, seed))
     if args.json:
         print_json(_document(report))
     else:

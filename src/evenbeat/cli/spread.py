@@ -2,14 +2,12 @@
 
 import argparse
 import sys
-from pathlib import Path
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from evenbeat.cli.common import at_option, console, duration_option, now, print_json
-from evenbeat.load.toml import BadFileError, load_toml
+from evenbeat.cli.common import at_option, console, length_option, load_file, now, print_json, seed_option
 from evenbeat.model import DAY, HOUR, MAX_EVERY, MIN_EVERY, SECOND, Instant, Invalid, Spread
 from evenbeat.when.compare import Workload, curves, from_tasks
 from evenbeat.when.curve import Stretch, summarize
@@ -30,9 +28,7 @@ _LEGEND: Final = f"peak of each part: {_BLOCKS[_AT_MEAN]} the mean, {_BLOCKS[-1]
 
 def answer(args: argparse.Namespace) -> int:
     """Print the comparison; exit 0."""
-    if args.seed < 0:
-        raise Invalid(f"{args.seed} is out of range, accepted: a number from 0", place="--seed")
-    rng = np.random.default_rng(args.seed)
+    rng = np.random.default_rng(seed_option(args.seed))
     workload = _from_file(args, rng) if args.file else _synthetic(args, rng)
     stretch = _stretch(args)
     chosen = list(Spread) if args.strategy == "all" else [Spread(args.strategy)]
@@ -47,11 +43,8 @@ def answer(args: argparse.Namespace) -> int:
 
 
 def _stretch(args: argparse.Namespace) -> Stretch:
-    length = DAY if args.file else HOUR
-    if args.for_ is not None:
-        length = duration_option(args.for_, "--for")
-    if not SECOND <= length <= LONGEST:
-        raise Invalid(f"{args.for_} is out of range, accepted: 1s to {format_duration(LONGEST)}", place="--for")
+    default = DAY if args.file else HOUR
+    length = default if args.for_ is None else length_option(args.for_, LONGEST)
     start = at_option(args.from_, zone("UTC"), Instant(now() // HOUR * HOUR + HOUR), "--from")
     return Stretch(Instant(start // SECOND * SECOND), length // SECOND)
 
@@ -77,12 +70,7 @@ def _synthetic(args: argparse.Namespace, rng: np.random.Generator) -> Workload:
 def _from_file(args: argparse.Namespace, rng: np.random.Generator) -> Workload:
     if args.tasks is not None or args.every is not None:
         raise Invalid("give either a FILE or --tasks and --every, not both")
-    try:
-        config = load_toml(Path(args.file))
-    except BadFileError as e:
-        raise Invalid(str(e)) from None
-    if not config.tasks:
-        raise Invalid(f"{args.file} has no tasks: add [checks.NAME] or [tasks.NAME]")
+    config = load_file(args.file)
     return from_tasks(config.tasks, compile_periods(config.periods), *_draws(len(config.tasks), rng))
 
 

@@ -242,7 +242,7 @@ class Lifecycle:
         executed = verdicts.action == Action.EXECUTE
         claims = Claims(rows[executed], nominal[executed], kind[executed])
         skipped = verdicts.action == Action.SKIP
-        skips = self._skip(rows[skipped], kind[skipped], verdicts.reason[skipped], now)
+        skips = self._skip(rows[skipped], verdicts.reason[skipped], now)
         return Released(claims, [*skips, *self._execute(claims, now)])
 
     def _kind(self, rows: Ints, now: Instant) -> Small:
@@ -296,11 +296,12 @@ class Lifecycle:
         c = self.columns
         c.extra[rows[c.extra[rows] <= now]] = FOREVER
 
-    def _skip(self, rows: Ints, kind: Small, reason: Small, now: Instant) -> list[Skips]:
+    def _skip(self, rows: Ints, reason: Small, now: Instant) -> list[Skips]:
         c = self.columns
         self._clear_extra(rows, now)
         self.set_flag(rows, Flag.FORCED, on=False)
-        on_grid = kind == Kind.GRID
+        # Also of a forced run that is refused: a nominal time that has come meanwhile is refused with it.
+        on_grid = c.nominal[rows] <= now
         # Of a backlog each nominal time is judged on its own.
         single = on_grid & self._has(rows, Flag.EACH)
         merged = on_grid & ~single

@@ -16,14 +16,13 @@ from evenbeat.core.lifecycle import Flag, Kind, Lifecycle, Missed, Skips, TaskCo
 from evenbeat.core.pace import Pace
 from evenbeat.core.times import ScheduleTimes
 from evenbeat.core.timetable import Timetable
-from evenbeat.model import SECOND, Instant, Spread, Task
-from evenbeat.when.calendar import Calendar
+from evenbeat.model import SECOND, Instant, Task
 from evenbeat.when.cron import Cron
-from evenbeat.when.fold import calendar_slots, cron_slots
+from evenbeat.when.fold import count_on
 from evenbeat.when.interval import Interval
 from evenbeat.when.period import Period
-from evenbeat.when.schedule import Occasion, Once, compile_schedule
-from evenbeat.when.wheel import LoadWheel, Placed
+from evenbeat.when.schedule import compile_schedule, has_own_phase
+from evenbeat.when.wheel import LoadWheel
 from evenbeat.when.windows import FOREVER
 
 BATCH: Final = SECOND // 20
@@ -85,7 +84,7 @@ class Simulation:
                 c.period[row] = self.times.period_number(periods[task.period])
             if schedule.every is not None:
                 c.every[row] = schedule.every
-                if schedule.phase is None and schedule.spread not in (Spread.ALIGNED, Spread.HASH):
+                if not has_own_phase(schedule):
                     unplaced.append(row)
                     continue
             self._set_times(row, task, wheel)
@@ -96,14 +95,11 @@ class Simulation:
         c, times = self.columns, compile_schedule(task.schedule, task.name)
         if isinstance(times, Interval):
             c.phase[row] = times.phase
-            wheel.add(Placed(times.every, times.phase, task.weight))
         elif isinstance(times, Cron):
             c.calendar[row], c.second[row] = self.times.calendar_number(times.times), times.second
-            wheel.add_slots(cron_slots(times), task.weight)
-        elif isinstance(times, Calendar | Once | Occasion):
+        else:
             c.calendar[row] = self.times.calendar_number(times)
-            if isinstance(times, Calendar):
-                wheel.add_slots(calendar_slots(times), task.weight)
+        count_on(wheel, times, task.weight)
 
     def run(
         self, length: int, durations: Durations, outages: Sequence[Outage] = (), *, keep_history: bool = False

@@ -120,8 +120,7 @@ def ineligible_gets_its_own_next_time(step: Step) -> bool:
             full = step.after.pending >= step.after.slots or _limit_is_full(step, i)
             if full and may_run(task._replace(soon=False)) and i not in claimed(step):
                 continue
-            # Of a forced run that is refused only the force is settled; its nominal time is judged by the next release.
-            if i in claimed(step) or after.has(_WAITING) or (after.nominal != NONE and not task.has(_FORCED)):
+            if i in claimed(step) or after.has(_WAITING) or after.nominal != NONE:
                 return False
     return True
 

@@ -7,16 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenbeat.model import SECOND, Spread, Task
-from evenbeat.when.calendar import Calendar
-from evenbeat.when.cron import Cron
 from evenbeat.when.curve import IntervalTasks, Stretch, grid_curve, icinga_curve, listed_curve, phases
-from evenbeat.when.fold import calendar_slots, cron_slots
+from evenbeat.when.fold import count_on
 from evenbeat.when.inside import CalendarInside, inside, substitutes_between
 from evenbeat.when.interval import Interval
 from evenbeat.when.nominals import Listed
 from evenbeat.when.period import Period
-from evenbeat.when.schedule import compile_schedule
-from evenbeat.when.wheel import LoadWheel, Placed
+from evenbeat.when.schedule import compile_schedule, has_own_phase
+from evenbeat.when.wheel import LoadWheel
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -67,10 +65,9 @@ def from_tasks(tasks: Iterable[Task], periods: Mapping[str, Period], uniform: Fl
 
 def _own_phase(task: Task) -> int:
     """The phase a task has whatever the others do, -1 if it has none."""
-    schedule = task.schedule
-    if schedule.phase is None and schedule.spread not in (Spread.ALIGNED, Spread.HASH):
+    if not has_own_phase(task.schedule):
         return -1
-    times = compile_schedule(schedule, task.name)
+    times = compile_schedule(task.schedule, task.name)
     assert isinstance(times, Interval)
     return times.phase
 
@@ -93,15 +90,12 @@ def _interval_curve(workload: Workload, strategy: Spread, stretch: Stretch) -> F
 def _wheel_before(workload: Workload) -> LoadWheel:
     """The wheel with everything on it that has its times already."""
     wheel = LoadWheel()
-    for every, phase, weight in zip(workload.intervals.every, workload.pinned, workload.intervals.weight, strict=True):
+    columns = (workload.intervals.every, workload.pinned, workload.intervals.weight)
+    for every, phase, weight in zip(*(column.tolist() for column in columns), strict=True):
         if phase >= 0:
-            wheel.add(Placed(int(every), int(phase), float(weight)))
+            count_on(wheel, Interval(every, phase), weight)
     for times, weight in workload.others:
-        plain = times.schedule if isinstance(times, CalendarInside) else times
-        if isinstance(plain, Cron):
-            wheel.add_slots(cron_slots(plain), weight)
-        elif isinstance(plain, Calendar):
-            wheel.add_slots(calendar_slots(plain), weight)
+        count_on(wheel, times.schedule if isinstance(times, CalendarInside) else times, weight)
     return wheel
 
 

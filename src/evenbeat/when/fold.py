@@ -13,6 +13,9 @@ from evenbeat.model import DAY, HOUR, SECOND, Instant
 from evenbeat.when.calendar import Calendar
 from evenbeat.when.cron import Cron
 from evenbeat.when.cron_entry import DAY_FIELD, HOUR_FIELD, MINUTE_FIELD, MONTH_FIELD, WEEKDAY_FIELD, Value
+from evenbeat.when.interval import Interval
+from evenbeat.when.nominals import Forward
+from evenbeat.when.wheel import LoadWheel, Placed
 from evenbeat.when.zone import Zone, zone
 
 _FIRST_DAY: Final = date(2001, 1, 1)
@@ -37,6 +40,16 @@ def cron_slots(cron: Cron) -> dict[int, float]:
             slot = (minute * 60 + cron.second - offset) % 3_600
             slots[slot] = slots.get(slot, 0.0) + share * part
     return slots
+
+
+def count_on(wheel: LoadWheel, times: Forward, weight: float) -> None:
+    """Put a schedule that has its times onto the wheel; one-shots and events of the node weigh nothing."""
+    if isinstance(times, Interval):
+        wheel.add(Placed(times.every, times.phase, weight))
+    elif isinstance(times, Cron):
+        wheel.add_slots(cron_slots(times), weight)
+    elif isinstance(times, Calendar):
+        wheel.add_slots(calendar_slots(times), weight)
 
 
 def calendar_slots(calendar: Calendar) -> dict[int, float]:

@@ -11,19 +11,17 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from evenbeat.model import DAY, Instant
+from evenbeat.model import Instant
 from evenbeat.when.interval import Interval, nominal_after
 from evenbeat.when.nominals import Forward, Listed, walk
-from evenbeat.when.period import HORIZON_YEARS, Period
+from evenbeat.when.period import BLOCK, HORIZON, Period
 from evenbeat.when.windows import FOREVER, NEVER
 
 Ints = NDArray[np.int64]
 
 _WINDOWS_FOR_ALL: Final = 16
-_BLOCK: Final = 366 * DAY
 _MOST_GAPS: Final = 50_000
 """Closed gaps to look across for a time inside: a daily entry in daily windows for over a century."""
-_HORIZON: Final = HORIZON_YEARS * 366 * DAY
 
 
 def inside(schedule: Listed, period: Period | None) -> Listed:
@@ -48,8 +46,8 @@ class CalendarInside:
         since, until = self._nothing
         if since <= t < until:
             return None
-        end_of_block = Instant((t // _BLOCK + 1) * _BLOCK)
-        found = self._search(t, Instant(end_of_block + _HORIZON))
+        end_of_block = Instant((t // BLOCK + 1) * BLOCK)
+        found = self._search(t, Instant(end_of_block + HORIZON))
         if found is None:
             self._nothing = (t, end_of_block)
         return found

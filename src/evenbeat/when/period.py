@@ -26,8 +26,9 @@ MOST_NESTED: Final = 32
 MOST_HOURS: Final = 500
 """Of all lines of a period together: its windows are worked out for decades where it takes that to find an edge."""
 
-_HORIZON: Final = HORIZON_YEARS * 366 * DAY
-_BLOCK: Final = 366 * DAY
+HORIZON: Final = HORIZON_YEARS * 366 * DAY
+BLOCK: Final = 366 * DAY
+"""How far a search goes is the same for all of a block of time, so that no answer depends on what was asked before."""
 _NOTHING: Final[tuple[Instant, Instant, list[Window]]] = (Instant(0), Instant(0), [])
 _EPOCH_ORDINAL: Final = date(1970, 1, 1).toordinal()
 
@@ -103,15 +104,15 @@ class Period:
             start, end = answer.since, answer.until
             if start == NEVER or end == FOREVER:
                 # As far as we look from this block of time; from another one there may be more to see.
-                block = t // _BLOCK * _BLOCK
-                start, end = Instant(max(start, block)), Instant(min(end, block + _BLOCK))
+                block = t // BLOCK * BLOCK
+                start, end = Instant(max(start, block)), Instant(min(end, block + BLOCK))
             self._last = (start, end, answer)
         return answer
 
     def _search(self, t: Instant) -> Answer:
         """Learn the windows around `t`, as far as it takes to see both edges of its state."""
         reach = 40 * DAY
-        while reach < _HORIZON:
+        while reach < HORIZON:
             start, end = Instant(t - reach), Instant(t + reach)
             windows = self.windows(start, end)
             if answer := _look_up(t, start, end, windows):
@@ -120,8 +121,8 @@ class Period:
             reach *= 8
         # Half a century shows no further edge on one side or both: there it lasts. What is looked at is the same for
         # all of a block of time, so an answer does not depend on what was asked before.
-        block = t // _BLOCK * _BLOCK
-        start, end = Instant(block - _HORIZON), Instant(block + _BLOCK + _HORIZON)
+        block = t // BLOCK * BLOCK
+        start, end = Instant(block - HORIZON), Instant(block + BLOCK + HORIZON)
         lasting = [(NEVER if o == start else o, FOREVER if c == end else c) for o, c in self.windows(start, end)]
         final = _look_up(t, NEVER, FOREVER, lasting)
         assert final is not None

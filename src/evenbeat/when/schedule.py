@@ -79,6 +79,11 @@ def _cron(text: str, schedule: Schedule, name: str) -> Nominals:
     )
 
 
+def has_own_phase(schedule: Schedule) -> bool:
+    """Does an interval task have its phase whatever the others do, so that it need not be placed?"""
+    return schedule.phase is not None or schedule.spread in (Spread.ALIGNED, Spread.HASH)
+
+
 def _phase(every: int, schedule: Schedule, name: str) -> int:
     if schedule.phase is not None:
         return schedule.phase
