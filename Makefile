@@ -5,7 +5,7 @@ INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check -c constrain
 READY := $(VENV)/.ready
 READY_TO_RUN := $(VENV)/.ready-to-run
 
-.PHONY: run test lint bench docs mutants clean
+.PHONY: run tour test lint bench docs mutants faults clean
 
 $(READY_TO_RUN): pyproject.toml constraints.txt
 	@echo "Setting up $(VENV), once ..."
@@ -18,7 +18,18 @@ $(READY): $(READY_TO_RUN)
 	@$(INSTALL) '.[dev]'
 	@touch $@
 
-run: $(READY_TO_RUN) ## show what evenbeat can do today, on the example files
+run: $(READY_TO_RUN) ## a node on a friendly example; Ctrl-C stops it
+	@mkdir -p out
+	@echo "Starting a node on examples/first.toml. While it runs, ask it in another terminal:"
+	@echo
+	@echo "    export EVENBEAT_DB=$(CURDIR)/out/first.db PATH=$(CURDIR)/$(VENV)/bin:\$$PATH"
+	@echo "    evenbeat ls                 # what is there, how it is, when it is next"
+	@echo "    evenbeat why tidy           # why does it not run?"
+	@echo "    evenbeat run hello --wait   # now"
+	@echo
+	@$(VENV)/bin/evenbeat up examples/first.toml --db out/first.db
+
+tour: $(READY_TO_RUN) ## what evenbeat knows of time, on the example files
 	@$(PY) examples/tour.py
 
 test: $(READY) ## everything
@@ -40,6 +51,9 @@ docs: $(READY) ## draw the pictures anew, write down what the examples print now
 
 mutants: $(READY) ## turn every condition of gate and lifecycle into its opposite: does the verifier find it?
 	$(PY) -m evenbeat.sim.mutants
+
+faults: $(READY) ## kill nodes, workers and children and let stores fail, many times over; minutes
+	EVENBEAT_FAULTS=full $(PY) -m pytest -n auto tests/faults
 
 clean:
 	rm -rf $(VENV) out

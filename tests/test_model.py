@@ -14,9 +14,13 @@ from evenbeat.model import (
     NAME_LIMIT,
     SECOND,
     TEXT_LIMIT,
+    Backlog,
     Days,
     Hash,
     Invalid,
+    Job,
+    Kind,
+    Missed,
     Period,
     Prefer,
     Schedule,
@@ -139,6 +143,29 @@ def test_what_belongs_to_cron_goes_with_cron() -> None:
     assert (schedule.hash, schedule.days, schedule.second) == (Hash.JENKINS, Days.AND, 0)
 
 
+# Job
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"command": ("a",), "function": "m:f"}, "function: a task has a command or a function, found both"),
+        ({"command": ("a", "b"), "shell": True}, "command: with `shell` the command is one line, found 2 words"),
+        ({"shell": True}, "command: with `shell` the command is one line, found 0 words"),
+        ({"args": (1,)}, "args: arguments belong to a function; those of a command are its words"),
+        ({"command": ("a",), "kwargs": {"x": 1}}, "args: arguments belong to a function"),
+    ],
+)
+def test_a_job_is_a_command_or_a_function_with_what_belongs_to_it(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(Invalid) as caught:
+        Job(**fields)
+    assert str(caught.value).startswith(message)
+
+
+def test_the_kinds_of_runs_read_as_people_say_them() -> None:
+    assert [kind.word for kind in Kind][:3] == ["grid", "first", "catch-up"]
+
+
 # Decoding
 
 
@@ -192,12 +219,12 @@ def test_decoding_a_bad_schedule_names_the_path(data: str, message: str) -> None
             "Expected `float` <= 86400.0 - at `$.weight`",
         ),
         (
-            '{"name": "a", "schedule": {"every": 60000000}, "command": "ls -l"}',
-            "Expected `array`, got `str` - at `$.command`",
+            '{"name": "a", "schedule": {"every": 60000000}, "job": {"command": "ls -l"}}',
+            "Expected `array`, got `str` - at `$.job.command`",
         ),
         (
-            '{"name": "a", "schedule": {"every": 60000000}, "command": ["ls", 1]}',
-            "Expected `str`, got `int` - at `$.command[1]`",
+            '{"name": "a", "schedule": {"every": 60000000}, "job": {"command": ["ls", 1]}}',
+            "Expected `str`, got `int` - at `$.job.command[1]`",
         ),
         (
             '{"name": "a", "schedule": {"every": 60000000}, "labels": {"x": 1}}',
@@ -206,6 +233,15 @@ def test_decoding_a_bad_schedule_names_the_path(data: str, message: str) -> None
         (
             '{"name": "a", "schedule": {"every": 60000000}, "shell": true}',
             "Object contains unknown field `shell`",
+        ),
+        ('{"name": "a", "schedule": {"every": 60000000}, "attempts": 0}', "Expected `int` >= 1 - at `$.attempts`"),
+        ('{"name": "a", "schedule": {"every": 60000000}, "priority": 101}', "Expected `int` <= 100 - at `$.priority`"),
+        ('{"name": "a", "schedule": {"every": 60000000}, "timebox": 0}', "Expected `int` >= 1 - at `$.timebox`"),
+        ('{"name": "a", "schedule": {"every": 60000000}, "retry": -1}', "Expected `int` >= 0 - at `$.retry`"),
+        ('{"name": "a", "schedule": {"every": 60000000}, "missed": "x"}', "Invalid enum value 'x' - at `$.missed`"),
+        (
+            '{"name": "a", "schedule": {"every": 60000000}, "job": {"function": "m:f", "args": [[1]]}}',
+            "Expected `bool | int | float | str | null`, got `array` - at `$.job.args[0]`",
         ),
     ],
 )
@@ -233,7 +269,28 @@ def test_decoding_a_bad_period_names_the_path(data: str, message: str) -> None:
     [
         Task("ping", Schedule(every=MINUTE, phase=17)),
         Task("report", Schedule(cron="H 3 * * *", zone="Europe/Paris", days=Days.AND), period="nights", weight=30.0),
-        Task("once", Schedule(at="2026-12-01T09:00"), command=("true",), check=True, labels={"team": "db"}),
+        Task("once", Schedule(at="2026-12-01T09:00"), Job(command=("true",)), check=True, labels={"team": "db"}),
+        Task(
+            "line", Schedule(every=MINUTE), Job(command=("a | b",), shell=True, env={"A": "env:B"}, cwd="/", user="u")
+        ),
+        Task("call", Schedule(every=MINUTE), Job(function="m:f", args=(1, "x", None, 1.5, True), kwargs={"k": -1})),
+        Task(
+            "all",
+            Schedule(every=MINUTE),
+            enabled=False,
+            paused=True,
+            start_at="2026-12-01",
+            timebox=30 * SECOND,
+            tolerance=0,
+            missed=Missed.ALL,
+            catch_up=DAY,
+            backlog=Backlog.EACH,
+            limit="db",
+            priority=-100,
+            retry=0,
+            attempts=255,
+            grace=SECOND,
+        ),
     ],
 )
 def test_what_is_encoded_decodes_to_the_same_task(task: Task) -> None:
@@ -246,7 +303,11 @@ def test_defaults_are_the_ones_that_are_documented() -> None:
     assert Schedule(cron="H * * * *").second is None
     assert Schedule(cron="H * * * *").days is Days.OR
     assert Period().prefer is Prefer.INCLUDE
-    assert Task("a", schedule).weight == 1.0
+    task = Task("a", schedule)
+    assert (task.weight, task.timebox, task.tolerance, task.retry, task.attempts) == (1.0, None, None, None, 3)
+    assert (task.missed, task.catch_up, task.backlog) == (Missed.ONCE, HOUR, Backlog.MERGE)
+    assert (task.enabled, task.paused, task.check, task.priority, task.grace) == (True, False, False, 0, 0)
+    assert task.job == Job()
 
 
 def test_only_what_differs_from_the_default_is_written() -> None:

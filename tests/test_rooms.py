@@ -13,7 +13,22 @@ import pytest
 
 PROJECT = Path(__file__).parents[1]
 RoomsContract = import_module("tools.rooms").RoomsContract
-ROOMS = {"model", "when", "core", "store", "queue", "work", "node", "load", "app", "api", "web", "cli", "sim"}
+ROOMS = {
+    "model",
+    "when",
+    "core",
+    "store",
+    "queue",
+    "work",
+    "node",
+    "load",
+    "app",
+    "api",
+    "web",
+    "cli",
+    "sim",
+    "testing",
+}
 
 with (PROJECT / "pyproject.toml").open("rb") as f:
     IMPORT_LINTER: dict[str, Any] = tomllib.load(f)["tool"]["importlinter"]

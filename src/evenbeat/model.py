@@ -1,11 +1,11 @@
-"""The nouns: Schedule, Period and Task, and Invalid, the refusal of what a user wrote.
+"""The nouns: Schedule, Period, Task, Job and Entry, what a run is and how it ends, and Invalid, the refusal of a text.
 
 Times are int64 microseconds on the Unix epoch, durations are int microseconds.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 from typing import Annotated, Final, NewType
 
 from msgspec import Meta, Struct
@@ -26,6 +26,12 @@ MAX_EVERY: Final = 3_653 * DAY
 """Ten years; a longer interval is a slip of the pen, and `at` says it better."""
 
 NAME_LIMIT: Final = 256
+COMMAND_LIMIT: Final = 100_000
+"""Longest word of a command; the kernel takes no more than 128 KiB."""
+OUTPUT_LIMIT: Final = 64 << 10
+"""Bytes of a run's output that are kept; the rest is read and thrown away."""
+CURSOR_LIMIT: Final = 4_096
+"""A cursor says where to go on; what is larger belongs into the task's own storage."""
 TEXT_LIMIT: Final = 1_000
 """Longest cron entry, calendar expression or period line, in characters. Every input is bounded."""
 
@@ -110,6 +116,23 @@ class Schedule(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
     """The second within the minute of a cron entry; None spreads it by the task's name."""
 
     def __post_init__(self) -> None:
+        if not self._is_plain_interval():
+            self._check()
+
+    def _is_plain_interval(self) -> bool:
+        """What nearly all of a million tasks are, told at a glance."""
+        every, phase = self.every, self.phase
+        return (
+            every is not None
+            and MIN_EVERY <= every <= MAX_EVERY
+            and self.cron is self.calendar is self.at is None
+            and self.second is None
+            and (phase is None or 0 <= phase < every)
+            and self.hash is Hash.STABLE
+            and self.days is Days.OR
+        )
+
+    def _check(self) -> None:
         kinds = [k for k in ("every", "cron", "calendar", "at") if getattr(self, k) is not None]
         if len(kinds) != 1:
             found = " and ".join(kinds) or "none of them"
@@ -138,14 +161,138 @@ class Period(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True
     zone: Name = "UTC"
 
 
+class Missed(StrEnum):
+    """What to do about nominal times that passed while the node was stopped."""
+
+    ONCE = "once"
+    SKIP = "skip"
+    ALL = "all"
+
+
+class Backlog(StrEnum):
+    """Nominal times that pass while a run waits or runs: merged into one, or each made, the guard permitting."""
+
+    MERGE = "merge"
+    EACH = "each"
+
+
+class Kind(IntEnum):
+    """What a run is: on the grid, or one of the off-grid ones."""
+
+    GRID = 0
+    FIRST = 1
+    CATCH_UP = 2
+    RETRY = 3
+    START_AT = 4
+    OCCASION = 5
+    FORCED = 6
+
+    @property
+    def word(self) -> str:
+        """As people read it."""
+        return self.name.lower().replace("_", "-")
+
+
+class Outcome(StrEnum):
+    """How a run ended."""
+
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    """It ended by itself, with an exit status other than 0 or with an exception."""
+    KILLED = "killed"
+    """A signal ended it, and it was not ours."""
+    TIMEBOXED = "timeboxed"
+    BROKEN = "broken"
+    """It could not be started: no such file, no permission, no such function."""
+    DROPPED = "dropped"
+    """The guard in the worker refused it."""
+    LOST = "lost"
+    """Its worker or its node died with it, so nobody knows how it ended."""
+    CANCELLED = "cancelled"
+    """The node was stopped before it had ended."""
+
+
+class State(IntEnum):
+    """The monitoring state of a check: the exit status of a plugin."""
+
+    OK = 0
+    WARNING = 1
+    CRITICAL = 2
+    UNKNOWN = 3
+
+
+Literal = str | int | float | bool | None
+"""An argument of a function, as a file can say it."""
+Duration = Annotated[int, Meta(ge=0, le=MAX_EVERY)]
+Word = Annotated[str, Meta(max_length=COMMAND_LIMIT)]
+
+
+class Job(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What a worker does in a run: a command, or a function of the user's."""
+
+    command: tuple[Word, ...] = ()
+    """Its words; `("noop",)` is built in and succeeds at once."""
+    shell: bool = False
+    """The command is one line, and a shell reads it."""
+    function: Text | None = None
+    """"module:function", or "file.py:function"."""
+    args: tuple[Literal, ...] = ()
+    kwargs: dict[str, Literal] = {}
+    env: dict[str, Word] = {}
+    """Added to the worker's environment; "env:NAME" and "file:PATH" are references, read when the run starts."""
+    cwd: Text | None = None
+    user: Name | None = None
+
+    def __post_init__(self) -> None:
+        if self.command and self.function is not None:
+            raise Invalid("a task has a command or a function, found both", place="function")
+        if self.shell and len(self.command) != 1:
+            raise Invalid(f"with `shell` the command is one line, found {len(self.command)} words", place="command")
+        if self.function is None and (self.args or self.kwargs):
+            raise Invalid("arguments belong to a function; those of a command are its words", place="args")
+
+
 class Task(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Something to run again and again."""
 
     name: Name
     schedule: Schedule
+    job: Job = Job()
     period: Name | None = None
+    check: bool = False
+    enabled: bool = True
+    paused: bool = False
+    """Disabled by hand: a file that is read again does not undo it."""
+    start_at: Text | None = None
+    """Runs exactly then, not before, and follows its schedule after it."""
     weight: Annotated[float, Meta(gt=0, le=86_400)] = 1.0
     """Expected run time, in seconds: how much one run counts on the load wheel."""
-    command: tuple[str, ...] = ()
-    check: bool = False
-    labels: dict[str, str] = {}
+    timebox: Annotated[int, Meta(ge=1, le=MAX_EVERY)] | None = None
+    """None for the default: see `core.guard.default_timebox`."""
+    tolerance: Duration | None = None
+    """How much closer than their interval two on-grid starts may be; None for half of it."""
+    missed: Missed = Missed.ONCE
+    catch_up: Duration = HOUR
+    """How far back `missed = "all"` goes."""
+    backlog: Backlog = Backlog.MERGE
+    limit: Name | None = None
+    priority: Annotated[int, Meta(ge=-100, le=100)] = 0
+    retry: Duration | None = None
+    """Of a check in a SOFT problem state; None for a fifth of its interval, at least a second; 0 for none."""
+    attempts: Annotated[int, Meta(ge=1, le=255)] = 3
+    grace: Duration = 0
+    labels: dict[Name, Name] = {}
+
+
+class Entry(Struct, frozen=True):
+    """A task as a store keeps it."""
+
+    number: int
+    """Never given to another task."""
+    id: str
+    version: int
+    owner: str
+    """Whoever created it: a file, a program, a person."""
+    created: Instant
+    changed: Instant
+    task: Task

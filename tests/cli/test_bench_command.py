@@ -1,18 +1,63 @@
+from pathlib import Path
+from types import ModuleType
+
 import pytest
 
 from conftest import Evenbeat
-from evenbeat.cli import bench_core
+from evenbeat.cli import bench_growth, bench_memory, bench_segment, bench_when
 from evenbeat.cli.bench import Side, compare
 
+_SMALL: list[tuple[ModuleType, dict[str, object]]] = [
+    (bench_when, {"_ENTRIES": 30, "_NAMES": 50, "_BASELINE_NAMES": 20, "_GRID": 1_000}),
+    (bench_segment, {"_TASKS": 500}),
+    (bench_memory, {"_TASKS": 2_000}),
+    (bench_growth, {"_TASKS": 1_000, "_SIZES": (100, 1_000, 10**12)}),
+]
 
-def test_each_measure_has_the_promised_shape(evenbeat: Evenbeat, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, size in (("_ENTRIES", 30), ("_NAMES", 50), ("_BASELINE_NAMES", 20), ("_GRID", 1_000)):
-        monkeypatch.setattr(bench_core, name, size)
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module, sizes in _SMALL:
+        for name, size in sizes.items():
+            monkeypatch.setattr(module, name, size)
+
+
+@pytest.mark.usefixtures("small")
+def test_each_measure_has_the_promised_shape(evenbeat: Evenbeat) -> None:
     found = evenbeat("bench", "core", "--pairs", "2", "--json").json
-    assert list(found) == ["one_off_cronsim", "evaluation_cronsim", "one_off_croniter", "shared_cache", "interval_grid"]
+    assert found.pop("bytes_per_task")["columns"] <= 100
+    assert found.pop("scan_ns_per_task") > 0
+    when = ["one_off_cronsim", "evaluation_cronsim", "one_off_croniter", "shared_cache", "interval_grid"]
+    baselines = ("heapq", "packed_heapq", "numpy")
+    assert list(found) == when + [f"segment_{mix}_{b}" for mix in ("10s_1h", "5m_1h", "1h") for b in baselines]
     for measure in found.values():
         assert list(measure) == ["ours", "baseline", "ratio", "pairs"]
         assert len(measure["pairs"]) == 2
+
+
+@pytest.mark.usefixtures("small")
+def test_the_picture_shows_the_sizes_that_fit_into_memory(evenbeat: Evenbeat, tmp_path: Path) -> None:
+    picture = tmp_path / "segment.png"
+    found = evenbeat("bench", "core", "--pairs", "1", "--plot", str(picture), "--json").json["segment_cost"]
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert found.pop("left_out") == [10**12]
+    assert list(found) == ["10s_1h", "1h"]
+    for costs in found.values():
+        assert [cost["tasks"] for cost in costs] == [100, 1_000]
+        assert list(costs[0]) == ["tasks", "ours_ms", "numpy_ms"]
+
+
+@pytest.mark.usefixtures("small")
+def test_people_are_told_what_was_left_out(evenbeat: Evenbeat, tmp_path: Path) -> None:
+    out = evenbeat("bench", "core", "--pairs", "1", "--plot", str(tmp_path / "segment.png")).out
+    assert "left out: 1,000,000,000,000 tasks" in out
+    assert "bytes" in out
+
+
+def test_a_picture_that_cannot_be_drawn_is_refused_before_anything_is_measured(evenbeat: Evenbeat) -> None:
+    result = evenbeat("bench", "core", "--plot", "segment.gif")
+    assert (result.code, result.out) == (2, "")
+    assert "'segment.gif' is not a .png file" in result.err
 
 
 def test_the_ratio_is_the_median_of_the_pairs_and_who_goes_first_alternates() -> None:

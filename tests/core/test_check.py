@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from evenbeat.core.check import (
     FLAP_WINDOW,
     Condition,
-    State,
     exit_state,
     expected_by,
     flap_percent,
@@ -18,7 +17,7 @@ from evenbeat.core.check import (
     retry_due,
     wants_retry,
 )
-from evenbeat.model import MINUTE, SECOND, Instant
+from evenbeat.model import MINUTE, SECOND, Instant, State
 
 O, W, C, U = State.OK, State.WARNING, State.CRITICAL, State.UNKNOWN  # noqa: E741
 

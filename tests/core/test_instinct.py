@@ -5,13 +5,14 @@ The order of catch-up runs is ours: evenly, from the moment of the start on.
 
 import numpy as np
 
+from evenbeat.core.absence import resume
 from evenbeat.core.columns import Ints
 from evenbeat.core.gate import REASONS, Reason
-from evenbeat.core.lifecycle import Kind, Lifecycle, Missed, Skips, TaskColumns
-from evenbeat.core.pace import Pace
+from evenbeat.core.lifecycle import Lifecycle
+from evenbeat.core.task import Skips, TaskColumns
 from evenbeat.core.times import ScheduleTimes
 from evenbeat.core.timetable import Timetable
-from evenbeat.model import MINUTE, SECOND, Instant
+from evenbeat.model import MINUTE, SECOND, Instant, Kind
 from evenbeat.when.cron import compile_cron
 from evenbeat.when.schedule import Occasion
 
@@ -35,14 +36,13 @@ class Instinct:
         self.now = START
         self.lifecycle.arrive(self.rows, self.now)
         self.skips: list[Skips] = []
-        self.pace = Pace(1.0)
 
     def row(self, name: str) -> Ints:
         return self.rows[TASKS.index(name) :][:1]
 
     def session(self) -> list[str]:
         """From start to stop: what was run, in order."""
-        self.skips += self.lifecycle.resume(self.rows, Missed.ONCE, self.pace, self.now)
+        self.skips += resume(self.lifecycle, self.rows, self.now)
         self.lifecycle.occasion(self.row("reboot"), self.now)
         ran: list[str] = []
         while "stop" not in ran:
@@ -52,7 +52,7 @@ class Instinct:
 
     def step(self) -> list[str]:
         self.now = max(self.now, self.lifecycle.timetable.next_due())
-        (rows, _, kinds), skips = self.lifecycle.release(self.now)
+        (rows, _, kinds), skips, _ = self.lifecycle.release(self.now)
         self.skips += skips
         on_grid = rows[kinds == Kind.GRID]
         self.lifecycle.started(on_grid, np.full(len(on_grid), self.now))
@@ -102,7 +102,7 @@ def test_all_that_was_missed_is_made_up_for_soon_and_then_the_schedule_goes_on()
     instinct.session()
     instinct.now = Instant(instinct.now + 7 * MINUTE)
     until = Instant(instinct.now + SECOND)
-    instinct.lifecycle.resume(instinct.rows, Missed.ONCE, instinct.pace, instinct.now)
+    resume(instinct.lifecycle, instinct.rows, instinct.now)
     ran: list[str] = []
     while instinct.lifecycle.timetable.next_due() <= until:
         ran += instinct.step()
@@ -112,5 +112,5 @@ def test_all_that_was_missed_is_made_up_for_soon_and_then_the_schedule_goes_on()
 
 def test_occasions_have_no_other_time() -> None:
     instinct = Instinct()
-    instinct.lifecycle.remove(instinct.rows[2:])
+    instinct.lifecycle.remove(instinct.rows[2:], START)
     assert instinct.lifecycle.timetable.next_due() > START + 100 * 366 * 24 * 60 * MINUTE

@@ -1,126 +1,18 @@
 """The life of tasks, a sentence at a time, in virtual time."""
 
 from collections import Counter
-from collections.abc import Callable
-from typing import NamedTuple, TypeVar
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from virtual_node import START, Node, Refusal, Skip, seconds
 
-from evenbeat.core.check import State
+from evenbeat.core.absence import resume
 from evenbeat.core.columns import Ints
-from evenbeat.core.gate import REASONS, Reason
-from evenbeat.core.lifecycle import Flag, Kind, Lifecycle, Missed, Skips, TaskColumns
-from evenbeat.core.pace import Pace
-from evenbeat.core.times import ScheduleTimes
-from evenbeat.core.timetable import Timetable
-from evenbeat.model import DAY, HOUR, MINUTE, SECOND, Instant
-from evenbeat.model import Period as PeriodNoun
-from evenbeat.when.period import compile_period
-
-T = TypeVar("T")
-Answer = Callable[[int], T]
-"""For each row."""
-
-START = Instant(20_000 * DAY)
-"""A midnight."""
-
-
-class Run(NamedTuple):
-    row: int
-    at: int
-    nominal: int
-    kind: Kind
-
-
-class Skip(NamedTuple):
-    row: int
-    first: int
-    last: int
-    times: int
-    reason: Reason
-
-
-class Node:
-    """Drives a lifecycle from event to event: whatever is due is released, whatever has run its time completes."""
-
-    def __init__(self, slots: int = 1_000_000) -> None:
-        self.columns = TaskColumns()
-        self.times = ScheduleTimes(self.columns)
-        self.lifecycle = Lifecycle(self.columns, Timetable(self.columns), self.times, slots)
-        self.now = START
-        self.runs: list[Run] = []
-        self.skips: list[Skip] = []
-        self.ends: dict[int, int] = {}
-        self.lasts: Answer[int] = lambda row: 0
-        self.state: Answer[State] = lambda row: State.OK
-
-    def add(self, n: int = 1, *, every: int = MINUTE, phase: Ints | int = 0, flags: Flag | None = None) -> Ints:
-        rows = self.columns.allocate(n)
-        self.columns.every[rows], self.columns.phase[rows] = every, phase
-        if flags:
-            self.lifecycle.set_flag(rows, flags, on=True)
-        self.lifecycle.arrive(rows, self.now)
-        return rows
-
-    def set_slots(self, slots: int) -> None:
-        """Whoever waits for one is looked at with the next release."""
-        self.lifecycle.slots = slots
-        self.release()
-
-    def period(self, row: Ints, *ranges: str) -> None:
-        self.columns.period[row] = self.times.period_number(compile_period(PeriodNoun(ranges=ranges)))
-        self.lifecycle.reschedule(row, self.now)
-
-    def record(self, skips: list[Skips]) -> None:
-        for s in skips:
-            for row, first, last, n, reason in zip(*(column.tolist() for column in s), strict=True):
-                self.skips.append(Skip(row, first, last, n, REASONS[reason]))
-
-    def release(self) -> list[Run]:
-        claims, skips = self.lifecycle.release(self.now)
-        self.record(skips)
-        columns = zip(claims.rows.tolist(), claims.nominal.tolist(), claims.kind.tolist(), strict=True)
-        begun = [Run(row, self.now, nominal, Kind(kind)) for row, nominal, kind in columns]
-        on_grid = claims.rows[claims.kind == Kind.GRID]
-        self.lifecycle.started(on_grid, np.full(len(on_grid), self.now))
-        self.runs += begun
-        self.ends |= {run.row: self.now + self.lasts(run.row) for run in begun}
-        return begun
-
-    def complete(self, row: int) -> None:
-        del self.ends[row]
-        rows = np.array([row])
-        if self.columns.flags[row] & Flag.CHECK:
-            run = next(run for run in reversed(self.runs) if run.row == row)
-            state = np.array([self.state(row)], dtype=np.uint8)
-            self.lifecycle.results(rows, state, np.array([run.at]), np.array([run.nominal]), self.now)
-        self.lifecycle.complete(rows)
-
-    def advance(self, t: int) -> None:
-        """Live through everything up to and including START + t."""
-        until = START + t
-        table = self.lifecycle.timetable
-        while (event := min(table.next_due(), min(self.ends.values(), default=until + 1))) <= until:
-            self.now = Instant(max(self.now, event))
-            for row in [row for row, end in self.ends.items() if end <= self.now]:
-                self.complete(row)
-            self.release()
-        self.now = Instant(until)
-        self.release()
-
-    def started(self, row: Ints | int = 0) -> list[int]:
-        """When it was begun, since the start of all."""
-        return [run.at - START for run in self.runs if run.row == row]
-
-    def kinds(self) -> list[Kind]:
-        return [run.kind for run in self.runs]
-
-
-def seconds(*times: float) -> list[int]:
-    return [round(t * SECOND) for t in times]
+from evenbeat.core.gate import Reason
+from evenbeat.core.task import Flag
+from evenbeat.model import DAY, HOUR, MINUTE, SECOND, Instant, Kind, State
 
 
 @pytest.mark.parametrize("lasts", [0, 1, 30 * SECOND, 59 * SECOND, MINUTE - 1])
@@ -198,13 +90,14 @@ def test_a_forced_run_does_not_starve_behind_ever_new_arrivals() -> None:
     assert len(node.started(row)) == 1
 
 
-def test_a_force_without_authority_is_gone() -> None:
+def test_a_force_without_authority_is_refused_and_told() -> None:
     node = Node()
     row = node.add(every=HOUR, phase=MINUTE)
     node.lifecycle.set_flag(row, Flag.MINE, on=False)
     node.lifecycle.force(row)
     node.release()
     assert not node.runs
+    assert node.refused == [Refusal(0, START, Kind.FORCED, Reason.NOT_MINE)]
     assert node.lifecycle.timetable.next_due() == START + MINUTE
 
 
@@ -256,7 +149,7 @@ def test_a_deleted_pending_task_finishes_and_does_not_come_back() -> None:
     row = node.add()
     node.lasts = lambda r: 10 * SECOND
     node.advance(MINUTE)
-    node.lifecycle.remove(row)
+    node.record(node.lifecycle.remove(row, node.now))
     assert node.columns.used[row]
     assert node.lifecycle.pending == 1
     assert node.add(every=DAY, phase=DAY // 2) != row
@@ -272,11 +165,56 @@ def test_a_deleted_task_that_waits_is_gone_at_once() -> None:
     node = Node(slots=0)
     row = node.add()
     node.advance(MINUTE)
-    node.lifecycle.remove(row)
+    node.record(node.lifecycle.remove(row, node.now))
     node.set_slots(1)
     node.advance(10 * MINUTE)
     assert not node.runs
     assert node.lifecycle.idle == 0
+
+
+def test_a_deleted_task_leaves_no_nominal_time_unaccounted_for() -> None:
+    node = Node(slots=0)
+    merging, queueing = node.add(phase=10 * SECOND), node.add(flags=Flag.EACH)
+    node.advance(3 * MINUTE + 30 * SECOND)
+    node.record(node.lifecycle.remove(np.concatenate((merging, queueing)), node.now))
+    assert node.skips == [
+        Skip(0, START + 10 * SECOND, START + 190 * SECOND, 4, Reason.REMOVED),
+        Skip(1, START + MINUTE, START + 3 * MINUTE, 3, Reason.REMOVED),
+    ]
+
+
+def test_a_limit_that_nobody_declared_does_not_limit() -> None:
+    node = Node()
+    rows = node.add(3, every=HOUR, phase=SECOND)
+    node.columns.limit[rows] = 7
+    node.lasts = lambda r: MINUTE
+    node.advance(2 * SECOND)
+    assert len(node.runs) == 3
+    node.lifecycle.set_limit(7, 1)
+    row = node.add(every=HOUR, phase=3 * SECOND)
+    node.columns.limit[row] = 7
+    node.advance(MINUTE)
+    assert len(node.runs) == 3
+    node.advance(2 * MINUTE)
+    assert len(node.runs) == 4
+
+
+def test_a_pending_task_whose_limit_changes_counts_for_the_new_one() -> None:
+    node = Node()
+    for key in (1, 2):
+        node.lifecycle.set_limit(key, 1)
+    first, second = node.add(every=HOUR, phase=SECOND), node.add(every=HOUR, phase=2 * SECOND)
+    node.columns.limit[first], node.columns.limit[second] = 1, 2
+    node.lasts = lambda r: MINUTE
+    node.advance(SECOND)
+    node.columns.limit[first] = 2
+    node.lifecycle.reschedule(first, node.now)
+    node.advance(30 * SECOND)
+    assert len(node.runs) == 1
+    node.advance(2 * MINUTE)
+    assert len(node.runs) == 2
+    node.advance(10 * MINUTE)
+    assert not node.lifecycle.pending_by_limit.any()
 
 
 @pytest.mark.parametrize("limited", [False, True])
@@ -306,14 +244,27 @@ def test_a_run_that_waited_past_the_close_of_its_period_is_skipped() -> None:
     assert [(s.first - START, s.reason) for s in node.skips] == [(MINUTE, Reason.PERIOD_CLOSED)]
 
 
-def test_off_grid_runs_obey_the_period() -> None:
+def test_off_grid_runs_obey_the_period_and_their_refusal_is_told() -> None:
     node = Node()
     row = node.add(every=HOUR, phase=MINUTE)
     node.period(row, "12:00-13:00")
-    node.lifecycle.make_first_runs(row, Pace(1.0), node.now)
+    node.lifecycle.make_first_runs(row, node.now)
+    node.advance(MINUTE)
     node.lifecycle.occasion(row, node.now)
     node.advance(DAY - 1)
     assert node.started() == [12 * HOUR + MINUTE]
+    assert node.refused == [
+        Refusal(0, START, Kind.FIRST, Reason.PERIOD_CLOSED),
+        Refusal(0, START + MINUTE, Kind.OCCASION, Reason.PERIOD_CLOSED),
+    ]
+
+
+def test_what_is_skipped_on_the_grid_is_not_refused_as_well() -> None:
+    node = Node()
+    node.lifecycle.set_flag(node.add(), Flag.ENABLED, on=False)
+    node.advance(3 * MINUTE)
+    assert len(node.skips) == 3
+    assert not node.refused
 
 
 def test_start_at_holds_for_a_run_that_waits() -> None:
@@ -337,6 +288,37 @@ def test_a_new_schedule_does_not_lose_the_run_that_waits() -> None:
     node.advance(16 * MINUTE)
     assert [r.nominal - START for r in node.runs] == [MINUTE, 15 * MINUTE]
     assert [(s.first - START, s.reason) for s in node.skips] == [(5 * MINUTE, Reason.TOO_SOON)]
+
+
+def test_a_reload_changes_no_phase_and_no_due_time() -> None:
+    node = Node()
+    rows = node.add(100, every=7 * MINUTE, phase=np.arange(100) * SECOND)
+    node.advance(90 * SECOND)
+    nominal, due = node.columns.nominal.copy(), node.columns.due.copy()
+    node.lifecycle.reschedule(rows, node.now)
+    assert (node.columns.nominal == nominal).all()
+    assert (node.columns.due == due).all()
+
+
+def test_a_reload_that_changes_one_interval_moves_that_task_only() -> None:
+    node = Node()
+    rows = node.add(3, every=7 * MINUTE, phase=np.arange(3) * MINUTE)
+    node.advance(30 * SECOND)
+    before = node.columns.due.tolist()
+    node.columns.every[1], node.columns.phase[1] = 10 * MINUTE, 4 * MINUTE
+    node.lifecycle.reschedule(rows, node.now)
+    assert node.columns.due.tolist() == [before[0], START + 4 * MINUTE, before[2]]
+
+
+def test_a_reload_neither_loses_nor_hurries_a_catch_up_a_retry_or_a_start_at() -> None:
+    node = Node()
+    rows = node.add(3, every=HOUR, phase=30 * MINUTE)
+    node.lifecycle.start_at(0, Instant(START + 10 * MINUTE), node.now)
+    node.columns.extra[1], node.columns.extra_kind[1] = START + 5 * MINUTE, Kind.RETRY
+    node.columns.extra[2], node.columns.extra_kind[2] = START + 6 * MINUTE, Kind.CATCH_UP
+    node.lifecycle.reschedule(rows, node.now)
+    node.advance(15 * MINUTE)
+    assert [run.kind for run in node.runs] == [Kind.RETRY, Kind.CATCH_UP, Kind.START_AT]
 
 
 def check(node: Node, *, retry: int, every: int = 5 * MINUTE) -> Ints:
@@ -379,13 +361,13 @@ def even_phases(n: int, every: int) -> Ints:
     return np.random.default_rng(1).permutation(n) * every // n
 
 
-@pytest.mark.parametrize("missed", [Missed.ONCE, Missed.SKIP])
-def test_after_two_minutes_of_stop_no_second_has_more_than_twice_the_mean_load(missed: Missed) -> None:
+@pytest.mark.parametrize("missed", [None, Flag.MISSED_SKIP])
+def test_after_two_minutes_of_stop_no_second_has_more_than_twice_the_mean_load(missed: Flag | None) -> None:
     node, n, every = Node(), 10_000, 5 * MINUTE
-    rows = node.add(n, every=every, phase=even_phases(n, every))
-    mean = n / (every / SECOND)
+    rows = node.add(n, every=every, phase=even_phases(n, every), flags=missed)
+    node.lifecycle.pace.mean_rate = mean = n / (every / SECOND)
     node.now = Instant(START + 2 * MINUTE)
-    node.record(node.lifecycle.resume(rows, missed, Pace(mean), node.now))
+    node.record(resume(node.lifecycle, rows, node.now))
     assert {s.reason for s in node.skips} == {Reason.MISSED}
     while node.now < START + 8 * MINUTE:
         node.now = Instant(node.now + SECOND // 4)
@@ -394,13 +376,14 @@ def test_after_two_minutes_of_stop_no_second_has_more_than_twice_the_mean_load(m
     load = Counter((run.at - 1) // SECOND for run in node.runs)
     assert max(load.values()) <= 2 * mean
     assert len({run.row for run in node.runs if run.at <= START + 7 * MINUTE}) == n
-    assert (Kind.CATCH_UP in node.kinds()) == (missed is Missed.ONCE)
+    assert (Kind.CATCH_UP in node.kinds()) == (missed is None)
 
 
 def test_600_new_checks_all_start_within_about_a_minute_evenly() -> None:
     node, every = Node(), 5 * MINUTE
     rows = node.add(600, every=every, phase=even_phases(600, every))
-    node.lifecycle.make_first_runs(rows, Pace(600 / 300), node.now)
+    node.lifecycle.pace.mean_rate = 600 / 300
+    node.lifecycle.make_first_runs(rows, node.now)
     node.advance(70 * SECOND)
     first = {run.row: run.at for run in reversed(node.runs)}
     assert len(first) == 600
@@ -445,22 +428,13 @@ def test_every_nominal_time_is_accounted_for_exactly_once(
                 node.record(life.start_at(0, Instant(node.now + n * SECOND), node.now))
             case "resume":
                 node.now = Instant(node.now + n * SECOND)
-                node.record(life.resume(row, Missed(n % 2), Pace(1.0), node.now))
+                for flag in (Flag.MISSED_SKIP, Flag.MISSED_ALL):
+                    life.set_flag(row, flag, on=flag == (0, Flag.MISSED_SKIP, Flag.MISSED_ALL)[n % 3])
+                node.record(resume(life, row, node.now, catch_up=20 * SECOND))
             case "first":
-                life.make_first_runs(row, Pace(1.0), node.now)
+                life.make_first_runs(row, node.now)
             case "slots":
                 node.set_slots(n)
             case "lasts":
                 lasts = n
-    spans = [(r.nominal, r.nominal, 1) for r in node.runs if r.kind is Kind.GRID]
-    spans += [(s.first, s.last, s.times) for s in node.skips]
-    expected = int(node.times.next_after(row, START)[0])
-    for first, last, times in sorted(spans):
-        assert first == expected
-        found = 1
-        while expected < last:
-            expected = int(node.times.next_after(row, Instant(expected))[0])
-            found += 1
-        assert (expected, found) == (last, times)
-        expected = int(node.times.next_after(row, Instant(last))[0])
-    assert node.columns.nominal[0] == expected
+    node.must_have_accounted_for(row)

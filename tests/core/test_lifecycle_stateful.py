@@ -9,10 +9,11 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from evenbeat.core.columns import Ints
 from evenbeat.core.gate import PRIORITY_STEP, REASONS, Reason
-from evenbeat.core.lifecycle import Bools, Flag, Kind, Lifecycle, TaskColumns
+from evenbeat.core.lifecycle import Lifecycle
+from evenbeat.core.task import Bools, Flag, Skips, TaskColumns
 from evenbeat.core.times import ScheduleTimes
 from evenbeat.core.timetable import Timetable
-from evenbeat.model import SECOND, Instant
+from evenbeat.model import SECOND, Instant, Kind
 
 KEYS = 3
 ARun = tuple[int, int, int]
@@ -63,6 +64,14 @@ class Task:
         return [(row, gone[0], gone[-1], len(gone), reason)] if gone else []
 
 
+def listed(skips: list[Skips]) -> list[ASkip]:
+    return [
+        (row, first, last, n, REASONS[reason])
+        for s in skips
+        for row, first, last, n, reason in zip(*(column.tolist() for column in s), strict=True)
+    ]
+
+
 class Machine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
@@ -108,7 +117,9 @@ class Machine(RuleBasedStateMachine):
     def remove(self, data: st.DataObject) -> None:
         if picked := self.pick(data):
             row, task = picked
-            self.lifecycle.remove(np.array([row]))
+            skips = self.lifecycle.remove(np.array([row]), self.now)
+            gone = task.queued
+            assert listed(skips) == ([(row, gone[0], gone[-1], len(gone), Reason.REMOVED)] if gone else [])
             task.removed = True
             if not task.running:
                 del self.tasks[row]
@@ -157,18 +168,13 @@ class Machine(RuleBasedStateMachine):
     @rule(half_seconds=st.integers(0, 12))
     def advance(self, half_seconds: int) -> None:
         self.now = Instant(self.now + half_seconds * SECOND // 2)
-        claims, skips = self.lifecycle.release(self.now)
+        claims, skips, _ = self.lifecycle.release(self.now)
         on_grid = claims.rows[claims.kind == Kind.GRID]
         self.lifecycle.started(on_grid, np.full(len(on_grid), self.now))
         expected_runs, expected_skips = self.model_release()
         runs = sorted(zip(claims.rows.tolist(), claims.nominal.tolist(), claims.kind.tolist(), strict=True))
         assert runs == sorted(expected_runs)
-        found = [
-            (row, first, last, n, REASONS[reason])
-            for s in skips
-            for row, first, last, n, reason in zip(*(column.tolist() for column in s), strict=True)
-        ]
-        assert sorted(found) == sorted(expected_skips)
+        assert sorted(listed(skips)) == sorted(expected_skips)
 
     def model_release(self) -> tuple[list[ARun], list[ASkip]]:
         skips: list[ASkip] = []

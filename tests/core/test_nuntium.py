@@ -14,10 +14,11 @@ import pytest
 from evenbeat.core.columns import Ints
 from evenbeat.core.gate import REASONS, Reason
 from evenbeat.core.guard import Timebox, default_timebox, is_too_soon
-from evenbeat.core.lifecycle import Flag, Kind, Lifecycle, Released, TaskColumns
+from evenbeat.core.lifecycle import Lifecycle
+from evenbeat.core.task import Flag, Released, TaskColumns
 from evenbeat.core.times import ScheduleTimes
 from evenbeat.core.timetable import Timetable
-from evenbeat.model import MINUTE, SECOND, Instant
+from evenbeat.model import MINUTE, SECOND, Instant, Kind
 from evenbeat.when.schedule import Occasion
 from evenbeat.when.windows import NEVER
 
@@ -112,7 +113,7 @@ class Nuntium:
 
     def take_slot(self) -> None:
         self.lifecycle.force(self.other)
-        claims, skips = self.lifecycle.release(self.now)
+        claims, skips, _ = self.lifecycle.release(self.now)
         assert claims.rows.tolist() == self.other.tolist()
         assert not skips
 
@@ -124,7 +125,7 @@ class Nuntium:
         """Second by second; nothing becomes of A between the rows of a table."""
         while self.now < until:
             self.now = Instant(self.now + SECOND)
-            claims, skips = self.lifecycle.release(self.now)
+            claims, skips, _ = self.lifecycle.release(self.now)
             assert not len(claims.rows)
             assert not skips
             if self.timebox:
@@ -141,7 +142,7 @@ class Nuntium:
         return Instant(int(self.columns.last_start[self.a][0]))
 
     def begin(self, nominal: Instant) -> None:
-        claims, skips = self.give_slot()
+        claims, skips, _ = self.give_slot()
         assert claims.rows.tolist() == self.a.tolist()
         assert claims.nominal.tolist() == [nominal]
         assert claims.kind.tolist() == [Kind.GRID]
@@ -159,7 +160,7 @@ class Nuntium:
 
     def drop(self, nominal: Instant) -> None:
         before = self.last_run()
-        claims, skips = self.give_slot()
+        claims, skips, _ = self.give_slot()
         assert not len(claims.rows)
         (dropped,) = skips
         assert dropped.rows.tolist() == self.a.tolist()

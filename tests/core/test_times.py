@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenbeat.core.lifecycle import TaskColumns
+from evenbeat.core.task import TaskColumns
 from evenbeat.core.times import ScheduleTimes
 from evenbeat.model import DAY, HOUR, MINUTE, SECOND, WEEK, Instant
 from evenbeat.model import Period as PeriodNoun

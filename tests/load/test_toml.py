@@ -3,8 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from evenbeat.load.toml import BadFileError, load_toml, parse_toml
-from evenbeat.model import HOUR, MINUTE, SECOND, Days, Hash, Spread
+from evenbeat.load.config import BadFileError, Durability, NodeSettings
+from evenbeat.load.toml import load_toml, parse_toml
+from evenbeat.model import DAY, HOUR, MINUTE, SECOND, Backlog, Days, Hash, Job, Missed, Schedule, Spread, Task
 
 GOOD = """
 [defaults]
@@ -54,7 +55,7 @@ def test_a_file_gives_checks_tasks_and_periods_with_the_defaults_that_suit_them(
     assert tasks["disk"].schedule.every == 5 * MINUTE
     assert tasks["disk"].schedule.spread is Spread.HASH
     assert tasks["disk"].weight == 2.5
-    assert tasks["disk"].command == ("check_disk", "-w", "10%")
+    assert tasks["disk"].job.command == ("check_disk", "-w", "10%")
     assert tasks["web site"].schedule.phase == 3 * SECOND
     assert tasks["web site"].schedule.spread is Spread.EVEN
     assert tasks["report"].schedule.hash is Hash.JENKINS
@@ -84,9 +85,14 @@ BAD = [
     ),
     ("[tasks.a]\n", "1:2", "found none of them"),
     ('[tasks.a]\nevery = "1h"\nfoo = 1\n', "3:7", "'foo' is not a key here, accepted: every, cron"),
+    ('[tasks.a]\nevery = "1h"\ncomand = []\n', "3:10", "'comand' is not a key here, did you mean command?"),
     ('[tasks.a]\nevery = "1h"\nname = "b"\n', "3:9", "'name' is not a key here"),
     ('[periods."a.b"]\nranges = ["day 1", "x"]\n', "2:21", "periods.a.b.ranges.1: 'x' is not a day"),
-    ('[tasks.a]\nevery = "1h"\ncommand = "ls -l"\n', "3:12", "Expected `array`, got `str`"),
+    (
+        '[tasks.a]\nevery = "1h"\ncommand = "ls -l"\n',
+        "3:12",
+        'accepted: a list of words: ["ls", "-l"]; or shell = true',
+    ),
     ('[tasks.a]\nevery = "1h"\ncommand = ["ls", 1]\n', "3:11", "Expected `str`, got `int`"),
     ('[tasks.a]\nevery = "1h"\nweight = 0\n', "3:10", "Expected `float` > 0"),
     ('[tasks.a]\nevery = "1h"\nperiod = "wrk"\n[periods.work]\n', "3:11", "there is no period 'wrk', known: work"),
@@ -100,7 +106,11 @@ BAD = [
     ('[periods.a]\ninclude = ["b"]\n[periods.b]\ninclude = ["a"]\n', "", "in a circle: a -> b -> a"),
     ('[periods.p]\nholidays = "ZZ"\n', "2:13", "no holidays are known for 'ZZ'"),
     ('[periods.p]\nrange = ["monday"]\n', "2:9", "'range' is not a key here, accepted: ranges, holidays"),
-    ("[task.a]\n", "1:2", "'task' is not a section, accepted: defaults, periods, checks, tasks"),
+    (
+        "[task.a]\n",
+        "1:2",
+        "'task' is not a section, accepted: node, defaults, templates, periods, limits, checks, tasks",
+    ),
     ("tasks = 3\n", "1:9", "'3' where a table [tasks] should be"),
     ("[tasks]\na = 3\n", "2:5", "'3' where a table [tasks.a] should be"),
     ('[checks.a]\nevery = "1h"\n[tasks.a]\nevery = "1h"\n', "3:2", "'a' is a check already; names are unique"),
@@ -110,7 +120,37 @@ BAD = [
     ('[defaults]\nevery = "1x"\n', "2:11", "'x' is not a unit"),
     ('[tasks.a]\nevery = "1h"\nlabels = { a = 1 }\n', "3:10", "tasks.a.labels: Expected `str`, got `int`"),
     ('[tasks.""]\nevery = "1h"\n', "1:2", "the name: Expected `str` of length >= 1"),
-    ("[tasks.a\n", "1:9", "Expected ']'"),
+    ('[tasks.a]\nevery = "1h"\ntimebox = "5x"\n', "3:13", "tasks.a.timebox: 'x' is not a unit"),
+    ('[tasks.a]\nevery = "1h"\ntimebox = 0\n', "3:11", "tasks.a.timebox: Expected `int` >= 1"),
+    ('[tasks.a]\nevery = "1h"\nretry = []\n', "3:9", "'[]' is not a duration"),
+    ('[tasks.a]\nevery = "1h"\nmissed = "never"\n', "3:11", "'never' is not a choice, accepted: once, skip, all"),
+    ('[tasks.a]\nevery = "1h"\nbacklog = "x"\n', "3:12", "accepted: merge, each"),
+    ('[tasks.a]\nevery = "1h"\nattempts = 256\n', "3:12", "Expected `int` <= 255"),
+    ('[tasks.a]\nevery = "1h"\nstart_at = "soon"\n', "3:13", "tasks.a.start_at: 'soon' is not a time"),
+    ('[tasks.a]\nevery = "1h"\npaused = true\n', "3:10", "'paused' is not a key here"),
+    ('[tasks.a]\nevery = "1h"\nfunction = "reports"\n', "3:13", "'reports' is not a function, accepted: module:f"),
+    ('[tasks.a]\nevery = "1h"\nfunction = "m:f"\ncommand = ["a"]\n', "3:13", "a command or a function, found both"),
+    ('[tasks.a]\nevery = "1h"\nargs = [1]\n', "3:8", "arguments belong to a function"),
+    ('[tasks.a]\nevery = "1h"\nfunction = "m:f"\nargs = [[1]]\n', "4:8", "tasks.a.args.0: Expected"),
+    ('[tasks.a]\nevery = "1h"\ncommand = ["a", "b"]\nshell = true\n', "3:11", "the command is one line, found 2"),
+    ('[tasks.a]\nevery = "1h"\ncommand = "it\'s"\n', "3:12", "one text, accepted: a list of words; or shell"),
+    ('[tasks.a]\nevery = "1h"\nenv = { "A=B" = "x" }\n', "3:18", "'A=B' cannot be the name of a variable"),
+    ('[tasks.a]\nevery = "1h"\ncommand = ["a\\u0000b"]\n', "3:11", "a NUL, which no command can have"),
+    ("[tasks.a]\nevery = 2026-12-01\n", "2:9", "'2026-12-01' is not a duration"),
+    ("[tasks.a]\nat = 09:00:00\n", "2:6", "Expected `str`, got `time`"),
+    ("[limits]\ndb = 0\n", "2:6", "limits.db: '0' is not a limit, accepted: a whole number from 1"),
+    ("[limits]\ndb = true\n", "2:6", "'True' is not a limit"),
+    ('[limits]\n"" = 3\n', "2:6", "the name: accepted: 1 to 256 characters"),
+    ("limits = 4\n", "1:10", "'4' where a table [limits] should be"),
+    ('[node]\nkeep = "30x"\n', "2:11", "node.keep: 'x' is not a unit"),
+    ('[node]\ndurability = "ful"\n', "2:15", "'ful' is not a choice, accepted: normal, full"),
+    ("[node]\nmax_concurrent = 0\n", "2:18", "node.max_concurrent: Expected `int` >= 1"),
+    ("[node]\nslots = 3\n", "2:9", "'slots' is not a key here, accepted: max_concurrent, keep, durability"),
+    ('[defaults]\ncommand = "ls -l"\n', "2:12", 'defaults.command: one text, accepted: a list of words: ["ls", "-l"]'),
+    ("[defaults]\nargs = [[]]\n", "2:8", "defaults.args.0: Expected"),
+    ('[tasks.a]\nevery = "1h"\nevery = "2h"\n', "3:1", "duplicate key"),
+    ("[tasks.a]\n[tasks.a]\n", "2:8", "duplicate key"),
+    ("[tasks.a\n", "1:9", "unclosed table, expected `]`"),
 ]
 
 
@@ -141,7 +181,7 @@ def test_a_file_that_cannot_be_read_says_why(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_too_large_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("evenbeat.load.toml.SIZE_LIMIT", 10)
+    monkeypatch.setattr("evenbeat.load.text.SIZE_LIMIT", 10)
     file = tmp_path / "large.toml"
     file.write_text('[tasks.a]\nevery = "1h"\n')
     with pytest.raises(BadFileError, match="larger than"):
@@ -169,6 +209,109 @@ def test_a_time_may_be_written_without_quotes(at: str) -> None:
     assert config.tasks[0].schedule.at == at.replace(" ", "T")
 
 
+ALL_KEYS = """
+[node]
+max_concurrent = 50
+keep = "30d"
+durability = "full"
+[limits]
+db = 4
+[defaults]
+labels = { team = "ops", site = "paris" }
+env = { LANG = "C" }
+[checks.sql]
+every = "1m"
+command = ["check_sql"]
+enabled = false
+start_at = 2026-12-01T09:00:00Z
+timebox = 20
+tolerance = "0s"
+missed = "all"
+catch_up = "2h"
+backlog = "each"
+limit = "db"
+priority = 5
+retry = "15s"
+attempts = 5
+grace = "1m30s"
+labels = { team = "db" }
+[tasks.line]
+cron = "@daily"
+command = "sort a | uniq >b"
+shell = true
+env = { TOKEN = "file:/run/token" }
+cwd = "/srv"
+user = "backup"
+[tasks.call]
+cron = "@daily"
+function = "reports:daily"
+args = ["x", 3, 1.5, true]
+kwargs = { dry = false }
+"""
+
+
+def test_everything_that_can_be_said_of_a_task_is_read() -> None:
+    config = parse_toml(ALL_KEYS, "x.toml")
+    tasks = {task.name: task for task in config.tasks}
+    assert config.node == NodeSettings(50, 30 * DAY, Durability.FULL)
+    assert config.limits == {"db": 4}
+    assert tasks["sql"] == Task(
+        "sql",
+        Schedule(every=MINUTE),
+        Job(command=("check_sql",), env={"LANG": "C"}),
+        check=True,
+        enabled=False,
+        start_at="2026-12-01T09:00:00+00:00",
+        timebox=20 * SECOND,
+        tolerance=0,
+        missed=Missed.ALL,
+        catch_up=2 * HOUR,
+        backlog=Backlog.EACH,
+        limit="db",
+        priority=5,
+        retry=15 * SECOND,
+        attempts=5,
+        grace=90 * SECOND,
+        labels={"team": "db", "site": "paris"},
+    )
+    assert tasks["line"].job == Job(
+        command=("sort a | uniq >b",),
+        shell=True,
+        env={"LANG": "C", "TOKEN": "file:/run/token"},
+        cwd="/srv",
+        user="backup",
+    )
+    assert tasks["call"].job == Job(
+        function="reports:daily", args=("x", 3, 1.5, True), kwargs={"dry": False}, env={"LANG": "C"}
+    )
+
+
+def test_a_file_that_says_nothing_of_the_node_has_no_settings() -> None:
+    config = parse_toml("", "x.toml")
+    assert (config.tasks, config.periods, config.limits, config.node) == ((), {}, {}, None)
+
+
+def test_a_default_command_is_not_for_tasks_with_a_function_nor_the_other_way_round() -> None:
+    text = '[defaults]\nevery = 9\ncommand = "a b"\nshell = true\n[tasks.f]\nfunction = "m:f"\n[tasks.c]\n'
+    jobs = {task.name: task.job for task in parse_toml(text, "x.toml").tasks}
+    assert jobs["f"] == Job(function="m:f")
+    assert jobs["c"] == Job(command=("a b",), shell=True)
+
+
+def test_true_is_no_second_even_after_a_task_with_second_1() -> None:
+    text = '[tasks.a]\ncron = "@daily"\nsecond = 1\n[tasks.b]\ncron = "@daily"\nsecond = true\n'
+    with pytest.raises(BadFileError, match=r"x.toml:6:10: tasks.b.second: Expected `int`, got `bool`"):
+        parse_toml(text, "x.toml")
+
+
+def test_a_hashed_date_is_checked_for_every_name() -> None:
+    names = [f"t{i}" for i in range(40)]
+    text = "".join(f'[tasks.{name}]\ncron = "0 0 H(28-31) 2 *"\n' for name in names)
+    with pytest.raises(BadFileError) as caught:
+        parse_toml(text, "x.toml")
+    assert 0 < len(caught.value.problems) < len(names)
+
+
 def test_every_mistake_of_one_task_is_told() -> None:
     text = '[tasks.a]\ncron = "0 0 * * 9"\nzone = "Mars"\nweight = "x"\nfoo = 1\ncommand = 3\nsecond = 99\n'
     with pytest.raises(BadFileError) as caught:
@@ -188,7 +331,7 @@ def test_of_very_many_problems_the_first_are_listed_and_the_others_counted() -> 
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("a = " + "[" * 5_000, "nested too deep"), ("a = " + "9" * 5_000, "digits")],
+    [("a = " + "[" * 5_000, "nested too deep"), ("a = " + "9" * 5_000, "integer number overflowed")],
 )
 def test_what_python_cannot_read_is_a_problem_like_any_other(text: str, message: str) -> None:
     with pytest.raises(BadFileError, match=message):

@@ -9,7 +9,7 @@ import pytest
 from evenbeat.core.columns import Ints
 from evenbeat.model import DAY, HOUR, MINUTE, SECOND, WEEK, Instant, Schedule, Task
 from evenbeat.model import Period as PeriodNoun
-from evenbeat.sim.engine import Outage, Simulation
+from evenbeat.sim.engine import Outage, Simulation, Start
 from evenbeat.when.instant import parse_instant, to_datetime
 from evenbeat.when.period import compile_periods
 from evenbeat.when.zone import zone
@@ -19,7 +19,7 @@ WORK = compile_periods({"work": PeriodNoun(ranges=("monday-friday 09:00-17:00",)
 
 
 def lasting(duration: int):  # type: ignore[no-untyped-def]
-    def durations(rows: Ints) -> Ints:
+    def durations(rows: Ints, _: Instant) -> Ints:
         return np.full(len(rows), duration, dtype=np.int64)
 
     return durations
@@ -35,7 +35,7 @@ def every(interval: int, count: int, **fields: object) -> list[Task]:
 def test_a_daily_interval_runs_every_86400_seconds_exactly_whatever_its_duration(duration: int) -> None:
     simulation = Simulation(every(DAY, 1), {}, 10, START)
     report = simulation.run(10 * DAY, lasting(duration), keep_history=True)
-    starts = [start for start, _, _ in report.history]
+    starts = [start.at for start in report.history]
     assert len(starts) == 9  # strictly after the start, whose own nominal time has passed
     assert {b - a for a, b in pairwise(starts)} == {DAY}
 
@@ -44,14 +44,14 @@ def test_a_daily_check_in_working_hours_runs_every_working_day() -> None:
     simulation = Simulation(every(DAY, 20, period="work"), WORK, 100, START)
     report = simulation.run(2 * WEEK, lasting(SECOND), keep_history=True)
     for row in simulation.rows.tolist():
-        days = [to_datetime(start, zone("Europe/Paris")).date() for start, r, _ in report.history if r == row]
+        days = [to_datetime(start.at, zone("Europe/Paris")).date() for start in report.history if start.row == row]
         assert days == [date(2026, 11, d) for d in (16, 17, 18, 19, 20, 23, 24, 25, 26, 27)]
 
 
 def test_a_weekly_check_in_working_hours_runs_once_a_week() -> None:
     simulation = Simulation(every(WEEK, 20, period="work"), WORK, 100, START)
     report = simulation.run(8 * WEEK, lasting(SECOND), keep_history=True)
-    counts = np.bincount([row for _, row, _ in report.history])
+    counts = np.bincount([start.row for start in report.history])
     assert set(counts.tolist()) <= {7, 8, 9}
     assert report.runs == pytest.approx(20 * 8, abs=20)
 
@@ -83,9 +83,9 @@ def test_at_saturation_everything_waits_in_order_and_passed_times_are_coalesced(
     report = simulation.run(10 * MINUTE, lasting(2 * SECOND), keep_history=True)
     assert 250 <= report.runs <= 300
     assert report.skipped["coalesced"] > 200
-    counts = np.bincount([row for _, row, _ in report.history])
+    counts = np.bincount([start.row for start in report.history])
     assert counts.max() - counts.min() <= 2
-    starts = [start for start, _, _ in report.history]
+    starts = [start.at for start in report.history]
     assert all(b - a >= 2 * SECOND for a, b in pairwise(starts))
 
 
@@ -93,7 +93,7 @@ def test_execution_time_never_stretches_the_period() -> None:
     simulation = Simulation(every(MINUTE, 3), {}, 10, START)
     report = simulation.run(HOUR, lasting(29 * SECOND), keep_history=True)
     for row in simulation.rows.tolist():
-        starts = [start for start, r, _ in report.history if r == row]
+        starts = [start.at for start in report.history if start.row == row]
         assert len(starts) >= 59
         assert {b - a for a, b in pairwise(starts)} == {MINUTE}
 
@@ -106,13 +106,13 @@ def test_cron_calendar_and_one_shot_tasks_run_at_their_times() -> None:
         Task(name="start", schedule=Schedule(cron="@reboot")),
     ]
     report = Simulation(tasks, {}, 10, START).run(2 * HOUR, lasting(SECOND), keep_history=True)
-    counts = np.bincount([row for _, row, _ in report.history], minlength=4).tolist()
+    counts = np.bincount([start.row for start in report.history], minlength=4).tolist()
     assert counts == [8, 2, 1, 0]
     assert report.lateness.max() <= 0.05
 
 
 def test_the_same_simulation_gives_the_same_history() -> None:
-    def history() -> list[tuple[Instant, int, Instant]]:
+    def history() -> list[Start]:
         simulation = Simulation(every(30 * SECOND, 40), {}, 3, START)
         return simulation.run(HOUR, lasting(3 * SECOND), keep_history=True).history
 

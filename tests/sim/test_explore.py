@@ -6,175 +6,379 @@ import numpy as np
 import pytest
 
 from evenbeat.core import gate, lifecycle
+from evenbeat.core.columns import Column, Ints
 from evenbeat.core.gate import Action, Arrivals, Verdicts
-from evenbeat.core.lifecycle import Flag, Lifecycle
-from evenbeat.sim.explore import Explored, explore
-from evenbeat.sim.world import RELEASE, Event, Shape, World
+from evenbeat.core.lifecycle import Lifecycle
+from evenbeat.core.task import Flag, Released, Skips, TaskColumns
+from evenbeat.model import Instant
+from evenbeat.sim import properties
+from evenbeat.sim import verify as verifier
+from evenbeat.sim.explore import Counterexample, explore
+from evenbeat.sim.properties import PROPERTIES, SENTENCES
+from evenbeat.sim.state import RELEASE, Event, Shape, State
+from evenbeat.sim.verify import WORLDS, verify
+from evenbeat.sim.world import World
 
 EVERY_SWITCH = Shape(
-    "one task, every switch", 1, (1, 0), switches=("enabled", "open", "mine", "reachable", "soon"), occasions=True
+    "one task, every switch", 1, (1,), ("enabled", "open", "mine", "reachable", "soon"), occasions=True
 )
-SATURATION = Shape("two tasks, one slot", 2, (1, 0), switches=("enabled",))
-LIMIT = Shape("a limit of one within two slots", 2, (2,), switches=("enabled",), limits=(1, 0))
-BACKLOG = Shape("a backlog", 2, (1,), switches=("enabled",), each=True)
-OFF_GRID = Shape("off-grid runs", 2, (1,), switches=("open",), occasions=True)
+SATURATION = Shape("two tasks, one slot", 2, (1,), ("enabled",))
+TWO_SLOTS = Shape("one task, two slots", 1, (2, 1), ())
+LIMIT = Shape("a limit of one within two slots", 2, (2,), (), limits=(1, 0))
+BACKLOG = Shape("a backlog", 2, (1,), (), each=2, behind=True)
+OFF_GRID = Shape("off-grid runs", 2, (1,), (), occasions=True, each=1)
+URGENT = Shape("one is urgent", 2, (1,), (), urgent=True)
+SMALL = [EVERY_SWITCH, SATURATION, LIMIT, BACKLOG, OFF_GRID, URGENT]
 
 
-@pytest.mark.parametrize("shape", [EVERY_SWITCH, SATURATION, LIMIT, BACKLOG, OFF_GRID], ids=lambda s: s.name)
+@pytest.mark.parametrize("shape", SMALL, ids=lambda s: s.name)
 def test_all_properties_hold_in_every_reachable_state(shape: Shape) -> None:
     explored = explore(shape)
     assert explored.counterexample is None, str(explored.counterexample)
-    assert explored.states > 500
+    assert explored.states > 200
+
+
+def walk(world: World, *events: Event) -> list[State]:
+    """The states that the events lead to, one after the other."""
+    states = [world.look()]
+    for event in events:
+        world.put(states[-1])
+        states.append(world.step(event).after)
+    return states
 
 
 def test_saturation_is_reached() -> None:
-    world = World(SATURATION)
-    for event in (Event("arrive", 0), Event("arrive", 1), RELEASE):
-        world.befall(event)
-    state = world.look()
+    state = walk(World(SATURATION), Event("arrive", 0), Event("arrive", 1), RELEASE)[-1]
     assert state.pending == state.slots == 1
     assert state.waiting == (1,)
 
 
-def test_a_world_put_into_a_state_looks_like_it() -> None:
-    world = World(LIMIT)
-    states = [world.look()]
-    for event in (
-        Event("arrive", 1),
-        Event("force", 0),
-        RELEASE,
-        Event("remove", 0),
-        Event("create"),
-        Event("limit", 0),
-    ):
-        try:
-            world.befall(event)
-        except IndexError:
-            continue
-        states.append(world.look())
+WAY = (
+    Event("arrive", 1),
+    Event("force", 0),
+    Event("arrive", 0),
+    RELEASE,
+    Event("arrive", 1),
+    Event("arrive", 1),
+    Event("remove", 0),
+    Event("complete", 1),
+    Event("slots", 0),
+)
+
+
+def test_a_world_put_into_a_state_looks_like_it_and_packing_loses_nothing() -> None:
+    shape = Shape("a way", 2, (1, 0), limits=(2, 1), behind=True)
+    world = World(shape)
+    states = walk(world, *WAY)
+    assert len(set(states)) == len(states)
     for state in (*states, *reversed(states)):
         world.put(state)
         assert world.look() == state
+        assert State.unpacked(state.packed(), shape) == state
 
 
-def caught(shape: Shape) -> Explored:
-    explored = explore(shape)
-    assert explored.counterexample is not None
-    assert len(explored.counterexample.events) <= 6
-    return explored
+def test_a_step_leaves_the_state_it_began_in() -> None:
+    world = World(SATURATION)
+    for state in walk(world, Event("arrive", 0), Event("force", 1), RELEASE, Event("arrive", 0)):
+        world.put(state)
+        first = [world.step(event) for event in world.events(state)]
+        again = [world.step(event) for event in reversed(list(world.events(state)))]
+        assert first == again[::-1]
 
 
-def with_verdicts(change: Callable[[Arrivals, Verdicts], None]) -> Callable[..., Verdicts]:
+def test_the_lifecycle_remembers_nothing_that_a_state_does_not_tell() -> None:
+    told = {"used", "flags", "nominal", "extra", "due"}
+    settled = {"extra_kind", "last_start", "limit", "priority"}
+    columns = {name: c for room in TaskColumns.__mro__ for name, c in vars(room).items() if isinstance(c, Column)}
+    assert told | settled < set(columns)
+    world = World(EVERY_SWITCH)
+    states, seen = [world.look()], set[State]()
+    while states and len(seen) < 60:
+        state = states.pop(0)
+        seen.add(state)
+        world.put(state)
+        for event in world.events(state):
+            after = world.step(event).after
+            for name in set(columns) - told - settled:
+                assert (getattr(world.columns, name) == columns[name].default).all(), (name, event)
+            states += [after] if after not in seen else []
+
+
+def test_several_processes_find_what_one_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    alone = explore(LIMIT)
+    monkeypatch.setattr(verifier, "_MANY", 50)
+    assert [one.explored for one in verify([LIMIT])] == [alone]
+
+
+def test_the_named_worlds_have_every_event_and_every_switch() -> None:
+    assert {s for shape in WORLDS for s in shape.switches} == {"enabled", "open", "mine", "reachable", "soon"}
+    assert any(shape.tasks > shape.slots[0] for shape in WORLDS)
+    assert all(any(getattr(s, feature) for s in WORLDS) for feature in ("limits", "each", "occasions", "behind"))
+    assert any(len(shape.slots) > 1 for shape in WORLDS)
+
+
+# Planted bugs: each is a change of the production code, and the property that must find it.
+
+Patch = pytest.MonkeyPatch
+
+
+def with_verdicts(patch: Patch, change: Callable[[Arrivals, Verdicts], None]) -> None:
     honest = gate.verify
 
-    def verify(arrivals: Arrivals, free: int, by_limit: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> Verdicts:
+    def verify(arrivals: Arrivals, free: int, by_limit: Ints) -> Verdicts:
         verdicts = honest(arrivals, free, by_limit)
         change(arrivals, verdicts)
         return verdicts
 
-    return verify
+    patch.setattr(lifecycle, "verify", verify)
 
 
-def test_forced_that_bypasses_the_slots_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def with_arrivals(patch: Patch, change: Callable[[Arrivals], Arrivals]) -> None:
+    honest = gate.verify
+    patch.setattr(lifecycle, "verify", lambda a, free, by_limit: honest(change(a), free, by_limit))
+
+
+def after_release(patch: Patch, change: Callable[[Lifecycle, Released], Released]) -> None:
+    honest = Lifecycle.release
+    patch.setattr(Lifecycle, "release", lambda self, now: change(self, honest(self, now)))
+
+
+def after(patch: Patch, method: str, change: Callable[[Lifecycle, Ints], None]) -> None:
+    honest = getattr(Lifecycle, method)
+
+    def changed(self: Lifecycle, rows: Ints, *rest: object) -> object:
+        answer = honest(self, rows, *rest)
+        change(self, rows)
+        return answer
+
+    patch.setattr(Lifecycle, method, changed)
+
+
+def the_period_is_ignored(patch: Patch) -> None:
+    with_arrivals(patch, lambda a: a._replace(period_open=np.ones_like(a.forced)))
+
+
+def disabled_tasks_run(patch: Patch) -> None:
+    with_arrivals(patch, lambda a: a._replace(enabled=np.ones_like(a.forced)))
+
+
+def forced_bypasses_the_slots(patch: Patch) -> None:
     def bypass(arrivals: Arrivals, verdicts: Verdicts) -> None:
         verdicts.action[arrivals.forced & ~arrivals.running] = Action.EXECUTE
 
-    monkeypatch.setattr(lifecycle, "verify", with_verdicts(bypass))
-    found = caught(SATURATION).counterexample
-    assert found is not None
-    assert found.property == "3"
+    with_verdicts(patch, bypass)
 
 
-def test_pending_not_counted_down_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = Lifecycle.complete
+def slots_are_checked_with_one_too_many(patch: Patch) -> None:
+    honest = gate.verify
+    patch.setattr(lifecycle, "verify", lambda a, free, by_limit: honest(a, free + 1, by_limit))
 
-    def complete(self: Lifecycle, rows: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> None:
-        honest(self, rows)
+
+def a_limit_is_checked_with_one_too_many(patch: Patch) -> None:
+    honest = gate.verify
+    patch.setattr(lifecycle, "verify", lambda a, free, by_limit: honest(a, free, by_limit + 1))
+
+
+def _count_idle_twice(self: Lifecycle, rows: Ints) -> None:
+    self.idle += len(rows)
+
+
+def a_new_task_is_counted_twice(patch: Patch) -> None:
+    after(patch, "arrive", _count_idle_twice)
+
+
+def a_finished_run_is_inserted_into_idle_twice(patch: Patch) -> None:
+    after(patch, "complete", _count_idle_twice)
+
+
+def pending_is_not_counted_down(patch: Patch) -> None:
+    def keep(self: Lifecycle, rows: Ints) -> None:
         self.pending += len(rows)
 
-    monkeypatch.setattr(Lifecycle, "complete", complete)
-    found = caught(SATURATION).counterexample
-    assert found is not None
-    assert found.property == "7"
+    after(patch, "complete", keep)
 
 
-def test_a_task_lost_when_deleted_while_pending_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    def remove(self: Lifecycle, rows: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> None:
-        running = (self.columns.flags[rows] & int(Flag.RUNNING)) != 0
-        self.idle -= int((~running).sum())
-        self.columns.free(rows)
-        self.waiting = self.waiting[~np.isin(self.waiting, rows)]
-
-    monkeypatch.setattr(Lifecycle, "remove", remove)
-    found = caught(SATURATION).counterexample
-    assert found is not None
-    assert found.property == "books"
+def force_begins_by_itself(patch: Patch) -> None:
+    after(patch, "force", lambda self, rows: self.set_flag(rows, Flag.RUNNING, on=True))
 
 
-def test_a_limit_checked_with_one_too_many_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = gate.verify
-    monkeypatch.setattr(lifecycle, "verify", lambda a, free, by_limit: honest(a, free + 1, by_limit))
-    found = caught(SATURATION).counterexample
-    assert found is not None
-    assert found.property == "3"
+def a_begun_task_stays_idle(patch: Patch) -> None:
+    def stay(self: Lifecycle, released: Released) -> Released:
+        self.idle += len(released.claims.rows)
+        return released
+
+    after_release(patch, stay)
 
 
-def test_a_limit_key_checked_with_one_too_many_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = gate.verify
-    monkeypatch.setattr(lifecycle, "verify", lambda a, free, by_limit: honest(a, free, by_limit + 1))
-    found = caught(LIMIT).counterexample
-    assert found is not None
-    assert found.property == "14"
-
-
-def test_a_double_insert_into_idle_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = Lifecycle.complete
-
-    def complete(self: Lifecycle, rows: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> None:
-        honest(self, rows)
-        self.idle += len(rows)
-
-    monkeypatch.setattr(Lifecycle, "complete", complete)
-    found = caught(SATURATION).counterexample
-    assert found is not None
-    assert found.property == "7"
-
-
-@pytest.mark.parametrize(
-    ("field", "property_"),
-    [("enabled", "2"), ("period_open", "1"), ("mine", "9"), ("reachable", "9"), ("running", "9"), ("too_soon", "9")],
-)
-def test_a_condition_that_the_gate_forgets_is_found(
-    monkeypatch: pytest.MonkeyPatch, field: str, property_: str
-) -> None:
-    honest = gate.verify
-    harmless = field not in ("running", "too_soon")
-
-    def verify(arrivals: Arrivals, free: int, by_limit: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> Verdicts:
-        blind = np.full(len(arrivals.forced), harmless)
-        return honest(arrivals._replace(**{field: blind}), free, by_limit)
-
-    monkeypatch.setattr(lifecycle, "verify", verify)
-    found = caught(EVERY_SWITCH).counterexample
-    assert found is not None
-    assert found.property == property_
-
-
-def test_a_task_that_waits_for_ever_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def forced_runs_wait_for_ever(patch: Patch) -> None:
     def starve(arrivals: Arrivals, verdicts: Verdicts) -> None:
         verdicts.action[arrivals.forced] = Action.WAIT
 
-    monkeypatch.setattr(lifecycle, "verify", with_verdicts(starve))
-    found = caught(SATURATION).counterexample
+    with_verdicts(patch, starve)
+
+
+def the_guard_is_forgotten(patch: Patch) -> None:
+    with_arrivals(patch, lambda a: a._replace(too_soon=np.zeros_like(a.forced)))
+
+
+def authority_is_forgotten(patch: Patch) -> None:
+    with_arrivals(patch, lambda a: a._replace(mine=np.ones_like(a.forced)))
+
+
+def unreachable_tasks_run(patch: Patch) -> None:
+    with_arrivals(patch, lambda a: a._replace(reachable=np.ones_like(a.forced)))
+
+
+def running_tasks_are_begun_again(patch: Patch) -> None:
+    with_arrivals(patch, lambda a: a._replace(running=np.zeros_like(a.forced)))
+
+
+def skips_are_not_recorded(patch: Patch) -> None:
+    after_release(patch, lambda _, released: released._replace(skips=[]))
+
+
+def the_youngest_comes_first(patch: Patch) -> None:
+    with_arrivals(patch, lambda a: a._replace(nominal=-a.nominal))
+
+
+def priority_is_forgotten(patch: Patch) -> None:
+    with_arrivals(patch, lambda a: a._replace(priority=np.zeros_like(a.priority)))
+
+
+def a_forced_run_that_waits_is_forgotten(patch: Patch) -> None:
+    def forget(self: Lifecycle, released: Released) -> Released:
+        self.set_flag(self.waiting, Flag.FORCED, on=False)
+        return released
+
+    after_release(patch, forget)
+
+
+def a_backlog_is_merged(patch: Patch) -> None:
+    patch.setattr(lifecycle, "_QUEUES", 0)
+
+
+def skips_are_of_nothing(patch: Patch) -> None:
+    honest = Lifecycle.skip_until
+
+    def none(self: Lifecycle, rows: Ints, t: Instant, reason: gate.Reason) -> list[Skips]:
+        return [skip._replace(times=0 * skip.times) for skip in honest(self, rows, t, reason)]
+
+    patch.setattr(Lifecycle, "skip_until", none)
+
+
+def a_forced_task_is_not_made_due(patch: Patch) -> None:
+    patch.setattr(Lifecycle, "force", lambda self, rows: self.set_flag(rows, Flag.FORCED, on=True))
+
+
+def who_finds_no_slot_is_skipped(patch: Patch) -> None:
+    def skip(_: Arrivals, verdicts: Verdicts) -> None:
+        verdicts.action[verdicts.action == Action.WAIT] = Action.SKIP
+
+    with_verdicts(patch, skip)
+
+
+def a_run_does_not_settle_an_off_grid_one(patch: Patch) -> None:
+    patch.setattr(Lifecycle, "_clear_extra", lambda self, rows, extra, now: None)
+
+
+def refusals_are_silent(patch: Patch) -> None:
+    after_release(patch, lambda _, released: released._replace(refused=lifecycle._NOBODY_REFUSED))
+
+
+def a_task_is_lost_when_deleted_while_pending(patch: Patch) -> None:
+    def remove(self: Lifecycle, rows: Ints, now: Instant) -> list[Skips]:
+        running = (self.columns.flags[rows] & int(Flag.RUNNING)) != 0
+        self.idle -= int((~running).sum())
+        skips = self.skip_until(rows, now, gate.Reason.REMOVED)
+        self.columns.free(rows)
+        self.waiting = self.waiting[~np.isin(self.waiting, rows)]
+        return skips
+
+    patch.setattr(Lifecycle, "remove", remove)
+
+
+def a_removed_task_forgets_what_it_owes(patch: Patch) -> None:
+    honest = Lifecycle.remove
+    patch.setattr(Lifecycle, "remove", lambda self, rows, now: honest(self, rows, now)[:0])
+
+
+def removing_a_running_task_raises(patch: Patch) -> None:
+    def remove(self: Lifecycle, rows: Ints, now: Instant) -> list[Skips]:
+        self.columns.free(np.repeat(rows, 2))
+        return []
+
+    patch.setattr(Lifecycle, "remove", remove)
+
+
+Plant = Callable[[Patch], None]
+PLANTED: list[tuple[Plant, str, Shape]] = [
+    (the_period_is_ignored, "1", EVERY_SWITCH),
+    (disabled_tasks_run, "2", EVERY_SWITCH),
+    (forced_bypasses_the_slots, "3", SATURATION),
+    (slots_are_checked_with_one_too_many, "3", SATURATION),
+    (a_new_task_is_counted_twice, "4", SATURATION),
+    (force_begins_by_itself, "5", SATURATION),
+    (a_begun_task_stays_idle, "6", SATURATION),
+    (pending_is_not_counted_down, "7", SATURATION),
+    (a_finished_run_is_inserted_into_idle_twice, "7", SATURATION),
+    (forced_runs_wait_for_ever, "8", SATURATION),
+    (authority_is_forgotten, "9", EVERY_SWITCH),
+    (unreachable_tasks_run, "9", EVERY_SWITCH),
+    (the_guard_is_forgotten, "9", EVERY_SWITCH),
+    (running_tasks_are_begun_again, "10", TWO_SLOTS),
+    (skips_are_not_recorded, "11", SATURATION),
+    (a_removed_task_forgets_what_it_owes, "11", SATURATION),
+    (the_youngest_comes_first, "12", SATURATION),
+    (priority_is_forgotten, "12", URGENT),
+    (a_forced_run_that_waits_is_forgotten, "13", SATURATION),
+    (a_limit_is_checked_with_one_too_many, "14", LIMIT),
+    (a_backlog_is_merged, "backlog", BACKLOG),
+    (skips_are_of_nothing, "skips", SATURATION),
+    (a_forced_task_is_not_made_due, "timetable", SATURATION),
+    (who_finds_no_slot_is_skipped, "patience", SATURATION),
+    (a_run_does_not_settle_an_off_grid_one, "off the grid", OFF_GRID),
+    (refusals_are_silent, "refusals", EVERY_SWITCH),
+    (a_task_is_lost_when_deleted_while_pending, "books", SATURATION),
+    (removing_a_running_task_raises, "errors", SATURATION),
+    (forced_runs_wait_for_ever, "liveness", LIMIT),
+]
+
+
+def caught(shape: Shape) -> Counterexample:
+    found = explore(shape).counterexample
     assert found is not None
-    assert found.property == "8"
+    assert len(found.events) <= 6
+    return found
 
 
-def test_a_counterexample_tells_the_way_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = gate.verify
-    monkeypatch.setattr(lifecycle, "verify", lambda a, free, by_limit: honest(a, free + 1, by_limit))
-    text = str(caught(SATURATION).counterexample)
+def alone(patch: Patch, name: str) -> None:
+    """Let no other property find it first."""
+    patch.setattr(properties, "PROPERTIES", {n: p for n, p in PROPERTIES.items() if n == name})
+    properties._concerned.cache_clear()
+    patch.setattr(properties, "_concerned", properties._concerned.__wrapped__)
+
+
+@pytest.mark.parametrize(("plant", "name", "shape"), PLANTED, ids=lambda x: getattr(x, "__name__", None))
+def test_a_planted_bug_is_found(monkeypatch: Patch, plant: Plant, name: str, shape: Shape) -> None:
+    plant(monkeypatch)
+    caught(shape)
+    alone(monkeypatch, name)
+    assert caught(shape).property == name
+
+
+def test_every_property_is_shown_to_fail() -> None:
+    assert {name for _, name, _ in PLANTED} == set(SENTENCES)
+
+
+def test_a_counterexample_tells_the_way_to_it(monkeypatch: Patch) -> None:
+    slots_are_checked_with_one_too_many(monkeypatch)
+    text = str(caught(SATURATION))
     assert "property 3 fails in the world 'two tasks, one slot'" in text
     assert "Pending never exceeds max_concurrent" in text
-    assert "1. " in text
-    assert "release" in text
+    assert "3. release" in text
+    assert "2 pending" in text
+
+
+def test_a_counterexample_is_the_shortest(monkeypatch: Patch) -> None:
+    pending_is_not_counted_down(monkeypatch)
+    assert [str(event) for event in caught(SATURATION).events] == ["force 0", "release", "complete 0"]

@@ -7,6 +7,7 @@ import argparse
 import gc
 import time
 from collections.abc import Callable
+from importlib import import_module
 from statistics import median
 from typing import NamedTuple
 
@@ -38,12 +39,24 @@ class Measure(NamedTuple):
         return {"ours": self.ours, "baseline": self.baseline, "ratio": self.ratio, "pairs": self.pairs}
 
 
-def compare(title: str, ours: Side, baseline: Side, pairs: int) -> Measure:
-    """Run both sides in turn, swapping who goes first; the ratio is the median of the pairs' ratios."""
+class Fact(NamedTuple):
+    """What was found that is not a ratio: for a program, and in words."""
+
+    value: object
+    text: str
+
+
+def compare(
+    title: str, ours: Side, baseline: Side, pairs: int, clock: Callable[[], float] = time.process_time
+) -> Measure:
+    """Run both sides in turn, swapping who goes first; the ratio is the median of the pairs' ratios.
+
+    By CPU time: most sides only compute, and other programs on the machine should not count.
+    """
     rates: list[tuple[float, float]] = []
     for i in range(pairs):
         first, second = (ours, baseline) if i % 2 == 0 else (baseline, ours)
-        rate_first, rate_second = _rate(first), _rate(second)
+        rate_first, rate_second = _rate(first, clock), _rate(second, clock)
         rates.append((rate_first, rate_second) if i % 2 == 0 else (rate_second, rate_first))
     return Measure(
         title,
@@ -56,15 +69,14 @@ def compare(title: str, ours: Side, baseline: Side, pairs: int) -> Measure:
     )
 
 
-def _rate(side: Side) -> float:
-    # CPU time: these sides only compute, and other programs on the machine should not count. Nor should the garbage
-    # of the side before, as in timeit.
+def _rate(side: Side, clock: Callable[[], float]) -> float:
+    # The garbage of the side before should not count, as in timeit.
     gc.collect()
     gc.disable()
     try:
-        start = time.process_time()
+        start = clock()
         side.work()
-        return side.units / (time.process_time() - start)
+        return side.units / (clock() - start)
     finally:
         gc.enable()
 
@@ -73,18 +85,26 @@ def answer(args: argparse.Namespace) -> int:
     """Run the chosen bench; exit 0 whatever the figures are."""
     if not 1 <= args.pairs <= 1_000:
         raise Invalid(f"{args.pairs} is out of range, accepted: 1 to 1000", place="--pairs")
-    from evenbeat.cli.bench_core import measures  # noqa: PLC0415 - numpy, croniter
-
-    found: dict[str, Measure] = {}
+    bench = import_module(f"evenbeat.cli.bench_{args.what}")  # each imports much that the others do not need
+    bench.check_options(args.plot)
+    document: dict[str, object] = {}
     out = console()
-    for key, measure in measures(args.pairs):
-        found[key] = measure
+    for key, measure in bench.measures(args.pairs):
+        document[key] = measure.as_json()
         if not args.json:
             ratios = sorted(o / b for o, b in measure.pairs)
             out.print(f"[bold]{measure.title}[/bold]")
-            out.print(f"  {measure.ours_label:<28}{measure.ours:>16,.0f}/s")
-            out.print(f"  {measure.baseline_label:<28}{measure.baseline:>16,.0f}/s")
+            out.print(f"  {measure.ours_label:<28}{_readable(measure.ours):>16}/s")
+            out.print(f"  {measure.baseline_label:<28}{_readable(measure.baseline):>16}/s")
             out.print(f"  ratio [bold]{measure.ratio:.2f}[/bold]  (pairs: {ratios[0]:.2f} to {ratios[-1]:.2f})\n")
+    for key, fact in bench.facts(args.plot):
+        document[key] = fact.value
+        if not args.json:
+            out.print(f"{fact.text}\n")
     if args.json:
-        print_json({key: measure.as_json() for key, measure in found.items()})
+        print_json(document)
     return 0
+
+
+def _readable(rate: float) -> str:
+    return f"{rate:,.0f}" if rate >= 100 else f"{rate:,.1f}"

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from evenbeat.model import DAY, HOUR, MINUTE, NAME_LIMIT, SECOND, Instant, Invalid, Prefer, placed
+from evenbeat.model import NAME_LIMIT, SECOND, Instant, Invalid, Prefer, placed
 from evenbeat.model import Period as PeriodNoun
 from evenbeat.when.duration import format_duration, parse_duration
 from evenbeat.when.instant import parse_instant
 from evenbeat.when.zone import Zone
 
 if TYPE_CHECKING:
-    from evenbeat.load.toml import Config
+    from evenbeat.load.config import Config
     from evenbeat.when.period import Period
 
 
@@ -55,10 +55,11 @@ def length_option(text: str, longest: int) -> int:
 
 def load_file(path: str) -> "Config":
     """A FILE of tasks; all its problems are one refusal."""
-    from evenbeat.load.toml import BadFileError, load_toml  # noqa: PLC0415 - it needs numpy, for the periods
+    from evenbeat.load.config import BadFileError  # noqa: PLC0415 - it needs numpy, for the periods
+    from evenbeat.load.files import load_together  # noqa: PLC0415
 
     try:
-        config = load_toml(Path(path))
+        config = load_together([Path(path)])[0].config
     except BadFileError as e:
         raise Invalid(str(e)) from None
     if not config.tasks:
@@ -118,13 +119,3 @@ def checked_name(name: str) -> str:
     if len(name) > NAME_LIMIT:
         raise Invalid(f"a name of {len(name)} characters, accepted: at most {NAME_LIMIT}", place="--name")
     return name
-
-
-def in_words(microseconds: int) -> str:
-    """A distance in time, to two units: "2 d 3 h"."""
-    rest, parts = microseconds, []
-    for unit, size in (("d", DAY), ("h", HOUR), ("min", MINUTE), ("s", SECOND)):
-        count, rest = divmod(rest, size)
-        if count:
-            parts.append(f"{count} {unit}")
-    return " ".join(parts[:2]) or "less than a second"

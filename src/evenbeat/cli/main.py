@@ -8,6 +8,7 @@ from importlib import import_module
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, Final, NoReturn
 
+from evenbeat.cli.manage import LISTS, add_commands
 from evenbeat.model import Days, Hash, Invalid, Prefer, Spread
 
 if TYPE_CHECKING:
@@ -16,9 +17,14 @@ if TYPE_CHECKING:
 EXIT_OK: Final = 0
 EXIT_NO: Final = 1
 EXIT_BAD_INPUT: Final = 2
+EXIT_INTERRUPTED: Final = 130
+"""As shells count it: by signal 2."""
 
 _EXAMPLES: Final = """\
 examples:
+  evenbeat up examples/checks.toml
+  evenbeat add heartbeat --every 10s -- date
+  evenbeat why heartbeat
   evenbeat next "H/15 9-17 * * 1-5" --name report --zone Europe/Paris
   evenbeat next --every 5m --period "monday-friday 09:00-17:00" -n 3
   evenbeat explain "0 0 13 * 5"
@@ -41,7 +47,7 @@ def parser() -> argparse.ArgumentParser:
     """Everything that can be typed."""
     top = argparse.ArgumentParser(
         prog="evenbeat",
-        description="Periodic work, spread evenly over time: when will it run, and how evenly?",
+        description="Periodic work, spread evenly over time, never overlapping, every skipped run accounted for.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -52,7 +58,11 @@ def parser() -> argparse.ArgumentParser:
     _add_period(commands)
     _add_spread(commands)
     _add_simulate(commands)
+    _add_verify(commands)
+    add_commands(commands, _command)
     _add_bench(commands)
+    _add_check_config(commands)
+    _add_import(commands)
     return top
 
 
@@ -131,16 +141,43 @@ def _add_simulate(commands: "_Commands") -> None:
     command.add_argument("--slots", type=int, default=1000, metavar="N", help="runs at the same time (default: 1000)")
 
 
+def _add_verify(commands: "_Commands") -> None:
+    command = _command(commands, "verify", "every reachable state of small worlds of tasks", "evenbeat.cli.verify")
+    command.add_argument("--tasks", type=int, metavar="N", help="instead of the named worlds: one of so many tasks ...")
+    command.add_argument("--slots", type=int, metavar="N", help="... and so many runs at the same time")
+
+
 def _add_bench(commands: "_Commands") -> None:
     command = _command(commands, "bench", "measure this machine beside bare baselines", "evenbeat.cli.bench")
-    command.add_argument("what", choices=["core"], help="core: next occurrences and interval grids")
+    what = "core: times, segments, memory; spawn: short commands; store: claims and finishes; node: all of it"
+    command.add_argument("what", choices=["core", "spawn", "store", "node"], help=what)
     command.add_argument("--pairs", type=int, default=5, metavar="N", help="interleaved pairs per measure (default: 5)")
+    command.add_argument("--plot", metavar="FILE.png", help="draw a segment's cost by size (needs evenbeat[plot])")
+
+
+def _add_check_config(commands: "_Commands") -> None:
+    help_ = "every problem of some files; nothing is changed"
+    command = _command(commands, "check-config", help_, "evenbeat.cli.check_config")
+    command.add_argument("files", nargs="+", metavar="FILE", help="TOML files and crontabs that belong together")
+
+
+def _add_import(commands: "_Commands") -> None:
+    help_ = "turn other systems' files into evenbeat TOML"
+    command = commands.add_parser("import", help=help_, description=help_)
+    command.set_defaults(answer="evenbeat.cli.import_")
+    command.add_argument("kind", choices=["crontab", "nagios", "jenkins"], help="whose files they are")
+    command.add_argument("files", nargs="+", metavar="FILE", help="crontabs, Nagios objects, or Jenkins jobs")
+    command.add_argument("--zone", metavar="Z", help="the zone their times were meant in (default: UTC)")
+    command.add_argument("--spread", action="store_true", help="crontab: let @daily and seconds be spread")
+    command.add_argument("--system", action="store_true", help="crontab: a user stands before each command")
 
 
 def main(argv: list[str]) -> int:
     """Run one command and return its exit code; bad input goes to stderr and changes nothing."""
     top = parser()
+    argv, work = _apart(argv)
     args = top.parse_args(argv)
+    args.work = work
     for name, value in vars(args).items():
         # Python 3.11 reads `--name=--` as an empty list.
         if (value == [] and name not in _LISTS) or (isinstance(value, list) and [] in value):
@@ -151,6 +188,8 @@ def main(argv: list[str]) -> int:
     except Invalid as e:
         print(f"evenbeat {args.command}: {e}", file=sys.stderr)
         return EXIT_BAD_INPUT
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
     except BrokenPipeError:
         _let_go_of_stdout()  # the reader has seen enough, as in `| head`
         return EXIT_OK
@@ -158,10 +197,25 @@ def main(argv: list[str]) -> int:
         _let_go_of_stdout()
         print(f"evenbeat {args.command}: the output cannot be written: {e.strerror}", file=sys.stderr)
         return EXIT_NO
+    except Exception as e:
+        from evenbeat.store.contract import StoreError  # noqa: PLC0415 - nobody waits for it who needs no store
+
+        if not isinstance(e, StoreError):
+            raise
+        print(f"evenbeat {args.command}: {e}", file=sys.stderr)
+        return EXIT_NO
     return code
 
 
-_LISTS: Final = ("lines", "period", "exclude", "include")
+_LISTS: Final = ("lines", "period", "exclude", "include", *LISTS)
+
+
+def _apart(argv: list[str]) -> tuple[list[str], list[str]]:
+    """What follows `--` in `add` is a command of somebody else, with options of its own."""
+    if argv[:1] != ["add"] or "--" not in argv:
+        return argv, []
+    where = argv.index("--")
+    return argv[:where], argv[where + 1 :]
 
 
 def _let_go_of_stdout() -> None:

@@ -10,7 +10,6 @@ from evenbeat.cli.common import (
     checked_name,
     console,
     duration_option,
-    in_words,
     now,
     period_of,
     print_json,
@@ -19,7 +18,7 @@ from evenbeat.cli.common import (
 from evenbeat.model import Days, Hash, Instant, Invalid, Schedule
 from evenbeat.when.calendar import Calendar
 from evenbeat.when.cron import Cron
-from evenbeat.when.duration import format_duration
+from evenbeat.when.duration import format_duration, in_words
 from evenbeat.when.explain import explain_cron, explain_occasion
 from evenbeat.when.instant import LATEST, format_instant, to_datetime
 from evenbeat.when.interval import Interval

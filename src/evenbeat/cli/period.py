@@ -2,9 +2,10 @@
 
 import argparse
 
-from evenbeat.cli.common import at_option, console, in_words, now, period_of, print_json
+from evenbeat.cli.common import at_option, console, now, period_of, print_json
 from evenbeat.model import WEEK, Instant, Invalid, Prefer, placed
-from evenbeat.when.instant import format_instant, to_datetime
+from evenbeat.when.duration import in_words
+from evenbeat.when.instant import format_instant, spoken_instant
 from evenbeat.when.period import HORIZON
 from evenbeat.when.windows import Window
 from evenbeat.when.zone import Zone, zone
@@ -51,17 +52,13 @@ def _show(
 ) -> None:
     out = console()
     state = "[bold green]open[/bold green]" if inside else "[bold red]closed[/bold red]"
-    out.print(f"{state} at {_time(start, where)}, {where.name} time")
+    out.print(f"{state} at {spoken_instant(start, where)}, {where.name} time")
     for word, edge in sorted((("opens", opens), ("closes", closes)), key=lambda e: (e[1] is None, e[1])):
-        when = (
-            "not within 50 years" if edge is None else f"{_time(edge, where)}   [dim]in {in_words(edge - start)}[/dim]"
-        )
+        when = "not within 50 years"
+        if edge is not None:
+            when = f"{spoken_instant(edge, where)}   [dim]in {in_words(edge - start)}[/dim]"
         out.print(f"  next {word} {when}")
     out.print()
     for open_, close in windows:
-        out.print(f"  {_time(open_, where)}  -  {_time(close, where)}   [dim]{in_words(close - open_)}[/dim]")
-
-
-def _time(t: Instant, where: Zone) -> str:
-    local = to_datetime(t, where)
-    return f"{local:%a} {local.isoformat(sep=' ', timespec='seconds')}"
+        window = f"{spoken_instant(open_, where)}  -  {spoken_instant(close, where)}"
+        out.print(f"  {window}   [dim]{in_words(close - open_)}[/dim]")

@@ -40,7 +40,7 @@ def _durations(weights: "np.ndarray[tuple[int], np.dtype[np.float64]]", seed: in
     """A run lasts what its task is expected to take, more or less: exponentially distributed around it."""
     rng = np.random.default_rng(seed)
 
-    def durations(rows: Ints) -> Ints:
+    def durations(rows: Ints, _: Instant) -> Ints:
         return (rng.exponential(weights[rows]) * SECOND).astype(np.int64) + 1
 
     return durations

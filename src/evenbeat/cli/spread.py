@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenbeat.cli.common import at_option, console, length_option, load_file, now, print_json, seed_option
+from evenbeat.cli.picture import new_figure, save_figure
 from evenbeat.model import DAY, HOUR, MAX_EVERY, MIN_EVERY, SECOND, Instant, Invalid, Spread
 from evenbeat.when.compare import Workload, curves, from_tasks
 from evenbeat.when.curve import Stretch, summarize
@@ -109,13 +110,7 @@ def _can_show_blocks() -> bool:
 
 
 def _plot(loads: dict[Spread, NDArray[np.float64]], path: str, title: str) -> None:
-    try:
-        from matplotlib.figure import Figure  # noqa: PLC0415
-    except ImportError:
-        raise Invalid("drawing needs the extra: pip install 'evenbeat[plot]'", place="--plot") from None
-    if not path.endswith(".png"):
-        raise Invalid(f"{path!r} is not a .png file", place="--plot")
-    figure = Figure(figsize=(10, 0.6 + 1.5 * len(loads)), layout="constrained")
+    figure = new_figure(path, 10, 0.6 + 1.5 * len(loads))
     rows = figure.subplots(len(loads), 1, sharex=True, squeeze=False)[:, 0]
     for row, (strategy, curve) in zip(rows, loads.items(), strict=True):
         s = summarize(curve)
@@ -127,7 +122,4 @@ def _plot(loads: dict[Spread, NDArray[np.float64]], path: str, title: str) -> No
     rows[0].figure.suptitle(f"Starts per second: {title}", fontsize=11, x=0.01, ha="left")
     rows[-1].set_xlabel("minutes")
     rows[-1].set_xlim(0, len(next(iter(loads.values()))) / 60)
-    try:
-        figure.savefig(path, dpi=110)
-    except OSError as e:
-        raise Invalid(f"{path}: {e.strerror}", place="--plot") from None
+    save_figure(figure, path)

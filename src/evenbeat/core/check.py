@@ -1,25 +1,15 @@
 """Check state: what results make of checks. SOFT and HARD, attempts, retries, freshness, flapping; by columns."""
 
-from enum import IntEnum
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from evenbeat.model import Instant
+from evenbeat.model import Instant, State
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 Small = NDArray[np.uint8]
-
-
-class State(IntEnum):
-    """The state of a check: the exit status of its plugin."""
-
-    OK = 0
-    WARNING = 1
-    CRITICAL = 2
-    UNKNOWN = 3
 
 
 DEFAULT_ATTEMPTS: Final = 3

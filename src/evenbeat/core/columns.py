@@ -121,8 +121,10 @@ class Columns:
 
     def free(self, rows: Ints) -> None:
         """Give rows back: they hold the defaults again, and are the first to be allocated next."""
+        if not len(rows):
+            return
         # A row freed twice would be given to two tasks.
-        if not self.used[rows].all() or len(np.unique(rows)) != len(rows):
+        if not self.used[rows].all() or (len(rows) > 1 and len(np.unique(rows)) != len(rows)):
             raise ValueError("only rows in use can be freed, each of them once")
         for name, column in self._declared.items():
             self._memory[name].array[rows] = column.default

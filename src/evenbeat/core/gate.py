@@ -39,6 +39,8 @@ class Reason(StrEnum):
     TOO_SOON = "dropped: too soon after the last start"
     MISSED = "missed while stopped"
     POSTPONED = "postponed by start_at"
+    CLOCK_SET_BACK = "the clock was set back"
+    REMOVED = "removed"
     RUNNING = "waits for its running instance"
     NO_SLOT = "waits for a slot"
     LIMIT = "waits for its limit"
@@ -72,42 +74,34 @@ class Verdicts(NamedTuple):
     reason: Small
 
 
-def _number(reason: Reason) -> int:
-    return REASONS.index(reason)
-
-
-_SKIPS: Final = (
-    # In this order: the first that holds is the reason.
-    Reason.NOT_MINE,
-    Reason.DISABLED,
-    Reason.PERIOD_CLOSED,
-    Reason.UNREACHABLE,
-    Reason.COALESCED,
-)
+_NUMBERS: Final = {reason: number for number, reason in enumerate(REASONS)}
+# Plain numbers for the hot path: enums are slow to ask.
+_EXECUTE: Final = int(Action.EXECUTE)
+_WAIT: Final = int(Action.WAIT)
+_SKIP: Final = int(Action.SKIP)
 
 
 def verify(arrivals: Arrivals, free_slots: int, free_by_limit: Ints) -> Verdicts:
     """Decide for every arrival. Free slots, all and by limit, are negative while a lowered limit drains."""
     a = arrivals
+    action = np.full(len(a.nominal), _EXECUTE, dtype=np.uint8)
+    reason = np.full(len(a.nominal), _NUMBERS[Reason.NONE], dtype=np.uint8)
     # Forced runs ignore enabled, period, reachability and guard; never authority, a running instance, slots or limits.
     # A nominal time that finds its task running merges into that run; an off-grid run waits for its end.
-    skips = (
-        ~a.mine,
-        ~a.forced & ~a.enabled,
-        ~a.forced & ~a.period_open,
-        ~a.forced & ~a.reachable,
-        ~a.forced & a.on_grid & a.running,
-    )
-    reason = np.select(skips, [_number(r) for r in _SKIPS], _number(Reason.NONE)).astype(np.uint8)
-    action = np.where(reason == _number(Reason.NONE), Action.EXECUTE, Action.SKIP).astype(np.uint8)
-    _wait(action, reason, (action == Action.EXECUTE) & a.running, Reason.RUNNING)
+    # The last that holds is the reason.
+    _decide(action, reason, a.running, _WAIT, Reason.RUNNING)
+    _decide(action, reason, ~a.forced & a.on_grid & a.running, _SKIP, Reason.COALESCED)
+    _decide(action, reason, ~a.forced & ~a.reachable, _SKIP, Reason.UNREACHABLE)
+    _decide(action, reason, ~a.forced & ~a.period_open, _SKIP, Reason.PERIOD_CLOSED)
+    _decide(action, reason, ~a.forced & ~a.enabled, _SKIP, Reason.DISABLED)
+    _decide(action, reason, ~a.mine, _SKIP, Reason.NOT_MINE)
     _take_slots(a, action, reason, free_slots, free_by_limit)
     return Verdicts(action, reason)
 
 
-def _wait(action: Small, reason: Small, which: Bools | Ints, why: Reason) -> None:
-    action[which] = Action.WAIT
-    reason[which] = _number(why)
+def _decide(action: Small, reason: Small, which: Bools | Ints, verdict: int, why: Reason) -> None:
+    action[which] = verdict
+    reason[which] = _NUMBERS[why]
 
 
 def _take_slots(a: Arrivals, action: Small, reason: Small, free_slots: int, free_by_limit: Ints) -> None:
@@ -115,31 +109,29 @@ def _take_slots(a: Arrivals, action: Small, reason: Small, free_slots: int, free
 
     Whoever comes too soon is dropped when it is its turn, not before: by then it may not be too soon any more.
     """
-    ready = np.flatnonzero(action == Action.EXECUTE)
-    if not len(ready):
-        return
-    head_start = a.priority[ready].astype(np.int64) * PRIORITY_STEP
-    ready = ready[np.argsort(a.nominal[ready] - head_start, kind="stable")]
-    limit = a.limit[ready]
+    ready = np.flatnonzero(action == _EXECUTE)
     takes = ~(~a.forced & a.on_grid & a.too_soon)[ready]
-    within = (limit == 0) | (_takers_before(takes, limit) < free_by_limit[limit])
-    _wait(action, reason, ready[~within], Reason.LIMIT)
-    # A task held back by its limit takes no slot, so it never blocks one of another key.
-    ready, takes = ready[within], takes[within]
-    has_turn = np.cumsum(takes) - takes < free_slots
-    _wait(action, reason, ready[~has_turn], Reason.NO_SLOT)
-    dropped = ready[has_turn & ~takes]
-    action[dropped] = Action.SKIP
-    reason[dropped] = _number(Reason.TOO_SOON)
+    limit = a.limit[ready]
+    # Where there is room for all, nobody's turn is before another's.
+    if len(ready) > free_slots or limit.any():
+        head_start = a.priority[ready].astype(np.int64) * PRIORITY_STEP
+        order = np.argsort(a.nominal[ready] - head_start, kind="stable")
+        ready, takes, limit = ready[order], takes[order], limit[order]
+        within = (limit == 0) | (_takers_before(takes, limit) < free_by_limit[limit])
+        _decide(action, reason, ready[~within], _WAIT, Reason.LIMIT)
+        # A task held back by its limit takes no slot, so it never blocks one of another key.
+        ready, takes = ready[within], takes[within]
+        has_turn = np.cumsum(takes) - takes < free_slots
+        _decide(action, reason, ready[~has_turn], _WAIT, Reason.NO_SLOT)
+        ready, takes = ready[has_turn], takes[has_turn]
+    _decide(action, reason, ready[~takes], _SKIP, Reason.TOO_SOON)
 
 
 def _takers_before(takes: Bools, key: NDArray[np.int16]) -> Ints:
     """How many of the same key that take a slot come before each."""
     order = np.argsort(key, kind="stable")
     sorted_key, sorted_takes = key[order], takes[order]
-    starts = np.flatnonzero(np.r_[True, sorted_key[1:] != sorted_key[:-1]])
-    lengths = np.diff(np.r_[starts, len(key)])
     before: Ints = np.cumsum(sorted_takes) - sorted_takes
     found = np.empty(len(key), dtype=np.int64)
-    found[order] = before - np.repeat(before[starts], lengths)
+    found[order] = before - before[sorted_key.searchsorted(sorted_key)]
     return found

@@ -1,136 +1,85 @@
-"""The life of tasks: arrive, be verified, execute, complete, and be due again; forced, removed, held back, made up for.
+"""The life of tasks: arrive, be verified, execute, complete, and be due again; forced, postponed, removed, held back.
 
 Time and results come in, claims and skips come out. Every nominal time is accounted for exactly once: it is the
-nominal of a claim, or within a skip that names the reason.
+nominal of a claim, or within a skip that names the reason. Stops and steps of the clock are in `absence`.
 """
 
-from enum import IntEnum, IntFlag
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from evenbeat.core.check import Condition, State, learn, retry_due, wants_retry
-from evenbeat.core.columns import Column, Ints
-from evenbeat.core.gate import REASONS, Action, Arrivals, Reason, verify
+from evenbeat.core.check import Condition, learn, retry_due, wants_retry
+from evenbeat.core.columns import Ints
+from evenbeat.core.gate import PRIORITY_STEP, REASONS, Action, Arrivals, Reason, verify
 from evenbeat.core.pace import Pace
-from evenbeat.core.times import ScheduleColumns, Times
+from evenbeat.core.task import Bools, Claims, Flag, Flags, Refused, Released, Skips, Small, TaskColumns
+from evenbeat.core.times import Times
 from evenbeat.core.timetable import Timetable
-from evenbeat.model import Instant
+from evenbeat.model import Instant, Kind
 from evenbeat.when.windows import FOREVER, NEVER
-
-Bools = NDArray[np.bool_]
-Small = NDArray[np.uint8]
 
 MOST_LIMITS: Final = 32_767
 
 
-class Flag(IntFlag):
-    """What can be said of a task in a bit."""
-
-    ENABLED = 1
-    MINE = 2
-    REACHABLE = 4
-    CHECK = 8
-    EACH = 16
-    """backlog = "each": nominal times that pass while a run waits or runs are queued, and the guard arbitrates."""
-    FORCED = 32
-    """A forced run waits for its slot."""
-    RUNNING = 64
-    """Claimed or running: pending."""
-    WAITING = 128
-    """Arrived and verified, held back by slots, a limit or its running instance."""
-    REMOVED = 256
-    """Deleted while pending: its run finishes, then the row goes."""
-
-
+# The gate and the timetable look at bits a thousand times a second: plain numbers, as enums are slow to ask.
+_ENABLED: Final = int(Flag.ENABLED)
+_MINE: Final = int(Flag.MINE)
+_REACHABLE: Final = int(Flag.REACHABLE)
+_EACH: Final = int(Flag.EACH)
 _FORCED: Final = int(Flag.FORCED)
-_BACKLOG: Final = int(Flag.EACH | Flag.RUNNING)
+_RUNNING: Final = int(Flag.RUNNING)
+_REMOVED: Final = int(Flag.REMOVED)
+_CATCHING_UP: Final = int(Flag.CATCHING_UP)
+_QUEUES: Final = int(Flag.EACH | Flag.CATCHING_UP)
+"""Nominal times that pass meanwhile are not merged: they wait for the end of the run before them."""
 _AWAY: Final = int(Flag.WAITING | Flag.REMOVED)
+_APART: Final = _QUEUES | _FORCED | _AWAY
+"""Not simply due at the nominal time or the off-grid one."""
 
 
-class Kind(IntEnum):
-    """What a run is: on the grid, or one of the off-grid ones."""
-
-    GRID = 0
-    FIRST = 1
-    CATCH_UP = 2
-    RETRY = 3
-    START_AT = 4
-    OCCASION = 5
-    FORCED = 6
+_GRID: Final = np.uint8(Kind.GRID)
+_FORCED_KIND: Final = np.uint8(Kind.FORCED)
 
 
-class Missed(IntEnum):
-    """What to do about nominal times that passed while the node was stopped."""
-
-    ONCE = 0
-    SKIP = 1
-
-
-class TaskColumns(ScheduleColumns):
-    """Everything the core knows of a task: about a hundred bytes."""
-
-    flags = Column(np.uint16, Flag.ENABLED | Flag.MINE | Flag.REACHABLE)
-    nominal = Column(np.int64, FOREVER)
-    """The first nominal time that is not accounted for."""
-    extra = Column(np.int64, FOREVER)
-    """When an off-grid run is to be made."""
-    extra_kind = Column(np.uint8, Kind.FIRST)
-    last_start = Column(np.int64, NEVER)
-    """Of the last on-grid run: what the guard goes by."""
-    tolerance = Column(np.int64, -1)
-    """How much closer than their interval two on-grid starts may be; -1 for half of it."""
-    limit = Column(np.int16, 0)
-    priority = Column(np.int8, 0)
-    retry = Column(np.int64, 0)
-    attempts = Column(np.uint8, 3)
-    state = Column(np.uint8, State.OK)
-    hard = Column(np.bool_, default=True)
-    attempt = Column(np.uint8, 1)
-    changes = Column(np.uint32, 0)
-    flapping = Column(np.bool_, default=False)
-    result_at = Column(np.int64, NEVER)
+def _together(one: Released, two: Released) -> Released:
+    a, b, r, s = one.claims, two.claims, one.refused, two.refused
+    join = np.concatenate
+    claims = Claims(join((a.rows, b.rows)), join((a.nominal, b.nominal)), join((a.kind, b.kind)))
+    due, kind = join((r.due, s.due)), join((r.kind, s.kind))
+    refused = Refused(join((r.rows, s.rows)), due, kind, join((r.reason, s.reason)))
+    return Released(claims, one.skips + two.skips, refused)
 
 
-class Claims(NamedTuple):
-    """Runs to be made now: the identity of a run is its task and nominal time (off the grid, the time it was due)."""
-
-    rows: Ints
-    nominal: Ints
-    kind: Small
-
-
-class Skips(NamedTuple):
-    """Nominal times without a run of their own: from first to last, so many, for this reason (a number of REASONS)."""
-
-    rows: Ints
-    first: Ints
-    last: Ints
-    times: Ints
-    reason: Small
-
-
-class Released(NamedTuple):
-    """What became of the tasks that arrived or waited."""
-
-    claims: Claims
-    skips: list[Skips]
+_FRONT: Final = 1_024
+"""Of a long queue so many are looked at, and two for each free slot: some will be skipped, and have no need of one."""
+_NOBODY: Final[Ints] = np.empty(0, dtype=np.int64)
+_NONE: Final[Small] = np.empty(0, dtype=np.uint8)
+_NOBODY_REFUSED: Final = Refused(_NOBODY, _NOBODY, _NONE, _NONE)
 
 
 class Lifecycle:
-    """All tasks of a node, who of them is idle and who pending, and what each event does to them."""
+    """All tasks of a node, who of them is idle and who pending, and what each event does to them.
 
-    def __init__(self, columns: TaskColumns, timetable: Timetable, times: Times, slots: int) -> None:
+    Whoever sets `slots` or a limit releases afterwards: those who wait are looked at then. `pace.mean_rate` is set from
+    outside, to what the interval grids start per second.
+    """
+
+    def __init__(
+        self, columns: TaskColumns, timetable: Timetable, times: Times, slots: int, *, generation: int = 0
+    ) -> None:
         self.columns = columns
         self.timetable = timetable
         self.times = times
         self.slots = slots
+        self.pace = Pace()
+        self.generation = generation
+        """Of the clock: nominal times of another generation are others."""
         self.idle = 0
         self.pending = 0
         self.limits: Ints = np.array([MOST_LIMITS], dtype=np.int64)
         self.pending_by_limit: Ints = np.zeros(1, dtype=np.int64)
-        self.waiting: Ints = np.empty(0, dtype=np.int64)
+        self.front = _FRONT
+        self.waiting: Ints = _NOBODY
         """Those with Flag.WAITING: out of the timetable until they may run or are skipped."""
 
     # Tasks come, change and go
@@ -141,35 +90,28 @@ class Lifecycle:
         self.columns.nominal[rows] = self.times.next_after(rows, now)
         self._set_due(rows)
 
-    def make_first_runs(self, rows: Ints, pace: Pace, now: Instant) -> None:
-        """Checks that are new get one run soon, evenly, unless their grid comes first."""
-        self._make_up(rows, pace, now, Kind.FIRST)
-
-    def resume(self, rows: Ints, missed: Missed, pace: Pace, now: Instant) -> list[Skips]:
-        """After a stop: record what passed meanwhile; `once` makes one run up for it. `rows` share the policy."""
-        late = rows[self.columns.nominal[rows] <= now]
-        if not len(late):
-            return []
-        skips = self._skip_until(late, now, Reason.MISSED)
-        if missed is Missed.ONCE:
-            self._make_up(late, pace, now, Kind.CATCH_UP)
-        self._set_due(late)
-        return [skips]
-
-    def _make_up(self, rows: Ints, pace: Pace, now: Instant, kind: Kind) -> None:
-        c = self.columns
-        c.extra[rows] = pace.release(c.nominal[rows], now)
-        c.extra_kind[rows] = kind
+    def restore(self, rows: Ints) -> None:
+        """Tasks that were here before a stop, and whose columns are as they were, enter the timetable again."""
+        self.idle += len(rows)
         self._set_due(rows)
+
+    def make_first_runs(self, rows: Ints, now: Instant) -> None:
+        """Checks that are new get one run soon, evenly, unless their grid comes first."""
+        c = self.columns
+        new = rows[c.nominal[rows] > now]
+        c.extra[new] = self.pace.release(c.nominal[new], now)
+        c.extra_kind[new] = Kind.FIRST
+        self._set_due(new)
 
     def start_at(self, row: int, t: Instant, now: Instant) -> list[Skips]:
         """Run exactly at `t`, not before, and follow the schedule after it."""
-        rows = np.array([row], dtype=np.int64)
-        skips = self._skip_until(rows, t, Reason.POSTPONED) if self.columns.nominal[row] <= t else None
-        self.columns.extra[row] = max(t, now)
+        rows, t = np.array([row], dtype=np.int64), max(t, now)
+        skips = self.skip_until(rows, t, Reason.POSTPONED)
+        self.set_flag(rows, Flag.CATCHING_UP, on=False)
+        self.columns.extra[row] = t
         self.columns.extra_kind[row] = Kind.START_AT
-        self._requeue(rows)
-        return [] if skips is None else [skips]
+        self.requeue(rows)
+        return skips
 
     def occasion(self, rows: Ints, now: Instant) -> None:
         """`@reboot` or `@shutdown`: they are due by this event."""
@@ -178,23 +120,31 @@ class Lifecycle:
         self._set_due(rows)
 
     def reschedule(self, rows: Ints, now: Instant) -> None:
-        """Their schedules have changed: due by the new one from now on. What is due already remains so."""
-        later = rows[self.columns.nominal[rows] > now]
-        self.columns.nominal[later] = self.times.next_after(later, now)
+        """Their columns have changed: due by the new schedule from now on. What is due already remains so."""
+        c = self.columns
+        later = rows[c.nominal[rows] > now]
+        c.nominal[later] = self.times.next_after(later, now)
         self._set_due(later)
+        # Some of them may be pending, with another limit key from now on.
+        self._declare_limits(int(c.limit[rows].max(initial=0)))
+        pending = np.flatnonzero(c.flags & _RUNNING)
+        self.pending_by_limit = np.bincount(c.limit[pending], minlength=len(self.limits))
 
-    def remove(self, rows: Ints) -> None:
+    def remove(self, rows: Ints, now: Instant) -> list[Skips]:
         """Delete tasks. One that is pending finishes first: its result is recorded, it does not come back."""
         c = self.columns
+        skips = self.skip_until(rows, now, Reason.REMOVED)
         running = self._has(rows, Flag.RUNNING)
         idle = rows[~running]
         self.idle -= len(idle)
         c.free(idle)
         leaving = rows[running]
-        c.flags[leaving] = (c.flags[leaving] & ~Flag.FORCED) | Flag.REMOVED
-        self._requeue(leaving)
+        self.set_flag(leaving, Flag.FORCED, on=False)
+        self.set_flag(leaving, Flag.REMOVED, on=True)
+        self.requeue(leaving)
+        return skips
 
-    def _requeue(self, rows: Ints) -> None:
+    def requeue(self, rows: Ints) -> None:
         """What they may be waiting for has changed: back into the timetable."""
         self.set_flag(rows, Flag.WAITING, on=False)
         self.waiting = self.waiting[self._has(self.waiting, Flag.WAITING)]
@@ -213,140 +163,222 @@ class Lifecycle:
 
     def set_limit(self, key: int, most: int) -> None:
         """How many runs with this limit key may be pending. Lowering it never kills, it drains."""
-        missing = key + 1 - len(self.limits)
+        self._declare_limits(key)
+        self.limits[key] = most
+
+    def _declare_limits(self, highest: int) -> None:
+        """A key that nobody has set a limit for is unlimited."""
+        missing = highest + 1 - len(self.limits)
         if missing > 0:
             self.limits = np.append(self.limits, np.full(missing, MOST_LIMITS))
             self.pending_by_limit = np.append(self.pending_by_limit, np.zeros(missing, dtype=np.int64))
-        self.limits[key] = most
 
     # Arrival, verification, execution
 
     def release(self, now: Instant) -> Released:
-        """Verify all that have arrived or still wait, and take slots for those that may run now."""
+        """Verify all that have arrived or still wait, and take slots for those that may run now.
+
+        Of a long queue only the front is looked at, as much as there may be room for: who waits behind is verified when
+        it is near its turn.
+        """
+        arrived, before = self.timetable.arrived(now), len(self.waiting)
+        rows = np.concatenate((self.waiting, arrived)) if before else arrived
+        front = 2 * max(self.slots - self.pending, 0) + self.front
+        if before == 0 or len(rows) <= front:
+            return self._release(rows, now)
+        order = np.argpartition(self._turn(rows, now), front)
+        first, rest = np.sort(order[:front]), np.sort(order[front:])
+        ahead = self._release(rows[first], now)
+        # With room left those behind have their turn too; without, only who has just arrived is verified.
+        has_turn = (rest >= before) | (self.pending < self.slots)
+        still_waiting = np.concatenate((self.waiting, rows[rest[~has_turn]]))
+        behind = self._release(rows[rest[has_turn]], now)
+        self.waiting = np.concatenate((still_waiting, self.waiting))
+        return _together(ahead, behind)
+
+    def _turn(self, rows: Ints, now: Instant) -> Ints:
+        """What those who wait are served by: the time they are due, priority counted in."""
         c = self.columns
-        rows = np.concatenate((self.waiting, self.timetable.arrived(now)))
-        kind = self._kind(rows, now)
-        # A forced run is due since it was first seen: it grows older as it waits, like everybody.
-        c.extra[rows[(kind == Kind.FORCED) & (c.extra[rows] == FOREVER)]] = now
-        nominal = np.where(kind == Kind.GRID, c.nominal[rows], np.minimum(c.extra[rows], now))
-        verdicts = verify(
-            self._arrivals(rows, kind, nominal, now),
-            self.slots - self.pending,
-            self.limits - self.pending_by_limit,
+        nominal = c.nominal[rows]
+        settles = (nominal <= now) & (c.flags[rows] & _FORCED == 0)
+        due: Ints = np.where(settles, nominal, np.minimum(c.extra[rows], now))
+        return due - c.priority[rows].astype(np.int64) * PRIORITY_STEP
+
+    def _release(self, rows: Ints, now: Instant) -> Released:
+        c = self.columns
+        if len(self.waiting):
+            self.set_flag(rows, Flag.WAITING, on=False)
+            self.waiting = _NOBODY
+        if not len(rows):
+            return Released(Claims(_NOBODY, _NOBODY, _NONE), [], _NOBODY_REFUSED)
+        flags, nominal, extra = c.flags[rows], c.nominal[rows], c.extra[rows]
+        forced = flags & _FORCED != 0
+        if forced.any():
+            # A forced run is due since it was first seen: it grows older as it waits, like everybody.
+            first_seen = forced & (extra == FOREVER)
+            c.extra[rows[first_seen]] = extra[first_seen] = now
+        # What has come by the schedule is settled by this run, and an off-grid run that still waits merges into it.
+        settles = (nominal <= now) & ~forced
+        kind = np.where(settles & (flags & _CATCHING_UP == 0), _GRID, c.extra_kind[rows])
+        kind[forced] = _FORCED_KIND
+        due = np.where(settles, nominal, np.minimum(extra, now))
+        arrivals = self._arrivals(rows, flags, kind, due, now)
+        action, reason = verify(arrivals, self.slots - self.pending, self.limits - self.pending_by_limit)
+        self.waiting = rows[action == Action.WAIT]
+        if len(self.waiting):
+            self.set_flag(self.waiting, Flag.WAITING, on=True)
+            self._set_due(self.waiting)
+        executed, skipped = action == Action.EXECUTE, action == Action.SKIP
+        claims = Claims(rows[executed], due[executed], kind[executed])
+        skips, refused = (
+            self._execute(claims, flags[executed], nominal[executed], extra[executed], now),
+            _NOBODY_REFUSED,
         )
-        waits = verdicts.action == Action.WAIT
-        self.set_flag(rows, Flag.WAITING, on=False)
-        self.waiting = rows[waits]
-        self.set_flag(self.waiting, Flag.WAITING, on=True)
-        self._set_due(self.waiting)
-        executed = verdicts.action == Action.EXECUTE
-        claims = Claims(rows[executed], nominal[executed], kind[executed])
-        skipped = verdicts.action == Action.SKIP
-        skips = self._skip(rows[skipped], verdicts.reason[skipped], now)
-        return Released(claims, [*skips, *self._execute(claims, now)])
+        if skipped.any():
+            off_grid = skipped & ~settles
+            refused = Refused(rows[off_grid], due[off_grid], kind[off_grid], reason[off_grid])
+            skips += self._skip(rows[skipped], reason[skipped], now)
+        return Released(claims, skips, refused)
 
-    def _kind(self, rows: Ints, now: Instant) -> Small:
+    def _arrivals(self, rows: Ints, flags: Flags, kind: Small, due: Ints, now: Instant) -> Arrivals:
         c = self.columns
-        # An off-grid run that still waits at the next nominal time merges into it.
-        off_grid = np.where(c.nominal[rows] <= now, Kind.GRID, c.extra_kind[rows])
-        return np.where(self._has(rows, Flag.FORCED), Kind.FORCED, off_grid).astype(np.uint8)
-
-    def _arrivals(self, rows: Ints, kind: Small, nominal: Ints, now: Instant) -> Arrivals:
-        c = self.columns
-        on_grid = kind == Kind.GRID
+        on_grid, limit = kind == _GRID, c.limit[rows]
+        self._declare_limits(int(limit.max(initial=0)))
         return Arrivals(
-            forced=kind == Kind.FORCED,
+            forced=kind == _FORCED_KIND,
             on_grid=on_grid,
-            enabled=self._has(rows, Flag.ENABLED),
+            enabled=flags & _ENABLED != 0,
             period_open=self.times.is_open(rows, now),
-            mine=self._has(rows, Flag.MINE),
-            reachable=self._has(rows, Flag.REACHABLE),
-            running=self._has(rows, Flag.RUNNING),
-            too_soon=on_grid & self._is_too_soon(rows, nominal, now),
-            nominal=nominal,
+            mine=flags & _MINE != 0,
+            reachable=flags & _REACHABLE != 0,
+            running=flags & _RUNNING != 0,
+            too_soon=on_grid & self._is_too_soon(rows, due, now),
+            nominal=due,
             priority=c.priority[rows],
-            limit=c.limit[rows],
+            limit=limit,
         )
 
     def _is_too_soon(self, rows: Ints, nominal: Ints, now: Instant) -> Bools:
         """`guard.is_too_soon`, for columns."""
         c = self.columns
-        interval = self.times.interval(rows, nominal)
-        tolerance = np.where(c.tolerance[rows] < 0, interval // 2, c.tolerance[rows])
-        too_soon: Bools = now < c.last_start[rows] + interval - tolerance
+        interval, tolerance = self.times.interval(rows, nominal), c.tolerance[rows]
+        tolerance = np.where(tolerance < 0, interval // 2, tolerance)
+        too_soon: Bools = c.last_start[rows] + interval - tolerance > now
         return too_soon
 
-    def _execute(self, claims: Claims, now: Instant) -> list[Skips]:
+    def _execute(self, claims: Claims, flags: Flags, nominal: Ints, extra: Ints, now: Instant) -> list[Skips]:
+        # What the columns say of the claimed is handed in: reading them again is most of what a segment costs.
         c, rows = self.columns, claims.rows
-        self.idle -= len(rows)
-        self.pending += len(rows)
-        np.add.at(self.pending_by_limit, c.limit[rows], 1)
-        c.flags[rows] = (c.flags[rows] & ~Flag.FORCED) | Flag.RUNNING
-        self._clear_extra(rows, now)
-        ran = rows[claims.kind == Kind.GRID]
-        c.nominal[ran] = self.times.following(ran, c.nominal[ran], now)
+        self._count_pending(rows, 1)
+        c.flags[rows] = (flags & (0xFFFF ^ _FORCED)) | _RUNNING
+        self._clear_extra(rows, extra, now)
+        settles = (nominal <= now) & (claims.kind != _FORCED_KIND)
+        ran = rows[settles]
+        c.nominal[ran] = nominal[settles] = self.times.following(ran, nominal[settles], now)
         # What else has passed is made up for by this run; a backlog waits for its end.
-        merging = rows[~self._has(rows, Flag.EACH) & (c.nominal[rows] <= now)]
-        skips = [self._skip_until(merging, now, Reason.COALESCED)] if len(merging) else []
-        self._set_due(rows)
+        merges = (nominal <= now) & (flags & _QUEUES == 0)
+        skips = self.skip_until(rows[merges], now, Reason.COALESCED)
+        if skips:
+            nominal[merges] = c.nominal[rows[merges]]
+        if (flags & _APART).any():
+            self.take_turns(rows[flags & _CATCHING_UP != 0], now)
+            self._set_due(rows)
+        else:
+            self.timetable.set_due(rows, np.minimum(nominal, extra))
         return skips
 
-    def _clear_extra(self, rows: Ints, now: Instant) -> None:
-        """Whatever runs or is skipped now, an off-grid run that was due by now is settled with it."""
+    def take_turns(self, rows: Ints, now: Instant) -> None:
+        """Of those who catch up, who has more nominal times behind gets the turn for its next one."""
+        if not len(rows):
+            return
         c = self.columns
-        c.extra[rows[c.extra[rows] <= now]] = FOREVER
+        behind = rows[c.nominal[rows] <= now]
+        # What comes by the grid joins the queue, and lets the first of it go: so the queue is not longer for it.
+        comes = self.times.next_after(behind, now)
+        c.extra[behind] = np.minimum(self.pace.release(comes, now), comes)
+        c.extra_kind[behind] = Kind.CATCH_UP
+
+    def _end_catching_up(self, rows: Ints) -> None:
+        """Who has no further turn is an ordinary task again; what has come due meanwhile is not lost on it."""
+        c = self.columns
+        rows = rows[c.flags[rows] & _CATCHING_UP != 0]
+        if not len(rows):
+            return
+        has_turn = (c.extra[rows] < FOREVER) & (c.extra_kind[rows] == Kind.CATCH_UP)
+        self.set_flag(rows[~has_turn], Flag.CATCHING_UP, on=False)
+
+    def _clear_extra(self, rows: Ints, extra: Ints, now: Instant) -> None:
+        """Whatever runs or is skipped now, an off-grid run that was due by now is settled with it."""
+        over = extra <= now
+        self.columns.extra[rows[over]] = extra[over] = FOREVER
 
     def _skip(self, rows: Ints, reason: Small, now: Instant) -> list[Skips]:
         c = self.columns
-        self._clear_extra(rows, now)
-        self.set_flag(rows, Flag.FORCED, on=False)
-        # Also of a forced run that is refused: a nominal time that has come meanwhile is refused with it.
-        on_grid = c.nominal[rows] <= now
-        # Of a backlog each nominal time is judged on its own.
-        single = on_grid & self._has(rows, Flag.EACH)
-        merged = on_grid & ~single
-        skips = []
-        if single.any():
-            some = rows[single]
-            first = c.nominal[some]
+        self._clear_extra(rows, c.extra[rows], now)
+        flags = c.flags[rows]
+        c.flags[rows] = flags & (0xFFFF ^ (_FORCED | _CATCHING_UP))
+        # Of a backlog each nominal time is judged on its own. All others go together, also those of a forced run that
+        # is refused and of one that catches up: what keeps one of them from running keeps them all.
+        single = (flags & _QUEUES == _EACH) & (c.nominal[rows] <= now)
+        some = rows[single]
+        first = c.nominal[some]
+        c.nominal[some] = self.times.following(some, first, now)
+        skips = self.skip_until(rows[~single], now, reason[~single])
+        if len(some):
             skips.append(Skips(some, first, first, np.ones(len(some), dtype=np.int64), reason[single]))
-            c.nominal[some] = self.times.following(some, first, now)
-        if merged.any():
-            skips.append(self._skip_until(rows[merged], now, reason[merged]))
         self._set_due(rows)
         return skips
 
-    def _skip_until(self, rows: Ints, t: Instant, reason: Reason | Small) -> Skips:
+    def skip_until(self, rows: Ints, t: Instant, reason: Reason | Small) -> list[Skips]:
         """Account for all nominal times up to and including `t`, and move on to the one after it."""
         c = self.columns
+        which = np.flatnonzero(c.nominal[rows] <= t)
+        if not len(which):
+            return []
+        rows = rows[which]
         first = c.nominal[rows]
         count, last = self.times.count_between(rows, first, t)
         c.nominal[rows] = self.times.next_after(rows, t)
-        numbers = np.full(len(rows), REASONS.index(reason), np.uint8) if isinstance(reason, Reason) else reason
-        return Skips(rows, first, last, count, numbers)
+        why = np.full(len(rows), REASONS.index(reason), np.uint8) if isinstance(reason, Reason) else reason[which]
+        return [Skips(rows, first, last, count, why)]
 
     # What comes back
 
     def started(self, rows: Ints, at: Ints) -> None:
-        """On-grid runs have really started: from then on the guard counts."""
+        """On-grid runs have really started, by the clock as it is now: from then on the guard counts."""
         self.columns.last_start[rows] = at
 
     def complete(self, rows: Ints) -> None:
         """Runs have ended, however they ended: by themselves, at their timebox, or lost with their worker."""
         c = self.columns
-        self.pending -= len(rows)
-        np.subtract.at(self.pending_by_limit, c.limit[rows], 1)
-        self.set_flag(rows, Flag.RUNNING, on=False)
-        gone = self._has(rows, Flag.REMOVED)
-        c.free(rows[gone])
-        stays = rows[~gone]
-        self.idle += len(stays)
-        # The backlog may go now; what waits for this end is looked at with the next release anyway.
-        self._set_due(stays)
+        self._count_pending(rows, -1)
+        flags = c.flags[rows]
+        c.flags[rows] = flags & (0xFFFF ^ _RUNNING)
+        gone = flags & _REMOVED != 0
+        if gone.any():
+            self.idle -= int(np.count_nonzero(gone))
+            c.free(rows[gone])
+            rows, flags = rows[~gone], flags[~gone]
+        self._end_catching_up(rows)
+        # The backlog may go now; what waits for this end is looked at with the next release anyway. All others are in
+        # the timetable already.
+        apart = flags & _APART != 0
+        if apart.any():
+            self._set_due(rows[apart])
+
+    def _count_pending(self, rows: Ints, change: int) -> None:
+        self.idle -= change * len(rows)
+        self.pending += change * len(rows)
+        if len(self.limits) == 1:
+            self.pending_by_limit += change * len(rows)
+        else:
+            self.pending_by_limit += change * np.bincount(self.columns.limit[rows], minlength=len(self.limits))
 
     def results(self, rows: Ints, result: Small, started: Ints, nominal: Ints, now: Instant) -> Bools:
         """Results of checks: the new state, and a retry while the problem is SOFT. Says which changed."""
         c = self.columns
+        # Of a run from before the clock was set back they may lie ahead; then it was just now.
+        started, nominal = np.minimum(started, now), np.minimum(nominal, now)
         before = Condition(
             c.state[rows], c.hard[rows], c.attempt[rows], c.changes[rows], c.flapping[rows], c.result_at[rows]
         )
@@ -368,14 +400,18 @@ class Lifecycle:
     def _set_due(self, rows: Ints) -> None:
         """Into the timetable, by what is known of each row: the one place that says when a task arrives."""
         c = self.columns
-        flags = c.flags[rows]
-        forced = flags & _FORCED != 0
-        due = np.minimum(c.nominal[rows], c.extra[rows])
-        due[forced] = NEVER
-        # A backlog waits for the run before it, one that waits for a slot is not in the timetable, and a removed
-        # task does not come back.
-        away = ((flags & _BACKLOG == _BACKLOG) & ~forced) | (flags & _AWAY != 0)
-        due[away] = FOREVER
+        flags, extra = c.flags[rows], c.extra[rows]
+        due = np.minimum(c.nominal[rows], extra)
+        apart = np.flatnonzero(flags & _APART)
+        if len(apart):
+            flags = flags[apart]
+            forced = flags & _FORCED != 0
+            instead = np.where(flags & _CATCHING_UP != 0, extra[apart], due[apart])
+            instead[forced] = NEVER
+            # A backlog waits for the run before it, one that waits for a slot is not in the timetable, and a removed
+            # task does not come back.
+            instead[((flags & _RUNNING != 0) & ~forced) | (flags & _AWAY != 0)] = FOREVER
+            due[apart] = instead
         self.timetable.set_due(rows, due)
 
     def _has(self, rows: Ints, flag: Flag) -> Bools:

@@ -17,9 +17,9 @@ _ROOM: Final = 0.9
 class Pace:
     """One queue for all off-grid runs, so that together they stay within the rate."""
 
-    def __init__(self, mean_rate: float) -> None:
+    def __init__(self, mean_rate: float = 0.0) -> None:
         self.mean_rate = mean_rate
-        """What the timetable starts per second by itself."""
+        """What the timetable starts per second by itself, as its interval grids say."""
         self._next = 0.0
 
     def release(self, grid: Ints, now: Instant) -> Ints:
@@ -37,3 +37,7 @@ class Pace:
         due[chosen] = times[:count].astype(np.int64)
         self._next = start + gap * count
         return due
+
+    def set_back(self, by: int) -> None:
+        """The clock was set back: turns that were given move with it."""
+        self._next -= by

@@ -10,7 +10,7 @@ from evenbeat.core.timetable import DueColumns
 from evenbeat.model import SECOND, Instant
 from evenbeat.when.inside import CalendarInside, nominal_after_inside
 from evenbeat.when.interval import nominal_after
-from evenbeat.when.nominals import Forward
+from evenbeat.when.nominals import Forward, Shared
 from evenbeat.when.period import Period
 from evenbeat.when.windows import FOREVER
 
@@ -25,13 +25,6 @@ class ScheduleColumns(DueColumns):
     calendar = Column(np.int32, -1)
     second = Column(np.uint8, 0)
     period = Column(np.int32, -1)
-
-
-class CalendarTimes(Forward, Protocol):
-    """Times that many rows can share."""
-
-    def previous_before(self, t: Instant) -> Instant | None:
-        """The last nominal time strictly before `t`."""
 
 
 class Times(Protocol):
@@ -52,25 +45,37 @@ class Times(Protocol):
     def is_open(self, rows: Ints, now: Instant) -> Bools:
         """Is the period of each row open? Each distinct period is asked once."""
 
+    def repeats_after(self, rows: Ints) -> Ints:
+        """How far the clock can be set back without the nominal times of each row happening again."""
+
 
 class ScheduleTimes:
     """Times by the schedules and periods that tasks really have."""
 
     def __init__(self, columns: ScheduleColumns) -> None:
         self._columns = columns
-        self._calendars: list[CalendarTimes] = []
+        self._calendars: list[Shared] = []
         self._periods: list[Period] = []
         self._calendar_numbers: dict[int, int] = {}
         self._period_numbers: dict[int, int] = {}
         self._inside: dict[tuple[int, int, int], CalendarInside] = {}
 
-    def calendar_number(self, times: CalendarTimes) -> int:
+    def calendar_number(self, times: Shared) -> int:
         """The number under which rows refer to shared calendar times."""
         return _number(times, self._calendars, self._calendar_numbers)
 
     def period_number(self, period: Period) -> int:
         """The number under which rows refer to a period."""
         return _number(period, self._periods, self._period_numbers)
+
+    def period(self, number: int) -> Period:
+        """The period that rows refer to by this number."""
+        return self._periods[number]
+
+    def replace_period(self, number: int, period: Period) -> None:
+        """It was edited: rows that refer to it go by the new one; who they are must be rescheduled."""
+        self._periods[number] = period
+        self._inside = {key: inside for key, inside in self._inside.items() if key[-1] != number}
 
     def next_after(self, rows: Ints, t: Instant) -> Ints:
         """The first nominal time of each row strictly after `t`; FOREVER where there is none."""
@@ -88,9 +93,11 @@ class ScheduleTimes:
     def following(self, rows: Ints, nominal: Ints, now: Instant) -> Ints:
         """The nominal time after the given one of each row; FOREVER where there is none."""
         c = self._columns
-        calendar, period = c.calendar[rows], c.period[rows]
-        found: Ints = nominal + c.every[rows]
-        found -= (found - c.phase[rows]) % c.every[rows]  # a substitute is not on the grid, what follows it is
+        calendar, period, every = c.calendar[rows], c.period[rows], c.every[rows]
+        found: Ints = nominal + every
+        found -= (found - c.phase[rows]) % every  # a substitute is not on the grid, what follows it is
+        if calendar.max(initial=-1) < 0 and period.max(initial=-1) < 0:
+            return found
         settled = (calendar < 0) & (period < 0)
         for number in np.unique(period[(calendar < 0) & (period >= 0)]).tolist():
             # Within the window that is open now the next grid point is the next nominal time.
@@ -104,10 +111,12 @@ class ScheduleTimes:
     def interval(self, rows: Ints, nominal: Ints) -> Ints:
         """How long before its nominal time each row had one: what the guard goes by; 0 where it had none."""
         c = self._columns
-        found = c.every[rows]
-        for i in np.flatnonzero(c.calendar[rows] >= 0).tolist():
+        found, calendar = c.every[rows], c.calendar[rows]
+        if calendar.max(initial=-1) < 0:
+            return found
+        for i in np.flatnonzero(calendar >= 0).tolist():
             offset = int(c.second[rows[i]]) * SECOND
-            times = self._calendars[c.calendar[rows[i]]]
+            times = self._calendars[calendar[i]]
             before = times.previous_before(Instant(int(nominal[i]) - offset))
             found[i] = 0 if before is None else nominal[i] - offset - before
         return found
@@ -143,9 +152,19 @@ class ScheduleTimes:
         """Is the period of each row open? Each distinct period is asked once."""
         period = self._columns.period[rows]
         is_open = np.ones(len(rows), dtype=bool)
+        if period.max(initial=-1) < 0:
+            return is_open
         for number in np.unique(period[period >= 0]).tolist():
             is_open[period == number] = self._periods[number].contains(now)
         return is_open
+
+    def repeats_after(self, rows: Ints) -> Ints:
+        """How far the clock can be set back without the nominal times of each row happening again; grids always do."""
+        calendar = self._columns.calendar[rows]
+        found = np.zeros(len(rows), dtype=np.int64)
+        for number in np.unique(calendar[calendar >= 0]).tolist():
+            found[calendar == number] = self._calendars[number].repeats_after
+        return found
 
 
 class _Shifted:

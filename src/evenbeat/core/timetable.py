@@ -42,7 +42,7 @@ class Timetable:
         self._next_ahead = 0
         self._loose: list[Ints] = []
         self._loose_count = 0
-        self._keep(NEVER, _NOBODY)
+        self._keep(NEVER, _NOBODY, _NOBODY)
 
     def set_due(self, rows: Ints, times: Ints | Instant) -> None:
         """Set when rows are due, all at one time or each at its own; of a row given twice the last time counts."""
@@ -65,7 +65,7 @@ class Timetable:
         # Too far behind the horizon, after the clock was set back, nearly everything would count as near.
         if not self._horizon - _LONGEST <= now < self._horizon and not self._look_ahead(now):
             rows = np.flatnonzero(due <= now)
-            return _in_order(rows, due[rows])
+            return _in_order(rows, due[rows])[0]
         start = self._next_ahead
         end = start + int(self._ahead_due[start:].searchsorted(now, side="right"))
         ahead: Ints = self._ahead[start:end]
@@ -79,7 +79,7 @@ class Timetable:
         if not len(late):
             return ahead
         both: Ints = np.concatenate([late, ahead])
-        return _in_order(both, due[both])
+        return _in_order(both, due[both])[0]
 
     def next_due(self) -> Instant:
         """When the next row is due, or has been since; FOREVER if none is."""
@@ -97,16 +97,16 @@ class Timetable:
         count = int(np.count_nonzero(soon))
         self._span = min(max(self._span * len(due) // (_NEAR_SHARE * max(count, 1)), SEGMENT), _LONGEST)
         if count * _CROWD_SHARE > len(due):
-            self._keep(NEVER, _NOBODY)
+            self._keep(NEVER, _NOBODY, _NOBODY)
             return False
         rows = np.flatnonzero(soon)
-        self._keep(horizon, _in_order(rows, due[rows]))
+        self._keep(horizon, *_in_order(rows, due[rows]))
         return True
 
-    def _keep(self, horizon: Instant, ahead: Ints) -> None:
+    def _keep(self, horizon: Instant, ahead: Ints, ahead_due: Ints) -> None:
         self._horizon = horizon
         self._ahead = ahead
-        self._ahead_due = self._columns.due[ahead]
+        self._ahead_due = ahead_due
         self._next_ahead = 0
         self._loose = []
         self._loose_count = 0
@@ -116,7 +116,7 @@ class Timetable:
         self._loose_count += len(rows)
         # A crowd, or few rows set again and again: either way it is time for a look at the column.
         if self._loose_count * _CROWD_SHARE > len(self._columns):
-            self._keep(NEVER, _NOBODY)
+            self._keep(NEVER, _NOBODY, _NOBODY)
 
     def _all_loose(self) -> Ints:
         if len(self._loose) > 1:
@@ -135,18 +135,22 @@ class Timetable:
         return FOREVER
 
 
-def _in_order(rows: Ints, due: Ints) -> Ints:
-    """Sorted by due, then by row, each row once."""
+def _in_order(rows: Ints, due: Ints) -> tuple[Ints, Ints]:
+    """Sorted by due, then by row, each row once; and their dues."""
     if len(rows) < 2:
-        return rows
+        return rows, due
     first = int(due.min())
     bits = int(rows.max()).bit_length()
     if (int(due.max()) - first).bit_length() + bits < 64:
         # Both in one number: sorting numbers is several times faster than finding the order of two columns.
         keys = ((due - first) << bits) | rows
         keys.sort()
-        rows = keys & ((1 << bits) - 1)
+        rows, due = keys & ((1 << bits) - 1), (keys >> bits) + first
     else:
-        rows = rows[np.lexsort((rows, due))]
+        order = np.lexsort((rows, due))
+        rows, due = rows[order], due[order]
     again = rows[1:] == rows[:-1]
-    return rows[np.append(True, ~again)] if again.any() else rows
+    if again.any():
+        once = np.append(True, ~again)
+        rows, due = rows[once], due[once]
+    return rows, due

@@ -3,20 +3,17 @@
 import re
 import tomllib
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
+
+from evenbeat.load.config import Place
 
 Path = tuple[str | int, ...]
 
 _HEADER: Final = re.compile(r"\s*\[\[?(?P<keys>[^\[\]].*?)\]\]?\s*(?:#.*)?$")
 _KEY: Final = r"""(?:[\w-]+|"[^"]*"|'[^']*')"""
+_LONG_QUOTES: Final = ('"""', "'''")
+_BARE: Final = re.compile(r"[\w-]+(?:\s*\.\s*[\w-]+)*", re.ASCII)
 _ASSIGNMENT: Final = re.compile(rf"(?P<keys>\s*{_KEY}(?:\s*\.\s*{_KEY})*)\s*=\s*")
-
-
-class Place(NamedTuple):
-    """Line and column, both from 1."""
-
-    line: int
-    column: int
 
 
 class Places:
@@ -24,19 +21,27 @@ class Places:
 
     def __init__(self, text: str, document: Mapping[str, Any]) -> None:
         self._document = document
-        self._lines = text.splitlines()
+        self._lines = text.split("\n")
         self._known: dict[tuple[str, ...], Place] = {}
         table: tuple[str, ...] = ()
+        open_string = ""
         for number, line in enumerate(self._lines, start=1):
-            if header := _HEADER.match(line):
+            if open_string:  # a script, perhaps, whose lines look like ours
+                open_string = "" if open_string in line else open_string
+                continue
+            start = line.lstrip()[:1]
+            if start in ("", "#"):
+                continue
+            open_string = next((q for q in _LONG_QUOTES if q in line and line.count(q) % 2), "")
+            if start == "[" and (header := _HEADER.match(line)):
                 table = _keys(header["keys"])
-                found, column = table, header.start("keys") + 1
+                # A header [a.b] also says where [a] is, if nothing before it does.
+                found, known, column = table, 0, header.start("keys") + 1
             elif assignment := _ASSIGNMENT.match(line):
-                found, column = (*table, *_keys(assignment["keys"])), assignment.end() + 1
+                found, known, column = (*table, *_keys(assignment["keys"])), len(table), assignment.end() + 1
             else:
                 continue
-            # A header [a.b] also says where [a] is, if nothing before it does.
-            for length in range(1, len(found) + 1):
+            for length in range(known + 1, len(found) + 1):
                 self._known.setdefault(found[:length], Place(number, column))
 
     def find(self, path: Path, inner_column: int | None = None) -> Place | None:
@@ -47,7 +52,9 @@ class Places:
         names = tuple(p for p in path if isinstance(p, str))
         for length in range(len(names), 0, -1):
             if place := self._known.get(names[:length]):
-                value = _value(self._document, path) if length == len(names) else None
+                value = _value(self._document, path)
+                if isinstance(value, dict) and inner_column:
+                    value = path[-1]  # a problem of the name itself
                 return self._within_string(place, value, inner_column) if isinstance(value, str) else place
         return None
 
@@ -64,6 +71,10 @@ class Places:
 
 
 def _keys(text: str) -> tuple[str, ...]:
+    if _BARE.fullmatch(text.strip()):
+        return tuple(key.strip() for key in text.split("."))
+    if "\\" not in text:
+        return tuple(key[1:-1] if key[0] in "\"'" else key for key in re.findall(_KEY, text))
     try:
         value: Any = tomllib.loads(f"{text} = 0")
     except tomllib.TOMLDecodeError:

@@ -1,101 +1,89 @@
 """Read tasks, checks and periods from TOML. Every problem is reported with file, line and column; nothing is guessed.
 
+[node]                max_concurrent, keep, durability
 [defaults]            what every task below has unless it says otherwise
+[templates.NAME]      what the tasks have that say `use = "NAME"`
 [periods.NAME]        ranges, holidays, include, exclude, prefer, zone
+[limits]              NAME = how many runs at the same time
 [checks.NAME]         every | cron | calendar | at, period, weight, command ...
 [tasks.NAME]
 """
 
-import stat
-import tomllib
+import gc
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from evenbeat.load.locate import Place, Places
+import rtoml
+
+from evenbeat.load.config import BadFileError, Config, Place, Problem, Source
+from evenbeat.load.locate import Places
 from evenbeat.load.nouns import Reader
-from evenbeat.model import Period, Task
+from evenbeat.load.text import read_text
 
-SIZE_LIMIT: Final = 256 << 20
 SHOWN: Final = 100
 """More problems than this are counted, not listed: the first ones explain them."""
-
-
-class Config(NamedTuple):
-    """What a file says."""
-
-    tasks: tuple[Task, ...]
-    periods: dict[str, Period]
-
-
-class Problem(NamedTuple):
-    """One thing wrong with a file, for the person who must mend it."""
-
-    file: str
-    place: Place | None
-    message: str
-
-    def __str__(self) -> str:
-        where = f"{self.file}:{self.place.line}:{self.place.column}" if self.place else self.file
-        return f"{where}: {self.message}"
-
-
-class BadFileError(ValueError):
-    """A file that cannot be used, with its problems."""
-
-    def __init__(self, problems: list[Problem], more: int = 0) -> None:
-        self.problems = problems
-        lines = [*map(str, problems), *([f"... and {more:,} more"] if more else [])]
-        super().__init__("\n".join(lines))
+_WHERE: Final = re.compile(r"(?P<message>.*) at line (?P<line>\d+) column (?P<column>\d+)", re.DOTALL)
 
 
 def load_toml(path: Path) -> Config:
     """Read a file; raise BadFileError with every problem found."""
-    try:
-        # A pipe or a device may have no end, or no beginning.
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise _refused(path, "not a regular file")
-        with path.open("rb") as file:
-            content = file.read(SIZE_LIMIT + 1)
-        if len(content) > SIZE_LIMIT:
-            raise _refused(path, f"larger than {SIZE_LIMIT >> 20} MiB")
-        text = content.decode("utf-8-sig")
-    except OSError as e:
-        raise _refused(path, e.strerror or str(e)) from None
-    except UnicodeDecodeError as e:
-        raise _refused(path, f"not UTF-8 text ({e.reason} at byte {e.start})") from None
-    return parse_toml(text, str(path))
-
-
-def _refused(path: Path, reason: str) -> BadFileError:
-    return BadFileError([Problem(str(path), None, reason)])
+    return parse_toml(read_text(path), str(path))
 
 
 def parse_toml(text: str, file: str) -> Config:
     """Parse the text of a file; `file` is how messages call it."""
-    document = _document(text, file)
-    reader = Reader(document)
-    tasks, periods = reader.read()
-    if reader.problems:
+    return toml_source(text, file).config
+
+
+def toml_source(text: str, file: str) -> Source:
+    """The same, for those who will ask where something stands."""
+    # A line of a script ends in \n wherever it was written.
+    text = text.replace("\r\n", "\n")
+    with _without_collector():
+        document = _document(text, file)
+        reader = Reader(document)
+        config = reader.read()
+    if reader.problems.found:
         places = Places(text, document)
         problems = []
-        for path, error in reader.problems[:SHOWN]:
+        for path, error in reader.problems.found[:SHOWN]:
             place = places.find(path, error.column)
             # The column within the value is part of the place in the file, if that was found.
             problems.append(Problem(file, place, f"{error.place}: {error.problem}" if place else str(error)))
+        problems.sort(key=lambda problem: problem.place or Place(0, 0))
         raise BadFileError(problems, len(reader.problems) - len(problems))
-    return Config(tasks, periods)
+    known: list[Places] = []
+
+    def place_of(path: tuple[str, ...], column: int | None) -> Place | None:
+        if not known:
+            known.append(Places(text, document))
+        return known[0].find(reader.origin(path[1], *path[2:]) if path[0] == "tasks" else path, column)
+
+    return Source(file, config, place_of)
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    # Nothing of what is read is a cycle, and looking for some costs a third of the time of a large file.
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _document(text: str, file: str) -> dict[str, Any]:
     try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as e:
-        message, _, where = str(e).rpartition(" (at ")
-        numbers = [int(w) for w in where.replace(",", " ").replace(")", " ").split() if w.isdecimal()]
-        found = (Place(*numbers), message) if len(numbers) == 2 else (None, str(e))
-        raise BadFileError([Problem(file, *found)]) from None
-    except RecursionError:
-        raise BadFileError([Problem(file, None, "tables or arrays nested too deep")]) from None
-    except ValueError as e:
-        # Python refuses to read a number of thousands of digits.
-        raise BadFileError([Problem(file, None, str(e))]) from None
+        return rtoml.loads(text)
+    except rtoml.TomlParsingError as e:
+        found = _WHERE.fullmatch(str(e))
+        place = Place(int(found["line"]), int(found["column"])) if found else None
+        message = found["message"] if found else str(e)
+        if "recurs" in message:
+            message = "tables or arrays nested too deep"
+        raise BadFileError([Problem(file, place, message)]) from None

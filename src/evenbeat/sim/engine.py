@@ -1,4 +1,4 @@
-"""The simulator: the production lifecycle on a virtual clock, with tasks, durations and faults fed in.
+"""The simulator: the production lifecycle on a virtual clock, with tasks, durations, outcomes and faults fed in.
 
 Time moves from event to event, at least 50 ms at a time, as in a busy node. What comes out is every run and skip, the
 load curve and the lateness.
@@ -10,13 +10,14 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from evenbeat.core.columns import Ints
+from evenbeat.core.absence import clock_set_back, resume
+from evenbeat.core.columns import Column, Ints
 from evenbeat.core.gate import REASONS
-from evenbeat.core.lifecycle import Flag, Kind, Lifecycle, Missed, Skips, TaskColumns
-from evenbeat.core.pace import Pace
+from evenbeat.core.lifecycle import Lifecycle
+from evenbeat.core.task import Claims, Flag, Skips, Small, TaskColumns
 from evenbeat.core.times import ScheduleTimes
-from evenbeat.core.timetable import Timetable
-from evenbeat.model import SECOND, Instant, Task
+from evenbeat.core.timetable import DueColumns, Timetable
+from evenbeat.model import SECOND, Instant, Kind, Task
 from evenbeat.when.cron import Cron
 from evenbeat.when.fold import count_on
 from evenbeat.when.interval import Interval
@@ -29,8 +30,10 @@ BATCH: Final = SECOND // 20
 """As in a node: slots are taken for at most so much at once."""
 
 Floats = NDArray[np.float64]
-Durations = Callable[[Ints], Ints]
-"""How long the runs of these rows, started now, will last, in microseconds."""
+Durations = Callable[[Ints, Instant], Ints]
+"""How long the runs of these rows, started at this time, will last, in microseconds."""
+Outcomes = Callable[[Ints, Instant], Small]
+"""The states in which the runs of these rows, started at this time, will end."""
 
 
 class Outage(NamedTuple):
@@ -40,17 +43,68 @@ class Outage(NamedTuple):
     end: Instant
 
 
+class ClockStep(NamedTuple):
+    """The node's clock is set, forward or (negative) back, while time itself goes on."""
+
+    at: Instant
+    by: int
+
+
+Fault = Outage | ClockStep
+"""Their times, and all that a report says, are by a clock that nobody sets."""
+
+
+class Start(NamedTuple):
+    """A run that was started."""
+
+    at: Instant
+    row: int
+    nominal: Instant
+    """By the node's clock."""
+    kind: Kind
+
+
 class Report(NamedTuple):
     """What a simulation saw."""
 
     runs: int
     skipped: dict[str, int]
+    """Nominal times without a run of their own."""
+    refused: dict[str, int]
+    """Off-grid runs that were not made."""
     starts: Floats
     """Starts in each second."""
     lateness: Floats
     """Of each run, in seconds after it was due."""
-    history: list[tuple[Instant, int, Instant]]
-    """(start, row, nominal) of each run, if it was asked for."""
+    history: list[Start]
+    """If it was asked for."""
+
+
+class _RunColumns(DueColumns):
+    """The runs that are being made, in the rows of their tasks; due when they end."""
+
+    started = Column(np.int64, 0)
+    nominal = Column(np.int64, 0)
+    result = Column(np.uint8, 0)
+
+
+class _Diary:
+    """What goes into the report, as it happens."""
+
+    def __init__(self, length: int) -> None:
+        self.starts = np.zeros(-(-length // SECOND))
+        self.skipped = np.zeros(len(REASONS), dtype=np.int64)
+        self.refused = np.zeros(len(REASONS), dtype=np.int64)
+        self.lateness: list[Floats] = []
+        self.history: list[Start] = []
+
+    def skips(self, skips: list[Skips]) -> None:
+        for some in skips:
+            np.add.at(self.skipped, some.reason, some.times)
+
+    def report(self) -> Report:
+        late = np.concatenate(self.lateness) if self.lateness else np.zeros(0)
+        return Report(len(late), _named(self.skipped), _named(self.refused), self.starts, late, self.history)
 
 
 class Simulation:
@@ -60,12 +114,22 @@ class Simulation:
         self.columns = TaskColumns()
         self.times = ScheduleTimes(self.columns)
         self.lifecycle = Lifecycle(self.columns, Timetable(self.columns), self.times, slots)
-        self.now = start
+        self.time = start
+        """By a clock that nobody sets."""
+        self._ahead = 0
+        """How much the node's clock is ahead of it."""
         self.rows = self.columns.allocate(len(tasks))
         self._fill(tasks, periods)
+        self.lifecycle.pace.mean_rate = self.mean_rate
         self.lifecycle.arrive(self.rows, start)
-        self._ending: dict[int, list[Ints]] = {}
-        self._skipped = np.zeros(len(REASONS), dtype=np.int64)
+        self._running = _RunColumns()
+        self._running.allocate(len(tasks))
+        self._ends = Timetable(self._running)
+
+    @property
+    def now(self) -> Instant:
+        """By the node's clock."""
+        return Instant(self.time + self._ahead)
 
     @property
     def mean_rate(self) -> float:
@@ -102,65 +166,90 @@ class Simulation:
         count_on(wheel, times, task.weight)
 
     def run(
-        self, length: int, durations: Durations, outages: Sequence[Outage] = (), *, keep_history: bool = False
+        self,
+        length: int,
+        durations: Durations,
+        faults: Sequence[Fault] = (),
+        *,
+        outcomes: Outcomes | None = None,
+        keep_history: bool = False,
     ) -> Report:
         """Let time pass for `length`; the report covers it."""
-        start, end = self.now, Instant(self.now + length)
-        starts = np.zeros(-(-length // SECOND))
-        lateness: list[Floats] = []
-        history: list[tuple[Instant, int, Instant]] = []
-        self._skipped[:] = 0
-        down = sorted(outages)
-        while self.now < end:
-            if down and self.now >= down[0].start:
-                self._outage(down.pop(0))
+        start, end = self.time, Instant(self.time + length)
+        diary = _Diary(length)
+        coming = sorted(faults, key=_when)
+        while self.time < end:
+            if coming and self.time >= _when(coming[0]):
+                diary.skips(self._befall(coming.pop(0)))
                 continue
-            self._complete()
-            released = self.lifecycle.release(self.now)
-            for skips in released.skips:
-                self._count(skips)
-            claims = released.claims
+            self._complete(with_results=outcomes is not None)
+            claims = self._release(diary)
             if len(claims.rows):
-                on_grid = claims.rows[claims.kind == Kind.GRID]
-                self.lifecycle.started(on_grid, np.full(len(on_grid), self.now, dtype=np.int64))
-                self._begin(claims.rows, durations(claims.rows))
-                starts[(self.now - start) // SECOND] += len(claims.rows)
-                lateness.append((self.now - claims.nominal) / SECOND)
+                self._begin(claims, durations, outcomes)
+                diary.starts[(self.time - start) // SECOND] += len(claims.rows)
+                diary.lateness.append((self.now - claims.nominal) / SECOND)
                 if keep_history:
-                    history += [
-                        (self.now, r, Instant(n))
-                        for r, n in zip(claims.rows.tolist(), claims.nominal.tolist(), strict=True)
-                    ]
-            self.now = self._next(end, down[0].start if down else FOREVER)
-        late = np.concatenate(lateness) if lateness else np.zeros(0)
-        counts = {str(REASONS[i]): int(n) for i, n in enumerate(self._skipped.tolist()) if n}
-        return Report(len(late), counts, starts, late, history)
+                    diary.history += _listed(self.time, claims)
+            self.time = self._next(min(end, _when(coming[0])) if coming else end)
+        return diary.report()
 
-    def _count(self, skips: Skips) -> None:
-        np.add.at(self._skipped, skips.reason, skips.times)
+    def _release(self, diary: _Diary) -> Claims:
+        claims, skips, refused = self.lifecycle.release(self.now)
+        diary.skips(skips)
+        if len(refused.rows):
+            np.add.at(diary.refused, refused.reason, 1)
+        return claims
 
-    def _begin(self, rows: Ints, lasting: Ints) -> None:
-        batch = -(-(self.now + lasting) // BATCH)
-        for number in np.unique(batch).tolist():
-            self._ending.setdefault(number, []).append(rows[batch == number])
+    def _begin(self, claims: Claims, durations: Durations, outcomes: Outcomes | None) -> None:
+        rows, runs = claims.rows, self._running
+        on_grid = rows[claims.kind == Kind.GRID]
+        self.lifecycle.started(on_grid, np.full(len(on_grid), self.now, dtype=np.int64))
+        if outcomes is not None:
+            runs.started[rows], runs.nominal[rows] = self.now, claims.nominal
+            runs.result[rows] = outcomes(rows, self.time)
+        # Results are looked at in batches too.
+        self._ends.set_due(rows, -(-(self.time + durations(rows, self.time)) // BATCH) * BATCH)
 
-    def _complete(self) -> None:
-        for number in sorted(n for n in self._ending if n * BATCH <= self.now):
-            self.lifecycle.complete(np.concatenate(self._ending.pop(number)))
+    def _complete(self, *, with_results: bool) -> None:
+        ended = self._ends.arrived(self.time)
+        if not len(ended):
+            return
+        self._ends.set_due(ended, FOREVER)
+        if with_results:
+            runs = self._running
+            checks = ended[self.columns.flags[ended] & int(Flag.CHECK) != 0]
+            self.lifecycle.results(checks, runs.result[checks], runs.started[checks], runs.nominal[checks], self.now)
+        self.lifecycle.complete(ended)
 
-    def _outage(self, outage: Outage) -> None:
-        lost = [rows for batches in self._ending.values() for rows in batches]
-        self._ending.clear()
-        self.now = outage.end
-        if lost:
-            self.lifecycle.complete(np.concatenate(lost))
-        for skips in self.lifecycle.resume(self.rows, Missed.ONCE, Pace(self.mean_rate), self.now):
-            self._count(skips)
+    def _befall(self, fault: Fault) -> list[Skips]:
+        if isinstance(fault, Outage):
+            self.time = fault.end
+            lost = np.flatnonzero(self._running.due < FOREVER)
+            self._ends.set_due(lost, FOREVER)
+            self.lifecycle.complete(lost)
+            return resume(self.lifecycle, self.rows, self.now)
+        self._ahead += fault.by
+        if fault.by < 0:
+            return clock_set_back(self.lifecycle, self.rows, -fault.by, self.now)
+        return resume(self.lifecycle, self.rows, self.now)
 
-    def _next(self, end: Instant, outage: Instant) -> Instant:
+    def _next(self, latest: Instant) -> Instant:
         """When something can happen next, at the earliest a batch from now."""
-        coming = min([self.lifecycle.timetable.next_due(), *(n * BATCH for n in self._ending)])
-        return Instant(min(max(coming, self.now + BATCH), end, outage))
+        coming = min(self.lifecycle.timetable.next_due() - self._ahead, self._ends.next_due())
+        return Instant(min(max(coming, self.time + BATCH), latest))
+
+
+def _when(fault: Fault) -> Instant:
+    return fault[0]
+
+
+def _listed(at: Instant, claims: Claims) -> list[Start]:
+    columns = zip(claims.rows.tolist(), claims.nominal.tolist(), claims.kind.tolist(), strict=True)
+    return [Start(at, row, Instant(nominal), Kind(kind)) for row, nominal, kind in columns]
+
+
+def _named(counts: Ints) -> dict[str, int]:
+    return {str(REASONS[i]): n for i, n in enumerate(counts.tolist()) if n}
 
 
 def _numbered(rows: Ints, some: list[int]) -> list[tuple[int, int]]:

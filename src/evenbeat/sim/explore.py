@@ -1,11 +1,18 @@
 """Explore every reachable state of a world and check the properties on every step; shortest counterexample first."""
 
-from collections import deque
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Final, NamedTuple, Protocol
 
-from evenbeat.core.lifecycle import Flag, Lifecycle
-from evenbeat.sim.properties import PROPERTIES, may_run
-from evenbeat.sim.world import RELEASE, Event, Shape, State, Step, World
+from evenbeat.core.lifecycle import Lifecycle
+from evenbeat.sim.properties import ERRORS, LIVENESS, SENTENCES, broken_by, has_room, may_run
+from evenbeat.sim.state import Event, Shape, State
+from evenbeat.sim.world import World
+
+_BATCH: Final = 100
+"""States expanded together: enough to make handing them to another process cheap, few enough to share them fairly."""
+_FAIR: Final = ("complete", "release")
+"""What happens if nobody interferes."""
 
 
 class Counterexample(NamedTuple):
@@ -18,10 +25,8 @@ class Counterexample(NamedTuple):
     state: State
 
     def __str__(self) -> str:
-        path = "\n".join(f"  {i + 1}. {event}" for i, event in enumerate(self.events))
-        return (
-            f"property {self.property} fails in the world '{self.world}': {self.sentence}\n{path}\nleaves {self.state}"
-        )
+        path = "".join(f"  {i + 1}. {event}\n" for i, event in enumerate(self.events))
+        return f"property {self.property} fails in the world '{self.world}': {self.sentence}\n{path}leaves {self.state}"
 
 
 class Explored(NamedTuple):
@@ -32,67 +37,157 @@ class Explored(NamedTuple):
     counterexample: Counterexample | None
 
 
-def explore(shape: Shape, kind: type[Lifecycle] = Lifecycle, most: int | None = None) -> Explored:
+class Expanded(NamedTuple):
+    """What one state leads to: states, in the order of its events, up to the first event that breaks a property."""
+
+    following: list[bytes]
+    fair: list[bytes]
+    """Those of them that come about if nobody interferes."""
+    broken: str | None
+    """Which one; with the error, if that is what it led to."""
+
+
+Batch = list[bytes]
+
+
+class Mapper(Protocol):
+    """`map`, or one that has several processes do it."""
+
+    def __call__(
+        self, function: Callable[[Batch], list[Expanded]], batches: list[Batch], /
+    ) -> Iterator[list[Expanded]]:
+        """Apply the function to each batch, results in order."""
+
+
+def explore(shape: Shape, kind: type[Lifecycle] = Lifecycle, most: int | None = None, mapper: Mapper = map) -> Explored:
     """Breadth first from the world's beginning until nothing new turns up, or `most` states have (then incomplete)."""
-    world = World(shape, kind)
-    start = world.look()
-    came_from: dict[State, tuple[State, Event] | None] = {start: None}
-    edges: dict[State, dict[Event, State]] = {}
-    frontier, transitions = deque([start]), 0
-    while frontier:
-        if most is not None and len(came_from) > most:
-            # Liveness follows the edges to their end; of a part of the world it cannot be told.
-            return Explored(len(came_from), transitions, None)
-        before = frontier.popleft()
-        edges[before] = {}
-        for event in world.events(before):
-            world.put(before)
-            released = world.befall(event)
-            after = world.look()
-            transitions += 1
-            step = Step(before, event, after, released)
-            for name, holds in PROPERTIES.items():
-                if not holds(step):
-                    found = Counterexample(
-                        name, _sentence(holds), shape.name, (*_path(came_from, before), event), after
-                    )
-                    return Explored(len(came_from), transitions, found)
-            edges[before][event] = after
-            if after not in came_from:
-                came_from[after] = (before, event)
-                frontier.append(after)
-    return Explored(len(came_from), transitions, _stranded(shape, edges, came_from))
+    return _Exploration(shape, kind).run(most, mapper)
 
 
-def _stranded(
-    shape: Shape, edges: dict[State, dict[Event, State]], came_from: dict[State, tuple[State, Event] | None]
-) -> Counterexample | None:
-    """Liveness: from every state, if runs complete and nothing else happens, every task that may run is begun."""
-    for start in edges:
-        if start.slots < 1 or any(limit < 1 for limit in start.limits):
-            continue
-        left = {i for i, task in enumerate(start.tasks) if may_run(task)}
-        state = start
-        for _ in range(2 * len(start.tasks) + 2):
-            for i, task in enumerate(state.tasks):
-                if task.used and task.has(Flag.RUNNING):
-                    state = edges[state][Event("complete", i)]
-            following = edges[state][RELEASE]
-            left -= {i for i, task in enumerate(following.tasks) if task.used and task.has(Flag.RUNNING)}
-            state = following
-        if left:
-            sentence = "From every reachable state every eligible task is begun, if only runs complete."
-            return Counterexample("liveness", sentence, shape.name, _path(came_from, start), start)
-    return None
+class _Exploration:
+    """The states found so far, numbered as they were, and how each was reached first."""
+
+    def __init__(self, shape: Shape, kind: type[Lifecycle]) -> None:
+        self._shape = shape
+        self._kind = kind
+        self._states = [World(shape, kind).look().packed()]
+        self._numbers = {self._states[0]: 0}
+        self._reached = [(-1, -1)]
+        """From which state, by which of its events."""
+        self._fair: list[list[bytes]] = []
+        self._transitions = 0
+
+    def run(self, most: int | None, mapper: Mapper) -> Explored:
+        """Level by level, so that whatever is found is found by the shortest way."""
+        while len(self._fair) < len(self._states):
+            level = self._states[len(self._fair) :]
+            size = min(_BATCH, 1 + len(level) // 8)
+            batches = [level[i : i + size] for i in range(0, len(level), size)]
+            for batch in mapper(partial(_expand, self._shape, self._kind), batches):
+                for expanded in batch:
+                    broken = self._add(expanded)
+                    if broken is not None:
+                        return self._explored(broken)
+                if most is not None and len(self._states) > most:
+                    # Liveness follows the steps to their end; of a part of the world it cannot be told.
+                    return self._explored(None)
+        return self._explored(self._stranded())
+
+    def _explored(self, counterexample: Counterexample | None) -> Explored:
+        return Explored(len(self._states), self._transitions, counterexample)
+
+    def _add(self, expanded: Expanded) -> Counterexample | None:
+        """Take in what the next state leads to."""
+        number = len(self._fair)
+        self._fair.append(expanded.fair)
+        self._transitions += len(expanded.following)
+        if expanded.broken is not None:
+            event = len(expanded.following) - 1
+            return self._counterexample(expanded.broken, number, event, expanded.following[event])
+        for event, state in enumerate(expanded.following):
+            if state not in self._numbers:
+                self._numbers[state] = len(self._states)
+                self._states.append(state)
+                self._reached.append((number, event))
+        return None
+
+    def _stranded(self) -> Counterexample | None:
+        """Liveness. Completions and releases alone always come to rest, and whoever may run has been begun by then.
+
+        Between two rests nobody who may run is forgotten: that is the property `patience`.
+        """
+        following = [{self._numbers[s] for s in fair} - {i} for i, fair in enumerate(self._fair)]
+        for number, further in enumerate(following):
+            if not further and self._somebody_is_left(self._state(number)):
+                return self._counterexample(LIVENESS, *self._reached[number], self._states[number])
+        back = _in_a_circle(following)
+        return None if back is None else self._counterexample(LIVENESS, *self._reached[back], self._states[back])
+
+    def _somebody_is_left(self, state: State) -> bool:
+        return any(may_run(t) and has_room(state, self._shape.key_of(i)) for i, t in enumerate(state.tasks))
+
+    def _state(self, number: int) -> State:
+        return State.unpacked(self._states[number], self._shape)
+
+    def _counterexample(self, name: str, number: int, event: int, after: bytes) -> Counterexample:
+        name, _, error = name.partition(": ")
+        sentence = f"{SENTENCES[name]} {error}".rstrip()
+        events: list[Event] = []
+        world = World(self._shape, self._kind)
+        while number >= 0:
+            events.append(list(world.events(self._state(number)))[event])
+            number, event = self._reached[number]
+        return Counterexample(
+            name, sentence, self._shape.name, tuple(reversed(events)), State.unpacked(after, self._shape)
+        )
 
 
-def _path(came_from: dict[State, tuple[State, Event] | None], state: State) -> tuple[Event, ...]:
-    events: list[Event] = []
-    while (step := came_from[state]) is not None:
-        state, event = step
-        events.append(event)
-    return tuple(reversed(events))
+def _in_a_circle(following: list[set[int]]) -> int | None:
+    """A state that can be come back to, or None: take away those that lead nowhere until none is left."""
+    leads_to = [len(further) for further in following]
+    preceding: list[list[int]] = [[] for _ in following]
+    for number, further in enumerate(following):
+        for other in further:
+            preceding[other].append(number)
+    ends = [number for number, n in enumerate(leads_to) if n == 0]
+    while ends:
+        for number in preceding[ends.pop()]:
+            leads_to[number] -= 1
+            if leads_to[number] == 0:
+                ends.append(number)
+    return next((number for number, n in enumerate(leads_to) if n), None)
 
 
-def _sentence(holds: object) -> str:
-    return (holds.__doc__ or "").partition(". ")[2]
+_worlds: Final[dict[tuple[Shape, type[Lifecycle]], World]] = {}
+"""The one that this process was last asked about."""
+
+
+def _world(shape: Shape, kind: type[Lifecycle]) -> World:
+    if (shape, kind) not in _worlds:
+        _worlds.clear()
+        _worlds[shape, kind] = World(shape, kind)
+    return _worlds[shape, kind]
+
+
+def _expand(shape: Shape, kind: type[Lifecycle], batch: Batch) -> list[Expanded]:
+    world = _world(shape, kind)
+    return [_expand_one(world, State.unpacked(packed, shape)) for packed in batch]
+
+
+def _expand_one(world: World, state: State) -> Expanded:
+    world.put(state)
+    following: list[bytes] = []
+    fair: list[bytes] = []
+    for event in world.events(state):
+        try:
+            step = world.step(event)
+        except Exception as error:  # whatever it is, it is the shortest way to it that counts
+            return Expanded([*following, state.packed()], fair, f"{ERRORS}: {error!r}")
+        packed = step.after.packed()
+        following.append(packed)
+        if event.name in _FAIR:
+            fair.append(packed)
+        broken = broken_by(step)
+        if broken is not None:
+            return Expanded(following, fair, broken)
+    return Expanded(following, fair, None)

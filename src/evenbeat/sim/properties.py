@@ -1,265 +1,291 @@
 """What must hold, whatever happens: each property a predicate on one step, under the sentence it formalises.
 
 1 to 9 are those of the formal model of Icinga's check scheduler, for any number of tasks, with asynchronous completion,
-at the concurrency limit too. 10 to 14 are ours.
+at the concurrency limit too. 10 to 14 are ours. The named ones say what these take for granted.
 """
 
-from collections.abc import Callable, Iterator
-from typing import Final
+from collections.abc import Callable
+from functools import cache
+from typing import Final, NamedTuple
 
-from evenbeat.core.lifecycle import Flag, Kind
-from evenbeat.sim.world import NONE, RELEASE, State, Step, TaskState
-
-Property = Callable[[Step], bool]
-
-_ENABLED, _MINE, _REACHABLE = int(Flag.ENABLED), int(Flag.MINE), int(Flag.REACHABLE)
-_EACH = int(Flag.EACH)
-_FORCED, _RUNNING, _WAITING, _REMOVED = int(Flag.FORCED), int(Flag.RUNNING), int(Flag.WAITING), int(Flag.REMOVED)
-
-
-def claimed(step: Step) -> dict[int, Kind]:
-    """The tasks whose execution this step begins."""
-    if step.released is None:
-        return {}
-    claims = step.released.claims
-    return {row: Kind(kind) for row, kind in zip(claims.rows.tolist(), claims.kind.tolist(), strict=True)}
-
-
-def skipped(step: Step) -> list[int]:
-    """The tasks of which this step skips a nominal time, once for each time."""
-    if step.released is None:
-        return []
-    skips = step.released.skips
-    return [
-        row for skip in skips for row, n in zip(skip.rows.tolist(), skip.times.tolist(), strict=True) for _ in range(n)
-    ]
+from evenbeat.model import Kind
+from evenbeat.sim.state import ALL, NONE, RELEASE, State, Step, TaskState
 
 
 def has_arrived(task: TaskState) -> bool:
-    return task.used and not task.has(_REMOVED) and (task.due != NONE or task.has(_WAITING))
+    return task.used and not task.removed and (task.due != NONE or task.waiting)
 
 
 def may_run(task: TaskState) -> bool:
     """Eligible by itself, slots and limits aside."""
-    if not has_arrived(task) or not task.has(_MINE) or task.has(_RUNNING):
+    if not has_arrived(task) or not task.mine or task.running:
         return False
-    if task.has(_FORCED):
+    if task.forced:
         return True
     on_grid = task.nominal != NONE
-    allowed = task.has(_ENABLED) and task.open and task.has(_REACHABLE)
-    return allowed and not (on_grid and task.soon)
+    return task.enabled and task.open and task.reachable and not (on_grid and task.soon)
 
 
 def never_outside_its_period(step: Step) -> bool:
     """1. No task is executed outside its period unless forced."""
-    return all(step.before.tasks[i].open or kind is Kind.FORCED for i, kind in claimed(step).items())
+    return all(step.before.tasks[i].open or kind is Kind.FORCED for i, kind in step.claimed.items())
 
 
 def never_disabled(step: Step) -> bool:
     """2. No disabled task is executed unless forced."""
-    return all(step.before.tasks[i].has(_ENABLED) or kind is Kind.FORCED for i, kind in claimed(step).items())
+    return all(step.before.tasks[i].enabled or kind is Kind.FORCED for i, kind in step.claimed.items())
 
 
 def pending_within_slots(step: Step) -> bool:
     """3. Pending never exceeds max_concurrent; after it was lowered, it only drains."""
-    return step.after.pending <= max(step.after.slots, step.before.pending - bool(claimed(step)))
+    return step.after.pending <= max(step.after.slots, step.before.pending - bool(step.begun))
 
 
 def arrival_adds_one_idle(step: Step) -> bool:
     """4. A new task adds one to idle."""
-    return step.event.name != "create" or step.after.idle == step.before.idle + 1
+    return step.after.idle == step.before.idle + 1
 
 
 def no_decision_without_verification(step: Step) -> bool:
-    """5. Only a release, which verifies, begins or skips a run, and only of tasks that have arrived."""
-    begun = {
-        i
-        for i, (a, b) in enumerate(zip(step.before.tasks, step.after.tasks, strict=True))
-        if b.used and b.has(_RUNNING) and not (a.used and a.has(_RUNNING))
-    }
-    decided = set(claimed(step)) | set(skipped(step))
-    return begun == set(claimed(step)) and all(has_arrived(step.before.tasks[i]) for i in decided)
+    """5. Only a release, which verifies, begins or skips runs, only of tasks that have arrived; removing skips too."""
+    for i, before, after in step.touched:
+        if (after.running and not before.running) is not (i in step.claimed):
+            return False
+    decided = {*step.begun, *step.refused, *(i for i, _ in step.skips)}
+    if step.event.name == "remove":
+        return decided <= {step.event.subject}
+    return not decided or (step.event == RELEASE and all(has_arrived(step.before.tasks[i]) for i in decided))
 
 
 def start_moves_from_idle_to_pending(step: Step) -> bool:
     """6. Beginning a run is one less idle and one more pending, in one step."""
-    n = len(claimed(step))
-    moved = (step.before.idle - n, step.before.pending + n)
-    return step.event != RELEASE or (step.after.idle, step.after.pending) == moved
+    n = len(step.begun)
+    return (step.after.idle, step.after.pending) == (step.before.idle - n, step.before.pending + n)
 
 
 def completion_moves_back(step: Step) -> bool:
     """7. Completion is one less pending, and one more idle unless the task was removed meanwhile."""
-    if step.event.name != "complete":
-        return True
-    removed = step.before.tasks[step.event.subject].has(_REMOVED)
-    after = step.after.tasks[step.event.subject]
-    back = (step.before.idle + (not removed), step.before.pending - 1)
-    return (step.after.idle, step.after.pending) == back and after.used is not removed and not after.has(_RUNNING)
+    ended = [(b, a) for i, b, a in step.touched if b.running and step.event.subject in (i, ALL)]
+    removed = sum([before.removed for before, _ in ended])
+    back = (step.before.idle + len(ended) - removed, step.before.pending - len(ended))
+    gone = all(after.used is not before.removed and not after.running for before, after in ended)
+    return gone and (step.after.idle, step.after.pending) == back
 
 
 def eligible_with_a_free_slot_runs_now(step: Step) -> bool:
     """8. After a release nobody who may run is left while a slot, and its limit, has room."""
-    if step.event != RELEASE:
-        return True
-    after = step.after
-    full = after.pending >= after.slots
-    left = (i for i, task in enumerate(step.before.tasks) if may_run(task) and i not in claimed(step))
-    return all(full or _limit_is_full(step, i) for i in left)
+    left = [i for i, task in enumerate(step.before.tasks) if may_run(task) and i not in step.claimed]
+    return all(_is_full(step, i) for i in left)
 
 
 def ineligible_gets_its_own_next_time(step: Step) -> bool:
     """9. Who may not run is not begun, and leaves the agenda: it is in the timetable for its own next time."""
-    if step.event != RELEASE:
-        return True
     for i, task in enumerate(step.before.tasks):
-        waits_for_its_end = task.has(_RUNNING) and (task.has(_FORCED) or task.nominal == NONE)
-        if has_arrived(task) and not may_run(task) and not (waits_for_its_end and task.has(_MINE)):
+        waits_for_its_end = task.running and (task.forced or task.nominal == NONE)
+        if has_arrived(task) and not may_run(task) and not (waits_for_its_end and task.mine):
             after = step.after.tasks[i]
             # The guard speaks when a task has its turn: until then one that is too soon waits like everybody.
-            full = step.after.pending >= step.after.slots or _limit_is_full(step, i)
-            if full and may_run(task._replace(soon=False)) and i not in claimed(step):
+            if _is_full(step, i) and may_run(task._replace(soon=False)) and i not in step.claimed:
                 continue
-            if i in claimed(step) or after.has(_WAITING) or after.nominal != NONE:
+            stays = task.nominal != NONE and after.outstanding >= task.outstanding
+            if i in step.claimed or after.waiting or after.forced or after.extra or stays:
                 return False
     return True
 
 
 def never_two_instances(step: Step) -> bool:
     """10. A task that runs is not begun again, and no task is begun twice in one release."""
-    rows = [] if step.released is None else step.released.claims.rows.tolist()
-    return len(rows) == len(set(rows)) and not any(step.before.tasks[i].has(_RUNNING) for i in rows)
+    once = len(step.begun) == len(step.claimed)
+    return once and not any(step.before.tasks[i].running for i in step.begun)
 
 
 def every_nominal_is_accounted_for_once(step: Step) -> bool:
     """11. A nominal time stays until it is run or skipped with a reason, and is never both or twice."""
-    if step.event != RELEASE:
-        quiet = {step.event.subject} if step.event.name in ("arrive", "remove", "complete", "create") else set()
-        pairs = enumerate(zip(step.before.tasks, step.after.tasks, strict=True))
-        same = ((a.nominal == NONE) == (b.nominal == NONE) for i, (a, b) in pairs if i not in quiet and a.used)
-        return all(same)
-    for i, task in enumerate(step.before.tasks):
-        ran = claimed(step).get(i) is Kind.GRID
-        times = skipped(step).count(i) + ran
-        gone = task.nominal != NONE and step.after.tasks[i].nominal == NONE
-        if times != gone:
+    name, subject = step.event
+    for i, before, after in step.touched:
+        come = before.outstanding + (i == subject and name == "arrive")
+        if come != after.outstanding + (step.claimed.get(i) is Kind.GRID) + step.skipped(i):
             return False
     return True
 
 
 def oldest_first(step: Step) -> bool:
-    """12. At saturation nobody is begun before somebody who arrived earlier and waits for nothing but a slot."""
-    reasons = _places(step, claimed(step))
+    """12. At saturation nobody is begun before somebody whose turn is earlier and who waits for nothing but a slot."""
     waiting = [i for i in step.after.waiting if may_run(step.before.tasks[i]) and not _limit_is_full(step, i)]
-    return all(place <= _place(step.before, i) for place in reasons for i in waiting)
+    return all(_turn(step, begun) <= _turn(step, i) for begun in step.begun for i in waiting)
 
 
 def forced_waits_like_everybody(step: Step) -> bool:
-    """13. A forced run stays until it is begun (or its task removed), and a second force changes nothing."""
-    for i, task in enumerate(step.before.tasks):
-        after = step.after.tasks[i]
-        if task.used and task.has(_FORCED) and not after.has(_FORCED):
-            begun = claimed(step).get(i) is Kind.FORCED
-            lost = step.event == RELEASE and not task.has(_MINE)
-            if not (begun or lost or step.event.name == "remove"):
+    """13. A forced run stays until it is begun (or its task removed, or not ours); a second force changes nothing."""
+    name, subject = step.event
+    for i, before, after in step.touched:
+        if before.forced and not after.forced:
+            begun = step.claimed.get(i) is Kind.FORCED
+            lost = i in step.refused and not before.mine
+            if not (begun or lost or (name == "remove" and i == subject)):
                 return False
-    again = step.event.name == "force" and step.before.tasks[step.event.subject].has(_FORCED)
+    again = name == "force" and step.before.tasks[subject].forced
     return not again or step.after == step.before
 
 
 def limits_hold(step: Step) -> bool:
     """14. Per key, pending never exceeds the limit; after it was lowered, it only drains."""
     columns = zip(step.before.pending_by_limit, step.after.pending_by_limit, step.after.limits, strict=True)
-    return all(after <= max(limit, before) for before, after, limit in columns)
+    return not [key for key, (before, after, limit) in enumerate(columns) if after > max(limit, before)]
 
 
 def a_backlog_is_kept(step: Step) -> bool:
-    """Backlog. Of a task that queues its nominal times, none is skipped because of a run of its own."""
-    queued = {i for i, t in enumerate(step.before.tasks) if t.has(_EACH) and (t.has(_RUNNING) or i in claimed(step))}
-    return queued.isdisjoint(skipped(step))
-
-
-def no_skip_is_empty(step: Step) -> bool:
-    """Skips. What is recorded as skipped is at least one nominal time."""
-    skips = [] if step.released is None else step.released.skips
-    return all(len(skip.times) and skip.times.all() for skip in skips)
-
-
-def nobody_is_lost(step: Step) -> bool:
-    """Timetable. What has come up is in the timetable or waits; only a backlog is neither, until its run ends."""
-    if step.event.name == "arrive" and step.after.tasks[step.event.subject].nominal == NONE:
-        return False
-    for task in step.after.tasks:
-        come_up = task.has(_FORCED) or task.nominal != NONE or task.extra
-        queued = task.has(_EACH) and task.has(_RUNNING) and not task.has(_FORCED)
-        if task.used and not task.has(_REMOVED) and come_up and not queued and not has_arrived(task):
+    """Of a task that queues its nominal times each is judged by itself, after the run before it; else all merge."""
+    for i in {*step.begun, *(i for i, _ in step.skips)}:
+        before, after = step.before.tasks[i], step.after.tasks[i]
+        if not before.each and after.outstanding:
+            return False
+        if before.each and before.outstanding - after.outstanding > 1:
+            return False
+        if before.each and step.skipped(i) and (before.running or i in step.claimed) and before.mine:
             return False
     return True
 
 
+def no_skip_is_empty(step: Step) -> bool:
+    """What is recorded as skipped is at least one nominal time."""
+    return 0 not in [times for _, times in step.skips]
+
+
+def nobody_is_lost(step: Step) -> bool:
+    """What has come up is in the timetable or waits; only a backlog is neither, until its run ends."""
+    for _, _, task in step.touched:
+        come_up = task.forced or task.nominal != NONE or task.extra
+        queued = task.each and task.running and not task.forced
+        if task.used and not task.removed and come_up and not queued and not has_arrived(task):
+            return False
+    return True
+
+
+def patience_is_rewarded(step: Step) -> bool:
+    """Who may run and is not begun may still run after it."""
+    pairs = enumerate(zip(step.before.tasks, step.after.tasks, strict=True))
+    return all(may_run(after) for i, (before, after) in pairs if may_run(before) and i not in step.claimed)
+
+
 def off_grid_waits_for_the_end(step: Step) -> bool:
-    """Off the grid. An off-grid run that finds its task running is kept until that run ends; a run begun settles it.
+    """An off-grid run that finds its task running is kept until that run ends; a run begun settles it.
 
     A forced run that has to wait becomes one, for its place among those who wait; a run on the grid does not.
     """
-    if step.event != RELEASE:
-        return True
     for i, (before, after) in enumerate(zip(step.before.tasks, step.after.tasks, strict=True)):
-        if i in claimed(step) and after.extra:
+        if i in step.claimed and after.extra:
             return False
-        if after.has(_WAITING) and after.extra is not (before.extra or before.has(_FORCED)):
+        if after.waiting and after.extra is not (before.extra or before.forced):
             return False
-        idle = before._replace(flags=int.__and__(before.flags, ~_RUNNING))
-        if before.has(_RUNNING) and before.extra and before.nominal == NONE and may_run(idle) and not after.extra:
+        kept = before.running and before.extra and before.nominal == NONE and may_run(before._replace(running=False))
+        if kept and not after.extra:
+            return False
+    return True
+
+
+def no_refusal_is_silent(step: Step) -> bool:
+    """Of an off-grid run that is neither begun nor waits it is said that it was refused, and of no other."""
+    for i, (before, after) in enumerate(zip(step.before.tasks, step.after.tasks, strict=True)):
+        off_grid = has_arrived(before) and (before.forced or before.nominal == NONE)
+        gone = off_grid and i not in step.claimed and not after.waiting
+        if gone is not (i in step.refused):
             return False
     return True
 
 
 def books_are_kept(step: Step) -> bool:
-    """0. The counts are what counting gives, and who waits is in the list of those who wait, once."""
+    """The counts are what counting gives, and who waits is in the list of those who wait, once."""
     s = step.after
-    running = [i for i, t in enumerate(s.tasks) if t.used and t.has(_RUNNING)]
-    idle = [i for i, t in enumerate(s.tasks) if t.used and not t.has(_RUNNING)]
-    waiting = [i for i, t in enumerate(s.tasks) if t.used and t.has(_WAITING)]
-    limited = sum(i < 2 for i in running) if len(s.limits) > 1 else 0
-    keys = (len(running) - limited, limited) if len(s.limits) > 1 else (len(running),)
-    once = sorted(s.waiting) == waiting
-    return once and (s.pending, s.idle, s.pending_by_limit) == (len(running), len(idle), keys)
+    by_limit = [0] * len(s.limits)
+    idle = 0
+    for i, task in enumerate(s.tasks):
+        if task.running:
+            by_limit[step.shape.key_of(i)] += 1
+        elif task.used:
+            idle += 1
+    waiting = [i for i, task in enumerate(s.tasks) if task.waiting]
+    counts = (s.pending, s.idle, s.pending_by_limit) == (sum(by_limit), idle, tuple(by_limit))
+    return counts and sorted(s.waiting) == waiting
+
+
+def _is_full(step: Step, i: int) -> bool:
+    return step.after.pending >= step.after.slots or _limit_is_full(step, i)
 
 
 def _limit_is_full(step: Step, i: int) -> bool:
-    key = 1 if len(step.after.limits) > 1 and i < 2 else 0
+    key = step.shape.key_of(i)
     return step.after.pending_by_limit[key] >= step.after.limits[key]
 
 
-def _place(state: State, i: int) -> int:
-    """A task's turn: by nominal time, forced and off-grid ones after all that have arrived by theirs."""
-    task = state.tasks[i]
-    return len(state.tasks) if task.has(_FORCED) or task.nominal == NONE else task.nominal
+def _turn(step: Step, i: int) -> tuple[bool, int]:
+    """By priority, then by nominal time; forced and off-grid ones after all that have arrived by theirs."""
+    task = step.before.tasks[i]
+    urgent = step.shape.urgent and i == step.shape.tasks - 1
+    return not urgent, 2 * step.shape.tasks if task.forced or task.nominal == NONE else task.nominal
 
 
-def _places(step: Step, rows: dict[int, Kind]) -> Iterator[int]:
-    return (_place(step.before, i) for i in rows)
+def has_room(state: State, key: int) -> bool:
+    """Would a task with this limit key be begun, if nobody ran?"""
+    return state.slots > 0 and state.limits[key] > 0
+
+
+class Property(NamedTuple):
+    """A predicate, and the events it speaks of; none for any event."""
+
+    holds: Callable[[Step], bool]
+    on: tuple[str, ...] = ()
+
+    @property
+    def sentence(self) -> str:
+        """What it says, in English."""
+        first = (self.holds.__doc__ or "").partition("\n")[0]
+        number, _, rest = first.partition(". ")
+        return rest if number.isdecimal() else first
 
 
 PROPERTIES: Final[dict[str, Property]] = {
-    "1": never_outside_its_period,
-    "2": never_disabled,
-    "3": pending_within_slots,
-    "4": arrival_adds_one_idle,
-    "5": no_decision_without_verification,
-    "6": start_moves_from_idle_to_pending,
-    "7": completion_moves_back,
-    "8": eligible_with_a_free_slot_runs_now,
-    "9": ineligible_gets_its_own_next_time,
-    "10": never_two_instances,
-    "11": every_nominal_is_accounted_for_once,
-    "12": oldest_first,
-    "13": forced_waits_like_everybody,
-    "14": limits_hold,
-    "backlog": a_backlog_is_kept,
-    "skips": no_skip_is_empty,
-    "timetable": nobody_is_lost,
-    "off the grid": off_grid_waits_for_the_end,
-    "books": books_are_kept,
+    "1": Property(never_outside_its_period, ("release",)),
+    "2": Property(never_disabled, ("release",)),
+    "3": Property(pending_within_slots),
+    "4": Property(arrival_adds_one_idle, ("create",)),
+    "5": Property(no_decision_without_verification),
+    "6": Property(start_moves_from_idle_to_pending, ("release",)),
+    "7": Property(completion_moves_back, ("complete",)),
+    "8": Property(eligible_with_a_free_slot_runs_now, ("release",)),
+    "9": Property(ineligible_gets_its_own_next_time, ("release",)),
+    "10": Property(never_two_instances, ("release",)),
+    "11": Property(every_nominal_is_accounted_for_once),
+    "12": Property(oldest_first, ("release",)),
+    "13": Property(forced_waits_like_everybody),
+    "14": Property(limits_hold),
+    "backlog": Property(a_backlog_is_kept, ("release",)),
+    "skips": Property(no_skip_is_empty),
+    "timetable": Property(nobody_is_lost),
+    "patience": Property(patience_is_rewarded, ("release", "complete")),
+    "off the grid": Property(off_grid_waits_for_the_end, ("release",)),
+    "refusals": Property(no_refusal_is_silent, ("release",)),
+    "books": Property(books_are_kept),
 }
+
+LIVENESS: Final = "liveness"
+ERRORS: Final = "errors"
+
+SENTENCES: Final = {name: property_.sentence for name, property_ in PROPERTIES.items()} | {
+    ERRORS: "Nothing that can happen raises an error.",
+    LIVENESS: "From every state every task that may run is begun, in whatever order runs complete, if only they do.",
+}
+"""What each says, also of the two that the explorer sees to itself."""
+
+
+def broken_by(step: Step) -> str | None:
+    """The first property that a step breaks."""
+    for name, holds in _concerned(step.event.name):
+        if not holds(step):
+            return name
+    return None
+
+
+@cache
+def _concerned(event: str) -> list[tuple[str, Callable[[Step], bool]]]:
+    return [(name, p.holds) for name, p in PROPERTIES.items() if not p.on or event in p.on]

@@ -1,119 +1,67 @@
-"""Small worlds for the verifier: a few tasks on the production lifecycle, every event that can befall them, no clock.
+"""Small worlds for the verifier: a few tasks on the production lifecycle, all that can befall them, and no clock."""
 
-All time is one instant. A nominal time is only its place in the order of arrival, so a world has finitely many states
-and none of them is there because a number went up.
-"""
-
-from collections.abc import Iterator
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evenbeat.core.columns import Ints
-from evenbeat.core.lifecycle import Flag, Kind, Lifecycle, Released, TaskColumns
+from evenbeat.core.lifecycle import Lifecycle
+from evenbeat.core.task import Flag, Skips, TaskColumns
 from evenbeat.core.timetable import Timetable
-from evenbeat.model import Instant
+from evenbeat.model import Instant, Kind
+from evenbeat.sim.state import ALL, AT_ONCE, BY_NOW, NONE, RELEASE, Event, Shape, State, Step, TaskState, task_state
 from evenbeat.when.windows import FOREVER, NEVER
 
 NOW: Final = Instant(1_000)
 """Later than any nominal time of a world."""
 
-
-class Shape(NamedTuple):
-    """How large a world is and what can happen in it."""
-
-    name: str
-    tasks: int
-    slots: tuple[int, ...]
-    """The values max_concurrent can be set to; it starts with the first."""
-    switches: tuple[str, ...] = ("enabled", "open")
-    """What can be switched on and off, for each task."""
-    limits: tuple[int, ...] = ()
-    """The values of the limit that the first two tasks share; none for no limit."""
-    each: bool = False
-    """Whether the tasks queue their backlog."""
-    occasions: bool = False
-    """Whether off-grid runs come up too."""
-
-
-class Event(NamedTuple):
-    """Something that befalls a world."""
-
-    name: str
-    subject: int = -1
-
-    def __str__(self) -> str:
-        return self.name if self.subject < 0 else f"{self.name} {self.subject}"
-
-
-RELEASE: Final = Event("release")
-
-
-class TaskState(NamedTuple):
-    """One task, as far as it matters. Times are places in the order of arrival."""
-
-    used: bool
-    flags: int
-    nominal: int
-    """Of the arrival that is not accounted for; NONE if there is none."""
-    extra: bool
-    """An off-grid run has come up."""
-    due: int
-    """What it is in the timetable for: NONE for not, AT_ONCE for a forced run, BY_NOW for an off-grid one."""
-    open: bool
-    soon: bool
-    """Too soon after its last start, says the guard."""
-
-    def has(self, flag: int) -> bool:
-        # Not `&`: with a flag on one side, the enum would do it, ten times slower, a million times.
-        return int.__and__(self.flags, flag) != 0
-
-
-NONE: Final = -1
-AT_ONCE: Final = -2
-BY_NOW: Final = -3
 _TIMES: Final = {NONE: int(FOREVER), AT_ONCE: int(NEVER), BY_NOW: int(NOW)}
 _PLACES: Final = {time: place for place, time in _TIMES.items()}
+_KINDS: Final = tuple(Kind)
+_MOST_BYTES: Final = 192
+"""Of one row."""
 
 
-class State(NamedTuple):
-    """A world at rest."""
+class _WorldColumns(TaskColumns):
+    """Columns that can be told where they are, and which of their rows are not in use."""
 
-    tasks: tuple[TaskState, ...]
-    waiting: tuple[int, ...]
-    idle: int
-    pending: int
-    pending_by_limit: tuple[int, ...]
-    slots: int
-    limits: tuple[int, ...]
+    def set_arrays(self, change: Callable[[NDArray[Any]], NDArray[Any]]) -> None:
+        """Have other arrays as columns."""
+        for memory in self._memory.values():
+            memory.array = change(memory.array[: len(self)])
+        self._show()
 
-
-class Step(NamedTuple):
-    """What an event did."""
-
-    before: State
-    event: Event
-    after: State
-    released: Released | None
+    def set_unused(self, rows: list[int]) -> None:
+        self._freed.array[: len(rows)] = rows
+        self._freed_count = len(rows)
 
 
 class _WorldTimes:
-    """The time of a world: a nominal time comes when the event `arrive` says so, and no other follows it."""
+    """The time of a world: a nominal time comes when the event `arrive` says so, and at most one follows it."""
 
     def __init__(self, tasks: int) -> None:
         self.coming = int(FOREVER)
+        self.behind: Ints = np.full(tasks, FOREVER, dtype=np.int64)
+        """The nominal time that has come after the first, FOREVER if none has."""
         self.open: NDArray[np.bool_] = np.ones(tasks, dtype=bool)
         self.soon: NDArray[np.bool_] = np.zeros(tasks, dtype=bool)
+
+    def set_arrays(self, change: Callable[[NDArray[Any]], NDArray[Any]]) -> None:
+        self.behind, self.open, self.soon = change(self.behind), change(self.open), change(self.soon)
 
     def next_after(self, rows: Ints, t: Instant) -> Ints:  # noqa: ARG002
         return np.full(len(rows), self.coming, dtype=np.int64)
 
-    def count_between(self, rows: Ints, first: Ints, t: Instant) -> tuple[Ints, Ints]:  # noqa: ARG002
-        return (first <= t).astype(np.int64), first
+    def count_between(self, rows: Ints, first: Ints, t: Instant) -> tuple[Ints, Ints]:
+        behind = self.behind[rows]
+        two = (first < behind) & (behind <= t)
+        return (first <= t).astype(np.int64) + two, np.where(two, behind, first)
 
     def following(self, rows: Ints, nominal: Ints, now: Instant) -> Ints:  # noqa: ARG002
-        return np.full(len(rows), self.coming, dtype=np.int64)
+        behind = self.behind[rows]
+        return np.where(nominal < behind, behind, FOREVER)
 
     def interval(self, rows: Ints, nominal: Ints) -> Ints:  # noqa: ARG002
         # All last starts are NOW; an interval of nothing never makes that too soon.
@@ -122,123 +70,178 @@ class _WorldTimes:
     def is_open(self, rows: Ints, now: Instant) -> NDArray[np.bool_]:  # noqa: ARG002
         return self.open[rows]
 
+    def repeats_after(self, rows: Ints) -> Ints:
+        return np.zeros(len(rows), dtype=np.int64)
+
+
+class _Memory:
+    """Columns in one piece of memory, row by row, so that all are copied at once and a row is a few bytes."""
+
+    def __init__(self, rows: int) -> None:
+        self.all: NDArray[np.uint8] = np.zeros((rows, _MOST_BYTES), dtype=np.uint8)
+        self._end = 0
+
+    def take(self, column: NDArray[Any]) -> NDArray[Any]:
+        """A column with the same content, here."""
+        start = -(-self._end // column.itemsize) * column.itemsize
+        self._end = start + column.itemsize
+        here = self.all[:, start : self._end].view(column.dtype)[:, 0]
+        here[:] = column
+        return here
+
 
 class World:
-    """A world that can be put into any state, befallen by an event, and looked at again."""
+    """A world that can be put into any state; what an event does from there is one step."""
 
     def __init__(self, shape: Shape, kind: type[Lifecycle] = Lifecycle) -> None:
         self.shape = shape
-        self._kind = kind
-        self.columns = TaskColumns()
+        self.columns = _WorldColumns()
         self.times = _WorldTimes(shape.tasks)
-        self.lifecycle = self._lifecycle()
+        self.lifecycle = kind(self.columns, Timetable(self.columns), self.times, shape.slots[0])
+        if shape.limits:
+            self.lifecycle.set_limit(1, shape.limits[0])
         self._rows = self.columns.allocate(shape.tasks)
+        memory = _Memory(shape.tasks)
+        self.columns.set_arrays(memory.take)
+        self.times.set_arrays(memory.take)
+        self._memory = memory.all
+        self._seen: dict[bytes, TaskState] = {}
         self._settle(self._rows)
         self.lifecycle.arrive(self._rows, NOW)
-
-    def _lifecycle(self) -> Lifecycle:
-        lifecycle = self._kind(self.columns, Timetable(self.columns), self.times, self.shape.slots[0])
-        if self.shape.limits:
-            lifecycle.set_limit(1, self.shape.limits[0])
-        return lifecycle
+        self._remember(self.look())
 
     def _settle(self, rows: Ints) -> None:
-        """What all tasks of the world have in common."""
+        """What never changes in the life of a task."""
         self.columns.last_start[rows] = NOW
+        self.columns.extra_kind[rows] = Kind.OCCASION
         if self.shape.limits:
             self.columns.limit[rows] = rows < 2
+        if self.shape.urgent:
+            self.columns.priority[rows] = rows == self.shape.tasks - 1
         if self.shape.each:
-            self.lifecycle.set_flag(rows, Flag.EACH, on=True)
+            self.lifecycle.set_flag(rows[rows < self.shape.each], Flag.EACH, on=True)
 
-    def look(self) -> State:
-        """The state, with times brought down to their order."""
-        c, life = self.columns, self.lifecycle
-        n = self.shape.tasks
-        nominal, due = c.nominal[:n].tolist(), c.due[:n].tolist()
-        places = {t: place for place, t in enumerate(sorted({t for t in nominal if t < FOREVER}))}
-        places |= _PLACES
-        tasks = tuple(
-            TaskState(used, flags, places[t], extra < FOREVER, places[d], open_, soon)
-            for used, flags, t, extra, d, open_, soon in zip(
-                c.used[:n].tolist(),
-                c.flags[:n].tolist(),
-                nominal,
-                c.extra[:n].tolist(),
-                due,
-                self.times.open.tolist(),
-                self.times.soon.tolist(),
-                strict=True,
-            )
-        )
-        by_limit, limits = tuple(life.pending_by_limit.tolist()), tuple(life.limits.tolist())
-        return State(tasks, tuple(life.waiting.tolist()), life.idle, life.pending, by_limit, life.slots, limits)
+    # To a state and back
 
     def put(self, state: State) -> None:
         """Bring the world into a state, as if it had come to it by itself."""
-        c, n = self.columns, self.shape.tasks
-        used = [task.used for task in state.tasks]
-        if c.used[:n].tolist() != used:
-            # The rows come back in the order they went: give all back, ask for all, give back the others.
-            c.free(np.flatnonzero(c.used[:n]))
-            c.allocate(n)
-            c.free(np.flatnonzero(~np.array(used)))
-            self._settle(np.flatnonzero(used))
+        c, times = self.columns, self.times
+        c.used[:] = [t.used for t in state.tasks]
+        self._settle(np.flatnonzero(c.used))
+        c.flags[:] = [t.flags for t in state.tasks]
+        c.nominal[:] = [_TIMES.get(t.nominal, t.nominal) for t in state.tasks]
+        c.extra[:] = [NOW if t.extra else FOREVER for t in state.tasks]
+        c.due[:] = [_TIMES.get(t.due, t.due) for t in state.tasks]
+        times.behind[:] = [_TIMES.get(t.behind, t.behind) for t in state.tasks]
+        times.open[:] = [t.open for t in state.tasks]
+        times.soon[:] = [t.soon for t in state.tasks]
+        self.lifecycle.pending_by_limit = np.array(state.pending_by_limit, dtype=np.int64)
+        self.lifecycle.limits = np.array(state.limits, dtype=np.int64)
+        self._remember(state)
+        self._return()
+
+    def _remember(self, state: State) -> None:
+        """This is the state that steps begin in."""
         life = self.lifecycle
-        life.timetable = Timetable(c)
-        c.flags[:n] = [t.flags for t in state.tasks]
-        c.nominal[:n] = [_TIMES.get(t.nominal, t.nominal) for t in state.tasks]
-        c.extra[:n] = [NOW if t.extra else FOREVER for t in state.tasks]
-        c.extra_kind[:n] = Kind.OCCASION
-        life.timetable.set_due(self._rows, np.array([_TIMES.get(t.due, t.due) for t in state.tasks]))
-        self.times.open[:] = [t.open for t in state.tasks]
-        self.times.soon[:] = [t.soon for t in state.tasks]
-        life.waiting = np.array(state.waiting, dtype=np.int64)
+        self._before = state
+        self._content = self._memory.copy()
+        self._by_limit = (life.pending_by_limit.copy(), life.limits.copy())
+        self._waiting = np.array(state.waiting, dtype=np.int64)
+        self._unused = [i for i, task in enumerate(state.tasks) if not task.used]
+
+    def _return(self) -> None:
+        """Undo whatever happened since."""
+        state, life = self._before, self.lifecycle
+        self._memory[:] = self._content
+        self.columns.set_unused(self._unused)
+        life.timetable = Timetable(self.columns)
+        life.waiting = self._waiting.copy()
+        life.pending_by_limit, life.limits = (array.copy() for array in self._by_limit)
         life.idle, life.pending, life.slots = state.idle, state.pending, state.slots
-        life.pending_by_limit[:], life.limits[:] = state.pending_by_limit, state.limits
+
+    def look(self) -> State:
+        """The state, with times brought down to their order."""
+        life, content = self.lifecycle, self._memory.tobytes()
+        rows = [content[i : i + _MOST_BYTES] for i in range(0, len(content), _MOST_BYTES)]
+        # Tasks look alike again and again, so each look of one is read only once.
+        tasks = [self._seen.get(row) or self._read(i, row) for i, row in enumerate(rows)]
+        if max([task.latest for task in tasks]) >= sum([task.outstanding for task in tasks]):
+            tasks = _closed_up(tasks)
+        by_limit, limits = tuple(life.pending_by_limit.tolist()), tuple(life.limits.tolist())
+        return State(tuple(tasks), tuple(life.waiting.tolist()), life.idle, life.pending, by_limit, life.slots, limits)
+
+    def _read(self, i: int, row: bytes) -> TaskState:
+        c, times = self.columns, self.times
+        nominal, behind, due = (_PLACES.get(t, t) for t in (int(c.nominal[i]), int(times.behind[i]), int(c.due[i])))
+        # What is behind the first nominal time is gone with it if the first has moved past it.
+        if nominal == NONE or behind <= nominal:
+            behind = NONE
+        extra, switches = bool(c.extra[i] < FOREVER), (bool(times.open[i]), bool(times.soon[i]))
+        task = task_state(bool(c.used[i]), int(c.flags[i]), nominal, behind, extra, due, *switches)
+        self._seen[row] = task
+        return task
+
+    # What can happen
 
     def events(self, state: State) -> Iterator[Event]:
         """Everything that can happen next."""
         for i, task in enumerate(state.tasks):
-            if not task.used:
-                continue
-            if task.has(Flag.RUNNING):
-                yield Event("complete", i)
-            if task.has(Flag.REMOVED):
-                continue
-            yield Event("remove", i)
-            yield Event("force", i)
-            if task.nominal == NONE:
-                yield Event("arrive", i)
-            if self.shape.occasions and not task.extra:
-                yield Event("occasion", i)
-            for switch in self.shape.switches:
-                yield Event(switch, i)
+            yield from (Event(name, i) for name in self._can_befall(task))
+        if state.pending > 1:
+            yield Event("complete", ALL)
+        if ["occasion" in self._can_befall(task) for task in state.tasks].count(True) > 1:
+            yield Event("occasion", ALL)
         if not all(task.used for task in state.tasks):
             yield Event("create")
-        for value in self.shape.slots:
-            if value != state.slots:
-                yield Event("slots", value)
-        for value in self.shape.limits:
-            if value != state.limits[1]:
-                yield Event("limit", value)
+        yield from (Event("slots", n) for n in self.shape.slots if n != state.slots)
+        yield from (Event("limit", n) for n in self.shape.limits if n != state.limits[1])
         yield RELEASE
 
-    def befall(self, event: Event) -> Released | None:
-        """Let an event happen."""
+    def _can_befall(self, task: TaskState) -> Iterator[str]:
+        if task.running:
+            yield "complete"
+        if task.removed or not task.used:
+            return
+        yield "remove"
+        yield "force"
+        if task.nominal == NONE or (self.shape.behind and task.behind == NONE):
+            yield "arrive"
+        if self.shape.occasions and not task.extra:
+            yield "occasion"
+        yield from self.shape.switches
+
+    def step(self, event: Event) -> Step:
+        """Let an event happen in the state the world was put into, and in no other."""
+        self._return()
+        before = self._before
+        if event.name == "release":
+            released = self.lifecycle.release(NOW)
+            begun = tuple(released.claims.rows.tolist())
+            claimed = dict(zip(begun, [_KINDS[kind] for kind in released.claims.kind.tolist()], strict=True))
+            skips, refused = _listed(released.skips), tuple(released.refused.rows.tolist())
+            concerned = {*begun, *refused, *(i for i, _ in skips)}
+        else:
+            begun, claimed, skips, refused = (), {}, self._befall(event), ()
+            concerned = {event.subject} if event.subject != ALL else set(range(self.shape.tasks))
+        after = self.look()
+        pairs = enumerate(zip(before.tasks, after.tasks, strict=True))
+        touched = [(i, b, a) for i, (b, a) in pairs if b is not a or i in concerned]
+        return Step(self.shape, before, event, after, begun, claimed, skips, refused, touched)
+
+    def _befall(self, event: Event) -> tuple[tuple[int, int], ...]:
+        """Let an event other than a release happen; the tasks of which it skips nominal times, and how many."""
         life, rows = self.lifecycle, self._rows[event.subject : event.subject + 1]
+        if event.subject == ALL:
+            rows = self._rows[[event.name in self._can_befall(task) for task in self._before.tasks]]
         match event.name:
-            case "release":
-                return life.release(NOW)
             case "complete":
                 life.complete(rows)
             case "remove":
-                life.remove(rows)
+                return _listed(life.remove(rows, NOW))
             case "force":
                 life.force(rows)
             case "arrive":
-                self.times.coming = self.shape.tasks
-                life.reschedule(rows, NOW)
-                self.times.coming = int(FOREVER)
+                self._arrive(event.subject, rows)
             case "occasion":
                 life.occasion(rows, NOW)
             case "create":
@@ -257,4 +260,25 @@ class World:
             case switch:
                 flag = Flag[switch.upper()]
                 life.set_flag(rows, flag, on=not self.columns.flags[event.subject] & flag)
-        return None
+        return ()
+
+    def _arrive(self, i: int, rows: Ints) -> None:
+        """A nominal time comes, later than all that have come."""
+        latest = sum(task.outstanding for task in self._before.tasks)
+        if self.columns.nominal[i] < FOREVER:
+            self.times.behind[i] = latest
+            return
+        self.times.coming = latest
+        self.lifecycle.reschedule(rows, NOW)
+        self.times.coming = int(FOREVER)
+
+
+def _closed_up(tasks: list[TaskState]) -> list[TaskState]:
+    """The tasks with their times brought down to places in order, where some before them are gone."""
+    come = sorted({t for task in tasks for t in (task.nominal, task.behind) if t != NONE})
+    places = dict(zip(come, range(len(come)), strict=True))
+    return [task.moved(places) for task in tasks]
+
+
+def _listed(skips: list[Skips]) -> tuple[tuple[int, int], ...]:
+    return tuple(pair for s in skips for pair in zip(s.rows.tolist(), s.times.tolist(), strict=True))

@@ -12,7 +12,7 @@ from oncalendar import BaseIterator, OnCalendarError
 
 from evenbeat.model import DAY, SECOND, TEXT_LIMIT, Instant, Invalid
 from evenbeat.when.instant import EPOCH
-from evenbeat.when.nominals import walk
+from evenbeat.when.nominals import CORRECTION, walk
 from evenbeat.when.zone import Zone, zone
 
 _FURTHEST_BACK: Final = 64 * 366 * DAY
@@ -24,6 +24,13 @@ class Calendar:
     def __init__(self, text: str, zone_: Zone) -> None:
         self.text = text
         self.zone = zone_
+
+    @property
+    def repeats_after(self) -> int:
+        """How far the clock can be set back without these times being repeated: as of cron entries."""
+        fields = BaseIterator(self.text, EPOCH)
+        has_fixed_times = len(fields.hours) < 24 and len(fields.minutes) < 60
+        return CORRECTION if has_fixed_times else 0
 
     def next_after(self, t: Instant) -> Instant | None:
         """The first nominal time strictly after `t`; None after the year 2199, where systemd stops too."""

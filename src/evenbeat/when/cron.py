@@ -26,7 +26,7 @@ from evenbeat.when.cron_entry import (
     spread_second,
 )
 from evenbeat.when.instant import EPOCH, YEARS
-from evenbeat.when.nominals import walk
+from evenbeat.when.nominals import CORRECTION, walk
 from evenbeat.when.zone import Zone, zone
 
 _EPOCH_ORDINAL: Final = EPOCH.toordinal()
@@ -85,6 +85,11 @@ class CronTimes:
         self._memos = ((0, 0), (0, 0))
         """From lo on, up to hi, the next minute is hi. One tuple, so that threads see two that belong together."""
         self.is_possible = self._has_a_date()
+
+    @property
+    def repeats_after(self) -> int:
+        """How far the clock can be set back without these times being repeated."""
+        return CORRECTION if self._by_wall_clock else 0
 
     def _walk(self, local: int, direction: int) -> int | None:
         """The first match after (or before) a local time; None if there is none in 50 years, or before 2200."""
@@ -185,6 +190,11 @@ class Cron:
     def resolved(self) -> str:
         """The plain cron entry after H."""
         return self.times.text
+
+    @property
+    def repeats_after(self) -> int:
+        """How far the clock can be set back without these times being repeated."""
+        return self.times.repeats_after
 
     def next_after(self, t: Instant) -> Instant | None:
         """The first nominal time strictly after `t`."""

@@ -73,3 +73,13 @@ def format_duration(microseconds: int) -> str:
         if count:
             parts.append(f"{count}{unit}")
     return "".join(parts)
+
+
+def in_words(microseconds: int) -> str:
+    """A distance in time, to two units: "2 d 3 h"."""
+    rest, parts = microseconds, []
+    for unit, size in (("d", DAY), ("h", HOUR), ("min", MINUTE), ("s", SECOND)):
+        count, rest = divmod(rest, size)
+        if count:
+            parts.append(f"{count} {unit}")
+    return " ".join(parts[:2]) or "less than a second"

@@ -52,6 +52,16 @@ def count_on(wheel: LoadWheel, times: Forward, weight: float) -> None:
         wheel.add_slots(calendar_slots(times), weight)
 
 
+def count_off(wheel: LoadWheel, times: Forward, weight: float) -> None:
+    """Exactly undo `count_on`."""
+    if isinstance(times, Interval):
+        wheel.remove(Placed(times.every, times.phase, weight))
+    elif isinstance(times, Cron):
+        wheel.remove_slots(cron_slots(times), weight)
+    elif isinstance(times, Calendar):
+        wheel.remove_slots(calendar_slots(times), weight)
+
+
 def calendar_slots(calendar: Calendar) -> dict[int, float]:
     """Expected starts per hour in each slot, counted over a sample: what is rarer than that weighs next to nothing."""
     sample = list(islice(calendar.between(_SAMPLE_START, Instant(_SAMPLE_START + _SAMPLE_LENGTH)), _SAMPLE_SIZE))

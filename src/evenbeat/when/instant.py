@@ -41,3 +41,9 @@ def to_datetime(t: Instant, zone: Zone) -> datetime:
 def format_instant(t: Instant, zone: Zone) -> str:
     """ISO 8601 with offset; the fraction only where there is one."""
     return to_datetime(t, zone).isoformat(timespec="microseconds" if t % SECOND else "seconds")
+
+
+def spoken_instant(t: Instant, zone: Zone) -> str:
+    """For people, to the second: "Mon 2026-11-16 09:00:37+01:00"."""
+    local = to_datetime(t, zone)
+    return f"{local:%a} {local.isoformat(sep=' ', timespec='seconds')}"

@@ -4,7 +4,7 @@ Plain integer arithmetic: nothing drifts, whatever the latency or duration, and 
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from evenbeat.model import Instant, Invalid
 
@@ -17,6 +17,9 @@ class Interval:
     """The grid of one task."""
 
     __slots__ = ("every", "phase")
+
+    repeats_after: Final = 0
+    """A grid is a matter of elapsed time: it goes on by the new clock at once."""
 
     def __init__(self, every: int, phase: int) -> None:
         if not 0 <= phase < every:

@@ -1,9 +1,12 @@
 """What every kind of schedule can be asked: its nominal times, forwards, backwards, and over a stretch."""
 
 from collections.abc import Iterator
-from typing import Protocol
+from typing import Final, Protocol
 
-from evenbeat.model import Instant
+from evenbeat.model import HOUR, Instant
+
+CORRECTION: Final = 3 * HOUR
+"""Debian's cron takes a step of the clock up to this for a change like DST, and a larger one for a correction."""
 
 
 class Forward(Protocol):
@@ -13,6 +16,17 @@ class Forward(Protocol):
         """The first nominal time strictly after `t`."""
 
 
+class Shared(Forward, Protocol):
+    """Times that many tasks can share."""
+
+    @property
+    def repeats_after(self) -> int:
+        """Set back by more than this, the clock brings the same times again; by less, they do not happen twice."""
+
+    def previous_before(self, t: Instant) -> Instant | None:
+        """The last nominal time strictly before `t`."""
+
+
 class Listed(Forward, Protocol):
     """A schedule that also lists its nominal times."""
 
@@ -20,11 +34,8 @@ class Listed(Forward, Protocol):
         """Every nominal time t with start <= t < end, in order."""
 
 
-class Nominals(Listed, Protocol):
+class Nominals(Listed, Shared, Protocol):
     """A schedule that knows the past as well."""
-
-    def previous_before(self, t: Instant) -> Instant | None:
-        """The last nominal time strictly before `t`."""
 
 
 def walk(schedule: Forward, start: Instant, end: Instant) -> Iterator[Instant]:

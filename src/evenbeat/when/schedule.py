@@ -1,6 +1,7 @@
 """From the noun Schedule to something that knows its nominal times, whatever kind it is."""
 
 from collections.abc import Iterator
+from typing import Final
 
 from evenbeat.model import Instant, Invalid, Schedule, Spread, placed
 from evenbeat.when.calendar import compile_calendar
@@ -10,11 +11,14 @@ from evenbeat.when.instant import parse_instant
 from evenbeat.when.interval import Interval
 from evenbeat.when.nominals import Nominals
 from evenbeat.when.spread import aligned_phase, hash_phase
+from evenbeat.when.windows import FOREVER
 from evenbeat.when.zone import zone
 
 
 class Once:
     """A single nominal time."""
+
+    repeats_after: Final[int] = FOREVER
 
     def __init__(self, at: Instant) -> None:
         self.at = at
@@ -31,6 +35,8 @@ class Once:
 
 class Occasion:
     """`@reboot` and `@shutdown`: due by an event of the node, never by time."""
+
+    repeats_after: Final[int] = FOREVER
 
     def __init__(self, event: str) -> None:
         self.event = event

@@ -72,6 +72,16 @@ class _Laps:
             else:
                 self.exact.pop((residue, lap), None)
 
+    def add_all(self, laps: Ints, residues: Ints, units: int) -> None:
+        """`change` for many."""
+        self.tasks += len(laps)
+        self.placed += len(laps)
+        if len(self.load):
+            self.load += np.bincount(laps, minlength=self.count) * units
+            where, times = np.unique(np.stack((residues, laps)), axis=1, return_counts=True)
+            for residue, lap, n in zip(*where.tolist(), times.tolist(), strict=True):
+                self.exact[residue, lap] = self.exact.get((residue, lap), 0) + n * units
+
 
 class LoadWheel:
     """Expected starts per second of the hour, weighted by expected run time."""
@@ -119,6 +129,23 @@ class LoadWheel:
         """Count a task whose phase is known already (it was persisted, or another strategy chose it)."""
         self._change(task, 1)
         self._count_visit(task.every, task.phase)
+
+    def add_all(self, every: int, weight: float, phases: Ints) -> None:
+        """`add` for many tasks of the same interval and weight: the same wheel, without a step for each of them."""
+        step = gcd(every, HOUR)
+        if step % SECOND:
+            for phase in phases.tolist():
+                self.add(Placed(every, phase, weight))
+            return
+        residues, units = step // SECOND, _units(every, step, weight)
+        residue = phases % step // SECOND
+        count = np.bincount(residue, minlength=residues)
+        self._load.reshape(-1, residues)[:] += count * units
+        if step == every:
+            self._visitors.reshape(-1, residues)[:] += count
+        elif len(phases):
+            self._visitors += np.bincount(phases // SECOND % SLOTS, minlength=SLOTS)
+            self._laps_of(every, step).add_all(phases // step, residue, units)
 
     def remove(self, task: Placed) -> None:
         """Free the slots of a task; exactly undoes its `add` or `place`."""

@@ -1,0 +1,239 @@
+"""The Python way: an App declares tasks with decorators, runs them; it creates, reads, updates, deletes and lists them.
+
+    app = App("evenbeat.db")
+
+    @app.task(every="5m", timebox="1m")
+    def tidy() -> None: ...
+
+    if __name__ == "__main__":
+        app.run()
+
+Keys are those of the files. Functions run in processes of their own, which import the module they are in.
+"""
+
+import asyncio
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
+
+from evenbeat.load.config import Config
+from evenbeat.load.flat import changed, flat, task_of
+from evenbeat.model import Entry, Invalid
+from evenbeat.node.desk import Changed
+from evenbeat.node.door import Door, open_door, own_door
+from evenbeat.node.live import live
+from evenbeat.node.requests import Ended
+from evenbeat.node.service import Node, Options
+from evenbeat.store.contract import Condition, Filter, RunRecord, Store
+from evenbeat.store.sqlite import SqliteStore
+
+_F = TypeVar("_F", bound=Callable[..., object])
+_IN_HOST: Final = "EVENBEAT_HOST"
+"""Set where functions run: the module is imported there too, and must not start a node of its own."""
+
+
+class App:
+    """Tasks of a program, on a database. What may be asked of it may be asked from any thread."""
+
+    def __init__(
+        self,
+        database: str | Path = "evenbeat.db",
+        *,
+        files: Sequence[str | Path] = (),
+        workers: int | None = None,
+        max_concurrent: int | None = None,
+    ) -> None:
+        self.database = Path(database)
+        self._options = Options(
+            files=tuple(Path(file) for file in files),
+            workers=workers or os.cpu_count() or 1,
+            max_concurrent=max_concurrent,
+        )
+        self._declared: dict[str, dict[str, dict[str, Any]]] = {"checks": {}, "tasks": {}}
+        self._owner = f"app:{_program()}"
+        """Of what is declared: what is so no longer goes with the next start. What is created stays until deleted."""
+        self._creator = f"program:{_program()}"
+        self._node: Node | None = None
+        self._thread: int | None = None
+        self._life: asyncio.Task[Node] | None = None
+
+    # Declaring
+
+    def task(self, *, name: str | None = None, **keys: Any) -> Callable[[_F], _F]:
+        """Declare a function as a task; by default it is named like the function."""
+        return lambda function: self._declare("tasks", function, name, keys)
+
+    def check(self, name: str | None = None, **keys: Any) -> Callable[[_F], _F]:
+        """Declare a check: `app.check("disk", every="5m", command=[...])`, or a decorator for a function that returns
+        0 to 3, a text, or both.
+        """
+        if "command" in keys:
+            if name is None:
+                raise Invalid("a check that runs a command needs a name")
+            self._take("checks", name, keys)
+        return lambda function: self._declare("checks", function, name, keys)
+
+    def command(self, name: str, command: Sequence[str], **keys: Any) -> None:
+        """Declare a task that runs a command."""
+        self._take("tasks", name, {**keys, "command": list(command)})
+
+    def _declare(self, section: str, function: _F, name: str | None, keys: dict[str, Any]) -> _F:
+        self._take(section, name or function.__name__, {**keys, "function": _reference(function)})
+        return function
+
+    def _take(self, section: str, name: str, keys: dict[str, Any]) -> None:
+        if any(name in tables for tables in self._declared.values()):
+            raise Invalid(f"the name {name!r} is taken; names are unique")
+        task_of(name, keys, check=section == "checks")  # what is wrong is told where it is written
+        self._declared[section][name] = keys
+
+    # Running
+
+    def run(self) -> None:
+        """Live until a signal says otherwise; what is declared is applied first."""
+        _must_not_be_in_a_host()
+        asyncio.run(self._live(signals=True))
+
+    async def __aenter__(self) -> Self:
+        _must_not_be_in_a_host()
+        ready = asyncio.Event()
+        self._life = asyncio.create_task(self._live(signals=False, ready=ready))
+        waiting = asyncio.create_task(ready.wait())
+        await asyncio.wait({self._life, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        if not ready.is_set():
+            waiting.cancel()
+            await self._life  # it failed to start, and says why
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._life is not None
+        if self._node is not None:
+            self._node.stop("the program left it")
+        await self._life
+
+    def stop(self) -> None:
+        """Stop the node of this program in order; returns at once."""
+        if self._node is not None:
+            self._node.loop.call_soon_threadsafe(self._node.stop, "the program asked for it")
+
+    async def _live(self, *, signals: bool, ready: asyncio.Event | None = None) -> Node:
+        def declare(node: Node) -> None:
+            tasks = [
+                task_of(name, keys, check=section == "checks")
+                for section, tables in self._declared.items()
+                for name, keys in tables.items()
+            ]
+            node.desk.declare(self._owner, Config(tuple(tasks), {}, {}, None), "program")
+
+        def up(node: Node) -> None:
+            self._node, self._thread = node, threading.get_ident()
+            if ready is not None:
+                ready.set()
+
+        try:
+            return await live(self.database, self._options, up, before=declare, signals=signals)
+        finally:
+            self._node = self._thread = None
+
+    # Create, read, update, delete, list
+
+    def create(self, name: str, *, check: bool = False, **keys: Any) -> Entry:
+        """A new task."""
+        task = task_of(name, keys, check=check)
+        return self._do(lambda d: d.add([task], self._creator)).created[0]
+
+    def read(self, name: str) -> Condition:
+        """A task by name or id, and how it is."""
+        with self._store() as store:
+            entry = store.find(name)
+            found = list(store.conditions(Filter(names=(entry.id,)))) if entry is not None else []
+        if not found:
+            raise Invalid(f"there is no task {name!r}")
+        return found[0]
+
+    def update(self, name: str, **keys: Any) -> Entry:
+        """Change some keys of a task; None takes a key away."""
+        before = self.read(name).entry
+        new = task_of(before.task.name, changed(flat(before.task), keys), check=before.task.check)
+        done = self._do(lambda d: d.set(before.task.name, new, before.version))
+        return done.changed[0] if done.changed else before
+
+    def delete(self, *names: str) -> None:
+        """Remove tasks, by name, id or pattern; a run that is under way finishes."""
+        self._do(lambda d: d.remove(_these(names)))
+
+    def history(self, name: str | None = None, most: int = 100) -> list[RunRecord]:
+        """Runs, newest first."""
+        number = None if name is None else self.read(name).entry.number
+        with self._store() as store:
+            return store.runs(number, most=most)
+
+    def pause(self, *names: str) -> None:
+        """Disable tasks by hand."""
+        self._do(lambda d: d.pause(_these(names), paused=True))
+
+    def resume(self, *names: str) -> None:
+        """Enable them again."""
+        self._do(lambda d: d.pause(_these(names), paused=False))
+
+    def force(self, *names: str, wait: bool = False) -> list[Ended]:
+        """Run tasks now."""
+        with self._door() as door:
+            return door.force(names, wait=wait)
+
+    def _do(self, change: Callable[[Door], Changed]) -> Changed:
+        with self._door() as door:
+            return change(door)
+
+    def _door(self) -> Door:
+        # On the loop of our own node nobody may wait for it.
+        if self._node is not None and self._thread == threading.get_ident():
+            return own_door(self._node, "program")
+        return open_door(self.database, "program")
+
+    @contextmanager
+    def _store(self) -> Iterator[Store]:
+        store = SqliteStore(self.database, read_only=True)
+        try:
+            yield store
+        finally:
+            store.close()
+
+    def list(self, **only: Any) -> list[Condition]:
+        """Tasks and how they are: by `owner`, `labels`, `state`, or `names` with * and ?."""
+        with self._store() as store:
+            return [*store.conditions(Filter(**only))]
+
+
+def _these(names: tuple[str, ...]) -> Filter:
+    if not names:
+        raise Invalid("no task is named; the pattern '*' means all of them")
+    return Filter(names=names)
+
+
+def _must_not_be_in_a_host() -> None:
+    if os.environ.get(_IN_HOST):
+        raise RuntimeError(
+            'the app is to be run under `if __name__ == "__main__":`, this module is imported to run a task'
+        )
+
+
+def _reference(function: Callable[..., object]) -> str:
+    """How a process that runs it finds a function: by its module, or by the file that is the program."""
+    if "<" in function.__qualname__ or "." in function.__qualname__:
+        raise Invalid(f"{function.__qualname__} cannot be found from outside; a task is a function of a module")
+    if function.__module__ != "__main__":
+        return f"{function.__module__}:{function.__qualname__}"
+    return f"{_program()}:{function.__qualname__}"
+
+
+def _program() -> str:
+    path = getattr(sys.modules["__main__"], "__file__", None)
+    return str(Path(path).resolve()) if path else "python"

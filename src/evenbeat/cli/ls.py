@@ -1,0 +1,77 @@
+"""`evenbeat ls`: which tasks there are, how they are, and when they run."""
+
+import argparse
+import sys
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final
+
+import msgspec
+from rich.cells import cell_len
+from rich.text import Text
+
+from evenbeat.cli.common import console, now
+from evenbeat.cli.tasks import chosen, reading
+from evenbeat.cli.told import condition_words, distance, next_due, task_document
+from evenbeat.model import Instant
+from evenbeat.node.phrases import short_schedule
+from evenbeat.store.contract import Condition
+
+_HEADINGS: Final = ("name", "state", "next", "last", "schedule")
+_TOGETHER: Final = 1_000
+"""Rows that are as wide as the widest of them; a longer list goes on with the next ones, so that it begins at once."""
+
+
+def answer(args: argparse.Namespace) -> int:
+    """List them; exit 0, or 1 if no task has a name that was given."""
+    with reading(args) as store:
+        conditions = store.conditions(chosen(args))
+        count = _print_json(conditions) if args.json else _show(conditions, now())
+    return 1 if args.names and not count else 0
+
+
+def _print_json(conditions: Iterator[Condition]) -> int:
+    """One document, written as it is read: there may be a million tasks."""
+    count = 0
+    sys.stdout.write('{"tasks": [')
+    for condition in conditions:
+        sys.stdout.write((", " if count else "") + msgspec.json.encode(task_document(condition)).decode())
+        count += 1
+    sys.stdout.write("]}\n")
+    return count
+
+
+def _show(conditions: Iterator[Condition], at: Instant) -> int:
+    out, count = console(), 0
+    while some := list(islice(conditions, _TOGETHER)):
+        rows = [_row(condition, at) for condition in some]
+        rows[:0] = [] if count else [tuple((heading, "dim") for heading in _HEADINGS)]
+        widths = [max(cell_len(row[i][0]) for row in rows) for i in range(len(_HEADINGS))]
+        lines = (_padded(*cell, width) for row in rows for cell, width in zip(row, (*widths[:-1], None), strict=True))
+        out.print(Text.assemble(*lines), end="")
+        count += len(some)
+    if not count:
+        out.print("no tasks")
+    return count
+
+
+def _row(condition: Condition, at: Instant) -> tuple[tuple[str, str], ...]:
+    """Words and their colours."""
+    task = condition.entry.task
+    return (
+        (task.name, ""),
+        condition_words(condition),
+        (_next(condition, at), ""),
+        (distance(condition.last_end, at), ""),
+        (short_schedule(task), "dim"),
+    )
+
+
+def _next(condition: Condition, at: Instant) -> str:
+    due = next_due(condition)
+    return f"due {distance(due, at)}" if due is not None and due <= at else distance(due, at)
+
+
+def _padded(words: str, colour: str, width: int | None) -> tuple[str, str]:
+    """A cell; None for the last of its row."""
+    return words + ("\n" if width is None else " " * (width - cell_len(words) + 3)), colour

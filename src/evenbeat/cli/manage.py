@@ -1,0 +1,126 @@
+"""What can be typed to run a node and to manage its tasks. Only the grammar: each answer is a module of its own."""
+
+import argparse
+from typing import TYPE_CHECKING, Final, Protocol
+
+if TYPE_CHECKING:
+    _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+
+STATES: Final = ("ok", "warning", "critical", "unknown", "running", "disabled", "failed")
+LISTS: Final = ("files", "names", "label", "changes", "arg", "kwarg", "env", "work")
+"""Options and arguments that may well be empty lists."""
+
+KEY_OPTIONS: Final = (
+    ("every", "D", "an interval: 30s 5m 1h30m"),
+    ("cron", "C", "a cron entry, with H if you like"),
+    ("calendar", "C", 'a systemd expression: "Mon..Fri 09:00"'),
+    ("at", "T", "once, at this time"),
+    ("zone", "Z", "time zone, such as Europe/Paris (default: UTC)"),
+    ("spread", "S", "how the phase is chosen: even, hash, icinga, bergamot, aligned"),
+    ("phase", "D", "where in its interval it runs, instead of the least-loaded place"),
+    ("hash", "H", "whose H in cron entries: stable or jenkins"),
+    ("days", "or|and", "day of month and of week both restricted: either, or both"),
+    ("second", "N", "pin the second within the minute of a cron entry"),
+    ("period", "P", "run only inside this period"),
+    ("start_at", "T", "run exactly then, not before"),
+    ("timebox", "D", "how long one run may last"),
+    ("tolerance", "D", "how much closer than their interval two starts may be"),
+    ("missed", "W", "what was missed while stopped: once, skip, all"),
+    ("catch_up", "D", "how far back missed=all goes"),
+    ("backlog", "W", "what passes while a run waits or runs: merge, each"),
+    ("limit", "L", "takes a place of this limit"),
+    ("priority", "N", "from -100 to 100, at saturation"),
+    ("retry", "D", "of a check in a SOFT problem state"),
+    ("attempts", "N", "problems in a row until a check is HARD"),
+    ("grace", "D", "how much later than its timebox a result is still fresh"),
+    ("weight", "S", "expected run time in seconds, for the load wheel"),
+    ("function", "M:F", "run a function of yours: module:function"),
+    ("cwd", "DIR", "where the command runs"),
+    ("user", "U", "as whom the command runs"),
+)
+"""Keys of a task, as a file has them, that `add` takes as options."""
+
+
+class NewCommand(Protocol):
+    """Makes the parser of one command."""
+
+    def __call__(self, commands: "_Commands", name: str, help_: str, answer: str) -> argparse.ArgumentParser: ...
+
+
+def add_commands(commands: "_Commands", new: NewCommand) -> None:
+    """All of them, in the order of the help."""
+    _add_up(commands, new)
+    _add_changes(commands, new)
+    _add_questions(commands, new)
+    _add_care(commands, new)
+
+
+def _with_database(command: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    command.add_argument("--db", metavar="PATH", help="the database (default: EVENBEAT_DB, else evenbeat.db)")
+    return command
+
+
+def _with_selection(command: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    command.add_argument("names", nargs="*", metavar="NAME", help="names, ids, or patterns with * and ?")
+    command.add_argument("--owner", metavar="O", help="only tasks of this owner")
+    command.add_argument("--label", action="append", default=[], metavar="K=V", help="only with it; may be repeated")
+    command.add_argument("--state", choices=STATES, help="only tasks in this state")
+    return _with_database(command)
+
+
+def _add_up(commands: "_Commands", new: NewCommand) -> None:
+    command = _with_database(new(commands, "up", "run a node: it runs the tasks of a database", "evenbeat.cli.up"))
+    command.add_argument("files", nargs="*", metavar="FILE", help="tasks to apply first, and again on `reload`")
+    command.add_argument("--workers", type=int, metavar="N", help="worker processes (default: one per core)")
+    command.add_argument("--max-concurrent", type=int, metavar="N", help="runs at the same time (default: 512)")
+    command.add_argument("--for", dest="for_", metavar="D", help="stop after so much time")
+
+
+def _add_changes(commands: "_Commands", new: NewCommand) -> None:
+    command = new(commands, "apply", "make the tasks of files be what the files say", "evenbeat.cli.apply")
+    _with_database(command).add_argument("files", nargs="+", metavar="FILE")
+    command = new(commands, "add", "add one task", "evenbeat.cli.add")
+    command.usage = "evenbeat add NAME (--every D | --cron C | --calendar C | --at T) [options] -- COMMAND..."
+    _with_database(command).add_argument("name", metavar="NAME")
+    command.add_argument("--check", action="store_true", help="its exit status is a monitoring state")
+    for key, metavar, help_ in KEY_OPTIONS:
+        command.add_argument(f"--{key.replace('_', '-')}", metavar=metavar, help=help_)
+    command.add_argument("--shell", action="store_true", help="the command is one line, and a shell reads it")
+    command.add_argument("--arg", action="append", default=[], metavar="X", help="an argument of the function")
+    command.add_argument("--kwarg", action="append", default=[], metavar="K=X", help="one with a name")
+    command.add_argument("--env", action="append", default=[], metavar="K=V", help="a variable for the command")
+    command.add_argument("--label", action="append", default=[], metavar="K=V", help="a label; may be repeated")
+    command.add_argument("--disabled", action="store_true", help="it does not run until it is enabled")
+    command.add_argument("--owner", metavar="O", help="who it belongs to (default: you)")
+    command = new(commands, "set", "change keys of a task; an empty value is the default", "evenbeat.cli.set")
+    _with_database(command).add_argument("name", metavar="NAME")
+    command.add_argument("changes", nargs="+", metavar="KEY=VALUE", help="keys as in files: every=10m labels.team=web")
+    _with_selection(new(commands, "rm", "delete tasks", "evenbeat.cli.rm"))
+    for name, help_ in (("pause", "disable tasks until they are resumed"), ("resume", "enable paused tasks again")):
+        _with_selection(new(commands, name, help_, "evenbeat.cli.pause"))
+    command = _with_database(new(commands, "run", "run tasks now", "evenbeat.cli.run"))
+    command.add_argument("names", nargs="+", metavar="NAME")
+    command.add_argument("--wait", action="store_true", help="until they have ended; exit 0 if all succeeded")
+
+
+def _add_questions(commands: "_Commands", new: NewCommand) -> None:
+    _with_selection(new(commands, "ls", "list tasks: state, next and last run", "evenbeat.cli.ls"))
+    command = new(commands, "show", "everything about one task", "evenbeat.cli.show")
+    _with_database(command).add_argument("name", metavar="NAME")
+    command = _with_database(new(commands, "history", "runs and skips, newest first", "evenbeat.cli.history"))
+    command.add_argument("name", nargs="?", metavar="NAME", help="of one task (default: of all)")
+    command.add_argument("-n", type=int, default=20, metavar="K", help="how many (default: 20)")
+    only = command.add_mutually_exclusive_group()
+    only.add_argument("--failed", action="store_true", help="only runs that did not succeed")
+    only.add_argument("--skips", action="store_true", help="only what was skipped")
+    command = _with_database(new(commands, "why", "why does it run, or not, and when next?", "evenbeat.cli.why"))
+    command.add_argument("name", metavar="NAME")
+    command.add_argument("--at", metavar="T", help="ask about this time, in the task's zone (default: now)")
+    _with_database(new(commands, "status", "how the node is", "evenbeat.cli.status"))
+
+
+def _add_care(commands: "_Commands", new: NewCommand) -> None:
+    command = new(commands, "reload", "let the node read its files again", "evenbeat.cli.apply")
+    _with_database(command).set_defaults(files=[])
+    command = new(commands, "backup", "copy the database while everything goes on", "evenbeat.cli.backup")
+    _with_database(command).add_argument("file", metavar="FILE")

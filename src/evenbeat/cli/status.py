@@ -1,0 +1,76 @@
+"""`evenbeat status`: how the node is; without one, what the store tells."""
+
+import argparse
+from typing import Any
+
+import msgspec
+from rich.console import Console
+
+from evenbeat.cli.common import console, print_json
+from evenbeat.cli.tasks import database, reading
+from evenbeat.model import SECOND, State
+from evenbeat.node.door import live_node
+from evenbeat.node.requests import AskStatus
+from evenbeat.node.status import Status
+from evenbeat.store.contract import Filter, Store
+from evenbeat.when.duration import in_words
+
+
+def answer(args: argparse.Namespace) -> int:
+    """Tell it; exit 0, or 1 if no node lives on the database or its store fails."""
+    with reading(args) as store:
+        node = live_node(database(args))
+        if node is None:
+            return _tell_alone(args, store)
+    status = node.ask(AskStatus()).status
+    node.close()
+    assert status is not None
+    if args.json:
+        print_json({"live": True, **msgspec.to_builtins(status)})
+    else:
+        show_status(console(), status)
+    return 0 if status.store == "ok" else 1
+
+
+def _tell_alone(args: argparse.Namespace, store: Store) -> int:
+    """The same keys; what only a node knows is null."""
+    document: dict[str, Any] = dict.fromkeys(Status.__struct_fields__)
+    states = {state.name.lower(): store.count(Filter(state=state.name.lower())) for state in State}
+    document |= {"tasks": store.count(), "disabled": store.count(Filter(state="disabled")), "states": states}
+    if args.json:
+        print_json({"live": False, **document})
+    else:
+        print(f"no node lives on {database(args)}; `evenbeat up` starts one")
+        print(f"{document['tasks']:,} tasks, {document['disabled']:,} disabled")
+    return 1
+
+
+def show_status(out: Console, status: Status) -> None:
+    """A node at a glance."""
+    for line in status_lines(status):
+        out.print(line)
+
+
+def status_lines(status: Status) -> list[str]:
+    """The same, as lines."""
+    late = status.lateness
+    lines = [
+        f"[bold]{status.tasks:,} tasks[/bold]: {status.idle:,} idle, "
+        f"{status.pending:,} of {status.slots:,} slots taken, "
+        f"{status.waiting:,} waiting, {status.late:,} late, {status.stale:,} stale, {status.disabled:,} disabled",
+        f"{status.runs:,} runs in {in_words(round(status.uptime * SECOND))}: {status.runs_per_second:.2f}/s, "
+        f"lateness p50 {late.p50:.3f} s, p99 {late.p99:.3f} s, max {late.max:.3f} s",
+    ]
+    if any(status.states.values()):
+        lines.append("checks: " + _counts(status.states))
+    if status.outcomes:
+        lines.append("outcomes: " + _counts(status.outcomes))
+    if status.skipped:
+        lines.append("skipped: " + _counts(status.skipped))
+    if status.store != "ok":
+        lines.append(f"[red]the store fails: {status.store}[/red]")
+    return lines
+
+
+def _counts(counts: dict[str, int]) -> str:
+    return ", ".join(f"{count:,} {word}" for word, count in counts.items() if count)

@@ -1,0 +1,104 @@
+"""`evenbeat up`: run a node on a database until it is told to stop, and show how it is doing."""
+
+import argparse
+import asyncio
+import logging
+import os
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from evenbeat.cli.common import duration_option, print_json
+from evenbeat.cli.screen import Screen, follow
+from evenbeat.cli.tasks import database, patience
+from evenbeat.load.config import BadFileError
+from evenbeat.model import MAX_EVERY, SECOND, Invalid
+from evenbeat.node.events import Events
+from evenbeat.node.live import live
+from evenbeat.node.log import KeyValue
+from evenbeat.node.service import Node, Options
+from evenbeat.node.status import status_of
+
+_MOST_WORKERS: Final = 256
+_MOST_SLOTS: Final = 1_000_000
+_log: Final = logging.getLogger("evenbeat.node")
+
+
+def answer(args: argparse.Namespace) -> int:
+    """Run it; exit 0 when it has stopped in order."""
+    options = _options(args)
+    try:
+        node = asyncio.run(_live(args, options))
+    except BadFileError as e:
+        raise Invalid(str(e)) from None
+    if args.json:
+        print_json(_summary(node))
+    return 0
+
+
+def _options(args: argparse.Namespace) -> Options:
+    cores = len(os.sched_getaffinity(0))
+    length = None if args.for_ is None else duration_option(args.for_, "--for")
+    if length is not None and not 0 < length <= MAX_EVERY:
+        raise Invalid(f"{args.for_} is out of range, accepted: more than 0, up to 3653d", place="--for")
+    return Options(
+        files=tuple(Path(file) for file in args.files),
+        workers=_number(args.workers, "--workers", _MOST_WORKERS) or cores,
+        max_concurrent=_number(args.max_concurrent, "--max-concurrent", _MOST_SLOTS),
+        length=None if length is None else length / SECOND,
+    )
+
+
+def _number(value: int | None, option: str, most: int) -> int | None:
+    if value is not None and not 1 <= value <= most:
+        raise Invalid(f"{value} is out of range, accepted: 1 to {most}", place=option)
+    return value
+
+
+async def _live(args: argparse.Namespace, options: Options) -> Node:
+    path = database(args)
+    is_shown = sys.stdout.isatty() and not args.json
+    shows: list[asyncio.Task[None]] = []
+    with ExitStack() as starting:
+        starting.enter_context(patience(f"starting on {path}"))
+
+        def ready(node: Node) -> None:
+            starting.close()
+            Events(node).attach()
+            show = Screen(node, path).show() if is_shown else follow(node)
+            shows.append(asyncio.get_running_loop().create_task(show))
+            told = {"action": "ready", "tasks": status_of(node).tasks, "workers": options.workers, "db": path}
+            _log.info("ready; `evenbeat status --db %s` asks how it is", path, extra=told)
+
+        if not is_shown:
+            _log_lines()
+        try:
+            node = await live(path, options, ready)
+        finally:
+            for show in shows:
+                show.cancel()
+            await asyncio.gather(*shows, return_exceptions=True)
+    _log.info("stopped: %s", node.reason, extra={"action": "stopped", "runs": node.beat.counts.runs})
+    return node
+
+
+def _log_lines() -> None:
+    handler = logging.StreamHandler()
+    handler.setFormatter(KeyValue())
+    logger = logging.getLogger("evenbeat")
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+
+
+def _summary(node: Node) -> dict[str, Any]:
+    status = status_of(node)
+    return {
+        "runs": status.runs,
+        "outcomes": status.outcomes,
+        "skipped": status.skipped,
+        "lateness": msgspec.to_builtins(status.lateness),
+        "reason": node.reason,
+    }

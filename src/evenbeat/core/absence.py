@@ -1,0 +1,104 @@
+"""What passed without us, after a stop or a step of the clock: it is recorded and made up for, never in a burst."""
+
+import numpy as np
+
+from evenbeat.core.columns import Ints
+from evenbeat.core.gate import Reason
+from evenbeat.core.lifecycle import Lifecycle
+from evenbeat.core.task import Bools, Flag, Skips
+from evenbeat.model import HOUR, Instant, Kind
+from evenbeat.when.windows import FOREVER, NEVER
+
+
+def resume(life: Lifecycle, rows: Ints, now: Instant, catch_up: Ints | int = HOUR) -> list[Skips]:
+    """After a stop, or a step of the clock forward, which counts as one: record what passed, and make up for it.
+
+    By default with one run for all of it; with Flag.MISSED_SKIP not at all; with Flag.MISSED_ALL (each row with its own
+    `catch_up`, or all with the same) with one run for each nominal time that is not older, one after the other, in
+    order. What comes due by the schedule meanwhile joins the end of that queue; after it the task is an ordinary one.
+    All these runs, and the off-grid ones that were due meanwhile, are released by the pace. A task that catches up has
+    one run at each of its grid points, as always, and others in between as the pace permits.
+    """
+    c = life.columns
+    flags = c.flags[rows]
+    late = c.nominal[rows] <= now
+    wants_all = flags & int(Flag.MISSED_ALL) != 0
+    skips = life.skip_until(rows[late & ~wants_all], now, Reason.MISSED)
+    once = rows[late & ~wants_all & (flags & int(Flag.MISSED_SKIP) == 0)]
+    c.extra[once] = now
+    c.extra_kind[once] = Kind.CATCH_UP
+    catching_up = rows[late & wants_all]
+    reach = np.broadcast_to(np.asarray(catch_up, dtype=np.int64), rows.shape)[late & wants_all]
+    for length in np.unique(reach).tolist():
+        skips += life.skip_until(catching_up[reach == length], Instant(now - length - 1), Reason.MISSED)
+    catching_up = catching_up[c.nominal[catching_up] <= now]
+    life.set_flag(catching_up, Flag.CATCHING_UP, on=True)
+    # A forced run comes at once anyway, and what is overdue is settled with it.
+    overdue = rows[(c.extra[rows] <= now) & (c.flags[rows] & int(Flag.FORCED | Flag.CATCHING_UP) == 0)]
+    c.extra[overdue] = life.pace.release(c.nominal[overdue], now)
+    life.take_turns(catching_up, now)
+    life.requeue(rows)
+    return skips
+
+
+def make_up(life: Lifecycle, rows: Ints, now: Instant) -> None:
+    """Runs were lost, with a worker or a whole node: one more for each, unless what is missed is to be skipped."""
+    c = life.columns
+    some = rows[c.flags[rows] & int(Flag.MISSED_SKIP) == 0]
+    c.extra[some] = life.pace.release(c.nominal[some], now)
+    c.extra_kind[some] = Kind.CATCH_UP
+    life.requeue(some)
+
+
+def clock_set_back(life: Lifecycle, rows: Ints, by: int, now: Instant) -> list[Skips]:
+    """The clock went back `by`, to `now`: a new generation of nominal times, for all `rows` that there are.
+
+    Interval tasks go on at their pace: they follow their grid from now on, and where it leaves too long a gap, one run
+    off the grid at the moment that was planned bridges it. Calendar times that have been do not happen again, unless
+    they go by elapsed time or the step is a correction. What was due and not accounted for is recorded, and one run
+    made up for it.
+    """
+    c = life.columns
+    life.generation += 1
+    life.pace.set_back(by)
+    for column in (c.last_start, c.result_at):
+        known = rows[column[rows] > NEVER]
+        column[known] -= by
+    # Somebody asked for a start at a time of the clock; all other off-grid runs are a matter of elapsed time.
+    asked = (c.extra_kind[rows] == Kind.START_AT) & (c.extra[rows] < FOREVER)
+    moving = rows[~asked & (c.extra[rows] < FOREVER)]
+    c.extra[moving] -= by
+    planned = c.nominal[rows]
+    skips = life.skip_until(rows, Instant(now + by), Reason.CLOCK_SET_BACK)
+    again = rows[life.times.repeats_after(rows) < by]
+    c.nominal[again] = life.times.next_after(again, now)
+    life.set_flag(rows, Flag.CATCHING_UP, on=False)
+    for i in np.flatnonzero(asked).tolist():
+        skips += life.skip_until(rows[i : i + 1], Instant(int(c.extra[rows[i]])), Reason.POSTPONED)
+    some = ~asked & (planned < FOREVER)
+    _bridge(life, rows[some], planned[some] - by, now)
+    life.requeue(rows)
+    return skips
+
+
+def _bridge(life: Lifecycle, rows: Ints, planned: Ints, now: Instant) -> None:
+    """One run, off the grid, for those whose next nominal time is too far from the moment that was planned."""
+    c = life.columns
+    needed = _leaves_a_gap(life, rows, planned, now)
+    rows, planned = rows[needed], planned[needed]
+    # What was planned is spread already; what should have been by now is released by the pace.
+    overdue = planned <= now
+    planned[overdue] = life.pace.release(c.nominal[rows[overdue]], now)
+    sooner = planned < c.extra[rows]
+    c.extra[rows[sooner]] = planned[sooner]
+    c.extra_kind[rows[sooner]] = Kind.CATCH_UP
+
+
+def _leaves_a_gap(life: Lifecycle, rows: Ints, planned: Ints, now: Instant) -> Bools:
+    """Does the grid come more than half an interval after what was planned? Of calendar times: was one due already?"""
+    c = life.columns
+    every, tolerance, comes = c.every[rows], c.tolerance[rows], c.nominal[rows]
+    tolerance = np.where(tolerance < 0, every // 2, tolerance)
+    # A grid point that is too soon after the last start will be dropped by the guard.
+    comes = np.where(comes < planned - tolerance, comes + every, comes)
+    return np.where(c.calendar[rows] < 0, comes - planned > every // 2, planned <= now)

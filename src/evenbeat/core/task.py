@@ -1,0 +1,105 @@
+"""What the core knows of a task, as flags and columns, and what it says of runs: claims, skips, refusals."""
+
+from enum import IntFlag
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenbeat.core.columns import Column, Ints
+from evenbeat.core.times import ScheduleColumns
+from evenbeat.model import Kind, State
+from evenbeat.when.windows import FOREVER, NEVER
+
+Bools = NDArray[np.bool_]
+Small = NDArray[np.uint8]
+Flags = NDArray[np.uint16]
+
+
+class Flag(IntFlag):
+    """What can be said of a task in a bit."""
+
+    ENABLED = 1
+    MINE = 2
+    REACHABLE = 4
+    CHECK = 8
+    EACH = 16
+    """backlog = "each": nominal times that pass while a run waits or runs are queued, and the guard arbitrates."""
+    FORCED = 32
+    """A forced run waits for its slot."""
+    RUNNING = 64
+    """Claimed or running: pending."""
+    WAITING = 128
+    """Arrived and verified, held back by slots, a limit or its running instance."""
+    REMOVED = 256
+    """Deleted while pending: its run finishes, then the row goes."""
+    MISSED_SKIP = 512
+    """missed = "skip": what passed while the node was stopped is recorded, not made up for."""
+    MISSED_ALL = 1024
+    """missed = "all": it is made up for, one run for each nominal time; without either flag, one run for them all."""
+    CATCHING_UP = 2048
+    """Makes up for nominal times one after the other: `nominal` is the first of them, `extra` its turn."""
+
+
+class TaskColumns(ScheduleColumns):
+    """Everything the core knows of a task: about a hundred bytes."""
+
+    flags = Column(np.uint16, Flag.ENABLED | Flag.MINE | Flag.REACHABLE)
+    nominal = Column(np.int64, FOREVER)
+    """The first nominal time that is not accounted for."""
+    extra = Column(np.int64, FOREVER)
+    """When an off-grid run is to be made."""
+    extra_kind = Column(np.uint8, Kind.FIRST)
+    last_start = Column(np.int64, NEVER)
+    """Of the last on-grid run: what the guard goes by."""
+    tolerance = Column(np.int64, -1)
+    """How much closer than their interval two on-grid starts may be; -1 for half of it."""
+    limit = Column(np.int16, 0)
+    """The number of its limit key, 0 for none."""
+    priority = Column(np.int8, 0)
+    retry = Column(np.int64, 0)
+    attempts = Column(np.uint8, 3)
+    state = Column(np.uint8, State.OK)
+    hard = Column(np.bool_, default=True)
+    attempt = Column(np.uint8, 1)
+    changes = Column(np.uint32, 0)
+    flapping = Column(np.bool_, default=False)
+    result_at = Column(np.int64, NEVER)
+
+
+class Claims(NamedTuple):
+    """Runs to be made now: the identity of a run is its task and nominal time (off the grid, the time it was due).
+
+    Runs that catch up on `missed = "all"` have the nominal time that each of them makes up for.
+    """
+
+    rows: Ints
+    nominal: Ints
+    kind: Small
+
+
+class Skips(NamedTuple):
+    """Nominal times without a run of their own: from first to last, so many, for this reason (a number of REASONS)."""
+
+    rows: Ints
+    first: Ints
+    last: Ints
+    times: Ints
+    reason: Small
+
+
+class Refused(NamedTuple):
+    """Off-grid runs that the gate did not let through, so they are not made: what they were, when due, and why."""
+
+    rows: Ints
+    due: Ints
+    kind: Small
+    reason: Small
+
+
+class Released(NamedTuple):
+    """What became of the tasks that arrived or waited."""
+
+    claims: Claims
+    skips: list[Skips]
+    refused: Refused

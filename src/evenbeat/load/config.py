@@ -1,0 +1,77 @@
+"""What a file says, where in it something stands, and what is wrong with it: the nouns of this room."""
+
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Annotated, NamedTuple
+
+from msgspec import Meta, Struct
+
+from evenbeat.model import MAX_EVERY, Period, Task
+
+
+class Durability(StrEnum):
+    """What a commit survives: the end of the process, or the end of the power too."""
+
+    NORMAL = "normal"
+    FULL = "full"
+
+
+class NodeSettings(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """`[node]`: what a file says of the node itself; None where it says nothing."""
+
+    max_concurrent: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
+    """Slots: runs at the same time."""
+    keep: Annotated[int, Meta(ge=1, le=MAX_EVERY)] | None = None
+    """How long runs are remembered."""
+    durability: Durability | None = None
+
+
+class Config(NamedTuple):
+    """All that a file says."""
+
+    tasks: tuple[Task, ...]
+    periods: dict[str, Period]
+    limits: dict[str, int]
+    node: NodeSettings | None
+    """None if the file does not mention it."""
+
+
+class Place(NamedTuple):
+    """Line and column, both from 1."""
+
+    line: int
+    column: int
+
+
+class Problem(NamedTuple):
+    """One thing wrong with a file, or worth a second look, for the person who must mend it."""
+
+    file: str
+    place: Place | None
+    message: str
+
+    def __str__(self) -> str:
+        where = f"{self.file}:{self.place.line}:{self.place.column}" if self.place else self.file
+        return f"{where}: {self.message}"
+
+
+class Source(NamedTuple):
+    """A file that was read without a problem."""
+
+    file: str
+    config: Config
+    place_of: Callable[[tuple[str, ...], int | None], Place | None]
+    """Where the value at a path stands, or a column within its text. A task's path is ("tasks", name, key)."""
+    warnings: tuple[Problem, ...] = ()
+    """What reading it already showed."""
+
+
+class BadFileError(ValueError):
+    """Files that cannot be used, with their problems."""
+
+    def __init__(self, problems: list[Problem], more: int = 0) -> None:
+        self.problems = problems
+        self.more = more
+        """So many were counted, but not listed."""
+        lines = [*map(str, problems), *([f"... and {more:,} more"] if more else [])]
+        super().__init__("\n".join(lines))

@@ -1,0 +1,71 @@
+"""A task as the flat table that a file has, for people who type single keys: to and fro, and changed key by key."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from evenbeat.load.problems import Problems
+from evenbeat.load.tasks import DURATIONS, Tasks, inherited
+from evenbeat.model import Invalid, Task
+from evenbeat.when.duration import format_duration
+
+_TABLES: Final = ("labels", "env", "kwargs")
+"""Keys whose value is a table, so that `labels.team` means one entry of it."""
+
+
+def flat(task: Task) -> dict[str, Any]:
+    """The keys of a task, as a file would have them: `task_of` makes the same task of it, unless it is paused."""
+    table: dict[str, Any] = msgspec.to_builtins(task)
+    table = {**table.pop("schedule"), **table.pop("job", {}), **table}
+    for key in ("name", "check", "paused"):
+        table.pop(key, None)
+    for key in DURATIONS:
+        if key in table:
+            table[key] = format_duration(table[key])
+    if table.get("shell"):
+        table["command"] = table["command"][0]
+    return table
+
+
+def task_of(name: str, table: Mapping[str, Any], *, check: bool) -> Task:
+    """The task that a file would make of this table; all that is wrong with it is one refusal."""
+    problems = Problems()
+    path = ("checks" if check else "tasks", name)
+    task = Tasks(problems, {}).make(path, dict(table), name)
+    if problems.found:
+        raise Invalid("\n".join(str(_here(error, ".".join(path))) for _, error in problems.found))
+    assert task is not None
+    return task
+
+
+def _here(error: Invalid, header: str) -> Invalid:
+    """The refusal without the header of the table, which nobody has typed."""
+    return Invalid(error.problem, column=error.column, place=error.place.removeprefix(header).lstrip("., "))
+
+
+def changed(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The table with some keys set; None takes a key away, back to its default.
+
+    One kind of schedule replaces the other, as a command and a function do, with the keys that belong to it. Of a table
+    of labels, variables or arguments single entries can be set: `labels.team`.
+    """
+    before = {key: dict(value) if isinstance(value, dict) else value for key, value in table.items()}
+    new: dict[str, Any] = {}
+    for key, value in changes.items():
+        head, _, entry = key.partition(".")
+        if entry and head in _TABLES:
+            entries = new.setdefault(head, before.pop(head, {}))
+            if value is None:
+                entries.pop(entry, None)
+            else:
+                entries[entry] = value
+            continue
+        before.pop(key, None)
+        if value is not None:
+            new[key] = value
+    if new.keys() & {"every", "spread"}:
+        before.pop("phase", None)  # it belongs to the grid as it was; whether it can stay, the desk knows
+    if not isinstance(new.get("command", ""), str):
+        before.pop("shell", None)
+    return inherited(new, before)

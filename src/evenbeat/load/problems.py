@@ -1,0 +1,112 @@
+"""Collect every refusal of a document with its path, and turn tables into nouns without stopping at the first one."""
+
+import re
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from enum import StrEnum
+from functools import lru_cache
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from evenbeat.load.config import Durability
+from evenbeat.load.locate import Path
+from evenbeat.model import Backlog, Days, Hash, Invalid, Missed, Prefer, Spread
+
+_CHOICES: Final[dict[str, type[StrEnum]]] = {
+    "spread": Spread,
+    "hash": Hash,
+    "days": Days,
+    "prefer": Prefer,
+    "missed": Missed,
+    "backlog": Backlog,
+    "durability": Durability,
+}
+_FEW: Final = 10
+_Noun = TypeVar("_Noun", bound=msgspec.Struct)
+
+
+class Problems:
+    """Everything wrong with a document."""
+
+    def __init__(self) -> None:
+        self.found: list[tuple[Path, Invalid]] = []
+        self.via: dict[Path, dict[str, Path]] = {}
+        """Where the keys of a task come from that it has by `use`: that is where they must be mended."""
+        self._told: set[tuple[Path, str]] = set()
+
+    def __len__(self) -> int:
+        return len(self.found)
+
+    def refuse(self, path: Path, problem: str | Invalid) -> None:
+        """Note what is wrong at a path."""
+        error = Invalid(problem) if isinstance(problem, str) else problem
+        origin = self.origin(path)
+        if origin != path:
+            # All that use a template share its mistake.
+            if (origin, error.problem) in self._told:
+                return
+            self._told.add((origin, error.problem))
+        place = ", ".join(filter(None, (".".join(map(str, origin)), error.place)))
+        self.found.append((origin, Invalid(error.problem, column=error.column, place=place)))
+
+    def origin(self, path: Path) -> Path:
+        """Where the value at a path is written."""
+        via = self.via.get(path[:2])
+        return (*via[str(path[2])], *path[2:]) if via and len(path) > 2 and path[2] in via else path
+
+    def table(self, path: tuple[str, ...], value: Any) -> dict[str, Any] | None:
+        """The value, if it is a table."""
+        if isinstance(value, dict):
+            return value
+        self.refuse(path, f"{str(value)[:64]!r} where a table [{'.'.join(path)}] should be")
+        return None
+
+    def only(self, path: tuple[str, ...], table: dict[str, Any], accepted: Sequence[str]) -> dict[str, Any]:
+        """Refuse the keys that do not belong here, and go on without them."""
+        for key in [k for k in table if k not in accepted]:
+            self.refuse((*path, key), f"{key[:64]!r} is not a key here, {_hint(key[:64], tuple(accepted))}")
+        return {key: value for key, value in table.items() if key in accepted}
+
+    def convert(self, path: tuple[str, ...], table: dict[str, Any], noun: type[_Noun]) -> _Noun | None:
+        """The noun of a table. A key with a wrong value is refused and left out, until the rest can be converted."""
+        whole = True
+        while True:
+            try:
+                return msgspec.convert(table, noun, strict=True)
+            except msgspec.ValidationError as e:
+                keys: Path
+                keys, problem = _explained(e, table)
+                # What is missing after something was refused has been told.
+                if keys or whole:
+                    self.refuse((*path, *keys), problem)
+                if not keys:
+                    return None
+                table = {k: v for k, v in table.items() if k != keys[0]}
+                whole = False
+
+
+@lru_cache(maxsize=256)
+def _hint(key: str, accepted: tuple[str, ...]) -> str:
+    # Of a long list only the key that was meant is worth reading.
+    near = get_close_matches(key, accepted, n=1) if len(accepted) > _FEW else []
+    return f"did you mean {near[0]}?" if near else f"accepted: {', '.join(accepted)}"
+
+
+def _explained(error: msgspec.ValidationError, table: Mapping[str, Any]) -> tuple[Path, str]:
+    """Which value msgspec could not use, and why, in words for people."""
+    if isinstance(error.__cause__, Invalid):
+        # Our own checks, which msgspec has wrapped: they name the field.
+        place = error.__cause__.place
+        return ((place,) if place in table else ()), error.__cause__.problem
+    message, _, where = str(error).partition(" - at `$")
+    keys: list[str | int] = []
+    for key, index in re.findall(r"\.(\w+)|\[(\d+)\]", where):
+        keys.append(key or int(index))
+    message = message.replace(" | null", "")
+    field = keys[0] if keys else ""
+    if message.startswith("Invalid enum value") and field in _CHOICES:
+        message = f"{table[str(field)]!r} is not a choice, accepted: {', '.join(_CHOICES[str(field)])}"
+    if field == "name":
+        return (), f"the name: {message}"
+    return tuple(keys), message

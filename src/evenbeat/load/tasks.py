@@ -1,0 +1,264 @@
+"""From the table of a task to the noun, with the defaults that suit it. Files have a hundred thousand of them."""
+
+import shlex
+from collections.abc import Mapping
+from datetime import date
+from functools import lru_cache
+from typing import Any, Final
+
+import msgspec
+
+from evenbeat.load.problems import Problems
+from evenbeat.model import SECOND, Invalid, Job, Schedule, Task
+from evenbeat.when.cron_entry import DAY_FIELD, MONTH_FIELD, WEEKDAY_FIELD, parse_entry
+from evenbeat.when.duration import parse_duration
+from evenbeat.when.instant import parse_instant
+from evenbeat.when.schedule import compile_schedule
+from evenbeat.when.zone import zone
+
+_KINDS: Final = ("every", "cron", "calendar", "at")
+_WORKS: Final = ("command", "function")
+_SCHEDULE_KEYS: Final = Schedule.__struct_fields__
+_JOB_KEYS: Final = Job.__struct_fields__
+_FROM_ELSEWHERE: Final = {"name", "check", "schedule", "job", "paused"}
+"""Fields of a task that its header, its other keys or people by hand give."""
+TASK_KEYS: Final = (
+    *_SCHEDULE_KEYS,
+    *_JOB_KEYS,
+    *(f for f in Task.__struct_fields__ if f not in _FROM_ELSEWHERE),
+)
+DURATIONS: Final = ("every", "phase", "timebox", "tolerance", "catch_up", "retry", "grace")
+_TIMES: Final = ("at", "start_at")
+_BELONGS_TO: Final = {
+    "spread": "every",
+    "phase": "every",
+    "hash": "cron",
+    "days": "cron",
+    "second": "cron",
+    "shell": "command",
+    "args": "function",
+    "kwargs": "function",
+}
+_GO_WITH: Final = {"command": ("shell",), "shell": ("command",), "args": ("function",), "kwargs": ("function",)}
+_SAMPLES: Final[dict[str, dict[str, Any]]] = {
+    "every": {"every": SECOND},
+    "cron": {"cron": "@daily"},
+    "command": {"command": ["x"]},
+    "function": {"function": "x:x"},
+}
+_JOINED: Final = ("labels", "env")
+"""Tables of which a task adds to those of its template and of the defaults."""
+_ANY: Final = Schedule(every=SECOND)
+"""Will do, to see what else is wrong."""
+
+_ALL: Final = frozenset(TASK_KEYS)
+_OF_SCHEDULE: Final = frozenset(_SCHEDULE_KEYS)
+_OF_JOB: Final = frozenset(_JOB_KEYS)
+_SPELT: Final = frozenset((*DURATIONS, *_TIMES, "second"))
+
+
+class Tasks:
+    """Makes tasks; what is wrong with them goes to `problems`."""
+
+    def __init__(self, problems: Problems, defaults: dict[str, Any]) -> None:
+        self._problems = problems
+        self._schedules: dict[Any, tuple[Schedule, bool]] = {}
+        self._suiting: dict[tuple[str, str], dict[str, Any]] = {}
+        self._defaults = self._checked_defaults(defaults)
+
+    @property
+    def default_zone(self) -> str | None:
+        zone_: str | None = self._defaults.get("zone")
+        return zone_
+
+    def _checked_defaults(self, table: dict[str, Any]) -> dict[str, Any]:
+        path = ("defaults",)
+        defaults = self._plain(path, self._problems.only(path, table, TASK_KEYS))
+        for key in list(defaults):
+            # Each by itself, in a task it suits, so that a mistake is told once and here.
+            kind = "every" if _BELONGS_TO.get(key) == "every" else "cron"
+            sample: dict[str, Any] = {} if key in _KINDS else _SAMPLES[kind].copy()
+            for other in _GO_WITH.get(key, ()):
+                sample |= {other: defaults[other]} if other in defaults else _SAMPLES.get(other, {})
+            before = len(self._problems)
+            self._build(path, {**sample, key: defaults[key]}, "x", check=False)
+            if len(self._problems) > before:
+                del defaults[key]
+        return defaults
+
+    def make(self, path: tuple[str, str], table: dict[str, Any], name: str) -> Task | None:
+        """The task of a table, or None if it was refused."""
+        kind, work = _kind(table) or _kind(self._defaults), _work(table) or _work(self._defaults)
+        if not table.keys() <= _ALL:
+            table = self._problems.only(path, table, TASK_KEYS)
+        table = self._plain(path, table)
+        suiting = self._suiting.get((kind, work))
+        if suiting is None:
+            suiting = self._suiting[kind, work] = {k: v for k, v in self._defaults.items() if _suits(k, kind, work)}
+        if suiting:
+            table = _over(table, suiting)
+        if kind and kind not in table:
+            return None  # it was refused already
+        return self._build(path, table, name, check=path[0] == "checks")
+
+    def _plain(self, path: tuple[str, ...], table: dict[str, Any]) -> dict[str, Any]:
+        """From what people may write to what the nouns hold."""
+        special = [key for key in table if key in _SPELT]
+        if not special:
+            return table
+        table = table.copy()
+        for key in special:
+            value = table[key]
+            if key in DURATIONS:
+                try:
+                    table[key] = _duration(value) if type(value) is str else parse_duration(value)
+                except Invalid as e:
+                    self._problems.refuse((*path, key), e)
+                    del table[key]
+            elif key in _TIMES and isinstance(value, date):
+                table[key] = value.isoformat()
+            elif key == "second" and value == "spread":
+                del table[key]
+        return table
+
+    def _build(self, path: tuple[str, ...], table: dict[str, Any], name: str, *, check: bool) -> Task | None:
+        schedule: dict[str, Any] = {}
+        job: dict[str, Any] = {}
+        whole: dict[str, Any] = {"name": name, "check": check}
+        for key, value in table.items():
+            (schedule if key in _OF_SCHEDULE else job if key in _OF_JOB else whole)[key] = value
+        when = self._schedule(path, schedule, name)
+        if type(job.get("command")) is str:
+            self._split(path, job)
+        whole["schedule"] = when or _ANY
+        whole["job"] = job
+        try:
+            task = msgspec.convert(whole, Task)
+        except msgspec.ValidationError:
+            whole["job"] = self._problems.convert(path, job, Job) or Job()
+            refused = self._problems.convert(path, whole, Task)
+            if refused is None:
+                return None
+            task = refused
+        if (
+            task.start_at is not None
+            or task.job.env
+            or task.job.function is not None
+            or "\0" in "".join(task.job.command)
+        ):
+            self._check_texts(path, task)
+        return task if when is not None else None
+
+    def _split(self, path: tuple[str, ...], job: dict[str, Any]) -> None:
+        """A command that is one text: a line for the shell, or a mistake."""
+        line = job["command"]
+        if job.get("shell") is True:
+            job["command"] = [line]
+            return
+        try:
+            words = f"a list of words: [{', '.join(map(_quoted, shlex.split(line[:200])))}]"
+        except ValueError:
+            words = "a list of words"
+        self._problems.refuse((*path, "command"), f"one text, accepted: {words}; or shell = true beside it")
+        del job["command"]
+
+    def _check_texts(self, path: tuple[str, ...], task: Task) -> None:
+        if task.start_at is not None:
+            try:
+                parse_instant(task.start_at, zone(task.schedule.zone))
+            except Invalid as e:
+                self._problems.refuse((*path, "start_at"), e)
+        if any("\0" in word for word in task.job.command):
+            self._problems.refuse((*path, "command"), "a NUL, which no command can have")
+        for name in task.job.env:
+            if not name or "=" in name or "\0" in name:
+                self._problems.refuse((*path, "env", name), f"{name[:64]!r} cannot be the name of a variable")
+        function = task.job.function
+        if function is not None and not all(function.rpartition(":")[::2]):
+            self._problems.refuse(
+                (*path, "function"), f"{function[:64]!r} is not a function, accepted: module:function"
+            )
+
+    def _schedule(self, path: tuple[str, ...], table: dict[str, Any], name: str) -> Schedule | None:
+        # True equals 1, but is no second.
+        key = (*table.items(), type(table.get("second")))
+        try:
+            known = self._schedules.get(key)
+        except TypeError:  # a list or a table, where none belongs
+            known, key = None, ()
+        if known is None:
+            before = len(self._problems)
+            schedule = self._problems.convert(path, table, Schedule)
+            if schedule is None:
+                return None
+            self._compile(path, schedule, name)
+            if len(self._problems) == before and key:
+                self._schedules[key] = (schedule, _depends_on_name(schedule))
+            return schedule
+        if known[1]:
+            self._compile(path, known[0], name)
+        return known[0]
+
+    def _compile(self, path: tuple[str, ...], schedule: Schedule, name: str) -> None:
+        if schedule.every is not None and schedule.phase is None:
+            # The phase is not known yet; any will do to see whether the rest can be compiled.
+            schedule = msgspec.structs.replace(schedule, phase=0)
+        try:
+            zone(schedule.zone)
+        except Invalid as e:
+            self._problems.refuse((*path, "zone"), e)
+            schedule = msgspec.structs.replace(schedule, zone="UTC")
+        try:
+            compile_schedule(schedule, name)
+        except Invalid as e:
+            field, _, place = e.place.partition(", ")
+            self._problems.refuse((*path, field) if field else path, Invalid(e.problem, column=e.column, place=place))
+
+
+def inherited(table: dict[str, Any], below: Mapping[str, Any]) -> dict[str, Any]:
+    """A table with the keys it takes from what is below it, itself winning."""
+    kind, work = _kind(table) or _kind(below), _work(table) or _work(below)
+    return _over(table, {key: value for key, value in below.items() if _suits(key, kind, work)})
+
+
+def _over(table: dict[str, Any], below: dict[str, Any]) -> dict[str, Any]:
+    found = below | table
+    for key in _JOINED:
+        if key in below and key in table and isinstance(table[key], dict) and isinstance(below[key], dict):
+            found[key] = below[key] | table[key]
+    return found
+
+
+def _kind(table: Mapping[str, Any]) -> str:
+    for kind in _KINDS:
+        if kind in table:
+            return kind
+    return ""
+
+
+def _work(table: Mapping[str, Any]) -> str:
+    return "command" if "command" in table else "function" if "function" in table else ""
+
+
+def _suits(key: str, kind: str, work: str) -> bool:
+    # A default spread is for interval tasks, a default hash for cron ones: each task takes what suits it.
+    if key in _KINDS or key in _WORKS:
+        return key in (kind, work)
+    return key not in _BELONGS_TO or _BELONGS_TO[key] in (kind, work)
+
+
+def _depends_on_name(schedule: Schedule) -> bool:
+    """May it be possible for one name and not for another? Only a hashed date can miss: H(29-31) in February."""
+    if schedule.cron is None:
+        return False
+    fields = parse_entry(schedule.cron).fields
+    return bool(fields) and any(fields[kind].uses_hash for kind in (DAY_FIELD, MONTH_FIELD, WEEKDAY_FIELD))
+
+
+@lru_cache(maxsize=4096)
+def _duration(text: str) -> int:
+    return parse_duration(text)
+
+
+def _quoted(word: str) -> str:
+    return msgspec.json.encode(word).decode()

@@ -1,0 +1,59 @@
+"""Packed jobs by row, one after the other in one piece of memory: a million of them are no Python objects."""
+
+from typing import Final
+
+import numpy as np
+
+from evenbeat.core.columns import Column
+from evenbeat.core.task import TaskColumns
+
+_ROOM: Final = 1 << 20
+"""Bytes that may be waste before anybody looks."""
+
+
+class NodeColumns(TaskColumns):
+    """What a node knows of a task beside what the core decides by."""
+
+    number = Column(np.int64, -1)
+    """In the store."""
+    timebox = Column(np.int64, 0)
+    """0 for cron tasks by default: until the next nominal time."""
+    function = Column(np.int32, -1)
+    """Its number in the roster; -1 for a command."""
+    job_at = Column(np.int64, 0)
+    job_length = Column(np.int32, 0)
+
+
+class JobArena:
+    """Keeps the packed job of each row."""
+
+    def __init__(self, columns: NodeColumns) -> None:
+        self._columns = columns
+        self._data = bytearray()
+        self._looked_at = 0
+        """Size when it was last known how much of it is in use."""
+
+    @property
+    def nbytes(self) -> int:
+        return len(self._data)
+
+    def put(self, row: int, packed: bytes) -> None:
+        """Set a row's job. What it had before is waste, as that of a freed row, until half of all is."""
+        c = self._columns
+        c.job_at[row], c.job_length[row] = len(self._data), len(packed)
+        self._data += packed
+        if len(self._data) > 2 * self._looked_at + _ROOM:
+            self._tidy()
+
+    def get(self, row: int) -> bytes:
+        start = int(self._columns.job_at[row])
+        return bytes(self._data[start : start + int(self._columns.job_length[row])])
+
+    def _tidy(self) -> None:
+        c = self._columns
+        rows = np.flatnonzero(c.job_length)
+        lengths = c.job_length[rows].astype(np.int64)
+        if int(lengths.sum()) < len(self._data) // 2:
+            self._data = bytearray(b"".join(self.get(row) for row in rows.tolist()))
+            c.job_at[rows] = np.cumsum(lengths) - lengths
+        self._looked_at = len(self._data)

@@ -1,0 +1,295 @@
+"""The beat: one turn of the scheduler after another. What has ended is learned, what is due is released, claimed, made.
+
+Claims are safe in the store before anything starts; what a turn learned is one batch.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple, Protocol
+
+import msgspec
+import numpy as np
+
+from evenbeat.core.absence import make_up
+from evenbeat.core.check import exit_state
+from evenbeat.core.columns import Ints
+from evenbeat.core.guard import default_timebox
+from evenbeat.core.task import Claims, Flag, Skips
+from evenbeat.model import Instant, Kind, Outcome, State
+from evenbeat.node.clock import Clock
+from evenbeat.node.counts import Counts
+from evenbeat.node.outbox import Outbox
+from evenbeat.node.records import planned_of, refusals_of, skips_of
+from evenbeat.node.roster import Roster
+from evenbeat.queue.frames import Result, Run
+from evenbeat.store.contract import Batch, Claim, Finish, Skip, Start
+from evenbeat.when.windows import FOREVER, NEVER
+
+_GAP: Final = 0.005
+"""Seconds between two turns at least: what is due within it is released together."""
+_LONGEST_SLEEP: Final = 1.0
+_NO_STATUS: Final = -1
+
+
+class Dispatch(Protocol):
+    """Where runs go to be made."""
+
+    def dispatch(self, runs: Sequence[Run], functions: Sequence[str | None] | None = None) -> None:
+        """Make these, some of them functions."""
+
+
+class Underway(NamedTuple):
+    """A run that is claimed or running."""
+
+    row: int
+    number: int
+    nominal: int
+    kind: int
+    claimed: int
+
+
+class Beat:
+    """Turns, as often as there is something to do."""
+
+    def __init__(self, roster: Roster, outbox: Outbox, queue: Dispatch, clock: Clock) -> None:
+        self.roster = roster
+        self.counts = Counts()
+        self.underway: dict[int, Underway] = {}
+        self.cursors: dict[int, bytes] = {}
+        """By the number of the task: rows are given to others."""
+        self.claiming = True
+        self.on_finished: Callable[[list[Finish]], None] = lambda _: None
+        self.on_failure: Callable[[Exception], None] = lambda _: None
+        """Told if there will be no more turns, because one failed."""
+        self._outbox = outbox
+        self._queue = queue
+        self._clock = clock
+        self._results: list[Result] = []
+        self._starts: list[tuple[int, int]] = []
+        self._token = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._planned = float("inf")
+        self._ended = 0.0
+        """When the last turn ended, on the loop's clock."""
+        self._gap = _GAP
+
+    # When is the next turn?
+
+    def results(self, results: Sequence[Result]) -> None:
+        """Runs have ended."""
+        self._results += results
+        self.soon()
+
+    def started(self, starts: Sequence[tuple[int, int]]) -> None:
+        """Runs that last have started (token, when)."""
+        self._starts += starts
+        self.soon()
+
+    def soon(self) -> None:
+        """Something has happened: a turn, as soon as the last one is a gap ago."""
+        self._plan(self._ended + self._gap)
+
+    def stop(self) -> None:
+        """No more turns."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._planned = -float("inf")
+
+    def _plan(self, when: float) -> None:
+        if when >= self._planned:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._planned = when
+        self._timer = asyncio.get_running_loop().call_at(when, self._turn)
+
+    def _turn(self) -> None:
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        self._planned = float("inf")
+        try:
+            self.turn(self._clock.now())
+        except Exception as e:
+            # Half a turn leaves nobody knows what behind, but the store knows: whoever starts next goes by that.
+            self.stop()
+            self.on_failure(e)
+            return
+        self._ended = loop.time()
+        # A busy node takes more at a time: half of its time is for everything else.
+        self._gap = max(_GAP, self._ended - begun)
+        due = self.roster.lifecycle.timetable.next_due() if self.claiming else FOREVER
+        sleep = (due - self._clock.now()) / 1e6
+        self._plan(self._ended + min(max(sleep, self._gap), _LONGEST_SLEEP))
+
+    # A turn
+
+    def turn(self, now: Instant) -> None:
+        """Learn, then release."""
+        if self._results or self._starts:
+            learned = self._learn(now)
+            if learned.starts or learned.finishes:
+                self._outbox.put(learned, lambda: None)
+        if self.claiming:
+            self._release(now)
+
+    def _learn(self, now: Instant) -> Batch:
+        starts = [Start(self.underway[token].number, at) for token, at in self._starts if token in self.underway]
+        ended = [(self.underway.pop(r.token), r) for r in self._results if r.token in self.underway]
+        self._results, self._starts = [], []
+        return Batch(starts=starts, finishes=self._finish(ended, now))
+
+    def _finish(self, ended: list[tuple[Underway, Result]], now: Instant) -> list[Finish]:
+        """Runs have ended: what that makes of their tasks."""
+        if not ended:
+            return []
+        life, c = self.roster.lifecycle, self.roster.columns
+        rows = np.array([u.row for u, _ in ended], dtype=np.int64)
+        nominal = np.array([u.nominal for u, _ in ended], dtype=np.int64)
+        started = np.array([r.started for _, r in ended], dtype=np.int64)
+        outcome = [r.outcome for _, r in ended]
+        status = np.array([_NO_STATUS if r.status is None else r.status for _, r in ended], dtype=np.int64)
+        on_grid = np.array([u.kind == Kind.GRID for u, _ in ended])
+        really = np.array([o not in (Outcome.DROPPED, Outcome.BROKEN) for o in outcome])
+        # Of a run from before the clock was set back it may lie ahead; then it was just now.
+        life.started(rows[on_grid & really], np.minimum(started, now)[on_grid & really])
+        last_start = c.last_start[rows]
+        removed = c.flags[rows] & int(Flag.REMOVED) != 0
+        is_check = (c.flags[rows] & int(Flag.CHECK) != 0) & ~removed
+        life.complete(rows)
+        told = is_check & np.array([o not in (Outcome.DROPPED, Outcome.LOST, Outcome.CANCELLED) for o in outcome])
+        changed = np.zeros(len(rows), dtype=bool)
+        if told.any():
+            ended_well = np.array([o in (Outcome.SUCCEEDED, Outcome.FAILED) for o in outcome])
+            result = np.where(ended_well, exit_state(status), State.UNKNOWN).astype(np.uint8)
+            changed[told] = life.results(rows[told], result[told], started[told], nominal[told], now)
+        lost = np.array([o in (Outcome.LOST, Outcome.CANCELLED) for o in outcome]) & ~removed
+        if lost.any():
+            make_up(life, self.roster.made_up_for(rows[lost]), now)
+        good = np.array([o == Outcome.SUCCEEDED for o in outcome])
+        extra, extra_kind = planned_of(c, rows, now)
+        finishes = [
+            Finish(
+                u.number, r.started, r.ended, r.outcome, r.status, r.output.decode("utf-8", "replace"), r.cursor, *rest
+            )
+            for (u, r), rest in zip(
+                ended,
+                zip(
+                    last_start.tolist(),
+                    c.state[rows].tolist(),
+                    c.hard[rows].tolist(),
+                    c.attempt[rows].tolist(),
+                    c.changes[rows].tolist(),
+                    c.flapping[rows].tolist(),
+                    c.result_at[rows].tolist(),
+                    extra.tolist(),
+                    extra_kind.tolist(),
+                    (~good | changed).tolist(),
+                    strict=True,
+                ),
+                strict=True,
+            )
+        ]
+        for (u, r), is_removed in zip(ended, removed.tolist(), strict=True):
+            if r.cursor is not None and not is_removed:
+                self.cursors[u.number] = r.cursor
+        self.counts.ended(outcome)
+        self.on_finished(finishes)
+        return finishes
+
+    def _release(self, now: Instant) -> None:
+        released = self.roster.lifecycle.release(now)
+        claims, refused = released.claims, released.refused
+        batch = Batch(skips=self.skips_of(released.skips, now), refusals=refusals_of(self.roster.columns, refused, now))
+        if len(claims.rows):
+            runs, functions = self._claim(batch, claims, now), self._functions(claims.rows)
+            self._outbox.put(batch, lambda: self._queue.dispatch(runs, functions))
+        elif batch.skips or batch.refusals:
+            self._outbox.put(batch, lambda: None)
+
+    def _claim(self, batch: Batch, claims: Claims, now: Instant) -> list[Run]:
+        """Claims for the store, and runs for the workers once it has them."""
+        life, c, rows = self.roster.lifecycle, self.roster.columns, claims.rows
+        numbers, nominal, kind = c.number[rows].tolist(), claims.nominal.tolist(), claims.kind.tolist()
+        following = c.nominal[rows]
+        extra, extra_kind = planned_of(c, rows, now)
+        generation = life.generation
+        batch.claims = [
+            Claim(number, n, generation, k, now, f, e, ek)
+            for number, n, k, f, e, ek in zip(
+                numbers, nominal, kind, following.tolist(), extra.tolist(), extra_kind.tolist(), strict=True
+            )
+        ]
+        on_grid = claims.kind == Kind.GRID
+        interval = np.where(on_grid, self.roster.times.interval(rows, claims.nominal), 0)
+        tolerance = np.where(c.tolerance[rows] < 0, interval // 2, c.tolerance[rows])
+        guarded = np.where(on_grid, c.last_start[rows], NEVER)
+        runs = []
+        names, jobs, first = self.roster.names, self.roster.jobs, self._token + 1
+        for token, (row, number, n, k, length, latest, last, i, t, attempt, check) in enumerate(
+            zip(
+                rows.tolist(),
+                numbers,
+                nominal,
+                kind,
+                self._timebox(claims).tolist(),
+                self._latest_start(claims, now).tolist(),
+                guarded.tolist(),
+                interval.tolist(),
+                tolerance.tolist(),
+                (c.attempt[rows] + ~c.hard[rows]).tolist(),  # while SOFT, each run is one more
+                (c.flags[rows] & int(Flag.CHECK) != 0).tolist(),
+                strict=True,
+            ),
+            first,
+        ):
+            cursor = self.cursors.get(number) if self.cursors else None
+            job = msgspec.Raw(jobs.get(row))
+            runs.append(Run(token, job, names.name(row), n, k, length, latest, last, i, t, attempt, cursor, check))
+            self.underway[token] = Underway(row, number, n, k, now)
+        self._token += len(runs)
+        self.counts.began((now - claims.nominal) / 1e6)
+        return runs
+
+    def _functions(self, rows: Ints) -> list[str | None] | None:
+        """The function of each run, None for commands; None if all are commands."""
+        numbers = self.roster.columns.function[rows]
+        if (numbers < 0).all():
+            return None
+        functions = self.roster.functions
+        return [functions[number] if number >= 0 else None for number in numbers.tolist()]
+
+    def _timebox(self, claims: Claims) -> Ints:
+        """As the task says; by default of a cron task as long as from one nominal time to the next."""
+        c, rows = self.roster.columns, claims.rows
+        box, following = c.timebox[rows], c.nominal[rows]
+        unsaid = np.flatnonzero(box == 0)
+        if len(unsaid):
+            some, coming = rows[unsaid], following[unsaid]
+            length = coming - claims.nominal[unsaid]
+            # A run off the grid may come just before a nominal time: that must not make it short.
+            between = np.flatnonzero((claims.kind[unsaid] != Kind.GRID) & (coming < FOREVER))
+            length[between] = self.roster.times.interval(some[between], coming[between])
+            box[unsaid] = np.where((coming < FOREVER) & (length > 0), length, default_timebox(None, check=False))
+        return box
+
+    def _latest_start(self, claims: Claims, now: Instant) -> Ints:
+        """Not after the close of its period, unless forced."""
+        latest = np.full(len(claims.rows), FOREVER, dtype=np.int64)
+        period = self.roster.columns.period[claims.rows]
+        if (period >= 0).any():
+            period[claims.kind == Kind.FORCED] = -1
+            for number in np.unique(period[period >= 0]).tolist():
+                latest[period == number] = self.roster.times.period(number).state(now).until
+        return latest
+
+    # Records
+
+    def skips_of(self, skips: Sequence[Skips], now: Instant, numbers: Ints | None = None) -> list[Skip]:
+        """Skips as the store keeps them, and counted."""
+        for some in skips:
+            self.counts.passed(some)
+        return [skip for some in skips for skip in skips_of(self.roster.columns, some, now, numbers)]
+
+    def record(self, batch: Batch) -> None:
+        """Remember what happened outside a turn."""
+        self._outbox.put(batch, lambda: None)

@@ -1,0 +1,52 @@
+"""The node's clock: the wall clock as it was read once, carried on by the boot-time clock, which nobody can set.
+
+Small differences are followed smoothly. A larger one is a step: somebody set the clock, and the node must know.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+from evenbeat.model import SECOND, Instant
+
+STEP: Final = SECOND
+"""What differs by more than this was set; less is a clock being disciplined."""
+_SLEW: Final = SECOND // 100
+"""A node's clock that is ahead waits, by at most so much each time it is compared."""
+
+
+def boot_time() -> int:
+    """Microseconds since the machine was started, time asleep included."""
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000
+
+
+def wall_time() -> int:
+    return time.time_ns() // 1_000
+
+
+class Clock:
+    """Reads the time; never goes back by itself."""
+
+    def __init__(self, wall: Callable[[], int] = wall_time, boot: Callable[[], int] = boot_time) -> None:
+        self._wall = wall
+        self._boot = boot
+        self.offset = wall() - boot()
+        """The node's time is this far ahead of the boot-time clock; workers are told it."""
+        self._latest = boot() + self.offset
+
+    def now(self) -> Instant:
+        self._latest = max(self._latest, self._boot() + self.offset)
+        return Instant(self._latest)
+
+    def compare(self) -> int:
+        """Look at the wall clock, about once a second. Says by how much it was set; 0 if it was not.
+
+        After a step the node's clock is the wall clock again; what that means for tasks is for the node to settle.
+        """
+        difference = self._wall() - self._boot() - self.offset
+        if abs(difference) > STEP:
+            self.offset += difference
+            self._latest = self._boot() + self.offset
+            return difference
+        self.offset += max(difference, -_SLEW)
+        return 0

@@ -1,0 +1,201 @@
+"""The control socket: how anybody on this machine changes a live node. One JSON document in, one out, per line."""
+
+import asyncio
+import logging
+import os
+import socket
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from evenbeat.core.task import Flag
+from evenbeat.load.config import BadFileError
+from evenbeat.model import Invalid
+from evenbeat.node.moment import moment_of
+from evenbeat.node.owner import socket_path
+from evenbeat.node.requests import AskMoment, AskStatus, Backup, Ended, Force, Reply, Request, perform
+from evenbeat.node.service import Node
+from evenbeat.node.status import status_of
+from evenbeat.store.contract import Conflict, Finish, StoreError
+
+REQUEST_LIMIT: Final = 64 << 20
+_log: Final = logging.getLogger("evenbeat.control")
+
+_requests: Final = msgspec.json.Decoder(Request)
+_replies: Final = msgspec.json.Decoder(Reply)
+
+
+class Control:
+    """The node's side."""
+
+    def __init__(self, node: Node, database: Path) -> None:
+        self._node = node
+        self._path = socket_path(database)
+        self._waiting: dict[int, list[asyncio.Future[Finish]]] = {}
+        self._server: asyncio.Server | None = None
+        self._serving: set[asyncio.Task[None]] = set()
+
+    async def open(self) -> None:
+        """Listen; only the user the node runs as may connect."""
+        self._path.unlink(missing_ok=True)
+        before = os.umask(0o177)
+        try:
+            with _address(self._path) as address:
+                self._server = await asyncio.start_unix_server(self._connected, address, limit=REQUEST_LIMIT)
+        finally:
+            os.umask(before)
+        self._node.beat.on_finished = self._finished
+        self._node.on_removed = self._forget
+
+    async def close(self) -> None:
+        """Nobody is heard any more, and who waits for an answer learns that there will be none."""
+        if self._server is None:
+            return
+        self._server.close()
+        for serving in self._serving:
+            serving.cancel()
+        await asyncio.gather(*self._serving, return_exceptions=True)
+        self._path.unlink(missing_ok=True)
+
+    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        serving = asyncio.get_running_loop().create_task(self._serve(reader, writer))
+        self._serving.add(serving)
+        serving.add_done_callback(self._serving.discard)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        # A line beyond the limit is a ValueError: whoever sends it is none of our clients.
+        with suppress(ConnectionError, asyncio.CancelledError, ValueError), closing(writer):
+            while line := await reader.readline():
+                writer.write(msgspec.json.encode(await self._answer(line)) + b"\n")
+                await writer.drain()
+
+    async def _answer(self, line: bytes) -> Reply:
+        try:
+            return await self._do(_requests.decode(line))
+        except Conflict as e:
+            return Reply(problem=str(e), kind="conflict")
+        except (Invalid, BadFileError, msgspec.ValidationError, msgspec.DecodeError) as e:
+            return Reply(problem=str(e), kind="invalid")
+        except StoreError as e:
+            return Reply(problem=str(e), kind="store")
+        except Exception as e:
+            _log.exception("a request failed", extra={"action": "request_failed"})
+            return Reply(problem=f"the node failed at this: {e!r}", kind="store")
+
+    async def _do(self, request: Request) -> Reply:
+        node = self._node
+        match request:
+            case Force(names, who, wait):
+                return await self._force(names, who, wait=wait)
+            case Backup(path):
+                await asyncio.to_thread(node.store.backup, Path(path))
+                return Reply()
+            case AskStatus():
+                return Reply(status=status_of(node))
+            case AskMoment(number):
+                return Reply(moment=moment_of(node, number))
+        try:
+            changed = await asyncio.to_thread(perform, node.desk, request, node.options.files)
+        finally:
+            node.take_over()  # also what was done before it failed
+        await node.outbox.safe()  # whoever has our word has it, even if we die now
+        return Reply(changed=changed)
+
+    async def _force(self, names: Sequence[str], who: str, *, wait: bool) -> Reply:
+        entries = await asyncio.to_thread(self._node.desk.forced, names, who)
+        ends = []
+        for entry in entries if wait else []:
+            ends.append(asyncio.get_running_loop().create_future())
+            self._waiting.setdefault(entry.number, []).append(ends[-1])
+        self._node.force(entries)
+        await self._node.outbox.safe()
+        finishes = await asyncio.gather(*ends)
+        return Reply(
+            ended=[
+                Ended(entry.task.name, f.started, f.ended, f.outcome, f.status, f.output)
+                for entry, f in zip(entries, finishes, strict=False)
+            ]
+        )
+
+    def _finished(self, finishes: list[Finish]) -> None:
+        for finish in finishes if self._waiting else []:
+            if self._still_to_come(finish.task):
+                continue
+            for future in self._waiting.pop(finish.task, []):
+                if not future.done():
+                    future.set_result(finish)
+
+    def _still_to_come(self, number: int) -> bool:
+        """Does the forced run wait for its turn, so that what has ended is the run before it?"""
+        row = self._node.roster.row(number)
+        return row is not None and bool(self._node.roster.columns.flags[row] & int(Flag.FORCED))
+
+    def _forget(self, numbers: Sequence[int]) -> None:
+        """Runs of tasks that were removed before they began: nobody will hear of them."""
+        running = {run.number for run in self._node.beat.underway.values()} if self._waiting else set()
+        for number in numbers if self._waiting else []:
+            for future in self._waiting.pop(number, []) if number not in running else []:
+                if not future.done():
+                    future.set_exception(Invalid("the task was removed before it ran"))
+
+
+class Client:
+    """The other side, for programs that wait."""
+
+    is_live = True
+
+    def __init__(self, database: Path) -> None:
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+        try:
+            with _address(socket_path(database)) as address:
+                self._socket.connect(address)
+        except OSError as e:
+            self._socket.close()
+            raise StoreError(
+                f"the node of {database} does not answer on {socket_path(database)}: {e.strerror}"
+            ) from None
+
+    def ask(self, request: Request) -> Reply:
+        """Ask the node; raise what it refuses."""
+        line = msgspec.json.encode(request) + b"\n"
+        if len(line) > REQUEST_LIMIT:
+            raise Invalid(f"a request of {len(line) >> 20} MiB, accepted: up to {REQUEST_LIMIT >> 20}; ask in parts")
+        try:
+            answer = self._exchange(line)
+        except OSError as e:
+            raise StoreError(f"the node stopped before it had answered: {e.strerror}") from None
+        if not answer:
+            raise StoreError("the node stopped before it had answered")
+        reply = _replies.decode(answer)
+        if reply.problem:
+            raise {"conflict": Conflict, "store": StoreError}.get(reply.kind, Invalid)(reply.problem)
+        return reply
+
+    def _exchange(self, line: bytes) -> bytes:
+        self._socket.sendall(line)
+        data = bytearray()
+        while not data.endswith(b"\n"):
+            piece = self._socket.recv(1 << 20)
+            if not piece:
+                return b""
+            data += piece
+        return bytes(data)
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+@contextmanager
+def _address(path: Path) -> Iterator[str]:
+    """A socket's address has room for 107 bytes; a directory that is open has a short name."""
+    if len(os.fsencode(path)) <= 100:
+        yield str(path)
+        return
+    directory = os.open(path.parent, os.O_PATH | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{directory}/{path.name}"
+    finally:
+        os.close(directory)

@@ -1,0 +1,300 @@
+"""The desk: every change to tasks passes over it, whoever asks - a file, the command line, a program - and however.
+
+It works on a store. If a node lives on that store, it takes over each change when the desk is done with it.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from hashlib import blake2b
+from pathlib import Path
+from threading import RLock
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from evenbeat.load.config import Config, NodeSettings
+from evenbeat.load.files import load_file
+from evenbeat.model import Entry, Instant, Invalid, Period, Task, placed
+from evenbeat.node.agreement import must_not_need, must_refer_to_what_is_there, said_together
+from evenbeat.node.placing import Places, keep_phase
+from evenbeat.store.contract import Change, Conflict, Filter, Store
+from evenbeat.when.period import compile_periods
+
+_LIMITS: Final = "limits:"
+_NODE: Final = "node:"
+_DIGEST: Final = "digest:"
+
+
+class Changed(Struct):
+    """What is different now: what a live node must take over, and what people are told."""
+
+    created: list[Entry] = []
+    changed: list[Entry] = []
+    removed: list[Entry] = []
+    unchanged: int = 0
+    settings: bool = False
+    """Periods, limits or settings of the node."""
+
+
+class Desk:
+    """Changes tasks, one at a time; may be asked from any thread."""
+
+    def __init__(self, store: Store, now: Callable[[], Instant]) -> None:
+        self.store = store
+        self._now = now
+        self._lock = RLock()
+        self._places = Places(store.entries)
+        self.on_changed: Callable[[Changed], None] = lambda _: None
+        """Told of each change when it is done, one after the other, by whoever made it."""
+
+    @contextmanager
+    def at_rest(self) -> Iterator[None]:
+        """Nobody changes anything meanwhile."""
+        with self._lock:
+            yield
+
+    def _done(self, changed: Changed) -> Changed:
+        self.on_changed(changed)
+        return changed
+
+    # Single tasks
+
+    def add(self, tasks: Sequence[Task], owner: str, who: str) -> Changed:
+        """New tasks, all or none."""
+        with self._lock, self._places.right():
+            must_refer_to_what_is_there(tasks, self._periods(), self.limits())
+            created = self.store.create(self._places.give(tasks), owner, self._now(), who)
+            return self._done(Changed(created=created))
+
+    def set(self, name: str, new: Task, who: str, version: int | None = None) -> Changed:
+        """A new definition for a task; its phase stays where it can."""
+        with self._lock, self._places.right():
+            entry = self.need(name)
+            must_refer_to_what_is_there([new], self._periods(), self.limits())
+            task = keep_phase(replace(new, paused=entry.task.paused), entry.task)
+            if task == entry.task:
+                return Changed(unchanged=1)
+            moved = self._places.move([(entry, task)])
+            return self._done(Changed(changed=self.store.update(moved, self._now(), who, version)))
+
+    def remove(self, only: Filter, who: str) -> Changed:
+        """Delete tasks; a run that is under way finishes."""
+        with self._lock, self._places.right():
+            entries = list(self.store.entries(only))
+            self.store.remove([entry.number for entry in entries], self._now(), who)
+            self._places.free(entries)
+            return self._done(Changed(removed=entries))
+
+    def pause(self, only: Filter, who: str, *, paused: bool) -> Changed:
+        """Disable tasks by hand, or enable them again."""
+        with self._lock:
+            entries = list(self.store.entries(only))
+            changes = [(e.number, replace(e.task, paused=paused)) for e in entries if e.task.paused is not paused]
+            changed = self.store.update(changes, self._now(), who) if changes else []
+            return self._done(Changed(changed=changed, unchanged=len(entries) - len(changed)))
+
+    def forced(self, names: Sequence[str], who: str) -> list[Entry]:
+        """The tasks that somebody wants to run now; the audit knows."""
+        entries = [self.need(name) for name in names]
+        self.store.note([Change(self._now(), who, "forced", entry.task.name) for entry in entries])
+        return entries
+
+    def need(self, name: str) -> Entry:
+        """A task that must be there."""
+        entry = self.store.find(name)
+        if entry is None:
+            raise Invalid(f"there is no task {name!r}")
+        return entry
+
+    # Files
+
+    def apply(self, files: Sequence[Path], who: str, *, anew: bool = False) -> Changed:
+        """Make the tasks that these files own be what the files say: all of them, or nothing if one is wrong.
+
+        A file that is as it was when it was last applied is not read again, unless `anew` asks for it.
+        """
+        with self._lock:
+            fresh: dict[str, Config] = {}
+            digests: dict[str, str | None] = {}
+            for path in files:
+                owner = owner_of(path)
+                digest = _digest(path)
+                if anew or digest is None or self.store.setting(_DIGEST + owner) != digest:
+                    fresh[owner] = load_file(path)
+                    digests[_DIGEST + owner] = digest
+            if not fresh:
+                return Changed(unchanged=self.store.count())
+            changed = self._apply(fresh, who)
+            self.store.set_settings(digests)
+            return changed
+
+    def declare(self, owner: str, config: Config, who: str) -> Changed:
+        """Make the tasks of this owner be what a program says, as `apply` does for a file."""
+        with self._lock:
+            return self._apply({owner: config}, who)
+
+    def _apply(self, configs: Mapping[str, Config], who: str) -> Changed:
+        """Everything that can be refused is, before anything is changed."""
+        self._must_agree(configs)
+        created: list[tuple[str, list[Task]]] = []
+        changed: list[tuple[Entry, Task]] = []
+        removed: dict[str, Entry] = {}
+        unchanged = 0
+        for owner, config in configs.items():
+            before = {entry.task.name: entry for entry in self.store.entries(Filter(owner=owner))}
+            new = []
+            for task in config.tasks:
+                entry = before.pop(task.name, None)
+                if entry is None:
+                    new.append(task)
+                    continue
+                task_now = _as_before(task, entry)
+                if task_now == entry.task:
+                    unchanged += 1
+                else:
+                    changed.append((entry, task_now))
+            created.append((owner, new))
+            removed |= before
+        self._must_be_free(created, configs)
+        # A task that moves from one file to the other is another one, at the same place.
+        created = [(owner, [_as_before(task, removed.get(task.name)) for task in tasks]) for owner, tasks in created]
+        with self._places.right():
+            done = self._write(configs, created, changed, list(removed.values()), who)
+        done.unchanged = unchanged
+        return done
+
+    def _write(
+        self,
+        configs: Mapping[str, Config],
+        created: list[tuple[str, list[Task]]],
+        changed: list[tuple[Entry, Task]],
+        removed: list[Entry],
+        who: str,
+    ) -> Changed:
+        """Step by step, so that a live node knows of each that was done: what tasks refer to is there before them."""
+        now, all_done = self._now(), Changed()
+        if self._set_up(configs, now, who):
+            all_done.settings = self._done(Changed(settings=True)).settings
+        if removed:
+            self.store.remove([entry.number for entry in removed], now, who)
+            self._places.free(removed)
+            all_done.removed = self._done(Changed(removed=removed)).removed
+        if changed:
+            after = self.store.update(self._places.move(changed), now, who)
+            all_done.changed = self._done(Changed(changed=after)).changed
+        for owner, tasks in created:
+            if tasks:
+                entries = self.store.create(self._places.give(tasks), owner, now, who)
+                all_done.created += self._done(Changed(created=entries)).created
+        if self._clear_up(configs, now, who):
+            all_done.settings = self._done(Changed(settings=True)).settings
+        return all_done
+
+    def _must_agree(self, configs: Mapping[str, Config]) -> None:
+        stored = self.store.periods()
+        others = [(owner, {name: period}) for name, (owner, period) in stored.items() if owner not in configs]
+        periods = said_together("period", others + [(owner, c.periods) for owner, c in configs.items()])
+        kept = [(owner, self._limits_of(owner)) for owner in self._owners(_LIMITS) if owner not in configs]
+        limits = said_together("limit", kept + [(owner, c.limits) for owner, c in configs.items()])
+        for owner, config in configs.items():
+            with placed(owner):
+                must_refer_to_what_is_there(config.tasks, periods, limits)
+        going = stored.keys() - periods.keys(), self.limits().keys() - limits.keys()
+        if any(going):
+            must_not_need((entry for entry in self.store.entries() if entry.owner not in configs), *going)
+        compile_periods(periods)
+
+    def _must_be_free(self, created: list[tuple[str, list[Task]]], configs: Mapping[str, Config]) -> None:
+        owners: dict[str, str] = {}
+        for owner, config in configs.items():
+            for task in config.tasks:
+                if task.name in owners:
+                    raise Conflict(f"the name {task.name!r} of {owner} is taken by a task of {owners[task.name]}")
+                owners[task.name] = owner
+        if any(tasks for _, tasks in created):
+            for entry in self.store.entries():
+                name = entry.task.name
+                if entry.owner not in configs and name in owners:
+                    raise Conflict(f"the name {name!r} of {owners[name]} is taken by a task of {entry.owner}")
+
+    def _set_up(self, configs: Mapping[str, Config], now: Instant, who: str) -> bool:
+        """What is new in periods, limits and settings; what goes stays until no task needs it."""
+        different = False
+        for owner, config in configs.items():
+            known = {name: period for name, (_, period) in self.store.periods().items()}
+            new = {name: period for name, period in config.periods.items() if known.get(name) != period}
+            if new:
+                self.store.set_periods(new, owner, now, who)
+            limits = self._limits_of(owner) | config.limits
+            different |= bool(new) | self._put({_LIMITS + owner: _packed(limits), _NODE + owner: _packed(config.node)})
+        return different
+
+    def _clear_up(self, configs: Mapping[str, Config], now: Instant, who: str) -> bool:
+        different = False
+        said = {name for config in configs.values() for name in config.periods}
+        for owner, config in configs.items():
+            gone = [name for name, (of, _) in self.store.periods().items() if of == owner and name not in said]
+            if gone:
+                self.store.set_periods(dict.fromkeys(gone), owner, now, who)
+            different |= bool(gone) | self._put({_LIMITS + owner: _packed(config.limits)})
+        return different
+
+    def _put(self, settings: dict[str, str | None]) -> bool:
+        different = any(self.store.setting(key) != value for key, value in settings.items())
+        if different:
+            self.store.set_settings(settings)
+        return different
+
+    # What is there
+
+    def limits(self) -> dict[str, int]:
+        """All limits that files have declared, by name."""
+        found: dict[str, int] = {}
+        for owner in self._owners(_LIMITS):
+            found |= self._limits_of(owner)
+        return found
+
+    def _limits_of(self, owner: str) -> dict[str, int]:
+        return msgspec.json.decode(self.store.setting(_LIMITS + owner) or "{}", type=dict[str, int])
+
+    def settings(self) -> NodeSettings:
+        """What files say of the node; of two the later name counts."""
+        found = NodeSettings()
+        for owner in self._owners(_NODE):
+            said = msgspec.json.decode(self.store.setting(_NODE + owner) or "{}", type=NodeSettings)
+            found = replace(found, **{k: v for k, v in msgspec.structs.asdict(said).items() if v is not None})
+        return found
+
+    def _owners(self, kind: str) -> list[str]:
+        return sorted(key.removeprefix(kind) for key in self.store.settings(kind))
+
+    def _periods(self) -> dict[str, Period]:
+        return {name: period for name, (_, period) in self.store.periods().items()}
+
+
+def _as_before(task: Task, entry: Entry | None) -> Task:
+    """What a file does not say stays as it was."""
+    return task if entry is None else keep_phase(replace(task, paused=entry.task.paused), entry.task)
+
+
+def _packed(said: dict[str, int] | NodeSettings | None) -> str | None:
+    return msgspec.json.encode(said).decode() if said else None
+
+
+def owner_of(path: Path) -> str:
+    """How tasks say that this file created them."""
+    return f"file:{path.resolve()}"
+
+
+def _digest(path: Path) -> str | None:
+    """Of a file's content; None if it cannot be read, which reading it properly will tell better."""
+    try:
+        with path.open("rb") as file:
+            digest = blake2b(digest_size=16)
+            while block := file.read(1 << 20):
+                digest.update(block)
+    except OSError:
+        return None
+    return digest.hexdigest()

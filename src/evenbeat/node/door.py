@@ -1,0 +1,197 @@
+"""The door to a database: through its live node if there is one, else straight to the store; both do the same."""
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Protocol, Self
+
+from evenbeat.model import Instant, Invalid, Task
+from evenbeat.node.control import Client
+from evenbeat.node.desk import Changed, Desk
+from evenbeat.node.owner import Owned, Ownership, is_owned, socket_path
+from evenbeat.node.requests import (
+    Add,
+    Apply,
+    AskMoment,
+    AskStatus,
+    Backup,
+    Change,
+    Ended,
+    Force,
+    Pause,
+    Remove,
+    Reply,
+    Request,
+    Set,
+    perform,
+)
+from evenbeat.node.service import Node
+from evenbeat.node.status import Status
+from evenbeat.store.contract import Filter, StoreError
+from evenbeat.store.sqlite import SqliteStore
+
+_PATIENCE: Final = 10.0
+"""Seconds in which a node that starts begins to listen, and others who change something are done."""
+
+
+class Side(Protocol):
+    """What is behind a door."""
+
+    is_live: bool
+
+    def ask(self, request: Request) -> Reply:
+        """Do it, or raise why not."""
+
+    def close(self) -> None: ...
+
+
+class Door:
+    """Everything that can be changed, whatever is behind it; whoever opens it closes it."""
+
+    def __init__(self, side: Side, who: str) -> None:
+        self._side = side
+        self._who = who
+
+    @property
+    def is_live(self) -> bool:
+        """Does a node live behind it?"""
+        return self._side.is_live
+
+    def add(self, tasks: Sequence[Task], owner: str) -> Changed:
+        """New tasks, all or none."""
+        return self._change(Add(tuple(tasks), owner, self._who))
+
+    def set(self, name: str, task: Task, version: int | None = None) -> Changed:
+        """A new definition for a task."""
+        return self._change(Set(name, task, self._who, version))
+
+    def remove(self, only: Filter) -> Changed:
+        """Delete tasks."""
+        return self._change(Remove(only, self._who))
+
+    def pause(self, only: Filter, *, paused: bool) -> Changed:
+        """Disable tasks by hand, or enable them again."""
+        return self._change(Pause(only, paused, self._who))
+
+    def apply(self, files: Sequence[Path]) -> Changed:
+        """Make the tasks that these files own be what the files say; none for those the node was started with."""
+        return self._change(Apply(tuple(str(file.resolve()) for file in files), self._who))
+
+    def force(self, names: Sequence[str], *, wait: bool) -> list[Ended]:
+        """Run tasks now."""
+        return self._side.ask(Force(tuple(names), self._who, wait)).ended or []
+
+    def status(self) -> Status | None:
+        """How the live node is; None if there is none."""
+        return self._side.ask(AskStatus()).status if self.is_live else None
+
+    def backup(self, path: Path) -> None:
+        """A consistent copy of the database."""
+        self._side.ask(Backup(str(path.resolve())))
+
+    def _change(self, change: Change) -> Changed:
+        changed = self._side.ask(change).changed
+        assert changed is not None
+        return changed
+
+    def close(self) -> None:
+        """Let go of everything."""
+        self._side.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def open_door(database: Path, who: str) -> Door:
+    """To a database on this machine: its node is asked if it has one, else nobody may become it meanwhile."""
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        if (node := live_node(database)) is not None:
+            return Door(node, who)
+        try:
+            return Door(_Alone(database), who)
+        except Owned:
+            if time.monotonic() > deadline:
+                raise StoreError(
+                    f"a node lives on {database}, but does not answer on {socket_path(database)}: "
+                    "it is starting or stopping, so try again"
+                ) from None
+
+
+def live_node(database: Path) -> Client | None:
+    """The node of a database, for questions only; None if none lives there or it is not ready to answer."""
+    if not is_owned(database):
+        return None
+    try:
+        return Client(database)
+    except StoreError:
+        return None
+
+
+def own_door(node: Node, who: str) -> Door:
+    """For code that runs on the loop of the node itself."""
+    return Door(_Within(node), who)
+
+
+class _Alone:
+    """A store without a node."""
+
+    is_live = False
+
+    def __init__(self, database: Path) -> None:
+        self._database = database
+        self._owner = Ownership(database)
+        try:
+            self._store = SqliteStore(database)
+        except StoreError:
+            self._owner.close()
+            raise
+
+    def ask(self, request: Request) -> Reply:
+        match request:
+            case Force() | AskStatus() | AskMoment() | Apply(files=()):
+                command = f"evenbeat up --db {self._database}"
+                raise Invalid(f"no node lives on {self._database}; `{command}` starts one")
+            case Backup(path):
+                self._store.backup(Path(path))
+                return Reply()
+        return Reply(changed=perform(Desk(self._store, _now), request))
+
+    def close(self) -> None:
+        self._store.close()
+        self._owner.close()
+
+
+class _Within:
+    """The node of this very thread."""
+
+    is_live = True
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    def ask(self, request: Request) -> Reply:
+        node = self._node
+        match request:
+            case Force(wait=True) | AskStatus() | AskMoment() | Backup():
+                raise RuntimeError("this would wait for the loop it is called on; call it from another thread")
+            case Force(names, who):
+                node.force(node.desk.forced(names, who))
+                return Reply(ended=[])
+        try:
+            return Reply(changed=perform(node.desk, request, node.options.files))
+        finally:
+            node.take_over()
+
+    def close(self) -> None:
+        pass
+
+
+def _now() -> Instant:
+    return Instant(time.time_ns() // 1_000)

@@ -1,0 +1,44 @@
+"""What a live node knows of one task at this moment, and nobody else: does it wait, for what, and what comes next."""
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from evenbeat.core.gate import Reason
+from evenbeat.core.task import Flag
+from evenbeat.model import Instant, Kind
+from evenbeat.when.windows import FOREVER
+
+if TYPE_CHECKING:
+    from evenbeat.node.service import Node
+
+
+class Moment(Struct):
+    """One task in a live node."""
+
+    due: Instant | None
+    """When its next run is due, or since when it waits; None if nothing is planned."""
+    kind: Kind
+    waiting: str
+    """For what, in the words of `Reason`; empty if it does not wait."""
+    pending: int
+    slots: int
+
+
+def moment_of(node: "Node", number: int) -> Moment | None:
+    """Look at a task; None if the node does not have it."""
+    row = node.roster.row(number)
+    if row is None:
+        return None
+    c, life = node.roster.columns, node.roster.lifecycle
+    flags, nominal, extra = int(c.flags[row]), int(c.nominal[row]), int(c.extra[row])
+    kind = Kind(int(c.extra_kind[row])) if extra < nominal or flags & Flag.CATCHING_UP else Kind.GRID
+    due = nominal if kind is Kind.GRID else extra
+    if flags & Flag.FORCED:
+        kind, due = Kind.FORCED, min(extra, node.clock.now())
+    waiting = ""
+    if flags & Flag.WAITING:
+        limit = int(c.limit[row])
+        is_full = limit > 0 and life.pending_by_limit[limit] >= life.limits[limit]
+        waiting = Reason.RUNNING if flags & Flag.RUNNING else Reason.LIMIT if is_full else Reason.NO_SLOT
+    return Moment(Instant(due) if due < FOREVER else None, kind, waiting, life.pending, life.slots)

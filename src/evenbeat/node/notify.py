@@ -1,0 +1,25 @@
+"""Tell systemd how the node is: ready, alive, stopping. Without systemd nothing happens."""
+
+import os
+import socket
+
+
+def notify(state: str) -> None:
+    """Send one line to the service manager, if there is one: READY=1, WATCHDOG=1, STOPPING=1, STATUS=..."""
+    address = os.environ.get("NOTIFY_SOCKET")
+    if not address:
+        return
+    if address.startswith("@"):
+        address = "\0" + address[1:]
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as manager:
+            manager.sendto(state.encode(), address)
+    except OSError:
+        return  # a manager that has gone away is not our trouble
+
+
+def watchdog_interval() -> float | None:
+    """Seconds within which the manager wants to hear from us; None if it does not."""
+    said = os.environ.get("WATCHDOG_USEC", "")
+    meant = os.environ.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
+    return int(said) / 1e6 if said.isdecimal() and meant else None

@@ -1,0 +1,99 @@
+"""The outbox: batches on their way into the store, in order. What the store cannot take now is offered again."""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Final, NamedTuple
+
+from evenbeat.store.contract import Batch, Contradiction, Store, StoreError
+
+_AGAIN: Final = 1.0
+"""Seconds until the store is asked again after it failed: it is full, or slow, or on a disk that comes back."""
+_log: Final = logging.getLogger("evenbeat.node")
+
+Then = Callable[[], None]
+
+
+class _Parcel(NamedTuple):
+    batch: Batch
+    then: Then
+
+
+class Outbox:
+    """Offers batches to the store and says when they are safe. While the store fails, all wait.
+
+    All that wait are offered together, to be kept together; those that come meanwhile wait for the answer. What is
+    offered behind something that fails may well be taken: then the store would know the later without the earlier.
+    """
+
+    def __init__(
+        self, store: Store, loop: asyncio.AbstractEventLoop, on_failure: Callable[[BaseException], None]
+    ) -> None:
+        """`on_failure` is told if a batch will never be safe, however often it is offered; then none after it is."""
+        self._store = store
+        self._loop = loop
+        self._on_failure = on_failure
+        self._parcels: deque[_Parcel] = deque()
+        self._offered = 0
+        """How many of them are under way."""
+        self._is_busy = False
+        """Are some under way, or is it too soon to offer them again?"""
+        self.failing: str = ""
+        """What the store said last, while it cannot take anything."""
+
+    @property
+    def waiting(self) -> int:
+        """Batches that are not safe yet."""
+        return len(self._parcels)
+
+    def put(self, batch: Batch, then: Then) -> None:
+        """Remember a batch; `then` is called on the loop when it is safe."""
+        self._parcels.append(_Parcel(batch, then))
+        self._proceed()
+
+    async def safe(self) -> None:
+        """Wait until everything that was put so far is safe, whatever comes after it."""
+        future: asyncio.Future[None] = self._loop.create_future()
+        self.put(Batch(), lambda: None if future.done() else future.set_result(None))
+        await future
+
+    async def empty(self) -> None:
+        """Wait until nothing is left that is not safe."""
+        while self._parcels:
+            await self.safe()
+
+    def _proceed(self) -> None:
+        while self._parcels and not self._is_busy:
+            self._is_busy = True
+            self._offered = len(self._parcels)
+            future = self._store.record(*[parcel.batch for parcel in self._parcels])
+            if not future.done():
+                future.add_done_callback(lambda f: self._loop.call_soon_threadsafe(self._answered, f))
+                return
+            self._settle(future)
+
+    def _answered(self, future: Future[None]) -> None:
+        self._settle(future)
+        self._proceed()
+
+    def _settle(self, future: Future[None]) -> None:
+        error = future.exception()
+        if isinstance(error, StoreError) and not isinstance(error, Contradiction):
+            if not self.failing:
+                _log.error("the store cannot take anything: %s", error, extra={"action": "store_failing"})
+            self.failing = str(error)
+            self._loop.call_later(_AGAIN, self._again)
+            return
+        if error is not None:
+            self._on_failure(error)
+            return
+        self.failing = ""
+        self._is_busy = False
+        for _ in range(self._offered):
+            self._parcels.popleft().then()
+
+    def _again(self) -> None:
+        self._is_busy = False
+        self._proceed()

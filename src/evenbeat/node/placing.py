@@ -1,0 +1,114 @@
+"""Give new interval tasks their phase: the least-loaded place of the wheel, once; it is kept with the task."""
+
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from random import SystemRandom
+
+import numpy as np
+from msgspec.structs import replace
+
+from evenbeat.model import Entry, Invalid, Spread, Task
+from evenbeat.store.contract import StoreError
+from evenbeat.when.fold import count_off, count_on
+from evenbeat.when.schedule import compile_schedule, has_own_phase
+from evenbeat.when.wheel import LoadWheel, Placed
+
+
+class Places:
+    """Who has which place on the wheel, right after every change; filled when somebody first needs a place."""
+
+    def __init__(self, entries: Callable[[], Iterable[Entry]]) -> None:
+        self._entries = entries
+        """All tasks there are."""
+        self._wheel: LoadWheel | None = None
+
+    def give(self, tasks: Sequence[Task], instead: Container[int] = ()) -> list[Task]:
+        """New tasks with their phases; in the place of those with the numbers `instead`, if any."""
+        if self._wheel is None:
+            self._wheel = fill_wheel(entry.task for entry in self._entries() if entry.number not in instead)
+        return place(self._wheel, tasks)
+
+    def move(self, changes: Sequence[tuple[Entry, Task]]) -> list[tuple[int, Task]]:
+        """New definitions with their phases, by the numbers of the tasks."""
+        self.free([entry for entry, _ in changes])
+        given = self.give([task for _, task in changes], instead={entry.number for entry, _ in changes})
+        return [(entry.number, task) for (entry, _), task in zip(changes, given, strict=True)]
+
+    def free(self, entries: Sequence[Entry]) -> None:
+        """These are gone."""
+        if self._wheel is not None:
+            for entry in entries:
+                discount(self._wheel, entry.task)
+
+    @contextmanager
+    def right(self) -> Iterator[None]:
+        """What was given within and then refused is nobody's: the wheel is filled anew when it is needed next."""
+        try:
+            yield
+        except (Invalid, StoreError):
+            self._wheel = None
+            raise
+
+
+def fill_wheel(tasks: Iterable[Task]) -> LoadWheel:
+    """The load that these tasks make; those without a phase yet do not count."""
+    wheel = LoadWheel()
+    alike: dict[tuple[int, float], list[int]] = {}
+    for task in tasks:
+        schedule = task.schedule
+        if schedule.every is not None and schedule.phase is not None:
+            alike.setdefault((schedule.every, task.weight), []).append(schedule.phase)
+        else:
+            count(wheel, task)
+    for (every, weight), phases in alike.items():
+        wheel.add_all(every, weight, np.array(phases, dtype=np.int64))
+    return wheel
+
+
+def count(wheel: LoadWheel, task: Task) -> None:
+    """Put a task onto the wheel."""
+    schedule = task.schedule
+    if schedule.every is not None and schedule.phase is not None:
+        wheel.add(Placed(schedule.every, schedule.phase, task.weight))
+    elif schedule.every is None or has_own_phase(schedule):
+        count_on(wheel, compile_schedule(schedule, task.name), task.weight)
+
+
+def discount(wheel: LoadWheel, task: Task) -> None:
+    """Take it off again."""
+    schedule = task.schedule
+    if schedule.every is None or has_own_phase(schedule):
+        count_off(wheel, compile_schedule(schedule, task.name), task.weight)
+
+
+def place(wheel: LoadWheel, tasks: Sequence[Task]) -> list[Task]:
+    """The tasks with their phases, counted on the wheel; what has a phase of its own is only counted."""
+    placed = list(tasks)
+    even = []
+    for i, task in enumerate(tasks):
+        schedule = task.schedule
+        if schedule.every is None or has_own_phase(schedule):
+            count(wheel, task)
+        elif schedule.spread is Spread.EVEN:
+            even.append(i)
+        else:
+            # Bergamot's rule, and where Icinga's moving grid begins: a lot drawn once.
+            placed[i] = _with_phase(task, SystemRandom().randrange(schedule.every))
+            count(wheel, placed[i])
+    # Last, so that they make room for those whose place is given.
+    chosen = wheel.place_all([(tasks[i].schedule.every or 1, tasks[i].weight) for i in even])
+    for i, phase in zip(even, chosen, strict=True):
+        placed[i] = _with_phase(tasks[i], phase)
+    return placed
+
+
+def keep_phase(new: Task, old: Task) -> Task:
+    """An edit keeps the phase as long as `every` and `spread` stay as they were."""
+    same = (new.schedule.every, new.schedule.spread) == (old.schedule.every, old.schedule.spread)
+    if same and new.schedule.phase is None and old.schedule.phase is not None:
+        return _with_phase(new, old.schedule.phase)
+    return new
+
+
+def _with_phase(task: Task, phase: int) -> Task:
+    return replace(task, schedule=replace(task.schedule, phase=phase))

@@ -1,0 +1,77 @@
+"""From columns to records: where tasks stand and what was skipped, in the plain numbers that a store keeps."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenbeat.core.columns import Ints
+from evenbeat.core.gate import REASONS
+from evenbeat.core.task import Flag, Refused, Skips
+from evenbeat.model import Instant, Kind
+from evenbeat.node.arena import NodeColumns
+from evenbeat.store.contract import Refusal, Skip, Standing
+from evenbeat.when.windows import FOREVER
+
+
+def planned_of(columns: NodeColumns, rows: Ints, now: Instant) -> tuple[Ints, NDArray[np.uint8]]:
+    """The off-grid run of each, and its kind. One that is forced and waits is that, so that it outlives the node; only
+    a start that somebody asked for is kept rather.
+    """
+    c = columns
+    extra, kind = c.extra[rows], c.extra_kind[rows]
+    forced = c.flags[rows] & int(Flag.FORCED) != 0
+    if forced.any():
+        forced &= (kind != Kind.START_AT) | (extra == FOREVER)
+        extra[forced] = np.minimum(extra[forced], now)
+        kind[forced] = Kind.FORCED
+    return extra, kind
+
+
+def skips_of(columns: NodeColumns, skips: Skips, now: Instant, numbers: Ints | None = None) -> list[Skip]:
+    """Skips as the store keeps them; `numbers` are those of tasks that have been removed since."""
+    c, rows = columns, skips.rows
+    extra, extra_kind = planned_of(c, rows, now)
+    return [
+        Skip(number, first, last, times, REASONS[reason].value, now, following, planned, kind)
+        for number, first, last, times, reason, following, planned, kind in zip(
+            (c.number[rows] if numbers is None else numbers).tolist(),
+            skips.first.tolist(),
+            skips.last.tolist(),
+            skips.times.tolist(),
+            skips.reason.tolist(),
+            c.nominal[rows].tolist(),
+            extra.tolist(),
+            extra_kind.tolist(),
+            strict=True,
+        )
+    ]
+
+
+def standings_of(columns: NodeColumns, rows: Ints, now: Instant) -> list[Standing]:
+    """Where tasks stand, as the store keeps it."""
+    c = columns
+    extra, extra_kind = planned_of(c, rows, now)
+    return list(
+        map(
+            Standing,
+            c.number[rows].tolist(),
+            c.nominal[rows].tolist(),
+            extra.tolist(),
+            extra_kind.tolist(),
+            c.last_start[rows].tolist(),
+            c.result_at[rows].tolist(),
+        )
+    )
+
+
+def refusals_of(columns: NodeColumns, refused: Refused, now: Instant) -> list[Refusal]:
+    """Refused off-grid runs as the store keeps them."""
+    return [
+        Refusal(number, due, kind, REASONS[reason].value, now)
+        for number, due, kind, reason in zip(
+            columns.number[refused.rows].tolist(),
+            refused.due.tolist(),
+            refused.kind.tolist(),
+            refused.reason.tolist(),
+            strict=True,
+        )
+    ]

@@ -1,0 +1,255 @@
+"""The roster: the tasks of a live node, each in its row - from what the store has to what the core decides by."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Final, TypeVar
+
+import msgspec
+import numpy as np
+
+from evenbeat.core.columns import GrowingArray, Ints
+from evenbeat.core.enrol import enrol, timebox
+from evenbeat.core.index import NameIndex
+from evenbeat.core.lifecycle import Lifecycle
+from evenbeat.core.task import Flag, Skips
+from evenbeat.core.times import ScheduleTimes
+from evenbeat.core.timetable import Timetable
+from evenbeat.model import SECOND, Entry, Instant, Kind, Missed, Period, Task
+from evenbeat.node.arena import JobArena, NodeColumns
+from evenbeat.store.contract import Progress
+from evenbeat.when.instant import parse_instant
+from evenbeat.when.period import Period as CompiledPeriod
+from evenbeat.when.period import compile_periods
+from evenbeat.when.windows import FOREVER
+from evenbeat.when.zone import zone
+
+_AT_ONCE: Final = 10_000
+"""Tasks that are brought in together: enough for columns to pay, few enough to need little memory."""
+_WHEN: Final = ("every", "phase", "calendar", "second", "period", "limit")
+_Thing = TypeVar("_Thing")
+
+
+class Roster:
+    """Who is in which row, and all that the core and the workers must know of them."""
+
+    def __init__(self, slots: int, generation: int) -> None:
+        self.columns = NodeColumns()
+        self.times = ScheduleTimes(self.columns)
+        self.lifecycle = Lifecycle(self.columns, Timetable(self.columns), self.times, slots, generation=generation)
+        self.names = NameIndex()
+        self.jobs = JobArena(self.columns)
+        self._row_by_number = GrowingArray(np.int32)
+        """One more than the row; 0 for none."""
+        self.functions: list[str] = []
+        self._function_numbers: dict[str, int] = {}
+        self.periods: dict[str, CompiledPeriod] = {}
+        self._period_numbers: dict[str, int] = {}
+        self._definitions: dict[str, Period] = {}
+        self._limits: dict[str, int] = {}
+        self.catch_up: dict[int, int] = {}
+        """Of the rows with missed = "all": how far back."""
+        self._starts: dict[int, Instant] = {}
+        """Of the rows with `start_at`: when that is."""
+        self.occasions: dict[str, set[int]] = {"@reboot": set(), "@shutdown": set()}
+
+    # Who is where
+
+    def row(self, number: int) -> int | None:
+        """The row of a task by its number in the store."""
+        found = int(self._row_by_number.array[number]) if 0 <= number < len(self._row_by_number.array) else 0
+        return found - 1 if found else None
+
+    def rows(self, numbers: Sequence[int]) -> Ints:
+        """The rows of some tasks; those that are not here are left out."""
+        wanted = np.array(numbers, dtype=np.int64)
+        wanted = wanted[(wanted >= 0) & (wanted < len(self._row_by_number.array))]
+        found = self._row_by_number.array[wanted].astype(np.int64) - 1
+        return found[found >= 0]
+
+    def all_rows(self) -> Ints:
+        """All tasks that have not been removed."""
+        c = self.columns
+        return np.flatnonzero(c.used & (c.flags & int(Flag.REMOVED) == 0))
+
+    def catch_up_of(self, rows: Ints) -> Ints:
+        """How far back those with missed = "all" go; 0 for the others."""
+        if not self.catch_up:
+            return np.zeros(len(rows), dtype=np.int64)
+        return np.array([self.catch_up.get(row, 0) for row in rows.tolist()], dtype=np.int64)
+
+    def made_up_for(self, rows: Ints) -> Ints:
+        """Those of some rows whose lost runs are to be made up for: a stop is over when it is over."""
+        stops = self.occasions["@shutdown"]
+        return rows[[row not in stops for row in rows.tolist()]] if stops else rows
+
+    @property
+    def mean_rate(self) -> float:
+        """Starts per second that the interval grids make by themselves."""
+        c = self.columns
+        plain = c.used & (c.calendar < 0) & (c.flags & int(Flag.ENABLED) != 0)
+        return float((SECOND / c.every[plain]).sum())
+
+    # Coming, changing, going
+
+    def bring_in(self, entries: Iterable[Entry]) -> Ints:
+        """Tasks get their rows and everything a definition says; not yet in the timetable."""
+        rows = [self._bring_in(some) for some in _pieces(entries, _AT_ONCE)]
+        return np.concatenate(rows) if rows else np.empty(0, dtype=np.int64)
+
+    def _bring_in(self, entries: Sequence[Entry]) -> Ints:
+        rows = self.columns.allocate(len(entries))
+        self.names.add_many([entry.task.name for entry in entries], rows)
+        numbers = np.array([entry.number for entry in entries], dtype=np.int64)
+        self.columns.number[rows] = numbers
+        self._row_by_number.reserve(int(numbers.max(initial=0)) + 1)
+        self._row_by_number.array[numbers] = rows + 1
+        self._define(rows, [entry.task for entry in entries])
+        return rows
+
+    def _define(self, rows: Ints, tasks: Sequence[Task]) -> None:
+        enrol(self.columns, self.times, rows, tasks, self._period_numbers, self._limits)
+        self.columns.timebox[rows] = [timebox(task) for task in tasks]
+        self.columns.function[rows] = [self._function(task.job.function) for task in tasks]
+        encode = msgspec.msgpack.encode
+        for row, task in zip(rows.tolist(), tasks, strict=True):
+            self.jobs.put(row, encode(task.job))
+            if task.missed is Missed.ALL:
+                self.catch_up[row] = task.catch_up
+            if task.start_at is not None:
+                self._starts[row] = parse_instant(task.start_at, zone(task.schedule.zone))
+            if task.schedule.cron is not None and task.schedule.cron.strip() in self.occasions:
+                self.occasions[task.schedule.cron.strip()].add(row)
+
+    def _function(self, function: str | None) -> int:
+        if function is None:
+            return -1
+        if function not in self._function_numbers:
+            self._function_numbers[function] = len(self.functions)
+            self.functions.append(function)
+        return self._function_numbers[function]
+
+    def take_up(self, progress: Iterable[Progress]) -> tuple[Ints, list[Progress]]:
+        """Where tasks stood when the node was stopped. Says for which rows, and which runs were under way, also those
+        of tasks that have been removed.
+        """
+        rows, open_claims = [], []
+        for some in _pieces(progress, _AT_ONCE):
+            known = [p for p in some if self.row(p.task) is not None]
+            where = self.rows([p.task for p in known])
+            self._take_up(where, known)
+            rows.append(where)
+            open_claims += [p for p in some if p.claimed is not None]
+        return (np.concatenate(rows) if rows else np.empty(0, dtype=np.int64)), open_claims
+
+    def _take_up(self, rows: Ints, known: Sequence[Progress]) -> None:
+        c = self.columns
+        for name, values in zip(Progress._fields, zip(*known, strict=True), strict=False):
+            match name:
+                case "next_nominal":
+                    c.nominal[rows] = values
+                case "extra" | "extra_kind" | "last_start" | "state" | "hard" | "attempt" | "changes":
+                    getattr(c, name)[rows] = values
+                case "flapping" | "result_at":
+                    getattr(c, name)[rows] = values
+
+    def change(self, entries: Sequence[Entry], now: Instant) -> tuple[Ints, list[Skips]]:
+        """New definitions. Who has other nominal times than before is due by the new ones, a new `start_at` counts."""
+        known = [entry for entry in entries if self.row(entry.number) is not None]
+        rows = self.rows([entry.number for entry in known])
+        c = self.columns
+        before = [getattr(c, name)[rows] for name in _WHEN]
+        starts = [self._starts.get(row) for row in rows.tolist()]
+        for row, entry in zip(rows.tolist(), known, strict=True):
+            self._forget_extras(row)
+            if self.names.name(row) != entry.task.name:
+                self.names.rename(row, entry.task.name)
+        self._define(rows, [entry.task for entry in known])
+        other = [self._starts.get(row) != start for row, start in zip(rows.tolist(), starts, strict=True)]
+        differs = np.array(other, dtype=bool)
+        self._start_no_more(rows[differs])
+        for name, old in zip(_WHEN, before, strict=True):
+            differs |= getattr(c, name)[rows] != old
+        return rows, self._reschedule(rows[differs], now)
+
+    def _start_no_more(self, rows: Ints) -> None:
+        """Whoever asked for a start at some time has changed their mind."""
+        c = self.columns
+        asked = rows[(c.extra_kind[rows] == Kind.START_AT) & (c.extra[rows] < FOREVER)]
+        c.extra[asked] = FOREVER
+
+    def _reschedule(self, rows: Ints, now: Instant) -> list[Skips]:
+        """Due by what they say now: by the schedule, but not before the start that they ask for."""
+        self.lifecycle.reschedule(rows, now)
+        return self.start_at(rows, now)
+
+    def remove(self, numbers: Sequence[int], now: Instant) -> list[tuple[Skips, Ints]]:
+        """Tasks go, those that run when they have ended. What was due of them is skipped, beside their numbers."""
+        rows = self.rows(numbers)
+        c = self.columns
+        number = c.number[rows]
+        for row in rows.tolist():
+            self._forget_extras(row)
+            self.names.remove(row)
+        self._row_by_number.array[number] = 0
+        by_row = dict(zip(rows.tolist(), number.tolist(), strict=True))
+        skips = self.lifecycle.remove(rows, now)
+        return [(s, np.array([by_row[row] for row in s.rows.tolist()], dtype=np.int64)) for s in skips]
+
+    def _forget_extras(self, row: int) -> None:
+        self.catch_up.pop(row, None)
+        self._starts.pop(row, None)
+        for rows in self.occasions.values():
+            rows.discard(row)
+
+    # Periods and limits
+
+    def set_periods(self, periods: Mapping[str, Period], now: Instant) -> list[Skips]:
+        """All periods there are; tasks of those that differ are due by the new ones."""
+        compiled = compile_periods(dict(periods))
+        different = [name for name in compiled if self._definitions.get(name) != periods[name]]
+        # A period that includes or excludes one that differs is different too.
+        uses = {name: {*period.include, *period.exclude} for name, period in periods.items()}
+        while grown := [n for n in uses if n not in different and uses[n] & set(different)]:
+            different += grown
+        c, skips = self.columns, []
+        for name in different:
+            self.periods[name] = compiled[name]
+            number = self._period_numbers.get(name)
+            if number is None:
+                self._period_numbers[name] = self.times.period_number(compiled[name])
+            else:
+                self.times.replace_period(number, compiled[name])
+                rows = self.all_rows()
+                skips += self._reschedule(rows[c.period[rows] == number], now)
+        self._definitions = dict(periods)
+        return skips
+
+    def set_limits(self, limits: Mapping[str, int]) -> None:
+        """All limits there are, by name."""
+        for name, most in limits.items():
+            number = self._limits.setdefault(name, len(self._limits) + 1)
+            self.lifecycle.set_limit(number, most)
+
+    def begin(self, rows: Ints, now: Instant) -> None:
+        """New tasks: each on its grid, checks with a first run soon."""
+        life = self.lifecycle
+        life.pace.mean_rate = self.mean_rate
+        life.arrive(rows, now)
+        life.make_first_runs(rows[self.columns.flags[rows] & int(Flag.CHECK) != 0], now)
+
+    def start_at(self, rows: Ints, now: Instant) -> list[Skips]:
+        """Those that say when to start, and that is to come, start then."""
+        if not self._starts:
+            return []
+        skips = []
+        for row in rows.tolist():
+            start = self._starts.get(row)
+            if start is not None and start > now:
+                skips += self.lifecycle.start_at(row, start, now)
+        return skips
+
+
+def _pieces(things: Iterable[_Thing], most: int) -> Iterator[list[_Thing]]:
+    source = iter(things)
+    while piece := list(islice(source, most)):
+        yield piece

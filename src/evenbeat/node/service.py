@@ -1,0 +1,296 @@
+"""The node: takes up where the last one stopped, keeps the beat going, and stops in order."""
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from msgspec import Struct
+
+from evenbeat.core.absence import clock_set_back, resume
+from evenbeat.core.guard import kill_after
+from evenbeat.core.task import Flag, Skips
+from evenbeat.model import DAY, SECOND, Entry, Instant
+from evenbeat.node.beat import Beat
+from evenbeat.node.clock import Clock
+from evenbeat.node.desk import Changed, Desk
+from evenbeat.node.notify import notify, watchdog_interval
+from evenbeat.node.outbox import Outbox
+from evenbeat.node.records import standings_of
+from evenbeat.node.roster import Roster
+from evenbeat.node.takeup import GENERATION, LAST_SEEN, take_up
+from evenbeat.queue.frames import Result
+from evenbeat.queue.local import LocalQueue
+from evenbeat.store.contract import Batch, Store, StoreError
+from evenbeat.when.windows import FOREVER
+
+MAX_CONCURRENT: Final = 512
+KEEP: Final = 30 * DAY
+GRACE: Final = 30.0
+"""Seconds that runs have to end when the node is stopped."""
+_PRUNE_EVERY: Final = 60.0
+_log: Final = logging.getLogger("evenbeat.node")
+
+
+class Options(Struct, frozen=True):
+    """How a node runs."""
+
+    files: tuple[Path, ...] = ()
+    workers: int = 1
+    max_concurrent: int | None = None
+    """None for what files say, else 512."""
+    grace: float = GRACE
+    length: float | None = None
+    """Seconds after which it stops by itself."""
+
+
+class Node:
+    """One scheduler on one store."""
+
+    def __init__(self, store: Store, options: Options, clock: Clock | None = None, database: str = "") -> None:
+        self.store = store
+        self._database = database
+        self.options = options
+        self.clock = clock or Clock()
+        self.desk = Desk(store, self.clock.now)
+        self.started_at = self.clock.now()
+        self.on_removed: Callable[[Sequence[int]], None] = lambda _: None
+        """Told the numbers of tasks that have been removed."""
+        self._to_take_over: deque[Changed] = deque()
+        self.desk.on_changed = self._to_take_over.append
+        self._is_up = False
+        self._stopping = asyncio.Event()
+        self._instantly = asyncio.Event()
+        self._failure: BaseException | None = None
+        self.reason = ""
+
+    # From outside, on the loop
+
+    def stop(self, reason: str) -> None:
+        """Stop in order; asked again, it goes on as before."""
+        self.reason = self.reason or reason
+        self._stopping.set()
+
+    def stop_or_hurry(self, reason: str) -> None:
+        """Stop in order; asked a second time, at once."""
+        if self._stopping.is_set():
+            self._instantly.set()
+        self.stop(reason)
+
+    def take_over(self) -> None:
+        """What the desk has changed becomes true of the live tasks, in the order in which it was done."""
+        while self._is_up and self._to_take_over:
+            self._take_over(self._to_take_over.popleft())
+
+    def _take_over(self, changed: Changed) -> None:
+        now = self.clock.now()
+        batch = Batch()
+        if changed.settings:
+            batch.skips += self.beat.skips_of(self._read_settings(now), now)
+        if changed.removed:
+            for skips, numbers in self.roster.remove([entry.number for entry in changed.removed], now):
+                batch.skips += self.beat.skips_of([skips], now, numbers)
+            for entry in changed.removed:
+                self.beat.cursors.pop(entry.number, None)
+            self.on_removed([entry.number for entry in changed.removed])
+        moved = []
+        if changed.changed:
+            rows, postponed = self.roster.change(changed.changed, now)
+            batch.skips += self.beat.skips_of(postponed, now)
+            moved.append(rows)
+        if changed.created:
+            rows = self.roster.bring_in(changed.created)
+            self.roster.begin(rows, now)
+            batch.skips += self.beat.skips_of(self.roster.start_at(rows, now), now)
+            moved.append(rows)
+        for rows in moved:
+            batch.standings += standings_of(self.roster.columns, rows, now)
+        self.roster.lifecycle.pace.mean_rate = self.roster.mean_rate
+        self.beat.record(batch)
+        self.beat.soon()
+
+    def force(self, entries: Sequence[Entry]) -> None:
+        """Run these now, slots and running instances permitting."""
+        self.take_over()  # one of them may be that new
+        now = self.clock.now()
+        rows = self.roster.rows([entry.number for entry in entries])
+        self.roster.lifecycle.force(rows)
+        self.beat.record(Batch(standings=standings_of(self.roster.columns, rows, now)))
+        self.beat.soon()
+
+    # Its life
+
+    async def run(self, ready: Callable[[], Awaitable[None]]) -> None:
+        """Live until stopped; `ready` is awaited when everything is up."""
+        loop = self.loop = asyncio.get_running_loop()
+        changed = await asyncio.to_thread(self.desk.apply, self.options.files, "start")
+        if changed.created or changed.changed or changed.removed:
+            _log.info(
+                "files applied: %d new, %d changed, %d removed",
+                len(changed.created),
+                len(changed.changed),
+                len(changed.removed),
+                extra={"action": "applied"},
+            )
+        self.outbox = Outbox(self.store, loop, self._fail)
+        self.queue = LocalQueue(
+            self.options.workers,
+            self._results,
+            self._started,
+            kill_after=kill_after,
+            clock_offset=self.clock.offset,
+            database=self._database,
+        )
+        self.roster = Roster(self.options.max_concurrent or MAX_CONCURRENT, int(self.store.setting(GENERATION) or 0))
+        self.beat = Beat(self.roster, self.outbox, self.queue, self.clock)
+        self.beat.on_failure = self._fail
+        care: list[asyncio.Task[None]] = []
+        try:
+            self.queue.start()  # workers come up while we read what there is to do
+            self._take_up()
+            care += [asyncio.create_task(self._tick()), asyncio.create_task(self._prune())]
+            if self.options.length is not None:
+                loop.call_later(self.options.length, self.stop, "its time is over")
+            self.beat.soon()
+            await ready()
+            notify("READY=1")
+            await self._stopping.wait()
+            if self._failure is not None:
+                raise self._failure
+            notify("STOPPING=1")
+            await self._wind_down()
+        finally:
+            for task in care:
+                task.cancel()
+            self.beat.stop()
+            await self.queue.stop(0)
+            if self._is_up:
+                self._remember_clock()
+
+    def _take_up(self) -> None:
+        with self.desk.at_rest():
+            self._to_take_over.clear()  # whatever the desk has done until now, the store tells
+            self._read_settings(self.clock.now())
+            self.beat.record(take_up(self.roster, self.beat, self.store, self.clock))
+            self._is_up = True
+        self._remember_clock()
+
+    def _fail(self, error: BaseException) -> None:
+        """Something is wrong with us. Better no node than one that only looks alive: the next goes by the store."""
+        self._failure = self._failure or error
+        _log.critical("the node failed", exc_info=error, extra={"action": "failed"})
+        self._instantly.set()
+        self.stop("it failed")
+
+    def _started(self, starts: list[tuple[int, int]]) -> None:
+        self.beat.started(starts)
+
+    def _results(self, results: list[Result]) -> None:
+        if any(result.stop_node for result in results):
+            self.stop("a task asked for it")
+        self.beat.results(results)
+
+    # What it is told
+
+    def _read_settings(self, now: Instant) -> list[Skips]:
+        said = self.desk.settings()
+        skips = self.roster.set_periods({name: period for name, (_, period) in self.store.periods().items()}, now)
+        self.roster.set_limits(self.desk.limits())
+        self.roster.lifecycle.slots = self.options.max_concurrent or said.max_concurrent or MAX_CONCURRENT
+        self._keep = said.keep or KEEP
+        return skips
+
+    # While it lives
+
+    async def _tick(self) -> None:
+        """Once a second: has somebody set the clock? Is the service manager waiting to hear from us?"""
+        interval = watchdog_interval()
+        while True:
+            await asyncio.sleep(1 if interval is None else min(1, interval / 3))
+            if interval is not None:
+                notify("WATCHDOG=1")
+            by = self.clock.compare()
+            if by:
+                self._clock_was_set(by)
+
+    def _clock_was_set(self, by: int) -> None:
+        now = self.clock.now()
+        self.queue.set_clock(self.clock.offset)
+        rows = self.roster.all_rows()
+        _log.warning("the clock was set by %+.1f s", by / SECOND, extra={"action": "clock_set", "by": by})
+        if by < 0:
+            skips = clock_set_back(self.roster.lifecycle, rows, -by, now)
+        else:
+            skips = resume(self.roster.lifecycle, rows, now, self.roster.catch_up_of(rows))
+        standings = standings_of(self.roster.columns, rows, now)
+        self.beat.record(Batch(standings=standings, skips=self.beat.skips_of(skips, now)))
+        self._remember_clock()
+        self.beat.soon()
+
+    def _remember_clock(self) -> None:
+        """For the nodes to come: what time it is, and of which generation. It is not worth dying for."""
+        try:
+            generation = self.roster.lifecycle.generation
+            self.store.set_settings({LAST_SEEN: str(self.clock.now()), GENERATION: str(generation)})
+        except StoreError as e:
+            _log.error("the time could not be remembered: %s", e, extra={"action": "store_failing"})
+
+    async def _prune(self) -> None:
+        while True:
+            await asyncio.sleep(_PRUNE_EVERY)
+            self._remember_clock()
+            try:
+                while await asyncio.to_thread(self.store.prune, self.clock.now(), self._keep):
+                    await asyncio.sleep(0.05)
+            except StoreError as e:
+                _log.error("the history could not be shortened: %s", e, extra={"action": "store_failing"})
+
+    # Ending
+
+    async def _wind_down(self) -> None:
+        """Stop claiming, let runs end, run what is to run at a stop, and have everything safe."""
+        _log.info("stopping: %s", self.reason, extra={"action": "stopping", "running": len(self.beat.underway)})
+        self.beat.claiming = False
+        await self._let_end(self.options.grace)
+        shutdown = np.array(sorted(self.roster.occasions["@shutdown"]), dtype=np.int64)
+        if len(shutdown) and not self._instantly.is_set():
+            life = self.roster.lifecycle
+            # All others have their place in the store; here nothing else is due any more.
+            everybody = self.roster.all_rows()
+            life.set_flag(life.waiting, Flag.WAITING, on=False)
+            life.waiting = life.waiting[:0]
+            life.timetable.set_due(everybody, np.full(len(everybody), FOREVER))
+            life.occasion(shutdown, self.clock.now())
+            self.beat.claiming = True
+            self.beat.turn(self.clock.now())
+            await self._let_end(self.options.grace)
+            self.beat.claiming = False
+        await self._have_everything_safe()
+
+    async def _let_end(self, grace: float) -> None:
+        """Wait for what runs or may still be claimed; what takes longer than the grace is cancelled."""
+        deadline = time.monotonic() + grace
+        while self._is_busy() and time.monotonic() < deadline and not self._instantly.is_set():
+            await asyncio.sleep(0.02)
+        self.beat.claiming = False
+        if self.beat.underway:
+            self.queue.cancel()
+            deadline = time.monotonic() + 10
+            while self.beat.underway and time.monotonic() < deadline:
+                await asyncio.sleep(0.02)
+
+    def _is_busy(self) -> bool:
+        return bool(self.beat.underway) or (self.beat.claiming and len(self.roster.lifecycle.waiting) > 0)
+
+    async def _have_everything_safe(self) -> None:
+        """All into the store. One that fails is waited for as long as runs are, unless somebody is in a hurry."""
+        deadline = time.monotonic() + self.options.grace
+        while self.outbox.waiting:
+            if self.outbox.failing and (self._instantly.is_set() or time.monotonic() > deadline):
+                _log.error("not all is in the store: %s", self.outbox.failing, extra={"action": "store_failing"})
+                return
+            await asyncio.sleep(0.005)

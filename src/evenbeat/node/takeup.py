@@ -1,0 +1,110 @@
+"""Take up where the last node stopped: what it left running is resolved, what passed meanwhile is made up for."""
+
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from evenbeat.core.absence import clock_set_back, make_up, resume
+from evenbeat.core.columns import Ints
+from evenbeat.core.lifecycle import Lifecycle
+from evenbeat.core.task import Flag
+from evenbeat.model import SECOND, Instant, Kind, Outcome
+from evenbeat.node.beat import Beat
+from evenbeat.node.clock import Clock
+from evenbeat.node.records import standings_of
+from evenbeat.node.roster import Roster
+from evenbeat.store.contract import Batch, Finish, Progress, Store
+from evenbeat.when.windows import FOREVER
+
+GENERATION: Final = "clock generation"
+LAST_SEEN: Final = "clock last seen"
+"""Settings: which generation of nominal times it is, and the time when a node was last alive."""
+_log: Final = logging.getLogger("evenbeat.node")
+
+
+def take_up(roster: Roster, beat: Beat, store: Store, clock: Clock) -> Batch:
+    """Bring in all tasks of a store; what that decides is to be recorded before anything runs."""
+    life, c = roster.lifecycle, roster.columns
+    rows = roster.bring_in(store.entries())
+    known, open_claims = roster.take_up(store.progress())
+    now = clock.now()  # reading a million tasks takes its time, which is part of the stop
+    life.pace.mean_rate = roster.mean_rate
+    life.restore(known)
+    new = np.setdiff1d(rows, known, assume_unique=True)
+    skips = []
+    last_seen = int(store.setting(LAST_SEEN) or 0)
+    is_set_back = last_seen > now + SECOND
+    if is_set_back:
+        skips += clock_set_back(life, known, last_seen - now, now)
+    _force_again(life, known)
+    finishes = _resolve(roster, open_claims, now)
+    late = known[np.minimum(c.nominal[known], c.extra[known]) <= now]
+    skips += resume(life, known, now, roster.catch_up_of(known))
+    roster.begin(new, now)
+    skips += roster.start_at(new, now)
+    life.occasion(np.array(sorted(roster.occasions["@reboot"]), dtype=np.int64), now)
+    beat.cursors |= store.cursors(c.number[rows].tolist())
+    moved = [new, known] if is_set_back else [new, late, roster.rows([p.task for p in open_claims])]
+    standings = standings_of(c, np.unique(np.concatenate(moved)), now)
+    return Batch(finishes=finishes, standings=standings, skips=beat.skips_of(skips, now))
+
+
+def _resolve(roster: Roster, open_claims: Sequence[Progress], now: Instant) -> list[Finish]:
+    """Runs that were under way when the last node died are lost, and made up for where that is wanted."""
+    c = roster.columns
+    removed = [p for p in open_claims if roster.row(p.task) is None]
+    open_claims = [p for p in open_claims if roster.row(p.task) is not None]
+    rows = roster.rows([p.task for p in open_claims])
+    on_grid = np.array([p.claimed_kind == Kind.GRID for p in open_claims], dtype=bool)
+    # If nobody told when one started, it was when it was claimed; by a clock that may have been set back since.
+    started = np.array([p.claimed_at for p in open_claims], dtype=np.int64)
+    started[on_grid] = np.maximum(started[on_grid], c.last_start[rows[on_grid]])
+    started = np.minimum(started, now)
+    c.last_start[rows[on_grid]] = started[on_grid]
+    # A forced run that waits makes up for them as well.
+    make_up(roster.lifecycle, roster.made_up_for(rows[c.flags[rows] & int(Flag.FORCED) == 0]), now)
+    if open_claims or removed:
+        _log.warning("%d runs were lost with the last node", len(open_claims + removed), extra={"action": "lost"})
+    now_standing = [
+        p._replace(
+            last_start=int(c.last_start[row]),
+            result_at=int(c.result_at[row]),
+            extra=int(c.extra[row]),
+            extra_kind=int(c.extra_kind[row]),
+        )
+        for row, p in zip(rows.tolist(), open_claims, strict=True)
+    ]
+    lost = [_lost(p, begun, now) for p, begun in zip(now_standing, started.tolist(), strict=True)]
+    return lost + [_lost(p, min(p.claimed_at, now), now) for p in removed]
+
+
+def _lost(p: Progress, started: int, now: Instant) -> Finish:
+    return Finish(
+        task=p.task,
+        started=started,
+        ended=now,
+        outcome=Outcome.LOST,
+        status=None,
+        output="the node stopped while it ran",
+        cursor=None,
+        last_start=p.last_start,
+        state=p.state,
+        hard=p.hard,
+        attempt=p.attempt,
+        changes=p.changes,
+        flapping=p.flapping,
+        result_at=p.result_at,
+        extra=p.extra,
+        extra_kind=p.extra_kind,
+        notable=True,
+    )
+
+
+def _force_again(life: Lifecycle, rows: Ints) -> None:
+    """Forced runs that still waited when the node stopped wait again."""
+    c = life.columns
+    forced = rows[(c.extra[rows] < FOREVER) & (c.extra_kind[rows] == Kind.FORCED)]
+    c.extra[forced] = FOREVER
+    life.force(forced)

@@ -1,0 +1,181 @@
+"""Why does a task run, or not, and when next? One sentence and what it rests on, from records and the live node."""
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from evenbeat.core.enrol import timebox
+from evenbeat.core.gate import Reason
+from evenbeat.model import Instant, Kind, Period, State, Task
+from evenbeat.node.moment import Moment
+from evenbeat.node.phrases import BECAUSE, long_schedule, run_words, skip_words, state_words, times_of, zone_of
+from evenbeat.store.contract import Condition, RunRecord, SkipRecord
+from evenbeat.when.duration import in_words
+from evenbeat.when.inside import inside
+from evenbeat.when.instant import spoken_instant
+from evenbeat.when.period import Period as CompiledPeriod
+from evenbeat.when.period import compile_periods
+from evenbeat.when.schedule import Occasion
+
+
+class Answer(Struct, frozen=True):
+    """What a person would say, and why they would say it."""
+
+    answer: str
+    reasons: list[str]
+
+
+class Facts(Struct, frozen=True):
+    """All that is known of a task."""
+
+    condition: Condition
+    runs: Sequence[RunRecord]
+    """Newest first, as the skips are."""
+    skips: Sequence[SkipRecord]
+    periods: Mapping[str, Period]
+    now: Instant
+    keep: int
+    """Microseconds for which history is kept."""
+    is_live: bool
+    """Does a node live on the database?"""
+    moment: Moment | None = None
+    """What that node says of the task; None also if it cannot answer yet."""
+
+
+class Subject:
+    """The task that is asked about, compiled: its times, its period, its zone, and how to say an instant."""
+
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
+        self.task: Task = facts.condition.entry.task
+        self.times = times_of(self.task)
+        self.zone = zone_of(self.task, self.times)
+        self.period: CompiledPeriod | None = None
+        if self.task.period is not None and self.task.period in facts.periods:
+            self.period = compile_periods(facts.periods)[self.task.period]
+        self.inside = inside(self.times, self.period)
+
+    def at(self, t: Instant) -> str:
+        return spoken_instant(t, self.zone)
+
+    def ahead(self, t: Instant) -> str:
+        """ "on Mon 2026-11-16 09:00:37+01:00, in 3 min 20 s"."""
+        distance = t - self.facts.now
+        return f"on {self.at(t)}, " + (f"in {in_words(distance)}" if distance > 0 else "which is now")
+
+    def latest(self) -> list[str]:
+        """The last run and the last skip."""
+        facts = self.facts
+        ended = next((run for run in facts.runs if run.ended is not None), None)
+        found = [f"the last run {run_words(ended, self.zone)}" if ended else "it has not run yet"]
+        if facts.skips:
+            found.append(f"the last skip: {skip_words(facts.skips[0], self.zone)}")
+        return found
+
+
+def why(facts: Facts) -> Answer:
+    """Does it run now, and if not, why, and when?"""
+    subject = Subject(facts)
+    reasons = [f"its schedule is {long_schedule(subject.task, subject.times)}"]
+    sentence = (
+        _running(subject, reasons)
+        or _switched_off(subject, reasons)
+        or _without_node(subject, reasons)
+        or _waiting(subject, reasons)
+        or _closed(subject, reasons)
+        or _next(subject, reasons)
+    )
+    return Answer(f"{subject.task.name} {sentence}.", reasons + subject.latest())
+
+
+def _running(subject: Subject, reasons: list[str]) -> str:
+    since, now, task = subject.facts.condition.running_since, subject.facts.now, subject.task
+    if since is None or not subject.facts.is_live:
+        return ""
+    box = timebox(task)
+    if box:
+        reasons.append(f"its timebox ends {subject.ahead(Instant(since + box))}")
+    if not task.enabled or task.paused:
+        reasons.append("it is disabled: this run may end, and no other follows")
+    return f"is running, since {subject.at(since)}: {in_words(max(now - since, 0))}"
+
+
+def _switched_off(subject: Subject, reasons: list[str]) -> str:
+    task = subject.task
+    if task.paused:
+        reasons.append(f"`evenbeat resume {task.name}` lets it run again")
+        return "does not run: somebody has paused it"
+    if not task.enabled:
+        reasons.append(f"`evenbeat set {task.name} enabled=true`, or its file, lets it run")
+        return "does not run: it is disabled, its definition says enabled = false"
+    return ""
+
+
+def _without_node(subject: Subject, reasons: list[str]) -> str:
+    facts = subject.facts
+    if facts.is_live:
+        return ""
+    reasons.append("`evenbeat up` starts one")
+    if facts.condition.running_since is not None:
+        since = subject.at(facts.condition.running_since)
+        reasons.append(f"a run was under way since {since} when the last node ended; the next one will resolve it")
+    due = _due(subject)[0]
+    if due is not None and due <= facts.now:
+        reasons.append(f"it has been due since {subject.at(due)}; what is missed is recorded when a node starts")
+    elif due is not None:
+        reasons.append(f"it would be due {subject.ahead(due)}")
+    return "does not run: no node lives on this database"
+
+
+def _waiting(subject: Subject, reasons: list[str]) -> str:
+    moment = subject.facts.moment
+    if moment is None or not moment.waiting:
+        return ""
+    if moment.kind is not Kind.GRID:
+        reasons.append(f"what waits is {BECAUSE[moment.kind]}")
+    if moment.waiting == Reason.LIMIT:
+        reasons.append(f"all places of its limit {subject.task.limit!r} are taken")
+    elif moment.waiting == Reason.NO_SLOT:
+        reasons.append(
+            f"{moment.pending:,} of {moment.slots:,} slots are taken; max_concurrent sets how many there are"
+        )
+    since = "" if moment.due is None else f", since {subject.at(moment.due)}"
+    return f"is due and {moment.waiting}{since}"
+
+
+def _closed(subject: Subject, reasons: list[str]) -> str:
+    period, facts = subject.period, subject.facts
+    if period is None or period.contains(facts.now):
+        return ""
+    opens = period.next_open(facts.now)
+    due = _due(subject)[0]
+    reasons.append(f"its next run is {subject.ahead(due)}" if due is not None else "no time of its schedule is inside")
+    when = "does not open within 50 years" if opens is None else f"opens {subject.ahead(opens)}"
+    return f"does not run now: its period {subject.task.period!r} is closed, and {when}"
+
+
+def _next(subject: Subject, reasons: list[str]) -> str:
+    condition, task = subject.facts.condition, subject.task
+    due, kind = _due(subject)
+    if due is None:
+        if isinstance(subject.times, Occasion):
+            return f"runs at every {'start' if subject.times.event == '@reboot' else 'orderly stop'} of the node"
+        return "does not run again: no time of its schedule is left"
+    if condition.state not in (None, State.OK) and not condition.hard:
+        assert condition.state is not None
+        words = state_words(condition.state, hard=False, attempt=condition.attempt, attempts=task.attempts)
+        reasons.append(f"it is {words}; after attempt {task.attempts} the problem is HARD")
+    if kind is not Kind.GRID:
+        reasons.append(f"that is {BECAUSE[kind]}")
+    return f"runs next {subject.ahead(due)}"
+
+
+def _due(subject: Subject) -> tuple[Instant | None, Kind]:
+    """What comes next: as the node says, else as the store has it."""
+    condition, moment = subject.facts.condition, subject.facts.moment
+    if moment is not None:
+        return moment.due, moment.kind
+    if condition.extra is not None and (condition.next_nominal is None or condition.extra < condition.next_nominal):
+        return condition.extra, Kind.RETRY if not condition.hard and condition.state else Kind.FIRST
+    # A task that no node has seen yet is due by its schedule.
+    return condition.next_nominal or subject.inside.next_after(subject.facts.now), Kind.GRID

@@ -1,0 +1,147 @@
+"""The codec between a node and its workers: many runs per frame out, many results per frame back.
+
+A frame is its length in four bytes, then msgpack. Times are microseconds of the node's clock; a worker reads that clock
+as `offset` (told when it starts, and when it changes) plus its own boot-time clock.
+"""
+
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+FRAME_LIMIT: Final = 64 << 20
+_LENGTH: Final = 4
+
+
+class Run(Struct, array_like=True):
+    """One run to be made, and all that a worker must know for it."""
+
+    token: int
+    """Names this run between node and worker; never used twice by a node."""
+    job: msgspec.Raw
+    """A packed model.Job: packed once, when the task was loaded."""
+    name: str
+    nominal: int
+    kind: int
+    timebox: int
+    latest_start: int
+    """Not after that: the period closes, or the claim is given to somebody else."""
+    last_start: int
+    """Of the last on-grid run, for the guard; NEVER (before any time) if there is none, or this run has no guard."""
+    interval: int
+    tolerance: int
+    attempt: int
+    """Of a check in a problem state: the attempt this run will be; else 1."""
+    cursor: bytes | None
+    check: bool = False
+    """The result is a monitoring state: what a function returns is read as one."""
+
+
+class Runs(Struct, array_like=True, tag=1):
+    """Node to worker: make these."""
+
+    runs: list[Run]
+
+
+class Clock(Struct, array_like=True, tag=2):
+    """Node to worker: the node's clock is this far ahead of the boot-time clock."""
+
+    offset: int
+
+
+class Cancel(Struct, array_like=True, tag=3):
+    """Node to worker: end these runs now; all of them, if none is named. Their outcome is `cancelled`."""
+
+    tokens: list[int]
+
+
+class Started(Struct, array_like=True, tag=4):
+    """Worker to node: these have started (token, when) and did not end at once."""
+
+    starts: list[tuple[int, int]]
+
+
+class Result(Struct, array_like=True):
+    """One run that has ended."""
+
+    token: int
+    outcome: str
+    status: int | None
+    started: int
+    ended: int
+    output: bytes
+    """At most OUTPUT_LIMIT; for what could not be started, the reason."""
+    cursor: bytes | None = None
+    """What the next run shall find; None if this one did not set it."""
+    truncated: bool = False
+    stop_node: bool = False
+    """The function asked for the node to be stopped."""
+
+
+class Results(Struct, array_like=True, tag=5):
+    """Worker to node: these have ended."""
+
+    results: list[Result]
+
+
+class Ready(Struct, array_like=True, tag=6):
+    """Worker to node: up and running."""
+
+    pid: int
+
+
+class Elsewhere(Struct, array_like=True, tag=7):
+    """Function host to node: not begun, because these functions are asynchronous and belong to the other host."""
+
+    tokens: list[int]
+
+
+ToWorker = Runs | Clock | Cancel
+ToNode = Started | Results | Ready | Elsewhere
+
+_encoder: Final = msgspec.msgpack.Encoder()
+
+
+def encode(message: ToWorker | ToNode) -> bytes:
+    """A whole frame."""
+    buffer = bytearray(_LENGTH)
+    _encoder.encode_into(message, buffer, _LENGTH)
+    buffer[:_LENGTH] = (len(buffer) - _LENGTH).to_bytes(_LENGTH, "big")
+    return bytes(buffer)
+
+
+class Frames:
+    """Cuts what arrives on a stream into frames."""
+
+    def __init__(self) -> None:
+        self._rest = bytearray()
+        self._needed = _LENGTH
+
+    def feed(self, data: bytes) -> list[memoryview]:
+        """The frames that are complete with this data; raise ValueError if one is too large to be true."""
+        if self._rest:
+            self._rest += data
+            if len(self._rest) < self._needed:
+                return []
+            data = bytes(self._rest)
+        frames, start = [], 0
+        view = memoryview(data)
+        self._needed = _LENGTH
+        while len(data) - start >= _LENGTH:
+            length = int.from_bytes(view[start : start + _LENGTH], "big")
+            if length > FRAME_LIMIT:
+                raise ValueError(f"a frame of {length} bytes, accepted: at most {FRAME_LIMIT}")
+            end = start + _LENGTH + length
+            if len(data) < end:
+                self._needed = _LENGTH + length
+                break
+            frames.append(view[start + _LENGTH : end])
+            start = end
+        self._rest = bytearray(view[start:])
+        return frames
+
+
+to_worker: Final = msgspec.msgpack.Decoder(ToWorker)
+"""Decodes a frame on the worker's side ..."""
+to_node: Final = msgspec.msgpack.Decoder(ToNode)
+"""... and on the node's."""

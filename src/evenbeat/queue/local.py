@@ -1,0 +1,146 @@
+"""The local queue: hands runs over to worker processes on this machine, and their results back to the node.
+
+It lives on the node's asyncio loop and decides nothing: which run, when and how long is the node's to say.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Final
+
+from evenbeat.model import Outcome
+from evenbeat.queue.frames import Result, Run
+from evenbeat.queue.loop_host import LoopHost
+from evenbeat.queue.pool import Pool
+from evenbeat.queue.team import Team
+
+HOSTS: Final = 4
+"""Ordinary functions that can run at the same time."""
+_LEAVING: Final = 7.0
+"""Seconds for what was cancelled to end: kill_after is at most 5."""
+
+
+class LocalQueue:
+    """Process workers, function hosts, and the runs that are with them."""
+
+    def __init__(
+        self,
+        workers: int,
+        on_results: Callable[[list[Result]], None],
+        on_started: Callable[[list[tuple[int, int]]], None],
+        *,
+        kill_after: Callable[[int], int],
+        clock_offset: int,
+        hosts: int = HOSTS,
+        database: str = "",
+    ) -> None:
+        """`on_results` gets every dispatched run exactly once; `on_started` those that last (token, since when).
+
+        `clock_offset` is the node's clock minus the boot-time clock, `kill_after` the rule of `core.guard`.
+        Worker processes and what they run can be told by the `database` they belong to, should they outlive the node.
+        """
+        self._on_results = on_results
+        self._on_started = on_started
+        self._offset = clock_offset
+        self._pending: set[int] = set()
+        self._all_ended: asyncio.Event | None = None
+        self._async_functions: set[str] = set()
+        self._team = Team(workers, self._take_results, on_started, self._now, database)
+        self._pool = Pool(hosts, self._take_results, on_started, self._redirect, self._now, kill_after)
+        self._loop_host = LoopHost(self._take_results, on_started, self._now, kill_after)
+
+    @property
+    def pending(self) -> int:
+        """Runs dispatched and not ended."""
+        return len(self._pending)
+
+    @property
+    def pids(self) -> list[int]:
+        """Of all worker processes that are up."""
+        return [w.pid for part in (self._team, self._pool, self._loop_host) for w in part.workers]
+
+    def start(self) -> None:
+        """Bring up the process workers; function hosts come with the first function. Needs a running loop."""
+        self._pool.set_clock(self._offset)
+        self._loop_host.set_clock(self._offset)
+        self._team.start(self._offset)
+
+    def dispatch(self, runs: Sequence[Run], functions: Sequence[str | None] | None = None) -> None:
+        """Make these runs. `functions` names the function of each, None for a command; left out, all are commands."""
+        self._pending.update([run.token for run in runs])
+        if functions is None:
+            self._team.give(list(runs))
+            return
+        commands: list[Run] = []
+        ordinary: list[tuple[Run, str]] = []
+        asynchronous: list[Run] = []
+        for run, function in zip(runs, functions, strict=True):
+            if function is None:
+                commands.append(run)
+            elif function in self._async_functions:
+                asynchronous.append(run)
+            else:
+                ordinary.append((run, function))
+        if commands:
+            self._team.give(commands)
+        if ordinary:
+            self._pool.give(ordinary)
+        if asynchronous:
+            self._loop_host.give(asynchronous)
+
+    def cancel(self, tokens: Sequence[int] = ()) -> None:
+        """End these runs, or all; each gets its result, `cancelled` unless it ended before it heard of it."""
+        wanted = set(tokens)
+        self._team.cancel(wanted)
+        self._pool.cancel(wanted)
+        self._loop_host.cancel(wanted)
+
+    def set_clock(self, offset: int) -> None:
+        """The node's clock was set."""
+        self._offset = offset
+        self._team.set_clock(offset)
+        self._pool.set_clock(offset)
+        self._loop_host.set_clock(offset)
+
+    async def stop(self, grace: float) -> None:
+        """Wait so many seconds for what runs, cancel the rest, end all workers. Every result has come when it returns.
+
+        Nothing may be dispatched any more.
+        """
+        if not await self._ended_within(grace):
+            self.cancel()
+            await self._ended_within(_LEAVING)
+        self._team.close()
+        self._pool.close()
+        self._loop_host.close()
+        while self.pids:
+            await asyncio.sleep(0.005)
+        self._resolve_forgotten()
+
+    async def _ended_within(self, seconds: float) -> bool:
+        self._all_ended = asyncio.Event()
+        if not self._pending:
+            return True
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._all_ended.wait(), seconds)
+        return not self._pending
+
+    def _resolve_forgotten(self) -> None:
+        now = self._now()
+        left = [Result(t, Outcome.CANCELLED, None, now, now, b"the node was stopped") for t in self._pending]
+        if left:
+            self._take_results(left)
+
+    def _now(self) -> int:
+        return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000 + self._offset
+
+    def _redirect(self, runs: list[tuple[Run, str]]) -> None:
+        self._async_functions.update(function for _, function in runs)
+        self._loop_host.give([run for run, _ in runs])
+
+    def _take_results(self, results: list[Result]) -> None:
+        self._pending.difference_update([result.token for result in results])
+        self._on_results(results)
+        if self._all_ended is not None and not self._pending:
+            self._all_ended.set()

@@ -1,0 +1,264 @@
+"""The hosts for ordinary functions: a pool, started on demand, each host one run at a time.
+
+An ordinary function may hang where nothing but the end of its process helps. So a host gets another run only while it
+has none, or while all that it has is known to be quick.
+"""
+
+import asyncio
+import signal
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from evenbeat.model import SECOND, Outcome
+from evenbeat.queue.frames import Cancel, Clock, Elsewhere, Ready, Result, Results, Run, Started, ToNode
+from evenbeat.queue.process import Worker
+from evenbeat.queue.team import Backoff, resolved
+
+_PROGRAM: Final = ("evenbeat.work.host", "sync")
+_AHEAD: Final = 5_000
+"""Microseconds of work a host may have before it."""
+_RUNS_AHEAD: Final = 128
+_UNKNOWN: Final = _AHEAD + 1
+"""What a function is taken to last before it has been seen: more than may wait."""
+_WEIGHT: Final = 8
+"""Of the runs before in the mean duration of a function."""
+_LOOK: Final = 0.05
+"""Seconds between two looks at what runs."""
+_LASTING: Final = 0.1
+"""Seconds after which a run that has not ended is told as started."""
+IMPORT_LIMIT: Final = 60.0
+"""Seconds an import may last. It does not count against the timebox of the run that needs it."""
+
+
+class _Host:
+    """A sync host and what it has been given: the first of its outstanding runs is the one it is at."""
+
+    def __init__(self, worker: Worker) -> None:
+        self.worker = worker
+        self.costs: dict[int, tuple[str, int]] = {}
+        """Function and expected duration of each outstanding run."""
+        self.cost = 0
+        self.imported: set[str] = set()
+        self.batch: list[Run] = []
+        self.since = 0.0
+        """When it began with the run it is at, as far as we know."""
+        self.is_told = False
+        self.is_warned = False
+        self.sentence: tuple[int, Outcome, str] | None = None
+        """For which run, and with which outcome, we killed it."""
+
+    @property
+    def head(self) -> Run | None:
+        return next(iter(self.worker.outstanding.values()), None)
+
+    def add(self, run: Run, function: str, cost: int) -> None:
+        if not self.costs:
+            self.turn_to_next(time.monotonic())
+        self.costs[run.token] = (function, cost)
+        self.cost += cost
+        self.batch.append(run)
+
+    def remove(self, token: int) -> str | None:
+        """It is done with this run; the function of it."""
+        self.worker.outstanding.pop(token, None)
+        function, cost = self.costs.pop(token, (None, 0))
+        self.cost -= cost
+        return function
+
+    def turn_to_next(self, now: float) -> None:
+        self.since, self.is_told, self.is_warned = now, False, False
+
+
+class Pool:
+    """Sync hosts, and the runs that wait for one."""
+
+    def __init__(
+        self,
+        size: int,
+        results: Callable[[list[Result]], None],
+        started: Callable[[list[tuple[int, int]]], None],
+        elsewhere: Callable[[list[tuple[Run, str]]], None],
+        now: Callable[[], int],
+        kill_after: Callable[[int], int],
+    ) -> None:
+        self._size = size
+        self._results = results
+        self._started = started
+        self._elsewhere = elsewhere
+        self._now = now
+        self._kill_after = kill_after
+        self._offset = 0
+        self._hosts: dict[Worker, _Host] = {}
+        self._waiting: deque[tuple[Run, str]] = deque()
+        self._durations: dict[str, int] = {}
+        self._backoff = Backoff()
+        self._paused = False
+        self._look: asyncio.TimerHandle | None = None
+        self._is_closing = False
+
+    @property
+    def workers(self) -> list[Worker]:
+        return list(self._hosts)
+
+    def set_clock(self, offset: int) -> None:
+        self._offset = offset
+        for worker in self._hosts:
+            worker.send(Clock(offset))
+
+    def give(self, runs: list[tuple[Run, str]]) -> None:
+        """Runs and their functions."""
+        self._waiting.extend(runs)
+        self._place()
+
+    def cancel(self, tokens: set[int]) -> None:
+        """End these runs; all, if none is named."""
+        unsent = [run for run, _ in self._waiting if not tokens or run.token in tokens]
+        self._waiting = deque((r, f) for r, f in self._waiting if tokens and r.token not in tokens)
+        self._resolve(unsent, Outcome.CANCELLED, "not started")
+        for worker, host in self._hosts.items():
+            found = [t for t in worker.outstanding if not tokens or t in tokens]
+            if found:
+                worker.send(Cancel(found))
+                head = host.head
+                if head is not None and head.token in found and worker.is_ready:
+                    host.sentence = (head.token, Outcome.CANCELLED, "cancelled")
+                    worker.signal(signal.SIGTERM)
+
+    def close(self) -> None:
+        """Let all hosts go; what they still run ends with them."""
+        self._is_closing = True
+        for worker in self._hosts:
+            worker.signal(signal.SIGKILL)
+
+    def _place(self) -> None:
+        while self._waiting and not self._is_closing:
+            run, function = self._waiting[0]
+            cost = self._durations.get(function, _UNKNOWN)
+            host = min(self._hosts.values(), key=lambda h: h.cost if h.costs else -1, default=None)
+            if host is None or (host.costs and (host.cost + cost > _AHEAD or len(host.costs) >= _RUNS_AHEAD)):
+                if len(self._hosts) >= self._size or self._paused:
+                    break
+                try:
+                    host = self._start_one()
+                except OSError:
+                    self._pause(Backoff.FULL)
+                    break
+            self._waiting.popleft()
+            host.add(run, function, cost)
+        for host in self._hosts.values():
+            if host.batch:
+                batch, host.batch = host.batch, []
+                host.worker.give(batch)
+        if self._look is None and any(host.costs for host in self._hosts.values()):
+            self._look = asyncio.get_running_loop().call_later(_LOOK, self._look_at_heads)
+
+    def _start_one(self) -> _Host:
+        worker = Worker(_PROGRAM, self._hear, self._replace, lifeline=True)
+        worker.send(Clock(self._offset))
+        host = self._hosts[worker] = _Host(worker)
+        return host
+
+    def _hear(self, worker: Worker, messages: list[ToNode]) -> None:
+        host = self._hosts[worker]
+        host.turn_to_next(worker.last_heard)
+        ended: list[Result] = []
+        for message in messages:
+            match message:
+                case Results(results):
+                    for result in results:
+                        self._learn(host.remove(result.token), result.ended - result.started)
+                    ended += results
+                    host.is_told = False
+                case Started(starts):
+                    host.is_told = True
+                    host.imported.update(host.costs[token][0] for token, _ in starts if token in host.costs)
+                    self._started(starts)
+                case Elsewhere(tokens):
+                    runs = [(worker.outstanding[t], host.costs[t][0]) for t in tokens if t in worker.outstanding]
+                    for token in tokens:
+                        host.remove(token)
+                    self._elsewhere(runs)
+                case Ready():
+                    worker.is_ready = True
+        # A host with work for a while is given more when it has little, not a run for each result.
+        if self._waiting and len(host.costs) <= _RUNS_AHEAD // 2:
+            self._place()
+        if ended:
+            self._results(ended)
+
+    def _learn(self, function: str | None, duration: int) -> None:
+        if function is not None:
+            before = self._durations.get(function)
+            mean = duration if before is None else before + (duration - before) // _WEIGHT
+            self._durations[function] = max(mean, 1)
+
+    def _look_at_heads(self) -> None:
+        self._look = None
+        now = time.monotonic()
+        starts = []
+        for worker, host in self._hosts.items():
+            head = host.head
+            if head is None or not worker.is_ready:
+                continue
+            function = host.costs[head.token][0]
+            age = now - host.since
+            if function not in host.imported:
+                if age > IMPORT_LIMIT:
+                    reason = f"{function}: importing it took longer than {IMPORT_LIMIT:g} s"
+                    self._kill(host, (head.token, Outcome.BROKEN, reason))
+                continue
+            if not host.is_told and age > _LASTING:
+                host.is_told = True
+                starts.append((head.token, self._now() - int(age * SECOND)))
+            if age * SECOND > head.timebox + self._kill_after(head.timebox):
+                self._kill(host, host.sentence or (head.token, Outcome.TIMEBOXED, "it did not end when told to"))
+            elif age * SECOND > head.timebox and not host.is_warned:
+                host.is_warned = True
+                worker.signal(signal.SIGTERM)
+        if starts:
+            self._started(starts)
+        if any(host.costs for host in self._hosts.values()):
+            self._look = asyncio.get_running_loop().call_later(_LOOK, self._look_at_heads)
+
+    def _kill(self, host: _Host, sentence: tuple[int, Outcome, str]) -> None:
+        host.sentence = sentence
+        host.worker.signal(signal.SIGKILL)
+
+    def _replace(self, worker: Worker) -> None:
+        """Only the run it was at is over; those behind it have not begun."""
+        host = self._hosts.pop(worker)
+        pause = 0.0 if host.sentence else self._backoff.after(worker)
+        orphans = [(run, host.costs[token][0]) for token, run in worker.outstanding.items()]
+        if self._is_closing:
+            self._resolve([run for run, _ in orphans], Outcome.CANCELLED, "the node was stopped")
+            return
+        if worker.is_ready and orphans:
+            head = orphans.pop(0)[0]
+            token, outcome, reason = host.sentence or (head.token, Outcome.LOST, "its function host died")
+            if token != head.token:
+                outcome, reason = Outcome.LOST, "its function host died"
+            self._resolve([head], outcome, reason, int((time.monotonic() - host.since) * SECOND))
+        self._waiting.extendleft(reversed(orphans))
+        if not worker.is_ready and self._backoff.is_hopeless:
+            hopeless = [run for run, _ in self._waiting]
+            self._waiting.clear()
+            self._resolve(hopeless, Outcome.BROKEN, "no function host can be started: see the node's log")
+        if pause:
+            self._pause(pause)
+        else:
+            self._place()
+
+    def _pause(self, seconds: float) -> None:
+        self._paused = True
+        asyncio.get_running_loop().call_later(seconds, self._resume)
+
+    def _resume(self) -> None:
+        self._paused = False
+        self._place()
+
+    def _resolve(self, runs: list[Run], outcome: Outcome, reason: str, age: int = 0) -> None:
+        if runs:
+            now = self._now()
+            self._results(resolved(runs, outcome, reason, now, dict.fromkeys((r.token for r in runs), now - age)))

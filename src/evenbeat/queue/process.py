@@ -1,0 +1,172 @@
+"""One worker process as its node sees it: started, spoken to, and buried with all that it left behind."""
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
+
+from evenbeat.queue import frames
+from evenbeat.queue.frames import Cancel, Clock, Run, Runs, ToNode
+
+_READ: Final = 1 << 20
+_RUNS_PER_FRAME: Final = 256
+_BYTES_PER_FRAME: Final = 1 << 20
+_SWEEPS: Final = 3
+
+
+class Worker:
+    """A process that runs things, the socket to it, and the runs it has been given and not yet told the end of.
+
+    Creating one starts the process; OSError, if the machine is too full for that at the moment.
+    """
+
+    def __init__(
+        self,
+        program: tuple[str, ...],
+        heard: Callable[["Worker", list[ToNode]], None],
+        died: Callable[["Worker"], None],
+        *,
+        lifeline: bool,
+    ) -> None:
+        self.outstanding: dict[int, Run] = {}
+        """In the order they were sent."""
+        self.lasting: dict[int, int] = {}
+        """Those known to have started, and when: they wait for something and cost next to nothing."""
+        self.is_ready = False
+        """Before that, nothing it was given has been begun."""
+        self.is_gone = False
+        self.last_heard = self.began = time.monotonic()
+        self._heard = heard
+        self._died = died
+        self._frames = frames.Frames()
+        self._unsent = bytearray()
+        self._loop = asyncio.get_running_loop()
+        self._socket, theirs = socket.socketpair()
+        self._socket.setblocking(False)  # noqa: FBT003
+        self._descriptor = self._socket.fileno()
+        self._lifeline = -1
+        passed = [theirs.fileno()]
+        if lifeline:
+            reader, self._lifeline = os.pipe()
+            passed.append(reader)
+        command = [sys.executable, "-P", "-m", program[0], *map(str, passed), *program[1:]]
+        try:
+            # A session of its own: no terminal reaches it, and all that it starts can be found.
+            self._process = subprocess.Popen(  # noqa: S603
+                command, stdin=subprocess.DEVNULL, stdout=2, pass_fds=passed, start_new_session=True
+            )
+        except OSError:
+            self._socket.close()
+            if lifeline:
+                os.close(self._lifeline)
+            raise
+        finally:
+            theirs.close()
+            if lifeline:
+                os.close(passed[1])
+        self.pid: Final = self._process.pid
+        self._pidfd = os.pidfd_open(self.pid)
+        self._loop.add_reader(self._descriptor, self._read)
+        self._loop.add_reader(self._pidfd, self._bury)
+
+    @property
+    def backlog(self) -> int:
+        """Runs that still cost something."""
+        return len(self.outstanding) - len(self.lasting)
+
+    def give(self, runs: list[Run]) -> None:
+        """Send runs, in frames of a bearable size."""
+        self.outstanding.update((run.token, run) for run in runs)
+        part: list[Run] = []
+        size = 0
+        for run in runs:
+            part.append(run)
+            size += len(memoryview(run.job))
+            if len(part) == _RUNS_PER_FRAME or size > _BYTES_PER_FRAME:
+                self.send(Runs(part))
+                part, size = [], 0
+        if part:
+            self.send(Runs(part))
+
+    def send(self, message: Runs | Clock | Cancel) -> None:
+        """Send it now, or as soon as the worker reads."""
+        if not self.is_gone:
+            if not self._unsent:
+                self._loop.add_writer(self._descriptor, self._write)
+            self._unsent += frames.encode(message)
+            self._write()
+
+    def signal(self, number: signal.Signals) -> None:
+        """Tell the process, not what it has started."""
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._pidfd, number)
+
+    def close(self) -> None:
+        """Tell it to go: it kills what it runs, and ends."""
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_WR)
+
+    def _write(self) -> None:
+        try:
+            while self._unsent:
+                del self._unsent[: self._socket.send(self._unsent)]
+        except BlockingIOError:
+            return
+        except OSError:
+            self._unsent.clear()  # it is dying, and `_bury` will see to its runs
+        self._loop.remove_writer(self._descriptor)
+
+    def _read(self) -> bool:
+        try:
+            data = self._socket.recv(_READ)
+        except BlockingIOError:
+            return False
+        except OSError:
+            data = b""
+        if not data:
+            # Its end of the socket is its life.
+            self._loop.remove_reader(self._descriptor)
+            self.signal(signal.SIGKILL)
+            return False
+        self.last_heard = time.monotonic()
+        try:
+            messages = [frames.to_node.decode(frame) for frame in self._frames.feed(data)]
+        except ValueError:
+            self.signal(signal.SIGKILL)  # what cannot be understood cannot be trusted with runs
+            return False
+        if messages:
+            self._heard(self, messages)
+        return True
+
+    def _bury(self) -> None:
+        """It has ended: hear its last words, end what it left behind, and let the owner see to its runs."""
+        if self.is_gone:
+            return
+        while self._read():
+            pass
+        self.is_gone = True
+        self._loop.remove_reader(self._pidfd)
+        self._loop.remove_reader(self._descriptor)
+        self._loop.remove_writer(self._descriptor)
+        self._sweep()
+        self._process.wait()
+        os.close(self._pidfd)
+        self._socket.close()
+        if self._lifeline != -1:
+            os.close(self._lifeline)
+        self._died(self)
+
+    def _sweep(self) -> None:
+        # Until it is reaped, its number names its session and nothing else. A process that is just forking may be
+        # missed once, hence more than one sweep; what made a session of its own wanted to stay.
+        for _ in range(_SWEEPS):
+            for process in [int(entry.name) for entry in os.scandir("/proc") if entry.name.isdigit()]:
+                with suppress(OSError):
+                    if process != self.pid and os.getsid(process) == self.pid:
+                        os.kill(process, signal.SIGKILL)

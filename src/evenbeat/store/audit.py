@@ -1,0 +1,41 @@
+"""What a change of tasks or periods is called in the audit."""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from msgspec import structs
+
+from evenbeat.model import Entry, Instant, Period, Task
+from evenbeat.store.contract import Change
+
+
+def created(entries: Iterable[Entry], now: Instant, who: str) -> list[Change]:
+    """New tasks."""
+    return [Change(now, who, "created", entry.task.name) for entry in entries]
+
+
+def removed(entries: Iterable[Entry], now: Instant, who: str) -> list[Change]:
+    """Deleted ones."""
+    return [Change(now, who, "removed", entry.task.name) for entry in entries]
+
+
+def changed(before: Task, after: Task, now: Instant, who: str) -> Change:
+    """A task with another definition: which parts of it are others."""
+    fields = [f for f in structs.fields(Task) if getattr(before, f.name) != getattr(after, f.name)]
+    names = [f.name for f in fields]
+    if names == ["enabled"]:
+        return Change(now, who, "enabled" if after.enabled else "disabled", after.name)
+    if names == ["paused"]:
+        return Change(now, who, "paused" if after.paused else "resumed", after.name)
+    detail = ", ".join(f"name (was {before.name})" if name == "name" else name for name in names)
+    return Change(now, who, "changed", after.name, detail)
+
+
+def periods(
+    before: Mapping[str, tuple[str, Period]], after: Mapping[str, Period | None], now: Instant, who: str
+) -> Iterator[Change]:
+    """Periods that came, went or became others."""
+    for name, period in after.items():
+        old = before[name][1] if name in before else None
+        if old != period:
+            action = "created" if old is None else "removed" if period is None else "changed"
+            yield Change(now, who, action, f"period {name}")

@@ -1,0 +1,344 @@
+"""What a store promises: it remembers tasks, periods and settings, where each task stands, and what became of its runs.
+
+A store decides nothing. All that a node learns in one step is one `Batch`, and is remembered as a whole or not at all.
+Numbers are microseconds on the epoch where they are times; FOREVER means never, as everywhere in the house.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Final, NamedTuple, Protocol
+
+from msgspec import Struct
+
+from evenbeat.model import Entry, Instant, Invalid, Kind, Outcome, Period, State, Task
+
+FOREVER: Final = 1 << 62
+NEVER: Final = -(1 << 62)
+"""Of a last start or result that there has not been; any is later."""
+
+PLAIN_OUTPUT: Final = 200
+"""Characters of a plain success's output that history keeps. Of other runs, and as the latest, all of it is kept."""
+
+STATES: Final = ("ok", "warning", "critical", "unknown", "running", "disabled", "failed")
+"""What a filter may ask for. `failed`: the latest run ended, and neither well nor because somebody stopped it."""
+FAILURES: Final = (Outcome.FAILED, Outcome.KILLED, Outcome.TIMEBOXED, Outcome.BROKEN, Outcome.LOST)
+
+
+class StoreError(Exception):
+    """The store cannot do its work: disk full, read-only, corrupt, written by a newer program. Says what to do."""
+
+
+class Contradiction(StoreError):
+    """A batch that cannot be true beside what is there: a second claim, an end without a claim, an unknown task."""
+
+
+class Conflict(Invalid):
+    """A change that does not fit what is there: the name is taken, or the version is another one by now."""
+
+
+# What a node records
+
+
+class Claim(NamedTuple):
+    """A run is about to be made. Committed before anything starts; refused if the task has an open claim."""
+
+    task: int
+    nominal: int
+    generation: int
+    kind: int
+    at: int
+    next_nominal: int
+    """Where the task stands from now on: the first nominal time that is not accounted for ..."""
+    extra: int
+    extra_kind: int
+    """... and the off-grid run that is planned, if any."""
+
+
+class Start(NamedTuple):
+    """A run that lasts has really started; told for runs that do not end at once, ignored if it has ended already."""
+
+    task: int
+    started: int
+
+
+class Finish(NamedTuple):
+    """A claimed run has ended, however it ended; refused if there is no open claim. Also for a task removed by now."""
+
+    task: int
+    started: int
+    """When it really started; when it was claimed, if it never did or nobody knows."""
+    ended: int
+    outcome: str
+    status: int | None
+    """Exit status, or the negative number of the signal."""
+    output: str
+    cursor: bytes | None
+    """None leaves the task's cursor as it was."""
+    last_start: int
+    """Of the task's last on-grid run, this one included."""
+    state: int
+    hard: bool
+    attempt: int
+    changes: int
+    flapping: bool
+    result_at: int
+    extra: int
+    extra_kind: int
+    notable: bool
+    """Whether it is more than a plain success: failures and changes of state are kept for as long as `keep` says."""
+
+
+class Skip(NamedTuple):
+    """Nominal times without a run of their own: from first to last, so many.
+
+    One that begins where the task's newest range says `next_nominal`, for the same reason, extends that range.
+    """
+
+    task: int
+    first: int
+    last: int
+    times: int
+    reason: str
+    at: int
+    next_nominal: int
+    extra: int
+    extra_kind: int
+
+
+class Refusal(NamedTuple):
+    """An off-grid run that was refused."""
+
+    task: int
+    due: int
+    kind: int
+    reason: str
+    at: int
+
+
+class Standing(NamedTuple):
+    """Where a task stands without any run: just placed, resumed, forced to start at a time, its clock set back."""
+
+    task: int
+    next_nominal: int
+    extra: int
+    extra_kind: int
+    last_start: int
+    result_at: int
+
+
+class Batch(Struct):
+    """What a node learned in one step, in this order: a run ends before the next one of its task is claimed.
+
+    Left alone by whoever recorded it. Plain ints, strs and bools; what only looks like them, as numpy's do, is refused.
+    """
+
+    starts: list[Start] = []
+    finishes: list[Finish] = []
+    standings: list[Standing] = []
+    skips: list[Skip] = []
+    refusals: list[Refusal] = []
+    claims: list[Claim] = []
+
+
+# What it is told
+
+
+class Progress(NamedTuple):
+    """Where a task stands, as a node needs it when it starts."""
+
+    task: int
+    next_nominal: int
+    extra: int
+    extra_kind: int
+    last_start: int
+    """Of the last on-grid run, the claimed one included if it has started."""
+    state: int
+    hard: bool
+    attempt: int
+    changes: int
+    flapping: bool
+    result_at: int
+    claimed: int | None
+    """The nominal time of a run that was claimed and has not ended; None if there is none."""
+    claimed_kind: int
+    claimed_at: int
+    claimed_generation: int
+
+
+class RunRecord(Struct, frozen=True):
+    """A run as history shows it."""
+
+    task: str
+    nominal: Instant
+    generation: int
+    kind: Kind
+    claimed: Instant
+    started: Instant | None
+    ended: Instant | None
+    """None while it runs."""
+    outcome: Outcome | None
+    status: int | None
+    state: State | None
+    """Of a check: what this run made of it; None if it had no say (lost, or older than what is known)."""
+    hard: bool
+    attempt: int
+    """0 while it runs."""
+    output: str
+
+
+class SkipRecord(Struct, frozen=True):
+    """Nominal times that were skipped for one reason, as history shows them; or one refused off-grid run."""
+
+    task: str
+    first: Instant
+    last: Instant
+    times: int
+    reason: str
+    at: Instant
+    """When the last of them was."""
+    kind: Kind = Kind.GRID
+
+
+class Change(Struct, frozen=True):
+    """Who changed what, for the audit."""
+
+    at: Instant
+    who: str
+    action: str
+    """created, changed, removed, enabled, disabled, forced ..."""
+    name: str
+    detail: str = ""
+
+
+class Condition(Struct, frozen=True):
+    """A task and how it is: what `ls` and `show` tell."""
+
+    entry: Entry
+    next_nominal: Instant | None
+    extra: Instant | None
+    running_since: Instant | None
+    last_start: Instant | None
+    """Of the latest run that ended, on the grid or off it ..."""
+    last_end: Instant | None
+    outcome: Outcome | None
+    state: State | None
+    """Of a check that has a result."""
+    hard: bool
+    attempt: int
+    flapping: bool
+    output: str
+
+
+class Filter(Struct, frozen=True):
+    """Which tasks: all that fit everything that is said."""
+
+    names: tuple[str, ...] = ()
+    """Exact names, ids, or patterns with * and ?."""
+    owner: str | None = None
+    labels: Mapping[str, str] = {}
+    state: str | None = None
+    """One of STATES; anything else is refused with Invalid."""
+    after: str = ""
+    """Names after this one, for the next page."""
+    most: int = 1_000_000
+
+
+EVERYTHING: Final = Filter()
+
+
+class Store(Protocol):
+    """Reads may be asked from any thread. A change of tasks is done when the call returns, `record` when its future is.
+
+    `who` is for the audit.
+    """
+
+    # Tasks: create, read, update, delete, list
+
+    def create(self, tasks: Sequence[Task], owner: str, now: Instant, who: str = "") -> list[Entry]:
+        """New tasks, all or none; raise Conflict, naming them, if names are taken."""
+
+    def update(
+        self, changes: Sequence[tuple[int, Task]], now: Instant, who: str = "", version: int | None = None
+    ) -> list[Entry]:
+        """New definitions for tasks by number, all or none; with `version`, only if that is what they have.
+
+        Raise Conflict if one is gone, has another version, or its new name is taken.
+        """
+
+    def remove(self, numbers: Sequence[int], now: Instant, who: str = "") -> None:
+        """Delete tasks, as far as they are there; their history stays as long as `keep` says."""
+
+    def find(self, name_or_id: str) -> Entry | None:
+        """One task by its name or id."""
+
+    def entries(self, only: Filter = EVERYTHING) -> Iterator[Entry]:
+        """Tasks in the order of their names; of use for millions."""
+
+    def conditions(self, only: Filter = EVERYTHING) -> Iterator[Condition]:
+        """The same, and how they are."""
+
+    def count(self, only: Filter = EVERYTHING) -> int:
+        """How many fit; `after` and `most` do not matter."""
+
+    # Periods, limits and other settings
+
+    def periods(self) -> dict[str, tuple[str, Period]]:
+        """All periods: owner and definition by name."""
+
+    def set_periods(self, periods: Mapping[str, Period | None], owner: str, now: Instant, who: str = "") -> None:
+        """Create or replace periods; None deletes. Whether a task still uses it is the caller's question."""
+
+    def setting(self, key: str) -> str | None:
+        """A small text under a key: limits, clock generation, digests of files."""
+
+    def settings(self, prefix: str) -> dict[str, str]:
+        """All settings whose keys begin so."""
+
+    def set_settings(self, settings: Mapping[str, str | None]) -> None:
+        """Set or delete some, all or none."""
+
+    # Where tasks stand, and their runs
+
+    def progress(self) -> Iterator[Progress]:
+        """Of every task that has any and is there, or was removed while it ran; in the order of their numbers."""
+
+    def record(self, *batches: Batch) -> Future[None]:
+        """Remember batches, in this order, all or none of them.
+
+        The future is done when they are durable, or fails with StoreError and nothing was kept.
+        """
+
+    def cursors(self, numbers: Sequence[int]) -> dict[int, bytes]:
+        """The saved cursors of some tasks; those without one are left out."""
+
+    def runs(
+        self, task: int | None = None, before: Instant | None = None, most: int = 100, *, notable: bool = False
+    ) -> list[RunRecord]:
+        """Newest first, by when they were claimed; of one task or of all, the running ones included.
+
+        With `before`, those claimed before it; with `notable`, only those that ended and are.
+        """
+
+    def skips(self, task: int | None = None, before: Instant | None = None, most: int = 100) -> list[SkipRecord]:
+        """Newest first, by `at`; skipped nominal times and refused off-grid runs. With `before`, those before it."""
+
+    def changes(self, name: str | None = None, most: int = 100) -> list[Change]:
+        """The audit, newest first."""
+
+    def note(self, changes: Iterable[Change]) -> None:
+        """Add to the audit what is no change of a task: forced, reloaded."""
+
+    # Care
+
+    def prune(self, now: Instant, keep: int) -> int:
+        """Forget what is older than `keep` microseconds, and plain successes beyond a bound; a part at a time.
+
+        Says how many rows went; 0 when there is nothing left to do.
+        """
+
+    def backup(self, path: Path) -> None:
+        """A consistent copy, while everything goes on; raise StoreError if there is something at `path` already."""
+
+    def close(self) -> None:
+        """Everything that was recorded is kept; the store is not used any more."""

@@ -1,0 +1,80 @@
+"""What a filter means: as a question to one task in memory, and as the condition of an SQL statement."""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from evenbeat.model import Entry, Invalid, Outcome, State
+from evenbeat.store.contract import FAILURES, NEVER, STATES, Filter
+
+_LEAST: Final = str(NEVER)
+_FAILED: Final = ", ".join(f"'{outcome}'" for outcome in FAILURES)
+_STATE_CONDITIONS: Final = {
+    "running": "t.number IN (SELECT task FROM claims)",
+    "disabled": "(NOT coalesce(t.definition ->> 'enabled', 1) OR coalesce(t.definition ->> 'paused', 0))",
+    "failed": f"t.number IN (SELECT task FROM progress WHERE outcome IN ({_FAILED}))",  # noqa: S608 - our own words
+}
+
+
+def check_filter(only: Filter) -> None:
+    """Refuse a state that does not exist."""
+    if only.state is not None and only.state not in STATES:
+        raise Invalid(f"found {only.state!r}, accepted: {', '.join(STATES)}", place="state")
+
+
+def fits(only: Filter, entry: Entry) -> bool:
+    """All but the state, which the definition does not tell."""
+    task = entry.task
+    return (
+        (only.owner is None or entry.owner == only.owner)
+        and all(task.labels.get(key) == value for key, value in only.labels.items())
+        and (not only.names or any(_is_named(entry, name) for name in only.names))
+    )
+
+
+def fits_state(word: str | None, entry: Entry, state: State | None, outcome: Outcome | None, *, running: bool) -> bool:
+    """Whether a task is in the state that a filter asks for."""
+    match word:
+        case None:
+            return True
+        case "running":
+            return running
+        case "disabled":
+            return entry.task.paused or not entry.task.enabled
+        case "failed":
+            return outcome in FAILURES
+        case _:
+            return state is State[word.upper()]
+
+
+def _is_named(entry: Entry, name: str) -> bool:
+    if name in (entry.task.name, entry.id):
+        return True
+    pattern = "".join({"*": ".*", "?": "."}.get(char, re.escape(char)) for char in name)
+    return re.fullmatch(pattern, entry.task.name, re.DOTALL) is not None
+
+
+def conditions_of(only: Filter) -> tuple[str, list[str | int]]:
+    """The same for SQL, `t` being the task: a condition and its parameters."""
+    parts = list(_conditions(only))
+    return " AND ".join(["1", *(text for text, _ in parts)]), [value for _, values in parts for value in values]
+
+
+def _conditions(only: Filter) -> Iterator[tuple[str, list[str | int]]]:
+    if only.owner is not None:
+        yield "t.owner = ?", [only.owner]
+    for key, value in only.labels.items():
+        yield "EXISTS (SELECT 1 FROM json_each(t.definition, '$.labels') WHERE key = ? AND value = ?)", [key, value]
+    if only.names:
+        exact = [name for name in only.names if not set(name) & {"*", "?"}]
+        globs = [name for name in only.names if set(name) & {"*", "?"}]
+        marks = ", ".join("?" * len(exact))
+        either = [f"t.name IN ({marks}) OR t.id IN ({marks})"] if exact else []
+        either += ["t.name GLOB ?"] * len(globs)
+        # In a GLOB a bracket opens a set of characters; a set of only the bracket is the bracket.
+        yield f"({' OR '.join(either)})", [*exact, *exact, *(name.replace("[", "[[]") for name in globs)]
+    if only.state in _STATE_CONDITIONS:
+        yield _STATE_CONDITIONS[only.state], []
+    elif only.state is not None:
+        among = f"SELECT task FROM progress WHERE state = ? AND result_at > {_LEAST}"  # noqa: S608 - a constant
+        yield f"t.definition ->> 'check' AND t.number IN ({among})", [State[only.state.upper()]]

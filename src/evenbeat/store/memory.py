@@ -1,0 +1,253 @@
+"""A store in memory: for tests, for trying things out, and as the plainest statement of what a store does."""
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from itertools import islice
+from pathlib import Path
+from typing import Final
+from uuid import uuid4
+
+from msgspec import structs
+
+from evenbeat.model import Entry, Instant, Kind, Period, Task
+from evenbeat.store import audit
+from evenbeat.store.conflicts import check_names, check_versions
+from evenbeat.store.contract import (
+    EVERYTHING,
+    FOREVER,
+    Batch,
+    Change,
+    Condition,
+    Filter,
+    Progress,
+    RunRecord,
+    SkipRecord,
+    StoreError,
+)
+from evenbeat.store.filters import check_filter, fits, fits_state
+from evenbeat.store.memory_rows import Draft, Ran, Row, Skipped
+
+PLAIN_RUNS: Final = 100_000
+"""Plain successes that history keeps, of all tasks together."""
+
+
+def _new_id() -> str:
+    return str(uuid4())
+
+
+class MemoryStore:
+    """Everything in dicts and lists, under one lock."""
+
+    def __init__(self, plain_runs: int = PLAIN_RUNS, new_id: Callable[[], str] = _new_id) -> None:
+        self._plain_runs = plain_runs
+        self._new_id = new_id
+        self._lock = threading.RLock()
+        self._numbers = 0
+        self._rows: dict[int, Row] = {}
+        """Also of removed tasks: their runs may still end."""
+        self._names: dict[str, int] = {}
+        self._periods: dict[str, tuple[str, Period]] = {}
+        self._settings: dict[str, str] = {}
+        self._runs: list[Ran] = []
+        self._skips: dict[int, Skipped] = {}
+        """By when they were first told: 1, 2, 3 ..."""
+        self._newest_skip: dict[int, int] = {}
+        self._last_skip = 0
+        self._changes: list[Change] = []
+
+    # Tasks
+
+    def create(self, tasks: Sequence[Task], owner: str, now: Instant, who: str = "") -> list[Entry]:
+        with self._lock:
+            names = [task.name for task in tasks]
+            check_names(names, taken=[name for name in names if name in self._names])
+            entries = []
+            for task in tasks:
+                self._numbers += 1
+                entries.append(Entry(self._numbers, self._new_id(), 1, owner, now, now, task))
+            self._rows |= {entry.number: Row(entry) for entry in entries}
+            self._names |= {entry.task.name: entry.number for entry in entries}
+            self._changes += audit.created(entries, now, who)
+            return entries
+
+    def update(
+        self, changes: Sequence[tuple[int, Task]], now: Instant, who: str = "", version: int | None = None
+    ) -> list[Entry]:
+        with self._lock:
+            before = {number: self._rows[number].entry for number, _ in changes if self._is_there(number)}
+            check_versions([number for number, _ in changes], before, version)
+            names = [task.name for _, task in changes]
+            check_names(names, taken=[n for n in names if self._names.get(n, 0) not in (0, *before)])
+            after = []
+            for number, task in changes:
+                old = before[number]
+                entry = structs.replace(old, task=task, version=old.version + 1, changed=now)
+                self._rows[number].entry = entry
+                self._changes.append(audit.changed(old.task, task, now, who))
+                after.append(entry)
+            for entry in before.values():
+                del self._names[entry.task.name]
+            self._names |= {entry.task.name: entry.number for entry in after}
+            return after
+
+    def remove(self, numbers: Sequence[int], now: Instant, who: str = "") -> None:
+        with self._lock:
+            gone = [self._rows[number] for number in dict.fromkeys(numbers) if self._is_there(number)]
+            for row in gone:
+                row.removed = now
+                del self._names[row.entry.task.name]
+            self._changes += audit.removed((row.entry for row in gone), now, who)
+
+    def _is_there(self, number: int) -> bool:
+        return number in self._rows and self._rows[number].removed is None
+
+    def find(self, name_or_id: str) -> Entry | None:
+        with self._lock:
+            if name_or_id in self._names:
+                return self._rows[self._names[name_or_id]].entry
+            return next((row.entry for row in self._found(EVERYTHING) if row.entry.id == name_or_id), None)
+
+    def entries(self, only: Filter = EVERYTHING) -> Iterator[Entry]:
+        return (row.entry for row in self._page(only))
+
+    def conditions(self, only: Filter = EVERYTHING) -> Iterator[Condition]:
+        return (row.condition() for row in self._page(only))
+
+    def count(self, only: Filter = EVERYTHING) -> int:
+        with self._lock:
+            return sum(1 for _ in self._found(only))
+
+    def _page(self, only: Filter) -> list[Row]:
+        with self._lock:
+            found = (row for row in self._found(only) if row.entry.task.name > only.after)
+            return [structs.replace(row) for row in islice(found, only.most)]
+
+    def _found(self, only: Filter) -> Iterator[Row]:
+        check_filter(only)
+        for name in sorted(self._names):
+            row = self._rows[self._names[name]]
+            is_running = row.claim is not None
+            if fits(only, row.entry) and fits_state(
+                only.state, row.entry, row.check_state(), row.outcome, running=is_running
+            ):
+                yield row
+
+    # Periods, settings, audit
+
+    def periods(self) -> dict[str, tuple[str, Period]]:
+        with self._lock:
+            return dict(self._periods)
+
+    def set_periods(self, periods: Mapping[str, Period | None], owner: str, now: Instant, who: str = "") -> None:
+        with self._lock:
+            self._changes += audit.periods(self._periods, periods, now, who)
+            for name, period in periods.items():
+                if period is None:
+                    self._periods.pop(name, None)
+                else:
+                    self._periods[name] = (owner, period)
+
+    def setting(self, key: str) -> str | None:
+        return self._settings.get(key)
+
+    def settings(self, prefix: str) -> dict[str, str]:
+        with self._lock:
+            return {key: value for key, value in self._settings.items() if key.startswith(prefix)}
+
+    def set_settings(self, settings: Mapping[str, str | None]) -> None:
+        with self._lock:
+            for key, value in settings.items():
+                if value is None:
+                    self._settings.pop(key, None)
+                else:
+                    self._settings[key] = value
+
+    def changes(self, name: str | None = None, most: int = 100) -> list[Change]:
+        with self._lock:
+            found = (change for change in reversed(self._changes) if name in (None, change.name))
+            return list(islice(found, most))
+
+    def note(self, changes: Iterable[Change]) -> None:
+        with self._lock:
+            self._changes += changes
+
+    # Where tasks stand, and their runs
+
+    def progress(self) -> Iterator[Progress]:
+        with self._lock:
+            known = [row for row in self._rows.values() if row.removed is None or row.claim is not None]
+            return iter([row.progress() for row in known if row.next_nominal is not None])
+
+    def record(self, *batches: Batch) -> Future[None]:
+        future: Future[None] = Future()
+        try:
+            with self._lock:
+                draft = Draft(self._rows, self._skips, self._newest_skip, self._last_skip)
+                for batch in batches:
+                    draft.apply(batch)
+                self._rows |= draft.rows
+                self._runs += draft.runs
+                self._skips |= draft.skips
+                self._newest_skip |= draft.newest_skip
+                self._last_skip = draft.last_skip
+        except StoreError as e:
+            future.set_exception(e)
+        else:
+            future.set_result(None)
+        return future
+
+    def cursors(self, numbers: Sequence[int]) -> dict[int, bytes]:
+        with self._lock:
+            found = {number: self._rows[number].cursor for number in numbers if number in self._rows}
+            return {number: cursor for number, cursor in found.items() if cursor is not None}
+
+    def runs(
+        self, task: int | None = None, before: Instant | None = None, most: int = 100, *, notable: bool = False
+    ) -> list[RunRecord]:
+        with self._lock:
+            ended = [run for run in self._runs if task in (None, run.task) and (run.notable or not notable)]
+            running = [] if notable else [row for n, row in self._rows.items() if row.claim and task in (None, n)]
+            records = [self._rows[run.task].run_record(run) for run in ended]
+            records += [row.running_record() for row in running]
+        until = FOREVER if before is None else before
+        found = [record for record in reversed(records) if record.claimed < until]
+        return sorted(found, key=lambda r: (r.claimed, r.ended or FOREVER), reverse=True)[:most]
+
+    def skips(self, task: int | None = None, before: Instant | None = None, most: int = 100) -> list[SkipRecord]:
+        until = FOREVER if before is None else before
+        with self._lock:
+            found = [s for s in reversed(self._skips.values()) if task in (None, s.task) and s.at < until]
+            return [
+                SkipRecord(
+                    self._rows[s.task].entry.task.name,
+                    Instant(s.first),
+                    Instant(s.last),
+                    s.times,
+                    s.reason,
+                    Instant(s.at),
+                    Kind(s.kind),
+                )
+                for s in sorted(found, key=lambda s: s.at, reverse=True)[:most]
+            ]
+
+    # Care
+
+    def prune(self, now: Instant, keep: int) -> int:
+        with self._lock:
+            cutoff = now - keep
+            plain = [run for run in self._runs if not run.notable]
+            oldest = {id(run) for run in plain[: max(len(plain) - self._plain_runs, 0)]}
+            rows = {number: row for number, row in self._rows.items() if not row.is_forgotten(cutoff)}
+            runs = [run for run in self._runs if run.ended >= cutoff and id(run) not in oldest and run.task in rows]
+            skips = {key: skip for key, skip in self._skips.items() if skip.at >= cutoff and skip.task in rows}
+            changes = [change for change in self._changes if change.at >= cutoff]
+            before = sum(map(len, (self._runs, self._skips, self._changes, self._rows)))
+            self._runs, self._skips, self._changes, self._rows = runs, skips, changes, rows
+            return before - sum(map(len, (runs, skips, changes, rows)))
+
+    def backup(self, path: Path) -> None:
+        raise StoreError(f"what is only in memory cannot be copied to {path}: run with a database to have backups")
+
+    def close(self) -> None:
+        pass

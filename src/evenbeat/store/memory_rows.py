@@ -1,0 +1,254 @@
+"""What the store in memory knows of one task, and what a batch does to it."""
+
+from collections.abc import Mapping
+from typing import cast
+
+from msgspec import Struct, structs
+
+from evenbeat.model import Entry, Instant, Kind, Outcome, State
+from evenbeat.store.contract import (
+    FOREVER,
+    NEVER,
+    PLAIN_OUTPUT,
+    Batch,
+    Claim,
+    Condition,
+    Contradiction,
+    Finish,
+    Progress,
+    RunRecord,
+    Skip,
+)
+
+
+class Ran(Struct):
+    """A run that ended."""
+
+    task: int
+    claim: Claim
+    started: int
+    ended: int
+    outcome: str
+    status: int | None
+    state: int | None
+    hard: bool
+    attempt: int
+    output: str
+    notable: bool
+
+
+class Skipped(Struct):
+    """Nominal times without a run, or a refused off-grid run."""
+
+    task: int
+    first: int
+    last: int
+    times: int
+    reason: str
+    at: int
+    next_nominal: int | None
+    kind: int
+
+
+class Row(Struct):
+    """A task, where it stands, and its latest result."""
+
+    entry: Entry
+    removed: int | None = None
+    next_nominal: int | None = None
+    extra: int = FOREVER
+    extra_kind: int = 0
+    last_start: int = NEVER
+    state: int = 0
+    hard: bool = True
+    attempt: int = 1
+    changes: int = 0
+    flapping: bool = False
+    result_at: int = NEVER
+    claim: Claim | None = None
+    claim_started: int | None = None
+    started: int | None = None
+    ended: int | None = None
+    outcome: Outcome | None = None
+    output: str = ""
+    cursor: bytes | None = None
+
+    def check_state(self) -> State | None:
+        """Of a check that has a result."""
+        return State(self.state) if self.entry.task.check and self.result_at > NEVER else None
+
+    def is_forgotten(self, cutoff: int) -> bool:
+        """Removed, and nothing tells of it any more."""
+        return self.removed is not None and self.removed < cutoff and (self.ended or NEVER) < cutoff
+
+    def progress(self) -> Progress:
+        claim = self.claim
+        assert self.next_nominal is not None
+        has_started = claim is not None and claim.kind == Kind.GRID and self.claim_started is not None
+        return Progress(
+            self.entry.number,
+            self.next_nominal,
+            self.extra,
+            self.extra_kind,
+            cast("int", self.claim_started) if has_started else self.last_start,
+            self.state,
+            self.hard,
+            self.attempt,
+            self.changes,
+            self.flapping,
+            self.result_at,
+            claim.nominal if claim else None,
+            claim.kind if claim else 0,
+            claim.at if claim else 0,
+            claim.generation if claim else 0,
+        )
+
+    def condition(self) -> Condition:
+        since = self.claim and (self.claim.at if self.claim_started is None else self.claim_started)
+        return Condition(
+            self.entry,
+            _instant(self.next_nominal),
+            _instant(self.extra),
+            _instant(since),
+            _instant(self.started),
+            _instant(self.ended),
+            self.outcome,
+            self.check_state(),
+            self.hard,
+            self.attempt,
+            self.flapping,
+            self.output,
+        )
+
+    def run_record(self, run: Ran) -> RunRecord:
+        claim = run.claim
+        return RunRecord(
+            self.entry.task.name,
+            Instant(claim.nominal),
+            claim.generation,
+            Kind(claim.kind),
+            Instant(claim.at),
+            Instant(run.started),
+            Instant(run.ended),
+            Outcome(run.outcome),
+            run.status,
+            State(run.state) if run.state is not None and self.entry.task.check else None,
+            run.hard,
+            run.attempt,
+            run.output,
+        )
+
+    def running_record(self) -> RunRecord:
+        claim = self.claim
+        assert claim is not None
+        return RunRecord(
+            self.entry.task.name,
+            Instant(claim.nominal),
+            claim.generation,
+            Kind(claim.kind),
+            Instant(claim.at),
+            _instant(self.claim_started),
+            None,
+            None,
+            None,
+            None,
+            hard=False,
+            attempt=0,
+            output="",
+        )
+
+
+def _instant(value: int | None) -> Instant | None:
+    return None if value is None or value == FOREVER else Instant(value)
+
+
+class Draft:
+    """What a batch makes of some tasks. Nothing of it counts until all of it has fitted."""
+
+    def __init__(
+        self, rows: Mapping[int, Row], skips: Mapping[int, Skipped], newest_skip: Mapping[int, int], last_skip: int
+    ) -> None:
+        self._all_rows = rows
+        self._all_skips = skips
+        self._all_newest = newest_skip
+        self.rows: dict[int, Row] = {}
+        self.runs: list[Ran] = []
+        self.skips: dict[int, Skipped] = {}
+        self.newest_skip: dict[int, int] = {}
+        self.last_skip = last_skip
+
+    def apply(self, batch: Batch) -> None:
+        """All of it, in the order of the contract; raise Contradiction if it cannot be true."""
+        for start in batch.starts:
+            known = self._all_rows.get(start.task)
+            if known is not None and known.claim is not None:
+                self._row(start.task).claim_started = start.started
+        for finish in batch.finishes:
+            self._finish(self._row(finish.task), finish)
+        for standing in batch.standings:
+            row = self._row(standing.task)
+            _, row.next_nominal, row.extra, row.extra_kind, row.last_start, row.result_at = standing
+        for skip in batch.skips:
+            self._skip(self._row(skip.task), skip)
+        for refusal in batch.refusals:
+            self._row(refusal.task)
+            task, due, kind, reason, at = refusal
+            self._add(Skipped(task, due, due, 1, reason, at, None, kind))
+        for claim in batch.claims:
+            row = self._row(claim.task)
+            if row.claim is not None:
+                raise Contradiction(f"task {claim.task} has an open claim: it must end before the next")
+            row.claim, row.claim_started = claim, None
+            row.next_nominal, row.extra, row.extra_kind = claim.next_nominal, claim.extra, claim.extra_kind
+
+    def _row(self, task: int) -> Row:
+        if task not in self.rows:
+            if task not in self._all_rows:
+                raise Contradiction(f"there is no task {task}")
+            self.rows[task] = structs.replace(self._all_rows[task])
+        return self.rows[task]
+
+    def _finish(self, row: Row, finish: Finish) -> None:
+        if row.claim is None:
+            raise Contradiction(f"a run of task {finish.task} ended that has no open claim")
+        self.runs.append(
+            Ran(
+                finish.task,
+                row.claim,
+                finish.started,
+                finish.ended,
+                finish.outcome,
+                finish.status,
+                finish.state if finish.result_at == finish.started else None,
+                finish.hard,
+                finish.attempt,
+                finish.output if finish.notable else finish.output[:PLAIN_OUTPUT],
+                finish.notable,
+            )
+        )
+        row.claim, row.claim_started = None, None
+        row.started, row.ended, row.outcome = finish.started, finish.ended, Outcome(finish.outcome)
+        row.output, row.last_start, row.result_at = finish.output, finish.last_start, finish.result_at
+        row.state, row.hard, row.attempt = finish.state, finish.hard, finish.attempt
+        row.changes, row.flapping = finish.changes, finish.flapping
+        row.extra, row.extra_kind = finish.extra, finish.extra_kind
+        if finish.cursor is not None:
+            row.cursor = finish.cursor
+
+    def _skip(self, row: Row, skip: Skip) -> None:
+        row.next_nominal, row.extra, row.extra_kind = skip.next_nominal, skip.extra, skip.extra_kind
+        key = self.newest_skip.get(skip.task, self._all_newest.get(skip.task, 0))
+        newest = self.skips.get(key) or self._all_skips.get(key)
+        if newest is not None and (newest.next_nominal, newest.reason) == (skip.first, skip.reason):
+            times = newest.times + skip.times
+            self.skips[key] = structs.replace(
+                newest, last=skip.last, times=times, at=skip.at, next_nominal=skip.next_nominal
+            )
+        else:
+            task, first, last, times, reason, at, next_nominal, _, _ = skip
+            self._add(Skipped(task, first, last, times, reason, at, next_nominal, Kind.GRID))
+
+    def _add(self, skipped: Skipped) -> None:
+        self.last_skip += 1
+        self.skips[self.last_skip] = skipped
+        self.newest_skip[skipped.task] = self.last_skip

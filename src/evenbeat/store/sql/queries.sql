@@ -1,0 +1,288 @@
+-- Every statement of the SQLite store, by name. `VALUES :rows` stands for as many rows of parameters as are recorded
+-- at once; rows of task 0 fill up the last of them, and there is no such task.
+
+
+-- Tasks
+
+-- name: last_number
+-- The largest id ever used by a table.
+SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = ?), 0);
+
+-- name: names_taken
+SELECT name FROM tasks WHERE removed IS NULL AND name IN (SELECT value FROM json_each(?)) ORDER BY name;
+
+-- name: create_task
+INSERT INTO tasks (number, id, name, owner, version, created, changed, definition) VALUES (?, ?, ?, ?, 1, ?, ?, ?);
+
+-- name: create_progress
+INSERT INTO progress (task) VALUES (?);
+
+-- name: tasks_by_number
+SELECT number, id, version, owner, created, changed, definition
+FROM tasks WHERE removed IS NULL AND number IN (SELECT value FROM json_each(?));
+
+-- name: step_aside
+-- Names may be exchanged within one change: first everybody lets go of theirs, as if removed.
+UPDATE tasks SET removed = changed WHERE number = ?;
+
+-- name: update_task
+UPDATE tasks SET name = ?, definition = ?, version = version + 1, changed = ?, removed = NULL WHERE number = ?;
+
+-- name: remove_task
+UPDATE tasks SET removed = ? WHERE number = ?;
+
+-- name: find_task
+SELECT number, id, version, owner, created, changed, definition
+FROM tasks WHERE removed IS NULL AND (name = ?1 OR id = ?1) ORDER BY name = ?1 DESC LIMIT 1;
+
+-- name: entries
+SELECT t.number, t.id, t.version, t.owner, t.created, t.changed, t.definition
+FROM tasks t WHERE t.removed IS NULL AND :filter AND t.name > ? ORDER BY t.name LIMIT ?;
+
+-- name: conditions
+SELECT t.number, t.id, t.version, t.owner, t.created, t.changed, t.definition,
+    coalesce(c.next_nominal, p.next_nominal), coalesce(c.extra, p.extra), coalesce(c.started, c.at),
+    p.started, p.ended, p.outcome, p.state, p.hard, p.attempt, p.flapping, p.result_at, p.output
+FROM tasks t JOIN progress p ON p.task = t.number LEFT JOIN claims c ON c.task = t.number
+WHERE t.removed IS NULL AND :filter AND t.name > ? ORDER BY t.name LIMIT ?;
+
+-- name: count
+SELECT count(*) FROM tasks t WHERE t.removed IS NULL AND :filter;
+
+
+-- Periods, settings, audit
+
+-- name: periods
+SELECT name, owner, definition FROM periods ORDER BY name;
+
+-- name: set_period
+INSERT INTO periods (name, owner, definition) VALUES (?, ?, ?)
+ON CONFLICT DO UPDATE SET owner = excluded.owner, definition = excluded.definition;
+
+-- name: delete_period
+DELETE FROM periods WHERE name = ?;
+
+-- name: setting
+SELECT value FROM settings WHERE key = ?;
+
+-- name: settings
+SELECT key, value FROM settings WHERE substr(key, 1, length(?1)) = ?1 ORDER BY key;
+
+-- name: set_setting
+INSERT INTO settings (key, value) VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value;
+
+-- name: delete_setting
+DELETE FROM settings WHERE key = ?;
+
+-- name: note
+INSERT INTO changes (at, who, action, name, detail) VALUES (?, ?, ?, ?, ?);
+
+-- name: changes
+SELECT at, who, action, name, detail FROM changes ORDER BY id DESC LIMIT :most;
+
+-- name: changes_of
+SELECT at, who, action, name, detail FROM changes WHERE name = :name ORDER BY id DESC LIMIT :most;
+
+
+-- What a node records, many rows at once
+
+-- name: stand
+UPDATE progress
+SET next_nominal = s.next_nominal, extra = s.extra, extra_kind = s.extra_kind,
+    last_start = s.last_start, result_at = s.result_at
+FROM (WITH s (task, next_nominal, extra, extra_kind, last_start, result_at) AS (VALUES :rows) SELECT * FROM s) AS s
+WHERE progress.task = s.task;
+
+-- name: place
+-- Where tasks stand from now on ...
+UPDATE progress SET next_nominal = s.next_nominal, extra = s.extra, extra_kind = s.extra_kind
+FROM (WITH s (task, next_nominal, extra, extra_kind) AS (VALUES :rows) SELECT * FROM s) AS s
+WHERE progress.task = s.task;
+
+-- name: place_claimed
+-- ... and the same for those with an open claim.
+UPDATE claims SET next_nominal = s.next_nominal, extra = s.extra, extra_kind = s.extra_kind
+FROM (WITH s (task, next_nominal, extra, extra_kind) AS (VALUES :rows) SELECT * FROM s) AS s
+WHERE claims.task = s.task;
+
+-- name: skip
+-- A new range, unless the task's newest one goes on: see the next statement.
+INSERT INTO skips (task, first, last, times, reason, at, next_nominal)
+WITH s (task, first, last, times, reason, at, next_nominal) AS (VALUES :rows)
+SELECT * FROM s WHERE task <> 0 AND NOT EXISTS (
+    SELECT 1 FROM skips AS newest
+    WHERE newest.id = (SELECT max(id) FROM skips WHERE skips.task = s.task)
+        AND newest.next_nominal = s.first AND newest.reason = s.reason
+);
+
+-- name: extend_skip
+-- A task that is disabled for a month is one row. What was inserted just now ends later than it begins, so it does
+-- not extend itself.
+UPDATE skips SET last = s.last, times = skips.times + s.times, at = s.at, next_nominal = s.next_nominal
+FROM (
+    WITH s (task, first, last, times, reason, at, next_nominal) AS (VALUES :rows) SELECT * FROM s
+) AS s
+WHERE skips.id = (SELECT max(id) FROM skips AS newest WHERE newest.task = s.task)
+    AND skips.next_nominal = s.first AND skips.reason = s.reason;
+
+-- name: refuse
+INSERT INTO skips (task, first, last, times, reason, at, kind)
+WITH r (task, due, kind, reason, at) AS (VALUES :rows)
+SELECT task, due, due, 1, reason, at, kind FROM r WHERE task <> 0;
+
+-- name: claim
+INSERT INTO claims (task, nominal, generation, kind, at, next_nominal, extra, extra_kind)
+WITH c (task, nominal, generation, kind, at, next_nominal, extra, extra_kind) AS (VALUES :rows)
+SELECT * FROM c WHERE task <> 0;
+
+-- name: start
+UPDATE claims SET started = s.started
+FROM (WITH s (task, started) AS (VALUES :rows) SELECT * FROM s) AS s
+WHERE claims.task = s.task;
+
+-- name: finish_plain
+-- To the history. CROSS JOIN is SQLite's way to say in which order to look things up.
+INSERT INTO plain_runs (
+    id, previous, task, nominal, generation, kind, claimed, started, ended, outcome, status, state, hard, attempt, output
+)
+WITH f (task, id, started, ended, outcome, status, state, hard, attempt, output) AS (VALUES :rows)
+SELECT f.id, p.newest_plain, f.task, c.nominal, c.generation, c.kind, c.at,
+    f.started, f.ended, f.outcome, f.status, f.state, f.hard, f.attempt, f.output
+FROM f CROSS JOIN claims c ON c.task = f.task CROSS JOIN progress p ON p.task = f.task;
+
+-- name: finish_notable
+INSERT INTO notable_runs (
+    id, previous, task, nominal, generation, kind, claimed, started, ended, outcome, status, state, hard, attempt, output
+)
+WITH f (task, id, started, ended, outcome, status, state, hard, attempt, output) AS (VALUES :rows)
+SELECT f.id, p.newest_notable, f.task, c.nominal, c.generation, c.kind, c.at,
+    f.started, f.ended, f.outcome, f.status, f.state, f.hard, f.attempt, f.output
+FROM f CROSS JOIN claims c ON c.task = f.task CROSS JOIN progress p ON p.task = f.task;
+
+-- name: learn
+-- What a run that ended makes of its task, row by row: for many at once SQLite would copy all of them aside first.
+-- One of the two ids is 0.
+UPDATE progress
+SET newest_plain = iif(?2, ?2, newest_plain), newest_notable = iif(?3, ?3, newest_notable),
+    started = ?4, ended = ?5, outcome = ?6, output = ?7, last_start = ?8, state = ?9, hard = ?10, attempt = ?11,
+    changes = ?12, flapping = ?13, result_at = ?14, extra = ?15, extra_kind = ?16,
+    next_nominal = (SELECT claims.next_nominal FROM claims WHERE claims.task = ?1)
+WHERE task = ?1;
+
+-- name: save_cursor
+UPDATE progress SET cursor = s.cursor
+FROM (WITH s (task, cursor) AS (VALUES :rows) SELECT * FROM s) AS s
+WHERE progress.task = s.task;
+
+-- name: settle
+-- The claims of runs that ended.
+DELETE FROM claims WHERE task IN (WITH f (task) AS (VALUES :rows) SELECT * FROM f);
+
+-- name: open_claims
+-- Which of these tasks have one; and which are known at all. To say what is wrong with a batch.
+SELECT task, 1 FROM claims WHERE task IN (SELECT value FROM json_each(?1))
+UNION ALL SELECT task, 0 FROM progress WHERE task IN (SELECT value FROM json_each(?1));
+
+
+-- What a node is told
+
+-- name: progress
+-- A removed task is here as long as its run has not ended.
+SELECT p.task, coalesce(c.next_nominal, p.next_nominal), coalesce(c.extra, p.extra),
+    coalesce(c.extra_kind, p.extra_kind), iif(c.kind = 0 AND c.started IS NOT NULL, c.started, p.last_start),
+    p.state, p.hard, p.attempt, p.changes, p.flapping, p.result_at,
+    c.nominal, coalesce(c.kind, 0), coalesce(c.at, 0), coalesce(c.generation, 0)
+FROM progress p LEFT JOIN claims c ON c.task = p.task
+WHERE coalesce(c.next_nominal, p.next_nominal) IS NOT NULL
+    AND (c.task IS NOT NULL OR p.task NOT IN (SELECT number FROM tasks WHERE removed IS NOT NULL)) ORDER BY p.task;
+
+-- name: cursors
+SELECT task, cursor FROM progress WHERE cursor IS NOT NULL AND task IN (SELECT value FROM json_each(?));
+
+-- name: running
+SELECT t.name, t.definition ->> 'check', c.nominal, c.generation, c.kind, c.at, c.started,
+    NULL, NULL, NULL, NULL, 0, 0, ''
+FROM claims c JOIN tasks t ON t.number = c.task
+WHERE c.at < :before AND (:task IS NULL OR c.task = :task) ORDER BY c.at DESC LIMIT :most;
+
+-- name: plain_runs
+SELECT t.name, t.definition ->> 'check', r.nominal, r.generation, r.kind, r.claimed, r.started,
+    r.ended, r.outcome, r.status, r.state, r.hard, r.attempt, r.output
+FROM plain_runs r JOIN tasks t ON t.number = r.task
+WHERE r.claimed < :before ORDER BY r.claimed DESC, r.id DESC LIMIT :most;
+
+-- name: notable_runs
+SELECT t.name, t.definition ->> 'check', r.nominal, r.generation, r.kind, r.claimed, r.started,
+    r.ended, r.outcome, r.status, r.state, r.hard, r.attempt, r.output
+FROM notable_runs r JOIN tasks t ON t.number = r.task
+WHERE r.claimed < :before ORDER BY r.claimed DESC, r.id DESC LIMIT :most;
+
+-- name: plain_runs_of
+-- Along the chain, and no further than asked.
+WITH RECURSIVE chain (id) AS (
+    SELECT newest_plain FROM progress WHERE task = :task
+    UNION ALL SELECT r.previous FROM chain CROSS JOIN plain_runs r ON r.id = chain.id
+)
+SELECT t.name, t.definition ->> 'check', r.nominal, r.generation, r.kind, r.claimed, r.started,
+    r.ended, r.outcome, r.status, r.state, r.hard, r.attempt, r.output
+FROM chain CROSS JOIN plain_runs r ON r.id = chain.id CROSS JOIN tasks t ON t.number = r.task
+WHERE r.claimed < :before LIMIT :most;
+
+-- name: notable_runs_of
+WITH RECURSIVE chain (id) AS (
+    SELECT newest_notable FROM progress WHERE task = :task
+    UNION ALL SELECT r.previous FROM chain CROSS JOIN notable_runs r ON r.id = chain.id
+)
+SELECT t.name, t.definition ->> 'check', r.nominal, r.generation, r.kind, r.claimed, r.started,
+    r.ended, r.outcome, r.status, r.state, r.hard, r.attempt, r.output
+FROM chain CROSS JOIN notable_runs r ON r.id = chain.id CROSS JOIN tasks t ON t.number = r.task
+WHERE r.claimed < :before LIMIT :most;
+
+-- name: skips
+SELECT t.name, s.first, s.last, s.times, s.reason, s.at, s.kind
+FROM skips s JOIN tasks t ON t.number = s.task
+WHERE s.at < :before ORDER BY s.at DESC, s.id DESC LIMIT :most;
+
+-- name: skips_of
+SELECT t.name, s.first, s.last, s.times, s.reason, s.at, s.kind
+FROM skips s JOIN tasks t ON t.number = s.task
+WHERE s.task = :task AND s.at < :before ORDER BY s.at DESC, s.id DESC LIMIT :most;
+
+
+-- Care: the oldest `part` rows of each table, as far as they may go
+
+-- name: prune_plain
+-- Only up to the first that must stay, so that no chain gets a hole when clocks were set back.
+WITH oldest (id, ended) AS (SELECT id, ended FROM plain_runs ORDER BY id LIMIT :part)
+DELETE FROM plain_runs WHERE id IN (SELECT id FROM oldest) AND id < coalesce(
+    (
+        SELECT min(id) FROM oldest
+        WHERE ended >= :cutoff AND id > (SELECT max(id) FROM plain_runs) - :bound
+    ),
+    9223372036854775807
+);
+
+-- name: prune_notable
+WITH oldest (id, ended) AS (SELECT id, ended FROM notable_runs ORDER BY id LIMIT :part)
+DELETE FROM notable_runs WHERE id IN (SELECT id FROM oldest)
+    AND id < coalesce((SELECT min(id) FROM oldest WHERE ended >= :cutoff), 9223372036854775807);
+
+-- name: prune_skips
+DELETE FROM skips WHERE id IN (SELECT id FROM skips WHERE at < :cutoff ORDER BY at LIMIT :part);
+
+-- name: prune_changes
+DELETE FROM changes WHERE id IN (SELECT id FROM changes ORDER BY id LIMIT :part) AND at < :cutoff;
+
+-- name: forgotten
+-- Tasks that were removed so long ago that nothing tells of them any more.
+SELECT number FROM tasks JOIN progress ON task = number
+WHERE removed < :cutoff AND coalesce(ended, removed) < :cutoff ORDER BY removed LIMIT :part;
+
+-- name: forget_claim
+DELETE FROM claims WHERE task = ?;
+
+-- name: forget_progress
+DELETE FROM progress WHERE task = ?;
+
+-- name: forget_task
+DELETE FROM tasks WHERE number = ?;

@@ -1,0 +1,233 @@
+"""The store in an SQLite file: one thread writes, any thread reads; what is done survives `kill -9`."""
+
+import os
+import sqlite3
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Final, Literal
+
+from evenbeat.model import Entry, Instant, Period, Task
+from evenbeat.store import sqlite_rows as rows
+from evenbeat.store import sqlite_tasks
+from evenbeat.store.contract import (
+    EVERYTHING,
+    FOREVER,
+    Batch,
+    Change,
+    Condition,
+    Filter,
+    Progress,
+    RunRecord,
+    SkipRecord,
+    StoreError,
+)
+from evenbeat.store.filters import check_filter, conditions_of
+from evenbeat.store.sqlite_open import check_readable, connect_reader, explained, prepare
+from evenbeat.store.sqlite_record import record
+from evenbeat.store.sqlite_writer import T, Work, Writer
+from evenbeat.store.statements import migrations, query
+
+PLAIN_RUNS: Final = 1_000_000
+"""Plain successes that history keeps, of all tasks together: about 130 MB."""
+_PRUNED_AT_ONCE: Final = 5_000
+"""Rows of each table that `prune` deletes in one go: some tens of milliseconds."""
+_FETCHED_AT_ONCE: Final = 1_000
+
+Parameters = Sequence[object] | Mapping[str, object]
+
+
+class SqliteStore:
+    """Opens the file, or creates it. With `durability="full"` what is done also survives a power loss."""
+
+    def __init__(
+        self,
+        path: Path,
+        durability: Literal["normal", "full"] = "normal",
+        *,
+        read_only: bool = False,
+        plain_runs: int = PLAIN_RUNS,
+    ) -> None:
+        self._path = path
+        self._plain_runs = plain_runs
+        self._schema = len(migrations())
+        self._readers: deque[sqlite3.Connection] = deque()
+        self._is_closed = False
+        if read_only:
+            check_readable(path)
+        else:
+            prepare(path, durability)
+        self._writer = None if read_only else Writer(path, durability)
+
+    # Tasks
+
+    def create(self, tasks: Sequence[Task], owner: str, now: Instant, who: str = "") -> list[Entry]:
+        return self._do(lambda connection: sqlite_tasks.create(connection, tasks, owner, now, who))
+
+    def update(
+        self, changes: Sequence[tuple[int, Task]], now: Instant, who: str = "", version: int | None = None
+    ) -> list[Entry]:
+        return self._do(lambda connection: sqlite_tasks.update(connection, changes, now, who, version))
+
+    def remove(self, numbers: Sequence[int], now: Instant, who: str = "") -> None:
+        self._do(lambda connection: sqlite_tasks.remove(connection, numbers, now, who))
+
+    def find(self, name_or_id: str) -> Entry | None:
+        return next(map(rows.entry, self._select(query("find_task"), (name_or_id,))), None)
+
+    def entries(self, only: Filter = EVERYTHING) -> Iterator[Entry]:
+        return map(rows.entry, self._filtered("entries", only))
+
+    def conditions(self, only: Filter = EVERYTHING) -> Iterator[Condition]:
+        return map(rows.condition, self._filtered("conditions", only))
+
+    def count(self, only: Filter = EVERYTHING) -> int:
+        check_filter(only)
+        condition, values = conditions_of(only)
+        ((count,),) = self._select(query("count").replace(":filter", condition), values)
+        return int(count)
+
+    def _filtered(self, name: str, only: Filter) -> Iterator[rows.Row]:
+        check_filter(only)
+        condition, values = conditions_of(only)
+        return self._select(query(name).replace(":filter", condition), [*values, only.after, only.most])
+
+    # Periods, settings, audit
+
+    def periods(self) -> dict[str, tuple[str, Period]]:
+        return {name: (owner, rows.period(text)) for name, owner, text in self._select(query("periods"))}
+
+    def set_periods(self, periods: Mapping[str, Period | None], owner: str, now: Instant, who: str = "") -> None:
+        self._do(lambda connection: sqlite_tasks.set_periods(connection, periods, owner, now, who))
+
+    def setting(self, key: str) -> str | None:
+        return next((value for (value,) in self._select(query("setting"), (key,))), None)
+
+    def settings(self, prefix: str) -> dict[str, str]:
+        return dict(self._select(query("settings"), (prefix,)))
+
+    def set_settings(self, settings: Mapping[str, str | None]) -> None:
+        given = [(key, value) for key, value in settings.items() if value is not None]
+        deleted = [(key,) for key, value in settings.items() if value is None]
+
+        def work(connection: sqlite3.Connection) -> None:
+            connection.executemany(query("set_setting"), given)
+            connection.executemany(query("delete_setting"), deleted)
+
+        self._do(work)
+
+    def changes(self, name: str | None = None, most: int = 100) -> list[Change]:
+        found = self._select(query("changes" if name is None else "changes_of"), {"name": name, "most": most})
+        return [Change(*row) for row in found]
+
+    def note(self, changes: Iterable[Change]) -> None:
+        noted = list(changes)
+        self._do(lambda connection: sqlite_tasks.note(connection, noted))
+
+    # Where tasks stand, and their runs
+
+    def progress(self) -> Iterator[Progress]:
+        return map(rows.progress, self._select(query("progress")))
+
+    def record(self, *batches: Batch) -> Future[None]:
+        def work(connection: sqlite3.Connection) -> None:
+            for batch in batches:
+                record(connection, batch)
+
+        return self._write().submit(work)
+
+    def cursors(self, numbers: Sequence[int]) -> dict[int, bytes]:
+        return dict(self._select(query("cursors"), (rows.as_list(numbers),)))
+
+    def runs(
+        self, task: int | None = None, before: Instant | None = None, most: int = 100, *, notable: bool = False
+    ) -> list[RunRecord]:
+        kinds = ["notable_runs"] if notable else ["notable_runs", "plain_runs"]
+        names = [kind if task is None else f"{kind}_of" for kind in kinds] + ([] if notable else ["running"])
+        asked = {"task": task, "before": FOREVER if before is None else before, "most": most}
+        found = [rows.run_record(row) for name in names for row in self._select(query(name), asked)]
+        return sorted(found, key=lambda run: (run.claimed, run.ended or FOREVER), reverse=True)[:most]
+
+    def skips(self, task: int | None = None, before: Instant | None = None, most: int = 100) -> list[SkipRecord]:
+        asked = {"task": task, "before": FOREVER if before is None else before, "most": most}
+        return [rows.skip_record(row) for row in self._select(query("skips" if task is None else "skips_of"), asked)]
+
+    # Care
+
+    def prune(self, now: Instant, keep: int) -> int:
+        asked = {"cutoff": now - keep, "bound": self._plain_runs, "part": _PRUNED_AT_ONCE}
+
+        def work(connection: sqlite3.Connection) -> int:
+            before = connection.total_changes
+            for name in ("prune_plain", "prune_notable", "prune_skips", "prune_changes"):
+                connection.execute(query(name), asked)
+            forgotten = connection.execute(query("forgotten"), asked).fetchall()
+            for name in ("forget_claim", "forget_progress", "forget_task"):
+                connection.executemany(query(name), forgotten)
+            return connection.total_changes - before
+
+        return self._do(work)
+
+    def backup(self, path: Path) -> None:
+        """In one step: a copy in many steps begins anew whenever somebody has written meanwhile."""
+        part = path.with_name(path.name + ".part")
+        if path.exists():
+            raise StoreError(f"{path}: there is a file already, and a backup overwrites nothing: choose another name")
+        try:
+            with self._read() as connection, explained(path), closing(sqlite3.connect(part)) as copy:
+                connection.backup(copy)
+            with part.open("rb") as file:
+                os.fsync(file.fileno())
+            # Unlike a rename, a link never replaces what somebody else has put there meanwhile.
+            os.link(part, path)
+        except OSError as e:
+            raise StoreError(f"{path}: the backup cannot be written: {e.strerror}") from e
+        finally:
+            part.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        self._is_closed = True
+        self._close_readers()
+        if self._writer is not None:
+            self._writer.close()
+
+    def _close_readers(self) -> None:
+        while self._readers:
+            self._readers.pop().close()
+
+    # Connections
+
+    def _write(self) -> Writer:
+        if self._writer is None:
+            raise StoreError(f"{self._path}: opened only to read; changes go through the node that owns it")
+        return self._writer
+
+    def _do(self, work: Work[T]) -> T:
+        return self._write().do(work)
+
+    @contextmanager
+    def _read(self) -> Iterator[sqlite3.Connection]:
+        """A connection that nobody else uses meanwhile; there are as many as there are reads at the same time."""
+        if self._is_closed:
+            raise StoreError(f"{self._path}: the store is closed")
+        try:
+            connection = self._readers.pop()
+        except IndexError:
+            connection = connect_reader(self._path, self._schema)
+        try:
+            with explained(self._path):
+                yield connection
+        finally:
+            self._give_back(connection)
+
+    def _give_back(self, connection: sqlite3.Connection) -> None:
+        self._readers.append(connection)
+        if self._is_closed:
+            self._close_readers()
+
+    def _select(self, statement: str, values: Parameters = ()) -> Iterator[rows.Row]:
+        with self._read() as connection, closing(connection.execute(statement, values)) as cursor:
+            while some := cursor.fetchmany(_FETCHED_AT_ONCE):
+                yield from some

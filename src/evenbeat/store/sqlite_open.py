@@ -1,0 +1,163 @@
+"""Opening an SQLite file: ours or refused, brought up to date by migrations; and what its errors mean to people."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Final
+
+from evenbeat.store.contract import StoreError
+from evenbeat.store.statements import Migration, migrations
+
+APPLICATION_ID: Final = 0x65766274
+"""The letters evbt, in the place where SQLite files say whose they are."""
+_MAGIC: Final = b"SQLite format 3\0"
+_HEADER: Final = 100
+_PATIENCE: Final = 5.0
+"""Seconds to wait for another program that writes to the file, such as a shell."""
+_CHECKPOINT_PAGES: Final = 8_000
+"""32 MB: pages that are written again and again until then go to the database once."""
+_WAL_LIMIT: Final = 64 << 20
+_WRITER_CACHE: Final = 32_000
+_READER_CACHE: Final = 4_000
+"""KiB of pages in memory, per connection."""
+
+_ADVICE: Final = {
+    sqlite3.SQLITE_FULL: "the disk is full: nothing that was recorded is lost; make room, and it goes on by itself",
+    sqlite3.SQLITE_READONLY: "the file or its folder cannot be written: look at their owner and mode",
+    sqlite3.SQLITE_BUSY: "another program has locked the file: close it, and it goes on by itself",
+    sqlite3.SQLITE_LOCKED: "another program has locked the file: close it, and it goes on by itself",
+    sqlite3.SQLITE_CORRUPT: "the file is damaged and was left as it is: look at it with `PRAGMA quick_check` of the "
+    "sqlite3 program, save what `.recover` still finds, or go on with a backup",
+    sqlite3.SQLITE_NOTADB: "this is not an evenbeat database; it was left as it is",
+    sqlite3.SQLITE_IOERR: "the disk does not read or write: see the system's log; nothing that was recorded is lost",
+    sqlite3.SQLITE_CANTOPEN: "the file cannot be opened: look at its folder, its owner and its mode",
+}
+
+
+def explain(path: Path, error: sqlite3.Error) -> StoreError:
+    """An error of SQLite's, for the person who must act."""
+    code = getattr(error, "sqlite_errorcode", None)
+    advice = _ADVICE.get(code & 0xFF) if code is not None else None
+    return StoreError(f"{path}: {advice} ({error})" if advice else f"{path}: {error}")
+
+
+@contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Errors of SQLite's become StoreErrors."""
+    try:
+        yield
+    except sqlite3.Error as e:
+        raise explain(path, e) from e
+
+
+def prepare(path: Path, durability: str) -> None:
+    """Create the file or bring it up to date; raise StoreError, and leave it alone, if it is not for us."""
+    known = migrations()
+    with explained(path):
+        _look_at_header(path, len(known))
+        with closing(_connect(f"{path.absolute().as_uri()}?mode=rwc")) as connection:
+            if not path.stat().st_size:
+                # Before anything else, so that a file with any content says whose it is.
+                connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            connection.execute("PRAGMA journal_mode = WAL")
+            _tune(connection, durability, _WRITER_CACHE)
+            migrate(connection, path, known)
+
+
+def connect_writer(path: Path, durability: str) -> sqlite3.Connection:
+    """The one connection that writes."""
+    with explained(path):
+        connection = _connect(f"{path.absolute().as_uri()}?mode=rw")
+        _tune(connection, durability, _WRITER_CACHE)
+        return connection
+
+
+def connect_reader(path: Path, known: int) -> sqlite3.Connection:
+    """One of those that read."""
+    with explained(path):
+        connection = _connect(f"{path.absolute().as_uri()}?mode=ro")
+        connection.execute(f"PRAGMA cache_size = -{_READER_CACHE}")
+        _check_version(path, _version(connection), known, exactly=True)
+        return connection
+
+
+def check_readable(path: Path) -> None:
+    """Refuse what is not ours, or is not up to date, before anything is read."""
+    if not path.exists():
+        raise StoreError(f"{path}: there is no such file")
+    known = len(migrations())
+    with explained(path):
+        _look_at_header(path, known)
+    connect_reader(path, known).close()
+
+
+def _connect(uri: str) -> sqlite3.Connection:
+    # Connections go from thread to thread, one at a time.
+    return sqlite3.connect(
+        uri, uri=True, timeout=_PATIENCE, isolation_level=None, check_same_thread=False, cached_statements=256
+    )
+
+
+def _tune(connection: sqlite3.Connection, durability: str, cache: int) -> None:
+    # In WAL mode, NORMAL survives the death of the process and FULL also that of the machine.
+    connection.execute(f"PRAGMA synchronous = {'FULL' if durability == 'full' else 'NORMAL'}")
+    connection.execute("PRAGMA foreign_keys = ON")
+    connection.execute(f"PRAGMA cache_size = -{cache}")
+    connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
+    connection.execute(f"PRAGMA journal_size_limit = {_WAL_LIMIT}")
+
+
+def _look_at_header(path: Path, known: int) -> None:
+    """By the bytes: SQLite itself would tidy up a file as it opens it, and another program's is not ours to touch."""
+    try:
+        if not path.parent.is_dir():
+            raise StoreError(f"{path}: there is no folder {path.parent}; create it first")
+        if not path.exists() or not path.stat().st_size:
+            return
+        with path.open("rb") as file:
+            header = file.read(_HEADER)
+    except OSError as e:
+        raise StoreError(f"{path}: the file cannot be read: {e.strerror}") from e
+    if not header.startswith(_MAGIC) or len(header) < _HEADER:
+        raise StoreError(f"{path}: this is not an evenbeat database; it was left as it is. Choose another file")
+    if int.from_bytes(header[68:72], "big") != APPLICATION_ID:
+        raise StoreError(f"{path}: this SQLite file belongs to another program; it was left as it is")
+    _check_version(path, int.from_bytes(header[60:64], "big"), known, exactly=False)
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    return int(version)
+
+
+def _check_version(path: Path, found: int, known: int, *, exactly: bool) -> None:
+    if found > known:
+        raise StoreError(
+            f"{path}: written by a newer evenbeat (schema {found}, this program knows {known}); it was left as it is. "
+            "Upgrade evenbeat, or go on with a backup of before"
+        )
+    if exactly and found < known:
+        raise StoreError(
+            f"{path}: written by an older evenbeat (schema {found}, this program needs {known}): "
+            "start a node on it once, which brings it up to date"
+        )
+
+
+def migrate(connection: sqlite3.Connection, path: Path, known: list[Migration]) -> None:
+    """Apply what is missing, each step as a whole or not at all; raise StoreError if the file is newer than us."""
+    while True:
+        # Asked with the lock in hand: another program may be doing the same.
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            version = _version(connection)
+            _check_version(path, version, len(known), exactly=False)
+            if version == len(known):
+                return
+            for statement in known[version].statements:
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {version + 1}")
+            connection.execute("COMMIT")
+        finally:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")

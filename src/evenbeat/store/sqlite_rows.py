@@ -1,0 +1,100 @@
+"""Rows of the SQLite store as the nouns they stand for."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from evenbeat.model import Entry, Instant, Kind, Outcome, Period, State, Task
+from evenbeat.store.contract import FOREVER, NEVER, Condition, Progress, RunRecord, SkipRecord, StoreError
+
+Row = tuple[Any, ...]
+
+_encode: Final = msgspec.json.Encoder().encode
+_task: Final = msgspec.json.Decoder(Task).decode
+_period: Final = msgspec.json.Decoder(Period).decode
+
+
+def as_text(definition: Task | Period) -> str:
+    """A definition as the database keeps it."""
+    return _encode(definition).decode()
+
+
+def as_list(values: Sequence[int] | Sequence[str]) -> str:
+    """Many values as one parameter."""
+    return _encode(list(values)).decode()
+
+
+def entry(row: Row) -> Entry:
+    """Of number, id, version, owner, created, changed, definition."""
+    number, id_, version, owner, created, changed, definition = row
+    try:
+        return Entry(number, id_, version, owner, created, changed, _task(definition))
+    except msgspec.ValidationError as e:
+        raise StoreError(f"task number {number} has a definition that this program does not understand: {e}") from e
+
+
+def period(definition: str) -> Period:
+    """Of its definition."""
+    try:
+        return _period(definition)
+    except msgspec.ValidationError as e:
+        raise StoreError(f"a period has a definition that this program does not understand: {e}") from e
+
+
+def condition(row: Row) -> Condition:
+    """Of an entry's columns, then where it stands and its latest result."""
+    its = entry(row[:7])
+    next_nominal, extra, since, started, ended, outcome, state, hard, attempt, flapping, result_at, output = row[7:]
+    return Condition(
+        its,
+        _instant(next_nominal),
+        _instant(extra),
+        since,
+        started,
+        ended,
+        Outcome(outcome) if outcome else None,
+        State(state) if its.task.check and result_at > NEVER else None,
+        bool(hard),
+        attempt,
+        bool(flapping),
+        output,
+    )
+
+
+def _instant(value: int | None) -> Instant | None:
+    return None if value is None or value == FOREVER else Instant(value)
+
+
+def progress(row: Row) -> Progress:
+    """Of the columns of Progress; SQLite has no bools."""
+    task, next_nominal, extra, extra_kind, last_start, state, hard, attempt, changes, flapping, *rest = row
+    return Progress(
+        task, next_nominal, extra, extra_kind, last_start, state, hard == 1, attempt, changes, flapping == 1, *rest
+    )
+
+
+def run_record(row: Row) -> RunRecord:
+    """Of a name, whether it is a check, and the columns of a run."""
+    name, check, nominal, generation, kind, claimed, started, ended, outcome, status, state, hard, attempt, out = row
+    return RunRecord(
+        name,
+        nominal,
+        generation,
+        Kind(kind),
+        claimed,
+        started,
+        ended,
+        Outcome(outcome) if outcome else None,
+        status,
+        State(state) if check and state is not None else None,
+        bool(hard),
+        attempt,
+        out,
+    )
+
+
+def skip_record(row: Row) -> SkipRecord:
+    """Of its columns."""
+    name, first, last, times, reason, at, kind = row
+    return SkipRecord(name, first, last, times, reason, at, Kind(kind))

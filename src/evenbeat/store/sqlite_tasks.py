@@ -1,0 +1,80 @@
+"""Changes of tasks and periods in SQL. Each is called with a transaction open."""
+
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from uuid import uuid4
+
+from msgspec import structs
+
+from evenbeat.model import Entry, Instant, Period, Task
+from evenbeat.store import audit
+from evenbeat.store.conflicts import check_names, check_versions
+from evenbeat.store.contract import Change
+from evenbeat.store.sqlite_rows import as_list, as_text, entry, period
+from evenbeat.store.statements import query
+
+
+def create(connection: sqlite3.Connection, tasks: Sequence[Task], owner: str, now: Instant, who: str) -> list[Entry]:
+    """New tasks, all or none."""
+    names = [task.name for task in tasks]
+    check_names(names, _taken(connection, names))
+    (last,) = connection.execute(query("last_number"), ("tasks",)).fetchone()
+    entries = [Entry(n, str(uuid4()), 1, owner, now, now, task) for n, task in enumerate(tasks, last + 1)]
+    rows = ((e.number, e.id, e.task.name, owner, now, now, as_text(e.task)) for e in entries)
+    connection.executemany(query("create_task"), rows)
+    connection.executemany(query("create_progress"), ((e.number,) for e in entries))
+    note(connection, audit.created(entries, now, who))
+    return entries
+
+
+def update(
+    connection: sqlite3.Connection, changes: Sequence[tuple[int, Task]], now: Instant, who: str, version: int | None
+) -> list[Entry]:
+    """New definitions, all or none."""
+    numbers = [number for number, _ in changes]
+    before = _by_number(connection, numbers)
+    check_versions(numbers, before, version)
+    names = [task.name for _, task in changes]
+    own = {e.task.name for e in before.values()}
+    check_names(names, [name for name in _taken(connection, names) if name not in own])
+    renamed = [(number,) for number, task in changes if before[number].task.name != task.name]
+    connection.executemany(query("step_aside"), renamed)
+    rows = ((task.name, as_text(task), now, number) for number, task in changes)
+    connection.executemany(query("update_task"), rows)
+    note(connection, (audit.changed(before[number].task, task, now, who) for number, task in changes))
+    return [
+        structs.replace(before[number], task=task, version=before[number].version + 1, changed=now)
+        for number, task in changes
+    ]
+
+
+def remove(connection: sqlite3.Connection, numbers: Sequence[int], now: Instant, who: str) -> None:
+    """Those that are there."""
+    gone = _by_number(connection, numbers)
+    connection.executemany(query("remove_task"), ((now, number) for number in gone))
+    note(connection, audit.removed((gone[number] for number in dict.fromkeys(numbers) if number in gone), now, who))
+
+
+def set_periods(
+    connection: sqlite3.Connection, periods: Mapping[str, Period | None], owner: str, now: Instant, who: str
+) -> None:
+    """Create, replace, delete."""
+    before = {name: (whose, period(text)) for name, whose, text in connection.execute(query("periods"))}
+    given = [(name, owner, as_text(definition)) for name, definition in periods.items() if definition is not None]
+    connection.executemany(query("set_period"), given)
+    connection.executemany(query("delete_period"), [(name,) for name, new in periods.items() if new is None])
+    note(connection, audit.periods(before, periods, now, who))
+
+
+def note(connection: sqlite3.Connection, changes: Iterable[Change]) -> None:
+    """Add to the audit."""
+    connection.executemany(query("note"), ((c.at, c.who, c.action, c.name, c.detail) for c in changes))
+
+
+def _taken(connection: sqlite3.Connection, names: Sequence[str]) -> list[str]:
+    return [name for (name,) in connection.execute(query("names_taken"), (as_list(names),))]
+
+
+def _by_number(connection: sqlite3.Connection, numbers: Sequence[int]) -> dict[int, Entry]:
+    found = connection.execute(query("tasks_by_number"), (as_list(numbers),))
+    return {e.number: e for e in map(entry, found)}

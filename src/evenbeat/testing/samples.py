@@ -1,0 +1,70 @@
+"""Tasks and records for tests, with everything that a test does not care about filled in."""
+
+from typing import Final
+
+from evenbeat.model import MINUTE, Instant, Job, Kind, Outcome, Schedule, Task
+from evenbeat.store.contract import FOREVER, NEVER, Claim, Finish, Refusal, Skip, Standing
+
+T0: Final = Instant(1_800_000_000_000_000)
+"""Some time in 2027, as good as any."""
+
+
+def a_task(name: str, *, check: bool = False, enabled: bool = True, **labels: str) -> Task:
+    """One that is due every minute."""
+    schedule = Schedule(every=MINUTE, phase=0)
+    return Task(name, schedule, Job(command=("noop",)), check=check, enabled=enabled, labels=labels)
+
+
+def a_standing(task: int, next_nominal: int = T0, extra: int = FOREVER, kind: Kind = Kind.FIRST) -> Standing:
+    """A task that was placed and has not run yet."""
+    return Standing(task, next_nominal, extra, kind, NEVER, NEVER)
+
+
+def a_claim(task: int, nominal: int = T0, kind: Kind = Kind.GRID, at: int | None = None) -> Claim:
+    """A run that is due, claimed a millisecond later; the task is due again a minute later."""
+    return Claim(task, nominal, 0, kind, nominal + 1_000 if at is None else at, nominal + MINUTE, FOREVER, 0)
+
+
+def a_finish(
+    task: int,
+    nominal: int = T0,
+    output: str = "",
+    *,
+    outcome: str = Outcome.SUCCEEDED.value,
+    state: int = 0,
+    notable: bool = False,
+    cursor: bytes | None = None,
+) -> Finish:
+    """Its end: started two milliseconds after it was due, a second long."""
+    start = nominal + 2_000
+    status = 0 if outcome == Outcome.SUCCEEDED else 1
+    return Finish(
+        task,
+        start,
+        start + 1_000_000,
+        outcome,
+        status,
+        output,
+        cursor,
+        last_start=start,
+        state=state,
+        hard=not state,
+        attempt=1,
+        changes=0,
+        flapping=False,
+        result_at=start,
+        extra=FOREVER,
+        extra_kind=0,
+        notable=notable,
+    )
+
+
+def a_skip(task: int, first: int = T0, times: int = 1, reason: str = "disabled") -> Skip:
+    """So many nominal times, a minute apart, told when the last of them came."""
+    last = first + (times - 1) * MINUTE
+    return Skip(task, first, last, times, reason, last, last + MINUTE, FOREVER, 0)
+
+
+def a_refusal(task: int, due: int = T0, kind: Kind = Kind.RETRY, reason: str = "period_closed") -> Refusal:
+    """An off-grid run that was refused when it was due."""
+    return Refusal(task, due, kind, reason, due)

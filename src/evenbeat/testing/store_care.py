@@ -1,0 +1,194 @@
+"""Part of the store contract: retention, backup, and what is there after the store was closed and opened again."""
+
+from pathlib import Path
+
+import pytest
+
+from evenbeat.model import DAY, Instant, Period
+from evenbeat.store.contract import Batch, Store, StoreError
+from evenbeat.testing.samples import T0, a_claim, a_finish, a_refusal, a_skip, a_task
+from evenbeat.testing.store_history import at, ran
+from evenbeat.testing.store_runs import number_of, progress_of
+
+KEEP = 30 * DAY
+
+
+def prune_all(store: Store, now: int) -> int:
+    """Until nothing is left to do."""
+    total = 0
+    while gone := store.prune(Instant(now), KEEP):
+        total += gone
+    return total
+
+
+def everything(store: Store) -> tuple[object, ...]:
+    """All that a store tells."""
+    numbers = [entry.number for entry in store.entries()]
+    return (
+        list(store.conditions()),
+        list(store.progress()),
+        store.runs(),
+        store.runs(notable=True),
+        [store.runs(n) for n in numbers],
+        store.skips(),
+        store.changes(),
+        store.periods(),
+        store.settings(""),
+        store.cursors(numbers),
+    )
+
+
+def lived_in(store: Store) -> None:
+    """A store with some of everything."""
+    a, b, c = (entry.number for entry in store.create([a_task(n, check=True) for n in "abc"], "me", T0, "ann"))
+    ran(store, a, at(0), "fine")
+    ran(store, a, at(1), "bad", outcome="failed", state=2)
+    store.record(Batch(skips=[a_skip(b, at(0), 5)], refusals=[a_refusal(b, at(6))], claims=[a_claim(c)])).result()
+    store.record(Batch(finishes=[a_finish(c, cursor=b"here")], claims=[a_claim(b, at(7))])).result()
+    store.remove([c], at(8))
+    store.set_periods({"work": Period()}, "me", T0)
+    store.set_settings({"key": "value"})
+
+
+class CareContract:
+    """A store does not grow for ever, and does not forget."""
+
+    def make_store(self, folder: Path) -> Store:
+        raise NotImplementedError
+
+    def make_bounded_store(self, folder: Path, plain_runs: int) -> Store | None:
+        raise NotImplementedError
+
+    def reopen(self, store: Store, folder: Path) -> Store | None:
+        raise NotImplementedError
+
+    # Retention
+
+    def test_what_is_older_than_keep_is_forgotten(self, store: Store) -> None:
+        a = number_of(store)
+        for time, outcome in ((T0, "failed"), (T0 + 1, "succeeded"), (T0 + DAY, "failed"), (T0 + DAY + 1, "succeeded")):
+            ran(store, a, time, outcome=outcome)
+            store.record(Batch(refusals=[a_refusal(a, time)])).result()
+        assert prune_all(store, T0 + KEEP) == 0
+        # Two runs, two refusals, and the audit of the creation.
+        assert prune_all(store, T0 + KEEP + DAY // 2) == 5
+        assert [run.nominal for run in store.runs(a)] == [T0 + DAY + 1, T0 + DAY]
+        assert [run.nominal for run in store.runs()] == [T0 + DAY + 1, T0 + DAY]
+        assert len(store.skips()) == 2
+        assert store.changes() == []
+        assert prune_all(store, T0 + KEEP + DAY // 2) == 0
+
+    def test_where_a_task_stands_and_its_latest_result_are_never_forgotten(self, store: Store) -> None:
+        a = number_of(store)
+        ran(store, a, T0, "the latest", outcome="failed", state=2)
+        before = list(store.conditions()), progress_of(store, a)
+        prune_all(store, T0 + 10 * KEEP)
+        assert store.runs() == []
+        assert (list(store.conditions()), progress_of(store, a)) == before
+
+    def test_a_range_that_still_grows_is_kept_as_a_whole(self, store: Store) -> None:
+        a = number_of(store)
+        store.record(Batch(skips=[a_skip(a, T0, 1)])).result()
+        long = a_skip(a, at(1), 60 * 24 * 40)
+        store.record(Batch(skips=[long])).result()
+        prune_all(store, long.at)
+        assert [(skip.first, skip.times) for skip in store.skips()] == [(T0, 60 * 24 * 40 + 1)]
+
+    def test_runs_go_on_after_all_history_was_forgotten(self, store: Store) -> None:
+        a, b = number_of(store), number_of(store, "b")
+        for task, outcome in ((a, "succeeded"), (b, "failed"), (b, "succeeded"), (a, "failed")):
+            ran(store, task, T0, outcome=outcome)
+        prune_all(store, T0 + 2 * KEEP)
+        later = T0 + 2 * KEEP
+        ran(store, b, later)
+        ran(store, a, later, outcome="failed")
+        ran(store, b, later + 1)
+        assert [(run.task, run.nominal) for run in store.runs(b)] == [("b", later + 1), ("b", later)]
+        assert [(run.task, run.nominal) for run in store.runs(a)] == [("a", later)]
+
+    def test_a_removed_task_is_forgotten_with_its_history(self, store: Store) -> None:
+        a = number_of(store)
+        ran(store, a, T0, outcome="failed")
+        store.record(Batch(skips=[a_skip(a)])).result()
+        store.remove([a], at(1))
+        prune_all(store, T0 + 2 * KEEP)
+        assert (store.runs(), store.skips(), store.changes()) == ([], [], [])
+        assert store.create([a_task("a")], "me", T0)[0].number > a
+
+    def test_plain_successes_are_bounded_other_runs_are_not(self, tmp_path: Path) -> None:
+        folder = tmp_path / "bounded"
+        folder.mkdir()
+        store = self.make_bounded_store(folder, plain_runs=10)
+        if store is None:
+            pytest.skip("the bound of this store cannot be chosen")
+        a, b = number_of(store), number_of(store, "b")
+        for i in range(30):
+            ran(store, (a, b)[i % 2], at(i))
+            if i % 10 == 0:
+                ran(store, a, at(i) + 1, outcome="failed")
+        prune_all(store, at(30))
+        assert len(store.runs()) == 10 + 3
+        assert len(store.runs(notable=True)) == 3
+        assert [run.nominal for run in store.runs(b)] == [at(i) for i in (29, 27, 25, 23, 21)]
+        assert [run.nominal for run in store.runs(a)] == [
+            *[at(i) for i in (28, 26, 24, 22)], at(20) + 1, at(20), at(10) + 1, at(0) + 1,
+        ]  # fmt: skip
+        store.close()
+
+    # Backup, and opening again
+
+    def test_a_backup_holds_everything(self, store: Store, tmp_path: Path) -> None:
+        lived_in(store)
+        there = tmp_path / "there"
+        there.mkdir()
+        path = there / "copy"
+        try:
+            store.backup(path)
+        except StoreError:
+            assert list(there.iterdir()) == [], "a store that makes no backups leaves nothing behind"
+            return
+        assert list(there.iterdir()) == [path]
+        made = self.open_backup(path)
+        assert everything(made) == everything(store)
+        made.close()
+
+    def test_a_backup_overwrites_nothing(self, store: Store, tmp_path: Path) -> None:
+        path = tmp_path / "there"
+        path.write_text("precious")
+        with pytest.raises(StoreError):
+            store.backup(path)
+        assert path.read_text() == "precious"
+
+    def open_backup(self, path: Path) -> Store:
+        """A store on what `backup` has written; for stores that make backups."""
+        raise NotImplementedError
+
+    def test_everything_is_there_when_it_is_opened_again(self, tmp_path: Path) -> None:
+        folder = tmp_path / "again"
+        folder.mkdir()
+        store = self.make_store(folder)
+        lived_in(store)
+        before = everything(store)
+        number = max(entry.number for entry in store.entries())
+        again = self.reopen(store, folder)
+        if again is None:
+            pytest.skip("this store forgets")
+        assert everything(again) == before
+        assert again.create([a_task("new")], "me", T0)[0].number > number
+        again.close()
+
+    def test_what_was_recorded_before_close_is_kept(self, tmp_path: Path) -> None:
+        folder = tmp_path / "kept"
+        folder.mkdir()
+        store = self.make_store(folder)
+        a = number_of(store)
+        futures = []
+        for i in range(100):
+            futures.append(store.record(Batch(claims=[a_claim(a, at(i))])))
+            futures.append(store.record(Batch(finishes=[a_finish(a, at(i))])))
+        again = self.reopen(store, folder)
+        if again is None:
+            pytest.skip("this store forgets")
+        assert all(future.done() for future in futures)
+        assert len(again.runs(a, most=1_000)) == 100
+        again.close()

@@ -1,0 +1,251 @@
+"""Part of the store contract: where tasks stand, claims and their ends."""
+
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from evenbeat.model import MINUTE, Kind
+from evenbeat.store.contract import (
+    FOREVER,
+    NEVER,
+    Batch,
+    Contradiction,
+    Progress,
+    Standing,
+    Start,
+    Store,
+)
+from evenbeat.testing.samples import T0, a_claim, a_finish, a_refusal, a_skip, a_standing, a_task
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+
+def number_of(store: Store, name: str = "a", *, check: bool = True) -> int:
+    """Of a new task."""
+    (entry,) = store.create([a_task(name, check=check)], "me", T0)
+    return entry.number
+
+
+def progress_of(store: Store, task: int) -> Progress:
+    """Of one task."""
+    (found,) = (progress for progress in store.progress() if progress.task == task)
+    return found
+
+
+def fresh(task: int, next_nominal: int = T0, extra: int = FOREVER, extra_kind: int = Kind.FIRST) -> Progress:
+    """Where a task stands that has never run."""
+    return Progress(
+        task,
+        next_nominal,
+        extra,
+        extra_kind,
+        NEVER,
+        0,
+        True,
+        1,
+        0,
+        False,
+        NEVER,
+        None,
+        0,
+        0,
+        0,
+    )
+
+
+class RunsContract:
+    """A batch is remembered as a whole or not at all."""
+
+    def test_a_task_that_never_stood_anywhere_has_no_progress(self, store: Store) -> None:
+        number_of(store)
+        assert list(store.progress()) == []
+
+    def test_a_standing_says_where_a_task_stands(self, store: Store) -> None:
+        a, b = number_of(store, "b"), number_of(store, "a")
+        store.record(Batch(standings=[a_standing(b, T0, T0 + 5), a_standing(a)])).result()
+        assert list(store.progress()) == [fresh(a), fresh(b, T0, T0 + 5)], "in the order of their numbers"
+        store.record(Batch(standings=[Standing(a, T0 + 1, T0 + 2, Kind.START_AT, T0 - 3, T0 - 4)])).result()
+        expected = fresh(a, T0 + 1, T0 + 2, Kind.START_AT)._replace(last_start=T0 - 3, result_at=T0 - 4)
+        assert progress_of(store, a) == expected
+
+    def test_of_two_standings_the_later_counts(self, store: Store) -> None:
+        a = number_of(store)
+        store.record(Batch(standings=[a_standing(a, T0), a_standing(a, T0 + 7)])).result()
+        assert progress_of(store, a).next_nominal == T0 + 7
+
+    def test_an_open_claim_is_there_until_the_run_ends(self, store: Store) -> None:
+        a = number_of(store)
+        claim = a_claim(a, kind=Kind.RETRY)._replace(generation=3, extra=T0 + 9, extra_kind=Kind.START_AT)
+        store.record(Batch(standings=[a_standing(a)], claims=[claim])).result()
+        found = progress_of(store, a)
+        assert (found.claimed, found.claimed_kind, found.claimed_at) == (T0, Kind.RETRY, T0 + 1_000)
+        assert found.claimed_generation == 3
+        assert (found.next_nominal, found.extra, found.extra_kind) == (T0 + MINUTE, T0 + 9, Kind.START_AT)
+        store.record(Batch(finishes=[a_finish(a)])).result()
+        found = progress_of(store, a)
+        assert found.claimed is None
+        assert found.next_nominal == T0 + MINUTE
+        assert found.extra == FOREVER
+
+    def test_a_finish_says_what_the_run_made_of_the_task(self, store: Store) -> None:
+        a = number_of(store)
+        store.record(Batch(claims=[a_claim(a)])).result()
+        finish = a_finish(a, state=2)._replace(attempt=2, changes=5, flapping=True, extra=T0 + 8, extra_kind=Kind.RETRY)
+        store.record(Batch(finishes=[finish])).result()
+        start = T0 + 2_000
+        assert progress_of(store, a) == Progress(
+            a,
+            T0 + MINUTE,
+            T0 + 8,
+            Kind.RETRY,
+            start,
+            2,
+            False,
+            2,
+            5,
+            True,
+            start,
+            None,
+            0,
+            0,
+            0,
+        )
+
+    def test_a_run_that_ended_makes_room_for_the_next_in_the_same_batch(self, store: Store) -> None:
+        a = number_of(store)
+        store.record(Batch(claims=[a_claim(a)])).result()
+        store.record(Batch(finishes=[a_finish(a)], claims=[a_claim(a, T0 + MINUTE)])).result()
+        assert progress_of(store, a).claimed == T0 + MINUTE
+
+    def test_a_second_claim_is_refused(self, store: Store) -> None:
+        a, b = number_of(store), number_of(store, "b")
+        store.record(Batch(claims=[a_claim(a)])).result()
+        with pytest.raises(Contradiction, match=str(a)):
+            store.record(Batch(claims=[a_claim(b), a_claim(a, T0 + MINUTE)])).result()
+        assert progress_of(store, a).claimed == T0
+        assert len(list(store.progress())) == 1, "nothing of the batch was kept"
+        with pytest.raises(Contradiction):
+            store.record(Batch(claims=[a_claim(b), a_claim(b, T0 + MINUTE)])).result()
+
+    def test_an_end_without_a_claim_is_refused(self, store: Store) -> None:
+        a, b = number_of(store), number_of(store, "b")
+        store.record(Batch(claims=[a_claim(a)])).result()
+        for finishes in ([a_finish(a), a_finish(b)], [a_finish(a), a_finish(a)]):
+            with pytest.raises(Contradiction):
+                store.record(Batch(finishes=finishes, standings=[a_standing(b)])).result()
+        assert [progress.claimed for progress in store.progress()] == [T0], "nothing of the batches was kept"
+        assert [run.ended for run in store.runs()] == [None]
+
+    @pytest.mark.parametrize(
+        "batch",
+        [
+            Batch(standings=[a_standing(4711)]),
+            Batch(skips=[a_skip(4711)]),
+            Batch(refusals=[a_refusal(4711)]),
+            Batch(claims=[a_claim(4711)]),
+            Batch(finishes=[a_finish(4711)]),
+        ],
+    )
+    def test_a_task_that_never_was_is_refused(self, store: Store, batch: Batch) -> None:
+        a = number_of(store)
+        if not batch.standings:
+            batch = Batch(batch.starts, batch.finishes, [a_standing(a)], batch.skips, batch.refusals, batch.claims)
+        with pytest.raises(Contradiction, match="4711"):
+            store.record(batch).result()
+        assert list(store.progress()) == []
+        assert store.skips() == []
+
+    def test_a_batch_that_is_refused_does_not_harm_others(self, store: Store) -> None:
+        a, b, c = (number_of(store, name) for name in "abc")
+        bad = Batch(finishes=[a_finish(b)])
+        futures = [store.record(batch) for batch in (Batch(claims=[a_claim(a)]), bad, Batch(claims=[a_claim(c)]))]
+        assert [type(future.exception()) for future in futures] == [type(None), Contradiction, type(None)]
+        assert [progress.task for progress in store.progress()] == [a, c]
+
+    def test_batches_are_remembered_in_the_order_they_come(self, store: Store) -> None:
+        a = number_of(store)
+        futures: list[Future[None]] = []
+        for nominal in range(T0, T0 + 50 * MINUTE, MINUTE):
+            futures.append(store.record(Batch(claims=[a_claim(a, nominal)])))
+            futures.append(store.record(Batch(finishes=[a_finish(a, nominal)])))
+        for future in futures:
+            future.result()
+        assert len(store.runs(a)) == 50
+        assert progress_of(store, a).next_nominal == T0 + 50 * MINUTE
+
+    def test_a_batch_may_be_large_or_empty(self, store: Store) -> None:
+        entries = store.create([a_task(f"t{i}") for i in range(1_300)], "me", T0)
+        numbers = [entry.number for entry in entries]
+        store.record(Batch()).result()
+        store.record(Batch(standings=[a_standing(n) for n in numbers], skips=[a_skip(n) for n in numbers])).result()
+        store.record(Batch(claims=[a_claim(n) for n in numbers])).result()
+        store.record(Batch(finishes=[a_finish(n, notable=n % 3 == 0) for n in numbers])).result()
+        assert {run.task for run in store.runs(most=10_000)} == {entry.task.name for entry in entries}
+        assert len(store.skips(most=10_000)) == 1_300
+
+    def test_a_start_tells_since_when_the_last_on_grid_run_counts(self, store: Store) -> None:
+        a, b = number_of(store), number_of(store, "b")
+        store.record(Batch(claims=[a_claim(a), a_claim(b, kind=Kind.FORCED)])).result()
+        store.record(Batch(starts=[Start(a, T0 + 5), Start(b, T0 + 5)])).result()
+        assert progress_of(store, a).last_start == T0 + 5
+        assert progress_of(store, b).last_start == NEVER
+        assert {condition.running_since for condition in store.conditions()} == {T0 + 5}
+
+    def test_a_start_of_a_run_that_ended_is_ignored(self, store: Store) -> None:
+        a = number_of(store)
+        store.record(Batch(claims=[a_claim(a)])).result()
+        store.record(Batch(finishes=[a_finish(a)])).result()
+        store.record(Batch(starts=[Start(a, T0 + 5)])).result()
+        assert progress_of(store, a).claimed is None
+        assert progress_of(store, a).last_start == T0 + 2_000
+
+    def test_skips_move_a_task_on_also_while_it_runs(self, store: Store) -> None:
+        a = number_of(store)
+        store.record(Batch(skips=[a_skip(a, T0, 2)], claims=[a_claim(a, T0 + 2 * MINUTE)])).result()
+        skip = a_skip(a, T0 + 3 * MINUTE, 4, "coalesced")._replace(extra=T0 + 1, extra_kind=Kind.RETRY)
+        store.record(Batch(skips=[skip])).result()
+        found = progress_of(store, a)
+        assert (found.next_nominal, found.extra, found.extra_kind) == (T0 + 7 * MINUTE, T0 + 1, Kind.RETRY)
+        assert found.claimed == T0 + 2 * MINUTE
+        store.record(Batch(finishes=[a_finish(a, T0 + 2 * MINUTE)])).result()
+        assert progress_of(store, a).next_nominal == T0 + 7 * MINUTE
+
+    def test_a_cursor_is_kept_until_there_is_another(self, store: Store) -> None:
+        a, b = number_of(store), number_of(store, "b")
+        for i, cursor in enumerate((None, b"", b"x", None)):
+            store.record(Batch(claims=[a_claim(a, T0 + i)])).result()
+            store.record(Batch(finishes=[a_finish(a, T0 + i, cursor=cursor)])).result()
+            expected = {} if i == 0 else {a: b"" if i == 1 else b"x"}
+            assert store.cursors([a, b, 4711]) == expected
+
+    def test_the_run_of_a_removed_task_still_ends(self, store: Store) -> None:
+        a = number_of(store)
+        store.record(Batch(claims=[a_claim(a)])).result()
+        store.remove([a], T0)
+        assert progress_of(store, a).claimed == T0, "until its run has ended"
+        store.record(Batch(finishes=[a_finish(a, output="bye")])).result()
+        assert list(store.progress()) == []
+        assert [(run.task, run.output) for run in store.runs(a)] == [("a", "bye")]
+
+    def test_reads_from_many_threads_see_whole_batches(self, store: Store) -> None:
+        numbers = [entry.number for entry in store.create([a_task(f"t{i}") for i in range(20)], "me", T0)]
+        wrong: list[set[int]] = []
+        stop = threading.Event()
+
+        def read() -> None:
+            while not stop.is_set():
+                seen = {progress.next_nominal for progress in store.progress()}
+                if len(seen) > 1:
+                    wrong.append(seen)
+
+        threads = [threading.Thread(target=read) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for i in range(100):
+            store.record(Batch(standings=[a_standing(n, T0 + i) for n in numbers])).result()
+        stop.set()
+        for thread in threads:
+            thread.join()
+        assert wrong == []

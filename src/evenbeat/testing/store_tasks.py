@@ -1,0 +1,225 @@
+"""Part of the store contract: tasks, periods, settings and the audit."""
+
+import pytest
+from msgspec.structs import replace
+
+from evenbeat.model import Entry, Instant, Invalid, Period, Schedule, Task
+from evenbeat.store.contract import Batch, Change, Conflict, Filter, Store
+from evenbeat.testing.samples import T0, a_claim, a_finish, a_standing, a_task
+
+LATER = Instant(T0 + 1)
+
+
+def names(store: Store, only: Filter) -> list[str]:
+    """In order; entries, conditions and count agree."""
+    found = [entry.task.name for entry in store.entries(only)]
+    assert [condition.entry.task.name for condition in store.conditions(only)] == found
+    assert store.count(only) >= len(found)
+    return found
+
+
+def created(store: Store, *tasks: str | Task, owner: str = "me") -> list[Entry]:
+    """New tasks, by name or as they are."""
+    return store.create([a_task(t) if isinstance(t, str) else t for t in tasks], owner, T0)
+
+
+class TasksContract:
+    """Create, read, update, delete, list."""
+
+    # Create
+
+    def test_a_new_task_has_a_number_an_id_and_version_1(self, store: Store) -> None:
+        task = a_task("a", check=True, site="x")
+        (entry,) = store.create([task], "me", T0)
+        assert entry == Entry(entry.number, entry.id, 1, "me", T0, T0, task)
+        assert store.find("a") == store.find(entry.id) == entry
+        assert entry.number > 0
+
+    def test_a_name_is_taken_once(self, store: Store) -> None:
+        created(store, "a")
+        with pytest.raises(Conflict, match=r"\ba\b"):
+            created(store, "b", "a")
+        assert names(store, Filter()) == ["a"], "all or none"
+
+    def test_a_name_cannot_be_given_twice_at_once(self, store: Store) -> None:
+        with pytest.raises(Conflict, match=r"\bb\b"):
+            created(store, "a", "b", "b")
+        assert store.count() == 0
+
+    def test_the_name_of_a_removed_task_is_free_its_number_and_id_are_not(self, store: Store) -> None:
+        (old,) = created(store, "a")
+        store.remove([old.number], LATER)
+        (new,) = created(store, "a")
+        assert new.number > old.number
+        assert new.id != old.id
+        assert store.find(old.id) is None
+
+    def test_creating_none_is_nothing(self, store: Store) -> None:
+        assert store.create([], "me", T0) == []
+
+    # Update
+
+    def test_an_update_changes_the_definition_and_counts_the_version(self, store: Store) -> None:
+        (old,) = created(store, "a")
+        task = Task("a", Schedule(cron="0 3 * * *"), check=True)
+        (new,) = store.update([(old.number, task)], LATER)
+        assert new == Entry(old.number, old.id, 2, "me", T0, LATER, task)
+        assert store.find("a") == new
+
+    def test_an_update_can_rename(self, store: Store) -> None:
+        (old,) = created(store, "a")
+        store.update([(old.number, a_task("z"))], LATER)
+        assert store.find("a") is None
+        assert names(store, Filter()) == ["z"]
+
+    def test_names_can_be_exchanged(self, store: Store) -> None:
+        a, b = created(store, "a", "b")
+        store.update([(a.number, a_task("b")), (b.number, a_task("a"))], LATER)
+        assert [entry.number for entry in store.entries()] == [b.number, a.number]
+
+    def test_a_new_name_must_be_free(self, store: Store) -> None:
+        a, b = created(store, "a", "b")
+        with pytest.raises(Conflict, match=r"\bb\b"):
+            store.update([(a.number, a_task("b"))], LATER)
+        with pytest.raises(Conflict, match=r"\bc\b"):
+            store.update([(a.number, a_task("c")), (b.number, a_task("c"))], LATER)
+        assert [entry.version for entry in store.entries()] == [1, 1]
+
+    def test_an_update_may_insist_on_a_version(self, store: Store) -> None:
+        a, b = created(store, "a", "b")
+        store.update([(b.number, b.task)], LATER, version=1)
+        with pytest.raises(Conflict, match="version 2"):
+            store.update([(a.number, a_task("a", check=True)), (b.number, b.task)], LATER, version=1)
+        assert store.find("a") == a, "all or none"
+
+    def test_what_is_gone_cannot_be_updated(self, store: Store) -> None:
+        a, b = created(store, "a", "b")
+        store.remove([a.number], LATER)
+        with pytest.raises(Conflict):
+            store.update([(b.number, a_task("b", check=True)), (a.number, a.task)], LATER)
+        assert store.find("b") == b
+
+    # Delete
+
+    def test_a_removed_task_is_gone(self, store: Store) -> None:
+        a, b = created(store, "a", "b")
+        store.remove([a.number], LATER)
+        assert store.find("a") is None
+        assert list(store.entries()) == [b]
+        assert store.count() == 1
+
+    def test_removing_what_is_not_there_is_nothing(self, store: Store) -> None:
+        (a,) = created(store, "a")
+        store.remove([a.number, a.number, 4711], LATER)
+        store.remove([a.number], LATER)
+        assert [change.action for change in store.changes()] == ["removed", "created"]
+
+    # List
+
+    def test_tasks_come_in_the_order_of_their_names(self, store: Store) -> None:
+        created(store, "b", "é", "a", "B", "a/2")
+        assert names(store, Filter()) == ["B", "a", "a/2", "b", "é"]
+
+    def test_pages_follow_each_other(self, store: Store) -> None:
+        created(store, "a", "b", "c", "d")
+        assert names(store, Filter(most=2)) == ["a", "b"]
+        assert names(store, Filter(most=2, after="b")) == ["c", "d"]
+        assert store.count(Filter(most=2, after="b")) == 4
+
+    def test_by_name_id_or_pattern(self, store: Store) -> None:
+        a, *_ = created(store, "a", "ab", "abc", "x[b]", "xb")
+        assert names(store, Filter(names=("ab",))) == ["ab"]
+        assert names(store, Filter(names=(a.id, "xb", "nobody"))) == ["a", "xb"]
+        assert names(store, Filter(names=("ab*",))) == ["ab", "abc"]
+        assert names(store, Filter(names=("a?",))) == ["ab"]
+        assert names(store, Filter(names=("x[b]*",))) == ["x[b]"], "a bracket is a bracket"
+        assert names(store, Filter(names=("A*",))) == []
+
+    def test_by_owner(self, store: Store) -> None:
+        created(store, "a", owner="me")
+        created(store, "b", owner="you")
+        assert names(store, Filter(owner="you")) == ["b"]
+
+    def test_by_labels_all_of_them(self, store: Store) -> None:
+        odd = {"a.b": '"', "1": "\\", "é": "[x]"}
+        created(store, a_task("a", site="x", tier="web"), a_task("b", site="x"), replace(a_task("c"), labels=odd), "d")
+        assert names(store, Filter(labels={"site": "x"})) == ["a", "b"]
+        assert names(store, Filter(labels={"site": "x", "tier": "web"})) == ["a"]
+        assert names(store, Filter(labels={"site": "y"})) == []
+        for key, value in odd.items():
+            assert names(store, Filter(labels={key: value})) == ["c"]
+
+    def test_by_state(self, store: Store) -> None:
+        tasks = [a_task(n, check=n != "task", enabled=n != "off") for n in ("good", "bad", "new", "off", "task")]
+        number = {entry.task.name: entry.number for entry in store.create(tasks, "me", T0)}
+        ran = [number[name] for name in ("good", "bad", "task")]
+        store.record(Batch(standings=[a_standing(n) for n in number.values()], claims=list(map(a_claim, ran)))).result()
+        failed = [a_finish(n, outcome="failed", state=2, notable=True) for n in ran[1:]]
+        store.record(Batch(finishes=[a_finish(ran[0]), *failed], claims=[a_claim(number["new"])])).result()
+        assert names(store, Filter(state="ok")) == ["good"]
+        assert names(store, Filter(state="critical")) == ["bad"], "only checks have a state"
+        assert names(store, Filter(state="warning")) == []
+        assert names(store, Filter(state="failed")) == ["bad", "task"]
+        assert names(store, Filter(state="running")) == ["new"]
+        assert names(store, Filter(state="disabled")) == ["off"]
+
+    def test_a_state_that_does_not_exist_is_refused(self, store: Store) -> None:
+        for ask in (store.entries, store.conditions, store.count):
+            with pytest.raises(Invalid, match="running"):
+                ask(Filter(state="sleepy"))
+
+    def test_everything_that_is_said_must_fit(self, store: Store) -> None:
+        created(store, a_task("a", site="x"), a_task("b", site="x"), owner="me")
+        created(store, a_task("c", site="x"), owner="you")
+        assert names(store, Filter(names=("a", "c"), owner="me", labels={"site": "x"})) == ["a"]
+
+    # Periods and settings
+
+    def test_periods_come_change_and_go(self, store: Store) -> None:
+        work, night = Period(ranges=("monday-friday 09:00-17:00",)), Period(ranges=("22:00-06:00",))
+        store.set_periods({"work": work, "night": night}, "me", T0)
+        assert store.periods() == {"work": ("me", work), "night": ("me", night)}
+        store.set_periods({"work": night, "night": None, "nobody": None}, "you", T0)
+        assert store.periods() == {"work": ("you", night)}
+
+    def test_settings_come_change_and_go(self, store: Store) -> None:
+        store.set_settings({"a": "1", "b/1": "2", "b/2": "", "B/3": "4"})
+        assert store.setting("a") == "1"
+        assert store.settings("b/") == {"b/1": "2", "b/2": ""}
+        store.set_settings({"a": None, "b/1": "é", "nobody": None})
+        assert store.setting("a") is None
+        assert store.settings("") == {"B/3": "4", "b/1": "é", "b/2": ""}
+
+    # Audit
+
+    def test_the_audit_tells_who_changed_what_newest_first(self, store: Store) -> None:
+        (a,) = store.create([a_task("a")], "me", T0, who="ann")
+        store.update([(a.number, a_task("a", enabled=False))], LATER, who="bob")
+        store.update([(a.number, a_task("b", enabled=False, site="x"))], LATER, who="bob")
+        store.remove([a.number], LATER, who="cyd")
+        told = [(change.at, change.who, change.action, change.name) for change in store.changes()]
+        assert told == [
+            (LATER, "cyd", "removed", "b"),
+            (LATER, "bob", "changed", "b"),
+            (LATER, "bob", "disabled", "a"),
+            (T0, "ann", "created", "a"),
+        ]
+        assert "labels" in store.changes()[1].detail
+        assert len(store.changes(name="a")) == 2
+        assert [change.action for change in store.changes(most=1)] == ["removed"]
+
+    def test_the_audit_takes_notes(self, store: Store) -> None:
+        forced = Change(T0, "ann", "forced", "a", "by hand")
+        store.note([forced])
+        assert store.changes() == [forced]
+
+    def test_a_refused_change_is_not_in_the_audit(self, store: Store) -> None:
+        with pytest.raises(Conflict):
+            created(store, "a", "a")
+        assert store.changes() == []
+
+    def test_changes_of_periods_are_in_the_audit_if_there_are_any(self, store: Store) -> None:
+        for period in (Period(), Period(), Period(zone="Europe/Berlin"), None):
+            store.set_periods({"work": period}, "me", T0, who="ann")
+        told = [(change.who, change.action, change.name) for change in store.changes()]
+        assert told == [("ann", action, "period work") for action in ("removed", "changed", "created")]

@@ -1,0 +1,179 @@
+"""A host for asynchronous functions: all at the same time on one loop, each cancelled at the end of its timebox."""
+
+import asyncio
+import inspect
+import os
+import signal
+from collections import deque
+from typing import Final
+
+import msgspec
+
+from evenbeat.core.guard import kill_after
+from evenbeat.model import SECOND, Invalid, Job, Outcome
+from evenbeat.queue.frames import Cancel, Clock, Ready, Result, Run, Runs, Started
+from evenbeat.work import functions
+from evenbeat.work.admission import boot_time, refusal
+from evenbeat.work.context import Run as Context
+from evenbeat.work.context import current
+from evenbeat.work.functions import Ending, NoFunction
+from evenbeat.work.link import Link, NodeGone
+
+LASTING: Final = 0.1
+"""Seconds after which a run that has not ended is told as started, and gets a timer."""
+
+_job = msgspec.msgpack.Decoder(Job)
+
+
+class _Running:
+    """A function on its way."""
+
+    __slots__ = ("context", "ending", "run", "started", "task", "timer")
+
+    def __init__(self, run: Run, context: Context, started: int) -> None:
+        self.run = run
+        self.context = context
+        self.started = started
+        self.ending: Outcome | None = None
+        self.task: asyncio.Task[None] | None = None
+        self.timer: asyncio.TimerHandle | None = None
+
+
+class AsyncHost:
+    """Runs coroutines for a node."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._loop = asyncio.new_event_loop()
+        self._offset = 0
+        self._running: dict[int, _Running] = {}
+        self._young: deque[_Running] = deque()
+        self._results: list[Result] = []
+
+    def serve(self) -> None:
+        """Work until the node is gone."""
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        asyncio.set_event_loop(self._loop)
+        self._loop.add_reader(self._link.descriptor, self._listen)
+        self._link.send(Ready(os.getpid()))
+        self._loop.run_forever()
+
+    def _listen(self) -> None:
+        try:
+            messages = self._link.receive()
+        except NodeGone:
+            self._loop.stop()
+            return
+        for message in messages:
+            match message:
+                case Runs(runs):
+                    for run in runs:
+                        self._begin(run)
+                case Clock(offset):
+                    self._offset = offset
+                    self._link.send(Ready(os.getpid()))  # the node asks this way whether the loop still turns
+                case Cancel(tokens):
+                    for running in [self._running[t] for t in tokens or self._running if t in self._running]:
+                        self._end(running, Outcome.CANCELLED)
+
+    def _begin(self, run: Run) -> None:
+        try:
+            job = _job.decode(run.job)
+            function = functions.find(job.function or "")
+        except (NoFunction, Invalid, msgspec.DecodeError) as e:
+            self._tell_unstarted(run, Outcome.BROKEN, str(e))
+            return
+        now = boot_time()
+        if reason := refusal(run, now + self._offset):
+            self._tell_unstarted(run, Outcome.DROPPED, reason)
+            return
+        running = _Running(run, Context(run, now, self._offset), now)
+        self._running[run.token] = running
+        running.task = self._loop.create_task(self._do(running, function, job))
+        if run.timebox < LASTING * SECOND:
+            self._set_timer(running, now)
+        if not self._young:
+            self._loop.call_later(LASTING, self._look_at_the_young)
+        self._young.append(running)
+
+    def _set_timer(self, running: _Running, now: int) -> None:
+        left = (running.started + running.run.timebox - now) / SECOND
+        running.timer = self._loop.call_later(left, self._end, running, Outcome.TIMEBOXED)
+
+    async def _do(self, running: _Running, function: functions.Function, job: Job) -> None:
+        context, check = running.context, running.run.check
+        current.set(context)
+        try:
+            value = function.invoke(context, job)
+            if inspect.isawaitable(value):
+                value = await value
+            ending = functions.returned(context, value, check=check)
+        except BaseException as e:
+            # What is cancelled from inside is a failure like any other.
+            ending = Ending(running.ending, None) if running.ending else functions.raised(context, e, check=check)
+        if running.ending is not None:
+            ending = Ending(running.ending, None)
+        if running.timer is not None:
+            running.timer.cancel()
+        del self._running[running.run.token]
+        self._tell(context._result(ending.outcome, ending.status, boot_time()))
+
+    def _end(self, running: _Running, outcome: Outcome) -> None:
+        if running.ending is not None or running.task is None:
+            return
+        running.ending = outcome
+        running.task.cancel()
+        if running.timer is not None:
+            running.timer.cancel()
+        running.timer = self._loop.call_later(kill_after(running.run.timebox) / SECOND, self._give_up, running)
+
+    def _give_up(self, running: _Running) -> None:
+        """It swallowed the cancellation. Nothing but the end of this process ends it."""
+        assert running.ending is not None
+        self._results.append(running.context._result(running.ending, None, boot_time()))
+        self._link.send_results(self._results)
+        self._link.finish()
+        os._exit(1)
+
+    def _look_at_the_young(self) -> None:
+        now = boot_time()
+        starts = []
+        while self._young and self._young[0].started <= now - LASTING * SECOND:
+            running = self._young.popleft()
+            if running.run.token in self._running:
+                starts.append((running.run.token, running.started + self._offset))
+                if running.timer is None:
+                    self._set_timer(running, now)
+        if starts:
+            self._link.send(Started(starts))
+            self._mind_the_link()
+        if self._young:
+            self._loop.call_later(LASTING / 2, self._look_at_the_young)
+
+    def _tell_unstarted(self, run: Run, outcome: Outcome, reason: str) -> None:
+        now = boot_time() + self._offset
+        self._tell(Result(run.token, outcome, None, now, now, reason.encode(errors="backslashreplace")))
+
+    def _tell(self, result: Result) -> None:
+        if not self._results:
+            self._loop.call_soon(self._flush)
+        self._results.append(result)
+
+    def _flush(self) -> None:
+        if self._results:
+            self._link.send_results(self._results)
+            self._results = []
+            self._mind_the_link()
+
+    def _mind_the_link(self) -> None:
+        """A node that does not read is not asked for more work."""
+        if self._link.is_waiting_to_send:
+            self._loop.add_writer(self._link.descriptor, self._proceed)
+        if self._link.is_full:
+            self._loop.remove_reader(self._link.descriptor)
+
+    def _proceed(self) -> None:
+        self._link.proceed()
+        if not self._link.is_waiting_to_send:
+            self._loop.remove_writer(self._link.descriptor)
+            self._loop.add_reader(self._link.descriptor, self._listen)

@@ -1,0 +1,81 @@
+"""One child process as its runner sees it: what it has said, how it ended, and how it is made to end."""
+
+import os
+import signal
+from contextlib import suppress
+from typing import Final
+
+from evenbeat.model import OUTPUT_LIMIT, Outcome
+from evenbeat.queue.frames import Result, Run
+
+READ: Final = OUTPUT_LIMIT
+"""Bytes taken from a pipe at once: all it can hold, unless its writer made it larger."""
+_GONE: Final = os.WEXITED | os.WNOHANG | os.WNOWAIT
+CLOSED: Final = -1
+
+
+class Child:
+    """A process, leader of its group, and the pipe its output comes through."""
+
+    __slots__ = ("ending", "kill_at", "output", "pidfd", "pipe", "process", "run", "started", "truncated")
+
+    def __init__(self, run: Run, process: int, pipe: int, started: int) -> None:
+        self.run = run
+        self.process = process
+        self.pipe = pipe
+        self.pidfd = CLOSED
+        self.started = started
+        """On the boot-time clock, as a set clock must not shorten or stretch a timebox."""
+        self.output: bytes | bytearray = b""
+        self.truncated = False
+        self.ending: Outcome | None = None
+        """Why we told it to end; None as long as we did not."""
+        self.kill_at = 0
+        """When patience ends too, once it was told."""
+
+    def read(self) -> int:
+        """Take what the pipe has now, keep of it what the limit allows; how much it was, 0 at the end of it."""
+        data = os.read(self.pipe, READ)
+        if not self.output:
+            self.output = data  # nearly always all there is
+        elif data:
+            free = OUTPUT_LIMIT - len(self.output)
+            self.truncated |= len(data) > free
+            if isinstance(self.output, bytes):
+                self.output = bytearray(self.output)
+            self.output += data[:free]
+        return len(data)
+
+    def read_the_rest(self) -> None:
+        """What the child had written when it ended. Another process may hold the pipe and never close it."""
+        os.set_blocking(self.pipe, False)
+        with suppress(BlockingIOError):
+            # Once more than can be kept, to know whether that was all.
+            for _ in range(1 + OUTPUT_LIMIT // READ):
+                if not self.read():
+                    break
+
+    def signal(self, number: signal.Signals) -> None:
+        """Tell the whole group."""
+        try:
+            os.killpg(self.process, number)
+        except (ProcessLookupError, PermissionError):
+            # What changed its user cannot be told by a worker that is not root, and there is nobody else to ask.
+            return
+
+    def reap(self, now: int, offset: int) -> Result | None:
+        """The result, still without output, if the child has ended; what it left in its group ends with it."""
+        gone = os.waitid(os.P_PID, self.process, _GONE)
+        if gone is None:
+            return None
+        # Before the child is reaped, as from then on its number may belong to somebody else.
+        self.signal(signal.SIGKILL)
+        os.waitpid(self.process, 0)
+        status = gone.si_status if gone.si_code == os.CLD_EXITED else -gone.si_status
+        if self.ending is not None:
+            outcome = self.ending
+        elif status == 0:
+            outcome = Outcome.SUCCEEDED
+        else:
+            outcome = Outcome.FAILED if status > 0 else Outcome.KILLED
+        return Result(self.run.token, outcome, status, self.started + offset, now + offset, b"")

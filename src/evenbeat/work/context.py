@@ -1,0 +1,92 @@
+"""What a function knows about the run it is in: `Run`, given to every function whose first parameter is `run`."""
+
+from contextvars import ContextVar
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+import msgspec
+
+from evenbeat.core.guard import Timebox, checked_cursor
+from evenbeat.model import OUTPUT_LIMIT, SECOND, Instant, Literal
+from evenbeat.queue import frames
+from evenbeat.work.admission import boot_time
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_cursor = msgspec.msgpack.Decoder(Literal)
+
+
+class Run:
+    """One run of a function: who it is, how long it has got, where the last one stopped."""
+
+    def __init__(self, frame: frames.Run, started: int, offset: int) -> None:
+        self.name = frame.name
+        self.attempt = frame.attempt
+        """Of a check in a problem state: which attempt this is; else 1."""
+        self._frame = frame
+        self._box = Timebox(Instant(started), frame.timebox)
+        self._offset = offset
+        self._cursor: bytes | None = None
+        self._output = bytearray()
+        self._truncated = False
+        self._stop_node = False
+
+    @property
+    def nominal(self) -> datetime:
+        """When the run was due by its schedule, in UTC."""
+        return _EPOCH + timedelta(microseconds=self._frame.nominal)
+
+    @property
+    def started(self) -> datetime:
+        """When it started, in UTC, by the node's clock."""
+        return _EPOCH + timedelta(microseconds=self._box.started + self._offset)
+
+    def remaining(self) -> float:
+        """Seconds left in the timebox, never negative."""
+        return self._box.remaining(Instant(boot_time())) / SECOND
+
+    @property
+    def expired(self) -> bool:
+        """Has the timebox ended?"""
+        return self._box.is_expired(Instant(boot_time()))
+
+    @property
+    def cursor(self) -> Literal:
+        """A small value saved with the task: set it to say where the next run proceeds. None in the beginning."""
+        packed = self._frame.cursor if self._cursor is None else self._cursor
+        return None if packed is None else _cursor.decode(packed)
+
+    @cursor.setter
+    def cursor(self, value: Literal) -> None:
+        if not isinstance(value, Literal):
+            raise TypeError(f"a cursor is a text, a number, true, false or None, found {type(value).__name__}")
+        self._cursor = checked_cursor(msgspec.msgpack.encode(value))
+
+    def log(self, *values: object) -> None:
+        """Add a line to the output of the run."""
+        self._write(" ".join(map(str, values)).encode(errors="backslashreplace") + b"\n")
+
+    def stop_node(self) -> None:
+        """Ask for an orderly stop of the node when this run has ended."""
+        self._stop_node = True
+
+    def _write(self, data: bytes) -> None:
+        free = OUTPUT_LIMIT - len(self._output)
+        self._truncated |= len(data) > free
+        self._output += data[:free]
+
+    def _result(self, outcome: str, status: int | None, now: int) -> frames.Result:
+        return frames.Result(
+            token=self._frame.token,
+            outcome=outcome,
+            status=status,
+            started=self._box.started + self._offset,
+            ended=now + self._offset,
+            output=bytes(self._output),
+            cursor=self._cursor,
+            truncated=self._truncated,
+            stop_node=self._stop_node,
+        )
+
+
+current: Final[ContextVar[Run | None]] = ContextVar("current", default=None)
+"""The run whose function is being called here: every asyncio task has its own."""

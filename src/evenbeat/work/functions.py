@@ -1,0 +1,172 @@
+"""Functions of the user's: find one by its reference, call it, and read what it returned or raised as a result."""
+
+import importlib
+import importlib.util
+import inspect
+import io
+import os
+import sys
+import traceback
+import zlib
+from collections.abc import Callable
+from types import ModuleType
+from typing import Final, NamedTuple
+
+from evenbeat.model import Job, Outcome, State
+from evenbeat.work.context import Run, current
+
+TRACEBACK_LIMIT: Final = 16 << 10
+"""Of a traceback the end says most."""
+
+
+class NoFunction(Exception):
+    """The reason, for the person who must act."""
+
+
+class Function(NamedTuple):
+    """One function and how it wants to be called."""
+
+    call: Callable[..., object]
+    wants_run: bool
+    is_async: bool
+
+    def invoke(self, run: Run, job: Job) -> object:
+        """Its return value; of an asynchronous one, what is to be awaited."""
+        return self.call(run, *job.args, **job.kwargs) if self.wants_run else self.call(*job.args, **job.kwargs)
+
+
+_known: Final[dict[str, Function]] = {}
+
+
+def is_known(reference: str) -> bool:
+    """Has it been found before, so that its module is imported?"""
+    return reference in _known
+
+
+def find(reference: str) -> Function:
+    """The function of "module:function" or "file.py:function", imported when it is first asked for."""
+    if reference not in _known:
+        _known[reference] = _find(reference)
+    return _known[reference]
+
+
+def _find(reference: str) -> Function:
+    place, _, name = reference.rpartition(":")
+    if not place or not name:
+        raise NoFunction(f"{reference!r} names no function, accepted: module:function or file.py:function")
+    try:
+        found: object = _file(place) if place.endswith(".py") else importlib.import_module(place)
+    except NoFunction:
+        raise
+    except ModuleNotFoundError as e:
+        raise NoFunction(f"{reference}: {e} (looked in {', '.join(sys.path)})") from None
+    except BaseException as e:
+        raise NoFunction(f"{reference}: importing it failed\n{_trace(e)}") from None
+    for part in name.split("."):
+        try:
+            found = getattr(found, part)
+        except AttributeError as e:
+            raise NoFunction(f"{reference}: {e}") from None
+    if not callable(found):
+        raise NoFunction(f"{reference}: {type(found).__name__} is not a function")
+    return Function(found, _first_parameter(found) == "run", _is_async(found))
+
+
+def _file(path: str) -> ModuleType:
+    full = os.path.abspath(path)
+    # The same name in every host and after every restart, and never __main__: what is under its guard stays there.
+    name = f"__evenbeat_{zlib.crc32(os.fsencode(full)):08x}__"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, full)
+    if spec is None or spec.loader is None or not os.path.isfile(full):
+        raise NoFunction(f"no such file: {full}")
+    folder = os.path.dirname(full)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def _first_parameter(function: Callable[..., object]) -> str | None:
+    try:
+        return next(iter(inspect.signature(function).parameters), None)
+    except (TypeError, ValueError):
+        return None
+
+
+def _is_async(function: Callable[..., object]) -> bool:
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
+
+
+class Ending(NamedTuple):
+    """How a function ended, in the words of a run."""
+
+    outcome: Outcome
+    status: int | None
+
+
+def returned(run: Run, value: object, *, check: bool) -> Ending:
+    """A text is output. Of a check, a state - alone or with a text - is its state; of a task it means nothing."""
+    if isinstance(value, str):
+        run.log(value)
+    if not check or value is None or isinstance(value, str):
+        return Ending(Outcome.SUCCEEDED, 0)
+    state, text = value if isinstance(value, tuple) and len(value) == 2 else (value, None)
+    if not isinstance(state, int) or isinstance(state, bool) or state not in set(State):
+        run.log(f"the check returned {value!r:.200}, accepted: 0 to 3, a text, or both as (state, text)")
+        return Ending(Outcome.FAILED, State.UNKNOWN)
+    if text is not None:
+        run.log(text)
+    return Ending(Outcome.FAILED if state else Outcome.SUCCEEDED, int(state))
+
+
+def raised(run: Run, error: BaseException, *, check: bool) -> Ending:
+    """`sys.exit` is an exit status, as in a program; anything else is a failure with its traceback."""
+    if isinstance(error, SystemExit):
+        if isinstance(error.code, str):
+            run.log(error.code)
+        status = error.code if isinstance(error.code, int) else 1 if error.code else 0
+        return Ending(Outcome.FAILED if status else Outcome.SUCCEEDED, status)
+    run.log(_trace(error))
+    return Ending(Outcome.FAILED, State.UNKNOWN if check else 1)
+
+
+def _trace(error: BaseException) -> str:
+    frames = error.__traceback__
+    # The first frames are ours, or those of the import system, and of no interest to anybody.
+    while frames is not None and frames.tb_next is not None and _is_ours(frames.tb_frame.f_code.co_filename):
+        frames = frames.tb_next
+    return "".join(traceback.format_exception(type(error), error, frames)).rstrip()[-TRACEBACK_LIMIT:]
+
+
+def _is_ours(file: str) -> bool:
+    return file.startswith((os.path.dirname(__file__), "<frozen importlib"))
+
+
+class _Output(io.BufferedIOBase):
+    """Where `print` goes: to the run that prints, or to the node's own output."""
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: object) -> int:
+        view = memoryview(data).cast("B")  # type: ignore[arg-type]
+        run = current.get()
+        if run is None:
+            os.write(2, view)
+        else:
+            run._write(bytes(view))
+        return len(view)
+
+
+def capture_output() -> None:
+    """From now on, what functions print is output of their run."""
+    sys.stdout = sys.stderr = io.TextIOWrapper(
+        _Output(), encoding="utf-8", errors="backslashreplace", write_through=True
+    )

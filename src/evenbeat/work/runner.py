@@ -1,0 +1,285 @@
+"""The process worker: one epoll loop starts children and sees them end. `evenbeat.work.runner DESCRIPTOR DATABASE`.
+
+It imports almost nothing and has no threads, so that spawning stays cheap. Its life hangs on the socket: when that
+closes, the node has ended, and so do all children.
+"""
+
+import gc
+import heapq
+import os
+import resource
+import select
+import signal
+import sys
+from collections import deque
+from typing import Final
+
+import msgspec
+
+from evenbeat.core.guard import kill_after
+from evenbeat.model import Invalid, Job, Outcome
+from evenbeat.queue.frames import Cancel, Clock, Ready, Result, Run, Runs, Started
+from evenbeat.work.admission import boot_time, refusal
+from evenbeat.work.child import CLOSED, READ, Child
+from evenbeat.work.link import Link, NodeGone
+from evenbeat.work.spawn import NOOP, CannotStart, NoRoom, Spawner
+
+LASTING: Final = 100_000
+"""A run that has not ended by then is told as started, and gets a timer and a descriptor of its own."""
+_STARTING: Final = 2_000
+"""After so long, children that have ended are seen to: results must not wait behind a long queue of starts."""
+_RESULTS_PER_FRAME: Final = 256
+_GATHERING: Final = 20_000
+"""Results wait so long for others while other children run: every frame wakes the node."""
+_OWN_DESCRIPTORS: Final = 32
+
+_job = msgspec.msgpack.Decoder(Job)
+
+
+class Runner:
+    """Runs commands for a node, as many at a time as it is given and descriptors allow."""
+
+    def __init__(self, descriptor: int, database: str) -> None:
+        self._link = Link(descriptor)
+        self._poll = select.epoll()
+        self._poll.register(descriptor, select.EPOLLIN)
+        self._asked = select.EPOLLIN
+        self._is_unheard = False
+        """Does the node read so little that it should get nothing more to read?"""
+        self._spawner = Spawner(database)
+        self._offset = 0
+        self._waiting: deque[Run] = deque()
+        self._children: dict[int, Child] = {}
+        self._by_descriptor: dict[int, Child] = {}
+        # Both by token: one of a child that has ended leads nowhere, and keeps nothing alive.
+        self._young: deque[tuple[int, int]] = deque()
+        self._timers: list[tuple[int, int]] = []
+        self._results: list[Result] = []
+        self._send_at = 0
+        # A child costs its pipe, and its pidfd when it lasts.
+        self._room = max(1, (resource.getrlimit(resource.RLIMIT_NOFILE)[0] - _OWN_DESCRIPTORS) // 2)
+
+    def serve(self) -> None:
+        """Work until the node is gone, and leave nothing behind."""
+        try:
+            self._link.send(Ready(os.getpid()))
+            while True:
+                self._turn()
+        except NodeGone:
+            for child in self._children.values():
+                child.signal(signal.SIGKILL)
+
+    def _turn(self) -> None:
+        for descriptor, event in self._poll.poll(self._patience()):
+            child = self._by_descriptor.get(descriptor)
+            if child is not None:
+                self._hear(child, descriptor, event)
+            elif descriptor == self._link.descriptor:
+                self._talk(event)
+        now = boot_time()
+        self._look_at_the_young(now)
+        while self._timers and self._timers[0][0] <= now:
+            child = self._children.get(heapq.heappop(self._timers)[1])
+            if child is not None:
+                self._time_is_up(child, now)
+        if self._waiting:
+            self._start_some(now + _STARTING)
+        if self._results and (not (self._children or self._waiting) or boot_time() >= self._send_at):
+            self._flush()
+
+    def _start_some(self, enough: int) -> None:
+        while self._may_start():
+            now = boot_time()
+            if now > enough or not self._start(self._waiting.popleft(), now):
+                break
+
+    def _patience(self) -> float:
+        if self._may_start():
+            return 0
+        soonest = min(
+            self._young[0][0] + LASTING if self._young else sys.maxsize,
+            self._timers[0][0] if self._timers else sys.maxsize,
+            self._send_at if self._results else sys.maxsize,
+        )
+        return -1 if soonest == sys.maxsize else max(0, soonest - boot_time()) / 1_000_000
+
+    def _may_start(self) -> bool:
+        return bool(self._waiting) and len(self._children) < self._room and not self._is_unheard
+
+    def _talk(self, event: int) -> None:
+        if event & select.EPOLLOUT:
+            self._link.proceed()
+            self._mind_the_link()
+        if not event & (select.EPOLLIN | select.EPOLLHUP | select.EPOLLERR):
+            return
+        for message in self._link.receive():
+            match message:
+                case Runs(runs):
+                    self._waiting.extend(runs)
+                case Clock(offset):
+                    self._offset = offset
+                case Cancel(tokens):
+                    self._cancel(set(tokens))
+
+    def _start(self, run: Run, now: int) -> bool:
+        """Start it, or say why not; False if it must wait for others to end."""
+        if reason := refusal(run, now + self._offset):
+            self._tell_unstarted(run, Outcome.DROPPED, reason)
+            return True
+        try:
+            job = _job.decode(run.job)
+            if job.command == NOOP:
+                self._tell(Result(run.token, Outcome.SUCCEEDED, 0, now + self._offset, now + self._offset, b""))
+                return True
+            child = Child(run, *self._spawner.spawn(run, job), now)
+        except (CannotStart, Invalid, msgspec.DecodeError) as e:
+            self._tell_unstarted(run, Outcome.BROKEN, str(e))
+            return True
+        except NoRoom as e:
+            if self._children:
+                self._waiting.appendleft(run)
+                return False
+            self._tell_unstarted(run, Outcome.BROKEN, f"the machine is full: {e}")
+            return True
+        self._children[run.token] = child
+        self._watch(child, child.pipe)
+        self._young.append((now, run.token))
+        if run.timebox < LASTING:
+            self._set_timer(child, now + run.timebox)
+        return True
+
+    def _watch(self, child: Child, descriptor: int) -> None:
+        self._by_descriptor[descriptor] = child
+        self._poll.register(descriptor, select.EPOLLIN)
+
+    def _unwatch(self, descriptor: int) -> None:
+        # Explicitly, and before closing: a child that is just being started still has this descriptor until its exec,
+        # so that closing it here would leave it in the epoll set.
+        del self._by_descriptor[descriptor]
+        self._poll.unregister(descriptor)
+        os.close(descriptor)
+
+    def _watch_process(self, child: Child) -> None:
+        if child.pidfd == CLOSED:
+            child.pidfd = os.pidfd_open(child.process)
+            self._watch(child, child.pidfd)
+
+    def _hear(self, child: Child, descriptor: int, event: int) -> None:
+        if descriptor == child.pidfd:
+            self._see_to(child)
+            return
+        size = child.read()
+        # With nobody left to write, what was read was all, and the end need not be waited for.
+        if size == 0 or (event & select.EPOLLHUP and size < READ):
+            self._unwatch(descriptor)
+            child.pipe = CLOSED
+            self._see_to(child)
+
+    def _see_to(self, child: Child) -> None:
+        """Its output or the child itself has come to an end; if the child lives on without output, wait for it."""
+        result = child.reap(boot_time(), self._offset)
+        if result is None:
+            self._watch_process(child)
+            return
+        if child.pipe != CLOSED:
+            child.read_the_rest()
+            self._unwatch(child.pipe)
+        if child.pidfd != CLOSED:
+            self._unwatch(child.pidfd)
+        result.output, result.truncated = bytes(child.output), child.truncated
+        del self._children[child.run.token]
+        self._tell(result)
+
+    def _look_at_the_young(self, now: int) -> None:
+        starts = []
+        while self._young and self._young[0][0] + LASTING <= now:
+            child = self._children.get(self._young.popleft()[1])
+            if child is None:
+                continue
+            starts.append((child.run.token, child.started + self._offset))
+            self._watch_process(child)
+            if child.run.timebox >= LASTING:
+                self._set_timer(child, child.started + child.run.timebox)
+        if starts:
+            self._link.send(Started(starts))
+            self._mind_the_link()
+
+    def _set_timer(self, child: Child, when: int) -> None:
+        heapq.heappush(self._timers, (when, child.run.token))
+        if len(self._timers) > 2 * len(self._children) + 64:
+            self._timers = [timer for timer in self._timers if timer[1] in self._children]
+            heapq.heapify(self._timers)
+
+    def _time_is_up(self, child: Child, now: int) -> None:
+        if child.ending is None:
+            self._end(child, Outcome.TIMEBOXED, now)
+        elif now >= child.kill_at:
+            child.signal(signal.SIGKILL)
+
+    def _end(self, child: Child, outcome: Outcome, now: int) -> None:
+        child.ending = outcome
+        child.kill_at = now + kill_after(child.run.timebox)
+        self._watch_process(child)
+        child.signal(signal.SIGTERM)
+        child.signal(signal.SIGCONT)
+        self._set_timer(child, child.kill_at)
+
+    def _cancel(self, tokens: set[int]) -> None:
+        now = boot_time()
+        unstarted = [run for run in self._waiting if not tokens or run.token in tokens]
+        self._waiting = deque(run for run in self._waiting if tokens and run.token not in tokens)
+        for run in unstarted:
+            self._tell_unstarted(run, Outcome.CANCELLED, "not started")
+        for child in [c for t, c in self._children.items() if not tokens or t in tokens]:
+            if child.ending is None:
+                self._end(child, Outcome.CANCELLED, now)
+
+    def _tell_unstarted(self, run: Run, outcome: Outcome, reason: str) -> None:
+        now = boot_time() + self._offset
+        self._tell(Result(run.token, outcome, None, now, now, reason.encode(errors="backslashreplace")))
+
+    def _tell(self, result: Result) -> None:
+        if not self._results:
+            self._send_at = result.ended - self._offset + _GATHERING
+        self._results.append(result)
+        if len(self._results) >= _RESULTS_PER_FRAME:
+            self._flush()
+
+    def _flush(self) -> None:
+        self._link.send_results(self._results)
+        self._results = []
+        self._mind_the_link()
+
+    def _mind_the_link(self) -> None:
+        self._is_unheard = self._link.is_full
+        asked = (0 if self._is_unheard else select.EPOLLIN) | (select.EPOLLOUT if self._link.is_waiting_to_send else 0)
+        if asked != self._asked:
+            self._poll.modify(self._link.descriptor, asked)
+            self._asked = asked
+
+
+def main(descriptor: int, database: str) -> None:
+    """Make sure that children inherit no signal settings, then serve."""
+    # Signals are for the node to decide about. A handler, unlike ignoring, ends with the exec of a child, and so does
+    # every disposition our own parent left us with.
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+        if number in _NOT_FOR_US or signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, _pass_over)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    # What is here now stays, and need not be looked at again.
+    gc.freeze()
+    Runner(descriptor, database).serve()
+    # Nothing to tidy up, and nobody to wait for.
+    os._exit(0)
+
+
+_NOT_FOR_US: Final = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE}
+
+
+def _pass_over(_number: int, _frame: object) -> None:
+    pass
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), sys.argv[2])

@@ -1,0 +1,24 @@
+import pytest
+
+from evenbeat.cli.bench_segment import DENSE, MIDDLE, Mix
+from evenbeat.cli.bench_sides import BareNumpy, HeapLoop, Ours, PackedHeapLoop, Walker
+from evenbeat.model import SECOND
+
+_CLOSE = Mix("1s", (SECOND, 2 * SECOND), 1)
+
+
+@pytest.mark.parametrize("baseline", [HeapLoop, PackedHeapLoop, BareNumpy])
+@pytest.mark.parametrize("mix", [_CLOSE, DENSE, MIDDLE])
+def test_a_baseline_does_the_same_work_in_every_segment(baseline: type[Walker], mix: Mix) -> None:
+    ours, theirs = Ours(3_000, mix.intervals), baseline(3_000, mix.intervals)
+    for _ in range(30):
+        ours.walk(1)
+        theirs.walk(1)
+        assert theirs.runs == ours.runs
+    assert ours.runs > 0
+
+
+def test_the_gate_has_something_to_refuse() -> None:
+    ours = Ours(1_000, [SECOND])
+    ours.walk(1)
+    assert ours.runs == 980

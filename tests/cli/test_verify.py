@@ -1,0 +1,82 @@
+import pytest
+
+from conftest import Evenbeat
+from evenbeat.core import gate, lifecycle
+from evenbeat.sim import verify as verifier
+from evenbeat.sim.properties import SENTENCES
+from evenbeat.sim.state import Shape
+
+SMALL = (Shape("one task", 1, (1,), ()), Shape("two tasks, one slot", 2, (1,), ()))
+
+
+@pytest.fixture(autouse=True)
+def small_worlds(monkeypatch: pytest.MonkeyPatch) -> None:
+    from evenbeat.cli import verify
+
+    monkeypatch.setattr(verify, "WORLDS", SMALL)
+
+
+def one_slot_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = gate.verify
+    monkeypatch.setattr(lifecycle, "verify", lambda a, free, by_limit: honest(a, free + 1, by_limit))
+
+
+def test_json_has_the_promised_keys_and_everything_holds(evenbeat: Evenbeat) -> None:
+    result = evenbeat("verify", "--json")
+    assert result.code == 0
+    assert list(result.json) == ["states", "transitions", "properties", "worlds"]
+    assert result.json["properties"] == dict.fromkeys(SENTENCES, "holds")
+    assert {str(n) for n in range(1, 15)} < set(result.json["properties"])
+    assert [world["name"] for world in result.json["worlds"]] == [shape.name for shape in SMALL]
+    for count in ("states", "transitions"):
+        assert result.json[count] == sum(world[count] for world in result.json["worlds"])
+
+
+def test_people_read_a_line_for_each_world_and_a_sentence_for_each_property(evenbeat: Evenbeat) -> None:
+    result = evenbeat("verify")
+    assert result.code == 0
+    lines = result.out.splitlines()
+    assert lines[0].startswith("one task: ")
+    assert lines[1].startswith("two tasks, one slot: ")
+    for name, sentence in SENTENCES.items():
+        assert any(name in line and "holds" in line and sentence in line for line in lines)
+
+
+def test_a_broken_property_exits_with_one_and_the_shortest_way_to_it(
+    evenbeat: Evenbeat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one_slot_too_many(monkeypatch)
+    result = evenbeat("verify")
+    assert result.code == 1
+    assert "two tasks, one slot: " in result.out
+    assert "not explored to its end" in result.out
+    assert "property 3 fails in the world 'two tasks, one slot'" in result.err
+    assert "3. release" in result.err
+    assert "4. " not in result.err
+
+
+def test_json_tells_a_counterexample_and_leaves_the_rest_open(
+    evenbeat: Evenbeat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one_slot_too_many(monkeypatch)
+    result = evenbeat("verify", "--json")
+    assert result.code == 1
+    assert result.json["properties"]["3"] == "fails"
+    assert result.json["properties"]["1"] == "open"
+    assert result.json["counterexample"]["property"] == "3"
+    assert result.json["counterexample"]["events"][-1] == "release"
+
+
+def test_one_world_of_a_given_size(evenbeat: Evenbeat, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verifier, "_EVERY_SWITCH", ("enabled",))
+    worlds = evenbeat("verify", "--tasks", "1", "--slots", "1", "--json").json["worlds"]
+    assert [world["name"] for world in worlds] == ["tasks: 1, slots: 1"]
+
+
+@pytest.mark.parametrize("option", ["--tasks", "--slots"])
+@pytest.mark.parametrize("number", ["0", "-1", "4", "1000000"])
+def test_a_size_that_would_not_end_is_refused(evenbeat: Evenbeat, option: str, number: str) -> None:
+    result = evenbeat("verify", f"{option}={number}")
+    assert result.code == 2
+    assert result.err == f"evenbeat verify: {option}: {number} is out of range, accepted: 1 to 3\n"
+    assert result.out == ""

@@ -1,0 +1,229 @@
+"""A database with many kinds of tasks, and the nodes that live and die on it, each a process of its own."""
+
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+import oracle
+
+from evenbeat.model import Invalid
+from evenbeat.node.door import live_node
+from evenbeat.node.requests import Force, Remove
+from evenbeat.store.contract import Filter, StoreError
+
+PATIENCE: Final = 120.0
+"""Seconds; only a broken node needs them."""
+_HERE: Final = Path(__file__).parent
+_SLOTS: Final = 10
+_OUTSIDE: Final = ("rare",)
+"""Tasks whose grid does not come within a test."""
+
+
+def eventually(question: Callable[[], bool], what: str) -> None:
+    """Wait until it is so."""
+    deadline = time.monotonic() + PATIENCE
+    while not question():
+        assert time.monotonic() < deadline, f"never: {what}"
+        time.sleep(0.05)
+
+
+class House:
+    """One folder: tasks, database, log, locks."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.database = folder / "house.db"
+        self.log = folder / "log"
+        self.log.touch()
+        self._file = folder / "house.toml"
+        self._file.write_text(self._tasks())
+        self.node: subprocess.Popen[bytes] | None = None
+        self.crashes = 0
+
+    def _tasks(self) -> str:
+        parts = [f"[node]\nmax_concurrent = {_SLOTS}\n[limits]\ntwo = 2\n[periods.blinks]\nranges = {_blinks()}\n"]
+
+        def add(name: str, every: str, lasts: float, *more: str, status: int = 0, section: str = "tasks") -> None:
+            watch = [word for word in more if "=" not in word]
+            limits = ["two=2"] if 'limit = "two"' in more else []
+            words = [sys.executable, "-I", "-S", str(_HERE / "witness.py"), str(self.folder), str(lasts), str(status)]
+            command = json.dumps([*words, *watch, *limits, f"slot={_SLOTS}"])
+            lines = [f'every = "{every}"', 'timebox = "30s"', f"command = {command}", *(m for m in more if "=" in m)]
+            parts.append("\n".join([f"[{section}.{name}]", *lines, ""]))
+
+        for i in range(6):
+            add(f"plain{i}", "1s", 0.02)
+        add("steady", "2s", 0.3)
+        add("slow", "1s", 1.1)
+        add("forks", "2s", 1.5, "fork")
+        add("each0", "1s", 0.3, 'backlog = "each"')
+        add("each1", "1s", 1.2, 'backlog = "each"', 'tolerance = "900ms"')
+        add("skips", "1s", 0.1, 'missed = "skip"')
+        add("all0", "1s", 0.02, 'missed = "all"')
+        add("all1", "2s", 0.5, 'missed = "all"', 'backlog = "each"')
+        add("blinks", "1s", 0.1, 'period = "blinks"')
+        for i in range(3):
+            add(f"limited{i}", "2s", 0.7, 'limit = "two"')
+        add("fails", "2s", 0.02, 'retry = "1s"', status=2, section="checks")
+        add("checks", "2s", 0.1, section="checks")
+        add("rare", "1w", 0.1)
+        add("leaving", "1s", 1.2)
+        return "\n".join(parts)
+
+    # Nodes
+
+    def start(self, crash: tuple[str, int] | None = None, store: tuple[str, int, float] | None = None) -> None:
+        """A node, with a fault planted; when it returns it is up, or has crashed already."""
+        fault = {name: value for name, value in (("crash", crash), ("store", store)) if value}
+        command = [sys.executable, str(_HERE / "launcher.py"), self.database, self._file, self.log, json.dumps(fault)]
+        with (self.folder / "node.log").open("ab") as output:
+            self.node = subprocess.Popen(list(map(str, command)), stdout=output, stderr=output)
+        eventually(lambda: self._is_over() or self.wrote("up"), "a node is up")
+
+    def wait_for_crash(self) -> None:
+        """Its own, as planted."""
+        node = self._living()
+        assert node.wait(PATIENCE) == -signal.SIGKILL, (self.folder / "node.log").read_text()
+        self.crashes += 1
+
+    def kill(self) -> None:
+        self._living().kill()
+        self.wait_for_crash()
+
+    def stop(self) -> None:
+        """In order."""
+        node = self._living()
+        node.terminate()
+        assert node.wait(PATIENCE) == 0, (self.folder / "node.log").read_text()
+
+    def close(self) -> None:
+        """Whatever became of the test, nothing goes on."""
+        if self.node is not None and self.node.poll() is None:
+            self.node.kill()
+            self.node.wait()
+
+    def _living(self) -> "subprocess.Popen[bytes]":
+        assert self.node is not None
+        return self.node
+
+    def _is_over(self) -> bool:
+        return self._living().poll() is not None
+
+    def wrote(self, word: str) -> bool:
+        """Has this node said so in the log?"""
+        return any(line.word == word and line.pid == self._living().pid for line in oracle.read_log(self.log))
+
+    def workers(self) -> list[int]:
+        """The processes of this node that run commands."""
+        parent = f"/proc/{self._living().pid}/task/{self._living().pid}/children"
+        found = [int(pid) for pid in Path(parent).read_text().split()]
+        return [pid for pid in found if b"evenbeat.work.runner" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+
+    def running(self, *names: str) -> list[oracle.Line]:
+        """Runs that began and did not end yet, of some tasks or of all."""
+        begun = {line.pid: line for line in oracle.read_log(self.log) if line.word in ("start", "end")}
+        living = [line for line in begun.values() if line.word == "start" and self._is_ours(line.pid)]
+        return [line for line in living if not names or line.name in names]
+
+    def _is_ours(self, pid: int) -> bool:
+        """Numbers of processes are used again, and tests must kill nobody else's."""
+        with suppress(OSError):
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+            return str(self.folder).encode() in words and str(_HERE / "witness.py").encode() in words
+        return False
+
+    def kill_runs(self, *names: str) -> None:
+        """The processes of these tasks, or of all."""
+        for line in self.running(*names):
+            _kill(line.pid)
+
+    def kill_workers(self) -> None:
+        for worker in self.workers():
+            _kill(worker)
+
+    def signal_workers_and_kill(self, number: signal.Signals) -> None:
+        """Workers that are dead or stopped, and then no node: nobody ends what they ran."""
+        self._living().send_signal(signal.SIGSTOP)
+        for worker in self.workers():
+            os.kill(worker, number)
+        self.kill()
+
+    # What people ask of it
+
+    def force(self, *names: str) -> None:
+        """What the node promises is written down; one that dies first promises nothing."""
+        for name in names:
+            self._ask(Force((name,), "test"), "forced", name)
+
+    def remove(self, name: str) -> None:
+        self._ask(Remove(Filter(names=(name,)), "test"), "removed", name)
+
+    def _ask(self, request: Force | Remove, word: str, name: str) -> None:
+        with suppress(StoreError, Invalid, OSError):
+            node = live_node(self.database)
+            if node is not None:
+                # One whose store fails answers when it has healed, which may be after the end of this test.
+                node._socket.settimeout(1.0)
+                with suppress(StoreError, OSError):
+                    node.ask(request)
+                    self._write(word, name)
+                node.close()
+
+    def _write(self, *words: str) -> None:
+        with self.log.open("a") as file:
+            file.write(" ".join([*words, str(os.getpid()), str(time.time_ns() // 1_000)]) + "\n")
+
+    # Until
+
+    def live_on(self, runs: int = 1) -> None:
+        """Until every task has ended so many runs more, and who makes up for all it missed is up to date."""
+        already = len(oracle.read_log(self.log))
+
+        def is_well() -> bool:
+            assert not self._is_over(), (self.folder / "node.log").read_text()
+            ended = [line.name for line in oracle.read_log(self.log)[already:] if line.word == "end"]
+            tasks = [task for task in oracle.read(self.database, self.log).tasks if task.removed is None]
+            wanted = [task for task in tasks if task.name not in _OUTSIDE]
+            return all(ended.count(task.name) >= runs for task in wanted) and self._is_up_to_date(tasks)
+
+        eventually(is_well, f"every task ends {runs} runs")
+
+    def _is_up_to_date(self, tasks: list[oracle.Task]) -> bool:
+        since = max(int(line.name) for line in oracle.read_log(self.log) if line.word == "taken-up")
+        return all(task.next_nominal is not None and task.next_nominal > since for task in tasks)
+
+    def findings(self) -> list[str]:
+        """What is not right, now that the last node was stopped."""
+        return oracle.findings(oracle.read(self.database, self.log)) + self._left_behind()
+
+    def _left_behind(self) -> list[str]:
+        """Processes that outlived everything hold their locks."""
+        found = []
+        for path in self.folder.glob("lock *"):
+            with path.open() as file:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    found.append(f"{path.name}: process {path.read_text().strip()} outlived its node")
+        return found
+
+
+def _kill(process: int) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(process, signal.SIGKILL)
+
+
+def _blinks() -> str:
+    """Two seconds open, two seconds closed, for some minutes."""
+    now = datetime.now(UTC)
+    begins = [now + timedelta(seconds=4 * i) for i in range(100)]
+    return json.dumps([f"{t:%H:%M:%S}-{t + timedelta(seconds=2):%H:%M:%S}" for t in begins])

@@ -1,0 +1,281 @@
+"""The oracle of the crash tests: reads what the runs wrote and what the store remembers, and says what is not right.
+
+It shares no code with evenbeat: the file through plain SQL, the grid and the windows by its own arithmetic.
+"""
+
+import json
+import sqlite3
+from collections import Counter, defaultdict
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+SECOND: Final = 1_000_000
+_DAY: Final = 86_400
+_LONGEST: Final = 3_600 * SECOND
+_GRID, _FORCED = 0, 6
+_NOT_STARTED: Final = ("dropped", "broken")
+_RAN: Final = ("succeeded", "failed")
+_NOT_MADE: Final = ("lost", "cancelled")
+_PASSED_BY: Final = "missed while stopped"
+
+
+class Line(NamedTuple):
+    """Of a run: `start`, `end`, `overlap`, `crowded`. Of a node, or of whoever asked it for something: no nominal."""
+
+    word: str
+    name: str
+    nominal: int
+    pid: int
+    at: int
+    detail: str = ""
+
+
+class Run(NamedTuple):
+    """A row of the history."""
+
+    nominal: int
+    kind: int
+    generation: int
+    claimed: int
+    outcome: str
+
+
+class Skip(NamedTuple):
+    """A row of skipped nominal times."""
+
+    first: int
+    last: int
+    times: int
+    reason: str
+
+
+class Task(NamedTuple):
+    """What the store knows of a task."""
+
+    name: str
+    created: int
+    removed: int | None
+    next_nominal: int | None
+    definition: dict[str, Any]
+    windows: list[tuple[int, int]] | None
+    """Open from and to, in seconds of the day; None for always."""
+    runs: list[Run]
+    skips: list[Skip]
+
+    @property
+    def missed(self) -> str:
+        return str(self.definition.get("missed", "once"))
+
+    def is_nominal(self, t: int) -> bool:
+        schedule = self.definition["schedule"]
+        return (t - schedule["phase"]) % schedule["every"] == 0 and self.is_open(t)
+
+    def is_open(self, t: int) -> bool:
+        if self.windows is None:
+            return True
+        second = t % (_DAY * SECOND) / SECOND
+        return any(a <= second < b if a < b else second >= a or second < b for a, b in self.windows)
+
+    def nominals(self, first: int, end: int) -> list[int]:
+        """All nominal times from `first`, before `end`; of an hour at most, which no test lasts."""
+        every, phase = self.definition["schedule"]["every"], self.definition["schedule"]["phase"]
+        begin = first + (phase - first) % every
+        return [t for t in range(begin, min(end, first + _LONGEST), every) if self.is_open(t)]
+
+
+class Evidence(NamedTuple):
+    """Everything there is to judge by."""
+
+    lines: list[Line]
+    tasks: list[Task]
+    limits: dict[str, int]
+    open_claims: list[tuple[str, int]]
+
+
+# Reading
+
+
+def read(database: Path, log: Path) -> Evidence:
+    """The log and the store."""
+    with closing(sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+        return Evidence(read_log(log), *_read_store(connection))
+
+
+def read_log(log: Path) -> list[Line]:
+    """Lines in the order they were written."""
+    lines = []
+    for text in log.read_text().splitlines():
+        word, *rest = text.split()
+        if word in ("start", "end", "overlap", "crowded"):
+            name, nominal, pid, at, *detail = rest
+            instant = datetime.fromisoformat(nominal) - datetime.fromtimestamp(0, UTC)
+            lines.append(Line(word, name, round(instant.total_seconds() * SECOND), int(pid), int(at), *detail))
+        else:
+            *detail, pid, at = rest
+            lines.append(Line(word, detail[0] if detail else "", 0, int(pid), int(at)))
+    return lines
+
+
+def _read_store(connection: sqlite3.Connection) -> tuple[list[Task], dict[str, int], list[tuple[str, int]]]:
+    periods = {
+        name: [_window(part) for line in json.loads(text).get("ranges", ()) for part in line.split(",")]
+        for name, text in connection.execute("SELECT name, definition FROM periods")
+    }
+    runs, skips = defaultdict(list), defaultdict(list)
+    for table in ("plain_runs", "notable_runs"):
+        for task, *row in connection.execute(f"SELECT task, nominal, kind, generation, claimed, outcome FROM {table}"):
+            runs[task].append(Run(*row))
+    for task, *row in connection.execute("SELECT task, first, last, times, reason FROM skips WHERE kind = 0"):
+        skips[task].append(Skip(*row))
+    tasks = []
+    for number, name, created, removed, text, following in connection.execute(
+        "SELECT number, name, created, removed, definition, coalesce(c.next_nominal, p.next_nominal) "
+        "FROM tasks JOIN progress p ON p.task = number LEFT JOIN claims c ON c.task = number"
+    ):
+        definition = json.loads(text)
+        windows = periods[definition["period"]] if "period" in definition else None
+        history = sorted(runs[number], key=lambda run: run.claimed)
+        tasks.append(Task(name, created, removed, following, definition, windows, history, skips[number]))
+    limits: dict[str, int] = {}
+    for (text,) in connection.execute("SELECT value FROM settings WHERE key LIKE 'limits:%'"):
+        limits |= json.loads(text)
+    claims = connection.execute("SELECT name, nominal FROM claims JOIN tasks ON number = task").fetchall()
+    return tasks, limits, claims
+
+
+def _window(text: str) -> tuple[int, int]:
+    begin, end = text.strip().split("-")
+    return _second_of_day(begin), _second_of_day(end)
+
+
+def _second_of_day(text: str) -> int:
+    hour, minute, second = map(int, text.split(":"))
+    return hour * 3_600 + minute * 60 + second
+
+
+# Judging
+
+
+def findings(evidence: Evidence) -> list[str]:
+    """Everything that is not right, in words; for a store whose last node was stopped in order."""
+    taken_up = [line for line in evidence.lines if line.word == "taken-up"]
+    found = [f"{name}: the run of {nominal} is still open" for name, nominal in evidence.open_claims]
+    for task in evidence.tasks:
+        own = [line for line in evidence.lines if line.name == task.name]
+        since = [int(line.name) for line in taken_up if int(line.name) > task.created]
+        is_promised = any(line.word == "removed" for line in own)
+        about = [*_unaccounted(task, since, is_promised=is_promised), *_unexplained(task, own), *_not_made_up(task)]
+        about += [*_overlaps(own), *_forgotten_wishes(task, own)]
+        found += [f"{task.name}: {what}" for what in about]
+    return [*found, *_crowds(evidence)]
+
+
+def _unaccounted(task: Task, taken_up: list[int], *, is_promised: bool) -> list[str]:
+    """Every nominal time exactly once: the nominal of a run, or within one range of skips that counts right."""
+    found = []
+    accounts: Counter[int] = Counter()
+    for run in task.runs:
+        if run.generation:
+            found.append(f"the run of {run.nominal} has clock generation {run.generation}")
+        if run.kind == _GRID and not task.is_nominal(run.nominal):
+            found.append(f"a run of kind grid at {run.nominal}, which is no nominal time")
+        # Who makes up for all that it missed has runs for nominal times of the past.
+        if run.kind == _GRID or (task.missed == "all" and run.kind != _FORCED and task.is_nominal(run.nominal)):
+            accounts[run.nominal] += 1
+    for skip in task.skips:
+        within = task.nominals(skip.first, skip.last + 1)
+        accounts.update(within)
+        if len(within) != skip.times or not within or (within[0], within[-1]) != (skip.first, skip.last):
+            found.append(f"a skip of {skip.times} from {skip.first} to {skip.last}, where the grid has {len(within)}")
+    found += [f"nominal {t} is accounted for {times} times" for t, times in sorted(accounts.items()) if times > 1]
+    if task.next_nominal is None or not taken_up:
+        return [*found, "no node has ever taken it up"]
+    first = min([task.next_nominal, *accounts])
+    # The accounts of a task that was removed are closed then, by the node that says so.
+    end = task.next_nominal if task.removed is None else min(task.next_nominal, task.removed + 1)
+    missing = [t for t in task.nominals(first, end) if not accounts[t]]
+    found += [f"nominal {t} is not accounted for" for t in missing]
+    found += [f"nominal {t} is accounted for, and yet to come" for t in accounts if t >= task.next_nominal]
+    # Where the accounts begin, and how far they go: no further behind than a node that took it up would leave them.
+    until = taken_up[-1] if task.removed is None else task.removed
+    if task.nominals(taken_up[0], first):
+        found.append(f"accounts begin at {first}, but a node has it since {taken_up[0]}")
+    if (task.removed is None or is_promised) and task.nominals(task.next_nominal, until):
+        found.append(f"accounts end at {task.next_nominal}, but they should go until {until}")
+    return found
+
+
+def _unexplained(task: Task, lines: list[Line]) -> list[str]:
+    """Nothing begins without a record, nothing begins twice, and records tell what the runs tell."""
+    found = []
+    begun = Counter(line.nominal for line in lines if line.word == "start")
+    ended = Counter(line.nominal for line in lines if line.word == "end")
+    rows = Counter(run.nominal for run in task.runs)
+    for nominal, times in begun.items():
+        if times > 1:
+            found.append(f"the run of {nominal} began {times} times")
+        if not rows[nominal]:
+            found.append(f"a run of {nominal} began that the store does not know")
+    found += [f"two runs have the identity {nominal}" for nominal, times in rows.items() if times > 1]
+    for run in task.runs:
+        if run.outcome in _NOT_STARTED and begun[run.nominal]:
+            found.append(f"the run of {run.nominal} is recorded {run.outcome}, but began")
+        if run.outcome in _RAN and not ended[run.nominal]:
+            found.append(f"the run of {run.nominal} is recorded {run.outcome}, but did not end")
+    return found
+
+
+def _not_made_up(task: Task) -> list[str]:
+    """With missed = "once" or "all", whatever was lost or passed by is followed by a run that was really made."""
+    if task.missed == "skip" or task.removed is not None:
+        return []
+    gaps = [run.claimed for run in task.runs if run.outcome in _NOT_MADE]
+    gaps += [skip.last for skip in task.skips if skip.reason == _PASSED_BY]
+    newest = max([run.claimed for run in task.runs if run.outcome not in (*_NOT_MADE, *_NOT_STARTED)], default=0)
+    return [f"what was missed at {t} was never made up for" for t in gaps if t > newest]
+
+
+def _overlaps(lines: list[Line]) -> list[str]:
+    """By the order of lines, for runs that ended; by the lock that a run met, also for those that were killed."""
+    found = [f"the run of {line.nominal} met another that still lived" for line in lines if line.word == "overlap"]
+    ends = {line.nominal for line in lines if line.word == "end"}
+    running: set[int] = set()
+    for line in lines:
+        if line.word == "start" and line.nominal in ends:
+            found += [f"the run of {line.nominal} began before that of {other} had ended" for other in running]
+            running.add(line.nominal)
+        elif line.word == "end":
+            running.discard(line.nominal)
+    return found
+
+
+def _forgotten_wishes(task: Task, lines: list[Line]) -> list[str]:
+    """A forced run that was promised is made, and a task that was removed does not run again."""
+    found = []
+    for line in lines:
+        made = [run for run in task.runs if run.kind == _FORCED and run.claimed > line.at - SECOND]
+        if line.word == "forced" and not made and task.removed is None:
+            found.append(f"the run that was promised at {line.at} was not made")
+        if line.word == "removed":
+            found += [f"the run of {r.nominal} was claimed after the removal" for r in task.runs if r.claimed > line.at]
+    return found
+
+
+def _crowds(evidence: Evidence) -> list[str]:
+    """No more at the same time than the limit of their key allows."""
+    lines = evidence.lines
+    found = [
+        f"{line.name}: no room under {line.detail!r} at {line.nominal}" for line in lines if line.word == "crowded"
+    ]
+    keys = {task.name: task.definition["limit"] for task in evidence.tasks if "limit" in task.definition}
+    ends = {(line.name, line.nominal) for line in lines if line.word == "end"}
+    running: Counter[str] = Counter()
+    for line in lines:
+        if line.name in keys and (line.name, line.nominal) in ends and line.word in ("start", "end"):
+            key = keys[line.name]
+            running[key] += 1 if line.word == "start" else -1
+            if running[key] > evidence.limits[key]:
+                found.append(f"{line.name}: run {running[key]} of at most {evidence.limits[key]} under {key!r}")
+    return found

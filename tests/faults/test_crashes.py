@@ -1,0 +1,131 @@
+"""Real nodes, workers and children are killed, and stores fail; an oracle looks at what the runs wrote down.
+
+`make test` makes one pass over every fault, `make faults` (EVENBEAT_FAULTS=full) many storms of them.
+"""
+
+import os
+import random
+import signal
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import oracle
+import pytest
+from house import House, eventually
+
+IS_FULL = os.environ.get("EVENBEAT_FAULTS") == "full"
+BOUNDARIES = (
+    "before claim commit",
+    "in claim commit",
+    "after claim commit",
+    "after dispatch",
+    "before finish commit",
+    "in finish commit",
+    "after finish commit",
+)
+CHAINS = [(point,) * 3 for point in BOUNDARIES] if IS_FULL else [BOUNDARIES[:4], BOUNDARIES[4:]]
+LOSING = frozenset(BOUNDARIES[2:6])
+"""With these a run is claimed whose end no store will ever hear of."""
+STORE_FAULTS = ("slow", "full", "write error", "read-only", *(["locked"] if IS_FULL else []))
+STORMS = range(1, 61) if IS_FULL else range(1)
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[House]:
+    made = House(tmp_path)
+    yield made
+    made.close()
+
+
+def outcomes(house: House) -> Counter[str]:
+    tasks = oracle.read(house.database, house.log).tasks
+    return Counter(run.outcome for task in tasks for run in task.runs)
+
+
+@pytest.mark.parametrize("points", CHAINS, ids="; ".join)
+def test_a_node_is_killed_at_every_boundary(house: House, points: tuple[str, ...]) -> None:
+    for i, point in enumerate(points):
+        # Not too soon the first time, so that there is something to lose; then as soon as it comes back.
+        house.start(crash=(point, 1 if i else 8))
+        house.force("rare", "plain0")
+        house.wait_for_crash()
+    house.start()
+    house.live_on()
+    house.stop()
+    assert house.findings() == []
+    assert bool(outcomes(house)["lost"]) or LOSING.isdisjoint(points)
+
+
+def test_workers_and_children_are_killed(house: House) -> None:
+    house.start()
+    eventually(lambda: bool(house.running("forks")), "it runs, with a child of its own")
+    house.kill_runs("forks")
+    eventually(lambda: bool(house.running("slow")), "it runs")
+    house.kill_runs("slow")
+    house.live_on()
+    assert outcomes(house)["killed"]
+    eventually(lambda: bool(house.running("slow") and house.running("forks")), "both run")
+    house.kill_workers()
+    house.live_on()
+    house.stop()
+    assert house.findings() == []
+    assert outcomes(house)["lost"]
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_node_is_killed_and_its_workers_cannot_clear_up_after_it(house: House, how: signal.Signals) -> None:
+    house.start()
+    eventually(lambda: bool(house.running("slow") and house.running("forks")), "both run")
+    house.signal_workers_and_kill(how)
+    assert house.running("forks")
+    house.start()
+    house.live_on()
+    house.stop()
+    assert house.findings() == []
+    assert outcomes(house)["lost"]
+
+
+def test_a_task_is_removed_while_it_runs_and_the_node_is_killed(house: House) -> None:
+    house.start()
+    eventually(lambda: bool(house.running("leaving")), "it runs")
+    house.remove("leaving")
+    house.kill()
+    house.start()
+    house.live_on()
+    house.stop()
+    assert house.findings() == []
+
+
+@pytest.mark.parametrize("heals", [True, False] if IS_FULL else [True])
+def test_a_store_fails_for_a_while(house: House, heals: bool) -> None:
+    for fault in STORE_FAULTS:
+        house.start(store=(fault, 3, 1.0 if heals else 600.0))
+        eventually(lambda: house.wrote("fault"), "the store fails")
+        house.force("rare", "plain0")
+        if heals:
+            eventually(lambda: house.wrote("healed"), "the store heals")
+        house.kill()
+    house.start()
+    house.live_on()
+    house.stop()
+    assert house.findings() == []
+
+
+@pytest.mark.parametrize("seed", STORMS)
+def test_a_storm(house: House, seed: int) -> None:
+    chance = random.Random(seed)
+    for _ in range(4):
+        crash = (chance.choice(BOUNDARIES), chance.choice([1, 1, 2, 3, 5, 8, 13]))
+        faults = [(fault, chance.randrange(1, 9), 0.5 + chance.random()) for fault in STORE_FAULTS]
+        house.start(crash=crash, store=chance.choice([None, None, None, None, *faults]))
+        house.force(*chance.sample(["rare", "plain0", "slow", "fails", "blinks", "each1"], 3))
+        if chance.random() < 0.3:
+            house.remove("leaving")
+        if chance.random() < 0.3:
+            house.kill_runs("slow", "all1", "forks")
+        house.wait_for_crash()
+    house.start()
+    house.live_on()
+    house.stop()
+    assert house.findings() == []

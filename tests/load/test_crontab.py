@@ -1,0 +1,207 @@
+from datetime import UTC, datetime
+
+import pytest
+from cronsim import CronSim
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evenbeat.load.config import BadFileError
+from evenbeat.load.crontab import Manner, crontab_source, parse_crontab
+from evenbeat.load.together import warnings
+from evenbeat.model import MINUTE, SECOND, Instant, Job, Schedule, Task
+from evenbeat.when.schedule import compile_schedule
+
+CRONTAB = r"""
+# A comment, and an entry that is switched off:
+#0 0 * * * never
+
+SHELL = /bin/sh
+PATH="/usr/local/bin:/usr/bin"
+17 3 * * 1-5   backup.sh --full >/dev/null 2>&1
+@daily rotate 50\%
+@hourly	tick
+CRON_TZ=Europe/Paris
+HOME=/srv
+# name: the report
+30 6 * * MON  py reports:weekly("all", 3, dry=False)
+@reboot start-me
+@shutdown stop-me
+@every 1m30s poll
+H H(1-4) * * * hashed
+"""
+
+
+def tasks_of(text: str, manner: Manner | None = None) -> dict[str, Task]:
+    return {task.name: task for task in parse_crontab(text, "x.crontab", manner).tasks}
+
+
+def test_a_crontab_is_read_as_cron_reads_it() -> None:
+    tasks = tasks_of(CRONTAB)
+    path = {"PATH": "/usr/local/bin:/usr/bin", "SHELL": "/bin/sh"}
+    assert list(tasks) == ["backup", "rotate", "tick", "the report", "start-me", "stop-me", "poll", "hashed"]
+    assert tasks["backup"] == Task(
+        "backup",
+        Schedule(cron="17 3 * * 1-5", second=0),
+        Job(command=("backup.sh --full >/dev/null 2>&1",), shell=True, env=path),
+    )
+    assert tasks["rotate"].schedule == Schedule(cron="0 0 * * *", second=0)
+    assert tasks["rotate"].job.command == ("rotate 50%",)
+    assert tasks["tick"].schedule.cron == "0 * * * *"
+    report = tasks["the report"]
+    assert report.schedule == Schedule(cron="30 6 * * MON", zone="Europe/Paris", second=0)
+    assert report.job == Job(
+        function="reports:weekly",
+        args=("all", 3),
+        kwargs={"dry": False},
+        env={**path, "HOME": "/srv"},
+        cwd="/srv",
+    )
+    assert tasks["start-me"].schedule.cron == "@reboot"
+    assert tasks["stop-me"].schedule.cron == "@shutdown"
+    assert tasks["poll"].schedule.every == 90 * SECOND
+    assert tasks["hashed"].schedule.cron == "H H(1-4) * * *"
+
+
+def test_another_shell_is_the_one_that_runs() -> None:
+    assert tasks_of("SHELL=/bin/bash\n* * * * * a <(b)\n")["a"].job == Job(
+        command=("/bin/bash", "-c", "a <(b)"), env={"SHELL": "/bin/bash"}
+    )
+
+
+def test_a_variable_counts_for_the_entries_below_it() -> None:
+    tasks = tasks_of("A=1\n@daily one\nA='2'\nB = \"x y\" \n@daily two\n")
+    assert tasks["one"].job.env == {"A": "1"}
+    assert tasks["two"].job.env == {"A": "2", "B": "x y"}
+
+
+@pytest.mark.parametrize("head", ["# evenbeat: spread\n", "#evenbeat:spread\n"])
+def test_spreading_is_asked_for_in_the_first_lines(head: str) -> None:
+    tasks = tasks_of(head + "@daily a\n0 3 * * * b\n")
+    assert tasks["a"].schedule == Schedule(cron="@daily")
+    assert tasks["b"].schedule == Schedule(cron="0 3 * * *")
+    assert tasks == tasks_of("@daily a\n0 3 * * * b\n", Manner(spread=True))
+
+
+@pytest.mark.parametrize(("head", "manner"), [("# evenbeat: system\n", None), ("", Manner(system=True))])
+def test_a_system_crontab_has_a_user_before_the_command(head: str, manner: Manner | None) -> None:
+    tasks = tasks_of(head + "@daily root\tupdatedb -v\n17 *  * * * www  touch x\n", manner)
+    assert tasks["updatedb"].job.user == "root"
+    assert tasks["updatedb"].job.command == ("updatedb -v",)
+    assert tasks["touch"].job.user == "www"
+
+
+def test_a_name_belongs_directly_above_its_entry() -> None:
+    assert list(tasks_of("# name: b\n@daily a\n@daily c\n")) == ["b", "c"]
+    assert list(tasks_of("# name: b\n# more about it\n@daily a\n")) == ["b"]
+    source = crontab_source("# name: b\n\n@daily a\n", "x")
+    assert source.config.tasks[0].name == "a"
+    assert [str(w) for w in source.warnings] == ["x:1:9: this names nothing: `# name:` belongs directly above an entry"]
+
+
+def test_changing_the_order_changes_no_name() -> None:
+    lines = ["0 1 * * * curl a", "0 2 * * * curl b", "0 3 * * * curl a", "@daily x.sh"]
+    there = {(t.schedule.cron, t.job.command): n for n, t in tasks_of("\n".join(lines)).items()}
+    back = {(t.schedule.cron, t.job.command): n for n, t in tasks_of("\n".join(lines[::-1])).items()}
+    assert there == back
+    assert len(there) == 4
+
+
+BAD = [
+    ("* 25 * * * x", "1:3", "field 2: 25 is out of range"),
+    ("  0 0 30 2 *   x", "1:7", "field 3: no date ever has day of month 30"),
+    ("5/15 * * * * x", "1:2", "has a step but no range, write 5-59/15"),
+    ("0 1 * * * a\0b", "1:12", "a NUL, which no command can have"),
+    ("@every 5x y", "1:9", "'x' is not a unit"),
+    ("@every 100ms y", "1:8", "0.1 s is out of range"),
+    ("@every", "1:7", "a command should follow '@every'"),
+    ("@dayly foo", "1:1", "'@dayly' is not an alias"),
+    ("@", "1:2", "a command should follow '@'"),
+    ("* * * *", "1:1", "an entry is MINUTE HOUR DAY MONTH WEEKDAY COMMAND"),
+    ("* * * * *", "1:10", "a command should follow '* * * * *'"),
+    ("* * * * *   ", "1:10", "a command should follow"),
+    ("0 1 * * * date +%d", "1:17", "write \\% for a percent sign"),
+    ("0 1 * * * py a:b(foo)", "1:18", "not a literal"),
+    ("0 1 * * * py ab", "1:14", "'ab' is not a function"),
+    ("\nTZ=Mars\n", "2:4", "'Mars' is not a time zone"),
+    ("@daily a\n@daily a\n", "2:1", "is the name of line 1 already; a line `# name: ...` above it tells them apart"),
+    ("# name: x\n@daily a\n# name: x\n@daily b\n", "4:1", "'x' is the name of line 2 already; names are unique"),
+    ("# name:\n@daily a\n", "1:8", "a name of 0 characters"),
+    (f"# name: {'n' * 257}\n", "1:9", "a name of 257 characters"),
+    ("# evenbeat: spraed\n", "1:13", "'spraed' is not understood, accepted: spread, system"),
+    ("@daily a\n# evenbeat: spread\n", "2:13", "this belongs above the first entry"),
+    ("# evenbeat: system\n@daily root\n", "2:12", "a command should follow '@daily'"),
+    ("# evenbeat: system\n@daily\n", "2:7", "a user and a command should follow '@daily'"),
+    (f"@daily {'x' * 100_000}", "1:1", "a line of 100007 characters"),
+    (f"HOME={'x' * 2_000}\n@daily a\n", "2:1", "Expected `str` of length <= 1000 - at `$.job.cwd`"),
+]
+
+
+@pytest.mark.parametrize(("text", "place", "message"), BAD)
+def test_a_problem_of_a_crontab_is_reported_where_it_stands(text: str, place: str, message: str) -> None:
+    with pytest.raises(BadFileError) as caught:
+        parse_crontab(text, "x.crontab")
+    found = [str(problem) for problem in caught.value.problems]
+    assert len(found) == 1, found
+    assert found[0].startswith(f"x.crontab:{place}: ")
+    assert message in found[0]
+
+
+def test_all_problems_are_told_in_the_order_of_the_lines() -> None:
+    with pytest.raises(BadFileError) as caught:
+        parse_crontab("* 25 * * * x\nTZ=Mars\n0 1 * * * a%\n@dayly z\n", "x")
+    assert [p.place.line for p in caught.value.problems if p.place] == [1, 2, 3, 4]
+
+
+def test_of_very_many_the_first_are_listed() -> None:
+    with pytest.raises(BadFileError, match=r"\.\.\. and 400 more"):
+        parse_crontab("@dayly x\n" * 500, "x")
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "message"),
+    [
+        ("MAILTO=me\n", "1:8", "MAILTO is not used: nothing is mailed"),
+        ("RANDOM_DELAY=30\n", "1:14", "RANDOM_DELAY is not used"),
+        ("TOKEN=file:/etc/x\n", "1:7", "the value will be read from the file that it names"),
+        ("TOKEN=env:X\n", "1:7", "the value will be read from the variable that it names"),
+        ("0 3 * * * x\n", "1:1", "'0' pins the minute"),
+        ("  */7 * * * * x\n", "1:3", "7 does not divide 60"),
+    ],
+)
+def test_what_works_but_surprises_is_a_warning(text: str, place: str, message: str) -> None:
+    found = [str(warning) for warning in warnings(crontab_source(text, "x"))]
+    assert len(found) == 1
+    assert found[0].startswith(f"x:{place}: ")
+    assert message in found[0]
+
+
+def test_an_empty_mailto_means_no_mail_and_needs_no_warning() -> None:
+    source = crontab_source('MAILTO=""\n', "x")
+    assert source.warnings == ()
+
+
+def test_lines_may_end_as_on_windows() -> None:
+    assert tasks_of("A=1\r\n@daily x y\r\n")["x"].job == Job(command=("x y",), shell=True, env={"A": "1"})
+
+
+FIELD = st.sampled_from(["*", "0", "5", "*/2", "1-5", "1,3", "2-10/4"])
+
+
+@given(st.lists(FIELD, min_size=5, max_size=5), st.integers(0, 2**31))
+def test_times_are_the_ones_cron_keeps(fields: list[str], start: int) -> None:
+    entry = " ".join([*fields[:3], fields[3].replace("0", "1"), *fields[4:]]).replace("2-10/4", "2-6/4")
+    entry = entry if entry.split()[2] != "0" else entry.replace("0", "1")
+    task = parse_crontab(f"{entry} x", "x").tasks[0]
+    expected = next(CronSim(entry, datetime.fromtimestamp(start, UTC)))
+    found = compile_schedule(task.schedule, task.name).next_after(Instant(start * SECOND))
+    assert found == int(expected.timestamp()) * SECOND
+    assert found is not None
+    assert found % MINUTE == 0
+
+
+@given(st.text())
+def test_no_text_makes_it_fail_other_than_with_problems(text: str) -> None:
+    try:
+        parse_crontab(text, "x")
+    except BadFileError as e:
+        assert all(problem.place is not None for problem in e.problems)

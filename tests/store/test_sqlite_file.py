@@ -1,0 +1,239 @@
+"""The file of the SQLite store: whose it is, what is wrong with it, and that nothing is ever overwritten."""
+
+import sqlite3
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from evenbeat.store.contract import Batch, StoreError
+from evenbeat.store.sqlite import SqliteStore
+from evenbeat.store.sqlite_open import APPLICATION_ID, migrate
+from evenbeat.store.statements import FOLDER, migrations
+from evenbeat.testing.samples import T0, a_claim, a_finish, a_task
+
+
+def foreign(path: Path) -> None:
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE theirs (x)")
+    connection.close()
+
+
+def newer(path: Path) -> None:
+    SqliteStore(path).close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    connection.close()
+
+
+def broken_schema(path: Path) -> None:
+    SqliteStore(path).close()
+    content = bytearray(path.read_bytes())
+    content[100:4096] = b"\xff" * 3996
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda path: path.write_text("Dear diary, " * 50), "not an evenbeat database"),
+        (lambda path: path.write_bytes(b"SQLite format 3\0"), "not an evenbeat database"),
+        (foreign, "belongs to another program"),
+        (newer, r"newer evenbeat \(schema 99, this program knows \d+\).*Upgrade"),
+        (broken_schema, "damaged and was left as it is"),
+    ],
+)
+@pytest.mark.parametrize("read_only", [False, True])
+def test_a_file_that_is_not_for_us_is_refused_and_left_as_it_is(
+    tmp_path: Path, make: Callable[[Path], object], words: str, read_only: bool
+) -> None:
+    path = tmp_path / "x.db"
+    make(path)
+    before = path.read_bytes()
+    with pytest.raises(StoreError, match=words) as refusal:
+        SqliteStore(path, read_only=read_only)
+    assert str(path) in str(refusal.value)
+    assert path.read_bytes() == before
+
+
+def test_damage_within_is_reported_where_it_is_met_and_never_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "x.db"
+    store = SqliteStore(path)
+    store.create([a_task(f"task{i}") for i in range(500)], "me", T0)
+    store.close()
+    content = bytearray(path.read_bytes())
+    for page in range(20, len(content) // 4096):
+        content[page * 4096 : page * 4096 + 64] = b"\xee" * 64
+    path.write_bytes(content)
+    store = SqliteStore(path)
+    with pytest.raises(StoreError, match="quick_check"):
+        list(store.entries())
+    with pytest.raises(StoreError, match="quick_check"):
+        store.create([a_task(f"more{i}") for i in range(500)], "me", T0)
+    store.close()
+    assert path.read_bytes() == content
+
+
+def test_a_missing_folder_or_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="no folder"):
+        SqliteStore(tmp_path / "nowhere" / "x.db")
+    with pytest.raises(StoreError, match="no such file"):
+        SqliteStore(tmp_path / "x.db", read_only=True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_empty_file_is_a_new_one(tmp_path: Path) -> None:
+    path = tmp_path / "x.db"
+    path.touch()
+    SqliteStore(path).close()
+    content = path.read_bytes()
+    assert int.from_bytes(content[68:72], "big") == APPLICATION_ID
+
+
+def test_many_may_open_a_new_file_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "x.db"
+    problems: list[BaseException] = []
+
+    def open_and_write(name: str) -> None:
+        try:
+            store = SqliteStore(path)
+            store.create([a_task(name)], "me", T0)
+            store.close()
+        except BaseException as e:
+            problems.append(e)
+
+    threads = [threading.Thread(target=open_and_write, args=(f"task{i}",)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert problems == []
+    store = SqliteStore(path, read_only=True)
+    assert store.count() == 4
+    store.close()
+
+
+def test_what_is_opened_only_to_read_cannot_be_changed(tmp_path: Path) -> None:
+    path = tmp_path / "x.db"
+    owner = SqliteStore(path)
+    (entry,) = owner.create([a_task("a")], "me", T0)
+    reader = SqliteStore(path, read_only=True)
+    assert reader.find("a") == entry
+    with pytest.raises(StoreError, match="only to read"):
+        reader.create([a_task("b")], "me", T0)
+    owner.create([a_task("c")], "me", T0)
+    assert reader.count() == 2
+    reader.close()
+    owner.close()
+
+
+def test_a_closed_store_says_so(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "x.db")
+    store.close()
+    store.close()
+    with pytest.raises(StoreError, match="closed"):
+        store.count()
+    with pytest.raises(StoreError, match="closed"):
+        store.record(Batch())
+
+
+def test_a_list_that_is_left_in_the_middle_keeps_nothing_open(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "x.db")
+    store.create([a_task(f"task{i}") for i in range(3_000)], "me", T0)
+    for _ in range(20):
+        next(iter(store.entries()))
+    assert len(store._readers) == 1
+    store.close()
+    assert [file.name for file in tmp_path.iterdir()] == ["x.db"], "the log is folded in at the end"
+
+
+# Migrations
+
+
+@pytest.fixture
+def two_steps(tmp_path: Path) -> Path:
+    folder = tmp_path / "sql"
+    folder.mkdir()
+    (folder / "001_first.sql").write_text((FOLDER / "001_first.sql").read_text())
+    (folder / "002_second.sql").write_text(
+        "-- a comment; with a semicolon\nALTER TABLE tasks ADD COLUMN colour TEXT;\n"
+        "CREATE TABLE more (x INTEGER) STRICT;\n"
+    )
+    (folder / "queries.sql").write_text("SELECT 1;")
+    return folder
+
+
+def as_old(path: Path) -> sqlite3.Connection:
+    """A file of schema 1 with a task in it."""
+    connection = sqlite3.connect(path, isolation_level=None)
+    migrate(connection, path, migrations()[:1])
+    connection.execute("INSERT INTO tasks VALUES (7, 'i', 'old', 'me', 1, 0, 0, NULL, '{}')")
+    return connection
+
+
+def test_an_older_file_is_brought_up_to_date_with_its_content(tmp_path: Path, two_steps: Path) -> None:
+    path = tmp_path / "x.db"
+    connection = as_old(path)
+    migrate(connection, path, migrations(two_steps))
+    assert connection.execute("PRAGMA user_version").fetchone() == (2,)
+    assert connection.execute("SELECT number, colour FROM tasks").fetchall() == [(7, None)]
+    migrate(connection, path, migrations(two_steps))
+    with pytest.raises(StoreError, match="newer"):
+        migrate(connection, path, migrations(two_steps)[:1])
+    connection.close()
+
+
+def test_a_step_that_fails_leaves_the_file_as_it_was(tmp_path: Path, two_steps: Path) -> None:
+    path = tmp_path / "x.db"
+    connection = as_old(path)
+    with (two_steps / "002_second.sql").open("a") as file:
+        file.write("CREATE TABLE tasks (again INTEGER) STRICT;\n")
+    with pytest.raises(sqlite3.OperationalError, match="already exists"):
+        migrate(connection, path, migrations(two_steps))
+    assert connection.execute("PRAGMA user_version").fetchone() == (1,)
+    assert connection.execute("SELECT * FROM tasks").fetchall()[0][:3] == (7, "i", "old")
+    assert connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'more'").fetchall() == []
+    connection.close()
+
+
+def test_a_file_opened_only_to_read_is_not_migrated(tmp_path: Path) -> None:
+    path = tmp_path / "x.db"
+    SqliteStore(path).close()
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA user_version = 0")
+    connection.close()
+    with pytest.raises(StoreError, match="older evenbeat"):
+        SqliteStore(path, read_only=True)
+
+
+def test_every_table_is_strict(tmp_path: Path) -> None:
+    path = tmp_path / "x.db"
+    SqliteStore(path).close()
+    connection = sqlite3.connect(path)
+    tables = connection.execute("SELECT name, strict FROM pragma_table_list WHERE name NOT LIKE 'sqlite%'").fetchall()
+    assert len(tables) == 9
+    assert all(strict for _, strict in tables)
+    connection.close()
+
+
+def test_a_definition_of_another_time_is_reported(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "x.db")
+    store.create([a_task("a")], "me", T0)
+    store._do(lambda c: c.execute("""UPDATE tasks SET definition = '{"name": "a", "wings": 2}'""") and None)
+    with pytest.raises(StoreError, match=r"does not understand.*wings"):
+        list(store.entries())
+    store.close()
+
+
+def test_values_that_only_look_like_ints_are_refused(tmp_path: Path) -> None:
+    import numpy as np
+
+    store = SqliteStore(tmp_path / "x.db")
+    (entry,) = store.create([a_task("a")], "me", T0)
+    nominal: int = np.int64(T0)  # type: ignore[assignment]
+    with pytest.raises(StoreError, match="cannot store BLOB value in INTEGER column"):
+        store.record(Batch(claims=[a_claim(entry.number, nominal, at=T0)])).result()
+    store.record(Batch(claims=[a_claim(entry.number)])).result()
+    store.record(Batch(finishes=[a_finish(entry.number)])).result()
+    store.close()

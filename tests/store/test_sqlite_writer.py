@@ -1,0 +1,209 @@
+"""The writer of the SQLite store: group commit, disks that fail, a log that stays short, kill -9."""
+
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from evenbeat.model import MINUTE, Instant
+from evenbeat.store.contract import Batch, StoreError
+from evenbeat.store.sqlite import SqliteStore
+from evenbeat.testing.samples import T0, a_claim, a_finish, a_standing, a_task
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SqliteStore]:
+    made = SqliteStore(tmp_path / "x.db", plain_runs=1_000)
+    yield made
+    made.close()
+
+
+def numbers(store: SqliteStore, count: int) -> list[int]:
+    return [entry.number for entry in store.create([a_task(f"t{i:05}") for i in range(count)], "me", T0)]
+
+
+def pragma(store: SqliteStore, text: str) -> int:
+    """Of the connection that writes."""
+    row = store._do(lambda c: c.execute(f"PRAGMA {text}").fetchone())
+    return int(row[0]) if row else 0
+
+
+def test_batches_that_wait_are_committed_together(store: SqliteStore) -> None:
+    tasks = numbers(store, 30)
+    blocked, go = threading.Event(), threading.Event()
+    writer = store._write()
+
+    def block(_: sqlite3.Connection) -> None:
+        blocked.set()
+        go.wait()
+
+    writer.submit(block)
+    blocked.wait()
+    before = writer.commits
+    futures = [store.record(Batch(claims=[a_claim(task)])) for task in tasks]
+    assert not any(future.done() for future in futures)
+    go.set()
+    for future in futures:
+        future.result()
+    assert writer.commits == before + 2, "the one that blocked, then all that waited"
+
+
+def test_a_batch_whose_future_was_cancelled_is_not_made_and_the_next_one_is(store: SqliteStore) -> None:
+    a, b = numbers(store, 2)
+    blocked, go = threading.Event(), threading.Event()
+    store._write().submit(lambda _: blocked.set() or go.wait())  # type: ignore[func-returns-value]
+    blocked.wait()
+    cancelled, made = store.record(Batch(claims=[a_claim(a)])), store.record(Batch(claims=[a_claim(b)]))
+    assert cancelled.cancel()
+    go.set()
+    made.result()
+    assert not made.cancel()
+    assert [progress.task for progress in store.progress()] == [b]
+
+
+def test_a_full_disk_loses_nothing_and_it_goes_on_when_there_is_room(store: SqliteStore) -> None:
+    (task,) = numbers(store, 1)
+    store.record(Batch(claims=[a_claim(task)])).result()
+    pragma(store, f"max_page_count = {pragma(store, 'page_count')}")
+    finish = a_finish(task, output="x" * 60_000, notable=True)
+    with pytest.raises(StoreError, match=r"disk is full.*make room"):
+        store.record(Batch(finishes=[finish])).result()
+    assert [run.ended for run in store.runs()] == [None]
+    pragma(store, "max_page_count = 1000000")
+    store.record(Batch(finishes=[finish])).result()
+    assert [run.output for run in store.runs()] == [finish.output]
+
+
+def test_a_file_that_cannot_be_written_is_reported(store: SqliteStore) -> None:
+    (task,) = numbers(store, 1)
+    pragma(store, "query_only = ON")
+    with pytest.raises(StoreError, match="cannot be written: look at their owner and mode"):
+        store.record(Batch(claims=[a_claim(task)])).result()
+    store._write()._connection.execute("PRAGMA query_only = OFF")
+    store.record(Batch(claims=[a_claim(task)])).result()
+
+
+def test_a_file_that_another_program_has_locked_is_reported(store: SqliteStore, tmp_path: Path) -> None:
+    (task,) = numbers(store, 1)
+    pragma(store, "busy_timeout = 10")
+    other = sqlite3.connect(tmp_path / "x.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(StoreError, match="another program has locked"):
+        store.record(Batch(claims=[a_claim(task)])).result()
+    assert list(store.progress()) == [], "reading goes on meanwhile"
+    other.close()
+    store.record(Batch(claims=[a_claim(task)])).result()
+
+
+def test_the_log_stays_short_under_load(store: SqliteStore, tmp_path: Path) -> None:
+    tasks = numbers(store, 50)
+    longest = 0
+    for i in range(40):
+        store.record(Batch(claims=[a_claim(task, T0 + i) for task in tasks])).result()
+        finishes = [a_finish(task, T0 + i, "x" * 60_000, notable=i % 2 == 0) for task in tasks]
+        store.record(Batch(finishes=finishes)).result()
+        longest = max(longest, (tmp_path / "x.db-wal").stat().st_size)
+    assert longest < 64 << 20
+
+
+def test_a_log_that_readers_keep_long_is_cut_when_they_let_go(
+    store: SqliteStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("evenbeat.store.sqlite_writer._WAL_TOO_LONG", 1 << 20)
+    pragma(store, "wal_autocheckpoint = 0")
+    (task,) = numbers(store, 1)
+    for i in range(40):
+        store.record(Batch(claims=[a_claim(task, T0 + i)])).result()
+        store.record(Batch(finishes=[a_finish(task, T0 + i, "x" * 60_000, notable=True)])).result()
+    assert (tmp_path / "x.db-wal").stat().st_size < 2 << 20
+
+
+def test_the_file_does_not_grow_under_a_steady_load(store: SqliteStore) -> None:
+    tasks = numbers(store, 100)
+    sizes = []
+    keep = 50 * MINUTE
+    for i in range(200):
+        now = T0 + i * MINUTE
+        store.record(Batch(claims=[a_claim(task, now) for task in tasks])).result()
+        bad = i % 10 == 0
+        finishes = [
+            a_finish(task, now, "some output", outcome="failed" if bad else "succeeded", notable=bad) for task in tasks
+        ]
+        store.record(Batch(finishes=finishes)).result()
+        while store.prune(Instant(now), keep):
+            pass
+        sizes.append(pragma(store, "page_count"))
+    assert sizes[-1] <= 1.1 * sizes[80]
+    assert len(store.runs(most=100_000)) <= 1_000 + 5 * 100
+
+
+def test_a_backup_can_be_made_while_everything_goes_on(store: SqliteStore, tmp_path: Path) -> None:
+    tasks = numbers(store, 200)
+    stop = threading.Event()
+
+    def load() -> None:
+        i = 0
+        while not stop.is_set():
+            i += 1
+            store.record(Batch(standings=[a_standing(task, T0 + i) for task in tasks])).result()
+
+    thread = threading.Thread(target=load)
+    thread.start()
+    for i in range(5):
+        store.backup(tmp_path / f"copy{i}")
+        copy = SqliteStore(tmp_path / f"copy{i}")
+        assert len({progress.next_nominal for progress in copy.progress()}) <= 1, "no batch is there in part"
+        assert copy.count() == 200
+        copy.close()
+    stop.set()
+    thread.join()
+
+
+def test_durability_full_waits_for_the_disk(tmp_path: Path) -> None:
+    normal, full = SqliteStore(tmp_path / "a"), SqliteStore(tmp_path / "b", durability="full")
+    assert (pragma(normal, "synchronous"), pragma(full, "synchronous")) == (1, 2)
+    normal.close()
+    full.close()
+
+
+VICTIM = """
+import sys
+from pathlib import Path
+from evenbeat.store.contract import Batch
+from evenbeat.store.sqlite import SqliteStore
+from evenbeat.testing.samples import T0, a_claim, a_finish, a_task
+
+store = SqliteStore(Path(sys.argv[1]))
+tasks = [entry.number for entry in store.create([a_task(f"t{i}") for i in range(50)], "me", T0)]
+futures = []
+for i in range(100_000):
+    store.record(Batch(claims=[a_claim(task, T0 + i) for task in tasks]))
+    future = store.record(Batch(finishes=[a_finish(task, T0 + i) for task in tasks]))
+    future.add_done_callback(lambda f, i=i: print(i, f.exception(), flush=True))
+    futures.append(future)
+    if i % 20 == 0:
+        future.result()
+"""
+
+
+def test_what_was_done_survives_kill_9_and_batches_are_whole(tmp_path: Path) -> None:
+    path = tmp_path / "x.db"
+    with subprocess.Popen([sys.executable, "-c", VICTIM, str(path)], stdout=subprocess.PIPE, text=True) as victim:
+        assert victim.stdout is not None
+        told = [victim.stdout.readline() for _ in range(60)]
+        victim.send_signal(signal.SIGKILL)
+        told += victim.stdout.readlines()
+    store = SqliteStore(path)
+    by_nominal = Counter(run.nominal for run in store.runs(most=10_000_000) if run.ended is not None)
+    assert set(by_nominal.values()) == {50}
+    acknowledged = [int(line.split()[0]) for line in told if line.endswith("None\n")]
+    assert len(acknowledged) >= 60
+    assert set(acknowledged) <= {nominal - T0 for nominal in by_nominal}
+    assert len({progress.claimed for progress in store.progress()}) == 1, "claimed together or not at all"
+    store.close()

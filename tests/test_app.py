@@ -1,0 +1,314 @@
+"""The Python way: declare, run, and change tasks from a program - in real processes where that matters."""
+
+import asyncio
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from evenbeat.app import App
+from evenbeat.model import Invalid, Outcome, State
+from evenbeat.node.owner import Owned, Ownership, is_owned
+from evenbeat.store.contract import Condition, RunRecord, StoreError
+
+PATIENCE = 60.0
+T = TypeVar("T")
+
+
+def eventually(question: Callable[[], T]) -> T:
+    deadline = time.monotonic() + PATIENCE
+    while not (answer := question()):
+        assert time.monotonic() < deadline, "it never happened"
+        time.sleep(0.01)
+    return answer
+
+
+async def eventually_on_the_loop(question: Callable[[], T]) -> T:
+    deadline = time.monotonic() + PATIENCE
+    while not (answer := question()):
+        assert time.monotonic() < deadline, "it never happened"
+        await asyncio.sleep(0.01)
+    return answer
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> App:
+    return App(tmp_path / "a.db", workers=1)
+
+
+def tidy() -> None:
+    """A function of this module."""
+
+
+async def a_tidy() -> None: ...
+
+
+PROGRAM = """
+import sys
+from evenbeat.app import App
+
+app = App(sys.argv[1], workers=1) if len(sys.argv) > 1 else App("nowhere.db", workers=1)
+
+@app.task(cron="@reboot")
+def hello(run):
+    print("hello from", run.name)
+
+@app.task(name="later", every="1d")
+async def other(run):
+    return "async"
+
+@app.check(every="1d", attempts=1)
+def disk(run):
+    return 2, "full"
+
+app.check("ping", every="1d", command=["sh", "-c", "echo pong; exit 1"])
+app.command("last", ["true"], every="1d")
+"""
+GUARDED = PROGRAM + '\nif __name__ == "__main__":\n    app.run()\n'
+UNGUARDED = PROGRAM + "\napp.run()\n"
+
+
+class TestDeclaring:
+    def test_a_function_of_a_module_is_found_by_its_module(self, app: App, tmp_path: Path) -> None:
+        assert app.task(every="1h")(tidy) is tidy
+        app.task(every="1h")(a_tidy)
+        self.start_briefly(app)
+        found = {c.entry.task.name: c.entry.task.job.function for c in app.list()}
+        assert found == {"tidy": f"{__name__}:tidy", "a_tidy": f"{__name__}:a_tidy"}
+
+    def start_briefly(self, app: App) -> None:
+        async def brief() -> None:
+            async with app:
+                pass
+
+        asyncio.run(brief())
+
+    def test_what_is_wrong_is_told_where_it_is_written(self, app: App) -> None:
+        with pytest.raises(Invalid, match="every"):
+            app.task(every="5 parsecs")(tidy)
+        with pytest.raises(Invalid, match="evrey"):
+            app.task(evrey="5m")(tidy)
+        with pytest.raises(Invalid, match="needs a name"):
+            app.check(every="5m", command=["true"])
+
+    def test_a_name_is_declared_once(self, app: App) -> None:
+        app.task(every="1h")(tidy)
+        with pytest.raises(Invalid, match="the name 'tidy' is taken"):
+            app.command("tidy", ["true"], every="1h")
+
+    def test_a_function_that_nobody_else_can_find_is_refused(self, app: App) -> None:
+        def inner() -> None: ...
+
+        with pytest.raises(Invalid, match="cannot be found from outside"):
+            app.task(every="1h")(inner)
+        with pytest.raises(Invalid, match="cannot be found from outside"):
+            app.task(every="1h")(lambda: None)
+        with pytest.raises(Invalid, match="cannot be found from outside"):
+            app.task(every="1h")(self.start_briefly)
+
+    def test_what_is_no_longer_declared_goes_and_what_was_created_stays(self, app: App, tmp_path: Path) -> None:
+        app.command("one", ["true"], every="1h")
+        app.command("two", ["true"], every="1h")
+        self.start_briefly(app)
+        app.create("mine", every="1h", command=["true"])
+        phase = app.read("two").entry.task.schedule.phase
+        again = App(tmp_path / "a.db", workers=1)
+        again.command("two", ["true"], every="1h")
+        self.start_briefly(again)
+        assert [c.entry.task.name for c in again.list()] == ["mine", "two"]
+        assert again.read("two").entry.task.schedule.phase == phase
+
+    def test_a_name_that_somebody_else_has_keeps_it_from_starting(self, app: App) -> None:
+        app.create("one", every="1h", command=["true"])
+        app.command("one", ["true"], every="1h")
+        with pytest.raises(Invalid, match="is taken by a task of program:"):
+            self.start_briefly(app)
+        assert not is_owned(app.database)
+
+
+class TestCrudl:
+    """Without a node."""
+
+    def test_create_read_update_delete_and_list(self, app: App) -> None:
+        created = app.create("web", check=True, every="5m", command=["true"], labels={"team": "a"})
+        assert app.read("web").entry == app.read(created.id).entry == created
+        updated = app.update("web", every="10m", **{"labels.team": "b"})
+        assert (updated.version, updated.task.labels) == (2, {"team": "b"})
+        assert app.update("web", every="10m").version == 2
+        app.create("mail", every="5m", command=["true"])
+        assert [c.entry.task.name for c in app.list(labels={"team": "b"})] == ["web"]
+        app.pause("web")
+        assert [c.entry.task.name for c in app.list(state="disabled")] == ["web"]
+        app.resume("web")
+        app.delete("web")
+        assert [c.entry.task.name for c in app.list()] == ["mail"]
+        assert app.history("mail") == []
+
+    def test_a_task_can_be_updated_by_its_id_and_keeps_its_name(self, app: App) -> None:
+        created = app.create("web", every="5m", command=["true"])
+        assert app.update(created.id, priority=2).task.name == "web"
+
+    def test_none_takes_a_key_away(self, app: App) -> None:
+        app.create("web", every="5m", command=["true"], priority=7)
+        assert app.update("web", priority=None).task.priority == 0
+
+    def test_who_is_not_there_is_named(self, app: App) -> None:
+        app.create("web", every="5m", command=["true"])
+        for ask in (app.read, app.history, app.update):
+            with pytest.raises(Invalid, match=r"there is no task 'w\*'"):
+                ask("w*")
+        with pytest.raises(Invalid, match="already: web"):
+            app.create("web", every="5m", command=["true"])
+
+    def test_naming_nobody_does_not_mean_everybody(self, app: App) -> None:
+        app.create("web", every="5m", command=["true"])
+        for do in (app.delete, app.pause, app.resume):
+            with pytest.raises(Invalid, match="no task is named"):
+                do()
+        assert len(app.list()) == 1
+        app.delete("*")
+        assert app.list() == []
+
+    def test_without_a_node_nothing_is_run(self, app: App) -> None:
+        app.create("web", every="5m", command=["true"])
+        with pytest.raises(Invalid, match="no node lives on"):
+            app.force("web")
+
+    def test_without_a_database_there_is_nothing_to_read(self, app: App) -> None:
+        with pytest.raises(StoreError):
+            app.list()
+
+
+class TestWithin:
+    """`async with app`: a node on the program's own loop."""
+
+    def test_the_program_changes_tasks_on_the_loop_and_from_other_threads(self, app: App) -> None:
+        async def program() -> tuple[list[Condition], list[RunRecord]]:
+            async with app:
+                app.create("here", every="1d", command=["echo", "here"])
+                await asyncio.to_thread(app.create, "there", every="1d", command=["echo", "there"])
+                app.update("here", priority=3)
+                app.force("here")
+                (ended,) = await asyncio.to_thread(app.force, "there", wait=True)
+                assert (ended.outcome, ended.output) == ("succeeded", "there\n")
+                runs = await eventually_on_the_loop(lambda: [run for run in app.history("here") if run.ended])
+                with pytest.raises(RuntimeError, match="call it from another thread"):
+                    app.force("here", wait=True)
+                await asyncio.to_thread(app.pause, "there")
+                app.delete("here")
+                return app.list(), runs
+
+        conditions, runs = asyncio.run(program())
+        assert [(c.entry.task.name, c.entry.task.paused) for c in conditions] == [("there", True)]
+        assert [run.output for run in runs] == ["here\n"]
+        assert not is_owned(app.database)
+
+    def test_it_can_be_lived_in_again(self, app: App) -> None:
+        async def program() -> None:
+            for _ in range(2):
+                async with app:
+                    assert is_owned(app.database)
+                assert not is_owned(app.database)
+
+        asyncio.run(program())
+
+    def test_it_says_why_it_cannot_start(self, app: App) -> None:
+        async def program() -> None:
+            async with app:
+                pytest.fail("it started")
+
+        with Ownership(app.database), pytest.raises(Owned):
+            asyncio.run(program())
+
+    def test_an_error_of_the_program_stops_the_node_and_is_told(self, app: App) -> None:
+        async def program() -> None:
+            async with app:
+                raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            asyncio.run(program())
+        assert not is_owned(app.database)
+
+    def test_leaving_lets_runs_end_also_if_the_node_was_stopping_already(self, app: App) -> None:
+        async def program() -> None:
+            async with app:
+                app.create("long", every="1d", command=["sleep", "0.4"])
+                app.force("long")
+                await eventually_on_the_loop(lambda: app.read("long").running_since)
+                app.stop()
+                await asyncio.sleep(0)
+
+        asyncio.run(program())
+        assert app.read("long").outcome == Outcome.SUCCEEDED
+
+
+class TestProgram:
+    """In a process of its own."""
+
+    def start(self, tmp_path: Path, text: str) -> "subprocess.Popen[str]":
+        program = tmp_path / "program.py"
+        program.write_text(text)
+        return subprocess.Popen(
+            [sys.executable, str(program), str(tmp_path / "a.db")], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+        )
+
+    def test_declared_functions_and_commands_run(self, tmp_path: Path) -> None:
+        process = self.start(tmp_path, GUARDED)
+        app = App(tmp_path / "a.db")
+        try:
+            eventually(lambda: process.poll() is not None or is_up(app))
+            assert process.poll() is None, process.communicate()[1]
+            eventually(lambda: app.read("hello").outcome)
+            ended = {e.task: (e.outcome, e.status, e.output) for e in app.force("later", "disk", "ping", wait=True)}
+            assert ended == {
+                "later": ("succeeded", 0, "async\n"),
+                "disk": ("failed", 2, "full\n"),
+                "ping": ("failed", 1, "pong\n"),
+            }
+        finally:
+            process.terminate()
+            _, told = process.communicate(timeout=PATIENCE)
+        assert process.returncode == 0, told
+        assert app.read("hello").output == "hello from hello\n"
+        assert [app.read(name).state for name in ("disk", "ping")] == [State.CRITICAL, State.WARNING]
+        assert app.read("last").entry.task.job.command == ("true",)
+
+    def test_a_module_that_runs_its_app_whenever_it_is_imported_is_refused_by_the_host(self, tmp_path: Path) -> None:
+        process = self.start(tmp_path, UNGUARDED)
+        app = App(tmp_path / "a.db")
+        try:
+            eventually(lambda: process.poll() is not None or is_up(app))
+            found = eventually(lambda: app.read("hello") if app.read("hello").outcome else None)
+            assert found is not None
+        finally:
+            process.terminate()
+            process.communicate(timeout=PATIENCE)
+        assert found.outcome == Outcome.BROKEN
+        assert 'under `if __name__ == "__main__":`' in found.output
+
+
+def is_up(app: App) -> bool:
+    if not is_owned(app.database):
+        return False
+    try:
+        return any(c.entry.task.name == "hello" for c in app.list())
+    except StoreError:
+        return False
+
+
+def test_in_a_host_no_node_is_started(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(os.environ, "EVENBEAT_HOST", "1")
+
+    async def program() -> None:
+        async with app:
+            pytest.fail("it started")
+
+    with pytest.raises(RuntimeError, match="imported to run a task"):
+        app.run()
+    with pytest.raises(RuntimeError, match="imported to run a task"):
+        asyncio.run(program())
