@@ -45,7 +45,7 @@ OUTSIDE: Final = {
 EQUIVALENT: Final[dict[tuple[str, str, str], str]] = {
     ("_take_slots", "~a.forced & a.on_grid", "& to |"): "too_soon holds on the grid only, and no forced run is on it",
     ("complete", "flags & _APART", "& to |"): "a shortcut: who is in the timetable is put there again, as it was",
-    ("_set_due", "flags & _APART", "& to |"): "a shortcut: the long way gives the same where it may be taken",
+    ("_execute", "flags & _APART", "& to |"): "a shortcut: the long way gives the same where it may be taken",
 }
 """(function, source of the condition, rule) of the mutants that change no behaviour, with the reason."""
 

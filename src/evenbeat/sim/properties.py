@@ -153,11 +153,11 @@ def no_skip_is_empty(step: Step) -> bool:
 
 
 def nobody_is_lost(step: Step) -> bool:
-    """What has come up is in the timetable or waits; only a backlog is neither, until its run ends."""
+    """What has come up, and nothing else, is in the timetable or waits; a backlog is neither, until its run ends."""
     for _, _, task in step.touched:
         come_up = task.forced or task.nominal != NONE or task.extra
         queued = task.each and task.running and not task.forced
-        if task.used and not task.removed and come_up and not queued and not has_arrived(task):
+        if task.used and not task.removed and (come_up and not queued) is not has_arrived(task):
             return False
     return True
 
