@@ -7,6 +7,7 @@ from evenbeat.cli import bench_spawn
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bench_spawn, "RUNS", 40)
+    monkeypatch.setattr(bench_spawn, "WARM", 4)
 
 
 @pytest.mark.usefixtures("small")

@@ -86,7 +86,10 @@ def answer(args: argparse.Namespace) -> int:
     if not 1 <= args.pairs <= 1_000:
         raise Invalid(f"{args.pairs} is out of range, accepted: 1 to 1000", place="--pairs")
     bench = import_module(f"evenbeat.cli.bench_{args.what}")  # each imports much that the others do not need
-    bench.check_options(args.plot)
+    if args.what == "core":
+        bench.check_options(args.plot)
+    elif args.plot is not None:
+        raise Invalid("only `bench core` draws a picture", place="--plot")
     document: dict[str, object] = {}
     out = console()
     for key, measure in bench.measures(args.pairs):
@@ -97,7 +100,7 @@ def answer(args: argparse.Namespace) -> int:
             out.print(f"  {measure.ours_label:<28}{_readable(measure.ours):>16}/s")
             out.print(f"  {measure.baseline_label:<28}{_readable(measure.baseline):>16}/s")
             out.print(f"  ratio [bold]{measure.ratio:.2f}[/bold]  (pairs: {ratios[0]:.2f} to {ratios[-1]:.2f})\n")
-    for key, fact in bench.facts(args.plot):
+    for key, fact in bench.facts(args.plot) if args.what == "core" else ():
         document[key] = fact.value
         if not args.json:
             out.print(f"{fact.text}\n")

@@ -6,11 +6,11 @@ Lateness: half as many runs per second as that, by the clock, beside the bare lo
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
@@ -25,6 +25,8 @@ from evenbeat.store.sqlite import SqliteStore
 
 TASKS: Final = 100_000
 WORKERS: Final = 2
+_WARM: Final = 10_000
+"""Runs that do not count."""
 SLOTS: Final = 4_000
 _SECONDS: Final = 10
 """Of a measurement of lateness, the first two of which do not count."""
@@ -34,44 +36,33 @@ _JOBS: Final = {
 }
 
 
-class Lateness(NamedTuple):
-    """Of the runs of a few seconds, in seconds after they were due."""
-
-    p50: float
-    p99: float
-
-
 def measures(pairs: int) -> Iterator[tuple[str, Measure]]:
     """Every measure, as soon as it is taken."""
     capacity = 0.0
     for key, (title, job) in _JOBS.items():
         rates = []
         for i in range(pairs):
-            sides = [_ours, _bare] if i % 2 == 0 else [_bare, _ours]
-            found = {side: side(job, TASKS) for side in sides}
-            rates.append((found[_ours], found[_bare]))
-        measure = _measure(f"A node with {TASKS:,} tasks, {title}: runs", "evenbeat", "bare path", rates)
+            bare = BareNode.throughput(TASKS) if i % 2 else 0.0
+            ours = throughput(job, TASKS, _WARM, SLOTS)
+            rates.append((ours, bare or BareNode.throughput(TASKS)))
+        measure = measured(f"A node with {TASKS:,} tasks, {title}: runs", "evenbeat", "bare path", rates)
         capacity = capacity or measure.ours
         yield f"node_{key}", measure
     late = []
     for _ in range(pairs):
-        ours, bare = _our_lateness(_JOBS["function"][1], capacity / 2), BareNode.lateness(capacity / 2, _SECONDS)
-        late.append((1 / ours.p99, 1 / bare))
+        p99 = _lateness(_JOBS["function"][1], capacity / 2)
+        late.append((1 / p99, 1 / BareNode.lateness(capacity / 2, _SECONDS)))
     title = f"Lateness at half of that ({capacity / 2:,.0f} runs/s): 1 / p99"
-    yield "node_lateness", _measure(title, "evenbeat", "bare timer loop", late)
+    yield "node_lateness", measured(title, "evenbeat", "bare timer loop", late)
 
 
-def _measure(title: str, ours: str, bare: str, rates: list[tuple[float, float]]) -> Measure:
+def measured(title: str, ours: str, bare: str, rates: list[tuple[float, float]]) -> Measure:
     middle = median(o for o, _ in rates), median(b for _, b in rates), median(o / b for o, b in rates)
     return Measure(title, ours, bare, *middle, rates)
 
 
-def _bare(job: Job, tasks: int) -> float:  # noqa: ARG001 - it does nothing in either case
-    return BareNode.throughput(tasks)
-
-
-def _ours(job: Job, tasks: int) -> float:
-    """Runs per second of a node whose tasks are all forced at once."""
+def throughput(job: Job, tasks: int, warm: int, slots: int) -> float:
+    """Runs per second of a node whose tasks are all forced at once; the first ones do not count."""
     seconds = 0.0
 
     def up(node: Node) -> None:
@@ -79,45 +70,44 @@ def _ours(job: Job, tasks: int) -> float:
 
     async def force(node: Node) -> None:
         nonlocal seconds
-        entries = list(node.store.entries(EVERYTHING))
-        node.force(entries[:1])
-        await _until(node, 1)  # a host is up
-        start = time.perf_counter()
-        node.force(entries)
-        await _until(node, 1 + tasks)
-        seconds = time.perf_counter() - start
+        node.force(list(node.store.entries(EVERYTHING)))
+        await _until(node, warm)  # workers are up, and that all are forced is in the store
+        start, before = time.perf_counter(), _ended(node)
+        await _until(node, tasks)
+        await node.outbox.empty()
+        seconds = (time.perf_counter() - start) * tasks / (tasks - before)
         node.stop("measured")
 
-    _live_on(job, tasks, HOUR, up)
+    _live_on(job, tasks, HOUR, slots, up)
     return tasks / seconds
 
 
 async def _until(node: Node, runs: int) -> None:
-    while sum(node.beat.counts.outcomes.values()) < runs or node.outbox.waiting:
-        await asyncio.sleep(0.01)
+    while _ended(node) < runs:
+        await asyncio.sleep(0.005)
 
 
-def _our_lateness(job: Job, rate: float) -> Lateness:
-    """Of a node whose tasks are due so often, spread evenly."""
-    every = int(TASKS / rate * SECOND)
+def _ended(node: Node) -> int:
+    return sum(node.beat.counts.outcomes.values())
+
+
+def _lateness(job: Job, rate: float) -> float:
+    """The 99th percentile, in seconds, of a node whose tasks are due so often, spread evenly: as they start."""
     late: list[float] = []
 
     def up(node: Node) -> None:
-        loop = asyncio.get_running_loop()
-        loop.call_later(2, node.beat.counts.lateness.clear)
+        asyncio.get_running_loop().call_later(_SECONDS, end, node)
 
-        def end() -> None:
-            late.extend(node.beat.counts.lateness)
-            node.stop("measured")
+    def end(node: Node) -> None:
+        runs = node.store.runs(most=int(rate * (_SECONDS - 2)))
+        late.extend((run.started - run.nominal) / SECOND for run in runs if run.started is not None)
+        node.stop("measured")
 
-        loop.call_later(_SECONDS, end)
-
-    _live_on(job, TASKS, every, up)
-    p50, p99 = np.percentile(late, (50, 99)).tolist()
-    return Lateness(p50, p99)
+    _live_on(job, TASKS, int(TASKS / rate * SECOND), SLOTS, up)
+    return float(np.percentile(late, 99))
 
 
-def _live_on(job: Job, tasks: int, every: int, up: "object") -> None:
+def _live_on(job: Job, tasks: int, every: int, slots: int, up: Callable[[Node], None]) -> None:
     with TemporaryDirectory(prefix="evenbeat-bench-") as folder:
         database = Path(folder) / "node.db"
         store = SqliteStore(database)
@@ -125,4 +115,6 @@ def _live_on(job: Job, tasks: int, every: int, up: "object") -> None:
         new = [Task(f"task {i}", schedule, job, missed=Missed.SKIP) for i in range(tasks)]
         Desk(store, lambda: Instant(time.time_ns() // 1_000)).add(new, "bench", "bench")
         store.close()
-        asyncio.run(live(database, Options(workers=WORKERS, max_concurrent=SLOTS, grace=5), up, signals=False))  # type: ignore[arg-type]
+        del new  # a node does not have them either
+        options = Options(workers=WORKERS, max_concurrent=slots, grace=5)
+        asyncio.run(live(database, options, up, signals=False))

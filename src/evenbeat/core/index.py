@@ -94,6 +94,13 @@ class NameIndex:
         """The name of a row."""
         return self._text(row).decode("utf-8", "surrogatepass")
 
+    def names(self, rows: Ints) -> list[str]:
+        """The names of many rows, all of which have one."""
+        memory = memoryview(self._arena.array)  # type: ignore[arg-type]
+        starts = self._offset.array[rows]
+        ends = (starts + self._length.array[rows]).tolist()
+        return [str(memory[i:j], "utf-8", "surrogatepass") for i, j in zip(starts.tolist(), ends, strict=True)]
+
     def remove(self, row: int) -> None:
         """Forget the name of a row, which may then be given another."""
         text = self._text(row)

@@ -187,7 +187,7 @@ class Lifecycle:
         if before == 0 or len(rows) <= front:
             return self._release(rows, now)
         order = np.argpartition(self._turn(rows, now), front)
-        first, rest = np.sort(order[:front]), np.sort(order[front:])
+        first, rest = np.sort(order[:front]), order[front:]
         ahead = self._release(rows[first], now)
         # With room left those behind have their turn too; without, only who has just arrived is verified.
         has_turn = (rest >= before) | (self.pending < self.slots)

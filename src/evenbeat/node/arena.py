@@ -4,7 +4,7 @@ from typing import Final
 
 import numpy as np
 
-from evenbeat.core.columns import Column
+from evenbeat.core.columns import Column, Ints
 from evenbeat.core.task import TaskColumns
 
 _ROOM: Final = 1 << 20
@@ -48,6 +48,13 @@ class JobArena:
     def get(self, row: int) -> bytes:
         start = int(self._columns.job_at[row])
         return bytes(self._data[start : start + int(self._columns.job_length[row])])
+
+    def get_many(self, rows: Ints) -> list[bytes]:
+        """The jobs of many rows."""
+        starts = self._columns.job_at[rows]
+        ends = (starts + self._columns.job_length[rows]).tolist()
+        with memoryview(self._data) as memory:
+            return [bytes(memory[i:j]) for i, j in zip(starts.tolist(), ends, strict=True)]
 
     def _tidy(self) -> None:
         c = self._columns

@@ -5,6 +5,9 @@ Claims are safe in the store before anything starts; what a turn learned is one 
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import repeat
+from operator import add
 from typing import Final, NamedTuple, Protocol
 
 import msgspec
@@ -15,11 +18,11 @@ from evenbeat.core.check import exit_state
 from evenbeat.core.columns import Ints
 from evenbeat.core.guard import default_timebox
 from evenbeat.core.task import Claims, Flag, Skips
-from evenbeat.model import Instant, Kind, Outcome, State
+from evenbeat.model import SECOND, Instant, Kind, Outcome, State
 from evenbeat.node.clock import Clock
 from evenbeat.node.counts import Counts
 from evenbeat.node.outbox import Outbox
-from evenbeat.node.records import planned_of, refusals_of, skips_of
+from evenbeat.node.records import condition_of, planned_of, refusals_of, skips_of
 from evenbeat.node.roster import Roster
 from evenbeat.queue.frames import Result, Run
 from evenbeat.store.contract import Batch, Claim, Finish, Skip, Start
@@ -27,8 +30,24 @@ from evenbeat.when.windows import FOREVER, NEVER
 
 _GAP: Final = 0.005
 """Seconds between two turns at least: what is due within it is released together."""
+_LONGEST_GAP: Final = 0.02
 _LONGEST_SLEEP: Final = 1.0
+_STANDSTILL: Final = 10 * SECOND
+"""Without a turn for so long we have not been alive."""
 _NO_STATUS: Final = -1
+
+_IS_GOOD, _REALLY_STARTED, _ENDED_ITSELF, _IS_RESULT, _CUT_SHORT = (1 << i for i in range(5))
+_ENDS: Final = {
+    Outcome.SUCCEEDED: _IS_GOOD | _REALLY_STARTED | _ENDED_ITSELF | _IS_RESULT,
+    Outcome.FAILED: _REALLY_STARTED | _ENDED_ITSELF | _IS_RESULT,
+    Outcome.KILLED: _REALLY_STARTED | _IS_RESULT,
+    Outcome.TIMEBOXED: _REALLY_STARTED | _IS_RESULT,
+    Outcome.BROKEN: _IS_RESULT,
+    Outcome.DROPPED: 0,
+    Outcome.LOST: _REALLY_STARTED | _CUT_SHORT,
+    Outcome.CANCELLED: _REALLY_STARTED | _CUT_SHORT,
+}
+"""What each way to end means: for the guard, for the state of a check, for what is to be made up for."""
 
 
 class Dispatch(Protocol):
@@ -41,11 +60,17 @@ class Dispatch(Protocol):
 class Underway(NamedTuple):
     """A run that is claimed or running."""
 
-    row: int
     number: int
+    row: int
     nominal: int
     kind: int
     claimed: int
+
+
+# As `_make` does, without its detour: they are made by the ten thousand.
+_claim_of: Final[Callable[[tuple[object, ...]], Claim]] = partial(tuple.__new__, Claim)
+_finish_of: Final[Callable[[tuple[object, ...]], Finish]] = partial(tuple.__new__, Finish)
+_underway_of: Final[Callable[[tuple[object, ...]], Underway]] = partial(tuple.__new__, Underway)
 
 
 class Beat:
@@ -61,6 +86,8 @@ class Beat:
         self.on_finished: Callable[[list[Finish]], None] = lambda _: None
         self.on_failure: Callable[[Exception], None] = lambda _: None
         """Told if there will be no more turns, because one failed."""
+        self.on_standstill: Callable[[int], None] = lambda _: None
+        """Told if there was no turn for long, because the machine slept or the process was stopped."""
         self._outbox = outbox
         self._queue = queue
         self._clock = clock
@@ -72,6 +99,8 @@ class Beat:
         self._ended = 0.0
         """When the last turn ended, on the loop's clock."""
         self._gap = _GAP
+        self._seen: Instant | None = None
+        """What time it was at the last turn."""
 
     # When is the next turn?
 
@@ -108,15 +137,19 @@ class Beat:
         begun = loop.time()
         self._planned = float("inf")
         try:
-            self.turn(self._clock.now())
+            now = self._clock.now()
+            if self._seen is not None and now - self._seen > _STANDSTILL:
+                self.on_standstill(now - self._seen)
+            self._seen = now
+            self.turn(now)
         except Exception as e:
             # Half a turn leaves nobody knows what behind, but the store knows: whoever starts next goes by that.
             self.stop()
             self.on_failure(e)
             return
         self._ended = loop.time()
-        # A busy node takes more at a time: half of its time is for everything else.
-        self._gap = max(_GAP, self._ended - begun)
+        # A busy node takes more at a time, so that turns leave most of its time for everything else.
+        self._gap = min(max(_GAP, 4 * (self._ended - begun)), _LONGEST_GAP)
         due = self.roster.lifecycle.timetable.next_due() if self.claiming else FOREVER
         sleep = (due - self._clock.now()) / 1e6
         self._plan(self._ended + min(max(sleep, self._gap), _LONGEST_SLEEP))
@@ -143,52 +176,30 @@ class Beat:
         if not ended:
             return []
         life, c = self.roster.lifecycle, self.roster.columns
-        rows = np.array([u.row for u, _ in ended], dtype=np.int64)
-        nominal = np.array([u.nominal for u, _ in ended], dtype=np.int64)
-        started = np.array([r.started for _, r in ended], dtype=np.int64)
-        outcome = [r.outcome for _, r in ended]
-        status = np.array([_NO_STATUS if r.status is None else r.status for _, r in ended], dtype=np.int64)
-        on_grid = np.array([u.kind == Kind.GRID for u, _ in ended])
-        really = np.array([o not in (Outcome.DROPPED, Outcome.BROKEN) for o in outcome])
+        under_way, results = zip(*ended, strict=True)
+        rows, nominal, kind = (np.array(of, dtype=np.int64) for of in list(zip(*under_way, strict=True))[1:4])
+        started = np.array([r.started for r in results], dtype=np.int64)
+        outcome = [r.outcome for r in results]
+        ends = np.array([_ENDS[o] for o in outcome], dtype=np.uint8)
+        on_grid = (kind == Kind.GRID) & (ends & _REALLY_STARTED != 0)
         # Of a run from before the clock was set back it may lie ahead; then it was just now.
-        life.started(rows[on_grid & really], np.minimum(started, now)[on_grid & really])
+        life.started(rows[on_grid], np.minimum(started, now)[on_grid])
         last_start = c.last_start[rows]
-        removed = c.flags[rows] & int(Flag.REMOVED) != 0
-        is_check = (c.flags[rows] & int(Flag.CHECK) != 0) & ~removed
+        flags = c.flags[rows]
+        removed = flags & int(Flag.REMOVED) != 0
+        told = (flags & int(Flag.CHECK) != 0) & ~removed & (ends & _IS_RESULT != 0)
         life.complete(rows)
-        told = is_check & np.array([o not in (Outcome.DROPPED, Outcome.LOST, Outcome.CANCELLED) for o in outcome])
         changed = np.zeros(len(rows), dtype=bool)
         if told.any():
-            ended_well = np.array([o in (Outcome.SUCCEEDED, Outcome.FAILED) for o in outcome])
-            result = np.where(ended_well, exit_state(status), State.UNKNOWN).astype(np.uint8)
-            changed[told] = life.results(rows[told], result[told], started[told], nominal[told], now)
-        lost = np.array([o in (Outcome.LOST, Outcome.CANCELLED) for o in outcome]) & ~removed
+            status = np.array([_NO_STATUS if r.status is None else r.status for r in results], dtype=np.int64)
+            state = np.where(ends & _ENDED_ITSELF != 0, exit_state(status), State.UNKNOWN).astype(np.uint8)
+            changed[told] = life.results(rows[told], state[told], started[told], nominal[told], now)
+        lost = (ends & _CUT_SHORT != 0) & ~removed
         if lost.any():
             make_up(life, self.roster.made_up_for(rows[lost]), now)
-        good = np.array([o == Outcome.SUCCEEDED for o in outcome])
-        extra, extra_kind = planned_of(c, rows, now)
-        finishes = [
-            Finish(
-                u.number, r.started, r.ended, r.outcome, r.status, r.output.decode("utf-8", "replace"), r.cursor, *rest
-            )
-            for (u, r), rest in zip(
-                ended,
-                zip(
-                    last_start.tolist(),
-                    c.state[rows].tolist(),
-                    c.hard[rows].tolist(),
-                    c.attempt[rows].tolist(),
-                    c.changes[rows].tolist(),
-                    c.flapping[rows].tolist(),
-                    c.result_at[rows].tolist(),
-                    extra.tolist(),
-                    extra_kind.tolist(),
-                    (~good | changed).tolist(),
-                    strict=True,
-                ),
-                strict=True,
-            )
-        ]
+        notable = changed | (ends & _IS_GOOD == 0)
+        ended_so = [(u[0], r.started, r.ended, r.outcome, r.status, _text(r.output), r.cursor) for u, r in ended]
+        finishes = list(map(_finish_of, map(add, ended_so, condition_of(c, rows, last_start, notable, now))))
         for (u, r), is_removed in zip(ended, removed.tolist(), strict=True):
             if r.cursor is not None and not is_removed:
                 self.cursors[u.number] = r.cursor
@@ -210,25 +221,21 @@ class Beat:
         """Claims for the store, and runs for the workers once it has them."""
         life, c, rows = self.roster.lifecycle, self.roster.columns, claims.rows
         numbers, nominal, kind = c.number[rows].tolist(), claims.nominal.tolist(), claims.kind.tolist()
-        following = c.nominal[rows]
         extra, extra_kind = planned_of(c, rows, now)
-        generation = life.generation
-        batch.claims = [
-            Claim(number, n, generation, k, now, f, e, ek)
-            for number, n, k, f, e, ek in zip(
-                numbers, nominal, kind, following.tolist(), extra.tolist(), extra_kind.tolist(), strict=True
-            )
-        ]
+        following = (c.nominal[rows].tolist(), extra.tolist(), extra_kind.tolist())
+        claimed = zip(numbers, nominal, repeat(life.generation), kind, repeat(now), *following, strict=False)
+        batch.claims = list(map(_claim_of, claimed))
         on_grid = claims.kind == Kind.GRID
         interval = np.where(on_grid, self.roster.times.interval(rows, claims.nominal), 0)
         tolerance = np.where(c.tolerance[rows] < 0, interval // 2, c.tolerance[rows])
         guarded = np.where(on_grid, c.last_start[rows], NEVER)
-        runs = []
-        names, jobs, first = self.roster.names, self.roster.jobs, self._token + 1
-        for token, (row, number, n, k, length, latest, last, i, t, attempt, check) in enumerate(
-            zip(
-                rows.tolist(),
-                numbers,
+        tokens = range(self._token + 1, self._token + 1 + len(rows))
+        runs = list(
+            map(
+                Run,
+                tokens,
+                map(msgspec.Raw, self.roster.jobs.get_many(rows)),
+                self.roster.names.names(rows),
                 nominal,
                 kind,
                 self._timebox(claims).tolist(),
@@ -237,15 +244,12 @@ class Beat:
                 interval.tolist(),
                 tolerance.tolist(),
                 (c.attempt[rows] + ~c.hard[rows]).tolist(),  # while SOFT, each run is one more
+                map(self.cursors.get, numbers),
                 (c.flags[rows] & int(Flag.CHECK) != 0).tolist(),
-                strict=True,
-            ),
-            first,
-        ):
-            cursor = self.cursors.get(number) if self.cursors else None
-            job = msgspec.Raw(jobs.get(row))
-            runs.append(Run(token, job, names.name(row), n, k, length, latest, last, i, t, attempt, cursor, check))
-            self.underway[token] = Underway(row, number, n, k, now)
+            )
+        )
+        under_way = zip(numbers, rows.tolist(), nominal, kind, repeat(now), strict=False)
+        self.underway.update(zip(tokens, map(_underway_of, under_way), strict=True))
         self._token += len(runs)
         self.counts.began((now - claims.nominal) / 1e6)
         return runs
@@ -293,3 +297,7 @@ class Beat:
     def record(self, batch: Batch) -> None:
         """Remember what happened outside a turn."""
         self._outbox.put(batch, lambda: None)
+
+
+def _text(output: bytes) -> str:
+    return output.decode("utf-8", "replace") if output else ""

@@ -1,5 +1,6 @@
 """What a node has done since it was started, in numbers."""
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
@@ -31,8 +32,8 @@ class Counts:
             del self.lateness[:-_LATEST]
 
     def ended(self, outcomes: Iterable[str]) -> None:
-        for outcome in outcomes:
-            self.outcomes[outcome] = self.outcomes.get(outcome, 0) + 1
+        for outcome, times in Counter(outcomes).items():
+            self.outcomes[outcome] = self.outcomes.get(outcome, 0) + times
 
     def passed(self, skips: Skips) -> None:
         """Nominal times were skipped."""

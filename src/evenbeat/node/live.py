@@ -3,13 +3,15 @@
 import asyncio
 import logging
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from evenbeat.load.config import BadFileError
+from evenbeat.load.config import BadFileError, Durability
 from evenbeat.model import Invalid
+from evenbeat.node.clock import Clock
 from evenbeat.node.control import Control
+from evenbeat.node.desk import Changed, Desk
 from evenbeat.node.leftovers import end_leftovers
 from evenbeat.node.owner import Ownership
 from evenbeat.node.service import Node, Options
@@ -30,7 +32,7 @@ async def live(
     """Run a node until it is stopped. `before` may change tasks through its desk, `ready` is told when all is up."""
     with Ownership(database):
         end_leftovers(database)
-        store = SqliteStore(database)
+        store = _open_as_files_say(database, options.files)
         try:
             node = Node(store, options, database=str(database.resolve()))
             before(node)
@@ -49,6 +51,24 @@ async def live(
         finally:
             store.close()
     return node
+
+
+def _open_as_files_say(database: Path, files: Sequence[Path]) -> SqliteStore:
+    """The store, with the durability that the files ask for, or asked for when they were last applied."""
+    store = SqliteStore(database)
+    desk = Desk(store, Clock().now)
+    try:
+        changed = desk.apply(files, "start")
+        durability = desk.settings().durability
+    except BaseException:
+        store.close()
+        raise
+    if changed.created or changed.changed or changed.removed:
+        _tell("files applied", "applied", changed)
+    if durability is not Durability.FULL:
+        return store
+    store.close()
+    return SqliteStore(database, "full")
 
 
 def _listen(node: Node) -> None:
@@ -74,10 +94,9 @@ async def _reload(node: Node) -> None:
         return
     finally:
         node.take_over()
-    _log.info(
-        "reloaded: %d new, %d changed, %d removed",
-        len(changed.created),
-        len(changed.changed),
-        len(changed.removed),
-        extra={"action": "reloaded"},
-    )
+    _tell("reloaded", "reloaded", changed)
+
+
+def _tell(what: str, action: str, changed: Changed) -> None:
+    counts = len(changed.created), len(changed.changed), len(changed.removed)
+    _log.info("%s: %d new, %d changed, %d removed", what, *counts, extra={"action": action})

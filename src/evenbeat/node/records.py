@@ -1,5 +1,7 @@
 """From columns to records: where tasks stand and what was skipped, in the plain numbers that a store keeps."""
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -60,6 +62,27 @@ def standings_of(columns: NodeColumns, rows: Ints, now: Instant) -> list[Standin
             c.last_start[rows].tolist(),
             c.result_at[rows].tolist(),
         )
+    )
+
+
+def condition_of(
+    columns: NodeColumns, rows: Ints, last_start: Ints, notable: NDArray[np.bool_], now: Instant
+) -> Iterator[tuple[object, ...]]:
+    """The rest of a `Finish`: what its run made of each task."""
+    c = columns
+    extra, extra_kind = planned_of(c, rows, now)
+    return zip(
+        last_start.tolist(),
+        c.state[rows].tolist(),
+        c.hard[rows].tolist(),
+        c.attempt[rows].tolist(),
+        c.changes[rows].tolist(),
+        c.flapping[rows].tolist(),
+        c.result_at[rows].tolist(),
+        extra.tolist(),
+        extra_kind.tolist(),
+        notable.tolist(),
+        strict=True,
     )
 
 

@@ -1,6 +1,7 @@
 """The node: takes up where the last one stopped, keeps the beat going, and stops in order."""
 
 import asyncio
+import gc
 import logging
 import time
 from collections import deque
@@ -127,15 +128,6 @@ class Node:
     async def run(self, ready: Callable[[], Awaitable[None]]) -> None:
         """Live until stopped; `ready` is awaited when everything is up."""
         loop = self.loop = asyncio.get_running_loop()
-        changed = await asyncio.to_thread(self.desk.apply, self.options.files, "start")
-        if changed.created or changed.changed or changed.removed:
-            _log.info(
-                "files applied: %d new, %d changed, %d removed",
-                len(changed.created),
-                len(changed.changed),
-                len(changed.removed),
-                extra={"action": "applied"},
-            )
         self.outbox = Outbox(self.store, loop, self._fail)
         self.queue = LocalQueue(
             self.options.workers,
@@ -148,6 +140,7 @@ class Node:
         self.roster = Roster(self.options.max_concurrent or MAX_CONCURRENT, int(self.store.setting(GENERATION) or 0))
         self.beat = Beat(self.roster, self.outbox, self.queue, self.clock)
         self.beat.on_failure = self._fail
+        self.beat.on_standstill = self._stood_still
         care: list[asyncio.Task[None]] = []
         try:
             self.queue.start()  # workers come up while we read what there is to do
@@ -177,6 +170,9 @@ class Node:
             self._read_settings(self.clock.now())
             self.beat.record(take_up(self.roster, self.beat, self.store, self.clock))
             self._is_up = True
+        # What has been read stays: nobody needs to look through it for garbage again and again.
+        gc.collect()
+        gc.freeze()
         self._remember_clock()
 
     def _fail(self, error: BaseException) -> None:
@@ -217,19 +213,27 @@ class Node:
             if by:
                 self._clock_was_set(by)
 
+    def _stood_still(self, length: int) -> None:
+        """The machine slept, or somebody stopped the process: for tasks that is a stop like any other."""
+        _log.warning("nothing was done for %.0f s", length / SECOND, extra={"action": "stood_still", "length": length})
+        self._make_good(0)
+
     def _clock_was_set(self, by: int) -> None:
-        now = self.clock.now()
-        self.queue.set_clock(self.clock.offset)
-        rows = self.roster.all_rows()
         _log.warning("the clock was set by %+.1f s", by / SECOND, extra={"action": "clock_set", "by": by})
-        if by < 0:
-            skips = clock_set_back(self.roster.lifecycle, rows, -by, now)
-        else:
-            skips = resume(self.roster.lifecycle, rows, now, self.roster.catch_up_of(rows))
-        standings = standings_of(self.roster.columns, rows, now)
-        self.beat.record(Batch(standings=standings, skips=self.beat.skips_of(skips, now)))
+        self.queue.set_clock(self.clock.offset)
+        self._make_good(by)
         self._remember_clock()
         self.beat.soon()
+
+    def _make_good(self, by: int) -> None:
+        """What passed without us, or comes again as the clock was set back, is recorded and made up for."""
+        now, rows, life = self.clock.now(), self.roster.all_rows(), self.roster.lifecycle
+        if by < 0:
+            skips = clock_set_back(life, rows, -by, now)
+        else:
+            skips = resume(life, rows, now, self.roster.catch_up_of(rows))
+        standings = standings_of(self.roster.columns, rows, now)
+        self.beat.record(Batch(standings=standings, skips=self.beat.skips_of(skips, now)))
 
     def _remember_clock(self) -> None:
         """For the nodes to come: what time it is, and of which generation. It is not worth dying for."""

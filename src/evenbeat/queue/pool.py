@@ -60,15 +60,25 @@ class _Host:
         self.cost += cost
         self.batch.append(run)
 
-    def remove(self, token: int) -> str | None:
-        """It is done with this run; the function of it."""
+    def room_for(self, cost: int) -> int:
+        """How many more runs that cost so much it may have; one, whatever it costs, if it has none."""
+        if not self.costs:
+            return max(1, min(_AHEAD // cost, _RUNS_AHEAD))
+        return max(0, min((_AHEAD - self.cost) // cost, _RUNS_AHEAD - len(self.costs)))
+
+    def remove(self, token: int) -> str:
+        """It is done with this run; the function of it, if it had it."""
         self.worker.outstanding.pop(token, None)
-        function, cost = self.costs.pop(token, (None, 0))
+        function, cost = self.costs.pop(token, ("", 0))
         self.cost -= cost
         return function
 
     def turn_to_next(self, now: float) -> None:
         self.since, self.is_told, self.is_warned = now, False, False
+
+
+def _load(host: _Host) -> int:
+    return host.cost if host.costs else -1
 
 
 class Pool:
@@ -134,10 +144,10 @@ class Pool:
 
     def _place(self) -> None:
         while self._waiting and not self._is_closing:
-            run, function = self._waiting[0]
+            function = self._waiting[0][1]
             cost = self._durations.get(function, _UNKNOWN)
-            host = min(self._hosts.values(), key=lambda h: h.cost if h.costs else -1, default=None)
-            if host is None or (host.costs and (host.cost + cost > _AHEAD or len(host.costs) >= _RUNS_AHEAD)):
+            host = min(self._hosts.values(), key=_load, default=None)
+            if host is None or not host.room_for(cost):
                 if len(self._hosts) >= self._size or self._paused:
                     break
                 try:
@@ -145,8 +155,10 @@ class Pool:
                 except OSError:
                     self._pause(Backoff.FULL)
                     break
-            self._waiting.popleft()
-            host.add(run, function, cost)
+            room = host.room_for(cost)
+            while room and self._waiting and self._waiting[0][1] == function:
+                host.add(self._waiting.popleft()[0], function, cost)
+                room -= 1
         for host in self._hosts.values():
             if host.batch:
                 batch, host.batch = host.batch, []
@@ -167,8 +179,6 @@ class Pool:
         for message in messages:
             match message:
                 case Results(results):
-                    for result in results:
-                        self._learn(host.remove(result.token), result.ended - result.started)
                     ended += results
                     host.is_told = False
                 case Started(starts):
@@ -182,14 +192,22 @@ class Pool:
                     self._elsewhere(runs)
                 case Ready():
                     worker.is_ready = True
+        if ended:
+            self._learn(host, ended)
         # A host with work for a while is given more when it has little, not a run for each result.
         if self._waiting and len(host.costs) <= _RUNS_AHEAD // 2:
             self._place()
         if ended:
             self._results(ended)
 
-    def _learn(self, function: str | None, duration: int) -> None:
-        if function is not None:
+    def _learn(self, host: _Host, ended: list[Result]) -> None:
+        """How long functions last, from those that have ended together."""
+        lasted: dict[str, list[int]] = {}
+        for result in ended:
+            lasted.setdefault(host.remove(result.token), []).append(result.ended - result.started)
+        lasted.pop("", None)
+        for function, durations in lasted.items():
+            duration = max(durations)
             before = self._durations.get(function)
             mean = duration if before is None else before + (duration - before) // _WEIGHT
             self._durations[function] = max(mean, 1)

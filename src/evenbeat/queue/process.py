@@ -96,11 +96,14 @@ class Worker:
 
     def send(self, message: Runs | Clock | Cancel) -> None:
         """Send it now, or as soon as the worker reads."""
-        if not self.is_gone:
-            if not self._unsent:
-                self._loop.add_writer(self._descriptor, self._write)
-            self._unsent += frames.encode(message)
+        if self.is_gone:
+            return
+        waits_already = bool(self._unsent)
+        self._unsent += frames.encode(message)
+        if not waits_already:
             self._write()
+            if self._unsent:
+                self._loop.add_writer(self._descriptor, self._write)
 
     def signal(self, number: signal.Signals) -> None:
         """Tell the process, not what it has started."""
@@ -120,7 +123,7 @@ class Worker:
             return
         except OSError:
             self._unsent.clear()  # it is dying, and `_bury` will see to its runs
-        self._loop.remove_writer(self._descriptor)
+        self._loop.remove_writer(self._descriptor)  # if it had to wait
 
     def _read(self) -> bool:
         try:

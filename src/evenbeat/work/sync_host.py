@@ -5,6 +5,7 @@ import inspect
 import os
 import select
 import signal
+import time
 from collections import deque
 from contextlib import suppress
 
@@ -20,6 +21,8 @@ from evenbeat.work.functions import Ending, NoFunction
 from evenbeat.work.link import Link, NodeGone
 
 _job = msgspec.msgpack.Decoder(Job)
+_DEAF = 0.001
+"""Seconds for which a host with work before it does not look whether something has arrived."""
 
 
 class TimeIsUp(BaseException):
@@ -33,6 +36,7 @@ class SyncHost:
         self._link = link
         self._offset = 0
         self._waiting: deque[Run] = deque()
+        self._listened = 0.0
         self._cancelled: set[int] = set()
         self._running: Context | None = None
         self._token = -1
@@ -48,11 +52,14 @@ class SyncHost:
             while True:
                 if not self._waiting:
                     poll.poll()
-                self._listen()
+                    self._listen()
+                elif time.monotonic() > self._listened + _DEAF:
+                    self._listen()
                 if self._waiting:
                     self._do(self._waiting.popleft())
 
     def _listen(self) -> None:
+        self._listened = time.monotonic()
         for message in self._link.receive():
             match message:
                 case Runs(runs):
