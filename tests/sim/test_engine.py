@@ -117,3 +117,15 @@ def test_the_same_simulation_gives_the_same_history() -> None:
         return simulation.run(HOUR, lasting(3 * SECOND), keep_history=True).history
 
     assert history() == history()
+
+
+def test_a_simulated_task_obeys_all_that_its_definition_says() -> None:
+    limited = [Task(f"limited {i}", Schedule(every=10 * SECOND, phase=0), limit="one") for i in range(3)]
+    paused = Task("paused", Schedule(every=SECOND), paused=True)
+    simulation = Simulation([*limited, paused], {}, 10, START, {"one": 1})
+    report = simulation.run(MINUTE, lasting(SECOND), keep_history=True)
+    assert paused.name not in {(*limited, paused)[start.row].name for start in report.history}
+    assert report.skipped["disabled"] >= 59
+    starts = [start.at for start in report.history]
+    assert len(starts) >= 15
+    assert min(later - sooner for sooner, later in pairwise(starts)) >= SECOND

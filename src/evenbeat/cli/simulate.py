@@ -26,7 +26,7 @@ def answer(args: argparse.Namespace) -> int:
     length = length_option(args.for_, LONGEST)
     start = at_option(args.from_, zone("UTC"), Instant(now() // HOUR * HOUR + HOUR), "--from")
     config = load_file(args.file)
-    simulation = Simulation(config.tasks, compile_periods(config.periods), args.slots, start)
+    simulation = Simulation(config.tasks, compile_periods(config.periods), args.slots, start, config.limits)
     weights = np.array([task.weight for task in config.tasks])
     report = simulation.run(length, _durations(weights, seed))
     if args.json:

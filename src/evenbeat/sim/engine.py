@@ -8,19 +8,19 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from evenbeat.core.absence import clock_set_back, resume
 from evenbeat.core.columns import Column, Ints
+from evenbeat.core.enrol import enrol
 from evenbeat.core.gate import REASONS
 from evenbeat.core.lifecycle import Lifecycle
 from evenbeat.core.task import Claims, Flag, Skips, Small, TaskColumns
 from evenbeat.core.times import ScheduleTimes
 from evenbeat.core.timetable import DueColumns, Timetable
 from evenbeat.model import SECOND, Instant, Kind, Task
-from evenbeat.when.cron import Cron
 from evenbeat.when.fold import count_on
-from evenbeat.when.interval import Interval
 from evenbeat.when.period import Period
 from evenbeat.when.schedule import compile_schedule, has_own_phase
 from evenbeat.when.wheel import LoadWheel
@@ -110,7 +110,14 @@ class _Diary:
 class Simulation:
     """Tasks on a virtual clock."""
 
-    def __init__(self, tasks: Sequence[Task], periods: Mapping[str, Period], slots: int, start: Instant) -> None:
+    def __init__(
+        self,
+        tasks: Sequence[Task],
+        periods: Mapping[str, Period],
+        slots: int,
+        start: Instant,
+        limits: Mapping[str, int] | None = None,
+    ) -> None:
         self.columns = TaskColumns()
         self.times = ScheduleTimes(self.columns)
         self.lifecycle = Lifecycle(self.columns, Timetable(self.columns), self.times, slots)
@@ -119,7 +126,7 @@ class Simulation:
         self._ahead = 0
         """How much the node's clock is ahead of it."""
         self.rows = self.columns.allocate(len(tasks))
-        self._fill(tasks, periods)
+        self._fill(tasks, periods, limits or {})
         self.lifecycle.pace.mean_rate = self.mean_rate
         self.lifecycle.arrive(self.rows, start)
         self._running = _RunColumns()
@@ -137,33 +144,12 @@ class Simulation:
         plain = self.rows[self.columns.calendar[self.rows] < 0]
         return float((SECOND / self.columns.every[plain]).sum())
 
-    def _fill(self, tasks: Sequence[Task], periods: Mapping[str, Period]) -> None:
-        c, wheel = self.columns, LoadWheel()
-        unplaced: list[int] = []
-        for row, task in zip(self.rows.tolist(), tasks, strict=True):
-            schedule = task.schedule
-            if task.check:
-                c.flags[row] |= int(Flag.CHECK)
-            if task.period is not None:
-                c.period[row] = self.times.period_number(periods[task.period])
-            if schedule.every is not None:
-                c.every[row] = schedule.every
-                if not has_own_phase(schedule):
-                    unplaced.append(row)
-                    continue
-            self._set_times(row, task, wheel)
-        chosen = wheel.place_all([(int(c.every[row]), tasks[i].weight) for i, row in _numbered(self.rows, unplaced)])
-        c.phase[unplaced] = chosen
-
-    def _set_times(self, row: int, task: Task, wheel: LoadWheel) -> None:
-        c, times = self.columns, compile_schedule(task.schedule, task.name)
-        if isinstance(times, Interval):
-            c.phase[row] = times.phase
-        elif isinstance(times, Cron):
-            c.calendar[row], c.second[row] = self.times.calendar_number(times.times), times.second
-        else:
-            c.calendar[row] = self.times.calendar_number(times)
-        count_on(wheel, times, task.weight)
+    def _fill(self, tasks: Sequence[Task], periods: Mapping[str, Period], limits: Mapping[str, int]) -> None:
+        keys = {name: number for number, name in enumerate(limits, 1)}
+        for name, number in keys.items():
+            self.lifecycle.set_limit(number, limits[name])
+        numbers = {name: self.times.period_number(period) for name, period in periods.items()}
+        enrol(self.columns, self.times, self.rows, _placed(tasks), numbers, keys)
 
     def run(
         self,
@@ -252,6 +238,13 @@ def _named(counts: Ints) -> dict[str, int]:
     return {str(REASONS[i]): n for i, n in enumerate(counts.tolist()) if n}
 
 
-def _numbered(rows: Ints, some: list[int]) -> list[tuple[int, int]]:
-    numbers = {row: i for i, row in enumerate(rows.tolist())}
-    return [(numbers[row], row) for row in some]
+def _placed(tasks: Sequence[Task]) -> list[Task]:
+    """With a phase for each interval task that has none of its own."""
+    wheel, placed = LoadWheel(), list(tasks)
+    unplaced = [i for i, t in enumerate(tasks) if t.schedule.every is not None and not has_own_phase(t.schedule)]
+    for i in set(range(len(tasks))).difference(unplaced):
+        count_on(wheel, compile_schedule(tasks[i].schedule, tasks[i].name), tasks[i].weight)
+    chosen = wheel.place_all([(tasks[i].schedule.every or 1, tasks[i].weight) for i in unplaced])
+    for i, phase in zip(unplaced, chosen, strict=True):
+        placed[i] = replace(tasks[i], schedule=replace(tasks[i].schedule, phase=phase))
+    return placed
