@@ -28,9 +28,11 @@ from evenbeat.queue.frames import Result, Run
 from evenbeat.store.contract import Batch, Claim, Finish, Skip, Start
 from evenbeat.when.windows import FOREVER, NEVER
 
-_GAP: Final = 0.005
+_GAP: Final = 0.004
 """Seconds between two turns at least: what is due within it is released together."""
+_LONGER_GAP: Final = 0.008
 _LONGEST_GAP: Final = 0.02
+"""The same, while runs wait for a free slot anyway."""
 _LONGEST_SLEEP: Final = 1.0
 _STANDSTILL: Final = 10 * SECOND
 """Without a turn for so long we have not been alive."""
@@ -149,7 +151,8 @@ class Beat:
             return
         self._ended = loop.time()
         # A busy node takes more at a time, so that turns leave most of its time for everything else.
-        self._gap = min(max(_GAP, 4 * (self._ended - begun)), _LONGEST_GAP)
+        longest = _LONGEST_GAP if len(self.roster.lifecycle.waiting) else _LONGER_GAP
+        self._gap = min(max(_GAP, 4 * (self._ended - begun)), longest)
         due = self.roster.lifecycle.timetable.next_due() if self.claiming else FOREVER
         sleep = (due - self._clock.now()) / 1e6
         self._plan(self._ended + min(max(sleep, self._gap), _LONGEST_SLEEP))

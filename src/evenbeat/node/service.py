@@ -34,6 +34,8 @@ KEEP: Final = 30 * DAY
 GRACE: Final = 30.0
 """Seconds that runs have to end when the node is stopped."""
 _PRUNE_EVERY: Final = 60.0
+_LOOK_FOR_GARBAGE: Final = (200_000, 20, 50)
+"""As gc.set_threshold takes it: new objects before the young ones are looked through, and so on."""
 _log: Final = logging.getLogger("evenbeat.node")
 
 
@@ -170,9 +172,11 @@ class Node:
             self._read_settings(self.clock.now())
             self.beat.record(take_up(self.roster, self.beat, self.store, self.clock))
             self._is_up = True
-        # What has been read stays: nobody needs to look through it for garbage again and again.
+        # What has been read stays: nobody needs to look through it for garbage again and again. Batches of thousands of
+        # tuples come and go without a cycle among them: looking for one took a third of a busy node's time.
         gc.collect()
         gc.freeze()
+        gc.set_threshold(*_LOOK_FOR_GARBAGE)
         self._remember_clock()
 
     def _fail(self, error: BaseException) -> None:

@@ -13,7 +13,7 @@ FRAME_LIMIT: Final = 64 << 20
 _LENGTH: Final = 4
 
 
-class Run(Struct, array_like=True):
+class Run(Struct, array_like=True, gc=False):
     """One run to be made, and all that a worker must know for it."""
 
     token: int
@@ -61,7 +61,7 @@ class Started(Struct, array_like=True, tag=4):
     starts: list[tuple[int, int]]
 
 
-class Result(Struct, array_like=True):
+class Result(Struct, array_like=True, gc=False):
     """One run that has ended."""
 
     token: int

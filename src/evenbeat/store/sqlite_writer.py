@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from evenbeat.store.contract import StoreError
+from evenbeat.store.sqlite_checkpoint import Checkpoints
 from evenbeat.store.sqlite_open import connect_writer, explain
 
 T = TypeVar("T")
@@ -33,6 +34,7 @@ class Writer:
         self._wal = path.with_name(path.name + "-wal")
         self._wal_waited_for = 0
         self._connection = connect_writer(path, durability)
+        self._checkpoints = Checkpoints(connect_writer(path, durability))
         self._jobs: queue.SimpleQueue[_Job[object] | None] = queue.SimpleQueue()
         self._closing = threading.Lock()
         self._closed = False
@@ -77,6 +79,7 @@ class Writer:
             if jobs:
                 self._commit(jobs)
                 self._keep_wal_short()
+        self._checkpoints.close()
         self._connection.close()
 
     def _commit(self, jobs: list[_Job[object]]) -> None:
@@ -110,6 +113,7 @@ class Writer:
     def _keep_wal_short(self) -> None:
         try:
             size = self._wal.stat().st_size
+            self._checkpoints.committed(self._connection, size)
             if size < _WAL_TOO_LONG:
                 self._wal_waited_for = 0
             elif size > self._wal_waited_for + _WAL_TOO_LONG:
