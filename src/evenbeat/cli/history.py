@@ -8,8 +8,8 @@ from rich.text import Text
 
 from evenbeat.cli.common import console, print_json
 from evenbeat.cli.tasks import need, reading
-from evenbeat.cli.told import run_document, skip_document
 from evenbeat.model import SECOND, Instant, Invalid, Outcome
+from evenbeat.node.documents import run_document, skip_document
 from evenbeat.node.phrases import ending, first_line, lasted, skip_words, times_of, zone_of
 from evenbeat.store.contract import RunRecord, SkipRecord, Store
 from evenbeat.when.instant import spoken_instant

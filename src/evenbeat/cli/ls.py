@@ -12,8 +12,9 @@ from rich.text import Text
 
 from evenbeat.cli.common import console, now
 from evenbeat.cli.tasks import chosen, reading
-from evenbeat.cli.told import condition_words, distance, next_due, task_document
+from evenbeat.cli.told import condition_words, distance
 from evenbeat.model import Instant
+from evenbeat.node.documents import next_due, task_document
 from evenbeat.node.phrases import short_schedule
 from evenbeat.store.contract import Condition
 

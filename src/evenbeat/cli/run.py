@@ -6,8 +6,8 @@ import msgspec
 
 from evenbeat.cli.common import console, print_json
 from evenbeat.cli.tasks import changing, need, patience, reading
-from evenbeat.cli.told import instant
 from evenbeat.model import Instant, Outcome
+from evenbeat.node.documents import instant
 from evenbeat.node.phrases import ending, lasted
 from evenbeat.node.requests import Ended
 

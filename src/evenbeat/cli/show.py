@@ -7,10 +7,11 @@ from rich.text import Text
 
 from evenbeat.cli.common import console, now, print_json
 from evenbeat.cli.tasks import need, reading
-from evenbeat.cli.told import condition_words, distance, next_due, run_document, skip_document, task_document
+from evenbeat.cli.told import condition_words, distance
 from evenbeat.load.flat import flat
 from evenbeat.load.write import write_document
 from evenbeat.model import Instant
+from evenbeat.node.documents import next_due, run_document, skip_document, task_document
 from evenbeat.node.phrases import long_schedule, run_words, skip_words, times_of, zone_of
 from evenbeat.store.contract import Condition, Filter, RunRecord, SkipRecord
 from evenbeat.when.instant import spoken_instant

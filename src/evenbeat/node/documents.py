@@ -1,0 +1,84 @@
+"""Tasks, runs and skips as documents for programs: the same on the command line and over HTTP."""
+
+from typing import Any, Final
+
+from evenbeat.load.flat import flat
+from evenbeat.model import Instant
+from evenbeat.node.phrases import short_schedule
+from evenbeat.store.contract import Condition, RunRecord, SkipRecord
+from evenbeat.when.instant import format_instant
+from evenbeat.when.zone import Zone, zone
+
+_UTC: Final = zone("UTC")
+
+
+def instant(t: Instant | None, where: Zone = _UTC) -> str | None:
+    """A time in a document."""
+    return None if t is None else format_instant(t, where)
+
+
+def task_document(condition: Condition) -> dict[str, Any]:
+    """A task and how it is; `task` has the keys of a file."""
+    entry, task = condition.entry, condition.entry.task
+    where = zone(task.schedule.zone)
+    return {
+        "name": task.name,
+        "id": entry.id,
+        "owner": entry.owner,
+        "version": entry.version,
+        "check": task.check,
+        "enabled": task.enabled,
+        "paused": task.paused,
+        "schedule": short_schedule(task),
+        "next": instant(next_due(condition), where),
+        "running_since": instant(condition.running_since, where),
+        "last_start": instant(condition.last_start, where),
+        "last_end": instant(condition.last_end, where),
+        "outcome": condition.outcome,
+        "state": None if condition.state is None else condition.state.name.lower(),
+        "hard": condition.hard if condition.state is not None else None,
+        "attempt": condition.attempt if condition.state is not None else None,
+        "flapping": condition.flapping,
+        "output": condition.output,
+        "created": instant(entry.created, where),
+        "changed": instant(entry.changed, where),
+        "task": flat(task),
+    }
+
+
+def next_due(condition: Condition) -> Instant | None:
+    """Its next run, on the grid or off it; None if it does not run."""
+    if condition.entry.task.paused or not condition.entry.task.enabled:
+        return None
+    return min((t for t in (condition.next_nominal, condition.extra) if t is not None), default=None)
+
+
+def run_document(run: RunRecord) -> dict[str, Any]:
+    """A run."""
+    return {
+        "task": run.task,
+        "nominal": instant(run.nominal),
+        "kind": run.kind.word,
+        "claimed": instant(run.claimed),
+        "started": instant(run.started),
+        "ended": instant(run.ended),
+        "outcome": run.outcome,
+        "status": run.status,
+        "state": None if run.state is None else run.state.name.lower(),
+        "hard": run.hard if run.state is not None else None,
+        "attempt": run.attempt if run.state is not None else None,
+        "output": run.output,
+    }
+
+
+def skip_document(skip: SkipRecord) -> dict[str, Any]:
+    """Nominal times that were skipped."""
+    return {
+        "task": skip.task,
+        "first": instant(skip.first),
+        "last": instant(skip.last),
+        "times": skip.times,
+        "reason": skip.reason,
+        "kind": skip.kind.word,
+        "at": instant(skip.at),
+    }
