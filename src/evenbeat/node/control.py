@@ -43,7 +43,7 @@ class Control:
         self._path.unlink(missing_ok=True)
         before = os.umask(0o177)
         try:
-            with _address(self._path) as address:
+            with socket_address(self._path) as address:
                 self._server = await asyncio.start_unix_server(self._connected, address, limit=REQUEST_LIMIT)
         finally:
             os.umask(before)
@@ -150,7 +150,7 @@ class Client:
     def __init__(self, database: Path) -> None:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
         try:
-            with _address(socket_path(database)) as address:
+            with socket_address(socket_path(database)) as address:
                 self._socket.connect(address)
         except OSError as e:
             self._socket.close()
@@ -189,7 +189,7 @@ class Client:
 
 
 @contextmanager
-def _address(path: Path) -> Iterator[str]:
+def socket_address(path: Path) -> Iterator[str]:
     """A socket's address has room for 107 bytes; a directory that is open has a short name."""
     if len(os.fsencode(path)) <= 100:
         yield str(path)

@@ -1,0 +1,61 @@
+"""What the api process has of the house: the store to read, the node to ask, what the node tells."""
+
+import asyncio
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, TypeVar
+
+import msgspec
+
+from evenbeat.model import Instant, Invalid
+from evenbeat.node.clock import Clock
+from evenbeat.node.control import REQUEST_LIMIT, socket_address
+from evenbeat.node.owner import socket_path
+from evenbeat.node.requests import Reply, Request
+from evenbeat.store.contract import Conflict, Store, StoreError
+from evenbeat.store.sqlite import SqliteStore
+
+T = TypeVar("T")
+_replies: Final = msgspec.json.Decoder(Reply)
+
+
+class House:
+    """One database, and the node that lives on it."""
+
+    def __init__(self, database: Path) -> None:
+        self.database: Final = database
+        self.store: Store = SqliteStore(database, read_only=True)
+        self._clock = Clock()
+
+    def now(self) -> Instant:
+        return self._clock.now()
+
+    async def read(self, question: Callable[[Store], T]) -> T:
+        """Ask the store, in a thread: nothing else waits for it."""
+        return await asyncio.to_thread(question, self.store)
+
+    async def ask(self, request: Request) -> Reply:
+        """Ask the node; raise what it refuses (Invalid, Conflict), or StoreError if it does not answer."""
+        try:
+            with socket_address(socket_path(self.database)) as path:
+                reader, writer = await asyncio.open_unix_connection(path, limit=REQUEST_LIMIT)
+        except OSError as e:
+            raise StoreError(f"the node does not answer: {os.strerror(e.errno or 0)}") from None
+        try:
+            writer.write(msgspec.json.encode(request) + b"\n")
+            await writer.drain()
+            line = await reader.readline()
+        except (OSError, ValueError) as e:
+            raise StoreError(f"the node stopped before it had answered: {e}") from None
+        finally:
+            writer.close()
+        if not line:
+            raise StoreError("the node stopped before it had answered")
+        reply = _replies.decode(line)
+        if reply.problem:
+            raise {"conflict": Conflict, "store": StoreError}.get(reply.kind, Invalid)(reply.problem)
+        return reply
+
+    def close(self) -> None:
+        self.store.close()
