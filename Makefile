@@ -4,8 +4,9 @@ PY := $(VENV)/bin/python
 INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e
 READY := $(VENV)/.ready
 READY_TO_RUN := $(VENV)/.ready-to-run
+LISTEN := 127.0.0.1:8629
 
-.PHONY: run tour test lint bench docs mutants faults clean
+.PHONY: run tour test lint bench docs screenshots mutants faults soak clean
 
 $(READY_TO_RUN): pyproject.toml constraints.txt
 	@echo "Setting up $(VENV), once ..."
@@ -20,14 +21,14 @@ $(READY): $(READY_TO_RUN)
 
 run: $(READY_TO_RUN) ## a node on a friendly example; Ctrl-C stops it
 	@mkdir -p out
-	@echo "Starting a node on examples/first.toml. While it runs, ask it in another terminal:"
+	@echo "Starting a node on examples/first.toml. Its page is http://$(LISTEN)/; or ask it in another terminal:"
 	@echo
 	@echo "    export EVENBEAT_DB=$(CURDIR)/out/first.db PATH=$(CURDIR)/$(VENV)/bin:\$$PATH"
 	@echo "    evenbeat ls                 # what is there, how it is, when it is next"
 	@echo "    evenbeat why tidy           # why does it not run?"
 	@echo "    evenbeat run hello --wait   # now"
 	@echo
-	@$(VENV)/bin/evenbeat up examples/first.toml --db out/first.db
+	@$(VENV)/bin/evenbeat up examples/first.toml --db out/first.db --listen $(LISTEN)
 
 tour: $(READY_TO_RUN) ## what evenbeat knows of time, on the example files
 	@$(PY) examples/tour.py
@@ -49,11 +50,17 @@ docs: $(READY) ## draw the pictures anew, write down what the examples print now
 	$(PY) -m tools.docs --write
 	$(PY) -m pytest tests/test_docs.py
 
+screenshots: $(READY) ## take the pictures of the page anew, with the Chromium of this machine; minutes
+	$(PY) -m tools.screenshots
+
 mutants: $(READY) ## turn every condition of gate and lifecycle into its opposite: does the verifier find it?
 	$(PY) -m evenbeat.sim.mutants
 
 faults: $(READY) ## kill nodes, workers and children and let stores fail, many times over; minutes
 	EVENBEAT_FAULTS=full $(PY) -m pytest -n auto tests/faults
+
+soak: $(READY) ## hours of a mixed load in minutes: do memory and descriptors stay where they were?
+	$(PY) tests/soak/soak.py
 
 clean:
 	rm -rf $(VENV) out

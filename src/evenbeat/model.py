@@ -190,6 +190,10 @@ class Kind(IntEnum):
     START_AT = 4
     OCCASION = 5
     FORCED = 6
+    TOLD = 7
+    """No run of ours: somebody outside told the result of a check."""
+    STALE = 8
+    """Nor is this: a result that was expected has not been told in time."""
 
     @property
     def word(self) -> str:
@@ -286,6 +290,8 @@ class Task(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     attempts: Annotated[int, Meta(ge=1, le=255)] = 3
     grace: Duration = 0
     labels: dict[Name, Name] = {}
+    passive: bool = False
+    """A check without anything to run: its results are told from outside, and expected by its schedule."""
 
 
 class Entry(Struct, frozen=True):

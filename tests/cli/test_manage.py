@@ -96,7 +96,7 @@ class TestAdd:
         assert "x" in found.err
 
     def test_every_option_is_a_key_of_files_and_every_simple_key_an_option(self) -> None:
-        special = {"command", "shell", "args", "kwargs", "env", "labels", "enabled"}
+        special = {"command", "shell", "args", "kwargs", "env", "labels", "enabled", "passive"}
         assert {key for key, _, _ in KEY_OPTIONS} == set(TASK_KEYS) - special
 
 

@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from evenbeat.load.config import Config, Durability, NodeSettings
 from evenbeat.load.crontab import Manner, parse_crontab
@@ -89,9 +90,20 @@ def tasks(*, check: bool) -> st.SearchStrategy[Task]:
     )
 
 
+def _as_passive(task: Task) -> Task:
+    """A check without anything to run; those of the node's own occasions have no times to expect something at."""
+    if task.schedule.cron == "@reboot":
+        return task
+    return replace(task, passive=True, job=Job(), start_at=None)
+
+
 @st.composite
 def configs(draw: st.DrawFn) -> Config:
-    both = [*draw(st.lists(tasks(check=True), max_size=4)), *draw(st.lists(tasks(check=False), max_size=4))]
+    checks = tasks(check=True)
+    both = [
+        *draw(st.lists(checks | checks.map(_as_passive), max_size=4)),
+        *draw(st.lists(tasks(check=False), max_size=4)),
+    ]
     unique = {task.name: task for task in both[::-1]}
     kept = sorted(unique.values(), key=lambda task: not task.check)
     periods = {"work": Period(ranges=("monday 09:00-17:00",), zone=draw(ZONE)), "free": Period(zone=draw(ZONE))}
@@ -177,6 +189,7 @@ def test_every_key_of_a_task_is_written() -> None:
     assert known == {
         *("name", "schedule", "job", "period", "check", "enabled", "paused", "start_at", "weight", "timebox"),
         *("tolerance", "missed", "catch_up", "backlog", "limit", "priority", "retry", "attempts", "grace", "labels"),
+        "passive",
         *("command", "shell", "function", "args", "kwargs", "env", "cwd", "user"),
         *("every", "cron", "calendar", "at", "zone", "spread", "phase", "hash", "days", "second"),
     }

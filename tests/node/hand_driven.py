@@ -53,6 +53,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def __del__(self) -> None:
         self.close()  # it goes with its test
 
+    def pass_by(self, seconds: float) -> None:
+        """So long something takes, while the loop has to wait."""
+        self._jumping.passed += seconds
+
     def wait(self, seconds: float) -> None:
         self.run_until_complete(asyncio.sleep(seconds))
 
@@ -86,6 +90,7 @@ class _HandNode(Node):
     """Wired as in real life, but for its workers."""
 
     def come_up(self, hand: "Hand") -> None:
+        self.loop = hand.loop
         self.outbox = Outbox(self.store, hand.loop, self._fail)
         slots = self.options.max_concurrent or 100
         self.roster = Roster(slots, int(self.store.setting(GENERATION) or 0))
@@ -166,7 +171,7 @@ class Hand:
     # Tasks
 
     def add(self, name: str, *, check: bool = False, owner: str = "ana", **keys: Any) -> Entry:
-        if not keys.keys() & {"command", "function"}:
+        if not keys.keys() & {"command", "function", "passive"}:
             keys["command"] = ["true"]
         if not keys.keys() & {"every", "cron", "at", "calendar"}:
             keys |= {"every": "1m", "phase": "0s"}

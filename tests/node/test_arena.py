@@ -24,12 +24,12 @@ def test_every_row_has_the_job_it_was_given_last(steps: list[Step], scale: int) 
         if what == "new" or not rows:
             (row,) = columns.allocate(1).tolist()
             assert arena.get(row) == b"", "a row that was freed has nothing of its former task"
-            arena.put(row, job)
+            arena.put(np.array([row]), [job])
             jobs[row] = job
         elif what == "put":
-            row = rows[which % len(rows)]
-            arena.put(row, job)
-            jobs[row] = job
+            some = rows[which % len(rows) :]
+            arena.put(np.array(some), [job * i for i in range(1, len(some) + 1)])
+            jobs |= {row: job * i for i, row in enumerate(some, start=1)}
         else:
             row = rows[which % len(rows)]
             columns.free(np.array([row]))
@@ -44,6 +44,6 @@ def test_what_is_replaced_again_and_again_does_not_pile_up() -> None:
     jobs = [b""] * 5
     for i in range(200):
         jobs[i % 5] = bytes([i]) * 100_000
-        arena.put(i % 5, jobs[i % 5])
+        arena.put(np.array([i % 5]), [jobs[i % 5]])
         assert [arena.get(row) for row in range(5)] == jobs
     assert arena.nbytes < 10 * 500_000

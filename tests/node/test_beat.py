@@ -1,12 +1,14 @@
 """Turns: what ended is learned, what is due is claimed, and nothing starts before its claim is safe."""
 
+import asyncio
+
 import msgspec
 import pytest
 from hand_driven import T0, Hand
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenbeat.model import HOUR, MINUTE, SECOND, Kind, Outcome, Period, State
+from evenbeat.model import HOUR, MINUTE, SECOND, Instant, Kind, Outcome, Period, State
 from evenbeat.queue.frames import Result, Run
 from evenbeat.store.contract import Batch
 from evenbeat.when.windows import FOREVER, NEVER
@@ -22,6 +24,68 @@ PROBLEMS = [
     (Outcome.TIMEBOXED, 0, State.UNKNOWN),
     (Outcome.BROKEN, None, State.UNKNOWN),
 ]
+
+
+class Busy(Hand):
+    """All slots are taken, more tasks wait, and a turn takes a millisecond of the loop's time."""
+
+    def __init__(self, slots: int) -> None:
+        super().__init__(slots=slots)
+        for i in range(3 * slots):
+            self.add(f"t{i}")
+        self.turns = 0
+        self._made = self.beat.turn
+        self.beat.turn = self._slow  # type: ignore[method-assign]
+        self.now += MINUTE
+
+    def _slow(self, now: Instant) -> None:
+        self.loop.pass_by(0.001)
+        self.turns += 1
+        self._made(now)
+
+    async def end_first(self, runs: int, then_wait: float) -> None:
+        for run in self.dispatched[:runs]:
+            self.under_way[run.name] = run
+            self.end(run.name)
+        del self.dispatched[:runs]
+        await asyncio.sleep(then_wait)
+
+
+class TestPace:
+    def test_while_all_slots_are_taken_a_turn_waits_until_a_good_part_of_them_is_free_again(self) -> None:
+        hand = Busy(slots=9)
+
+        async def busy() -> None:
+            hand.beat._turn()
+            await hand.end_first(1, then_wait=0.01)
+            assert hand.turns == 1
+            await hand.end_first(2, then_wait=0.001)
+            assert hand.turns == 2
+            hand.beat.stop()
+
+        hand.loop.run_until_complete(busy())
+
+    def test_it_does_not_wait_for_that_for_long(self) -> None:
+        hand = Busy(slots=9)
+
+        async def busy() -> None:
+            hand.beat._turn()
+            await hand.end_first(1, then_wait=0.05)
+            assert hand.turns > 1
+            hand.beat.stop()
+
+        hand.loop.run_until_complete(busy())
+
+    def test_one_slot_is_a_good_part_of_few(self) -> None:
+        hand = Busy(slots=3)
+
+        async def busy() -> None:
+            hand.beat._turn()
+            await hand.end_first(1, then_wait=0.005)
+            assert hand.turns == 2
+            hand.beat.stop()
+
+        hand.loop.run_until_complete(busy())
 
 
 class TestOrder:
@@ -70,9 +134,20 @@ class TestOrder:
         hand.now += MINUTE
         hand.end("a")
         assert hand.names(hand.turn()) == ["a"]
-        finished, claimed = hand.store.batches[-2:]
-        assert [len(finished.finishes), len(finished.claims)] == [1, 0]
-        assert [len(claimed.finishes), len(claimed.claims)] == [0, 1]
+        both = hand.store.batches[-1]
+        assert [len(both.finishes), len(both.claims)] == [1, 1]
+        assert [run.ended is None for run in hand.store.runs()] == [True, False]
+
+    def test_what_has_ended_is_kept_even_if_nothing_can_be_released(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        hand = Hand()
+        hand.add("a")
+        hand.turn(MINUTE)
+        hand.end("a")
+        monkeypatch.setattr(hand.beat, "_claim", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            hand.turn(MINUTE)
+        assert hand.condition("a").outcome is Outcome.SUCCEEDED
+        assert len(hand.store.claims) == 1
 
     @given(
         st.lists(

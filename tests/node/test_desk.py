@@ -115,7 +115,7 @@ class TestSingleTasks:
     def test_a_task_must_have_something_to_run(self, office: Office) -> None:
         from evenbeat.model import Schedule
 
-        with pytest.raises(Invalid, match="a: there is nothing to run, say `command` or `function`"):
+        with pytest.raises(Invalid, match="a: there is nothing to run, say `command`, `function` or `passive = true`"):
             office.desk.add([Task("a", Schedule(every=MINUTE))], "cli", "ana")
 
     def test_an_edit_keeps_the_phase_and_the_pause(self, office: Office) -> None:
@@ -205,10 +205,34 @@ class TestFiles:
         file = office.file("a.toml", tasks("a"))
         office.apply(file)
         with monkeypatch.context() as patch:
-            patch.setattr("evenbeat.node.desk.load_file", lambda _: pytest.fail("it was read"))
+            patch.setattr(office.desk, "load", lambda _: pytest.fail("it was read"))
             assert office.apply(file) == Changed(unchanged=1)
         office.desk.remove(Filter(names=("a",)), "ana")
         assert [e.task.name for e in office.apply(file, anew=True).created] == ["a"]
+
+    def test_for_a_live_node_many_changes_come_in_parts_and_in_order(self, office: Office) -> None:
+        office.desk.part = 2
+        file = office.file("a.toml", tasks("a", "b", "c", "d", "e"))
+        created = office.apply(file).created
+        office.file("a.toml", tasks("a", "b", "c", "f", every="5m"))
+        changed = office.apply(file)
+        told = [
+            [(kind, e.task.name) for kind in ("removed", "changed", "created") for e in getattr(part, kind)]
+            for part in office.told
+        ]
+        assert told == [
+            [("created", "a"), ("created", "b")],
+            [("created", "c"), ("created", "d")],
+            [("created", "e")],
+            [("removed", "d"), ("removed", "e")],
+            [("changed", "a"), ("changed", "b")],
+            [("changed", "c")],
+            [("created", "f")],
+        ]
+        assert [e.task.name for e in created] == ["a", "b", "c", "d", "e"]
+        whole = [[e.task.name for e in some] for some in (changed.removed, changed.changed, changed.created)]
+        assert whole == [["d", "e"], ["a", "b", "c"], ["f"]]
+        office.must_have_a_right_wheel()
 
     def test_who_was_paused_by_hand_stays_so(self, office: Office) -> None:
         file = office.file("a.toml", tasks("a"))
@@ -399,6 +423,14 @@ class TestFiles:
         with pytest.raises(Conflict):
             office.desk.declare("app:x", Config((task("c"), replace(task("c"), priority=1)), {}, {}, None), "program")
         assert office.names() == ["b"]
+
+    def test_a_file_that_was_declared_from_elsewhere_is_read_again(self, office: Office) -> None:
+        file = office.file("a.toml", tasks("a"))
+        office.apply(file)
+        office.desk.declare_together({owner_of(file): Config((task("b"),), {}, {}, None)}, "bo")
+        assert office.names() == ["b"]
+        office.apply(file)
+        assert office.names() == ["a"]
 
     def test_the_audit_knows_who_applied_it(self, office: Office) -> None:
         office.apply(office.file("a.toml", OFFICE + tasks("a")))

@@ -187,6 +187,28 @@ class TestPlaces:
         self.entries = [entry(a.number, moved), b]
         self.must_be_right()
 
+    def test_who_makes_the_same_load_as_before_stays_and_nobody_else_is_asked(self) -> None:
+        (a,) = self.add(task("a"))
+        self.places = Places(self.all)
+        fills, new = self.fills, replace(a.task, timebox=3 * SECOND)
+        assert self.places.move([(a, new)]) == [(a.number, new)]
+        assert self.fills == fills
+
+    @pytest.mark.parametrize(
+        ("old", "new"),
+        [
+            (task("a"), task("b")),
+            (task("a", spread=Spread.HASH), task("b", spread=Spread.HASH)),
+            (task("a", spread=Spread.HASH), task("a", spread=Spread.HASH, weight=9.0)),
+        ],
+    )
+    def test_another_name_or_weight_is_another_load(self, old: Task, new: Task) -> None:
+        other, before = self.add(task("other"), old)
+        ((number, moved),) = self.places.move([(before, new)])
+        assert moved.schedule.spread is not Spread.EVEN or moved.schedule.phase is not None
+        self.entries = [other, entry(number, moved)]
+        self.must_be_right()
+
     def test_what_was_refused_weighs_nothing(self) -> None:
         def refused(some: Sequence[Task]) -> None:
             with self.places.right():

@@ -6,9 +6,10 @@ import msgspec
 import numpy as np
 import pytest
 from hand_driven import T0, Hand
+from msgspec.structs import replace
 
 from evenbeat.core.task import Flag
-from evenbeat.model import HOUR, MINUTE, SECOND, Instant, Job, Kind, Outcome, Period
+from evenbeat.model import HOUR, MINUTE, SECOND, Instant, Job, Kind, Outcome, Period, Schedule
 from evenbeat.when.windows import FOREVER, NEVER
 
 
@@ -119,6 +120,14 @@ class TestChanging:
         hand.pause("a", paused=False)
         assert [run.nominal for run in hand.advance(MINUTE)] == [T0 + 4 * MINUTE]
         assert [(skip.times, skip.reason) for skip in hand.store.skips()] == [(3, "disabled")]
+
+    def test_only_who_has_other_times_than_before_stands_elsewhere(self) -> None:
+        hand = Hand()
+        a, b, c = (hand.add(name) for name in "abc")
+        other = replace(b.task, schedule=Schedule(every=5 * MINUTE, phase=SECOND))
+        changes = [(a, replace(a.task, priority=3)), (b, other), (c, c.task)]
+        rows, skips = hand.roster.change([replace(entry, task=task) for entry, task in changes], T0)
+        assert (rows.tolist(), skips) == ([hand.roster.row(b.number)], [])
 
     def test_a_change_of_a_task_that_is_not_here_is_no_trouble(self) -> None:
         hand = Hand()

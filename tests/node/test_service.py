@@ -11,13 +11,14 @@ from pathlib import Path
 import pytest
 from living import PATIENCE, Living, eventually
 
+from evenbeat.load.apart import LARGE
 from evenbeat.load.config import BadFileError
 from evenbeat.load.flat import task_of
-from evenbeat.model import Outcome
+from evenbeat.model import Invalid, Outcome
 from evenbeat.node.door import open_door
 from evenbeat.node.live import live
 from evenbeat.node.owner import Owned, is_owned, socket_path
-from evenbeat.node.service import Options
+from evenbeat.node.service import Node, Options
 from evenbeat.store.contract import Condition, Filter, StoreError
 from evenbeat.store.sqlite import SqliteStore
 
@@ -128,6 +129,36 @@ def test_a_check_that_is_a_function_says_its_state(database: Path, tmp_path: Pat
         (ended,) = door.force(["disk"], wait=True)
     assert (ended.outcome, ended.status, ended.output) == ("failed", 2, "full\n")
     assert condition(database, "disk").state == 2
+
+
+def test_tasks_of_a_file_and_those_that_a_program_adds_before_the_start_all_live(
+    database: Path, tmp_path: Path
+) -> None:
+    file = write(tmp_path / "a.toml", LONG.format(1))
+    late = task_of("late", {"every": "1d", "command": ["true"]}, check=False)
+    names: list[str] = []
+
+    def up(node: Node) -> None:
+        names.extend(node.roster.names.names(node.roster.all_rows()))
+        node.stop("seen")
+
+    def add(node: Node) -> None:
+        node.desk.add([late], "program", "ana")
+
+    asyncio.run(live(database, Options(files=(file,)), up, before=add, signals=False))
+    assert sorted(names) == ["late", "long"]
+
+
+def test_a_large_file_is_read_by_a_live_node_too(database: Path, tmp_path: Path) -> None:
+    file = write(tmp_path / "a.toml", LONG.format(1))
+    with Living(database, files=(file,)) as node:
+        write(file, "#" * LARGE + "\n" + LONG.format(2) + LONG.format(3).replace("long", "other"))
+        with node.door() as door:
+            changed = door.apply([file])
+        assert ([e.task.name for e in changed.changed], [e.task.name for e in changed.created]) == (["long"], ["other"])
+        write(file, "#" * LARGE + "\n[tasks.long]\nevery = 'never'\n")
+        with node.door() as door, pytest.raises(Invalid, match=r"a\.toml:3:10: "):
+            door.apply([file])
 
 
 def test_a_database_that_has_a_node_gets_no_second_one(database: Path) -> None:

@@ -68,6 +68,20 @@ def test_a_command_finds_itself_in_its_environment() -> None:
     assert any(line.startswith("PATH=") for line in lines)
 
 
+def test_what_one_run_finds_in_its_environment_the_next_does_not() -> None:
+    found: list[Result] = []
+
+    async def scene(courier: Courier) -> None:
+        for job in (Job(command=("env",), env={"COLOR": "blue", "PATH": "/bin:/usr/bin:/x"}), Job(command=("env",))):
+            found.append(await courier.run(job, name=f"task {len(found)}", attempt=1 + len(found)))
+
+    play(scene, workers=1)
+    lines = set(found[1].output.decode().splitlines())
+    assert {"EVENBEAT_NAME=task 1", "EVENBEAT_ATTEMPT=2", f"PATH={os.environ['PATH']}"} <= lines
+    assert "COLOR=blue" in found[0].output.decode().splitlines()
+    assert "COLOR=blue" not in lines
+
+
 def test_secrets_come_by_reference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FROM_ENV", "one")
     (tmp_path / "secret").write_text("two\n")

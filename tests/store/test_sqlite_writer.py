@@ -5,6 +5,9 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import time
+import uuid
+import weakref
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,6 +35,31 @@ def pragma(store: SqliteStore, text: str) -> int:
     """Of the connection that writes."""
     row = store._do(lambda c: c.execute(f"PRAGMA {text}").fetchone())
     return int(row[0]) if row else 0
+
+
+def test_what_was_changed_is_not_held_until_the_next_change(store: SqliteStore) -> None:
+    class Large:
+        """Something that a change may be made of."""
+
+    def change(_: sqlite3.Connection) -> Large:
+        return made.pop()
+
+    made = [Large()]
+    gone = weakref.ref(made[0])
+    store._do(change)
+    deadline = time.monotonic() + 60
+    while gone() is not None:
+        assert time.monotonic() < deadline, "the writer holds it"
+        time.sleep(0.001)
+
+
+def test_ids_are_random_uuids(store: SqliteStore) -> None:
+    ids = [entry.id for entry in store.create([a_task(f"t{i}") for i in range(1_000)], "me", T0)]
+    assert len(set(ids)) == 1_000
+    assert all(str(uuid.UUID(text)) == text for text in ids)
+    assert {(uuid.UUID(text).version, uuid.UUID(text).variant) for text in ids} == {(4, uuid.RFC_4122)}
+    for place, digits in ((19, "89ab"), (0, "0123456789abcdef"), (-1, "0123456789abcdef")):
+        assert {text[place] for text in ids} == set(digits), "each digit is drawn"
 
 
 def test_batches_that_wait_are_committed_together(store: SqliteStore) -> None:

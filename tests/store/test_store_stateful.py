@@ -23,6 +23,7 @@ from evenbeat.store.contract import (
     Start,
     Store,
     StoreError,
+    Told,
 )
 from evenbeat.store.memory import MemoryStore
 from evenbeat.store.sqlite import SqliteStore
@@ -69,6 +70,30 @@ skips = st.builds(
     st.sampled_from(["disabled", "coalesced"]),
     times,
 )
+told = st.builds(
+    Told,
+    numbers,
+    times,
+    st.integers(0, 1),
+    kinds,
+    times,
+    times,
+    times,
+    st.sampled_from(["succeeded", "failed"]),
+    st.none() | st.integers(0, 3),
+    st.sampled_from(["", "fine", "x" * 300]),
+    st.none() | st.integers(0, 3),
+    st.integers(0, 3),
+    st.booleans(),
+    st.integers(1, 3),
+    st.integers(0, 7),
+    st.booleans(),
+    times,
+    times,
+    times,
+    kinds,
+    st.booleans(),
+)
 batches = st.builds(
     Batch,
     st.lists(st.builds(Start, numbers, times), max_size=2),
@@ -77,6 +102,7 @@ batches = st.builds(
     st.lists(skips, max_size=3),
     st.lists(st.builds(Refusal, numbers, times, kinds, st.just("period_closed"), times), max_size=1),
     st.lists(st.builds(Claim, numbers, times, st.integers(0, 1), kinds, times, times, times, kinds), max_size=3),
+    st.lists(told, max_size=3),
 )
 filters = st.builds(
     Filter,
@@ -86,6 +112,7 @@ filters = st.builds(
     st.none() | st.sampled_from(STATES),
     st.sampled_from(["", "a"]),
     st.sampled_from([2, 100]),
+    st.none() | st.sampled_from(["", "A", "b", "%", "_"]),
 )
 
 

@@ -241,6 +241,7 @@ def test_many_at_once_and_one_by_one_give_the_same_phases(every: int, weight: fl
     phases = together.place_all([(every, weight)] * 500)
     assert phases == [in_turn.place(every, weight) for _ in range(500)]
     assert (together.load == in_turn.load).all()
+    assert together.place_all([(every, weight)] * 100) == [in_turn.place(every, weight) for _ in range(100)]
 
 
 def test_bulk_placement_goes_from_short_to_long_and_from_heavy_to_light() -> None:

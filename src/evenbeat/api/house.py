@@ -8,16 +8,20 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from evenbeat.api.listening import Listening
+from evenbeat.api.outlooks import Outlooks
+from evenbeat.api.totals import Totals
 from evenbeat.model import Instant, Invalid
 from evenbeat.node.clock import Clock
 from evenbeat.node.control import REQUEST_LIMIT, socket_address
 from evenbeat.node.owner import socket_path
-from evenbeat.node.requests import Reply, Request
+from evenbeat.node.requests import Missing, Reply, Request
 from evenbeat.store.contract import Conflict, Store, StoreError
 from evenbeat.store.sqlite import SqliteStore
 
 T = TypeVar("T")
 _replies: Final = msgspec.json.Decoder(Reply)
+_REFUSALS: Final[dict[str, type[Exception]]] = {"conflict": Conflict, "missing": Missing, "store": StoreError}
 
 
 class House:
@@ -26,6 +30,10 @@ class House:
     def __init__(self, database: Path) -> None:
         self.database: Final = database
         self.store: Store = SqliteStore(database, read_only=True)
+        self.listening: Final = Listening(database)
+        """What the node tells; whoever serves the house starts it, and stops it at the end."""
+        self.outlooks: Final = Outlooks(self.read)
+        self.totals: Final = Totals()
         self._clock = Clock()
 
     def now(self) -> Instant:
@@ -36,7 +44,7 @@ class House:
         return await asyncio.to_thread(question, self.store)
 
     async def ask(self, request: Request) -> Reply:
-        """Ask the node; raise what it refuses (Invalid, Conflict), or StoreError if it does not answer."""
+        """Ask the node; raise what it refuses (Invalid, Conflict, Missing), or StoreError if it does not answer."""
         try:
             with socket_address(socket_path(self.database)) as path:
                 reader, writer = await asyncio.open_unix_connection(path, limit=REQUEST_LIMIT)
@@ -54,7 +62,7 @@ class House:
             raise StoreError("the node stopped before it had answered")
         reply = _replies.decode(line)
         if reply.problem:
-            raise {"conflict": Conflict, "store": StoreError}.get(reply.kind, Invalid)(reply.problem)
+            raise _REFUSALS.get(reply.kind, Invalid)(reply.problem)
         return reply
 
     def close(self) -> None:

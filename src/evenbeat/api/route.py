@@ -2,11 +2,15 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 from starlette.requests import Request
 
 from evenbeat.api.house import House
+
+BODY_LIMIT: Final = 1 << 20
+"""Bytes of a request's body, unless its route says otherwise."""
+JSON: Final = "application/json"
 
 
 class Role(IntEnum):
@@ -16,6 +20,24 @@ class Role(IntEnum):
     READ = 1
     OPERATE = 2
     ADMIN = 3
+
+
+class Caller(Protocol):
+    """Somebody who has been let in."""
+
+    @property
+    def who(self) -> str:
+        """For the audit."""
+
+    @property
+    def role(self) -> Role: ...
+
+
+class Doorman(Protocol):
+    """Decides who may come in."""
+
+    async def admit(self, request: Request, role: Role) -> Caller:
+        """Whoever asks, if they may do what this role may; raise Problem (401, 403, 429) if not."""
 
 
 class Call(NamedTuple):
@@ -43,7 +65,7 @@ class Route(NamedTuple):
 
     method: str
     path: str
-    """As Starlette and OpenAPI write it: /v1/tasks/{name}."""
+    """As OpenAPI writes it: /v1/tasks/{name}. Each variable is one segment; a last {rest:path} is all that follows."""
     role: Role
     handler: Handler
     summary: str
@@ -54,6 +76,19 @@ class Route(NamedTuple):
     query: type | None = None
     """A Struct, all of its fields with a default; repeated parameters are tuples."""
     body: Any = None
+    """What msgspec makes of the JSON; `bytes` takes whatever it is as it is."""
     status: int = 200
     problems: tuple[int, ...] = ()
     """Status codes beyond those that every route may answer with (400, 401, 403, 422, 429, 503)."""
+    described: Any = None
+    """A type that says more of the body than `body` does, where the handler itself checks it; for the reference."""
+    media: str = JSON
+    """What the answer is written in; anything but JSON is made by the handler, as a Response."""
+    conditional: bool = False
+    """Obeys If-Match, so that 412 is among its answers."""
+    headers: tuple[str, ...] = ()
+    """Of a good answer, beyond the usual ones."""
+    limit: int = BODY_LIMIT
+    """Bytes of the body."""
+    also: tuple[int, ...] = ()
+    """Other status codes of a good answer of the same shape."""

@@ -33,6 +33,8 @@ def _table(args: argparse.Namespace) -> dict[str, Any]:
             table[key] = text if key in _TEXTS else value_of(text)
     if args.work:
         table["command"] = " ".join(args.work) if args.shell else args.work
+    if args.passive:
+        table["passive"] = True
     if args.shell:
         table["shell"] = True
     if args.arg:

@@ -85,7 +85,10 @@ def answer(args: argparse.Namespace) -> int:
     """Run the chosen bench; exit 0 whatever the figures are."""
     if not 1 <= args.pairs <= 1_000:
         raise Invalid(f"{args.pairs} is out of range, accepted: 1 to 1000", place="--pairs")
-    bench = import_module(f"evenbeat.cli.bench_{args.what}")  # each imports much that the others do not need
+    if args.with_api_load and args.what != "node":
+        raise Invalid("only `bench node` has an API to be asked", place="--with-api-load")
+    what = "readers" if args.with_api_load else args.what
+    bench = import_module(f"evenbeat.cli.bench_{what}")  # each imports much that the others do not need
     if args.what == "core":
         bench.check_options(args.plot)
     elif args.plot is not None:

@@ -18,6 +18,7 @@ from evenbeat.cli.bare_node import BareNode
 from evenbeat.cli.bench import Measure
 from evenbeat.model import HOUR, SECOND, Instant, Job, Missed, Schedule, Task
 from evenbeat.node.desk import Desk
+from evenbeat.node.listen import Listen
 from evenbeat.node.live import live
 from evenbeat.node.service import Node, Options
 from evenbeat.store.contract import EVERYTHING
@@ -78,13 +79,22 @@ def throughput(job: Job, tasks: int, warm: int, slots: int) -> float:
         seconds = (time.perf_counter() - start) * tasks / (tasks - before)
         node.stop("measured")
 
-    _live_on(job, tasks, HOUR, slots, up)
+    live_on(job, tasks, HOUR, slots, up)
     return tasks / seconds
 
 
 async def _until(node: Node, runs: int) -> None:
-    while _ended(node) < runs:
-        await asyncio.sleep(0.005)
+    """Wait for them without waking the node: to look again and again would cost what is to be measured."""
+    reached = asyncio.Event()
+
+    def look(*_: object) -> None:
+        if _ended(node) >= runs:
+            reached.set()
+
+    node.beat.on_finished.append(look)
+    look()
+    await reached.wait()
+    node.beat.on_finished.remove(look)
 
 
 def _ended(node: Node) -> int:
@@ -103,11 +113,14 @@ def _lateness(job: Job, rate: float) -> float:
         late.extend((run.started - run.nominal) / SECOND for run in runs if run.started is not None)
         node.stop("measured")
 
-    _live_on(job, TASKS, int(TASKS / rate * SECOND), SLOTS, up)
+    live_on(job, TASKS, int(TASKS / rate * SECOND), SLOTS, up)
     return float(np.percentile(late, 99))
 
 
-def _live_on(job: Job, tasks: int, every: int, slots: int, up: Callable[[Node], None]) -> None:
+def live_on(
+    job: Job, tasks: int, every: int, slots: int, up: Callable[[Node], None], listen: Listen | None = None
+) -> None:
+    """A node on a new database of such tasks, until it is told to stop."""
     with TemporaryDirectory(prefix="evenbeat-bench-") as folder:
         database = Path(folder) / "node.db"
         store = SqliteStore(database)
@@ -116,5 +129,5 @@ def _live_on(job: Job, tasks: int, every: int, slots: int, up: Callable[[Node], 
         Desk(store, lambda: Instant(time.time_ns() // 1_000)).add(new, "bench", "bench")
         store.close()
         del new  # a node does not have them either
-        options = Options(workers=WORKERS, max_concurrent=slots, grace=5)
+        options = Options(workers=WORKERS, max_concurrent=slots, grace=5, listen=listen)
         asyncio.run(live(database, options, up, signals=False))

@@ -7,16 +7,16 @@ from typing import Final
 from rich.text import Text
 
 from evenbeat.cli.common import console, print_json
-from evenbeat.cli.tasks import need, reading
+from evenbeat.cli.tasks import asking, need
 from evenbeat.model import SECOND, Instant, Invalid, Outcome
 from evenbeat.node.documents import run_document, skip_document
+from evenbeat.node.past import Record
 from evenbeat.node.phrases import ending, first_line, lasted, skip_words, times_of, zone_of
-from evenbeat.store.contract import RunRecord, SkipRecord, Store
+from evenbeat.store.contract import RunRecord, SkipRecord
 from evenbeat.when.instant import spoken_instant
 from evenbeat.when.zone import Zone, zone
 
 MOST: Final = 100_000
-_Record = RunRecord | SkipRecord
 
 
 def answer(args: argparse.Namespace) -> int:
@@ -24,59 +24,35 @@ def answer(args: argparse.Namespace) -> int:
     if not 1 <= args.n <= MOST:
         raise Invalid(f"{args.n} is out of range, accepted: 1 to {MOST}", place="-n")
     where = zone("UTC")
-    with reading(args) as store:
-        number = None
+    with asking(args) as side:
+        entry = None
         if args.name is not None:
-            entry = need(store, args.name)
-            number, where = entry.number, zone_of(entry.task, times_of(entry.task))
-        records = _records(store, number, args)
+            entry = need(side, args.name)
+            where = zone_of(entry.task, times_of(entry.task))
+        found = side.records(entry, args.n, failed=args.failed, skips=args.skips)
     if args.json:
         print_json(
             {
-                "runs": [run_document(r) for r in records if isinstance(r, RunRecord)],
-                "skips": [skip_document(r) for r in records if isinstance(r, SkipRecord)],
+                "runs": [run_document(r) for r in found if isinstance(r, RunRecord)],
+                "skips": [skip_document(r) for r in found if isinstance(r, SkipRecord)],
             }
         )
     else:
-        _show(records, where, several=args.name is None)
+        _show(found, where, several=args.name is None)
     return 0
 
 
-def _records(store: Store, number: int | None, args: argparse.Namespace) -> list[_Record]:
-    runs = [] if args.skips else _failed(store, number, args.n) if args.failed else store.runs(number, most=args.n)
-    skips = [] if args.failed else store.skips(number, most=args.n)
-    merged: list[_Record] = [*runs, *skips]
-    return sorted(merged, key=_when, reverse=True)[: args.n]
-
-
-def _failed(store: Store, number: int | None, most: int) -> list[RunRecord]:
-    """Runs that did not succeed. Changes of state are notable too, so more may have to be read."""
-    found: list[RunRecord] = []
-    before = None
-    while len(found) < most:
-        some = store.runs(number, before=before, most=max(most, 100), notable=True)
-        found += [run for run in some if run.outcome not in (None, Outcome.SUCCEEDED)]
-        if len(some) < max(most, 100):
-            break
-        before = some[-1].claimed
-    return found[:most]
-
-
-def _when(record: _Record) -> int:
-    return record.claimed if isinstance(record, RunRecord) else record.at
-
-
-def _show(records: Sequence[_Record], where: Zone, *, several: bool) -> None:
+def _show(found: Sequence[Record], where: Zone, *, several: bool) -> None:
     out = console()
-    width = max((len(record.task) for record in records), default=0)
-    for record in records:
+    width = max((len(record.task) for record in found), default=0)
+    for record in found:
         name = (f"{record.task:{width}}  ", "bold") if several else ""
         if isinstance(record, SkipRecord):
             when, rest = record.at, [(f"skipped: {skip_words(record, where)}", "yellow")]
         else:
             when, rest = _begun(record), _run(record)
         out.print(Text.assemble((spoken_instant(when, where), "dim"), "  ", name, *rest))
-    if not records:
+    if not found:
         out.print("nothing yet")
 
 

@@ -11,7 +11,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from evenbeat.cli.common import console, now
-from evenbeat.cli.tasks import chosen, reading
+from evenbeat.cli.tasks import asking, chosen
 from evenbeat.cli.told import condition_words, distance
 from evenbeat.model import Instant
 from evenbeat.node.documents import next_due, task_document
@@ -25,8 +25,8 @@ _TOGETHER: Final = 1_000
 
 def answer(args: argparse.Namespace) -> int:
     """List them; exit 0, or 1 if no task has a name that was given."""
-    with reading(args) as store:
-        conditions = store.conditions(chosen(args))
+    with asking(args) as side:
+        conditions = side.conditions(chosen(args))
         count = _print_json(conditions) if args.json else _show(conditions, now())
     return 1 if args.names and not count else 0
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 if TYPE_CHECKING:
     _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
-STATES: Final = ("ok", "warning", "critical", "unknown", "running", "disabled", "failed")
+STATES: Final = ("ok", "warning", "critical", "unknown", "unchecked", "running", "disabled", "failed")
 LISTS: Final = ("files", "names", "label", "changes", "arg", "kwarg", "env", "work")
 """Options and arguments that may well be empty lists."""
 
@@ -60,12 +60,20 @@ def _with_database(command: argparse.ArgumentParser) -> argparse.ArgumentParser:
     return command
 
 
+def _with_node(command: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    where = command.add_mutually_exclusive_group()
+    where.add_argument("--db", metavar="PATH", help="the database (default: EVENBEAT_DB, else evenbeat.db)")
+    where.add_argument("--url", metavar="URL", help="or the node at this address (default: EVENBEAT_URL, if it is set)")
+    command.add_argument("--ca-file", metavar="FILE", help="trust this authority, in PEM (default: EVENBEAT_CA)")
+    return command
+
+
 def _with_selection(command: argparse.ArgumentParser) -> argparse.ArgumentParser:
     command.add_argument("names", nargs="*", metavar="NAME", help="names, ids, or patterns with * and ?")
     command.add_argument("--owner", metavar="O", help="only tasks of this owner")
     command.add_argument("--label", action="append", default=[], metavar="K=V", help="only with it; may be repeated")
     command.add_argument("--state", choices=STATES, help="only tasks in this state")
-    return _with_database(command)
+    return _with_node(command)
 
 
 def _add_up(commands: "_Commands", new: NewCommand) -> None:
@@ -74,17 +82,23 @@ def _add_up(commands: "_Commands", new: NewCommand) -> None:
     command.add_argument("--workers", type=int, metavar="N", help="worker processes (default: one per core)")
     command.add_argument("--max-concurrent", type=int, metavar="N", help="runs at the same time (default: 512)")
     command.add_argument("--for", dest="for_", metavar="D", help="stop after so much time")
+    where = "serve the API and the page there; a PORT alone: for this machine only (default: EVENBEAT_LISTEN, else not)"
+    command.add_argument("--listen", metavar="HOST:PORT", help=where)
+    command.add_argument("--tls-cert", metavar="FILE", help="speak TLS with this certificate, in PEM ...")
+    command.add_argument("--tls-key", metavar="FILE", help="... and its key")
+    command.add_argument("--no-tls", action="store_true", help="speak plain HTTP with other machines too")
 
 
 def _add_changes(commands: "_Commands", new: NewCommand) -> None:
     command = new(commands, "apply", "make the tasks of files be what the files say", "evenbeat.cli.apply")
-    _with_database(command).add_argument("files", nargs="+", metavar="FILE")
+    _with_node(command).add_argument("files", nargs="+", metavar="FILE")
     command = new(commands, "add", "add one task", "evenbeat.cli.add")
     command.usage = "evenbeat add NAME (--every D | --cron C | --calendar C | --at T) [options] -- COMMAND..."
-    _with_database(command).add_argument("name", metavar="NAME")
+    _with_node(command).add_argument("name", metavar="NAME")
     command.add_argument("--check", action="store_true", help="its exit status is a monitoring state")
     for key, metavar, help_ in KEY_OPTIONS:
         command.add_argument(f"--{key.replace('_', '-')}", metavar=metavar, help=help_)
+    command.add_argument("--passive", action="store_true", help="a check whose results are told from outside")
     command.add_argument("--shell", action="store_true", help="the command is one line, and a shell reads it")
     command.add_argument("--arg", action="append", default=[], metavar="X", help="an argument of the function")
     command.add_argument("--kwarg", action="append", default=[], metavar="K=X", help="one with a name")
@@ -93,30 +107,41 @@ def _add_changes(commands: "_Commands", new: NewCommand) -> None:
     command.add_argument("--disabled", action="store_true", help="it does not run until it is enabled")
     command.add_argument("--owner", metavar="O", help="who it belongs to (default: you)")
     command = new(commands, "set", "change keys of a task; an empty value is the default", "evenbeat.cli.set")
-    _with_database(command).add_argument("name", metavar="NAME")
+    _with_node(command).add_argument("name", metavar="NAME")
     command.add_argument("changes", nargs="+", metavar="KEY=VALUE", help="keys as in files: every=10m labels.team=web")
     _with_selection(new(commands, "rm", "delete tasks", "evenbeat.cli.rm"))
     for name, help_ in (("pause", "disable tasks until they are resumed"), ("resume", "enable paused tasks again")):
         _with_selection(new(commands, name, help_, "evenbeat.cli.pause"))
-    command = _with_database(new(commands, "run", "run tasks now", "evenbeat.cli.run"))
+    command = _with_node(new(commands, "run", "run tasks now", "evenbeat.cli.run"))
     command.add_argument("names", nargs="+", metavar="NAME")
     command.add_argument("--wait", action="store_true", help="until they have ended; exit 0 if all succeeded")
+    command = _with_node(new(commands, "result", "tell the result of a check", "evenbeat.cli.result"))
+    command.add_argument("name", metavar="NAME")
+    command.add_argument("status", metavar="STATUS", help="ok, warning, critical, unknown, or 0 to 3")
+    command.add_argument(
+        "output", nargs="?", default="", metavar="OUTPUT", help='as a plugin says it: "text | perfdata"'
+    )
+    command.add_argument("--ttl", metavar="D", help="UNKNOWN after so much time, unless another one is told")
+    command.add_argument("--at", metavar="T", help="when it was so (default: now)")
+    command = _with_node(new(commands, "heartbeat", "a new token for a passive check", "evenbeat.cli.heartbeat"))
+    command.add_argument("name", metavar="NAME")
+    command.add_argument("--drop", action="store_true", help="take its token away instead")
 
 
 def _add_questions(commands: "_Commands", new: NewCommand) -> None:
     _with_selection(new(commands, "ls", "list tasks: state, next and last run", "evenbeat.cli.ls"))
     command = new(commands, "show", "everything about one task", "evenbeat.cli.show")
-    _with_database(command).add_argument("name", metavar="NAME")
-    command = _with_database(new(commands, "history", "runs and skips, newest first", "evenbeat.cli.history"))
+    _with_node(command).add_argument("name", metavar="NAME")
+    command = _with_node(new(commands, "history", "runs and skips, newest first", "evenbeat.cli.history"))
     command.add_argument("name", nargs="?", metavar="NAME", help="of one task (default: of all)")
     command.add_argument("-n", type=int, default=20, metavar="K", help="how many (default: 20)")
     only = command.add_mutually_exclusive_group()
     only.add_argument("--failed", action="store_true", help="only runs that did not succeed")
     only.add_argument("--skips", action="store_true", help="only what was skipped")
-    command = _with_database(new(commands, "why", "why does it run, or not, and when next?", "evenbeat.cli.why"))
+    command = _with_node(new(commands, "why", "why does it run, or not, and when next?", "evenbeat.cli.why"))
     command.add_argument("name", metavar="NAME")
     command.add_argument("--at", metavar="T", help="ask about this time, in the task's zone (default: now)")
-    _with_database(new(commands, "status", "how the node is", "evenbeat.cli.status"))
+    _with_node(new(commands, "status", "how the node is", "evenbeat.cli.status"))
 
 
 def _add_care(commands: "_Commands", new: NewCommand) -> None:
@@ -124,3 +149,9 @@ def _add_care(commands: "_Commands", new: NewCommand) -> None:
     _with_database(command).set_defaults(files=[])
     command = new(commands, "backup", "copy the database while everything goes on", "evenbeat.cli.backup")
     _with_database(command).add_argument("file", metavar="FILE")
+    command = _with_database(new(commands, "token", "who may use the API: make, list, remove", "evenbeat.cli.token"))
+    command.usage = "evenbeat token add NAME --role read|operate|admin [--expires D] | token ls | token rm NAME"
+    command.add_argument("action", choices=["add", "ls", "rm"])
+    command.add_argument("name", nargs="?", metavar="NAME", help="whose token it is")
+    command.add_argument("--role", choices=["read", "operate", "admin"], help="what they may do")
+    command.add_argument("--expires", metavar="D", help="it works for so long: 90d (default: until it is removed)")

@@ -5,7 +5,7 @@ import argparse
 import msgspec
 
 from evenbeat.cli.common import console, print_json
-from evenbeat.cli.tasks import changing, need, patience, reading
+from evenbeat.cli.tasks import asking, changing, need, patience
 from evenbeat.model import Instant, Outcome
 from evenbeat.node.documents import instant
 from evenbeat.node.phrases import ending, lasted
@@ -14,8 +14,8 @@ from evenbeat.node.requests import Ended
 
 def answer(args: argparse.Namespace) -> int:
     """Ask for them; exit 0, with --wait only if all of them succeeded."""
-    with reading(args) as store:
-        names = [need(store, name).task.name for name in args.names]
+    with asking(args) as side:
+        names = [need(side, name).task.name for name in args.names]
     with changing(args) as door:
         if not args.wait:
             door.force(names, wait=False)

@@ -60,6 +60,8 @@ class Screen:
             lines.append(Text(_awaited(self._node), "yellow"))
         else:
             lines.append(Text(f"now {rate:.2f} runs/s, {_next(self._node)}"))
+            if self._node.page:
+                lines.append(Text(f"page {self._node.page}"))
             lines.append(Text(f"ask: evenbeat status|ls|history|why NAME --db {self._database}; Ctrl-C stops", "dim"))
         return Group(Text(""), *lines)
 

@@ -4,7 +4,7 @@ import argparse
 import sys
 from typing import Any
 
-from evenbeat.cli.tasks import changing, need, reading, tell
+from evenbeat.cli.tasks import asking, changing, need, tell
 from evenbeat.cli.values import value_of
 from evenbeat.load.flat import changed as changed_table
 from evenbeat.load.flat import flat, task_of
@@ -14,8 +14,8 @@ from evenbeat.model import Invalid
 def answer(args: argparse.Namespace) -> int:
     """Change it; exit 0."""
     changes = _changes(args.changes)
-    with reading(args) as store:
-        entry = need(store, args.name)
+    with asking(args) as side:
+        entry = need(side, args.name)
     before = entry.task
     task = task_of(before.name, changed_table(flat(before), changes), check=before.check)
     with changing(args) as door:

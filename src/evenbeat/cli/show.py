@@ -6,14 +6,14 @@ from typing import Final
 from rich.text import Text
 
 from evenbeat.cli.common import console, now, print_json
-from evenbeat.cli.tasks import need, reading
+from evenbeat.cli.tasks import asking, need
 from evenbeat.cli.told import condition_words, distance
 from evenbeat.load.flat import flat
 from evenbeat.load.write import write_document
 from evenbeat.model import Instant
 from evenbeat.node.documents import next_due, run_document, skip_document, task_document
 from evenbeat.node.phrases import long_schedule, run_words, skip_words, times_of, zone_of
-from evenbeat.store.contract import Condition, Filter, RunRecord, SkipRecord
+from evenbeat.store.contract import Condition, RunRecord, SkipRecord
 from evenbeat.when.instant import spoken_instant
 
 _LATEST: Final = 5
@@ -21,11 +21,10 @@ _LATEST: Final = 5
 
 def answer(args: argparse.Namespace) -> int:
     """Show it; exit 0."""
-    with reading(args) as store:
-        entry = need(store, args.name)
-        condition = next(store.conditions(Filter(names=(entry.id,))))
-        runs = store.runs(entry.number, most=_LATEST)
-        skips = store.skips(entry.number, most=_LATEST)
+    with asking(args) as side:
+        entry = need(side, args.name)
+        condition = side.condition(entry)
+        runs, skips = side.latest(entry, _LATEST)
     if args.json:
         latest = {"runs": [run_document(run) for run in runs], "skips": [skip_document(skip) for skip in skips]}
         print_json({**task_document(condition), **latest})
@@ -40,20 +39,20 @@ def _show(condition: Condition, runs: list[RunRecord], skips: list[SkipRecord], 
     where = zone_of(task, times)
     words, colour = condition_words(condition)
     out.print(Text.assemble((task.name, "bold"), "  ", (words, colour)))
-    out.print(
-        Text(f"  {'check' if task.check else 'task'} {entry.id}, of {entry.owner}, version {entry.version}", "dim")
-    )
+    kind = "passive check" if task.passive else "check" if task.check else "task"
+    out.print(Text(f"  {kind} {entry.id}, of {entry.owner}, version {entry.version}", "dim"))
     out.print(Text(f"  {long_schedule(task, times)}"))
     due = next_due(condition)
     if due is not None:
-        out.print(f"  next {spoken_instant(due, where)}, {distance(due, at)}")
+        what = "next result expected" if task.passive else "next"
+        out.print(f"  {what} {spoken_instant(due, where)}, {distance(due, at)}")
     if condition.output:
         out.print(Text(_indented(condition.output)))
     out.print("\n[bold]definition[/bold]")
     section = "checks" if task.check else "tasks"
     out.print(Text(_indented(write_document({section: {task.name: flat(task)}}))))
     if runs:
-        out.print("\n[bold]latest runs[/bold]")
+        out.print(f"\n[bold]latest {'results' if task.passive else 'runs'}[/bold]")
     for run in runs:
         out.print(Text(f"  {run_words(run, where)}"))
     if skips:

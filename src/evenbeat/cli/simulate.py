@@ -26,13 +26,14 @@ def answer(args: argparse.Namespace) -> int:
     length = length_option(args.for_, LONGEST)
     start = at_option(args.from_, zone("UTC"), Instant(now() // HOUR * HOUR + HOUR), "--from")
     config = load_file(args.file)
-    simulation = Simulation(config.tasks, compile_periods(config.periods), args.slots, start, config.limits)
-    weights = np.array([task.weight for task in config.tasks])
+    tasks = [task for task in config.tasks if not task.passive]  # those have nothing to run
+    simulation = Simulation(tasks, compile_periods(config.periods), args.slots, start, config.limits)
+    weights = np.array([task.weight for task in tasks])
     report = simulation.run(length, _durations(weights, seed))
     if args.json:
         print_json(_document(report))
     else:
-        _show(report, len(config.tasks), length)
+        _show(report, len(tasks), length)
     return 0
 
 

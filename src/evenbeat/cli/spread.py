@@ -72,7 +72,8 @@ def _from_file(args: argparse.Namespace, rng: np.random.Generator) -> Workload:
     if args.tasks is not None or args.every is not None:
         raise Invalid("give either a FILE or --tasks and --every, not both")
     config = load_file(args.file)
-    return from_tasks(config.tasks, compile_periods(config.periods), *_draws(len(config.tasks), rng))
+    tasks = [task for task in config.tasks if not task.passive]  # those make no load
+    return from_tasks(tasks, compile_periods(config.periods), *_draws(len(tasks), rng))
 
 
 def _draws(count: int, rng: np.random.Generator) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -7,10 +7,8 @@ import msgspec
 from rich.console import Console
 
 from evenbeat.cli.common import console, print_json
-from evenbeat.cli.tasks import database, reading
+from evenbeat.cli.tasks import asking, database, reading
 from evenbeat.model import SECOND, State
-from evenbeat.node.door import live_node
-from evenbeat.node.requests import AskStatus
 from evenbeat.node.status import Status
 from evenbeat.store.contract import Filter, Store
 from evenbeat.when.duration import in_words
@@ -18,13 +16,11 @@ from evenbeat.when.duration import in_words
 
 def answer(args: argparse.Namespace) -> int:
     """Tell it; exit 0, or 1 if no node lives on the database or its store fails."""
-    with reading(args) as store:
-        node = live_node(database(args))
-        if node is None:
+    with asking(args) as side:
+        status = side.status()
+    if status is None:
+        with reading(args) as store:
             return _tell_alone(args, store)
-    status = node.ask(AskStatus()).status
-    node.close()
-    assert status is not None
     if args.json:
         print_json({"live": True, **msgspec.to_builtins(status)})
     else:
@@ -35,7 +31,7 @@ def answer(args: argparse.Namespace) -> int:
 def _tell_alone(args: argparse.Namespace, store: Store) -> int:
     """The same keys; what only a node knows is null."""
     document: dict[str, Any] = dict.fromkeys(Status.__struct_fields__)
-    states = {state.name.lower(): store.count(Filter(state=state.name.lower())) for state in State}
+    states = {word: store.count(Filter(state=word)) for word in (*(s.name.lower() for s in State), "unchecked")}
     document |= {"tasks": store.count(), "disabled": store.count(Filter(state="disabled")), "states": states}
     if args.json:
         print_json({"live": False, **document})

@@ -1,4 +1,4 @@
-"""What the commands that manage tasks share: the database, who types, which tasks are meant, and how long it takes."""
+"""What the commands that manage tasks share: the database or the node, who types, which tasks are meant."""
 
 import argparse
 import getpass
@@ -6,31 +6,47 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from rich.console import Console
 
 from evenbeat.cli.common import print_json
+from evenbeat.cli.sides import Changes, Questions
 from evenbeat.load.config import BadFileError
 from evenbeat.model import Entry, Invalid
 from evenbeat.store.contract import Filter, Store
 from evenbeat.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
+    from evenbeat.cli.remote import Remote
     from evenbeat.node.desk import Changed
     from evenbeat.node.door import Door
+    from evenbeat.node.requests import Names
 
 _DEFAULT: Final = "evenbeat.db"
-_NAMES_LOOKED_AT: Final = 100_000
-"""For a name like the one that was typed."""
 _WILD: Final = ("*", "?")
 
 
 def database(args: argparse.Namespace) -> Path:
     """`--db PATH`, or what the environment says."""
     return Path(args.db or os.environ.get("EVENBEAT_DB") or _DEFAULT)
+
+
+def node_url(args: argparse.Namespace) -> str | None:
+    """`--url URL`, or what the environment says; None where a database is meant."""
+    if args.db:
+        return None
+    url, path = os.environ.get("EVENBEAT_URL"), os.environ.get("EVENBEAT_DB")
+    if not hasattr(args, "url"):
+        if url and not path:
+            raise Invalid("this cannot be done over HTTP, where EVENBEAT_URL leads; --db names a database")
+        return None
+    if args.url is not None:
+        return str(args.url)
+    if url and path:
+        raise Invalid("EVENBEAT_URL and EVENBEAT_DB are both set; --url or --db says which is meant")
+    return url or None
 
 
 def who() -> str:
@@ -42,8 +58,45 @@ def who() -> str:
 
 
 @contextmanager
+def asking(args: argparse.Namespace) -> Iterator[Questions]:
+    """Whoever answers questions: a database, on which a node may live meanwhile, or a node elsewhere."""
+    from evenbeat.cli.near import Near  # noqa: PLC0415
+
+    url = node_url(args)
+    side = Near(_existing(args)) if url is None else _remote(args, url)
+    try:
+        yield side
+    finally:
+        side.close()
+
+
+@contextmanager
+def changing(args: argparse.Namespace, *, new: bool = False) -> Iterator[Changes]:
+    """The same for changes; `new` where the database need not exist yet."""
+    url = node_url(args)
+    if url is None:
+        with opening(args, new=new) as door:
+            yield door
+        return
+    with _told_as_invalid():
+        remote = _remote(args, url)
+        try:
+            yield remote
+        finally:
+            remote.close()
+
+
+def _remote(args: argparse.Namespace, url: str) -> "Remote":
+    from evenbeat.cli.remote import Remote  # noqa: PLC0415 - who asks a database needs no TLS
+    from evenbeat.cli.wire import Wire  # noqa: PLC0415
+
+    token, authority = os.environ.get("EVENBEAT_TOKEN", ""), args.ca_file or os.environ.get("EVENBEAT_CA")
+    return Remote(Wire(url, token, authority or None))
+
+
+@contextmanager
 def reading(args: argparse.Namespace) -> Iterator[Store]:
-    """The store, for questions; a node may live on it meanwhile."""
+    """The store itself, for questions; a node may live on it meanwhile."""
     path = _existing(args)
     store = SqliteStore(path, read_only=True)
     try:
@@ -53,10 +106,11 @@ def reading(args: argparse.Namespace) -> Iterator[Store]:
 
 
 @contextmanager
-def changing(args: argparse.Namespace, *, new: bool = False) -> Iterator["Door"]:
-    """The door to what is to be changed; `new` where the database need not exist yet."""
+def opening(args: argparse.Namespace, *, new: bool = False) -> Iterator["Door"]:
+    """The door to a database; `new` where it need not exist yet."""
     from evenbeat.node.door import open_door  # noqa: PLC0415 - it needs numpy, which questions need not wait for
 
+    node_url(args)
     path = database(args) if new else _existing(args)
     with _told_as_invalid(), open_door(path, who()) as door:
         yield door
@@ -71,23 +125,23 @@ def _told_as_invalid() -> Iterator[None]:
 
 
 def _existing(args: argparse.Namespace) -> Path:
+    node_url(args)
     path = database(args)
     if not path.exists():
         raise Invalid(f"there is no database {path}; `evenbeat up` and `evenbeat add` make one, --db names another")
     return path
 
 
-def need(store: Store, name: str) -> Entry:
+def need(side: Questions, name: str) -> Entry:
     """A task that must be there."""
-    entry = store.find(name)
+    entry = side.find(name)
     if entry is None:
-        raise Invalid(f"there is no task {name!r}{_hint(store, name)}")
+        raise Invalid(f"there is no task {name!r}{_hint(side, name)}")
     return entry
 
 
-def _hint(store: Store, name: str) -> str:
-    names = [entry.task.name for entry in islice(store.entries(), _NAMES_LOOKED_AT)]
-    like = get_close_matches(name, names, n=1)
+def _hint(side: Questions, name: str) -> str:
+    like = get_close_matches(name, side.names(), n=1)
     return f"; did you mean {like[0]!r}?" if like else ""
 
 
@@ -100,10 +154,10 @@ def chosen_on_purpose(args: argparse.Namespace) -> Filter:
     """The same for a change: nobody means everything by saying nothing, and every plain name must be there."""
     if not args.names and args.owner is None and not args.label and args.state is None:
         raise Invalid("which tasks? Give names or patterns, --owner, --label or --state; '*' means all")
-    with reading(args) as store:
+    with asking(args) as side:
         for name in args.names:
             if not is_pattern(name):
-                need(store, name)
+                need(side, name)
     return chosen(args)
 
 
@@ -134,26 +188,27 @@ def patience(doing: str) -> Iterator[None]:
         yield
 
 
-def tell(args: argparse.Namespace, changed: "Changed") -> None:
+def tell(args: argparse.Namespace, changed: "Changed | Names") -> None:
     """What is different now."""
+    kinds = {
+        "created": _names(changed.created),
+        "changed": _names(changed.changed),
+        "removed": _names(changed.removed),
+    }
     if args.json:
-        print_json(
-            {
-                "created": [entry.task.name for entry in changed.created],
-                "changed": [entry.task.name for entry in changed.changed],
-                "removed": [entry.task.name for entry in changed.removed],
-                "unchanged": changed.unchanged,
-            }
-        )
+        print_json({**kinds, "unchanged": changed.unchanged})
         return
-    kinds = (("created", changed.created), ("changed", changed.changed), ("removed", changed.removed))
-    for word, entries in kinds:
-        if len(entries) == 1:
-            print(f"{word} {entries[0].task.name}")
-    parts = [f"{len(entries):,} {word}" for word, entries in kinds if len(entries) > 1]
+    for word, names in kinds.items():
+        if len(names) == 1:
+            print(f"{word} {names[0]}")
+    parts = [f"{len(names):,} {word}" for word, names in kinds.items() if len(names) > 1]
     if changed.unchanged:
         parts.append(f"{changed.unchanged:,} unchanged")
     if parts:
         print(", ".join(parts))
-    elif not any(entries for _, entries in kinds):
+    elif not any(kinds.values()):
         print("periods, limits or settings changed" if changed.settings else "nothing changed")
+
+
+def _names(things: Sequence[Entry | str]) -> list[str]:
+    return [thing if isinstance(thing, str) else thing.task.name for thing in things]

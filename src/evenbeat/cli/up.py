@@ -17,6 +17,7 @@ from evenbeat.cli.tasks import database, patience
 from evenbeat.load.config import BadFileError
 from evenbeat.model import MAX_EVERY, SECOND, Invalid
 from evenbeat.node.events import Events
+from evenbeat.node.listen import Listen, parse_listen
 from evenbeat.node.live import live
 from evenbeat.node.log import KeyValue
 from evenbeat.node.service import Node, Options
@@ -49,7 +50,21 @@ def _options(args: argparse.Namespace) -> Options:
         workers=_number(args.workers, "--workers", _MOST_WORKERS) or cores,
         max_concurrent=_number(args.max_concurrent, "--max-concurrent", _MOST_SLOTS),
         length=None if length is None else length / SECOND,
+        listen=_listen(args),
     )
+
+
+def _listen(args: argparse.Namespace) -> Listen | None:
+    where = args.listen or os.environ.get("EVENBEAT_LISTEN")
+    cert, key = (None if file is None else Path(file) for file in (args.tls_cert, args.tls_key))
+    if not where:
+        if cert or key or args.no_tls:
+            raise Invalid("--tls-cert, --tls-key and --no-tls say how to listen: give --listen HOST:PORT too")
+        return None
+    if (cert or key) and args.no_tls:
+        raise Invalid("with a certificate or without TLS? Give --tls-cert and --tls-key, or --no-tls")
+    host, port = parse_listen(where)
+    return Listen(host, port, cert, key, is_plain=args.no_tls)
 
 
 def _number(value: int | None, option: str, most: int) -> int | None:
@@ -70,7 +85,14 @@ async def _live(args: argparse.Namespace, options: Options) -> Node:
             Events(node).attach()
             show = Screen(node, path).show() if is_shown else follow(node)
             shows.append(asyncio.get_running_loop().create_task(show))
-            told = {"action": "ready", "tasks": status_of(node).tasks, "workers": options.workers, "db": path}
+            told: dict[str, object] = {
+                "action": "ready",
+                "tasks": status_of(node).tasks,
+                "workers": options.workers,
+                "db": path,
+            }
+            if node.page:
+                told["page"] = node.page
             _log.info("ready; `evenbeat status --db %s` asks how it is", path, extra=told)
 
         if not is_shown:

@@ -17,8 +17,9 @@ from evenbeat.when.schedule import compile_schedule
 _ON: Final = int(Flag.ENABLED)
 _CHECK: Final = int(Flag.CHECK)
 _EACH: Final = int(Flag.EACH)
+_PASSIVE: Final = int(Flag.PASSIVE)
 _MISSED: Final = {Missed.ONCE: 0, Missed.SKIP: int(Flag.MISSED_SKIP), Missed.ALL: int(Flag.MISSED_ALL)}
-_OURS: Final = _ON | _CHECK | _EACH | int(Flag.MISSED_SKIP) | int(Flag.MISSED_ALL)
+_OURS: Final = _ON | _CHECK | _EACH | _PASSIVE | int(Flag.MISSED_SKIP) | int(Flag.MISSED_ALL)
 """What a definition says; the other flags are what has happened to the task."""
 
 
@@ -63,6 +64,8 @@ def _flags(task: Task) -> int:
         flags |= _ON
     if task.check:
         flags |= _CHECK
+    if task.passive:
+        flags |= _PASSIVE
     if task.backlog is Backlog.EACH:
         flags |= _EACH
     return flags
@@ -70,7 +73,7 @@ def _flags(task: Task) -> int:
 
 def _retry(task: Task) -> int:
     """A fifth of the interval, as Icinga's five minutes and one minute."""
-    if not task.check:
+    if not task.check or task.passive:
         return 0
     if task.retry is not None:
         return task.retry

@@ -32,7 +32,7 @@ _REMOVED: Final = int(Flag.REMOVED)
 _CATCHING_UP: Final = int(Flag.CATCHING_UP)
 _QUEUES: Final = int(Flag.EACH | Flag.CATCHING_UP)
 """Nominal times that pass meanwhile are not merged: they wait for the end of the run before them."""
-_AWAY: Final = int(Flag.WAITING | Flag.REMOVED)
+_AWAY: Final = int(Flag.WAITING | Flag.REMOVED | Flag.PASSIVE)
 _APART: Final = _QUEUES | _FORCED | _AWAY
 """Not simply due at the nominal time or the off-grid one."""
 
@@ -408,8 +408,8 @@ class Lifecycle:
             forced = flags & _FORCED != 0
             instead = np.where(flags & _CATCHING_UP != 0, extra[apart], due[apart])
             instead[forced] = NEVER
-            # A backlog waits for the run before it, one that waits for a slot is not in the timetable, and a removed
-            # task does not come back.
+            # A backlog waits for the run before it, one that waits for a slot is not in the timetable, a passive check
+            # has nothing to run, and a removed task does not come back.
             instead[((flags & _RUNNING != 0) & ~forced) | (flags & _AWAY != 0)] = FOREVER
             due[apart] = instead
         self.timetable.set_due(rows, due)

@@ -49,8 +49,11 @@ class Reader:
         return self.problems.table((section,), self._document.get(section, {})) or {}
 
     def _tables(self, section: str) -> dict[str, dict[str, Any]]:
-        tables = {n: self.problems.table((section, n), value) for n, value in self._section(section).items()}
-        return {name: table for name, table in tables.items() if table is not None}
+        return {
+            name: table
+            for name, table in self._section(section).items()
+            if type(table) is dict or self.problems.table((section, name), table) is not None
+        }
 
     def _node(self) -> NodeSettings | None:
         if "node" not in self._document:
@@ -114,10 +117,11 @@ class Reader:
         )
         found: list[Task] = []
         names: dict[str, str] = {}
+        problems = self.problems.found
         for section in ("checks", "tasks"):
             for title, table in self._tables(section).items():
                 path = (section, title)
-                before = len(self.problems)
+                before = len(problems)
                 for name, whole in self._instances(path, table, templates):
                     if name in names:
                         hint = ", so this one must mention every key of `for`" if "for" in table else ""
@@ -130,7 +134,7 @@ class Reader:
                         known = ", ".join(sorted(periods)) or "none is defined"
                         self.problems.refuse((*path, "period"), f"there is no period {task.period!r}, known: {known}")
                     found.append(task)
-                    if len(self.problems) > before:
+                    if len(problems) > before:
                         break
         return tuple(found)
 

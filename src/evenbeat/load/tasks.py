@@ -1,10 +1,10 @@
 """From the table of a task to the noun, with the defaults that suit it. Files have a hundred thousand of them."""
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import date
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -17,7 +17,7 @@ from evenbeat.when.schedule import compile_schedule
 from evenbeat.when.zone import zone
 
 _KINDS: Final = ("every", "cron", "calendar", "at")
-_WORKS: Final = ("command", "function")
+_WORKS: Final = ("command", "function", "passive")
 _SCHEDULE_KEYS: Final = Schedule.__struct_fields__
 _JOB_KEYS: Final = Job.__struct_fields__
 _FROM_ELSEWHERE: Final = {"name", "check", "schedule", "job", "paused"}
@@ -57,13 +57,25 @@ _OF_JOB: Final = frozenset(_JOB_KEYS)
 _SPELT: Final = frozenset((*DURATIONS, *_TIMES, "second"))
 
 
+class _Shape(NamedTuple):
+    """What tables with the same keys have in common; there are few of them."""
+
+    kind: str
+    is_known: bool
+    """Are all keys those of a task?"""
+    spelt: list[str]
+    """Keys whose values are written in another way than the nouns hold them."""
+    suiting: dict[str, Any]
+    """The defaults for them."""
+
+
 class Tasks:
     """Makes tasks; what is wrong with them goes to `problems`."""
 
     def __init__(self, problems: Problems, defaults: dict[str, Any]) -> None:
         self._problems = problems
         self._schedules: dict[Any, tuple[Schedule, bool]] = {}
-        self._suiting: dict[tuple[str, str], dict[str, Any]] = {}
+        self._shapes: dict[tuple[str, ...], _Shape] = {}
         self._defaults = self._checked_defaults(defaults)
 
     @property
@@ -73,7 +85,8 @@ class Tasks:
 
     def _checked_defaults(self, table: dict[str, Any]) -> dict[str, Any]:
         path = ("defaults",)
-        defaults = self._plain(path, self._problems.only(path, table, TASK_KEYS))
+        known = self._problems.only(path, table, TASK_KEYS)
+        defaults = self._plain(path, known, [key for key in known if key in _SPELT])
         for key in list(defaults):
             # Each by itself, in a task it suits, so that a mistake is told once and here.
             kind = "every" if _BELONGS_TO.get(key) == "every" else "cron"
@@ -88,26 +101,29 @@ class Tasks:
 
     def make(self, path: tuple[str, str], table: dict[str, Any], name: str) -> Task | None:
         """The task of a table, or None if it was refused."""
-        kind, work = _kind(table) or _kind(self._defaults), _work(table) or _work(self._defaults)
-        if not table.keys() <= _ALL:
+        keys = tuple(table)
+        shape = self._shapes.get(keys)
+        if shape is None:
+            shape = self._shapes[keys] = self._shape(table)
+        if not shape.is_known:
             table = self._problems.only(path, table, TASK_KEYS)
-        table = self._plain(path, table)
-        suiting = self._suiting.get((kind, work))
-        if suiting is None:
-            suiting = self._suiting[kind, work] = {k: v for k, v in self._defaults.items() if _suits(k, kind, work)}
-        if suiting:
-            table = _over(table, suiting)
-        if kind and kind not in table:
+        if shape.spelt:
+            table = self._plain(path, table, shape.spelt)
+        if shape.suiting:
+            table = _over(table, shape.suiting)
+        if shape.kind and shape.kind not in table:
             return None  # it was refused already
         return self._build(path, table, name, check=path[0] == "checks")
 
-    def _plain(self, path: tuple[str, ...], table: dict[str, Any]) -> dict[str, Any]:
+    def _shape(self, table: dict[str, Any]) -> "_Shape":
+        kind, work = _kind(table) or _kind(self._defaults), _work(table) or _work(self._defaults)
+        suiting = {key: value for key, value in self._defaults.items() if _suits(key, kind, work)}
+        return _Shape(kind, table.keys() <= _ALL, [key for key in table if key in _SPELT], suiting)
+
+    def _plain(self, path: tuple[str, ...], table: dict[str, Any], spelt: Iterable[str]) -> dict[str, Any]:
         """From what people may write to what the nouns hold."""
-        special = [key for key in table if key in _SPELT]
-        if not special:
-            return table
         table = table.copy()
-        for key in special:
+        for key in spelt:
             value = table[key]
             if key in DURATIONS:
                 try:
@@ -127,6 +143,8 @@ class Tasks:
         whole: dict[str, Any] = {"name": name, "check": check}
         for key, value in table.items():
             (schedule if key in _OF_SCHEDULE else job if key in _OF_JOB else whole)[key] = value
+        if whole.get("passive") is True:
+            whole["check"] = True
         when = self._schedule(path, schedule, name)
         if type(job.get("command")) is str:
             self._split(path, job)
@@ -142,6 +160,7 @@ class Tasks:
             task = refused
         if (
             task.start_at is not None
+            or task.passive
             or task.job.env
             or task.job.function is not None
             or "\0" in "".join(task.job.command)
@@ -168,6 +187,8 @@ class Tasks:
                 parse_instant(task.start_at, zone(task.schedule.zone))
             except Invalid as e:
                 self._problems.refuse((*path, "start_at"), e)
+        if task.passive:
+            self._check_passive(path, task)
         if any("\0" in word for word in task.job.command):
             self._problems.refuse((*path, "command"), "a NUL, which no command can have")
         for name in task.job.env:
@@ -177,6 +198,19 @@ class Tasks:
         if function is not None and not all(function.rpartition(":")[::2]):
             self._problems.refuse(
                 (*path, "function"), f"{function[:64]!r} is not a function, accepted: module:function"
+            )
+
+    def _check_passive(self, path: tuple[str, ...], task: Task) -> None:
+        """Its results are told: there is nothing to run, and no event of the node to run it at."""
+        runs = "function" if task.job.function is not None else "command" if task.job.command else ""
+        if runs:
+            self._problems.refuse((*path, runs), f"a passive check has no {runs}: its results are told from outside")
+        if task.start_at is not None:
+            self._problems.refuse((*path, "start_at"), "a passive check does not start: its results are told")
+        entry = (task.schedule.cron or "").strip()
+        if entry in ("@reboot", "@shutdown"):
+            self._problems.refuse(
+                (*path, "cron"), f"{entry}: a passive check needs times at which results are expected"
             )
 
     def _schedule(self, path: tuple[str, ...], table: dict[str, Any], name: str) -> Schedule | None:
@@ -237,7 +271,9 @@ def _kind(table: Mapping[str, Any]) -> str:
 
 
 def _work(table: Mapping[str, Any]) -> str:
-    return "command" if "command" in table else "function" if "function" in table else ""
+    if "command" in table or "function" in table:
+        return "command" if "command" in table else "function"
+    return "passive" if table.get("passive") is True else ""
 
 
 def _suits(key: str, kind: str, work: str) -> bool:

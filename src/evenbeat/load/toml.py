@@ -9,15 +9,13 @@
 [tasks.NAME]
 """
 
-import gc
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 import rtoml
 
+from evenbeat.load.collector import without_collector
 from evenbeat.load.config import BadFileError, Config, Place, Problem, Source
 from evenbeat.load.locate import Places
 from evenbeat.load.nouns import Reader
@@ -42,7 +40,7 @@ def toml_source(text: str, file: str) -> Source:
     """The same, for those who will ask where something stands."""
     # A line of a script ends in \n wherever it was written.
     text = text.replace("\r\n", "\n")
-    with _without_collector():
+    with without_collector():
         document = _document(text, file)
         reader = Reader(document)
         config = reader.read()
@@ -63,18 +61,6 @@ def toml_source(text: str, file: str) -> Source:
         return known[0].find(reader.origin(path[1], *path[2:]) if path[0] == "tasks" else path, column)
 
     return Source(file, config, place_of)
-
-
-@contextmanager
-def _without_collector() -> Iterator[None]:
-    # Nothing of what is read is a cycle, and looking for some costs a third of the time of a large file.
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def _document(text: str, file: str) -> dict[str, Any]:

@@ -20,8 +20,8 @@ def must_refer_to_what_is_there(
         if task.limit is not None and task.limit not in limits:
             known = ", ".join(sorted(limits)) or "none is defined"
             raise Invalid(f"there is no limit {task.limit!r}, known: {known}", place=f"{task.name}.limit")
-        if not task.job.command and task.job.function is None:
-            raise Invalid("there is nothing to run, say `command` or `function`", place=task.name)
+        if not task.job.command and task.job.function is None and not task.passive:
+            raise Invalid("there is nothing to run, say `command`, `function` or `passive = true`", place=task.name)
 
 
 def must_not_need(entries: Iterable[Entry], periods: set[str], limits: set[str]) -> None:

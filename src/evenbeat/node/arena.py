@@ -1,5 +1,6 @@
 """Packed jobs by row, one after the other in one piece of memory: a million of them are no Python objects."""
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -37,11 +38,12 @@ class JobArena:
     def nbytes(self) -> int:
         return len(self._data)
 
-    def put(self, row: int, packed: bytes) -> None:
-        """Set a row's job. What it had before is waste, as that of a freed row, until half of all is."""
+    def put(self, rows: Ints, packed: Sequence[bytes]) -> None:
+        """Set the jobs of rows. What they had before is waste, as that of a freed row, until half of all is."""
         c = self._columns
-        c.job_at[row], c.job_length[row] = len(self._data), len(packed)
-        self._data += packed
+        lengths = np.fromiter(map(len, packed), np.int64, len(packed))
+        c.job_at[rows], c.job_length[rows] = len(self._data) + np.cumsum(lengths) - lengths, lengths
+        self._data += b"".join(packed)
         if len(self._data) > 2 * self._looked_at + _ROOM:
             self._tidy()
 

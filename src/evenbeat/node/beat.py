@@ -21,9 +21,11 @@ from evenbeat.core.task import Claims, Flag, Skips
 from evenbeat.model import SECOND, Instant, Kind, Outcome, State
 from evenbeat.node.clock import Clock
 from evenbeat.node.counts import Counts
-from evenbeat.node.outbox import Outbox
+from evenbeat.node.outbox import Outbox, Then
+from evenbeat.node.passive import Passive
 from evenbeat.node.records import condition_of, planned_of, refusals_of, skips_of
 from evenbeat.node.roster import Roster
+from evenbeat.node.told import as_finish
 from evenbeat.queue.frames import Result, Run
 from evenbeat.store.contract import Batch, Claim, Finish, Skip, Start
 from evenbeat.when.windows import FOREVER, NEVER
@@ -31,12 +33,15 @@ from evenbeat.when.windows import FOREVER, NEVER
 _GAP: Final = 0.004
 """Seconds between two turns at least: what is due within it is released together."""
 _LONGER_GAP: Final = 0.008
-_LONGEST_GAP: Final = 0.02
-"""The same, while runs wait for a free slot anyway."""
+_LONGEST_GAP: Final = 0.05
+"""The same, while all slots are taken: then nothing can start before something has ended."""
+_ENOUGH: Final = 3
+"""One out of so many slots is free again: that is worth a turn."""
 _LONGEST_SLEEP: Final = 1.0
 _STANDSTILL: Final = 10 * SECOND
 """Without a turn for so long we have not been alive."""
 _NO_STATUS: Final = -1
+_EMPTY: Final = Batch()
 
 _IS_GOOD, _REALLY_STARTED, _ENDED_ITSELF, _IS_RESULT, _CUT_SHORT = (1 << i for i in range(5))
 _ENDS: Final = {
@@ -67,7 +72,13 @@ class Underway(NamedTuple):
     nominal: int
     kind: int
     claimed: int
+    name: str
+    """As the task was named when it was claimed."""
+    timebox: int
 
+
+Listener = Callable[[Sequence[Underway], Sequence[Finish]], None]
+"""Told of runs that have ended: what they were, and how each of them ended."""
 
 # As `_make` does, without its detour: they are made by the ten thousand.
 _claim_of: Final[Callable[[tuple[object, ...]], Claim]] = partial(tuple.__new__, Claim)
@@ -85,7 +96,12 @@ class Beat:
         self.cursors: dict[int, bytes] = {}
         """By the number of the task: rows are given to others."""
         self.claiming = True
-        self.on_finished: Callable[[list[Finish]], None] = lambda _: None
+        self.lasting: dict[int, int] = {}
+        """Those of the runs under way that are known to have started, and when."""
+        self.on_finished: list[Listener] = []
+        self.on_told: list[Listener] = []
+        """The same for results of checks that no run of ours had."""
+        self.passive = Passive(roster, self._record_told)
         self.on_failure: Callable[[Exception], None] = lambda _: None
         """Told if there will be no more turns, because one failed."""
         self.on_standstill: Callable[[int], None] = lambda _: None
@@ -100,15 +116,17 @@ class Beat:
         self._planned = float("inf")
         self._ended = 0.0
         """When the last turn ended, on the loop's clock."""
-        self._gap = _GAP
-        self._seen: Instant | None = None
-        """What time it was at the last turn."""
+        self._gap = self._shorter_gap = _GAP
+        self.last_turn: Instant | None = None
+        """What time it was then."""
 
     # When is the next turn?
 
     def results(self, results: Sequence[Result]) -> None:
         """Runs have ended."""
         self._results += results
+        if len(self._results) * _ENOUGH >= self.roster.lifecycle.slots:
+            self._gap = min(self._gap, self._shorter_gap)
         self.soon()
 
     def started(self, starts: Sequence[tuple[int, int]]) -> None:
@@ -140,9 +158,9 @@ class Beat:
         self._planned = float("inf")
         try:
             now = self._clock.now()
-            if self._seen is not None and now - self._seen > _STANDSTILL:
-                self.on_standstill(now - self._seen)
-            self._seen = now
+            if self.last_turn is not None and now - self.last_turn > _STANDSTILL:
+                self.on_standstill(now - self.last_turn)
+            self.last_turn = now
             self.turn(now)
         except Exception as e:
             # Half a turn leaves nobody knows what behind, but the store knows: whoever starts next goes by that.
@@ -151,26 +169,40 @@ class Beat:
             return
         self._ended = loop.time()
         # A busy node takes more at a time, so that turns leave most of its time for everything else.
-        longest = _LONGEST_GAP if len(self.roster.lifecycle.waiting) else _LONGER_GAP
-        self._gap = min(max(_GAP, 4 * (self._ended - begun)), longest)
-        due = self.roster.lifecycle.timetable.next_due() if self.claiming else FOREVER
+        took = self._ended - begun
+        self._gap = self._shorter_gap = min(max(_GAP, 4 * took), _LONGER_GAP)
+        if self.roster.lifecycle.pending >= self.roster.lifecycle.slots:
+            self._gap = min(max(_GAP, 24 * took), _LONGEST_GAP)
+        life = self.roster.lifecycle
+        due = min(life.timetable.next_due(), self.passive.next_due()) if self.claiming else FOREVER
         sleep = (due - self._clock.now()) / 1e6
         self._plan(self._ended + min(max(sleep, self._gap), _LONGEST_SLEEP))
 
     # A turn
 
     def turn(self, now: Instant) -> None:
-        """Learn, then release."""
-        if self._results or self._starts:
-            learned = self._learn(now)
-            if learned.starts or learned.finishes:
-                self._outbox.put(learned, lambda: None)
+        """Learn, then release, and have both kept together."""
+        batch = self._learn(now) if self._results or self._starts else Batch()
+        then: Then = _nothing
         if self.claiming:
-            self._release(now)
+            try:
+                then = self._release(batch, now)
+            except Exception:
+                # What has been learned is true all the same.
+                self._outbox.put(Batch(starts=batch.starts, finishes=batch.finishes), _nothing)
+                raise
+        if batch != _EMPTY:
+            self._outbox.put(batch, then)
+        if self.claiming and self.passive.next_due() <= now:
+            self.passive.look(now)
 
     def _learn(self, now: Instant) -> Batch:
-        starts = [Start(self.underway[token].number, at) for token, at in self._starts if token in self.underway]
+        self.lasting.update(started := [(token, at) for token, at in self._starts if token in self.underway])
+        starts = [Start(self.underway[token].number, at) for token, at in started]
         ended = [(self.underway.pop(r.token), r) for r in self._results if r.token in self.underway]
+        if self.lasting:
+            for _, result in ended:
+                self.lasting.pop(result.token, None)
         self._results, self._starts = [], []
         return Batch(starts=starts, finishes=self._finish(ended, now))
 
@@ -206,19 +238,22 @@ class Beat:
         for (u, r), is_removed in zip(ended, removed.tolist(), strict=True):
             if r.cursor is not None and not is_removed:
                 self.cursors[u.number] = r.cursor
-        self.counts.ended(outcome)
-        self.on_finished(finishes)
+        lasted = np.array([r.ended for r in results], dtype=np.int64) - started
+        self.counts.ended(outcome, lasted[ends & _REALLY_STARTED != 0] / 1e6)
+        for listener in self.on_finished:
+            listener(under_way, finishes)
         return finishes
 
-    def _release(self, now: Instant) -> None:
+    def _release(self, batch: Batch, now: Instant) -> Then:
+        """Add to the batch what is due; what to do once that is safe."""
         released = self.roster.lifecycle.release(now)
-        claims, refused = released.claims, released.refused
-        batch = Batch(skips=self.skips_of(released.skips, now), refusals=refusals_of(self.roster.columns, refused, now))
-        if len(claims.rows):
-            runs, functions = self._claim(batch, claims, now), self._functions(claims.rows)
-            self._outbox.put(batch, lambda: self._queue.dispatch(runs, functions))
-        elif batch.skips or batch.refusals:
-            self._outbox.put(batch, lambda: None)
+        claims = released.claims
+        batch.skips = self.skips_of(released.skips, now)
+        batch.refusals = refusals_of(self.roster.columns, released.refused, now)
+        if not len(claims.rows):
+            return _nothing
+        runs, functions = self._claim(batch, claims, now), self._functions(claims.rows)
+        return lambda: self._queue.dispatch(runs, functions)
 
     def _claim(self, batch: Batch, claims: Claims, now: Instant) -> list[Run]:
         """Claims for the store, and runs for the workers once it has them."""
@@ -233,15 +268,16 @@ class Beat:
         tolerance = np.where(c.tolerance[rows] < 0, interval // 2, c.tolerance[rows])
         guarded = np.where(on_grid, c.last_start[rows], NEVER)
         tokens = range(self._token + 1, self._token + 1 + len(rows))
+        names, timebox = self.roster.names.names(rows), self._timebox(claims).tolist()
         runs = list(
             map(
                 Run,
                 tokens,
                 map(msgspec.Raw, self.roster.jobs.get_many(rows)),
-                self.roster.names.names(rows),
+                names,
                 nominal,
                 kind,
-                self._timebox(claims).tolist(),
+                timebox,
                 self._latest_start(claims, now).tolist(),
                 guarded.tolist(),
                 interval.tolist(),
@@ -251,7 +287,7 @@ class Beat:
                 (c.flags[rows] & int(Flag.CHECK) != 0).tolist(),
             )
         )
-        under_way = zip(numbers, rows.tolist(), nominal, kind, repeat(now), strict=False)
+        under_way = zip(numbers, rows.tolist(), nominal, kind, repeat(now), names, timebox, strict=False)
         self.underway.update(zip(tokens, map(_underway_of, under_way), strict=True))
         self._token += len(runs)
         self.counts.began((now - claims.nominal) / 1e6)
@@ -289,6 +325,11 @@ class Beat:
                 latest[period == number] = self.roster.times.period(number).state(now).until
         return latest
 
+    def name_of(self, run: Underway) -> str:
+        """The name that its task has now, or had when it was removed."""
+        row = self.roster.row(run.number)
+        return run.name if row is None else self.roster.names.name(row)
+
     # Records
 
     def skips_of(self, skips: Sequence[Skips], now: Instant, numbers: Ints | None = None) -> list[Skip]:
@@ -300,6 +341,22 @@ class Beat:
     def record(self, batch: Batch) -> None:
         """Remember what happened outside a turn."""
         self._outbox.put(batch, lambda: None)
+
+    def _record_told(self, batch: Batch) -> None:
+        self.record(batch)
+        if batch.told and self.on_told:
+            runs = [self._as_run(told.task, told.nominal, told.kind, told.at) for told in batch.told]
+            for listener in self.on_told:
+                listener(runs, [as_finish(told) for told in batch.told])
+
+    def _as_run(self, number: int, nominal: int, kind: int, at: int) -> Underway:
+        row = self.roster.row(number)
+        assert row is not None
+        return Underway(number, row, nominal, kind, at, self.roster.names.name(row), 0)
+
+
+def _nothing() -> None:
+    pass
 
 
 def _text(output: bytes) -> str:

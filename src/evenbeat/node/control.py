@@ -14,16 +14,42 @@ import msgspec
 from evenbeat.core.task import Flag
 from evenbeat.load.config import BadFileError
 from evenbeat.model import Invalid
-from evenbeat.node.moment import moment_of
+from evenbeat.node.beat import Underway
+from evenbeat.node.desk import Changed
+from evenbeat.node.heartbeat import answer
+from evenbeat.node.hub import Hub
+from evenbeat.node.moment import moment_of, running_of
+from evenbeat.node.numbers import numbers_of
 from evenbeat.node.owner import socket_path
-from evenbeat.node.requests import AskMoment, AskStatus, Backup, Ended, Force, Reply, Request, perform
+from evenbeat.node.requests import (
+    AskMoment,
+    AskNode,
+    AskNumbers,
+    AskRunning,
+    AskStatus,
+    Backup,
+    Ended,
+    Force,
+    Missing,
+    Reply,
+    Request,
+    Telling,
+    Watch,
+    done,
+    perform,
+    touched,
+)
 from evenbeat.node.service import Node
-from evenbeat.node.status import status_of
+from evenbeat.node.status import identity_of, status_of
 from evenbeat.store.contract import Conflict, Finish, StoreError
 
 REQUEST_LIMIT: Final = 64 << 20
+UNREAD_LIMIT: Final = 4 << 20
+"""Bytes of the feed that wait for somebody who watches; whoever lets more come together is let go."""
+_HEARD_AT_ONCE: Final = 4_096
 _log: Final = logging.getLogger("evenbeat.control")
 
+_PROBLEMS: Final = {"conflict": Conflict, "missing": Missing, "store": StoreError}
 _requests: Final = msgspec.json.Decoder(Request)
 _replies: Final = msgspec.json.Decoder(Reply)
 
@@ -47,8 +73,9 @@ class Control:
                 self._server = await asyncio.start_unix_server(self._connected, address, limit=REQUEST_LIMIT)
         finally:
             os.umask(before)
-        self._node.beat.on_finished = self._finished
-        self._node.on_removed = self._forget
+        self._hub = Hub(self._node, asyncio.get_running_loop())
+        self._node.beat.on_finished.append(self._finished)
+        self._node.on_change.append(self._forget)
 
     async def close(self) -> None:
         """Nobody is heard any more, and who waits for an answer learns that there will be none."""
@@ -69,14 +96,40 @@ class Control:
         # A line beyond the limit is a ValueError: whoever sends it is none of our clients.
         with suppress(ConnectionError, asyncio.CancelledError, ValueError), closing(writer):
             while line := await reader.readline():
-                writer.write(msgspec.json.encode(await self._answer(line)) + b"\n")
+                reply = await self._answer(line)
+                if reply is None:
+                    await self._feed(reader, writer)
+                    return
+                writer.write(msgspec.json.encode(reply) + b"\n")
                 await writer.drain()
 
-    async def _answer(self, line: bytes) -> Reply:
+    async def _feed(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """From now on the connection is a stream, until the other side closes it or does not read any more."""
+        transport = writer.transport
+
+        def tell(line: bytes) -> bool:
+            if transport.get_write_buffer_size() > UNREAD_LIMIT:
+                _log.warning("somebody watched and did not keep up", extra={"action": "watcher_dropped"})
+                transport.abort()
+            else:
+                writer.write(line)
+            return not transport.is_closing()
+
+        self._hub.watch(tell)
+        try:
+            while await reader.read(_HEARD_AT_ONCE):
+                pass
+        finally:
+            self._hub.leave(tell)
+
+    async def _answer(self, line: bytes) -> Reply | None:
+        """None for whoever wants to watch."""
         try:
             return await self._do(_requests.decode(line))
         except Conflict as e:
             return Reply(problem=str(e), kind="conflict")
+        except Missing as e:
+            return Reply(problem=str(e), kind="missing")
         except (Invalid, BadFileError, msgspec.ValidationError, msgspec.DecodeError) as e:
             return Reply(problem=str(e), kind="invalid")
         except StoreError as e:
@@ -85,11 +138,15 @@ class Control:
             _log.exception("a request failed", extra={"action": "request_failed"})
             return Reply(problem=f"the node failed at this: {e!r}", kind="store")
 
-    async def _do(self, request: Request) -> Reply:
+    async def _do(self, request: Request) -> Reply | None:
         node = self._node
+        if isinstance(request, Telling):
+            return await answer(node, request)
         match request:
-            case Force(names, who, wait):
-                return await self._force(names, who, wait=wait)
+            case Watch():
+                return None
+            case Force():
+                return await self._force(request)
             case Backup(path):
                 await asyncio.to_thread(node.store.backup, Path(path))
                 return Reply()
@@ -97,17 +154,23 @@ class Control:
                 return Reply(status=status_of(node))
             case AskMoment(number):
                 return Reply(moment=moment_of(node, number))
+            case AskRunning(most):
+                return Reply(running=running_of(node, most))
+            case AskNode():
+                return Reply(node=identity_of(node))
+            case AskNumbers():
+                return Reply(numbers=numbers_of(node))
         try:
             changed = await asyncio.to_thread(perform, node.desk, request, node.options.files)
         finally:
             node.take_over()  # also what was done before it failed
         await node.outbox.safe()  # whoever has our word has it, even if we die now
-        return Reply(changed=changed)
+        return done(request, changed)
 
-    async def _force(self, names: Sequence[str], who: str, *, wait: bool) -> Reply:
-        entries = await asyncio.to_thread(self._node.desk.forced, names, who)
+    async def _force(self, request: Force) -> Reply:
+        entries = await asyncio.to_thread(self._node.desk.forced, request.names, request.who, request.only)
         ends = []
-        for entry in entries if wait else []:
+        for entry in entries if request.wait else []:
             ends.append(asyncio.get_running_loop().create_future())
             self._waiting.setdefault(entry.number, []).append(ends[-1])
         self._node.force(entries)
@@ -117,10 +180,11 @@ class Control:
             ended=[
                 Ended(entry.task.name, f.started, f.ended, f.outcome, f.status, f.output)
                 for entry, f in zip(entries, finishes, strict=False)
-            ]
+            ],
+            touched=touched(entries, named=request.named),
         )
 
-    def _finished(self, finishes: list[Finish]) -> None:
+    def _finished(self, _: Sequence[Underway], finishes: Sequence[Finish]) -> None:
         for finish in finishes if self._waiting else []:
             if self._still_to_come(finish.task):
                 continue
@@ -133,11 +197,11 @@ class Control:
         row = self._node.roster.row(number)
         return row is not None and bool(self._node.roster.columns.flags[row] & int(Flag.FORCED))
 
-    def _forget(self, numbers: Sequence[int]) -> None:
+    def _forget(self, changed: Changed) -> None:
         """Runs of tasks that were removed before they began: nobody will hear of them."""
         running = {run.number for run in self._node.beat.underway.values()} if self._waiting else set()
-        for number in numbers if self._waiting else []:
-            for future in self._waiting.pop(number, []) if number not in running else []:
+        for entry in changed.removed if self._waiting else []:
+            for future in self._waiting.pop(entry.number, []) if entry.number not in running else []:
                 if not future.done():
                     future.set_exception(Invalid("the task was removed before it ran"))
 
@@ -171,7 +235,7 @@ class Client:
             raise StoreError("the node stopped before it had answered")
         reply = _replies.decode(answer)
         if reply.problem:
-            raise {"conflict": Conflict, "store": StoreError}.get(reply.kind, Invalid)(reply.problem)
+            raise _PROBLEMS.get(reply.kind, Invalid)(reply.problem)
         return reply
 
     def _exchange(self, line: bytes) -> bytes:

@@ -1,10 +1,12 @@
 """What a node has done since it was started, in numbers."""
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from evenbeat.core.gate import REASONS
@@ -12,6 +14,42 @@ from evenbeat.core.task import Skips
 
 _LATEST: Final = 10_000
 """Runs whose lateness is remembered, at least; at most twice as many."""
+LATENESS_BOUNDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
+DURATION_BOUNDS: Final = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0)
+COMMIT_BOUNDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0)
+"""Seconds: what a scheduler should keep to, what work lasts, what a disk takes."""
+
+
+class Histogram(Struct, frozen=True):
+    """How often values were how large."""
+
+    bounds: tuple[float, ...]
+    counts: list[int]
+    """For each bound how many values were at most so large; the last one counts all."""
+    sum: float
+
+
+class Buckets:
+    """Counts values by how large they are."""
+
+    def __init__(self, bounds: tuple[float, ...]) -> None:
+        self._bounds = bounds
+        self._edges = np.array(bounds)
+        self._counts = np.zeros(len(bounds) + 1, dtype=np.int64)
+        self._sum = 0.0
+
+    def add(self, values: NDArray[np.float64]) -> None:
+        """Many at a time; a value less than nothing is nothing."""
+        values = np.maximum(values, 0.0)
+        self._counts += np.bincount(np.searchsorted(self._edges, values), minlength=len(self._counts))
+        self._sum += float(values.sum())
+
+    def add_one(self, value: float) -> None:
+        self._counts[bisect_left(self._bounds, value)] += 1
+        self._sum += value
+
+    def read(self) -> Histogram:
+        return Histogram(self._bounds, np.cumsum(self._counts).tolist(), self._sum)
 
 
 class Counts:
@@ -23,15 +61,20 @@ class Counts:
         self.skipped: dict[str, int] = {}
         self.lateness: list[float] = []
         """Of the latest runs, in seconds; a bounded window."""
+        self.late = Buckets(LATENESS_BOUNDS)
+        self.lasted = Buckets(DURATION_BOUNDS)
 
     def began(self, late: NDArray[np.float64]) -> None:
         """Runs were claimed, so many seconds after they were due."""
         self.runs += len(late)
+        self.late.add(late)
         self.lateness += late.tolist()
         if len(self.lateness) > 2 * _LATEST:
             del self.lateness[:-_LATEST]
 
-    def ended(self, outcomes: Iterable[str]) -> None:
+    def ended(self, outcomes: Iterable[str], seconds: NDArray[np.float64]) -> None:
+        """Runs have ended so; those that had really started lasted so long."""
+        self.lasted.add(seconds)
         for outcome, times in Counter(outcomes).items():
             self.outcomes[outcome] = self.outcomes.get(outcome, 0) + times
 

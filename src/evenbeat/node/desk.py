@@ -3,21 +3,24 @@
 It works on a store. If a node lives on that store, it takes over each change when the desk is done with it.
 """
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
 from threading import RLock
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from evenbeat.load.collector import without_collector
 from evenbeat.load.config import Config, NodeSettings
 from evenbeat.load.files import load_file
 from evenbeat.model import Entry, Instant, Invalid, Period, Task, placed
 from evenbeat.node.agreement import must_not_need, must_refer_to_what_is_there, said_together
+from evenbeat.node.memo import forget_told
 from evenbeat.node.placing import Places, keep_phase
 from evenbeat.store.contract import Change, Conflict, Filter, Store
 from evenbeat.when.period import compile_periods
@@ -25,6 +28,7 @@ from evenbeat.when.period import compile_periods
 _LIMITS: Final = "limits:"
 _NODE: Final = "node:"
 _DIGEST: Final = "digest:"
+_Thing = TypeVar("_Thing")
 
 
 class Changed(Struct):
@@ -46,6 +50,9 @@ class Desk:
         self._now = now
         self._lock = RLock()
         self._places = Places(store.entries)
+        self.load: Callable[[Path], Config] = load_file
+        self.part = sys.maxsize
+        """Tasks of a file that are written at once. Others can write between two parts, but small ones take longer."""
         self.on_changed: Callable[[Changed], None] = lambda _: None
         """Told of each change when it is done, one after the other, by whoever made it."""
 
@@ -56,6 +63,8 @@ class Desk:
             yield
 
     def _done(self, changed: Changed) -> Changed:
+        if changed.removed:
+            forget_told(self.store, changed.removed)
         self.on_changed(changed)
         return changed
 
@@ -95,11 +104,22 @@ class Desk:
             changed = self.store.update(changes, self._now(), who) if changes else []
             return self._done(Changed(changed=changed, unchanged=len(entries) - len(changed)))
 
-    def forced(self, names: Sequence[str], who: str) -> list[Entry]:
-        """The tasks that somebody wants to run now; the audit knows."""
+    def forced(self, names: Sequence[str], who: str, only: Filter | None = None) -> list[Entry]:
+        """The tasks that somebody wants to run now, by name and by what fits; the audit knows."""
         entries = [self.need(name) for name in names]
+        passive = next((entry.task.name for entry in entries if entry.task.passive), None)
+        if passive is not None:
+            raise Conflict(f"{passive!r} is a passive check: it has nothing to run, its results are told from outside")
+        if only is not None:
+            named = {entry.number for entry in entries}
+            some = (entry for entry in self.store.entries(only) if not entry.task.passive)
+            entries += [entry for entry in some if entry.number not in named]
         self.store.note([Change(self._now(), who, "forced", entry.task.name) for entry in entries])
         return entries
+
+    def note(self, name: str, action: str, who: str, detail: str = "") -> None:
+        """For the audit: what was done, though to no task."""
+        self.store.note([Change(self._now(), who, action, name, detail)])
 
     def need(self, name: str) -> Entry:
         """A task that must be there."""
@@ -108,6 +128,35 @@ class Desk:
             raise Invalid(f"there is no task {name!r}")
         return entry
 
+    # Periods
+
+    def set_periods(self, periods: Mapping[str, Period], owner: str, who: str) -> Changed:
+        """New periods of this owner, and other definitions for those that are there."""
+        with self._lock:
+            stored = self.store.periods()
+            compile_periods({**self._periods(), **periods})
+            different: dict[str, dict[str, Period]] = {}
+            for name, period in periods.items():
+                whose, before = stored.get(name, (owner, None))
+                if period != before:
+                    different.setdefault(whose, {})[name] = period
+            for whose, some in different.items():
+                self.store.set_periods(some, whose, self._now(), who)
+            return self._done(Changed(settings=True)) if different else Changed()
+
+    def remove_period(self, name: str, who: str) -> Changed:
+        """Delete a period that nobody uses."""
+        with self._lock:
+            stored = self.store.periods()
+            if name not in stored:
+                raise Invalid(f"there is no period {name!r}")
+            for other, (_, period) in stored.items():
+                if name in (*period.include, *period.exclude):
+                    raise Conflict(f"the period {name!r} cannot go: the period {other!r} uses it")
+            must_not_need(self.store.entries(), {name}, set())
+            self.store.set_periods({name: None}, stored[name][0], self._now(), who)
+            return self._done(Changed(settings=True))
+
     # Files
 
     def apply(self, files: Sequence[Path], who: str, *, anew: bool = False) -> Changed:
@@ -115,14 +164,14 @@ class Desk:
 
         A file that is as it was when it was last applied is not read again, unless `anew` asks for it.
         """
-        with self._lock:
+        with self._lock, without_collector():
             fresh: dict[str, Config] = {}
             digests: dict[str, str | None] = {}
             for path in files:
                 owner = owner_of(path)
                 digest = _digest(path)
                 if anew or digest is None or self.store.setting(_DIGEST + owner) != digest:
-                    fresh[owner] = load_file(path)
+                    fresh[owner] = self.load(path)
                     digests[_DIGEST + owner] = digest
             if not fresh:
                 return Changed(unchanged=self.store.count())
@@ -132,8 +181,15 @@ class Desk:
 
     def declare(self, owner: str, config: Config, who: str) -> Changed:
         """Make the tasks of this owner be what a program says, as `apply` does for a file."""
-        with self._lock:
-            return self._apply({owner: config}, who)
+        return self.declare_together({owner: config}, who)
+
+    def declare_together(self, configs: Mapping[str, Config], who: str) -> Changed:
+        """The same for several owners, all of it or nothing."""
+        with self._lock, without_collector():
+            changed = self._apply(configs, who)
+            # A file that is one of the owners is not what was applied last any more.
+            self._put(dict.fromkeys(_DIGEST + owner for owner in configs))
+            return changed
 
     def _apply(self, configs: Mapping[str, Config], who: str) -> Changed:
         """Everything that can be refused is, before anything is changed."""
@@ -173,24 +229,29 @@ class Desk:
         removed: list[Entry],
         who: str,
     ) -> Changed:
-        """Step by step, so that a live node knows of each that was done: what tasks refer to is there before them."""
+        """Step by step, so that a live node knows of each that was done: what tasks refer to is there before them.
+
+        For a live node each step is written in parts: between them its claims get into the store in time.
+        """
         now, all_done = self._now(), Changed()
         if self._set_up(configs, now, who):
             all_done.settings = self._done(Changed(settings=True)).settings
-        if removed:
-            self.store.remove([entry.number for entry in removed], now, who)
-            self._places.free(removed)
-            all_done.removed = self._done(Changed(removed=removed)).removed
-        if changed:
-            after = self.store.update(self._places.move(changed), now, who)
-            all_done.changed = self._done(Changed(changed=after)).changed
+        for leaving in self._parts(removed):
+            self.store.remove([entry.number for entry in leaving], now, who)
+            self._places.free(leaving)
+            all_done.removed += self._done(Changed(removed=leaving)).removed
+        for moved in self._parts(self._places.move(changed)):
+            all_done.changed += self._done(Changed(changed=self.store.update(moved, now, who))).changed
         for owner, tasks in created:
-            if tasks:
-                entries = self.store.create(self._places.give(tasks), owner, now, who)
+            for placed_ in self._parts(self._places.give(tasks) if tasks else []):
+                entries = self.store.create(placed_, owner, now, who)
                 all_done.created += self._done(Changed(created=entries)).created
         if self._clear_up(configs, now, who):
             all_done.settings = self._done(Changed(settings=True)).settings
         return all_done
+
+    def _parts(self, things: list[_Thing]) -> Iterator[list[_Thing]]:
+        return (things[at : at + self.part] for at in range(0, len(things), self.part))
 
     def _must_agree(self, configs: Mapping[str, Config]) -> None:
         stored = self.store.periods()
@@ -276,7 +337,11 @@ class Desk:
 
 def _as_before(task: Task, entry: Entry | None) -> Task:
     """What a file does not say stays as it was."""
-    return task if entry is None else keep_phase(replace(task, paused=entry.task.paused), entry.task)
+    if entry is None:
+        return task
+    if task.paused is not entry.task.paused:
+        task = replace(task, paused=entry.task.paused)
+    return keep_phase(task, entry.task)
 
 
 def _packed(said: dict[str, int] | NodeSettings | None) -> str | None:

@@ -13,21 +13,32 @@ from evenbeat.node.owner import Owned, Ownership, is_owned, socket_path
 from evenbeat.node.requests import (
     Add,
     Apply,
-    AskMoment,
+    Ask,
     AskStatus,
     Backup,
     Change,
+    DropBeat,
     Ended,
     Force,
+    NewBeat,
     Pause,
     Remove,
+    RemoveToken,
     Reply,
     Request,
     Set,
+    SetToken,
+    Taken,
+    Tell,
+    Telling,
+    Watch,
+    done,
     perform,
+    touched,
 )
 from evenbeat.node.service import Node
 from evenbeat.node.status import Status
+from evenbeat.node.tokens import NewToken
 from evenbeat.store.contract import Filter, StoreError
 from evenbeat.store.sqlite import SqliteStore
 
@@ -78,9 +89,33 @@ class Door:
         """Make the tasks that these files own be what the files say; none for those the node was started with."""
         return self._change(Apply(tuple(str(file.resolve()) for file in files), self._who))
 
+    def add_token(self, new: NewToken) -> None:
+        """Somebody more may use the API."""
+        self._change(SetToken(new.id, new.token, self._who))
+
+    def remove_token(self, name: str) -> None:
+        """Whoever has this token may not any more."""
+        self._change(RemoveToken(name, self._who))
+
     def force(self, names: Sequence[str], *, wait: bool) -> list[Ended]:
         """Run tasks now."""
         return self._side.ask(Force(tuple(names), self._who, wait)).ended or []
+
+    def tell(
+        self, name: str, status: int, output: str = "", *, ttl: int | None = None, at: Instant | None = None
+    ) -> Taken:
+        """Tell the result of a check."""
+        taken = self._side.ask(Tell(name, status, self._who, output, ttl=ttl, at=at)).taken
+        assert taken is not None
+        return taken
+
+    def new_beat(self, name: str) -> str:
+        """A token for the heartbeat of a passive check, in place of the one it had."""
+        return self._side.ask(NewBeat(name, self._who)).token
+
+    def drop_beat(self, name: str) -> None:
+        """The token is nobody's any more."""
+        self._side.ask(DropBeat(name, self._who))
 
     def status(self) -> Status | None:
         """How the live node is; None if there is none."""
@@ -154,14 +189,13 @@ class _Alone:
             raise
 
     def ask(self, request: Request) -> Reply:
-        match request:
-            case Force() | AskStatus() | AskMoment() | Apply(files=()):
-                command = f"evenbeat up --db {self._database}"
-                raise Invalid(f"no node lives on {self._database}; `{command}` starts one")
-            case Backup(path):
-                self._store.backup(Path(path))
-                return Reply()
-        return Reply(changed=perform(Desk(self._store, _now), request))
+        if isinstance(request, Force | Telling | Watch | Ask) or (isinstance(request, Apply) and not request.files):
+            command = f"evenbeat up --db {self._database}"
+            raise Invalid(f"no node lives on {self._database}; `{command}` starts one")
+        if isinstance(request, Backup):
+            self._store.backup(Path(request.path))
+            return Reply()
+        return done(request, perform(Desk(self._store, _now), request))
 
     def close(self) -> None:
         self._store.close()
@@ -178,14 +212,14 @@ class _Within:
 
     def ask(self, request: Request) -> Reply:
         node = self._node
-        match request:
-            case Force(wait=True) | AskStatus() | AskMoment() | Backup():
-                raise RuntimeError("this would wait for the loop it is called on; call it from another thread")
-            case Force(names, who):
-                node.force(node.desk.forced(names, who))
-                return Reply(ended=[])
+        if isinstance(request, Backup | Telling | Watch | Ask) or (isinstance(request, Force) and request.wait):
+            raise RuntimeError("this would wait for the loop it is called on; call it from another thread")
+        if isinstance(request, Force):
+            entries = node.desk.forced(request.names, request.who, request.only)
+            node.force(entries)
+            return Reply(ended=[], touched=touched(entries, named=request.named))
         try:
-            return Reply(changed=perform(node.desk, request, node.options.files))
+            return done(request, perform(node.desk, request, node.options.files))
         finally:
             node.take_over()
 

@@ -2,6 +2,7 @@
 
 import logging
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from evenbeat.core.task import Flag
@@ -43,15 +44,10 @@ class Events:
 
     def attach(self) -> None:
         """Listen to the node, beside whoever does already."""
-        before = self._node.beat.on_finished
+        for listeners in (self._node.beat.on_finished, self._node.beat.on_told):
+            listeners.append(lambda _, finishes: self.look(finishes))
 
-        def both(finishes: list[Finish]) -> None:
-            before(finishes)
-            self.look(finishes)
-
-        self._node.beat.on_finished = both
-
-    def look(self, finishes: list[Finish]) -> None:
+    def look(self, finishes: Sequence[Finish]) -> None:
         """Runs have ended."""
         for finish in finishes:
             if finish.notable:

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Final
 
 from evenbeat.load.config import BadFileError, Durability
-from evenbeat.model import Invalid
+from evenbeat.model import Entry, Invalid
 from evenbeat.node.clock import Clock
 from evenbeat.node.control import Control
 from evenbeat.node.desk import Changed, Desk
+from evenbeat.node.face import Face
 from evenbeat.node.leftovers import end_leftovers
 from evenbeat.node.owner import Ownership
 from evenbeat.node.service import Node, Options
@@ -30,11 +31,14 @@ async def live(
     signals: bool = True,
 ) -> Node:
     """Run a node until it is stopped. `before` may change tasks through its desk, `ready` is told when all is up."""
-    with Ownership(database):
+    with Ownership(database), Face(database, options.listen) as face:
         end_leftovers(database)
-        store = _open_as_files_say(database, options.files)
+        store, all_new = _open_as_files_say(database, options.files)
         try:
             node = Node(store, options, database=str(database.resolve()))
+            node.all_new = all_new
+            del all_new
+            node.page = face.url
             before(node)
             control = Control(node, database)
             if signals:
@@ -42,22 +46,28 @@ async def live(
 
             async def up() -> None:
                 await control.open()
+                face.start()
                 ready(node)
 
             try:
                 await node.run(up)
             finally:
+                await face.stop()
                 await control.close()
         finally:
             store.close()
     return node
 
 
-def _open_as_files_say(database: Path, files: Sequence[Path]) -> SqliteStore:
-    """The store, with the durability that the files ask for, or asked for when they were last applied."""
+def _open_as_files_say(database: Path, files: Sequence[Path]) -> tuple[SqliteStore, list[Entry]]:
+    """The store, with the durability that the files ask for, or asked for when they were last applied.
+
+    Beside it all tasks that there are, if the files have just created every one of them.
+    """
     store = SqliteStore(database)
     desk = Desk(store, Clock().now)
     try:
+        is_new = store.count() == 0
         changed = desk.apply(files, "start")
         durability = desk.settings().durability
     except BaseException:
@@ -65,10 +75,12 @@ def _open_as_files_say(database: Path, files: Sequence[Path]) -> SqliteStore:
         raise
     if changed.created or changed.changed or changed.removed:
         _tell("files applied", "applied", changed)
-    if durability is not Durability.FULL:
-        return store
+    elif durability is not Durability.FULL:
+        return store, []
+    # A new one, also for the sake of memory: it does not hold the pages through which all this was written.
     store.close()
-    return SqliteStore(database, "full")
+    store = SqliteStore(database, "full" if durability is Durability.FULL else "normal")
+    return store, changed.created if is_new else []
 
 
 def _listen(node: Node) -> None:

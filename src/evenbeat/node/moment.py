@@ -1,5 +1,6 @@
 """What a live node knows of one task at this moment, and nobody else: does it wait, for what, and what comes next."""
 
+from heapq import nsmallest
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -10,6 +11,7 @@ from evenbeat.model import Instant, Kind
 from evenbeat.when.windows import FOREVER
 
 if TYPE_CHECKING:
+    from evenbeat.node.beat import Beat
     from evenbeat.node.service import Node
 
 
@@ -42,3 +44,42 @@ def moment_of(node: "Node", number: int) -> Moment | None:
         is_full = limit > 0 and life.pending_by_limit[limit] >= life.limits[limit]
         waiting = Reason.RUNNING if flags & Flag.RUNNING else Reason.LIMIT if is_full else Reason.NO_SLOT
     return Moment(Instant(due) if due < FOREVER else None, kind, waiting, life.pending, life.slots)
+
+
+class RunningRun(Struct, frozen=True):
+    """A run that is claimed or running."""
+
+    task: str
+    nominal: Instant
+    kind: Kind
+    claimed: Instant
+    started: Instant | None
+    """None as long as nobody has told that it has: it is that new, or waits for a worker."""
+    timebox: int
+    """Microseconds."""
+
+
+class Running(Struct, frozen=True):
+    """The runs of this moment, as many as were asked for, those that began first in front."""
+
+    runs: list[RunningRun]
+    total: int
+
+
+def running_of(node: "Node", most: int) -> Running:
+    """Look at what runs."""
+    beat = node.beat
+    since = [(beat.lasting.get(token, run.claimed), token) for token, run in beat.underway.items()]
+    return Running([_running(beat, token) for _, token in nsmallest(most, since)], len(since))
+
+
+def _running(beat: "Beat", token: int) -> RunningRun:
+    run, started = beat.underway[token], beat.lasting.get(token)
+    return RunningRun(
+        beat.name_of(run),
+        Instant(run.nominal),
+        Kind(run.kind),
+        Instant(run.claimed),
+        None if started is None else Instant(started),
+        run.timebox,
+    )

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Final, NamedTuple
 
+from evenbeat.node.counts import COMMIT_BOUNDS, Buckets
 from evenbeat.store.contract import Batch, Contradiction, Store, StoreError
 
 _AGAIN: Final = 1.0
@@ -19,6 +20,8 @@ Then = Callable[[], None]
 class _Parcel(NamedTuple):
     batch: Batch
     then: Then
+    put: float
+    """When, on the loop's clock."""
 
 
 class Outbox:
@@ -38,6 +41,9 @@ class Outbox:
         self._parcels: deque[_Parcel] = deque()
         self._offered = 0
         """How many of them are under way."""
+        self._offered_at = 0.0
+        self.took = Buckets(COMMIT_BOUNDS)
+        """Seconds in which the store has kept what it was offered."""
         self._is_busy = False
         """Are some under way, or is it too soon to offer them again?"""
         self.failing: str = ""
@@ -48,9 +54,13 @@ class Outbox:
         """Batches that are not safe yet."""
         return len(self._parcels)
 
+    def oldest_age(self) -> float:
+        """Seconds since the first of them was put; 0 if there is none."""
+        return self._loop.time() - self._parcels[0].put if self._parcels else 0.0
+
     def put(self, batch: Batch, then: Then) -> None:
         """Remember a batch; `then` is called on the loop when it is safe."""
-        self._parcels.append(_Parcel(batch, then))
+        self._parcels.append(_Parcel(batch, then, self._loop.time()))
         self._proceed()
 
     async def safe(self) -> None:
@@ -68,6 +78,7 @@ class Outbox:
         while self._parcels and not self._is_busy:
             self._is_busy = True
             self._offered = len(self._parcels)
+            self._offered_at = self._loop.time()
             future = self._store.record(*[parcel.batch for parcel in self._parcels])
             if not future.done():
                 future.add_done_callback(lambda f: self._loop.call_soon_threadsafe(self._answered, f))
@@ -91,6 +102,7 @@ class Outbox:
             return
         self.failing = ""
         self._is_busy = False
+        self.took.add_one(self._loop.time() - self._offered_at)
         for _ in range(self._offered):
             self._parcels.popleft().then()
 

@@ -21,6 +21,8 @@ BECAUSE: Final = {
     Kind.START_AT: "as its start_at says",
     Kind.OCCASION: "on an occasion: the node started or stops",
     Kind.FORCED: "because somebody asked for it",
+    Kind.TOLD: "told from outside",
+    Kind.STALE: "no result was told in time",
 }
 
 
@@ -78,11 +80,24 @@ def ending(outcome: Outcome | str | None, status: int | None) -> str:
 def run_words(run: RunRecord, where: Zone) -> str:
     """A run in one phrase."""
     begun = run.claimed if run.started is None else run.started
+    if run.kind in (Kind.TOLD, Kind.STALE):
+        return _told_words(run, where)
     when = f"started {spoken_instant(begun, where)}"
     if run.ended is None:
         return f"{when} and has not ended"
     first = first_line(run.output)
     return f"{when}, took {lasted(run.ended - begun)}, {ending(run.outcome, run.status)}{f': {first}' if first else ''}"
+
+
+def _told_words(run: RunRecord, where: Zone) -> str:
+    """A result without a run of ours: when it was learned, and how long what it tells of took, if that is known."""
+    how = "was told" if run.kind is Kind.TOLD else "was missing"
+    took = ""
+    if run.started is not None and run.ended is not None and run.ended > run.started:
+        took = f", took {lasted(run.ended - run.started)}"
+    first = first_line(run.output)
+    state = "older than what was known" if run.state is None else run.state.name
+    return f"{how} {spoken_instant(run.claimed, where)}{took}, {state}{f': {first}' if first else ''}"
 
 
 def skip_words(skip: SkipRecord, where: Zone) -> str:

@@ -11,6 +11,7 @@ from evenbeat.model import Entry, Invalid, Spread, Task
 from evenbeat.store.contract import StoreError
 from evenbeat.when.fold import count_off, count_on
 from evenbeat.when.schedule import compile_schedule, has_own_phase
+from evenbeat.when.spread import hash_phase
 from evenbeat.when.wheel import LoadWheel, Placed
 
 
@@ -29,10 +30,15 @@ class Places:
         return place(self._wheel, tasks)
 
     def move(self, changes: Sequence[tuple[Entry, Task]]) -> list[tuple[int, Task]]:
-        """New definitions with their phases, by the numbers of the tasks."""
-        self.free([entry for entry, _ in changes])
-        given = self.give([task for _, task in changes], instead={entry.number for entry, _ in changes})
-        return [(entry.number, task) for (entry, _), task in zip(changes, given, strict=True)]
+        """New definitions with their phases, by the numbers of the tasks. Who makes the same load as before stays."""
+        after = [(entry.number, task) for entry, task in changes]
+        moving = [i for i, (entry, task) in enumerate(changes) if not _same_load(entry.task, task)]
+        if moving:
+            self.free([changes[i][0] for i in moving])
+            given = self.give([changes[i][1] for i in moving], instead={changes[i][0].number for i in moving})
+            for i, task in zip(moving, given, strict=True):
+                after[i] = (changes[i][0].number, task)
+        return after
 
     def free(self, entries: Sequence[Entry]) -> None:
         """These are gone."""
@@ -56,7 +62,7 @@ def fill_wheel(tasks: Iterable[Task]) -> LoadWheel:
     alike: dict[tuple[int, float], list[int]] = {}
     for task in tasks:
         schedule = task.schedule
-        if schedule.every is not None and schedule.phase is not None:
+        if schedule.every is not None and schedule.phase is not None and not task.passive:
             alike.setdefault((schedule.every, task.weight), []).append(schedule.phase)
         else:
             count(wheel, task)
@@ -66,8 +72,10 @@ def fill_wheel(tasks: Iterable[Task]) -> LoadWheel:
 
 
 def count(wheel: LoadWheel, task: Task) -> None:
-    """Put a task onto the wheel."""
+    """Put a task onto the wheel; a passive check makes no load."""
     schedule = task.schedule
+    if task.passive:
+        return
     if schedule.every is not None and schedule.phase is not None:
         wheel.add(Placed(schedule.every, schedule.phase, task.weight))
     elif schedule.every is None or has_own_phase(schedule):
@@ -77,6 +85,8 @@ def count(wheel: LoadWheel, task: Task) -> None:
 def discount(wheel: LoadWheel, task: Task) -> None:
     """Take it off again."""
     schedule = task.schedule
+    if task.passive:
+        return
     if schedule.every is None or has_own_phase(schedule):
         count_off(wheel, compile_schedule(schedule, task.name), task.weight)
 
@@ -89,6 +99,8 @@ def place(wheel: LoadWheel, tasks: Sequence[Task]) -> list[Task]:
         schedule = task.schedule
         if schedule.every is None or has_own_phase(schedule):
             count(wheel, task)
+        elif task.passive:
+            placed[i] = _with_phase(task, hash_phase(task.name, schedule.every))
         elif schedule.spread is Spread.EVEN:
             even.append(i)
         else:
@@ -108,6 +120,15 @@ def keep_phase(new: Task, old: Task) -> Task:
     if same and new.schedule.phase is None and old.schedule.phase is not None:
         return _with_phase(new, old.schedule.phase)
     return new
+
+
+def _same_load(old: Task, new: Task) -> bool:
+    """Is the one on the wheel where the other was? An interval without a phase is not there yet."""
+    schedule = new.schedule
+    placed = schedule.every is None or has_own_phase(schedule)
+    # The name is what hashed times and phases go by.
+    same_work = old.weight == new.weight and old.passive == new.passive
+    return placed and old.name == new.name and same_work and old.schedule == schedule
 
 
 def _with_phase(task: Task, phase: int) -> Task:

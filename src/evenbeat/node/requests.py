@@ -1,15 +1,23 @@
 """What can be asked of a desk, as documents: the same from a terminal, a program or another process."""
 
 from collections.abc import Sequence
+from enum import StrEnum
 from pathlib import Path
+from typing import Annotated, Final
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
-from evenbeat.model import Task
+from evenbeat.load.config import Config
+from evenbeat.model import MAX_EVERY, NAME_LIMIT, OUTPUT_LIMIT, Entry, Instant, Invalid, Name, Period, State, Task
 from evenbeat.node.desk import Changed, Desk
-from evenbeat.node.moment import Moment
-from evenbeat.node.status import Status
+from evenbeat.node.moment import Moment, Running
+from evenbeat.node.numbers import Numbers
+from evenbeat.node.status import Identity, Status
+from evenbeat.node.tokens import Token, add_token, remove_token
 from evenbeat.store.contract import Filter
+
+NAMED: Final = 100
+"""Tasks whose names a short answer tells, unless more are asked for."""
 
 
 class Add(Struct, tag="add"):
@@ -28,18 +36,104 @@ class Set(Struct, tag="set"):
 class Remove(Struct, tag="remove"):
     only: Filter
     who: str
+    briefly: bool = False
+    """Answer with `touched`, not with every task ..."""
+    named: int = NAMED
+    """... and name so many at most."""
 
 
 class Pause(Struct, tag="pause"):
     only: Filter
     paused: bool
     who: str
+    briefly: bool = False
+    named: int = NAMED
 
 
 class Force(Struct, tag="run"):
     names: tuple[str, ...]
     who: str
     wait: bool = False
+    only: Filter | None = None
+    """All that fit, beside those that are named."""
+    named: int = NAMED
+    """Of how many the answer tells the names."""
+
+
+class SetPeriods(Struct, tag="set-periods"):
+    """New or other definitions; of those that are there, the owner stays."""
+
+    periods: dict[Name, Period]
+    who: str
+    owner: str = "api"
+
+
+class RemovePeriod(Struct, tag="remove-period"):
+    """Refused with Conflict while a task or another period uses it."""
+
+    name: str
+    who: str
+
+
+class SetToken(Struct, tag="set-token"):
+    """A new token for the API; refused with Conflict if its name is taken."""
+
+    id: Annotated[str, Meta(pattern=r"^[\w-]{8}\Z")]
+    token: Token
+    who: str
+
+
+class RemoveToken(Struct, tag="remove-token"):
+    name: str
+    who: str
+
+
+class Tell(Struct, tag="tell"):
+    """The result of a check, passive or not. Refused: with Missing if there is no such task, with Conflict if it is no
+    check.
+    """
+
+    name: str
+    """Or its id."""
+    status: Annotated[int, Meta(ge=0, le=3)]
+    who: str
+    output: Annotated[str, Meta(max_length=OUTPUT_LIMIT)] = ""
+    perfdata: Annotated[str, Meta(max_length=OUTPUT_LIMIT)] = ""
+    ttl: Annotated[int, Meta(ge=1, le=MAX_EVERY)] | None = None
+    """Microseconds for which it is good: after them, without a newer one, the check is UNKNOWN."""
+    at: Instant | None = None
+    """When it was so, if not just now."""
+
+
+class Signal(StrEnum):
+    """What a heartbeat says."""
+
+    START = "start"
+    SUCCESS = "success"
+    FAIL = "fail"
+
+
+class Beat(Struct, tag="beat"):
+    """A heartbeat; refused with Missing if nobody has this token."""
+
+    token: Annotated[str, Meta(max_length=NAME_LIMIT)]
+    signal: Signal
+    who: str
+    output: Annotated[str, Meta(max_length=OUTPUT_LIMIT)] = ""
+
+
+class NewBeat(Struct, tag="new-beat"):
+    """A token for the heartbeat of a passive check, in place of the one it had; `Reply.token` has it, once."""
+
+    name: str
+    who: str
+
+
+class DropBeat(Struct, tag="drop-beat"):
+    """Refused with Missing if there is none."""
+
+    name: str
+    who: str
 
 
 class Apply(Struct, tag="apply"):
@@ -47,6 +141,13 @@ class Apply(Struct, tag="apply"):
     """None for those the node was started with."""
     who: str
     anew: bool = True
+
+
+class Declare(Struct, tag="declare"):
+    """Make the tasks of these owners be what was read elsewhere, as `Apply` does for files of this machine."""
+
+    configs: dict[str, Config]
+    who: str
 
 
 class Backup(Struct, tag="backup"):
@@ -61,6 +162,22 @@ class AskMoment(Struct, tag="moment"):
     number: int
 
 
+class AskRunning(Struct, tag="running"):
+    most: Annotated[int, Meta(ge=0, le=10_000)] = 100
+
+
+class AskNode(Struct, tag="node"):
+    pass
+
+
+class AskNumbers(Struct, tag="numbers"):
+    pass
+
+
+class Watch(Struct, tag="watch"):
+    """Not answered with a Reply: from now on the connection is a stream of `Feed` documents, one per line."""
+
+
 class Ended(Struct):
     """A forced run that was waited for."""
 
@@ -72,20 +189,89 @@ class Ended(Struct):
     output: str
 
 
+class Taken(Struct):
+    """A result was told: how the check is now."""
+
+    task: str
+    state: State
+    hard: bool
+    attempt: int
+    is_newest: bool
+    """False if a newer one was known: then it has changed nothing."""
+
+
+class Missing(Invalid):
+    """Something is not there: no such task, nobody's token."""
+
+
+class Touched(Struct):
+    """Which tasks an action by filter was about."""
+
+    count: int
+    """Of those that were changed, removed or forced ..."""
+    names: list[str]
+    """... and the names of the first of them."""
+    unchanged: int = 0
+    """Those that fit and were so already."""
+
+
+class Names(Struct):
+    """What is different now, by name."""
+
+    created: list[str] = []
+    changed: list[str] = []
+    removed: list[str] = []
+    unchanged: int = 0
+    settings: bool = False
+    """Periods, limits or settings of the node."""
+
+
 class Reply(Struct, omit_defaults=True):
     """One of these, or what went wrong."""
 
     changed: Changed | None = None
+    names: Names | None = None
     ended: list[Ended] | None = None
     status: Status | None = None
     moment: Moment | None = None
+    touched: Touched | None = None
+    running: Running | None = None
+    node: Identity | None = None
+    numbers: Numbers | None = None
+    taken: Taken | None = None
+    token: str = ""
     problem: str = ""
     kind: str = ""
-    """invalid, conflict, store: whose fault the problem is."""
+    """invalid, conflict, missing, store: whose fault the problem is."""
 
 
-Change = Add | Set | Remove | Pause | Apply
-Request = Change | Force | Backup | AskStatus | AskMoment
+Change = Add | Set | Remove | Pause | SetPeriods | RemovePeriod | SetToken | RemoveToken | Apply | Declare
+Ask = AskStatus | AskMoment | AskRunning | AskNode | AskNumbers
+"""What only a live node can tell."""
+Telling = Tell | Beat | NewBeat | DropBeat
+"""What others tell a live node of checks."""
+Request = Change | Force | Telling | Backup | Ask | Watch
+
+
+def touched(entries: Sequence[Entry], unchanged: int = 0, named: int = NAMED) -> Touched:
+    """These, in a few words."""
+    return Touched(len(entries), names_of(entries[:named]), unchanged)
+
+
+def names_of(entries: Sequence[Entry]) -> list[str]:
+    """What they are called."""
+    return [entry.task.name for entry in entries]
+
+
+def done(change: Change, changed: Changed) -> Reply:
+    """The answer to a change, as long as was asked for."""
+    match change:
+        case Remove(briefly=True, named=named) | Pause(briefly=True, named=named):
+            return Reply(touched=touched(changed.changed + changed.removed, changed.unchanged, named))
+        case Declare():
+            new, other, gone = (names_of(some) for some in (changed.created, changed.changed, changed.removed))
+            return Reply(names=Names(new, other, gone, changed.unchanged, changed.settings))
+    return Reply(changed=changed)
 
 
 def perform(desk: Desk, change: Change, files: Sequence[Path] = ()) -> Changed:
@@ -99,5 +285,17 @@ def perform(desk: Desk, change: Change, files: Sequence[Path] = ()) -> Changed:
             return desk.remove(only, who)
         case Pause(only, paused, who):
             return desk.pause(only, who, paused=paused)
+        case SetPeriods(periods, who, owner):
+            return desk.set_periods(periods, owner, who)
+        case RemovePeriod(name, who):
+            return desk.remove_period(name, who)
+        case SetToken(id_, token, who):
+            add_token(desk, id_, token, who)
+            return Changed()
+        case RemoveToken(name, who):
+            remove_token(desk, name, who)
+            return Changed()
         case Apply(named, who, anew):
             return desk.apply([Path(file) for file in named] or files, who, anew=anew)
+        case Declare(configs, who):
+            return desk.declare_together(configs, who)

@@ -26,6 +26,7 @@ from evenbeat.when.zone import zone
 _AT_ONCE: Final = 10_000
 """Tasks that are brought in together: enough for columns to pay, few enough to need little memory."""
 _WHEN: Final = ("every", "phase", "calendar", "second", "period", "limit")
+_ALL: Final = Missed.ALL
 _Thing = TypeVar("_Thing")
 
 
@@ -50,6 +51,8 @@ class Roster:
         """Of the rows with missed = "all": how far back."""
         self._starts: dict[int, Instant] = {}
         """Of the rows with `start_at`: when that is."""
+        self.grace: dict[int, int] = {}
+        """Of passive checks: how much later than its timebox a result may come."""
         self.occasions: dict[str, set[int]] = {"@reboot": set(), "@shutdown": set()}
 
     # Who is where
@@ -71,6 +74,11 @@ class Roster:
         c = self.columns
         return np.flatnonzero(c.used & (c.flags & int(Flag.REMOVED) == 0))
 
+    def active(self, rows: Ints) -> Ints:
+        """Those of some rows that have something to run."""
+        active: Ints = rows[self.columns.flags[rows] & int(Flag.PASSIVE) == 0]
+        return active
+
     def catch_up_of(self, rows: Ints) -> Ints:
         """How far back those with missed = "all" go; 0 for the others."""
         if not self.catch_up:
@@ -86,7 +94,7 @@ class Roster:
     def mean_rate(self) -> float:
         """Starts per second that the interval grids make by themselves."""
         c = self.columns
-        plain = c.used & (c.calendar < 0) & (c.flags & int(Flag.ENABLED) != 0)
+        plain = c.used & (c.calendar < 0) & (c.flags & int(Flag.ENABLED | Flag.PASSIVE) == int(Flag.ENABLED))
         return float((SECOND / c.every[plain]).sum())
 
     # Coming, changing, going
@@ -110,13 +118,15 @@ class Roster:
         enrol(self.columns, self.times, rows, tasks, self._period_numbers, self._limits)
         self.columns.timebox[rows] = [timebox(task) for task in tasks]
         self.columns.function[rows] = [self._function(task.job.function) for task in tasks]
-        encode = msgspec.msgpack.encode
+        encode = msgspec.msgpack.Encoder().encode
+        self.jobs.put(rows, [encode(task.job) for task in tasks])
         for row, task in zip(rows.tolist(), tasks, strict=True):
-            self.jobs.put(row, encode(task.job))
-            if task.missed is Missed.ALL:
+            if task.missed is _ALL:
                 self.catch_up[row] = task.catch_up
             if task.start_at is not None:
                 self._starts[row] = parse_instant(task.start_at, zone(task.schedule.zone))
+            if task.passive:
+                self.grace[row] = task.grace
             if task.schedule.cron is not None and task.schedule.cron.strip() in self.occasions:
                 self.occasions[task.schedule.cron.strip()].add(row)
 
@@ -134,8 +144,9 @@ class Roster:
         """
         rows, open_claims = [], []
         for some in _pieces(progress, _AT_ONCE):
-            known = [p for p in some if self.row(p.task) is not None]
-            where = self.rows([p.task for p in known])
+            where = self.rows([p.task for p in some])
+            # All of them, unless one that was removed is still running.
+            known = some if len(where) == len(some) else [p for p in some if self.row(p.task) is not None]
             self._take_up(where, known)
             rows.append(where)
             open_claims += [p for p in some if p.claimed is not None]
@@ -153,23 +164,37 @@ class Roster:
                     getattr(c, name)[rows] = values
 
     def change(self, entries: Sequence[Entry], now: Instant) -> tuple[Ints, list[Skips]]:
-        """New definitions. Who has other nominal times than before is due by the new ones, a new `start_at` counts."""
+        """New definitions. Who has other nominal times than before is due by the new ones, a new `start_at` counts.
+
+        Says who that is: all others stand where they stood.
+        """
         known = [entry for entry in entries if self.row(entry.number) is not None]
         rows = self.rows([entry.number for entry in known])
         c = self.columns
         before = [getattr(c, name)[rows] for name in _WHEN]
         starts = [self._starts.get(row) for row in rows.tolist()]
-        for row, entry in zip(rows.tolist(), known, strict=True):
+        was_passive = c.flags[rows] & int(Flag.PASSIVE)
+        for row, name, entry in zip(rows.tolist(), self.names.names(rows), known, strict=True):
             self._forget_extras(row)
-            if self.names.name(row) != entry.task.name:
+            if name != entry.task.name:
                 self.names.rename(row, entry.task.name)
         self._define(rows, [entry.task for entry in known])
+        turned = c.flags[rows] & int(Flag.PASSIVE) != was_passive
+        self._turn(rows[turned])
         other = [self._starts.get(row) != start for row, start in zip(rows.tolist(), starts, strict=True)]
         differs = np.array(other, dtype=bool)
         self._start_no_more(rows[differs])
+        differs |= turned
         for name, old in zip(_WHEN, before, strict=True):
             differs |= getattr(c, name)[rows] != old
-        return rows, self._reschedule(rows[differs], now)
+        other_times = rows[differs]
+        return other_times, self._reschedule(other_times, now)
+
+    def _turn(self, rows: Ints) -> None:
+        """From something that runs to a passive check, or back: nothing else is planned any more."""
+        self.columns.extra[rows] = FOREVER
+        self.lifecycle.set_flag(rows, Flag.FORCED | Flag.CATCHING_UP, on=False)
+        self.lifecycle.requeue(rows)
 
     def _start_no_more(self, rows: Ints) -> None:
         """Whoever asked for a start at some time has changed their mind."""
@@ -198,6 +223,7 @@ class Roster:
     def _forget_extras(self, row: int) -> None:
         self.catch_up.pop(row, None)
         self._starts.pop(row, None)
+        self.grace.pop(row, None)
         for rows in self.occasions.values():
             rows.discard(row)
 
@@ -235,7 +261,7 @@ class Roster:
         life = self.lifecycle
         life.pace.mean_rate = self.mean_rate
         life.arrive(rows, now)
-        life.make_first_runs(rows[self.columns.flags[rows] & int(Flag.CHECK) != 0], now)
+        life.make_first_runs(self.active(rows[self.columns.flags[rows] & int(Flag.CHECK) != 0]), now)
 
     def start_at(self, rows: Ints, now: Instant) -> list[Skips]:
         """Those that say when to start, and that is to come, start then."""

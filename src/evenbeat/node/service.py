@@ -6,7 +6,9 @@ import logging
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
+from secrets import token_hex
 from typing import Final
 
 import numpy as np
@@ -15,10 +17,14 @@ from msgspec import Struct
 from evenbeat.core.absence import clock_set_back, resume
 from evenbeat.core.guard import kill_after
 from evenbeat.core.task import Flag, Skips
+from evenbeat.load.apart import load_apart
+from evenbeat.load.collector import without_collector
 from evenbeat.model import DAY, SECOND, Entry, Instant
 from evenbeat.node.beat import Beat
 from evenbeat.node.clock import Clock
 from evenbeat.node.desk import Changed, Desk
+from evenbeat.node.listen import Listen
+from evenbeat.node.memory import give_back_memory
 from evenbeat.node.notify import notify, watchdog_interval
 from evenbeat.node.outbox import Outbox
 from evenbeat.node.records import standings_of
@@ -33,8 +39,10 @@ MAX_CONCURRENT: Final = 512
 KEEP: Final = 30 * DAY
 GRACE: Final = 30.0
 """Seconds that runs have to end when the node is stopped."""
+_PART: Final = 2_000
+"""Tasks that are changed at once, in some tens of milliseconds: claims wait no longer than that."""
 _PRUNE_EVERY: Final = 60.0
-_LOOK_FOR_GARBAGE: Final = (200_000, 20, 50)
+_LOOK_FOR_GARBAGE: Final = (100_000, 10, 10)
 """As gc.set_threshold takes it: new objects before the young ones are looked through, and so on."""
 _log: Final = logging.getLogger("evenbeat.node")
 
@@ -49,6 +57,8 @@ class Options(Struct, frozen=True):
     grace: float = GRACE
     length: float | None = None
     """Seconds after which it stops by itself."""
+    listen: Listen | None = None
+    """Where its API and page are served; None for nowhere."""
 
 
 class Node:
@@ -56,20 +66,28 @@ class Node:
 
     def __init__(self, store: Store, options: Options, clock: Clock | None = None, database: str = "") -> None:
         self.store = store
-        self._database = database
+        self.database = database
         self.options = options
         self.clock = clock or Clock()
         self.desk = Desk(store, self.clock.now)
         self.started_at = self.clock.now()
-        self.on_removed: Callable[[Sequence[int]], None] = lambda _: None
-        """Told the numbers of tasks that have been removed."""
+        self.boot: Final = token_hex(8)
+        """A word for this start, and no other."""
+        self.on_change: list[Callable[[Changed], None]] = []
+        """Told of every change just before it becomes true of the live tasks."""
+        self.all_new: list[Entry] = []
+        """All tasks of the store, if somebody has just created them and has them at hand; else the store tells."""
         self._to_take_over: deque[Changed] = deque()
-        self.desk.on_changed = self._to_take_over.append
+        self.desk.on_changed = self._desk_has_changed
+        self.desk.load = load_apart
+        self.desk.part = _PART
         self._is_up = False
         self._stopping = asyncio.Event()
         self._instantly = asyncio.Event()
         self._failure: BaseException | None = None
         self.reason = ""
+        self.page = ""
+        """Where its page is, if it has one."""
 
     # From outside, on the loop
 
@@ -89,17 +107,34 @@ class Node:
         while self._is_up and self._to_take_over:
             self._take_over(self._to_take_over.popleft())
 
+    def _desk_has_changed(self, changed: Changed) -> None:
+        """On any thread. Of many changes each is taken over by itself, so that there are turns between them."""
+        self._to_take_over.append(changed)
+        if self._is_up:
+            with suppress(RuntimeError):  # the loop is closed: the next node goes by the store
+                self.loop.call_soon_threadsafe(self._take_over_next)
+
+    def _take_over_next(self) -> None:
+        try:
+            if self._to_take_over:
+                self._take_over(self._to_take_over.popleft())
+        except Exception as e:
+            self._fail(e)
+
     def _take_over(self, changed: Changed) -> None:
+        for listener in self.on_change:
+            listener(changed)
         now = self.clock.now()
         batch = Batch()
         if changed.settings:
             batch.skips += self.beat.skips_of(self._read_settings(now), now)
+            self.beat.passive.expect(self.roster.all_rows(), now)
         if changed.removed:
+            self.beat.passive.forget(self.roster.rows([entry.number for entry in changed.removed]).tolist())
             for skips, numbers in self.roster.remove([entry.number for entry in changed.removed], now):
                 batch.skips += self.beat.skips_of([skips], now, numbers)
             for entry in changed.removed:
                 self.beat.cursors.pop(entry.number, None)
-            self.on_removed([entry.number for entry in changed.removed])
         moved = []
         if changed.changed:
             rows, postponed = self.roster.change(changed.changed, now)
@@ -110,6 +145,8 @@ class Node:
             self.roster.begin(rows, now)
             batch.skips += self.beat.skips_of(self.roster.start_at(rows, now), now)
             moved.append(rows)
+        told_of = [entry.number for entry in (*changed.changed, *changed.created) if entry.task.passive]
+        self.beat.passive.expect(self.roster.rows(told_of), now, anew=True)
         for rows in moved:
             batch.standings += standings_of(self.roster.columns, rows, now)
         self.roster.lifecycle.pace.mean_rate = self.roster.mean_rate
@@ -120,7 +157,7 @@ class Node:
         """Run these now, slots and running instances permitting."""
         self.take_over()  # one of them may be that new
         now = self.clock.now()
-        rows = self.roster.rows([entry.number for entry in entries])
+        rows = self.roster.active(self.roster.rows([entry.number for entry in entries]))
         self.roster.lifecycle.force(rows)
         self.beat.record(Batch(standings=standings_of(self.roster.columns, rows, now)))
         self.beat.soon()
@@ -137,7 +174,7 @@ class Node:
             self._started,
             kill_after=kill_after,
             clock_offset=self.clock.offset,
-            database=self._database,
+            database=self.database,
         )
         self.roster = Roster(self.options.max_concurrent or MAX_CONCURRENT, int(self.store.setting(GENERATION) or 0))
         self.beat = Beat(self.roster, self.outbox, self.queue, self.clock)
@@ -167,16 +204,20 @@ class Node:
                 self._remember_clock()
 
     def _take_up(self) -> None:
-        with self.desk.at_rest():
-            self._to_take_over.clear()  # whatever the desk has done until now, the store tells
+        with self.desk.at_rest(), without_collector():
+            if self._to_take_over:
+                self._to_take_over.clear()  # whatever the desk has done until now, the store tells
+                self.all_new = []
             self._read_settings(self.clock.now())
-            self.beat.record(take_up(self.roster, self.beat, self.store, self.clock))
+            self.beat.record(take_up(self.roster, self.beat, self.store, self.clock, self.all_new))
+            self.all_new = []
             self._is_up = True
         # What has been read stays: nobody needs to look through it for garbage again and again. Batches of thousands of
         # tuples come and go without a cycle among them: looking for one took a third of a busy node's time.
         gc.collect()
         gc.freeze()
         gc.set_threshold(*_LOOK_FOR_GARBAGE)
+        give_back_memory()
         self._remember_clock()
 
     def _fail(self, error: BaseException) -> None:
@@ -220,22 +261,25 @@ class Node:
     def _stood_still(self, length: int) -> None:
         """The machine slept, or somebody stopped the process: for tasks that is a stop like any other."""
         _log.warning("nothing was done for %.0f s", length / SECOND, extra={"action": "stood_still", "length": length})
-        self._make_good(0)
+        self._make_good(0, length)
 
     def _clock_was_set(self, by: int) -> None:
         _log.warning("the clock was set by %+.1f s", by / SECOND, extra={"action": "clock_set", "by": by})
         self.queue.set_clock(self.clock.offset)
-        self._make_good(by)
+        self._make_good(by, max(by, 0))
         self._remember_clock()
         self.beat.soon()
 
-    def _make_good(self, by: int) -> None:
+    def _make_good(self, by: int, length: int) -> None:
         """What passed without us, or comes again as the clock was set back, is recorded and made up for."""
         now, rows, life = self.clock.now(), self.roster.all_rows(), self.roster.lifecycle
         if by < 0:
             skips = clock_set_back(life, rows, -by, now)
+            self.beat.passive.clock_set_back(rows, -by, now)
         else:
-            skips = resume(life, rows, now, self.roster.catch_up_of(rows))
+            active = self.roster.active(rows)
+            skips = resume(life, active, now, self.roster.catch_up_of(active))
+            skips += self.beat.passive.after_a_stop(rows, Instant(now - length), now)
         standings = standings_of(self.roster.columns, rows, now)
         self.beat.record(Batch(standings=standings, skips=self.beat.skips_of(skips, now)))
 
@@ -251,6 +295,8 @@ class Node:
         while True:
             await asyncio.sleep(_PRUNE_EVERY)
             self._remember_clock()
+            gc.collect()
+            await asyncio.to_thread(give_back_memory)
             try:
                 while await asyncio.to_thread(self.store.prune, self.clock.now(), self._keep):
                     await asyncio.sleep(0.05)

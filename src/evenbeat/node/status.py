@@ -1,15 +1,26 @@
 """How a node is: what `status` tells."""
 
-from typing import TYPE_CHECKING
+import os
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from msgspec import Struct
+from numpy.typing import NDArray
 
-from evenbeat.core.task import Flag
-from evenbeat.model import SECOND, State
+from evenbeat.core.task import Bools, Flag
+from evenbeat.model import MINUTE, SECOND, Instant, State
+from evenbeat.node.arena import NodeColumns
+from evenbeat.when.windows import NEVER
 
 if TYPE_CHECKING:
     from evenbeat.node.service import Node
+
+UNCHECKED: Final = "unchecked"
+"""Beside the states: checks that have no result yet."""
+
+_LATE_BY: Final = {"1-10 s": SECOND, "10-60 s": 10 * SECOND, "1-10 min": MINUTE, "> 10 min": 10 * MINUTE}
+"""From how late on a task is in each of these."""
 
 
 class Lateness(Struct):
@@ -18,6 +29,26 @@ class Lateness(Struct):
     p50: float
     p99: float
     max: float
+
+
+class WorkerProcess(Struct, frozen=True):
+    """One that a node has running."""
+
+    pid: int
+    kind: str
+    """commands, functions, async functions: what it runs."""
+
+
+class Identity(Struct, frozen=True):
+    """Which node this is."""
+
+    id: str
+    """A random word of this start, as in its feed."""
+    pid: int
+    started: Instant
+    version: str
+    workers: list[WorkerProcess]
+    database: str
 
 
 class Status(Struct):
@@ -35,6 +66,7 @@ class Status(Struct):
     """Their result should have been there by now."""
     disabled: int
     states: dict[str, int]
+    """Of checks; those without any result yet are `unchecked`."""
     runs: int
     outcomes: dict[str, int]
     skipped: dict[str, int]
@@ -44,36 +76,59 @@ class Status(Struct):
     generation: int
     store: str
     """"ok", or why it cannot take anything."""
+    late_by: dict[str, int] = {}
+    """Those that are late, by how late they are."""
+
+
+def identity_of(node: "Node") -> Identity:
+    """Who a live node is."""
+    workers = [WorkerProcess(pid, kind) for pid, kind in node.queue.workers]
+    return Identity(node.boot, os.getpid(), node.started_at, version("evenbeat"), workers, node.database)
 
 
 def status_of(node: "Node") -> Status:
-    """Look at a live node."""
-    now, c, life = node.clock.now(), node.roster.columns, node.roster.lifecycle
-    rows = node.roster.all_rows()
-    flags = c.flags[rows]
-    due = np.minimum(c.nominal[rows], c.extra[rows])
-    running = flags & int(Flag.RUNNING) != 0
-    disabled = flags & int(Flag.ENABLED) == 0
-    checks = rows[flags & int(Flag.CHECK) != 0]
-    states = np.bincount(c.state[checks], minlength=4).tolist()
-    late = np.array(node.beat.counts.lateness or [0.0])
+    """Look at a live node; at a million tasks, in some milliseconds."""
+    now, c, life, counts = node.clock.now(), node.roster.columns, node.roster.lifecycle, node.beat.counts
+    here = c.used & (c.flags & int(Flag.REMOVED) == 0)
+    enabled = here & (c.flags & int(Flag.ENABLED) != 0)
+    due = np.flatnonzero(enabled & ((c.nominal < now - SECOND) | (c.extra < now - SECOND)))
+    active = due[c.flags[due] & int(Flag.PASSIVE) == 0]
+    late = active[c.flags[active] & int(Flag.RUNNING) == 0]
+    lateness = np.array(counts.lateness or [0.0])
     uptime = max((now - node.started_at) / SECOND, 1e-6)
+    tasks = int(np.count_nonzero(here))
     return Status(
-        tasks=len(rows),
+        tasks=tasks,
         idle=life.idle,
         pending=life.pending,
         slots=life.slots,
         waiting=len(life.waiting),
-        late=int(((due < now - SECOND) & ~running & ~disabled).sum()),
-        stale=int(((c.nominal[rows] < now - c.timebox[rows] - SECOND) & ~disabled).sum()),
-        disabled=int(disabled.sum()),
-        states={state.name.lower(): states[state] for state in State},
-        runs=node.beat.counts.runs,
-        outcomes=dict(node.beat.counts.outcomes),
-        skipped=dict(node.beat.counts.skipped),
-        runs_per_second=round(node.beat.counts.runs / uptime, 3),
-        lateness=Lateness(*(round(float(v), 6) for v in (*np.percentile(late, (50, 99)), late.max()))),
+        late=len(late),
+        stale=int(np.count_nonzero(c.nominal[active] < now - c.timebox[active] - SECOND))
+        + len(node.beat.passive.stale),
+        disabled=tasks - int(np.count_nonzero(enabled)),
+        states=_states(c, here),
+        runs=counts.runs,
+        outcomes=dict(counts.outcomes),
+        skipped=dict(counts.skipped),
+        runs_per_second=round(counts.runs / uptime, 3),
+        lateness=Lateness(*(round(float(v), 6) for v in (*np.percentile(lateness, (50, 99)), lateness.max()))),
         uptime=round(uptime, 3),
         generation=life.generation,
         store=node.outbox.failing or "ok",
+        late_by=late_by(now - np.minimum(c.nominal[late], c.extra[late])),
     )
+
+
+def late_by(delays: NDArray[np.int64]) -> dict[str, int]:
+    """How many of these delays, all of more than a second, are how long."""
+    places = np.searchsorted(list(_LATE_BY.values())[1:], delays, side="right")
+    found = np.bincount(places, minlength=len(_LATE_BY))
+    return dict(zip(_LATE_BY, map(int, found), strict=True))
+
+
+def _states(c: NodeColumns, here: Bools) -> dict[str, int]:
+    checks = here & (c.flags & int(Flag.CHECK) != 0)
+    known = checks & (c.result_at > NEVER)
+    found = {state.name.lower(): int(np.count_nonzero(known & (c.state == state))) for state in State}
+    return found | {UNCHECKED: int(np.count_nonzero(checks)) - int(np.count_nonzero(known))}

@@ -10,9 +10,10 @@ from evenbeat.core.absence import clock_set_back, make_up, resume
 from evenbeat.core.columns import Ints
 from evenbeat.core.lifecycle import Lifecycle
 from evenbeat.core.task import Flag
-from evenbeat.model import SECOND, Instant, Kind, Outcome
+from evenbeat.model import SECOND, Entry, Instant, Kind, Outcome
 from evenbeat.node.beat import Beat
 from evenbeat.node.clock import Clock
+from evenbeat.node.memo import restore_told
 from evenbeat.node.records import standings_of
 from evenbeat.node.roster import Roster
 from evenbeat.store.contract import Batch, Finish, Progress, Store
@@ -24,10 +25,13 @@ LAST_SEEN: Final = "clock last seen"
 _log: Final = logging.getLogger("evenbeat.node")
 
 
-def take_up(roster: Roster, beat: Beat, store: Store, clock: Clock) -> Batch:
-    """Bring in all tasks of a store; what that decides is to be recorded before anything runs."""
+def take_up(roster: Roster, beat: Beat, store: Store, clock: Clock, all_new: Sequence[Entry] = ()) -> Batch:
+    """Bring in all tasks of a store; what that decides is to be recorded before anything runs.
+
+    A store whose tasks are `all_new` need not tell them again.
+    """
     life, c = roster.lifecycle, roster.columns
-    rows = roster.bring_in(store.entries())
+    rows = roster.bring_in(all_new or store.entries())
     known, open_claims = roster.take_up(store.progress())
     now = clock.now()  # reading a million tasks takes its time, which is part of the stop
     life.pace.mean_rate = roster.mean_rate
@@ -41,8 +45,12 @@ def take_up(roster: Roster, beat: Beat, store: Store, clock: Clock) -> Batch:
     _force_again(life, known)
     finishes = _resolve(roster, open_claims, now)
     late = known[np.minimum(c.nominal[known], c.extra[known]) <= now]
-    skips += resume(life, known, now, roster.catch_up_of(known))
+    active = roster.active(known)
+    skips += resume(life, active, now, roster.catch_up_of(active))
+    restore_told(beat.passive, roster, store)
+    skips += beat.passive.after_a_stop(known, Instant(min(last_seen or now, now)), now)
     roster.begin(new, now)
+    beat.passive.expect(new, now, anew=True)
     skips += roster.start_at(new, now)
     life.occasion(np.array(sorted(roster.occasions["@reboot"]), dtype=np.int64), now)
     beat.cursors |= store.cursors(c.number[rows].tolist())

@@ -67,7 +67,9 @@ class Subject:
         """The last run and the last skip."""
         facts = self.facts
         ended = next((run for run in facts.runs if run.ended is not None), None)
-        found = [f"the last run {run_words(ended, self.zone)}" if ended else "it has not run yet"]
+        what = "the last run" if ended and ended.kind not in (Kind.TOLD, Kind.STALE) else "the last result"
+        nothing = "nobody has told a result yet" if self.task.passive else "it has not run yet"
+        found = [f"{what} {run_words(ended, self.zone)}" if ended else nothing]
         if facts.skips:
             found.append(f"the last skip: {skip_words(facts.skips[0], self.zone)}")
         return found
@@ -81,6 +83,7 @@ def why(facts: Facts) -> Answer:
         _running(subject, reasons)
         or _switched_off(subject, reasons)
         or _without_node(subject, reasons)
+        or _passive(subject, reasons)
         or _waiting(subject, reasons)
         or _closed(subject, reasons)
         or _next(subject, reasons)
@@ -125,6 +128,20 @@ def _without_node(subject: Subject, reasons: list[str]) -> str:
     elif due is not None:
         reasons.append(f"it would be due {subject.ahead(due)}")
     return "does not run: no node lives on this database"
+
+
+def _passive(subject: Subject, reasons: list[str]) -> str:
+    task = subject.task
+    if not task.passive:
+        return ""
+    due = _due(subject)[0]
+    if due is None:
+        return "does not run: its results are told from outside, and no further one is expected"
+    allowed = timebox(task) + task.grace
+    reasons.append(f"it becomes UNKNOWN if none is told by {subject.at(Instant(due + allowed))}")
+    if due <= subject.facts.now:
+        return f"does not run: its results are told from outside, and one is expected since {subject.at(due)}"
+    return f"does not run: its results are told from outside, and the next is expected {subject.ahead(due)}"
 
 
 def _waiting(subject: Subject, reasons: list[str]) -> str:

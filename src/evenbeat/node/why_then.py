@@ -30,6 +30,7 @@ def why_then(facts: Facts, start: Instant, end: Instant) -> Answer:
         or _ran(subject, start, end, reasons)
         or _skipped(subject, start, end, reasons)
         or _not_there(subject, end, reasons)
+        or _not_told(subject, start, end, reasons)
         or _without_record(subject, start, end, reasons)
         or _not_due(subject, start, end, reasons)
     )
@@ -54,6 +55,9 @@ def _ran(subject: Subject, start: Instant, end: Instant, reasons: list[str]) -> 
     # The one that was due then says more than one that was still under way.
     run = next((run for run in reversed(found) if start <= run.nominal < end), found[-1])
     begun = run.claimed if run.started is None else run.started
+    if run.kind in (Kind.TOLD, Kind.STALE):
+        reasons.append(f"that result was {BECAUSE[run.kind]}" if run.kind is Kind.TOLD else BECAUSE[run.kind])
+        return f"did not run then, but a result {run_words(run, subject.zone)}"
     reasons.append(f"that run was {BECAUSE[run.kind]}, due {subject.at(run.nominal)}")
     late = begun - run.nominal
     if late >= MINUTE // 60:
@@ -108,6 +112,22 @@ def _not_there(subject: Subject, end: Instant, reasons: list[str]) -> str:
         return ""
     reasons.append(f"it was created on {subject.at(entry.created)}, by {entry.owner}")
     return "did not run then: it did not exist yet"
+
+
+def _not_told(subject: Subject, start: Instant, end: Instant, reasons: list[str]) -> str:
+    """Of a passive check, whose results are told from outside: was one expected then?"""
+    facts = subject.facts
+    if not subject.task.passive or start < facts.now - facts.keep:
+        return ""
+    reasons.append("it has nothing to run: its results are told from outside")
+    due = next(iter(subject.inside.between(start, min(end, facts.now))), None)
+    if due is None:
+        _around(subject, start, end, reasons)
+        return "was told no result then, and none was expected"
+    following = facts.condition.next_nominal
+    if following is not None and following <= due:
+        return f"was told no result then: one is expected since {subject.at(due)}, and may still come"
+    return f"was told no result then: one was expected on {subject.at(due)}, and one of another time counts for it"
 
 
 def _without_record(subject: Subject, start: Instant, end: Instant, reasons: list[str]) -> str:

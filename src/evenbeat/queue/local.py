@@ -56,9 +56,20 @@ class LocalQueue:
         return len(self._pending)
 
     @property
+    def workers(self) -> list[tuple[int, str]]:
+        """All worker processes that are up, and what they run."""
+        kinds = ((self._team, "commands"), (self._pool, "functions"), (self._loop_host, "async functions"))
+        return [(worker.pid, kind) for part, kind in kinds for worker in part.workers]
+
+    @property
+    def restarts(self) -> int:
+        """Worker processes that ended before they were told to."""
+        return self._team.restarts + self._pool.restarts + self._loop_host.restarts
+
+    @property
     def pids(self) -> list[int]:
         """Of all worker processes that are up."""
-        return [w.pid for part in (self._team, self._pool, self._loop_host) for w in part.workers]
+        return [pid for pid, _ in self.workers]
 
     def start(self) -> None:
         """Bring up the process workers; function hosts come with the first function. Needs a running loop."""

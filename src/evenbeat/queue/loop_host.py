@@ -38,6 +38,8 @@ class LoopHost:
         self._waiting: list[Run] = []
         self._asked: float | None = None
         self._backoff = Backoff()
+        self.restarts = 0
+        """Workers that ended before they were told to."""
         self._paused = False
         self._look: asyncio.TimerHandle | None = None
         self._is_closing = False
@@ -122,6 +124,7 @@ class LoopHost:
             worker.send(Clock(self._offset))
 
     def _replace(self, worker: Worker) -> None:
+        self.restarts += not self._is_closing
         self._worker, asked, self._asked = None, self._asked, None
         pause = self._backoff.after(worker)
         orphans = list(worker.outstanding.values())

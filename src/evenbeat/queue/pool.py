@@ -104,6 +104,8 @@ class Pool:
         self._waiting: deque[tuple[Run, str]] = deque()
         self._durations: dict[str, int] = {}
         self._backoff = Backoff()
+        self.restarts = 0
+        """Workers that ended before they were told to."""
         self._paused = False
         self._look: asyncio.TimerHandle | None = None
         self._is_closing = False
@@ -246,6 +248,7 @@ class Pool:
 
     def _replace(self, worker: Worker) -> None:
         """Only the run it was at is over; those behind it have not begun."""
+        self.restarts += not self._is_closing
         host = self._hosts.pop(worker)
         pause = 0.0 if host.sentence else self._backoff.after(worker)
         orphans = [(run, host.costs[token][0]) for token, run in worker.outstanding.items()]

@@ -3,13 +3,20 @@
 import asyncio
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 from evenbeat.model import Outcome
 from evenbeat.queue.frames import Cancel, Clock, Ready, Result, Results, Run, Started, ToNode
 from evenbeat.queue.process import Worker
 
 _PROGRAM: Final = ("evenbeat.work.runner",)
+
+
+class Lived(Protocol):
+    """A process that has ended."""
+
+    began: float
+    """When it was started, on the monotonic clock."""
 
 
 class Backoff:
@@ -25,7 +32,7 @@ class Backoff:
     def __init__(self) -> None:
         self._short_lives = 0
 
-    def after(self, worker: Worker) -> float:
+    def after(self, worker: Lived) -> float:
         """Seconds until this one may be replaced."""
         if time.monotonic() - worker.began > self.SHORT_LIFE:
             self._short_lives = 0
@@ -59,6 +66,8 @@ class Team:
         self._workers: list[Worker] = []
         self._waiting: list[Run] = []
         self._backoff = Backoff()
+        self.restarts = 0
+        """Workers that ended before they were told to."""
         self._is_closing = False
 
     @property
@@ -136,6 +145,7 @@ class Team:
                     worker.is_ready = True
 
     def _replace(self, worker: Worker) -> None:
+        self.restarts += not self._is_closing
         self._workers.remove(worker)
         pause = self._backoff.after(worker)
         orphans = list(worker.outstanding.values())

@@ -1,11 +1,13 @@
 """What a change of tasks or periods is called in the audit."""
 
-from collections.abc import Iterable, Iterator, Mapping
-
-from msgspec import structs
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from operator import attrgetter
+from typing import Final
 
 from evenbeat.model import Entry, Instant, Period, Task
 from evenbeat.store.contract import Change
+
+_values: Final[Callable[[Task], tuple[object, ...]]] = attrgetter(*Task.__struct_fields__)
 
 
 def created(entries: Iterable[Entry], now: Instant, who: str) -> list[Change]:
@@ -20,8 +22,8 @@ def removed(entries: Iterable[Entry], now: Instant, who: str) -> list[Change]:
 
 def changed(before: Task, after: Task, now: Instant, who: str) -> Change:
     """A task with another definition: which parts of it are others."""
-    fields = [f for f in structs.fields(Task) if getattr(before, f.name) != getattr(after, f.name)]
-    names = [f.name for f in fields]
+    values = zip(Task.__struct_fields__, _values(before), _values(after), strict=True)
+    names = [name for name, old, new in values if old is not new and old != new]
     if names == ["enabled"]:
         return Change(now, who, "enabled" if after.enabled else "disabled", after.name)
     if names == ["paused"]:

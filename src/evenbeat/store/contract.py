@@ -20,8 +20,11 @@ NEVER: Final = -(1 << 62)
 PLAIN_OUTPUT: Final = 200
 """Characters of a plain success's output that history keeps. Of other runs, and as the latest, all of it is kept."""
 
-STATES: Final = ("ok", "warning", "critical", "unknown", "running", "disabled", "failed")
-"""What a filter may ask for. `failed`: the latest run ended, and neither well nor because somebody stopped it."""
+STATES: Final = ("ok", "warning", "critical", "unknown", "unchecked", "running", "disabled", "failed")
+"""What a filter may ask for. `unchecked`: a check without any result yet.
+
+`failed`: the latest run ended, and neither well nor because somebody stopped it.
+"""
 FAILURES: Final = (Outcome.FAILED, Outcome.KILLED, Outcome.TIMEBOXED, Outcome.BROKEN, Outcome.LOST)
 
 
@@ -89,6 +92,36 @@ class Finish(NamedTuple):
     """Whether it is more than a plain success: failures and changes of state are kept for as long as `keep` says."""
 
 
+class Told(NamedTuple):
+    """A result of a check without a run of ours: told from outside, or that none was told. Needs no claim, and leaves
+    one that is open alone: the task may run meanwhile.
+    """
+
+    task: int
+    nominal: int
+    generation: int
+    kind: int
+    at: int
+    """When the node learned of it; `ended` is when it was so."""
+    started: int
+    ended: int
+    outcome: str
+    status: int | None
+    output: str
+    made: int | None
+    """The state that it made of the check; None if a newer result was known: then the latest one stays what it was."""
+    state: int
+    hard: bool
+    attempt: int
+    changes: int
+    flapping: bool
+    result_at: int
+    next_nominal: int
+    extra: int
+    extra_kind: int
+    notable: bool
+
+
 class Skip(NamedTuple):
     """Nominal times without a run of their own: from first to last, so many.
 
@@ -139,6 +172,8 @@ class Batch(Struct):
     skips: list[Skip] = []
     refusals: list[Refusal] = []
     claims: list[Claim] = []
+    told: list[Told] = []
+    """Comes after `finishes`."""
 
 
 # What it is told
@@ -242,6 +277,8 @@ class Filter(Struct, frozen=True):
     after: str = ""
     """Names after this one, for the next page."""
     most: int = 1_000_000
+    contains: str | None = None
+    """What is somewhere in the name; of the letters a to z, the case does not matter."""
 
 
 EVERYTHING: Final = Filter()
@@ -318,6 +355,12 @@ class Store(Protocol):
         """Newest first, by when they were claimed; of one task or of all, the running ones included.
 
         With `before`, those claimed before it; with `notable`, only those that ended and are.
+        """
+
+    def starts(self, since: Instant, until: Instant) -> dict[int, int]:
+        """How many runs were claimed in each second since then and before `until`, the running ones included.
+
+        By the number of the second on the epoch; those without any are left out.
         """
 
     def skips(self, task: int | None = None, before: Instant | None = None, most: int = 100) -> list[SkipRecord]:

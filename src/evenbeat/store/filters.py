@@ -1,23 +1,39 @@
 """What a filter means: as a question to one task in memory, and as the condition of an SQL statement."""
 
 import re
+import string
 from collections.abc import Iterator
 from typing import Final
 
-from evenbeat.model import Entry, Invalid, Outcome, State
+from evenbeat.model import NAME_LIMIT, Entry, Invalid, Outcome, State
 from evenbeat.store.contract import FAILURES, NEVER, STATES, Filter
 
 _LEAST: Final = str(NEVER)
+_TO_LOWER: Final = {ord(letter): letter.lower() for letter in string.ascii_uppercase}
 _FAILED: Final = ", ".join(f"'{outcome}'" for outcome in FAILURES)
+_EXACTLY: Final = """t.number IN (
+    WITH said (name) AS (VALUES :names)
+    SELECT number FROM tasks WHERE removed IS NULL AND name IN said
+    UNION SELECT number FROM tasks WHERE removed IS NULL AND id IN said
+)"""
+"""Through both indexes: no other task is looked at."""
+MOST_PATTERNS: Final = 100
+"""Each is held against every name."""
 _STATE_CONDITIONS: Final = {
     "running": "t.number IN (SELECT task FROM claims)",
+    "unchecked": f"t.definition ->> 'check' AND t.number IN (SELECT task FROM progress WHERE result_at = {_LEAST})",  # noqa: S608 - a constant
     "disabled": "(NOT coalesce(t.definition ->> 'enabled', 1) OR coalesce(t.definition ->> 'paused', 0))",
     "failed": f"t.number IN (SELECT task FROM progress WHERE outcome IN ({_FAILED}))",  # noqa: S608 - our own words
 }
 
 
 def check_filter(only: Filter) -> None:
-    """Refuse a state that does not exist."""
+    """Refuse a state that does not exist, a part of a name that no name has room for, too many patterns."""
+    patterns = sum(map(_is_pattern, only.names))
+    if patterns > MOST_PATTERNS:
+        raise Invalid(f"{patterns} patterns, accepted: up to {MOST_PATTERNS}, and any number of names", place="names")
+    if only.contains is not None and len(only.contains) > NAME_LIMIT:
+        raise Invalid(f"{len(only.contains)} characters, accepted: up to {NAME_LIMIT}", place="contains")
     if only.state is not None and only.state not in STATES:
         raise Invalid(f"found {only.state!r}, accepted: {', '.join(STATES)}", place="state")
 
@@ -28,6 +44,7 @@ def fits(only: Filter, entry: Entry) -> bool:
     return (
         (only.owner is None or entry.owner == only.owner)
         and all(task.labels.get(key) == value for key, value in only.labels.items())
+        and (only.contains is None or _folded(only.contains) in _folded(task.name))
         and (not only.names or any(_is_named(entry, name) for name in only.names))
     )
 
@@ -39,12 +56,23 @@ def fits_state(word: str | None, entry: Entry, state: State | None, outcome: Out
             return True
         case "running":
             return running
+        case "unchecked":
+            return entry.task.check and state is None
         case "disabled":
             return entry.task.paused or not entry.task.enabled
         case "failed":
             return outcome in FAILURES
         case _:
             return state is State[word.upper()]
+
+
+def _folded(text: str) -> str:
+    """As SQLite does it: only the letters of ASCII."""
+    return text.translate(_TO_LOWER)
+
+
+def _is_pattern(name: str) -> bool:
+    return "*" in name or "?" in name
 
 
 def _is_named(entry: Entry, name: str) -> bool:
@@ -65,14 +93,15 @@ def _conditions(only: Filter) -> Iterator[tuple[str, list[str | int]]]:
         yield "t.owner = ?", [only.owner]
     for key, value in only.labels.items():
         yield "EXISTS (SELECT 1 FROM json_each(t.definition, '$.labels') WHERE key = ? AND value = ?)", [key, value]
+    if only.contains is not None:
+        yield "instr(lower(t.name), ?)", [_folded(only.contains)]
     if only.names:
-        exact = [name for name in only.names if not set(name) & {"*", "?"}]
-        globs = [name for name in only.names if set(name) & {"*", "?"}]
-        marks = ", ".join("?" * len(exact))
-        either = [f"t.name IN ({marks}) OR t.id IN ({marks})"] if exact else []
-        either += ["t.name GLOB ?"] * len(globs)
+        exact = [name for name in only.names if not _is_pattern(name)]
         # In a GLOB a bracket opens a set of characters; a set of only the bracket is the bracket.
-        yield f"({' OR '.join(either)})", [*exact, *exact, *(name.replace("[", "[[]") for name in globs)]
+        globs = [name.replace("[", "[[]") for name in only.names if _is_pattern(name)]
+        either = [_EXACTLY.replace(":names", ", ".join(["(?)"] * len(exact)))] if exact else []
+        either += ["t.name GLOB ?"] * len(globs)
+        yield f"({' OR '.join(either)})", [*exact, *globs]
     if only.state in _STATE_CONDITIONS:
         yield _STATE_CONDITIONS[only.state], []
     elif only.state is not None:

@@ -1,6 +1,7 @@
 """A store in memory: for tests, for trying things out, and as the plainest statement of what a store does."""
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from itertools import islice
@@ -10,7 +11,7 @@ from uuid import uuid4
 
 from msgspec import structs
 
-from evenbeat.model import Entry, Instant, Kind, Period, Task
+from evenbeat.model import SECOND, Entry, Instant, Kind, Period, Task
 from evenbeat.store import audit
 from evenbeat.store.conflicts import check_names, check_versions
 from evenbeat.store.contract import (
@@ -213,6 +214,10 @@ class MemoryStore:
         until = FOREVER if before is None else before
         found = [record for record in reversed(records) if record.claimed < until]
         return sorted(found, key=lambda r: (r.claimed, r.ended or FOREVER), reverse=True)[:most]
+
+    def starts(self, since: Instant, until: Instant) -> dict[int, int]:
+        claimed = [run.claimed for run in self.runs(before=until, most=FOREVER) if run.claimed >= since]
+        return dict(Counter(at // SECOND for at in claimed))
 
     def skips(self, task: int | None = None, before: Instant | None = None, most: int = 100) -> list[SkipRecord]:
         until = FOREVER if before is None else before

@@ -18,6 +18,7 @@ from evenbeat.store.contract import (
     Progress,
     RunRecord,
     Skip,
+    Told,
 )
 
 
@@ -185,6 +186,8 @@ class Draft:
                 self._row(start.task).claim_started = start.started
         for finish in batch.finishes:
             self._finish(self._row(finish.task), finish)
+        for told in batch.told:
+            self._tell(self._row(told.task), told)
         for standing in batch.standings:
             row = self._row(standing.task)
             _, row.next_nominal, row.extra, row.extra_kind, row.last_start, row.result_at = standing
@@ -234,6 +237,18 @@ class Draft:
         row.extra, row.extra_kind = finish.extra, finish.extra_kind
         if finish.cursor is not None:
             row.cursor = finish.cursor
+
+    def _tell(self, row: Row, t: Told) -> None:
+        claim = Claim(t.task, t.nominal, t.generation, t.kind, t.at, t.next_nominal, t.extra, t.extra_kind)
+        output = t.output if t.notable else t.output[:PLAIN_OUTPUT]
+        self.runs.append(
+            Ran(t.task, claim, t.started, t.ended, t.outcome, t.status, t.made, t.hard, t.attempt, output, t.notable)
+        )
+        if t.made is not None:
+            row.started, row.ended, row.outcome, row.output = t.started, t.ended, Outcome(t.outcome), t.output
+        row.state, row.hard, row.attempt, row.changes = t.state, t.hard, t.attempt, t.changes
+        row.flapping, row.result_at = t.flapping, t.result_at
+        row.next_nominal, row.extra, row.extra_kind = t.next_nominal, t.extra, t.extra_kind
 
     def _skip(self, row: Row, skip: Skip) -> None:
         row.next_nominal, row.extra, row.extra_kind = skip.next_nominal, skip.extra, skip.extra_kind

@@ -150,6 +150,9 @@ class SqliteStore:
         found = [rows.run_record(row) for name in names for row in self._select(query(name), asked)]
         return sorted(found, key=lambda run: (run.claimed, run.ended or FOREVER), reverse=True)[:most]
 
+    def starts(self, since: Instant, until: Instant) -> dict[int, int]:
+        return dict(self._select(query("starts"), {"since": since, "until": until}))
+
     def skips(self, task: int | None = None, before: Instant | None = None, most: int = 100) -> list[SkipRecord]:
         asked = {"task": task, "before": FOREVER if before is None else before, "most": most}
         return [rows.skip_record(row) for row in self._select(query("skips" if task is None else "skips_of"), asked)]

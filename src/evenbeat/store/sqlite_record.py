@@ -11,14 +11,14 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from evenbeat.store.contract import PLAIN_OUTPUT, Batch, Claim, Contradiction, Finish, Refusal, Skip, Standing
+from evenbeat.store.contract import PLAIN_OUTPUT, Batch, Claim, Contradiction, Finish, Refusal, Skip, Standing, Told
 from evenbeat.store.statements import query, query_of_rows, width
 
 _SIZES: Final = (8, 64, 512)
 """Rows per statement. Each size is prepared once; the last rows of a batch are filled up to the next one."""
 
 Row = tuple[object, ...]
-T = TypeVar("T", Skip, Standing)
+T = TypeVar("T", Skip, Standing, Told)
 
 
 def record(connection: sqlite3.Connection, batch: Batch) -> None:
@@ -27,6 +27,8 @@ def record(connection: sqlite3.Connection, batch: Batch) -> None:
         _execute(connection, "start", batch.starts)
     if batch.finishes:
         _finish(connection, batch.finishes)
+    for told in _waves(batch.told):
+        _tell(connection, told)
     for standings in _waves(batch.standings):
         _expect(connection, "stand", standings)
         _execute(connection, "place_claimed", [row[:4] for row in standings])
@@ -90,10 +92,7 @@ def _claim(connection: sqlite3.Connection, claims: Sequence[Claim]) -> None:
 
 
 def _refuse(connection: sqlite3.Connection, refusals: Sequence[Refusal]) -> None:
-    _, known = _open_and_known(connection, refusals)
-    unknown = [refusal.task for refusal in refusals if refusal.task not in known]
-    if unknown:
-        raise Contradiction(f"there is no task {unknown[0]}")
+    _must_be_known(connection, refusals)
     _execute(connection, "refuse", refusals)
 
 
@@ -121,6 +120,34 @@ def _finish(connection: sqlite3.Connection, finishes: Sequence[Finish]) -> None:
         raise Contradiction(f"a run of task {without[0]} ended that has no open claim")
 
 
+def _tell(connection: sqlite3.Connection, told: Sequence[Told]) -> None:
+    _must_be_known(connection, told)
+    plain = [t for t in told if not t.notable]
+    notable = [t for t in told if t.notable]
+    first_plain = _next_id(connection, "plain_runs") if plain else 0
+    first_notable = _next_id(connection, "notable_runs") if notable else 0
+    _execute(connection, "tell_plain", [_told(t, i, PLAIN_OUTPUT) for i, t in enumerate(plain, first_plain)])
+    _execute(connection, "tell_notable", [_told(t, i, len(t.output)) for i, t in enumerate(notable, first_notable)])
+    lessons = [_lesson_of_told(t, i, 0) for i, t in enumerate(plain, first_plain)]
+    lessons += [_lesson_of_told(t, 0, i) for i, t in enumerate(notable, first_notable)]
+    connection.executemany(query("learn_told"), lessons)
+    _execute(connection, "place_claimed", [(t.task, t.next_nominal, t.extra, t.extra_kind) for t in told])
+
+
+def _told(t: Told, number: int, most: int) -> Row:
+    return (
+        t.task, number, t.nominal, t.generation, t.kind, t.at, t.started, t.ended, t.outcome, t.status, t.made, +t.hard,
+        t.attempt, t.output[:most],
+    )  # fmt: skip
+
+
+def _lesson_of_told(t: Told, plain: int, notable: int) -> Row:
+    return (
+        t.task, plain, notable, t.made is not None, t.started, t.ended, t.outcome, t.output, t.state, +t.hard,
+        t.attempt, t.changes, +t.flapping, t.result_at, t.next_nominal, t.extra, t.extra_kind,
+    )  # fmt: skip
+
+
 def _run(f: Finish, number: int, most: int) -> Row:
     # The driver takes three times as long for a bool as for an int: +True is 1.
     state = f.state if f.result_at == f.started else None
@@ -139,6 +166,13 @@ def _lesson(f: Finish, plain: int, notable: int) -> Row:
 def _next_id(connection: sqlite3.Connection, table: str) -> int:
     (last,) = connection.execute(query("last_number"), (table,)).fetchone()
     return int(last) + 1
+
+
+def _must_be_known(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
+    _, known = _open_and_known(connection, rows)
+    unknown = [row[0] for row in rows if row[0] not in known]
+    if unknown:
+        raise Contradiction(f"there is no task {unknown[0]}")
 
 
 def _open_and_known(connection: sqlite3.Connection, rows: Iterable[Row]) -> tuple[set[int], set[int]]:

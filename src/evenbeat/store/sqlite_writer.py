@@ -78,6 +78,8 @@ class Writer:
             is_open = job is not None
             if jobs:
                 self._commit(jobs)
+                # What was changed is no longer ours to hold while we wait.
+                jobs, job = [], None
                 self._keep_wal_short()
         self._checkpoints.close()
         self._connection.close()

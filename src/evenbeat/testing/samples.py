@@ -3,7 +3,7 @@
 from typing import Final
 
 from evenbeat.model import MINUTE, Instant, Job, Kind, Outcome, Schedule, Task
-from evenbeat.store.contract import FOREVER, NEVER, Claim, Finish, Refusal, Skip, Standing
+from evenbeat.store.contract import FOREVER, NEVER, Claim, Finish, Refusal, Skip, Standing, Told
 
 T0: Final = Instant(1_800_000_000_000_000)
 """Some time in 2027, as good as any."""
@@ -68,3 +68,31 @@ def a_skip(task: int, first: int = T0, times: int = 1, reason: str = "disabled")
 def a_refusal(task: int, due: int = T0, kind: Kind = Kind.RETRY, reason: str = "period_closed") -> Refusal:
     """An off-grid run that was refused when it was due."""
     return Refusal(task, due, kind, reason, due)
+
+
+def a_told(task: int, at: int = T0, output: str = "", *, made: int | None = 0, notable: bool = False) -> Told:
+    """A result that somebody told, of just then; the task is due a minute later."""
+    state = 0 if made is None else made
+    return Told(
+        task,
+        at,
+        0,
+        Kind.TOLD,
+        at,
+        at,
+        at,
+        Outcome.FAILED.value if made else Outcome.SUCCEEDED.value,
+        made or 0,
+        output,
+        made,
+        state,
+        hard=not state,
+        attempt=1,
+        changes=0,
+        flapping=False,
+        result_at=at,
+        next_nominal=T0 + MINUTE,
+        extra=FOREVER,
+        extra_kind=0,
+        notable=notable,
+    )

@@ -1,6 +1,6 @@
 """Part of the store contract: what history shows, and how tasks are."""
 
-from evenbeat.model import MINUTE, Instant, Kind, Outcome, State
+from evenbeat.model import MINUTE, SECOND, Instant, Kind, Outcome, State
 from evenbeat.store.contract import NEVER, PLAIN_OUTPUT, Batch, Condition, Filter, RunRecord, SkipRecord, Start, Store
 from evenbeat.testing.samples import T0, a_claim, a_finish, a_refusal, a_skip, a_standing
 from evenbeat.testing.store_runs import number_of
@@ -51,6 +51,18 @@ class HistoryContract:
         assert isinstance(run.outcome, Outcome)
         assert isinstance(run.kind, Kind)
         assert isinstance(run.state, State)
+
+    def test_how_many_were_started_in_each_second(self, store: Store) -> None:
+        a, b, c = (number_of(store, name) for name in "abc")
+        second = T0 // SECOND
+        ran(store, a, T0)
+        ran(store, b, T0, outcome="failed")
+        ran(store, a, T0 + 3 * SECOND)
+        store.record(Batch(claims=[a_claim(c, T0 + 3 * SECOND)])).result()
+        claimed = Instant(T0 + 1_000)
+        assert store.starts(claimed, Instant(T0 + MINUTE)) == {second: 2, second + 3: 2}
+        assert store.starts(Instant(claimed + 1), Instant(T0 + MINUTE)) == {second + 3: 2}
+        assert store.starts(claimed, Instant(claimed + 3 * SECOND)) == {second: 2}
 
     def test_a_run_that_still_runs(self, store: Store) -> None:
         a = number_of(store)

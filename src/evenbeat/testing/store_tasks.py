@@ -135,6 +135,47 @@ class TasksContract:
         assert names(store, Filter(names=("x[b]*",))) == ["x[b]"], "a bracket is a bracket"
         assert names(store, Filter(names=("A*",))) == []
 
+    def test_by_any_number_of_names_and_some_patterns(self, store: Store) -> None:
+        a, _, c, *_ = created(store, "a", "b'\"", "c", "d\0d", "é")
+        many = tuple(f"nobody{i}" for i in range(5_000))
+        assert names(store, Filter(names=(*many, "b'\"", c.id, "d\0d", "é", "é", a.id, "a"))) == [
+            "a",
+            "b'\"",
+            "c",
+            "d\0d",
+            "é",
+        ]
+        assert names(store, Filter(names=("c*", "b?*", *(f"x{i}*" for i in range(98))))) == ["b'\"", "c"]
+        for ask in (store.entries, store.conditions, store.count):
+            with pytest.raises(Invalid, match="101 patterns"):
+                ask(Filter(names=tuple(f"x{i}*" for i in range(101))))
+
+    def test_by_what_a_name_contains(self, store: Store) -> None:
+        created(store, "Web/Ping", "web_50%", "web\\x", "web-50", "ÉTÉ", "a'b", "n\0x_y", owner="me")
+        assert names(store, Filter(contains="WEB/p")) == ["Web/Ping"], "the case does not matter"
+        assert names(store, Filter(contains="b_5")) == ["web_50%"], "what means something to a database is plain text"
+        assert names(store, Filter(contains="0%")) == ["web_50%"]
+        assert names(store, Filter(contains="\\")) == ["web\\x"]
+        assert names(store, Filter(contains="'")) == ["a'b"]
+        assert names(store, Filter(contains="X_Y")) == ["n\0x_y"]
+        assert names(store, Filter(contains="t")) == ["ÉTÉ"]
+        assert names(store, Filter(contains="é")) == [], "only of the letters a to z"
+        assert names(store, Filter(contains="*")) == []
+        assert len(names(store, Filter(contains=""))) == 7
+
+    def test_what_names_contain_can_be_counted_and_paged(self, store: Store) -> None:
+        created(store, *(f"{word}{i}" for word in ("Ping-", "disk-", "xping") for i in range(3)))
+        found = Filter(contains="PING", most=4)
+        assert store.count(found) == 6
+        assert names(store, found) == ["Ping-0", "Ping-1", "Ping-2", "xping0"]
+        assert names(store, replace(found, after="xping0")) == ["xping1", "xping2"]
+        assert names(store, Filter(contains="ping", names=("*1",))) == ["Ping-1", "xping1"]
+
+    def test_no_name_contains_more_than_a_name_has_room_for(self, store: Store) -> None:
+        for ask in (store.entries, store.conditions, store.count):
+            with pytest.raises(Invalid, match="256"):
+                ask(Filter(contains="a" * 257))
+
     def test_by_owner(self, store: Store) -> None:
         created(store, "a", owner="me")
         created(store, "b", owner="you")
@@ -159,6 +200,7 @@ class TasksContract:
         assert names(store, Filter(state="ok")) == ["good"]
         assert names(store, Filter(state="critical")) == ["bad"], "only checks have a state"
         assert names(store, Filter(state="warning")) == []
+        assert names(store, Filter(state="unchecked")) == ["new", "off"]
         assert names(store, Filter(state="failed")) == ["bad", "task"]
         assert names(store, Filter(state="running")) == ["new"]
         assert names(store, Filter(state="disabled")) == ["off"]

@@ -90,8 +90,8 @@ def grid_curve(every: Ints, phase: Ints, weight: Floats, stretch: Stretch) -> Fl
             curve += histogram[(first_second + np.arange(stretch.seconds)) % length]
             continue
         times = nominal_after(phase[of_it], every[of_it], Instant(stretch.start - 1))
-        # So many runs of so many tasks at a time, as memory allows.
-        at_once = max(_AT_ONCE // len(times), 1)
+        # So many runs of so many tasks at a time, as there are and as memory allows.
+        at_once = max(min(_AT_ONCE // len(times), stretch.seconds * SECOND // interval + 1), 1)
         while times.min() < stretch.end:
             runs = times[:, None] + np.arange(at_once) * interval
             _count(curve, stretch, runs.ravel(), np.repeat(weight[of_it], at_once))

@@ -197,6 +197,8 @@ class LoadWheel:
         peak, total = by_residue.max(axis=0).tolist(), by_residue.sum(axis=0).tolist()
         heap = [(peak[r], total[r], rank, r) for rank, r in enumerate(_golden_order(residues).tolist())]
         heapify(heap)
+        if step == every:
+            return self._place_on_grid(every, weights, heap)
         added = [0] * residues
         visits = SLOTS // residues
         phases = []
@@ -210,6 +212,27 @@ class LoadWheel:
             self._count_visit(every, phase)
             self._count_lap(every, step, phase, units)
         by_residue += np.array(added, dtype=np.int64)
+        return phases
+
+    def _place_on_grid(self, every: int, weights: Sequence[float], heap: list[tuple[int, int, int, int]]) -> list[int]:
+        """`_place_many` for an interval that divides the hour, as nearly all do: plain numbers until all are placed."""
+        residues = every // SECOND
+        visits = SLOTS // residues
+        added, visitors = [0] * residues, self._visitors[:residues].tolist()
+        before = visitors.copy()
+        known: dict[float, int] = {}
+        phases = []
+        for weight in weights:
+            units = known.get(weight)
+            if units is None:
+                units = known[weight] = _units(every, every, weight)
+            highest, sum_, rank, r = heap[0]
+            phases.append(r * SECOND + int((r + visitors[r]) * GOLDEN % 1 * SECOND))
+            heapreplace(heap, (highest + units, sum_ + visits * units, rank, r))
+            added[r] += units
+            visitors[r] += 1
+        self._load.reshape(-1, residues)[:] += np.array(added, dtype=np.int64)
+        self._visitors.reshape(-1, residues)[:] += np.array(visitors, dtype=np.int64) - np.array(before, dtype=np.int64)
         return phases
 
     def _least_loaded(self, step: int) -> int:

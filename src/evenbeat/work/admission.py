@@ -1,6 +1,6 @@
 """The guard's last word: may this run start here and now?"""
 
-import time
+from time import CLOCK_BOOTTIME, clock_gettime_ns
 from typing import Final
 
 from evenbeat.core.guard import is_too_soon
@@ -13,14 +13,15 @@ TOO_SOON: Final = "too soon after the last start"
 
 def boot_time() -> int:
     """Microseconds of the clock that is never set and does not stop when the machine sleeps."""
-    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000
+    return clock_gettime_ns(CLOCK_BOOTTIME) // 1_000
 
 
 def refusal(run: Run, now: int) -> str | None:
     """Why this run is dropped; None if it may start."""
     if now > run.latest_start:
         return f"{TOO_LATE}: {_seconds(now - run.latest_start)} past the latest start"
-    if is_too_soon(Instant(now), Instant(run.last_start), run.interval, run.tolerance):
+    # Most that are off the grid have no interval, and are never too soon.
+    if run.interval and is_too_soon(Instant(now), Instant(run.last_start), run.interval, run.tolerance):
         least = run.interval - run.tolerance
         return f"{TOO_SOON}: {_seconds(now - run.last_start)} after it, accepted: at least {_seconds(least)}"
     return None

@@ -5,6 +5,8 @@ import signal
 from contextlib import suppress
 from typing import Final
 
+from msgspec import Struct
+
 from evenbeat.model import OUTPUT_LIMIT, Outcome
 from evenbeat.queue.frames import Result, Run
 
@@ -14,24 +16,23 @@ _GONE: Final = os.WEXITED | os.WNOHANG | os.WNOWAIT
 CLOSED: Final = -1
 
 
-class Child:
+class Child(Struct, gc=False, eq=False):
     """A process, leader of its group, and the pipe its output comes through."""
 
-    __slots__ = ("ending", "kill_at", "output", "pidfd", "pipe", "process", "run", "started", "truncated")
-
-    def __init__(self, run: Run, process: int, pipe: int, started: int) -> None:
-        self.run = run
-        self.process = process
-        self.pipe = pipe
-        self.pidfd = CLOSED
-        self.started = started
-        """On the boot-time clock, as a set clock must not shorten or stretch a timebox."""
-        self.output: bytes | bytearray = b""
-        self.truncated = False
-        self.ending: Outcome | None = None
-        """Why we told it to end; None as long as we did not."""
-        self.kill_at = 0
-        """When patience ends too, once it was told."""
+    run: Run
+    process: int
+    pipe: int
+    started: int
+    """On the boot-time clock, as a set clock must not shorten or stretch a timebox."""
+    pidfd: int = CLOSED
+    output: bytes | bytearray = b""
+    truncated: bool = False
+    ending: Outcome | None = None
+    """Why we told it to end; None as long as we did not."""
+    kill_at: int = 0
+    """When patience ends too, once it was told."""
+    status: int = 0
+    """Once it has ended: its exit status, or less than nothing for a signal."""
 
     def read(self) -> int:
         """Take what the pipe has now, keep of it what the limit allows; how much it was, 0 at the end of it."""
@@ -63,19 +64,25 @@ class Child:
             # What changed its user cannot be told by a worker that is not root, and there is nobody else to ask.
             return
 
-    def reap(self, now: int, offset: int) -> Result | None:
-        """The result, still without output, if the child has ended; what it left in its group ends with it."""
+    def reap(self) -> bool:
+        """Has it ended? Then what it left in its group ends with it."""
         gone = os.waitid(os.P_PID, self.process, _GONE)
         if gone is None:
-            return None
+            return False
         # Before the child is reaped, as from then on its number may belong to somebody else.
         self.signal(signal.SIGKILL)
         os.waitpid(self.process, 0)
-        status = gone.si_status if gone.si_code == os.CLD_EXITED else -gone.si_status
+        self.status = gone.si_status if gone.si_code == os.CLD_EXITED else -gone.si_status
+        return True
+
+    def result(self, now: int, offset: int) -> Result:
+        """How it ended, and all it has said."""
+        status = self.status
         if self.ending is not None:
             outcome = self.ending
         elif status == 0:
             outcome = Outcome.SUCCEEDED
         else:
             outcome = Outcome.FAILED if status > 0 else Outcome.KILLED
-        return Result(self.run.token, outcome, status, self.started + offset, now + offset, b"")
+        started, ended, output = self.started + offset, now + offset, bytes(self.output)
+        return Result(self.run.token, outcome, status, started, ended, output, None, self.truncated)

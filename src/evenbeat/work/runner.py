@@ -14,26 +14,24 @@ import sys
 from collections import deque
 from typing import Final
 
-import msgspec
-
 from evenbeat.core.guard import kill_after
-from evenbeat.model import Invalid, Job, Outcome
+from evenbeat.model import Outcome
 from evenbeat.queue.frames import Cancel, Clock, Ready, Result, Run, Runs, Started
 from evenbeat.work.admission import boot_time, refusal
 from evenbeat.work.child import CLOSED, READ, Child
 from evenbeat.work.link import Link, NodeGone
-from evenbeat.work.spawn import NOOP, CannotStart, NoRoom, Spawner
+from evenbeat.work.spawn import NOOP, CannotStart, NoRoom, Order, Spawner
 
 LASTING: Final = 100_000
 """A run that has not ended by then is told as started, and gets a timer and a descriptor of its own."""
-_STARTING: Final = 2_000
+_STARTING: Final = 5_000
 """After so long, children that have ended are seen to: results must not wait behind a long queue of starts."""
 _RESULTS_PER_FRAME: Final = 256
-_GATHERING: Final = 20_000
-"""Results wait so long for others while other children run: every frame wakes the node."""
+_GATHERING: Final = 40_000
+"""Results wait so long for others, unless these are already as many as what is left: every frame wakes the node."""
 _OWN_DESCRIPTORS: Final = 32
-
-_job = msgspec.msgpack.Decoder(Job)
+_READABLE: Final = select.EPOLLIN
+_HUNG_UP: Final = select.EPOLLHUP
 
 
 class Runner:
@@ -48,7 +46,7 @@ class Runner:
         """Does the node read so little that it should get nothing more to read?"""
         self._spawner = Spawner(database)
         self._offset = 0
-        self._waiting: deque[Run] = deque()
+        self._waiting: deque[Order] = deque()
         self._children: dict[int, Child] = {}
         self._by_descriptor: dict[int, Child] = {}
         # Both by token: one of a child that has ended leads nowhere, and keeps nothing alive.
@@ -70,28 +68,34 @@ class Runner:
                 child.signal(signal.SIGKILL)
 
     def _turn(self) -> None:
-        for descriptor, event in self._poll.poll(self._patience()):
+        events = self._poll.poll(self._patience())
+        now = boot_time()
+        for descriptor, event in events:
             child = self._by_descriptor.get(descriptor)
             if child is not None:
-                self._hear(child, descriptor, event)
+                self._hear(child, descriptor, event, now)
             elif descriptor == self._link.descriptor:
                 self._talk(event)
-        now = boot_time()
-        self._look_at_the_young(now)
+        if self._young and self._young[0][0] + LASTING <= now:
+            self._look_at_the_young(now)
         while self._timers and self._timers[0][0] <= now:
             child = self._children.get(heapq.heappop(self._timers)[1])
             if child is not None:
                 self._time_is_up(child, now)
-        if self._waiting:
-            self._start_some(now + _STARTING)
-        if self._results and (not (self._children or self._waiting) or boot_time() >= self._send_at):
+        if self._waiting and not self._is_unheard:
+            now = self._start_some(now + _STARTING)
+        if self._results and (now >= self._send_at or len(self._results) >= len(self._children) + len(self._waiting)):
             self._flush()
 
-    def _start_some(self, enough: int) -> None:
-        while self._may_start():
+    def _start_some(self, enough: int) -> int:
+        """Start what there is room and time for; what time it was at the last start."""
+        # None of those that are started here is seen to end here.
+        room = self._room - len(self._children)
+        now = boot_time()
+        while room > 0 and now <= enough and self._waiting and self._start(self._waiting.popleft(), now):
+            room -= 1
             now = boot_time()
-            if now > enough or not self._start(self._waiting.popleft(), now):
-                break
+        return now
 
     def _patience(self) -> float:
         if self._may_start():
@@ -115,34 +119,41 @@ class Runner:
         for message in self._link.receive():
             match message:
                 case Runs(runs):
-                    self._waiting.extend(runs)
+                    self._take(runs)
                 case Clock(offset):
                     self._offset = offset
                 case Cancel(tokens):
                     self._cancel(set(tokens))
 
-    def _start(self, run: Run, now: int) -> bool:
+    def _take(self, runs: list[Run]) -> None:
+        for run in runs:
+            try:
+                self._waiting.append(self._spawner.order(run))
+            except CannotStart as e:
+                self._tell_unstarted(run, Outcome.BROKEN, str(e))
+
+    def _start(self, order: Order, now: int) -> bool:
         """Start it, or say why not; False if it must wait for others to end."""
+        run = order.run
         if reason := refusal(run, now + self._offset):
             self._tell_unstarted(run, Outcome.DROPPED, reason)
             return True
+        if order.words == NOOP:
+            self._tell(Result(run.token, Outcome.SUCCEEDED, 0, now + self._offset, now + self._offset, b""))
+            return True
         try:
-            job = _job.decode(run.job)
-            if job.command == NOOP:
-                self._tell(Result(run.token, Outcome.SUCCEEDED, 0, now + self._offset, now + self._offset, b""))
-                return True
-            child = Child(run, *self._spawner.spawn(run, job), now)
-        except (CannotStart, Invalid, msgspec.DecodeError) as e:
+            process, pipe = self._spawner.spawn(order)
+        except CannotStart as e:
             self._tell_unstarted(run, Outcome.BROKEN, str(e))
             return True
         except NoRoom as e:
             if self._children:
-                self._waiting.appendleft(run)
+                self._waiting.appendleft(order)
                 return False
             self._tell_unstarted(run, Outcome.BROKEN, f"the machine is full: {e}")
             return True
-        self._children[run.token] = child
-        self._watch(child, child.pipe)
+        self._children[run.token] = child = Child(run, process, pipe, now)
+        self._watch(child, pipe)
         self._young.append((now, run.token))
         if run.timebox < LASTING:
             self._set_timer(child, now + run.timebox)
@@ -150,7 +161,7 @@ class Runner:
 
     def _watch(self, child: Child, descriptor: int) -> None:
         self._by_descriptor[descriptor] = child
-        self._poll.register(descriptor, select.EPOLLIN)
+        self._poll.register(descriptor, _READABLE)
 
     def _unwatch(self, descriptor: int) -> None:
         # Explicitly, and before closing: a child that is just being started still has this descriptor until its exec,
@@ -164,21 +175,16 @@ class Runner:
             child.pidfd = os.pidfd_open(child.process)
             self._watch(child, child.pidfd)
 
-    def _hear(self, child: Child, descriptor: int, event: int) -> None:
-        if descriptor == child.pidfd:
-            self._see_to(child)
-            return
-        size = child.read()
-        # With nobody left to write, what was read was all, and the end need not be waited for.
-        if size == 0 or (event & select.EPOLLHUP and size < READ):
+    def _hear(self, child: Child, descriptor: int, event: int, now: int) -> None:
+        if descriptor == child.pipe:
+            size = child.read()
+            # With nobody left to write, what was read was all, and the end need not be waited for.
+            if size and not (event & _HUNG_UP and size < READ):
+                return
             self._unwatch(descriptor)
             child.pipe = CLOSED
-            self._see_to(child)
-
-    def _see_to(self, child: Child) -> None:
-        """Its output or the child itself has come to an end; if the child lives on without output, wait for it."""
-        result = child.reap(boot_time(), self._offset)
-        if result is None:
+        # Its output or the child itself has come to an end; if the child lives on without output, wait for it.
+        if not child.reap():
             self._watch_process(child)
             return
         if child.pipe != CLOSED:
@@ -186,9 +192,8 @@ class Runner:
             self._unwatch(child.pipe)
         if child.pidfd != CLOSED:
             self._unwatch(child.pidfd)
-        result.output, result.truncated = bytes(child.output), child.truncated
         del self._children[child.run.token]
-        self._tell(result)
+        self._tell(child.result(now, self._offset))
 
     def _look_at_the_young(self, now: int) -> None:
         starts = []
@@ -226,10 +231,10 @@ class Runner:
 
     def _cancel(self, tokens: set[int]) -> None:
         now = boot_time()
-        unstarted = [run for run in self._waiting if not tokens or run.token in tokens]
-        self._waiting = deque(run for run in self._waiting if tokens and run.token not in tokens)
-        for run in unstarted:
-            self._tell_unstarted(run, Outcome.CANCELLED, "not started")
+        unstarted = [order for order in self._waiting if not tokens or order.run.token in tokens]
+        self._waiting = deque(order for order in self._waiting if tokens and order.run.token not in tokens)
+        for order in unstarted:
+            self._tell_unstarted(order.run, Outcome.CANCELLED, "not started")
         for child in [c for t, c in self._children.items() if not tokens or t in tokens]:
             if child.ending is None:
                 self._end(child, Outcome.CANCELLED, now)

@@ -13,7 +13,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from evenbeat.model import COMMAND_LIMIT, SECOND, Job
+import msgspec
+from msgspec import Struct
+
+from evenbeat.model import COMMAND_LIMIT, SECOND, Invalid, Job
 from evenbeat.queue.frames import Run
 
 NOOP: Final = ("noop",)
@@ -26,6 +29,8 @@ _WORDS: Final = {
     errno.ENOTDIR: "no such file",
 }
 
+_job: Final = msgspec.msgpack.Decoder(Job)
+
 
 class CannotStart(Exception):
     """The reason, for the person who must act."""
@@ -33,6 +38,19 @@ class CannotStart(Exception):
 
 class NoRoom(Exception):
     """The machine has no descriptor, process or memory left at the moment."""
+
+
+class Order(Struct, gc=False):
+    """One run, and what of its start can be made ready before.
+
+    A spawn lets others have the core, so that what comes after it runs slowly: there should be little of that.
+    """
+
+    run: Run
+    job: Job
+    words: tuple[str, ...]
+    told: dict[bytes, bytes]
+    """What the environment tells of this run."""
 
 
 class Spawner:
@@ -46,58 +64,40 @@ class Spawner:
         self._second = -1
         self._second_text = b""
 
-    def spawn(self, run: Run, job: Job) -> tuple[int, int]:
-        """The process, leader of its own group, and the end of the pipe where its output arrives."""
+    def order(self, run: Run) -> Order:
+        """Make it ready; raise CannotStart if it never can be."""
+        try:
+            job = _job.decode(run.job)
+        except (Invalid, msgspec.DecodeError) as e:
+            raise CannotStart(str(e)) from None
+        if job.command == NOOP:
+            return Order(run, job, NOOP, {})
         if not job.command:
             raise CannotStart("nothing to run: the task has no command")
-        try:
-            if job.cwd is None:
-                return self._spawn(run, job)
-            with self._directory(job.cwd):
-                return self._spawn(run, job)
-        except ValueError as e:
-            raise CannotStart(f"{job.command[0]!r}: {e}") from None
-
-    def _spawn(self, run: Run, job: Job) -> tuple[int, int]:
-        words = (*_SHELL, *job.command) if job.shell else job.command
-        environment = self._environment_of(run, job)
-        program = words[0]
-        if "/" not in program:
-            program = _found(program, os.fsdecode(environment.get(b"PATH", os.defpath.encode())))
-        try:
-            reader, writer = os.pipe()
-        except OSError as e:
-            raise NoRoom(_in_words(e)) from None
-        try:
-            if job.user is None:
-                # Standard input is the worker's own, which is /dev/null; everything else closes on exec.
-                output = ((os.POSIX_SPAWN_DUP2, writer, 1), (os.POSIX_SPAWN_DUP2, writer, 2))
-                process = os.posix_spawn(program, words, environment, file_actions=output, setpgroup=0)
-            else:
-                process = _spawn_as(job.user, program, words, environment, writer)
-        except BaseException as e:
-            os.close(reader)
-            if not isinstance(e, OSError):
-                raise
-            if e.errno in _OUT_OF_RESOURCES:
-                raise NoRoom(_in_words(e)) from None
-            raise CannotStart(_reason(program, e)) from None
-        finally:
-            os.close(writer)
-        return process, reader
-
-    def _environment_of(self, run: Run, job: Job) -> dict[bytes, bytes]:
-        environment = {
-            **self._environment,
+        told = {
             b"EVENBEAT_NAME": run.name.encode(),
             b"EVENBEAT_NOMINAL": self._iso(run.nominal),
             b"EVENBEAT_ATTEMPT": b"%d" % run.attempt,
         }
-        if job.user is not None:
-            environment |= _user_variables(job.user)
-        if job.env:
-            environment |= {os.fsencode(n): os.fsencode(_resolved(n, v)) for n, v in job.env.items()}
-        return environment
+        return Order(run, job, (*_SHELL, *job.command) if job.shell else job.command, told)
+
+    def spawn(self, order: Order) -> tuple[int, int]:
+        """The process, leader of its own group, and the end of the pipe where its output arrives."""
+        job = order.job
+        # The same dict for all: what it tells of one run it tells anew of the next.
+        environment = self._environment
+        environment.update(order.told)
+        try:
+            if job.user is not None:
+                environment = environment | _user_variables(job.user)
+            if job.env:
+                environment = environment | {os.fsencode(n): os.fsencode(_resolved(n, v)) for n, v in job.env.items()}
+            if job.cwd is None:
+                return _spawn(order.words, environment, job.user)
+            with self._directory(job.cwd):
+                return _spawn(order.words, environment, job.user)
+        except ValueError as e:
+            raise CannotStart(f"{job.command[0]!r}: {e}") from None
 
     def _iso(self, instant: int) -> bytes:
         second, microseconds = divmod(instant, SECOND)
@@ -117,6 +117,33 @@ class Spawner:
             yield
         finally:
             os.fchdir(self._home)
+
+
+def _spawn(words: tuple[str, ...], environment: dict[bytes, bytes], user: str | None) -> tuple[int, int]:
+    program = words[0]
+    if "/" not in program:
+        program = _found(program, os.fsdecode(environment.get(b"PATH", os.defpath.encode())))
+    try:
+        reader, writer = os.pipe()
+    except OSError as e:
+        raise NoRoom(_in_words(e)) from None
+    try:
+        if user is None:
+            # Standard input is the worker's own, which is /dev/null; everything else closes on exec.
+            output = ((os.POSIX_SPAWN_DUP2, writer, 1), (os.POSIX_SPAWN_DUP2, writer, 2))
+            process = os.posix_spawn(program, words, environment, file_actions=output, setpgroup=0)
+        else:
+            process = _spawn_as(user, program, words, environment, writer)
+    except BaseException as e:
+        os.close(reader)
+        if not isinstance(e, OSError):
+            raise
+        if e.errno in _OUT_OF_RESOURCES:
+            raise NoRoom(_in_words(e)) from None
+        raise CannotStart(_reason(program, e)) from None
+    finally:
+        os.close(writer)
+    return process, reader
 
 
 def _found(program: str, path: str) -> str:

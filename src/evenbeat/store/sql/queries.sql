@@ -12,10 +12,17 @@ SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = ?), 0);
 SELECT name FROM tasks WHERE removed IS NULL AND name IN (SELECT value FROM json_each(?)) ORDER BY name;
 
 -- name: create_task
-INSERT INTO tasks (number, id, name, owner, version, created, changed, definition) VALUES (?, ?, ?, ?, 1, ?, ?, ?);
+INSERT INTO tasks (number, id, name, owner, version, created, changed, definition)
+WITH t (number, id, name, owner, created, definition) AS (VALUES :rows)
+SELECT number, id, name, owner, 1, created, created, definition FROM t;
 
 -- name: create_progress
-INSERT INTO progress (task) VALUES (?);
+-- Of the tasks that were just created.
+INSERT INTO progress (task) SELECT number FROM tasks WHERE number > ? ORDER BY number;
+
+-- name: note_created
+INSERT INTO changes (at, who, action, name, detail)
+SELECT :now, :who, 'created', name, '' FROM tasks WHERE number > :last ORDER BY number;
 
 -- name: tasks_by_number
 SELECT number, id, version, owner, created, changed, definition
@@ -25,15 +32,23 @@ FROM tasks WHERE removed IS NULL AND number IN (SELECT value FROM json_each(?));
 -- Names may be exchanged within one change: first everybody lets go of theirs, as if removed.
 UPDATE tasks SET removed = changed WHERE number = ?;
 
--- name: update_task
-UPDATE tasks SET name = ?, definition = ?, version = version + 1, changed = ?, removed = NULL WHERE number = ?;
+-- name: define_task
+-- What no index knows of, as most changes are no more.
+UPDATE tasks SET definition = ?, version = version + 1, changed = ? WHERE number = ?;
+
+-- name: rename_task
+UPDATE tasks SET name = ?, removed = NULL WHERE number = ?;
 
 -- name: remove_task
 UPDATE tasks SET removed = ? WHERE number = ?;
 
 -- name: find_task
+-- A name comes before an id. One condition for both would look at all tasks.
 SELECT number, id, version, owner, created, changed, definition
-FROM tasks WHERE removed IS NULL AND (name = ?1 OR id = ?1) ORDER BY name = ?1 DESC LIMIT 1;
+FROM tasks WHERE number = coalesce(
+    (SELECT number FROM tasks WHERE removed IS NULL AND name = ?1),
+    (SELECT number FROM tasks WHERE removed IS NULL AND id = ?1)
+);
 
 -- name: entries
 SELECT t.number, t.id, t.version, t.owner, t.created, t.changed, t.definition
@@ -178,6 +193,38 @@ WHERE progress.task = s.task;
 -- The claims of runs that ended.
 DELETE FROM claims WHERE task IN (WITH f (task) AS (VALUES :rows) SELECT * FROM f);
 
+-- name: tell_plain
+-- To the history, without a claim: results that were told.
+INSERT INTO plain_runs (
+    id, previous, task, nominal, generation, kind, claimed, started, ended, outcome, status, state, hard, attempt, output
+)
+WITH t (
+    task, id, nominal, generation, kind, at, started, ended, outcome, status, state, hard, attempt, output
+) AS (VALUES :rows)
+SELECT t.id, p.newest_plain, t.task, t.nominal, t.generation, t.kind, t.at,
+    t.started, t.ended, t.outcome, t.status, t.state, t.hard, t.attempt, t.output
+FROM t CROSS JOIN progress p ON p.task = t.task;
+
+-- name: tell_notable
+INSERT INTO notable_runs (
+    id, previous, task, nominal, generation, kind, claimed, started, ended, outcome, status, state, hard, attempt, output
+)
+WITH t (
+    task, id, nominal, generation, kind, at, started, ended, outcome, status, state, hard, attempt, output
+) AS (VALUES :rows)
+SELECT t.id, p.newest_notable, t.task, t.nominal, t.generation, t.kind, t.at,
+    t.started, t.ended, t.outcome, t.status, t.state, t.hard, t.attempt, t.output
+FROM t CROSS JOIN progress p ON p.task = t.task;
+
+-- name: learn_told
+-- As `learn`; only what is newer than all before (?4) is the latest result.
+UPDATE progress
+SET newest_plain = iif(?2, ?2, newest_plain), newest_notable = iif(?3, ?3, newest_notable),
+    started = iif(?4, ?5, started), ended = iif(?4, ?6, ended), outcome = iif(?4, ?7, outcome),
+    output = iif(?4, ?8, output), state = ?9, hard = ?10, attempt = ?11, changes = ?12, flapping = ?13, result_at = ?14,
+    next_nominal = ?15, extra = ?16, extra_kind = ?17
+WHERE task = ?1;
+
 -- name: open_claims
 -- Which of these tasks have one; and which are known at all. To say what is wrong with a batch.
 SELECT task, 1 FROM claims WHERE task IN (SELECT value FROM json_each(?1))
@@ -237,6 +284,16 @@ SELECT t.name, t.definition ->> 'check', r.nominal, r.generation, r.kind, r.clai
     r.ended, r.outcome, r.status, r.state, r.hard, r.attempt, r.output
 FROM chain CROSS JOIN notable_runs r ON r.id = chain.id CROSS JOIN tasks t ON t.number = r.task
 WHERE r.claimed < :before LIMIT :most;
+
+-- name: starts
+-- From the indexes by time alone.
+SELECT second, sum(runs) FROM (
+    SELECT claimed / 1000000 AS second, count(*) AS runs FROM plain_runs
+    WHERE claimed >= :since AND claimed < :until GROUP BY second
+    UNION ALL SELECT claimed / 1000000 AS second, count(*) AS runs FROM notable_runs
+    WHERE claimed >= :since AND claimed < :until GROUP BY second
+    UNION ALL SELECT at / 1000000, 1 FROM claims WHERE at >= :since AND at < :until
+) GROUP BY second;
 
 -- name: skips
 SELECT t.name, s.first, s.last, s.times, s.reason, s.at, s.kind

@@ -1,0 +1,211 @@
+"""Who may do what: everybody on this machine while there are no tokens, else who shows a token or has a session."""
+
+import asyncio
+import hashlib
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Final, NamedTuple
+from urllib.parse import urlsplit
+
+from starlette.requests import Request
+
+from evenbeat.api.buckets import Buckets, address_key
+from evenbeat.api.house import House
+from evenbeat.api.problems import Problem
+from evenbeat.api.route import Role
+from evenbeat.api.session import COOKIE, Sessions
+from evenbeat.node.listen import is_loopback
+from evenbeat.node.tokens import TOKENS, Token, matches, parts, tokens_in
+
+_FRESH: Final = 2.0
+"""Seconds after which the tokens are read again: so long a removed one may still work."""
+_REMEMBERED: Final = 60.0
+"""Seconds after its last use that a token is known again without the work of scrypt."""
+_MOST_REMEMBERED: Final = 10_000
+_FAILURES: Final = 10
+"""Wrong tokens from one address in a minute."""
+_SAFE: Final = ("GET", "HEAD", "OPTIONS")
+_FORWARDED: Final = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
+_ASKS: Final = {"www-authenticate": 'Bearer realm="evenbeat"'}
+_log: Final = logging.getLogger("evenbeat.api")
+
+
+class Caller(NamedTuple):
+    """Who asks, for the audit, and what they may do."""
+
+    who: str
+    role: Role
+
+
+class _Remembered(NamedTuple):
+    id: str
+    hash: str
+    until: float
+
+
+class Access:
+    """Lets callers in, or says what they lack."""
+
+    def __init__(
+        self, house: House, host: str, *, is_secure: bool = False, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        """`host`: what the server listens on; `is_secure`: whether it speaks TLS itself."""
+        self.is_secure: Final = is_secure
+        self.sessions: Final = Sessions(now)
+        self._house = house
+        self._host = host
+        self._now = now
+        self._tokens: dict[str, Token] = {}
+        self._read_at: float | None = None
+        self._reading = asyncio.Lock()
+        self._hashing = asyncio.Lock()
+        self._remembered: OrderedDict[bytes, _Remembered] = OrderedDict()
+        self._failures = Buckets(_FAILURES, _FAILURES / 60, now)
+
+    async def admit(self, request: Request, role: Role) -> Caller:
+        """Who it is; raise Problem if they may not do what needs this role."""
+        request.scope["evenbeat.access"] = self  # for the routes of sessions
+        if role is Role.ANYBODY:
+            _must_be_same_origin(request, self.is_secure)
+            return Caller(_address(request), Role.ANYBODY)
+        caller = await self.known(request)
+        if caller is None:
+            detail = "a token is needed: Authorization: Bearer evb_...; `evenbeat token add NAME` makes one"
+            raise Problem(401, detail, headers=_ASKS)
+        if caller.role < role:
+            found, needed = caller.role.name.lower(), role.name.lower()
+            raise Problem(403, f"{caller.who} has the role {found}, and this needs {needed}")
+        return caller
+
+    async def is_open(self) -> bool:
+        """May everybody on this machine do everything? As long as there are no tokens, and nobody else is served."""
+        return is_loopback(self._host) and not await self._known_tokens()
+
+    async def known(self, request: Request) -> Caller | None:
+        """Who it is, None if they do not say; raise Problem if what they say is wrong."""
+        if await self.is_open():
+            self.must_be_local(request)
+            _must_be_same_origin(request, self.is_secure)
+            return Caller(_address(request), Role.ADMIN)
+        if (said := request.headers.get("authorization")) is not None:
+            scheme, _, text = said.partition(" ")
+            if scheme.lower() != "bearer":
+                raise Problem(401, "accepted in Authorization: Bearer and a token", headers=_ASKS)
+            _, token = await self.verified(request, text.strip())
+            return _caller(token)
+        return await self._of_session(request)
+
+    def must_be_local(self, request: Request) -> None:
+        """Is it meant for this machine, and from it? A page of somebody else's may have its own name lead to us."""
+        for name in _FORWARDED:
+            if name in request.headers:
+                detail = "what comes through a proxy needs a token; `evenbeat token add NAME` makes the first one"
+                raise Problem(403, f"{name}: {detail}")
+        name = _name_in(request.headers.get("host", ""))
+        if name != self._host.lower() and not is_loopback(name):
+            raise Problem(403, f"Host {name!r}, accepted: localhost, a loopback address, or {self._host}")
+
+    async def verified(self, request: Request, text: str) -> tuple[str, Token]:
+        """A token, and its id, by its text; raise Problem if it is none of ours, or too many were not."""
+        tokens = await self._known_tokens()
+        digest = hashlib.sha256(text.encode(errors="replace")).digest()
+        if (found := self._recalled(digest, tokens)) is not None:
+            return found
+        id_, secret = parts(text) or ("", "")
+        token = tokens.get(id_)
+        # Of tokens that exist, one bucket each: whoever guesses does not shut out who knows, behind the same proxy.
+        key = f"{address_key(_address(request))} {id_ if token else ''}"
+        if token is None:
+            self._may_fail(key)
+            raise self._refused(request)
+        async with self._hashing:  # of many who ask at once, one does the work
+            if (found := self._recalled(digest, tokens)) is not None:
+                return found
+            self._may_fail(key)
+            if not await asyncio.to_thread(matches, token, secret):
+                raise self._refused(request)
+            self._failures.give_back(key)
+        if token.is_over(self._house.now()):
+            raise Problem(401, f"the token {token.name} has expired", headers=_ASKS)
+        self._remembered[digest] = _Remembered(id_, token.hash, self._now() + _REMEMBERED)
+        if len(self._remembered) > _MOST_REMEMBERED:
+            self._remembered.popitem(last=False)
+        return id_, token
+
+    def _recalled(self, digest: bytes, tokens: dict[str, Token]) -> tuple[str, Token] | None:
+        found = self._remembered.get(digest)
+        if found is None:
+            return None
+        token = tokens.get(found.id)
+        is_known = token is not None and token.hash == found.hash and not token.is_over(self._house.now())
+        if token is None or not is_known or found.until <= self._now():
+            del self._remembered[digest]
+            return None
+        self._remembered[digest] = found._replace(until=self._now() + _REMEMBERED)
+        self._remembered.move_to_end(digest)
+        return found.id, token
+
+    def _may_fail(self, key: str) -> None:
+        if seconds := self._failures.take(key):
+            detail = f"too many wrong tokens; try again in {seconds} s"
+            raise Problem(429, detail, headers={"retry-after": str(seconds)})
+
+    def _refused(self, request: Request) -> Problem:
+        _log.warning("a wrong token from %s", _address(request), extra={"action": "refused"})
+        return Problem(401, "this token is not known here", headers=_ASKS)
+
+    async def _of_session(self, request: Request) -> Caller | None:
+        session = self.sessions.find(request.cookies.get(COOKIE, ""))
+        if session is None:
+            return None
+        token = (await self._known_tokens()).get(session.token)
+        if token is None or token.hash != session.hash or token.is_over(self._house.now()):
+            return None
+        if request.method not in _SAFE and request.headers.get("x-evenbeat") != "1":
+            raise Problem(403, "a change by a session needs the header X-Evenbeat: 1")
+        _must_be_same_origin(request, self.is_secure)
+        return _caller(token)
+
+    async def _known_tokens(self) -> dict[str, Token]:
+        if self._is_fresh():
+            return self._tokens
+        async with self._reading:
+            if not self._is_fresh():
+                self._tokens = tokens_in(await self._house.read(lambda store: store.settings(TOKENS)))
+                self._read_at = self._now()
+            return self._tokens
+
+    def _is_fresh(self) -> bool:
+        return self._read_at is not None and self._now() - self._read_at < _FRESH
+
+
+def _must_be_same_origin(request: Request, is_secure: bool) -> None:  # noqa: FBT001
+    """What changes something comes from our own page, or from no page at all."""
+    if request.method in _SAFE:
+        return
+    if request.headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
+        raise Problem(403, "this comes from a page of somebody else's")
+    origin = request.headers.get("origin")
+    if origin is None:
+        return
+    parsed = urlsplit(origin)
+    schemes = ("https",) if is_secure else ("http", "https")
+    if parsed.scheme not in schemes or parsed.netloc.lower() != request.headers.get("host", "").lower():
+        raise Problem(403, "this comes from a page of somebody else's: its Origin is not where it was sent")
+
+
+def _name_in(host: str) -> str:
+    """Of a Host header, without the port."""
+    if host.startswith("["):
+        return host[: host.find("]") + 1].strip("[]").lower()
+    return host.partition(":")[0].lower()
+
+
+def _address(request: Request) -> str:
+    return request.client.host if request.client is not None else "unknown"
+
+
+def _caller(token: Token) -> Caller:
+    return Caller(token.name, Role[token.role.upper()])

@@ -1,0 +1,124 @@
+"""Files that were read elsewhere, over HTTP: make the tasks of their owners be what they say, all of it or nothing."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
+
+from msgspec import Meta, Struct
+
+from evenbeat.api import definitions
+from evenbeat.api.answers import pointed
+from evenbeat.api.problems import FieldError, Problem, invalid, pointer
+from evenbeat.api.route import Call, Role, Route
+from evenbeat.api.types import Duration, TaskKeys
+from evenbeat.load.config import Config, Durability, NodeSettings
+from evenbeat.model import MAX_EVERY, Name, Period, Task
+from evenbeat.node.requests import Declare, Names
+from evenbeat.when.duration import parse_duration
+
+_LIMIT: Final = 32 << 20
+"""Bytes of a body: some 100,000 tasks. To the node it goes on as one request, which is a little longer."""
+_Owner = Annotated[str, Meta(min_length=1, max_length=4_096)]
+_Places = Annotated[int, Meta(ge=1, le=1_000_000)]
+
+
+class NodeKeys(Struct, forbid_unknown_fields=True):
+    """What a file says of the node itself."""
+
+    max_concurrent: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
+    keep: Duration | None = None
+    durability: Durability | None = None
+
+
+class Said(Struct, forbid_unknown_fields=True):
+    """What an owner says."""
+
+    checks: dict[Name, dict[str, Any]] = {}
+    tasks: dict[Name, dict[str, Any]] = {}
+    periods: dict[Name, Period] = {}
+    limits: dict[Name, _Places] = {}
+    node: NodeKeys | None = None
+
+
+class Apply(Struct, forbid_unknown_fields=True):
+    """By owner, all that it says; tasks that it had and does not mention any more are removed."""
+
+    owners: Annotated[dict[_Owner, Said], Meta(min_length=1, max_length=1_000)]
+
+
+class FileDocument(Struct, forbid_unknown_fields=True):
+    """What a file says, without templates and defaults: tasks by name, with their keys."""
+
+    checks: dict[Name, TaskKeys] = {}
+    tasks: dict[Name, TaskKeys] = {}
+    periods: dict[Name, Period] = {}
+    limits: dict[Name, _Places] = {}
+    node: NodeKeys | None = None
+
+
+class Files(Struct, forbid_unknown_fields=True):
+    """By owner, all that it says; tasks that it had and does not mention any more are removed."""
+
+    owners: Annotated[dict[_Owner, FileDocument], Meta(min_length=1, max_length=1_000)]
+
+
+async def apply(call: Call) -> Names:
+    configs = await asyncio.to_thread(_configs, call.body)
+    names = (await call.house.ask(Declare(configs, call.who))).names
+    assert names is not None
+    return names
+
+
+def _configs(body: Apply) -> dict[str, Config]:
+    """What all of them say; raise 422 with all that is wrong with their tasks."""
+    errors: list[FieldError] = []
+    configs = {}
+    for owner, said in body.owners.items():
+        path = ("owners", owner)
+        tasks = [
+            *_tasks(said.checks, (*path, "checks"), errors, check=True),
+            *_tasks(said.tasks, (*path, "tasks"), errors, check=False),
+        ]
+        configs[owner] = Config(tuple(tasks), said.periods, said.limits, _node(said.node, path))
+    if errors:
+        raise invalid(*errors)
+    return configs
+
+
+def _tasks(
+    tables: Mapping[str, dict[str, Any]], path: tuple[str, ...], errors: list[FieldError], *, check: bool
+) -> list[Task]:
+    found = []
+    for name, table in tables.items():
+        own = [key for key in ("name", "check") if key in table]
+        errors += [FieldError(pointer((*path, name, key)), f"{key!r} is not a key here") for key in own]
+        try:
+            found.append(definitions.whole({**table, "name": name, "check": check}))
+        except Problem as e:
+            prefix = pointer((*path, name))
+            errors += [FieldError(prefix + error.pointer, error.detail, error.column) for error in e.errors]
+    return found
+
+
+def _node(keys: NodeKeys | None, path: tuple[str, ...]) -> NodeSettings | None:
+    if keys is None:
+        return None
+    keep = None
+    if keys.keep is not None:
+        where = pointer((*path, "node", "keep"))
+        with pointed(where):
+            keep = parse_duration(keys.keep)
+        if not 1 <= keep <= MAX_EVERY:
+            raise invalid(FieldError(where, f"{keys.keep!r} is out of range, accepted: up to 3653d"))
+    return NodeSettings(keys.max_concurrent, keep, keys.durability)
+
+
+ROUTES: Final = (
+    Route(
+        *("POST", "/v1/apply", Role.ADMIN, apply, "Make the tasks of owners be what these say.", Names, "Tasks"),
+        body=Apply,
+        described=Files,
+        problems=(409,),
+        limit=_LIMIT,
+    ),
+)

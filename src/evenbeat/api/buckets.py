@@ -1,0 +1,56 @@
+"""How often somebody may do something: a bucket of so many, refilled at so many a second."""
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from ipaddress import IPv6Address, ip_address
+from math import ceil
+from typing import Final
+
+_MOST: Final = 10_000
+"""Buckets that are remembered; the one that was not asked for the longest goes first."""
+
+
+class Buckets:
+    """One bucket for each key, full at first."""
+
+    def __init__(self, size: float, per_second: float, now: Callable[[], float] = time.monotonic) -> None:
+        self._size = size
+        self._per_second = per_second
+        self._now = now
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def take(self, key: str) -> int:
+        """Take one: 0, or the whole seconds until there is one again."""
+        now = self._now()
+        left = self._left(key, now)
+        if left < 1:
+            return max(1, ceil((1 - left) / self._per_second))
+        self._put(key, left - 1, now)
+        return 0
+
+    def give_back(self, key: str) -> None:
+        """It was not used after all."""
+        now = self._now()
+        self._put(key, min(self._left(key, now) + 1, self._size), now)
+
+    def _left(self, key: str, now: float) -> float:
+        left, at = self._buckets.get(key, (self._size, now))
+        return min(self._size, left + (now - at) * self._per_second)
+
+    def _put(self, key: str, left: float, now: float) -> None:
+        self._buckets[key] = left, now
+        self._buckets.move_to_end(key)
+        if len(self._buckets) > _MOST:
+            self._buckets.popitem(last=False)
+
+
+def address_key(host: str) -> str:
+    """Whose bucket: an address, or for IPv6 the network of 64 bits that one client has to itself."""
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return host
+    if isinstance(address, IPv6Address) and address.ipv4_mapped is None:
+        return str(IPv6Address(int(address) >> 64 << 64))
+    return host

@@ -1,0 +1,111 @@
+"""What happens, as server-sent events: each browser goes at its own pace along what was heard from the node."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Annotated, Final
+
+from msgspec import Meta, Struct
+from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from evenbeat.api.listening import Listening, Position, framed, position_of
+from evenbeat.api.problems import Problem
+from evenbeat.api.route import Call, Role, Route
+
+MOST: Final = 100
+"""Connections at the same time."""
+BEAT: Final = 15.0
+"""Seconds between two signs of life, for proxies that close what is silent."""
+LONGEST: Final = 3_600.0
+"""Seconds after which a connection ends and the browser comes back by itself: whose token is gone is not let in."""
+MEDIA: Final = "text/event-stream"
+_RETRY: Final = b"retry: 1000\n\n"
+_BEAT: Final = b": beat\n\n"
+
+
+class EventsQuery(Struct):
+    """Where to go on."""
+
+    last_event_id: Annotated[str, Meta(max_length=256)] = ""
+    """As the header Last-Event-ID, for those who cannot send it."""
+
+
+async def events(call: Call) -> StreamingResponse:
+    listening = call.house.listening
+    listening.start()
+    if listening.streams >= MOST:
+        raise Problem(503, f"there are {MOST} connections already; accepted: so many", headers={"Retry-After": "10"})
+    last = call.request.headers.get("last-event-id") or call.query.last_event_id
+    # What cannot be ours is a gap like any other.
+    heard = (position_of(last) or Position("", 0)) if last else None
+    return _Stream(listening, heard)
+
+
+class _Stream(StreamingResponse):
+    """Counted as long as it lasts."""
+
+    def __init__(self, listening: Listening, heard: Position | None) -> None:
+        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+        super().__init__(stream(listening, heard), media_type=MEDIA, headers=headers)
+        self._listening = listening
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._listening.streams += 1
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._listening.streams -= 1
+
+
+async def stream(
+    listening: Listening, heard: Position | None, beat: float = BEAT, longest: float = LONGEST
+) -> AsyncIterator[bytes]:
+    """All that happens after a position, or from now on, until the listening or the patience ends."""
+    now = asyncio.get_running_loop().time
+    end, next_beat, status = now() + longest, now() + beat, b""
+    yield _RETRY
+    while not listening.is_over and now() < end:
+        news = listening.news
+        while listening.position is not None:
+            piece, heard = _next_piece(listening, heard)
+            if not piece:
+                break
+            yield piece
+        if listening.status_event is not status:
+            status = listening.status_event
+            yield status
+        try:
+            async with asyncio.timeout_at(min(next_beat, end)):
+                await news.wait()
+        except TimeoutError:
+            pass
+        if now() >= next_beat:
+            next_beat = now() + beat
+            yield _BEAT
+
+
+def _next_piece(listening: Listening, heard: Position | None) -> tuple[bytes, Position | None]:
+    """What to tell somebody next, and up to where they have heard then."""
+    here = listening.position
+    if heard is None:
+        # Without data it is no event: only the number is remembered, for a connection that breaks before the first.
+        return f"id: {here}\n\n".encode(), here
+    found = listening.after(heard)
+    if found is None:
+        return framed("reset", {}, here), here
+    return b"".join(found[0]), found[1]
+
+
+ROUTES: Final[tuple[Route, ...]] = (
+    Route(
+        "GET",
+        "/v1/events",
+        Role.READ,
+        events,
+        "Runs that end, tasks that change and the status of the node, as server-sent events.",
+        str,
+        "Events",
+        EventsQuery,
+        media=MEDIA,
+    ),
+)

@@ -1,0 +1,169 @@
+"""What has been and what is: runs and skips, who changed what, why, what runs now, how the node is."""
+
+import asyncio
+from typing import Annotated, Any, Final
+
+import msgspec
+from msgspec import Meta, Struct
+
+from evenbeat.api.answers import entry_of, moment, pointed
+from evenbeat.api.health import numbers_of
+from evenbeat.api.route import Call, Role, Route
+from evenbeat.api.types import Changes, History, Nodes, RunningNow, TimeText
+from evenbeat.model import SECOND, Instant
+from evenbeat.node.documents import instant, run_document, skip_document
+from evenbeat.node.facts import facts_of, span_of
+from evenbeat.node.moment import Moment, RunningRun
+from evenbeat.node.owner import is_owned
+from evenbeat.node.past import Question, records, when
+from evenbeat.node.requests import AskMoment, AskNode, AskRunning
+from evenbeat.node.status import Status
+from evenbeat.node.why import Answer, why
+from evenbeat.node.why_then import why_then
+from evenbeat.store.contract import RunRecord, SkipRecord, Store, StoreError
+
+_TAG: Final = "History"
+_NOW: Final = "Now"
+Limit = Annotated[int, Meta(ge=1, le=1_000)]
+
+
+Failed = Annotated[bool, Meta(description="Only runs that did not succeed.")]
+Skips = Annotated[bool, Meta(description="Only what was skipped; with `failed`, both.")]
+Runs = Annotated[bool, Meta(description="Only runs, however they ended.")]
+Before = Annotated[TimeText, Meta(description="Only what was before this time.")]
+
+
+class TaskHistoryQuery(Struct):
+    """Which part of a task's past."""
+
+    limit: Limit = 50
+    before: Before | None = None
+    failed: Failed = False
+    skips: Skips = False
+    runs: Runs = False
+
+
+class HistoryQuery(Struct):
+    """Which part of the past."""
+
+    limit: Limit = 100
+    before: Before | None = None
+    failed: Failed = False
+    skips: Skips = False
+    runs: Runs = False
+
+
+class LimitQuery(Struct):
+    """How many."""
+
+    limit: Limit = 100
+
+
+class WhyQuery(Struct):
+    """Which time is asked about."""
+
+    at: Annotated[TimeText, Meta(description="A time, in the task's zone; else now.")] | None = None
+
+
+class Live(Status):
+    """A node at a glance, as `evenbeat status --json` has it."""
+
+    live: bool = True
+
+
+async def task_history(call: Call) -> dict[str, Any]:
+    return await _history(call, (await entry_of(call)).number)
+
+
+async def history(call: Call) -> dict[str, Any]:
+    return await _history(call, None)
+
+
+async def _history(call: Call, task: int | None) -> dict[str, Any]:
+    q: HistoryQuery = call.query
+    question = Question(task, moment(q.before, "/query/before"), q.limit, q.failed, q.skips, q.runs)
+
+    def read(store: Store) -> dict[str, Any]:
+        found = records(store, question)
+        return {
+            "runs": [run_document(record) for record in found if isinstance(record, RunRecord)],
+            "skips": [skip_document(record) for record in found if isinstance(record, SkipRecord)],
+            "next": instant(when(found[-1])) if len(found) == q.limit else None,
+        }
+
+    return await call.house.read(read)
+
+
+async def changes(call: Call) -> dict[str, Any]:
+    entry = await entry_of(call)
+    found = await call.house.read(lambda store: store.changes(entry.task.name, call.query.limit))
+    return {"changes": [{"at": instant(c.at), "who": c.who, "action": c.action, "detail": c.detail} for c in found]}
+
+
+async def answer_why(call: Call) -> Answer:
+    entry, now, text = await entry_of(call), call.house.now(), call.query.at
+    span = None
+    if text is not None:
+        with pointed("/query/at"):
+            span = span_of(text, entry)
+    seen: Moment | None = None
+    try:
+        seen = (await call.house.ask(AskMoment(entry.number))).moment
+        is_live = True
+    except StoreError:
+        is_live = await asyncio.to_thread(is_owned, call.house.database)
+
+    def read(store: Store) -> Answer:
+        facts = facts_of(store, entry, now, span, is_live=is_live, moment=seen)
+        return why(facts) if span is None else why_then(facts, *span)
+
+    return await call.house.read(read)
+
+
+async def running(call: Call) -> dict[str, Any]:
+    found, now = (await call.house.ask(AskRunning(call.query.limit))).running, call.house.now()
+    assert found is not None
+    return {"running": [_running(run, now) for run in found.runs], "total": found.total}
+
+
+def _running(run: RunningRun, now: Instant) -> dict[str, Any]:
+    return {
+        "task": run.task,
+        "nominal": instant(run.nominal),
+        "kind": run.kind.word,
+        "started": instant(run.started),
+        "elapsed": 0.0 if run.started is None else max(now - run.started, 0) / SECOND,
+        "timebox": run.timebox / SECOND,
+    }
+
+
+async def status(call: Call) -> dict[str, Any]:
+    # A second old at most: to look at all its tasks costs the node something, and everybody may ask all the time.
+    return {"live": True, **msgspec.to_builtins((await numbers_of(call.house)).status)}
+
+
+async def nodes(call: Call) -> dict[str, Any]:
+    found = (await call.house.ask(AskNode())).node
+    assert found is not None
+    return {"nodes": [{**msgspec.to_builtins(found), "started": instant(found.started)}]}
+
+
+_ONE: Final = "/v1/tasks/{name}"
+ROUTES: Final = (
+    Route(
+        *("GET", f"{_ONE}/history", Role.READ, task_history, "Runs and skips of a task, newest first.", History, _TAG),
+        query=TaskHistoryQuery,
+    ),
+    Route(
+        *("GET", f"{_ONE}/why", Role.READ, answer_why, "Why does a task run, or not, and when next?", Answer, _TAG),
+        query=WhyQuery,
+    ),
+    Route(
+        *("GET", f"{_ONE}/changes", Role.READ, changes, "Who changed a task, newest first.", Changes, _TAG),
+        query=LimitQuery,
+    ),
+    Route("GET", "/v1/history", Role.READ, history, "Runs and skips of all tasks.", History, _TAG, HistoryQuery),
+    Route("GET", "/v1/running", Role.READ, running, "The runs of this moment.", RunningNow, _NOW, LimitQuery),
+    Route("GET", "/v1/status", Role.READ, status, "How the node is.", Live, _NOW),
+    Route("GET", "/v1/nodes", Role.READ, nodes, "Which nodes live on the database.", Nodes, _NOW),
+)

@@ -1,0 +1,152 @@
+"""/metrics: what the node measures of itself, as Prometheus reads it. Labels have few values, all known."""
+
+import asyncio
+from collections.abc import Iterable
+from importlib.metadata import version
+from typing import Final, NamedTuple
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+from prometheus_client.utils import floatToGoString
+from starlette.responses import Response
+
+from evenbeat.api.health import numbers_of, problems_of
+from evenbeat.api.house import House
+from evenbeat.api.route import Call, Role, Route
+from evenbeat.core.gate import Reason
+from evenbeat.model import SECOND, Instant, Outcome
+from evenbeat.node.counts import Histogram
+from evenbeat.node.numbers import Numbers
+from evenbeat.store.contract import StoreError
+from evenbeat.when.curve import Stretch
+
+_AHEAD: Final = 600
+"""Seconds that the forecast looks ahead."""
+
+
+class Forecast(NamedTuple):
+    """Of runs in a second."""
+
+    peak: float
+    mean: float
+
+
+class Meters(Collector):
+    """The numbers of one moment; None while the node does not answer, or nobody knows what is planned."""
+
+    def __init__(self, numbers: Numbers | None, forecast: Forecast | None = None) -> None:
+        self._numbers = numbers
+        self._forecast = forecast
+
+    def collect(self) -> Iterable[Metric]:
+        """All families; of a node that does not answer, only that it does not."""
+        numbers = self._numbers
+        info = GaugeMetricFamily("evenbeat_build_info", "Which evenbeat serves this; always 1.", labels=["version"])
+        info.add_metric([version("evenbeat")], 1)
+        yield info
+        yield _gauge("up", "1 if the node answers.", numbers is not None)
+        is_ready = numbers is not None and not problems_of(numbers)
+        yield _gauge("ready", "1 if the node does its work, as /readyz tells it.", is_ready)
+        if numbers is not None:
+            yield from _of_tasks(numbers)
+            yield from _of_runs(numbers)
+            yield from _of_machinery(numbers)
+        if self._forecast is not None:
+            ahead = f"a second of the next {_AHEAD // 60} minutes, as schedules plan them."
+            yield _gauge("load_forecast_peak", f"Runs in the fullest {ahead}", self._forecast.peak)
+            yield _gauge("load_forecast_mean", f"Runs on the average in {ahead}", self._forecast.mean)
+
+
+def _of_tasks(numbers: Numbers) -> Iterable[Metric]:
+    status = numbers.status
+    yield _gauge("tasks", "Tasks that there are.", status.tasks)
+    yield _gauge("idle_tasks", "Tasks that wait for their time.", status.idle)
+    yield _gauge("disabled_tasks", "Tasks that do not run until they are enabled.", status.disabled)
+    yield _gauge("waiting_tasks", "Tasks that are due and held back by slots or limits.", status.waiting)
+    yield _gauge("late_tasks", "Tasks that have been due for more than a second.", status.late)
+    yield _gauge("stale_tasks", "Tasks whose result should have been there by now.", status.stale)
+    checks = GaugeMetricFamily("evenbeat_checks", "Checks, by their state.", labels=["state"])
+    for state, count in status.states.items():
+        checks.add_metric([state], count)
+    yield checks
+
+
+def _of_runs(numbers: Numbers) -> Iterable[Metric]:
+    status = numbers.status
+    yield _gauge("pending_runs", "Runs that are claimed or running.", status.pending)
+    yield _gauge("slots", "Runs that may be pending at the same time.", status.slots)
+    yield _counter("claimed_runs", "Runs that were claimed.", status.runs)
+    runs = CounterMetricFamily("evenbeat_runs", "Runs that have ended, by how.", labels=["outcome"])
+    for outcome in Outcome:
+        runs.add_metric([outcome.value], status.outcomes.get(outcome.value, 0))
+    yield runs
+    skips = CounterMetricFamily("evenbeat_skips", "Nominal times without a run, by why.", labels=["reason"])
+    for reason in Reason:
+        if reason is not Reason.NONE:
+            skips.add_metric([reason.value], status.skipped.get(reason.value, 0))
+    yield skips
+    yield _histogram("lateness_seconds", "From when runs were due until they were claimed.", numbers.lateness)
+    yield _histogram("run_duration_seconds", "How long runs lasted.", numbers.duration)
+
+
+def _of_machinery(numbers: Numbers) -> Iterable[Metric]:
+    yield _gauge("uptime_seconds", "Since the node was started.", numbers.status.uptime)
+    yield _gauge("last_turn_age_seconds", "Since the last turn of the beat.", numbers.last_turn)
+    yield _counter("cpu_seconds", "Processor time of the node itself, without its workers.", numbers.cpu)
+    yield _gauge("workers", "Worker processes that are up.", numbers.workers)
+    yield _counter("worker_restarts", "Worker processes that ended before they were told to.", numbers.worker_restarts)
+    yield _gauge("store_ok", "1 if the store takes what it is offered.", numbers.status.store == "ok")
+    yield _gauge("store_queue_batches", "Batches on their way into the store.", numbers.unsafe)
+    yield _gauge("store_queue_age_seconds", "How long the oldest of them has been.", numbers.oldest_unsafe)
+    yield _histogram("store_commit_seconds", "How long the store took to keep batches.", numbers.commit_time)
+
+
+def _gauge(name: str, meaning: str, value: float) -> Metric:
+    return GaugeMetricFamily(f"evenbeat_{name}", meaning, value=float(value))
+
+
+def _counter(name: str, meaning: str, value: float) -> Metric:
+    return CounterMetricFamily(f"evenbeat_{name}", meaning, value=value)
+
+
+def _histogram(name: str, meaning: str, found: Histogram) -> Metric:
+    bounds = [*map(floatToGoString, found.bounds), "+Inf"]
+    buckets = [(bound, float(count)) for bound, count in zip(bounds, found.counts, strict=True)]
+    return HistogramMetricFamily(f"evenbeat_{name}", meaning, buckets=buckets, sum_value=found.sum)
+
+
+async def _forecast(house: House) -> Forecast | None:
+    try:
+        outlook = await house.outlooks.current()
+    except StoreError:
+        return None
+    stretch = Stretch(Instant(house.now() // SECOND * SECOND), _AHEAD)
+    curve = await asyncio.to_thread(outlook.planned, stretch)
+    return Forecast(float(curve.max()), float(curve.mean()))
+
+
+async def _tell(call: Call) -> Response:
+    try:
+        numbers = await numbers_of(call.house)
+    except StoreError:
+        numbers = None  # whoever scrapes learns it from evenbeat_up
+    registry = CollectorRegistry(auto_describe=False)  # nothing of this process: it is the node that is watched
+    registry.register(Meters(numbers, await _forecast(call.house)))
+    encode, media = choose_encoder(call.request.headers.get("accept", ""))
+    return Response(encode(registry), media_type=media, headers={"content-type": media})
+
+
+ROUTES: Final = (
+    Route(
+        "GET",
+        "/metrics",
+        Role.READ,
+        _tell,
+        "What the node measures of itself, for Prometheus.",
+        str,
+        "Health",
+        media="text/plain",
+    ),
+)

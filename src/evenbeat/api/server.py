@@ -1,0 +1,174 @@
+"""The api process: `python -m evenbeat.api.server --db PATH --listen HOST:PORT`. A node starts its own, beside it."""
+
+import argparse
+import asyncio
+import fcntl
+import logging
+import os
+import resource
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.types import ASGIApp
+
+from evenbeat.api.access import Access
+from evenbeat.api.app import application
+from evenbeat.api.guard import Guard
+from evenbeat.api.house import House
+from evenbeat.api.protocol import BODY_PATIENCE, PatientProtocol
+from evenbeat.model import Invalid
+from evenbeat.node.listen import Listen, bound, must_be_safe, parse_listen
+from evenbeat.node.log import KeyValue
+from evenbeat.store.contract import StoreError
+
+MOST_CONNECTIONS: Final = 1_000
+_LARGEST_HEAD: Final = 32 << 10
+"""Bytes of a request's first line and headers."""
+_IDLE: Final = 15
+"""Seconds that a connection is kept without a request."""
+_GRACE: Final = 1
+"""Seconds that answers have to end when the process is told to."""
+_NICER: Final = 5
+"""The node goes first: whoever looks at it must not make it late."""
+_log: Final = logging.getLogger("evenbeat.api")
+
+
+def main(argv: list[str]) -> int:
+    """Serve until told to stop; exit 2 for bad input."""
+    args = _parser().parse_args(argv)
+    if args.lifeline is not None:
+        _die_with_the_node(args.lifeline)
+        os.nice(_NICER)
+    _log_lines(logging.INFO if args.lifeline is None else logging.WARNING)
+    _have_room()
+    try:
+        house = House(args.db)
+        listen, listening = _socket_of(args)
+    except (Invalid, StoreError) as e:
+        print(f"evenbeat.api.server: {e}", file=sys.stderr)  # noqa: T201
+        return 2
+    access = Access(house, listen.host, is_secure=listen.cert is not None)
+    server = server_of(house, whole(house, access), listen)
+    url = listen.url(listening.getsockname()[1])
+    _log.info("serving %s on %s", args.db, url, extra={"action": "serving", "url": url})
+    with suppress(KeyboardInterrupt):
+        asyncio.run(server.serve(sockets=[listening]))
+    return 0
+
+
+def server_of(
+    house: House, app: ASGIApp, listen: Listen, protocol: type[PatientProtocol] = PatientProtocol
+) -> uvicorn.Server:
+    """What serves an application, once it is given a socket."""
+    return _Server(_configuration(app, listen, protocol), house)
+
+
+def whole(house: House, access: Access, patience: float = BODY_PATIENCE) -> Guard:
+    """All that is served of a house: the API, the page, metrics and health, behind the guard."""
+
+    @asynccontextmanager
+    async def life(_: Starlette) -> AsyncIterator[None]:
+        house.listening.start()
+        yield
+        await house.listening.stop()
+        house.close()
+
+    return Guard(application(house, access, lifespan=life), patience=patience)
+
+
+class _Server(uvicorn.Server):
+    """Tells those who listen for events that it is over: they would be waited for."""
+
+    def __init__(self, config: uvicorn.Config, house: House) -> None:
+        super().__init__(config)
+        self._house = house
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._house.listening.hang_up()
+        await super().shutdown(sockets)
+
+
+def _configuration(app: ASGIApp, listen: Listen, protocol: type[PatientProtocol]) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        loop="asyncio",
+        http=protocol,
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,  # paths have tokens of heartbeats in them
+        proxy_headers=False,  # nobody tells us whom they are asking for
+        server_header=False,
+        limit_concurrency=MOST_CONNECTIONS,
+        timeout_keep_alive=_IDLE,
+        timeout_graceful_shutdown=_GRACE,
+        h11_max_incomplete_event_size=_LARGEST_HEAD,
+        ssl_certfile=listen.cert,
+        ssl_keyfile=listen.key,
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="evenbeat.api.server", description="Serve the API and the page of a database."
+    )
+    parser.add_argument("--db", type=Path, required=True, metavar="PATH")
+    where = parser.add_mutually_exclusive_group(required=True)
+    where.add_argument("--listen", metavar="HOST:PORT", help="the address")
+    where.add_argument("--socket", type=int, metavar="FD", help="or a socket that listens already")
+    parser.add_argument("--host", default="127.0.0.1", help="with --socket: the host that it listens on")
+    parser.add_argument("--lifeline", type=int, metavar="FD", help="a pipe: when its other end closes, it is over")
+    parser.add_argument("--tls-cert", type=Path, metavar="FILE")
+    parser.add_argument("--tls-key", type=Path, metavar="FILE")
+    parser.add_argument("--no-tls", action="store_true")
+    return parser
+
+
+def _socket_of(args: argparse.Namespace) -> tuple[Listen, socket.socket]:
+    if args.socket is not None:
+        os.set_inheritable(args.socket, False)  # noqa: FBT003
+        found = socket.socket(fileno=args.socket)
+        return Listen(args.host, found.getsockname()[1], args.tls_cert, args.tls_key), found
+    listen = Listen(*parse_listen(args.listen), args.tls_cert, args.tls_key, args.no_tls)
+    must_be_safe(listen, args.db)
+    return listen, bound(listen)
+
+
+def _die_with_the_node(lifeline: int) -> None:
+    # The node holds the other end of this pipe. When it closes, the kernel kills us, however busy we are.
+    os.set_inheritable(lifeline, False)  # noqa: FBT003
+    fcntl.fcntl(lifeline, fcntl.F_SETOWN, -os.getpgrp())
+    fcntl.fcntl(lifeline, fcntl.F_SETSIG, signal.SIGKILL)
+    fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC | os.O_NONBLOCK)
+    with suppress(BlockingIOError):
+        if not os.read(lifeline, 1):
+            os._exit(0)  # it was closed before we asked to be told
+
+
+def _have_room() -> None:
+    """For connections, and for those to the store and the node behind each."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 4 * MOST_CONNECTIONS
+    if hard == resource.RLIM_INFINITY or hard > soft:
+        limit = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, limit), hard))
+
+
+def _log_lines(level: int) -> None:
+    handler = logging.StreamHandler()
+    handler.setFormatter(KeyValue())
+    for name, least in (("evenbeat", level), ("uvicorn.error", logging.ERROR)):
+        logger = logging.getLogger(name)
+        logger.addHandler(handler)
+        logger.setLevel(least)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

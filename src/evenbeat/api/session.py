@@ -1,0 +1,151 @@
+"""Sessions of the page: a token is given once, and a cookie that no script can read stands for it."""
+
+import hashlib
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
+
+import msgspec
+from msgspec import Meta, Struct
+from starlette.responses import Response
+
+from evenbeat.api.route import Call, Role, Route
+
+if TYPE_CHECKING:
+    from evenbeat.api.access import Access
+
+COOKIE: Final = "evenbeat_session"
+LENGTH: Final = 12 * 3600
+"""Seconds that a session lasts."""
+MOST: Final = 1_000
+"""Sessions at the same time; the oldest gives way."""
+
+
+class Session(NamedTuple):
+    """Stands for a token, as long as that is the same."""
+
+    token: str
+    """The token's id ..."""
+    hash: str
+    """... and what it was recognised by."""
+    until: float
+
+
+class Sessions:
+    """All of them, in memory: they end with the api process."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._sessions: OrderedDict[bytes, Session] = OrderedDict()
+
+    def open(self, token: str, hash_: str) -> str:
+        """A new one; what to put into the cookie."""
+        word = secrets.token_urlsafe(32)
+        self._sessions[_key(word)] = Session(token, hash_, self._now() + LENGTH)
+        if len(self._sessions) > MOST:
+            self._sessions.popitem(last=False)
+        return word
+
+    def find(self, word: str) -> Session | None:
+        """The session of a cookie."""
+        session = self._sessions.get(_key(word))
+        if session is not None and session.until <= self._now():
+            self.close(word)
+            return None
+        return session
+
+    def close(self, word: str) -> None:
+        self._sessions.pop(_key(word), None)
+
+
+def _key(word: str) -> bytes:
+    # Found by what it hashes to: how long that takes tells nothing of the words there are.
+    return hashlib.sha256(word.encode(errors="replace")).digest()
+
+
+class Credentials(Struct, forbid_unknown_fields=True):
+    """What somebody shows to be let in."""
+
+    token: Annotated[str, Meta(max_length=200)]
+
+
+class Standing(Struct):
+    """What the one who asks may do."""
+
+    role: str | None
+    """read, operate or admin; null for nothing yet."""
+    needs_token: bool
+    """Is a token needed before anything else?"""
+
+
+async def _begin(call: Call) -> Response:
+    access, request = _access(call), call.request
+    if await access.is_open():
+        access.must_be_local(request)
+        return _answer(Standing("admin", needs_token=False))
+    id_, token = await access.verified(request, call.body.token)
+    response = _answer(Standing(token.role, needs_token=False))
+    # A proxy that speaks TLS for us is known by what the browser says it sees.
+    is_secure = access.is_secure or request.headers.get("origin", "").startswith("https://")
+    response.set_cookie(
+        COOKIE,
+        access.sessions.open(id_, token.hash),
+        max_age=LENGTH,
+        path="/",
+        secure=is_secure,
+        httponly=True,
+        samesite="strict",
+    )
+    return response
+
+
+async def _ask(call: Call) -> Standing:
+    caller = await _access(call).known(call.request)
+    if caller is None:
+        return Standing(None, needs_token=True)
+    return Standing(caller.role.name.lower(), needs_token=False)
+
+
+async def _end(call: Call) -> Response:
+    if word := call.request.cookies.get(COOKIE):
+        _access(call).sessions.close(word)
+    response = Response(status_code=204)
+    response.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
+    return response
+
+
+def _access(call: Call) -> "Access":
+    access: Access = call.request.scope["evenbeat.access"]
+    return access
+
+
+def _answer(standing: Standing) -> Response:
+    return Response(msgspec.json.encode(standing), media_type="application/json")
+
+
+ROUTES: Final = (
+    Route(
+        "GET",
+        "/v1/session",
+        Role.ANYBODY,
+        _ask,
+        "What the one who asks may do, and whether a token is needed.",
+        Standing,
+        "Session",
+    ),
+    Route(
+        "POST",
+        "/v1/session",
+        Role.ANYBODY,
+        _begin,
+        "Begin a session: a token for a cookie, as the page does it.",
+        Standing,
+        "Session",
+        body=Credentials,
+        problems=(413, 415),
+    ),
+    Route("DELETE", "/v1/session", Role.ANYBODY, _end, "End the session of the cookie.", None, "Session", status=204),
+)
+"""What others add to the application."""

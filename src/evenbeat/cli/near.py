@@ -1,0 +1,83 @@
+"""A database on this machine, for questions; what only its node knows is asked of it, if one lives there."""
+
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from evenbeat.cli.common import now
+from evenbeat.model import Entry
+from evenbeat.node.past import Question, Record, records
+from evenbeat.store.contract import Condition, Filter, RunRecord, SkipRecord
+from evenbeat.store.sqlite import SqliteStore
+
+if TYPE_CHECKING:
+    from evenbeat.node.status import Status
+    from evenbeat.node.why import Answer
+
+_NAMES_LOOKED_AT: Final = 100_000
+"""For a name like the one that was typed."""
+
+
+class Near:
+    """Whoever makes it closes it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._store = SqliteStore(path, read_only=True)
+
+    def close(self) -> None:
+        self._store.close()
+
+    def find(self, name_or_id: str) -> Entry | None:
+        return self._store.find(name_or_id)
+
+    def names(self) -> Iterator[str]:
+        return (entry.task.name for entry in islice(self._store.entries(), _NAMES_LOOKED_AT))
+
+    def conditions(self, only: Filter) -> Iterator[Condition]:
+        return self._store.conditions(only)
+
+    def condition(self, entry: Entry) -> Condition:
+        return next(self._store.conditions(Filter(names=(entry.id,))))
+
+    def latest(self, entry: Entry, most: int) -> tuple[list[RunRecord], list[SkipRecord]]:
+        return self._store.runs(entry.number, most=most), self._store.skips(entry.number, most=most)
+
+    def records(self, entry: Entry | None, most: int, *, failed: bool, skips: bool) -> list[Record]:
+        number = None if entry is None else entry.number
+        return records(self._store, Question(number, most=most, failed=failed, skips=skips))
+
+    # Of these the imports are heavy.
+
+    def why(self, entry: Entry, at: str | None) -> "Answer":
+        from evenbeat.node.door import live_node  # noqa: PLC0415
+        from evenbeat.node.facts import facts_of, span_of  # noqa: PLC0415
+        from evenbeat.node.owner import is_owned  # noqa: PLC0415
+        from evenbeat.node.requests import AskMoment  # noqa: PLC0415
+        from evenbeat.node.why import why  # noqa: PLC0415
+        from evenbeat.node.why_then import why_then  # noqa: PLC0415
+
+        when = now()
+        span = None if at is None else span_of(at, entry)
+        node, moment = live_node(self._path), None
+        if node is not None:
+            try:
+                moment = node.ask(AskMoment(entry.number)).moment
+            finally:
+                node.close()
+        is_live = node is not None or is_owned(self._path)
+        facts = facts_of(self._store, entry, when, span, is_live=is_live, moment=moment)
+        return why(facts) if span is None else why_then(facts, *span)
+
+    def status(self) -> "Status | None":
+        from evenbeat.node.door import live_node  # noqa: PLC0415
+        from evenbeat.node.requests import AskStatus  # noqa: PLC0415
+
+        node = live_node(self._path)
+        if node is None:
+            return None
+        try:
+            return node.ask(AskStatus()).status
+        finally:
+            node.close()

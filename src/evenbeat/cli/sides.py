@@ -1,0 +1,63 @@
+"""What the task commands need of the other side, be it a database on this machine or a node elsewhere."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from evenbeat.model import Entry, Instant, Task
+from evenbeat.node.past import Record
+from evenbeat.store.contract import Condition, Filter, RunRecord, SkipRecord
+
+if TYPE_CHECKING:
+    from evenbeat.node.desk import Changed
+    from evenbeat.node.requests import Ended, Names, Taken
+    from evenbeat.node.status import Status
+    from evenbeat.node.why import Answer
+
+
+class Questions(Protocol):
+    """What can be asked."""
+
+    def find(self, name_or_id: str) -> Entry | None: ...
+
+    def names(self) -> Iterator[str]:
+        """Enough of them to find one like that which was typed."""
+
+    def conditions(self, only: Filter) -> Iterator[Condition]: ...
+
+    def condition(self, entry: Entry) -> Condition: ...
+
+    def latest(self, entry: Entry, most: int) -> tuple[list[RunRecord], list[SkipRecord]]:
+        """So many of both."""
+
+    def records(self, entry: Entry | None, most: int, *, failed: bool, skips: bool) -> list[Record]:
+        """Of one task or of all, newest first."""
+
+    def why(self, entry: Entry, at: str | None) -> "Answer": ...
+
+    def status(self) -> "Status | None":
+        """None if no node lives on the database."""
+
+
+class Changes(Protocol):
+    """What can be changed, as through a `Door`."""
+
+    def add(self, tasks: Sequence[Task], owner: str) -> "Changed | Names": ...
+
+    def set(self, name: str, task: Task, version: int | None = None) -> "Changed | Names": ...
+
+    def remove(self, only: Filter) -> "Changed | Names": ...
+
+    def pause(self, only: Filter, *, paused: bool) -> "Changed | Names": ...
+
+    def apply(self, files: Sequence[Path]) -> "Changed | Names": ...
+
+    def force(self, names: Sequence[str], *, wait: bool) -> "list[Ended]": ...
+
+    def tell(
+        self, name: str, status: int, output: str = "", *, ttl: int | None = None, at: Instant | None = None
+    ) -> "Taken": ...
+
+    def new_beat(self, name: str) -> str: ...
+
+    def drop_beat(self, name: str) -> None: ...

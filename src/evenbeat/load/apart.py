@@ -1,0 +1,112 @@
+"""Read a large file in a process of its own: parsing it in one go would hold up everything else in ours.
+
+What comes back is the configuration in pieces, or the problems of the file; a process that cannot do it is no
+problem of the file, which is then read here.
+"""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Final
+
+import msgspec
+from msgspec import Struct
+
+from evenbeat.load.config import BadFileError, Config, NodeSettings, Problem
+from evenbeat.load.files import load_file
+from evenbeat.model import Period, Task
+
+LARGE: Final = 1 << 20
+"""Bytes: what is smaller is read in some tens of milliseconds."""
+_AT_ONCE: Final = 500
+"""Tasks in one piece, which is decoded in one go."""
+_LENGTH: Final = 4
+_MOST: Final = 1 << 30
+"""Bytes of a piece; a file is smaller than that."""
+
+
+class _Frame(Struct):
+    """What is sent: all but the tasks, or problems; and how many pieces of tasks follow."""
+
+    problems: list[Problem] = []
+    more: int = 0
+    periods: dict[str, Period] = {}
+    limits: dict[str, int] = {}
+    node: NodeSettings | None = None
+    pieces: int = 0
+
+
+_frame: Final = msgspec.msgpack.Decoder(_Frame)
+_tasks: Final = msgspec.msgpack.Decoder(list[Task])
+
+
+def load_apart(path: Path) -> Config:
+    """As `load_file`; elsewhere, if the file is large."""
+    try:
+        is_large = path.stat().st_size >= LARGE
+    except (OSError, ValueError):
+        is_large = False  # reading it will tell why not
+    return (_loaded_elsewhere(path) if is_large else None) or load_file(path)
+
+
+def _loaded_elsewhere(path: Path) -> Config | None:
+    """None if there was no answer."""
+    command = [sys.executable, "-P", "-m", __name__, str(path)]
+    try:
+        # Of a session of its own: a Ctrl-C on our terminal is for us.
+        process = subprocess.Popen(  # noqa: S603
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
+        )
+    except OSError:
+        return None
+    with process:
+        assert process.stdout is not None
+        try:
+            return _received(process.stdout)
+        except (EOFError, msgspec.MsgspecError):
+            process.kill()
+            return None
+
+
+def _received(pipe: IO[bytes]) -> Config:
+    head = _frame.decode(_read(pipe))
+    if head.problems:
+        raise BadFileError(head.problems, head.more)
+    tasks = tuple(task for _ in range(head.pieces) for task in _tasks.decode(_read(pipe)))
+    return Config(tasks, head.periods, head.limits, head.node)
+
+
+def _read(pipe: IO[bytes]) -> bytes:
+    length = int.from_bytes(pipe.read(_LENGTH), "big")
+    piece = pipe.read(length) if 0 < length <= _MOST else b""
+    if not piece or len(piece) < length:
+        raise EOFError
+    return piece
+
+
+# On the other side
+
+
+def _answer(path: Path) -> Iterator[bytes]:
+    encode = msgspec.msgpack.Encoder().encode
+    try:
+        config = load_file(path)
+    except BadFileError as e:
+        yield encode(_Frame(e.problems, e.more))
+        return
+    pieces = range(0, len(config.tasks), _AT_ONCE)
+    yield encode(_Frame([], 0, config.periods, config.limits, config.node, len(pieces)))
+    for at in pieces:
+        yield encode(config.tasks[at : at + _AT_ONCE])
+
+
+def main() -> None:
+    """Send what the file says to whoever has started us."""
+    for piece in _answer(Path(sys.argv[1])):
+        sys.stdout.buffer.write(len(piece).to_bytes(_LENGTH, "big") + piece)
+    sys.stdout.buffer.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,186 @@
+"""Gathers what happens in a live node and tells it to whoever watches; while nobody does, it costs next to nothing."""
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from evenbeat.core.task import Flag
+from evenbeat.model import Instant, Kind, Outcome, State
+from evenbeat.node.beat import Underway
+from evenbeat.node.desk import Changed
+from evenbeat.node.feed import Event, Feed, RunEvent, TaskEvent
+from evenbeat.node.phrases import first_line
+from evenbeat.node.status import status_of
+from evenbeat.store.contract import NEVER, Finish
+
+if TYPE_CHECKING:
+    from evenbeat.node.service import Node
+
+PLAIN_RUNS: Final = 50
+"""Plain successes that are told in a second: nobody can read more, and the history has them all."""
+TASKS_AT_ONCE: Final = 100
+"""Changed tasks that are named one by one; of more only the number is told."""
+EVENTS_AT_ONCE: Final = 5_000
+"""In one feed; what is more leaves a gap in `seq`."""
+GATHERING: Final = 0.1
+"""Seconds in which events are gathered for one feed."""
+STATUS_EVERY: Final = 1.0
+_LOOKED_AT: Final = 1_000
+"""Characters of an output in which its first line is looked for."""
+
+Tell = Callable[[bytes], bool]
+"""Takes a line and does not wait; False if whoever reads has fallen behind, and is to be told nothing any more."""
+
+
+class Hub:
+    """Tells everybody the same."""
+
+    def __init__(self, node: "Node", loop: asyncio.AbstractEventLoop) -> None:
+        self._node = node
+        self._loop = loop
+        self._watchers: list[Tell] = []
+        self._seq = 0
+        self._events: list[Event] = []
+        self._left_out = 0
+        """Events beyond the bound, since the last feed as all that follows."""
+        self._tasks = 0
+        self._second = 0
+        self._plain = 0
+        """Plain runs that were told in that second."""
+        self._runs = 0
+        """Runs that had been started when the status was last told."""
+        self._gathering: asyncio.TimerHandle | None = None
+        self._status: asyncio.TimerHandle | None = None
+        node.beat.on_finished.append(self._finished)
+        node.beat.on_told.append(self._finished)
+        node.on_change.append(self._changed)
+
+    def watch(self, tell: Tell) -> None:
+        """Somebody wants to know. The first feed comes at once: how the node is, and where the count stands."""
+        self._tell_events()  # to the others, so that for this one all begins with the next
+        if not self._watchers:
+            self._runs = self._node.beat.counts.runs
+            self._status = self._loop.call_later(STATUS_EVERY, self._tell_status)
+        self._watchers.append(tell)
+        tell(_line(Feed(self._node.boot, self._seq, status=status_of(self._node))))
+
+    def leave(self, tell: Tell) -> None:
+        """Somebody knows enough."""
+        if tell in self._watchers:
+            self._watchers.remove(tell)
+        self._rest_if_alone()
+
+    # What happens
+
+    def _finished(self, runs: Sequence[Underway], finishes: Sequence[Finish]) -> None:
+        if not self._watchers:
+            self._seq += 1  # whoever watches again sees by the number that there was something
+            return
+        second = int(self._loop.time())
+        if second != self._second:
+            self._second, self._plain = second, 0
+        for run, finish in zip(runs, finishes, strict=True):
+            if not finish.notable:
+                if self._plain == PLAIN_RUNS:
+                    continue
+                self._plain += 1
+            if len(self._events) < EVENTS_AT_ONCE:
+                self._events.append(self._run_event(run, finish))
+            else:
+                self._left_out += 1
+        self._gather()
+
+    def _changed(self, changed: Changed) -> None:
+        count = len(changed.removed) + len(changed.changed) + len(changed.created)
+        if not count:
+            return
+        if not self._watchers:
+            self._seq += 1
+            return
+        self._tasks += count
+        if self._tasks <= TASKS_AT_ONCE:
+            self._events += self._task_events(changed)
+        self._gather()
+
+    def _run_event(self, run: Underway, finish: Finish) -> RunEvent:
+        row = self._node.roster.row(run.number)
+        is_check = row is not None and self._node.roster.columns.flags[row] & int(Flag.CHECK)
+        return RunEvent(
+            self._node.beat.name_of(run),
+            Instant(run.nominal),
+            Kind(run.kind),
+            Instant(finish.started),
+            Instant(finish.ended),
+            Outcome(finish.outcome),
+            finish.status,
+            State(finish.state) if is_check and finish.result_at > NEVER else None,
+            finish.hard,
+            finish.attempt,
+            finish.flapping,
+            first_line(finish.output[:_LOOKED_AT]),
+            finish.notable,
+        )
+
+    def _task_events(self, changed: Changed) -> Iterator[TaskEvent]:
+        roster = self._node.roster
+        for entry in changed.removed:
+            yield TaskEvent(entry.task.name, "removed")
+        for entry in changed.changed:
+            row, name = roster.row(entry.number), entry.task.name
+            before = name if row is None else roster.names.name(row)
+            if before == name:
+                yield TaskEvent(name, "changed")
+            else:  # for those who know tasks by their names it is another one
+                yield TaskEvent(before, "removed")
+                yield TaskEvent(name, "created")
+        for entry in changed.created:
+            yield TaskEvent(entry.task.name, "created")
+
+    # Telling it
+
+    def _gather(self) -> None:
+        if self._gathering is None and (self._events or self._tasks):
+            self._gathering = self._loop.call_later(GATHERING, self._tell_events)
+
+    def _tell_events(self) -> None:
+        events = self._events
+        if self._tasks > TASKS_AT_ONCE:
+            runs = [event for event in events if isinstance(event, RunEvent)]
+            events = [TaskEvent(None, "many", self._tasks), *runs]
+        self._seq += self._left_out + len(events)
+        self._forget_events()
+        if events:
+            self._tell(Feed(self._node.boot, self._seq, events))
+
+    def _tell_status(self) -> None:
+        runs = self._node.beat.counts.runs
+        started, self._runs = runs - self._runs, runs
+        self._status = self._loop.call_later(STATUS_EVERY, self._tell_status)
+        status = status_of(self._node)
+        self._tell(Feed(self._node.boot, self._seq, status=status, started_last_second=started))
+
+    def _tell(self, feed: Feed) -> None:
+        line = _line(feed)
+        self._watchers = [tell for tell in self._watchers if tell(line)]
+        self._rest_if_alone()
+
+    def _rest_if_alone(self) -> None:
+        if self._watchers:
+            return
+        if self._status is not None:
+            self._status.cancel()
+            self._status = None
+        self._seq += self._left_out + len(self._events)
+        self._forget_events()
+
+    def _forget_events(self) -> None:
+        self._events, self._left_out, self._tasks = [], 0, 0
+        if self._gathering is not None:
+            self._gathering.cancel()
+            self._gathering = None
+
+
+def _line(feed: Feed) -> bytes:
+    return msgspec.json.encode(feed) + b"\n"

@@ -1,0 +1,56 @@
+"""The past as people ask for it: runs and skips together, newest first, all of them or only what failed."""
+
+from typing import Final, NamedTuple
+
+from evenbeat.model import Instant, Outcome
+from evenbeat.store.contract import RunRecord, SkipRecord, Store
+
+Record = RunRecord | SkipRecord
+_AT_LEAST: Final = 100
+"""Notable runs that are read at once."""
+
+
+class Question(NamedTuple):
+    """Which part of the past."""
+
+    task: int | None = None
+    """None for all."""
+    before: Instant | None = None
+    most: int = 100
+    failed: bool = False
+    skips: bool = False
+    runs: bool = False
+    """With one of the three only that: runs that did not succeed, skips, or runs however they ended."""
+
+
+def records(store: Store, question: Question) -> list[Record]:
+    """Runs and skips together, newest first."""
+    task, before, most, failed, only_skips, only_runs = question
+    runs: list[RunRecord] = []
+    skips: list[SkipRecord] = []
+    if failed:
+        runs = _failed(store, question)
+    elif not only_skips:
+        runs = store.runs(task, before, most)
+    if only_skips or not (failed or only_runs):
+        skips = store.skips(task, before, most)
+    merged: list[Record] = [*runs, *skips]
+    return sorted(merged, key=when, reverse=True)[:most]
+
+
+def when(record: Record) -> Instant:
+    """Its place in history."""
+    return record.claimed if isinstance(record, RunRecord) else record.at
+
+
+def _failed(store: Store, question: Question) -> list[RunRecord]:
+    """Runs that did not succeed. Changes of state are notable too, so more may have to be read."""
+    found: list[RunRecord] = []
+    before, at_once = question.before, max(question.most, _AT_LEAST)
+    while len(found) < question.most:
+        some = store.runs(question.task, before=before, most=at_once, notable=True)
+        found += [run for run in some if run.outcome not in (None, Outcome.SUCCEEDED)]
+        if len(some) < at_once:
+            break
+        before = some[-1].claimed
+    return found[: question.most]

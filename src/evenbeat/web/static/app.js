@@ -1,0 +1,245 @@
+// The shell: which view is shown, the bar at the top, keys for the whole page, signing in.
+
+import { closeSession, get, openSession, readSession, session, whenTokenNeeded } from "./api.js";
+import { fill, h } from "./dom.js";
+import { bind, walk } from "./keys.js";
+import * as live from "./live.js";
+import { attempt, button, dialog, empty, failure } from "./ui.js";
+
+const VIEWS = {
+  now: { title: "Now", load: () => import("./views/now.js") },
+  tasks: { title: "Tasks", load: () => import("./views/tasks.js") },
+  task: { title: "Task", place: "tasks", load: () => import("./views/task.js") },
+  timetable: { title: "Timetable", load: () => import("./views/timetable.js") },
+  editor: { title: "Editor", load: () => import("./views/editor.js") },
+  periods: { title: "Periods", load: () => import("./views/periods.js") },
+};
+
+const KEYS = [
+  ["g n", "Now"],
+  ["g t", "Tasks"],
+  ["g l", "Timetable (load)"],
+  ["g p", "Periods"],
+  ["g e", "New task"],
+  ["/", "filter tasks"],
+  ["j / k", "next, previous row"],
+  ["Enter", "open the row"],
+  ["x", "select the row"],
+  ["r, p, e", "in a task: run now, pause or resume, edit"],
+  ["Esc", "leave a field, clear a selection, go back"],
+  ["?", "these keys"],
+];
+
+const LINK_WORDS = {
+  connecting: "connecting",
+  live: "live",
+  silent: "node is silent",
+  reconnecting: "reconnecting",
+};
+
+const main = document.getElementById("main");
+let unmount = null;
+let turn = 0;
+
+/** What the address says: view, name and query. */
+function address() {
+  const [path, query = ""] = location.hash.replace(/^#\/?/, "").split("?", 2);
+  const [first = "", ...rest] = path.split("/");
+  let name = null;
+  try {
+    name = rest.length && rest[0] ? decodeURIComponent(rest[0]) : null;
+  } catch {
+    name = rest[0];
+  }
+  const view = first === "tasks" && name !== null ? "task" : first || "now";
+  return { view, name, query: new URLSearchParams(query) };
+}
+
+async function show() {
+  const mine = ++turn;
+  const { view, name, query } = address();
+  const entry = Object.hasOwn(VIEWS, view) ? VIEWS[view] : null;
+  unmount?.();
+  unmount = null;
+  document.title = `${name ?? entry?.title ?? "Not found"} · evenbeat`;
+  mark(entry?.place ?? (view === "editor" && name !== null ? "tasks" : view));
+  const root = h("div", { class: `view view-${entry ? view : "none"}` });
+  fill(main, root);
+  window.scrollTo(0, 0);
+  if (entry === null) {
+    fill(root, h("h1", null, "Not found"), empty("There is no such view."));
+    return;
+  }
+  let module;
+  try {
+    module = await entry.load();
+  } catch (error) {
+    console.warn(error);
+    if (mine === turn) fill(root, h("h1", null, entry.title), empty(`${entry.title} is not available.`));
+    return;
+  }
+  if (mine !== turn) return;
+  try {
+    unmount = module.mount(root, { name, query });
+    if (mine > 1 && !root.contains(document.activeElement)) main.focus({ preventScroll: true });
+  } catch (error) {
+    console.error(error);
+    fill(root, failure(error, show));
+  }
+}
+
+function mark(place) {
+  for (const link of document.querySelectorAll(".places a")) {
+    if (link.dataset.place === place) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+}
+
+// The bar
+
+function showLink(state) {
+  const node = document.getElementById("link-state");
+  node.dataset.state = state;
+  node.textContent = LINK_WORDS[state];
+  // The server was not there when the page was loaded: only now can we know what we may do.
+  if (state === "live" && session.role === "none") readSession().then(showSession).then(show, () => {});
+  if (state === "silent") get("/v1/status").then(showBanner, () => {});
+}
+
+function showBanner(status) {
+  const banner = document.getElementById("banner");
+  const store = status.store && status.store !== "ok" ? `The store fails: ${status.store}` : "";
+  const text = status.live === false ? "No node is running on this database: nothing is being scheduled." : store;
+  banner.hidden = !text;
+  banner.textContent = text;
+}
+
+const THEMES = ["system", "light", "dark"];
+const THEME_SIGNS = { system: "◐ auto", light: "☀ light", dark: "☾ dark" };
+
+function theme() {
+  return document.documentElement.dataset.theme ?? "system";
+}
+
+function turnTheme() {
+  const next = THEMES[(THEMES.indexOf(theme()) + 1) % THEMES.length];
+  if (next === "system") delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = next;
+  try {
+    localStorage.setItem("evenbeat.theme", next);
+  } catch {
+    // Not remembered, then.
+  }
+  showTheme();
+  document.dispatchEvent(new Event("evenbeat:theme"));
+}
+
+function showTheme() {
+  const node = document.getElementById("theme");
+  const [icon, word] = THEME_SIGNS[theme()].split(" ");
+  fill(node, h("span", { "aria-hidden": "true" }, icon), h("span", { class: "wide-only" }, ` ${word}`));
+  node.setAttribute("aria-label", `Theme: ${word}`);
+}
+
+function showHelp() {
+  dialog("Keys", (close) => [
+    h("dl", { class: "keys" }, KEYS.map(([key, what]) => [h("dt", null, h("kbd", null, key)), h("dd", null, what)])),
+    h("div", { class: "dialog-buttons" }, button("Close", () => close(true), { autofocus: true })),
+  ]);
+}
+
+// Signing in
+
+async function askToken() {
+  for (;;) {
+    const done = await dialog("Sign in", (close) => {
+      const said = h("p", { class: "bad-text", role: "alert" });
+      const field = h("input", {
+        type: "password", id: "token", name: "token", autocomplete: "current-password", required: true,
+        maxlength: "200", placeholder: "evb_…", spellcheck: "false", autofocus: true,
+      });
+      async function submit(event) {
+        event.preventDefault();
+        try {
+          await openSession(field.value.trim());
+          close(true);
+        } catch (problem) {
+          said.textContent = problem.status === 401 ? "This token is not known." : problem.message;
+          field.select();
+        }
+      }
+      return h(
+        "form",
+        { onsubmit: submit, class: "token-form" },
+        h("label", { for: "token" }, "Token"),
+        field,
+        said,
+        h("p", { class: "muted" }, h("code", null, "evenbeat token"), " makes one. It is traded for a session cookie, ",
+          "and not kept here."),
+        h("div", { class: "dialog-buttons" }, h("button", { type: "submit", class: "primary" }, "Sign in")),
+      );
+    });
+    if (done) break;
+  }
+  showSession();
+  live.restart();
+}
+
+function showSession() {
+  document.getElementById("sign-out").hidden = !session.hasCookie || session.role === "none";
+  document.body.dataset.role = session.role;
+}
+
+async function signOut() {
+  if (await attempt(closeSession)) location.reload();
+}
+
+// Keys for the whole page
+
+function bindKeys() {
+  const go = (hash) => () => {
+    location.hash = hash;
+  };
+  bind("g n", go("#/now"));
+  bind("g t", go("#/tasks"));
+  bind("g l", go("#/timetable"));
+  bind("g p", go("#/periods"));
+  bind("g e", go("#/editor"));
+  bind("?", showHelp);
+  bind("/", () => {
+    const field = main.querySelector("input[type=search]");
+    if (field) field.focus();
+    else location.hash = "#/tasks?focus=1";
+  });
+  bind("Escape", () => {
+    if (main.contains(document.activeElement) && document.activeElement !== main) document.activeElement.blur();
+    else return false;
+  });
+  walk(() => main.querySelectorAll("[data-walk]"));
+}
+
+async function begin() {
+  bindKeys();
+  showTheme();
+  document.getElementById("theme").addEventListener("click", turnTheme);
+  document.getElementById("help").addEventListener("click", showHelp);
+  document.getElementById("sign-out").addEventListener("click", signOut);
+  document.querySelector(".skip-link").addEventListener("click", (event) => {
+    event.preventDefault();
+    main.focus();
+  });
+  live.on("state", showLink);
+  live.on("status", showBanner);
+  whenTokenNeeded(askToken);
+  try {
+    await readSession();
+  } catch (problem) {
+    console.warn(problem.message);
+  }
+  showSession();
+  live.start();
+  window.addEventListener("hashchange", show);
+  await show();
+}
+
+begin();

@@ -1,0 +1,117 @@
+// Which tasks are selected, and what can be done to all of them at once.
+
+import { can, post } from "../api.js";
+import { h, say } from "../dom.js";
+import { attempt, button, confirm } from "../ui.js";
+import { count, tasks as tasksWords } from "../words.js";
+
+const ACTIONS = [
+  { action: "run", verb: "Run now", done: "asked to run", role: "operate" },
+  { action: "pause", verb: "Pause", done: "paused", role: "operate" },
+  { action: "resume", verb: "Resume", done: "resumed", role: "operate" },
+  { action: "delete", verb: "Delete", done: "deleted", role: "admin", dangerous: true },
+];
+
+/** The bar of actions and its selection. `filter()` is what is searched for, `total()` how many that finds. */
+export function bulkBar({ filter, total, done, signal }) {
+  const selection = createSelection();
+  const said = h("span", { class: "chosen-count", role: "status" });
+  const everything = button("", () => selection.everything(), { class: "quiet" });
+  const buttons = ACTIONS.filter(({ role }) => can(role)).map((entry) =>
+    button(entry.verb, () => act(entry), { class: entry.dangerous ? "danger" : "" }));
+  const node = h("div", { class: "bulk", role: "toolbar", "aria-label": "Selected tasks", hidden: true },
+    said, everything, h("span", { class: "push" }), buttons,
+    button("Clear", () => selection.clear(), { class: "quiet" }));
+
+  function refresh() {
+    const chosen = selection.isEverything() ? total() : selection.size();
+    node.hidden = !chosen;
+    say(said, selection.isEverything() ? `All ${count(chosen)} that match` : `${count(chosen)} selected`);
+    everything.hidden = selection.isEverything() || total() === null || total() <= selection.size();
+    say(everything, `Select all ${count(total())} that match`);
+  }
+
+  async function act({ action, verb, done: past, dangerous }) {
+    const order = { action, ...target() };
+    const send = (dry_run) => post("/v1/actions", { ...order, dry_run }, { signal });
+    let found = null;
+    if (!(await attempt(async () => (found = await send(true))))) return;
+    const shown = found.names.slice(0, 8);
+    const yes = await confirm(`${verb}: ${tasksWords(found.count)}?`, {
+      text: dangerous ? "They are gone for good; their history stays as long as `keep` says." : "",
+      list: shown, more: found.count - shown.length, verb: `${verb} (${count(found.count)})`, dangerous,
+    });
+    if (!yes) return;
+    if (await attempt(() => send(false), (answer) => `${tasksWords(answer.count)} ${past}`)) {
+      selection.clear();
+      done();
+    }
+  }
+
+  function target() {
+    if (!selection.isEverything()) return { filter: { names: selection.ids() } };
+    const { contains, owner, label, state } = filter();
+    const pairs = label.split(",").map((one) => one.trim()).filter((one) => one.includes("="));
+    const split = (one) => [one.slice(0, one.indexOf("=")), one.slice(one.indexOf("=") + 1)];
+    const labels = Object.fromEntries(pairs.map(split));
+    const only = {};
+    if (contains) only.contains = contains;
+    if (owner) only.owner = owner;
+    if (state) only.state = state;
+    if (pairs.length) only.labels = labels;
+    return Object.keys(only).length ? { filter: only } : { filter: {}, all: true };
+  }
+
+  selection.onChange(refresh);
+  return { node, selection, refresh };
+}
+
+/** Tasks that are chosen one by one (kept by id: a name may look like a pattern), or all that match the filter. */
+function createSelection() {
+  const chosen = new Map();
+  const listeners = [];
+  let everything = false;
+  let anchor = null;
+  const tell = () => listeners.forEach((listener) => listener());
+
+  return {
+    size: () => (everything ? Infinity : chosen.size),
+    has: (name) => everything || chosen.has(name),
+    ids: () => [...chosen.values()],
+    isEverything: () => everything,
+    onChange: (listener) => listeners.push(listener),
+    /** Choose one of the tasks, or with `range` all from the last chosen one to it. */
+    pick(tasks, place, on, range) {
+      if (everything) for (const task of tasks) chosen.set(task.name, task.id);
+      everything = false;
+      const start = range && anchor !== null ? tasks.findIndex((task) => task.name === anchor) : -1;
+      const [from, to] = start < 0 ? [place, place] : [Math.min(start, place), Math.max(start, place)];
+      for (const task of tasks.slice(from, to + 1)) {
+        if (on) chosen.set(task.name, task.id);
+        else chosen.delete(task.name);
+      }
+      anchor = tasks[place].name;
+      tell();
+    },
+    toggleAll(tasks) {
+      const clear = everything || chosen.size >= tasks.length;
+      everything = false;
+      chosen.clear();
+      if (!clear) for (const task of tasks) chosen.set(task.name, task.id);
+      tell();
+    },
+    everything() {
+      everything = true;
+      tell();
+    },
+    drop(name) {
+      if (chosen.delete(name)) tell();
+    },
+    clear() {
+      everything = false;
+      anchor = null;
+      chosen.clear();
+      tell();
+    },
+  };
+}

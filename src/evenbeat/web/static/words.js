@@ -1,0 +1,101 @@
+// The words of the house for people: states, outcomes, reasons of skips, kinds of runs.
+
+const FAILURES = new Set(["failed", "killed", "timeboxed", "broken", "lost"]);
+
+/** Why a nominal time had no run, in a sentence. Keys are the server's words. */
+const BECAUSE = {
+  "another node has authority": "another node runs this task",
+  disabled: "the task was paused or disabled",
+  "period closed": "its period was closed",
+  unreachable: "what it depends on was unreachable",
+  coalesced: "an earlier run was still waiting or running, so these times were merged into it",
+  "dropped: too soon after the last start": "it came too soon after the last start, so the guard dropped it",
+  "missed while stopped": "no node was running then",
+  "postponed by start_at": "start_at said to begin later",
+  "the clock was set back": "the clock was set back, and what was done already is not repeated",
+  removed: "the task was removed",
+};
+
+const KINDS = {
+  grid: "by its schedule",
+  first: "first run",
+  "catch-up": "catch-up",
+  retry: "retry",
+  "start-at": "start_at",
+  occasion: "at start or stop of the node",
+  forced: "forced",
+  told: "told from outside",
+  stale: "no result came",
+};
+
+export const STATES = ["ok", "warning", "critical", "unknown"];
+
+export function kindWords(kind) {
+  return KINDS[kind] ?? kind;
+}
+
+export function reasonWords(reason) {
+  return BECAUSE[reason] ?? reason;
+}
+
+export function count(number) {
+  return number === null || number === undefined ? "–" : number.toLocaleString("en-GB");
+}
+
+/** "1 task", "2,000 tasks". */
+export function tasks(number) {
+  return `${count(number)} ${number === 1 ? "task" : "tasks"}`;
+}
+
+/** How a task is: `look` chooses colour and shape, `label` says it, `more` are remarks. Takes a task document. */
+export function condition(task) {
+  const more = [];
+  if (task.running_since) more.push("running");
+  if (task.paused) more.push("paused");
+  else if (task.enabled === false) more.push("disabled");
+  if (task.flapping) more.push("flapping");
+  if (task.state) {
+    if (!task.hard && task.state !== "ok") more.unshift(`soft ${task.attempt}/${task.task?.attempts ?? 3}`);
+    return { look: task.state, label: task.state.toUpperCase(), more };
+  }
+  if (task.outcome) return { look: outcomeLook(task.outcome), label: task.outcome, more };
+  return { look: "new", label: task.check ? "not yet checked" : "new", more };
+}
+
+/** Let a task document know of a run that has ended (a `run` event). */
+export function learnRun(task, run) {
+  task.state = run.state ?? task.state;
+  task.flapping = run.flapping ?? task.flapping;
+  task.output = run.output ?? task.output;
+  task.running_since = null;
+  Object.assign(task, { hard: run.hard, attempt: run.attempt, outcome: run.outcome });
+}
+
+/** The look of a run: that of its state where it is a check's, else of its outcome. */
+export function runLook(run) {
+  if (!run.ended && !run.outcome) return "running";
+  return run.state ?? outcomeLook(run.outcome);
+}
+
+export function outcomeLook(outcome) {
+  if (outcome === "succeeded") return "ok";
+  return FAILURES.has(outcome) ? "critical" : "unknown";
+}
+
+/** "failed with status 2", as the command line says it. */
+export function endingWords(run) {
+  if (!run.outcome) return "running";
+  if (!run.status) return run.outcome;
+  return run.status < 0 ? `${run.outcome} by signal ${-run.status}` : `${run.outcome} with status ${run.status}`;
+}
+
+/** What a run said, in a line; of a check without its performance data. */
+export function saidLine(output, check) {
+  const line = firstLine(output);
+  return check ? line.split("|", 1)[0].trim() : line;
+}
+
+/** The first line that says something. */
+export function firstLine(text) {
+  return (text ?? "").split("\n", 50).map((line) => line.trim()).find(Boolean)?.slice(0, 200) ?? "";
+}

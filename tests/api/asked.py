@@ -1,0 +1,67 @@
+"""All that is served of a real database, asked without a network: guard, access, application, store."""
+
+import asyncio
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import httpx
+
+from evenbeat.api.access import Access
+from evenbeat.api.house import House
+from evenbeat.api.server import whole
+from evenbeat.model import Instant
+from evenbeat.node.desk import Desk
+from evenbeat.node.tokens import RoleName, add_token, new_token, remove_token
+from evenbeat.store.sqlite import SqliteStore
+
+HERE = "127.0.0.1"
+
+
+class Asked:
+    """`with Asked(folder) as asked: asked("GET", "/v1/tasks")`; its clock stands still until it is moved."""
+
+    def __init__(self, folder: Path, host: str = HERE, *, is_secure: bool = False) -> None:
+        self._store = SqliteStore(folder / "asked.db")
+        self.house = House(folder / "asked.db")
+        self.desk = Desk(self._store, self.house.now)
+        self.now = 1_000.0
+        self.access = Access(self.house, host, is_secure=is_secure, now=lambda: self.now)
+        self._app = whole(self.house, self.access)
+        scheme = "https" if is_secure else "http"
+        self.url = f"{scheme}://{host}:8629"
+
+    def __call__(
+        self, method: str, path: str, token: str | None = None, *, client: str = HERE, **more: Any
+    ) -> httpx.Response:
+        """One request, and its answer."""
+        if token is not None:
+            more["headers"] = {"authorization": f"Bearer {token}", **more.get("headers", {})}
+        return asyncio.run(self._ask(method, path, client, more))
+
+    async def _ask(self, method: str, path: str, client: str, more: dict[str, Any]) -> httpx.Response:
+        transport = httpx.ASGITransport(app=self._app, client=(client, 40_000))
+        async with httpx.AsyncClient(transport=transport, base_url=self.url) as asking:
+            return await asking.request(method, path, **more)
+
+    def token(self, name: str, role: RoleName, expires: Instant | None = None) -> str:
+        """A new one, known from now on."""
+        new = new_token(name, role, self.house.now(), expires)
+        add_token(self.desk, new.id, new.token, "ana")
+        self.later(3)
+        return new.text
+
+    def remove(self, name: str) -> None:
+        remove_token(self.desk, name, "ana")
+
+    def later(self, seconds: float) -> None:
+        self.now += seconds
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.house.close()
+        self._store.close()

@@ -1,0 +1,59 @@
+"""Ask the application as a client would, in this process."""
+
+import asyncio
+from typing import Any, NamedTuple
+
+import httpx
+from starlette.requests import Request
+
+from evenbeat.api.app import ROUTES, application
+from evenbeat.api.house import House
+from evenbeat.api.problems import Problem
+from evenbeat.api.route import Doorman, Role
+
+
+class Somebody(NamedTuple):
+    who: str
+    role: Role
+
+
+class Porter:
+    """Knows three words, one for each role."""
+
+    async def admit(self, request: Request, role: Role) -> Somebody:
+        word = request.headers.get("authorization", "").removeprefix("Bearer ")
+        found = {"reader": Role.READ, "operator": Role.OPERATE, "admin": Role.ADMIN}.get(word, Role.ANYBODY)
+        if found < role:
+            raise Problem(403 if found else 401, f"{word or 'nobody'} may not")
+        return Somebody(word, found)
+
+
+class Api:
+    """Asks the application as a client would, one request after the other."""
+
+    def __init__(self, house: House, doorman: Doorman, routes: Any = ROUTES, who: str = "admin") -> None:
+        self.app = application(house, doorman, routes)
+        self.house = house
+        self._runner = asyncio.Runner()
+        transport = httpx.ASGITransport(self.app, raise_app_exceptions=False)
+        headers = {"authorization": f"Bearer {who}"}
+        self._client = httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=headers)
+
+    def ask(self, method: str, path: str, **more: Any) -> httpx.Response:
+        return self._runner.run(self._client.request(method, path, **more))
+
+    def get(self, path: str, **more: Any) -> httpx.Response:
+        return self.ask("GET", path, **more)
+
+    def post(self, path: str, **more: Any) -> httpx.Response:
+        return self.ask("POST", path, **more)
+
+    def add(self, name: str, **keys: Any) -> httpx.Response:
+        """A task that does nothing, once a day."""
+        answer = self.post("/v1/tasks", json={"name": name, "every": "1d", "command": ["noop"], **keys})
+        assert answer.status_code == 201, answer.text
+        return answer
+
+    def close(self) -> None:
+        self._runner.run(self._client.aclose())
+        self._runner.close()

@@ -1,0 +1,42 @@
+"""A node that lives, and the application beside it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from living import Living
+
+from api.asking import Api, Porter
+from evenbeat.api.house import House
+
+
+@pytest.fixture(scope="module")
+def living(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Living]:
+    """One node for all tests of a module: they give their tasks names of their own."""
+    with Living(tmp_path_factory.mktemp("node") / "evenbeat.db", grace=0.1) as node:
+        yield node
+
+
+@pytest.fixture(scope="module")
+def house(living: Living) -> Iterator[House]:
+    house = House(living.database)
+    yield house
+    house.close()
+
+
+@pytest.fixture(scope="module")
+def api(house: House) -> Iterator[Api]:
+    api = Api(house, Porter())
+    yield api
+    api.close()
+
+
+@pytest.fixture
+def empty_house(tmp_path: Path) -> Iterator[House]:
+    """A database whose node has stopped."""
+    database = tmp_path / "evenbeat.db"
+    with Living(database):
+        pass
+    house = House(database)
+    yield house
+    house.close()

@@ -1,0 +1,258 @@
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from starlette.requests import Request
+
+from api.asked import Asked
+from evenbeat.api import health, metrics, session
+from evenbeat.api.app import ROUTES
+from evenbeat.api.problems import Problem
+from evenbeat.api.reference import routes as reference_routes
+from evenbeat.api.route import Role, Route
+from evenbeat.model import HOUR, Instant, Invalid
+from evenbeat.node.tokens import TOKENS, RoleName, Token, matches, new_token, parts
+from evenbeat.store.contract import Conflict
+
+OWN = (*session.ROUTES, *health.ROUTES, *metrics.ROUTES)
+ALL = (*ROUTES, *OWN, *reference_routes((*ROUTES, *OWN)))
+STREAM = "text/event-stream"
+ROLES: tuple[RoleName, ...] = ("read", "operate", "admin")
+
+
+@pytest.fixture
+def asked(tmp_path: Path) -> Iterator[Asked]:
+    with Asked(tmp_path) as asked:
+        yield asked
+
+
+@pytest.fixture(scope="module")
+def with_tokens(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Asked, dict[str, str]]]:
+    with Asked(tmp_path_factory.mktemp("roles")) as asked:
+        yield asked, {role: asked.token(role, role) for role in ROLES}
+
+
+def path_of(route: Route) -> str:
+    """With something in place of each variable."""
+    return "/".join("x" if segment.startswith("{") else segment for segment in route.path.split("/"))
+
+
+@pytest.mark.parametrize("route", ALL, ids=lambda route: f"{route.method} {route.path}")
+def test_every_route_is_for_its_role_and_those_above(route: Route, with_tokens: tuple[Asked, dict[str, str]]) -> None:
+    asked, tokens = with_tokens
+    path = path_of(route)
+    asked.later(1)
+    if route.role is not Role.ANYBODY:
+        nobody = asked(route.method, path)
+        assert nobody.status_code == 401
+        assert nobody.headers["www-authenticate"].startswith("Bearer")
+    for role in ROLES:
+        if Role[role.upper()] < route.role:
+            refused = asked(route.method, path, tokens[role])
+            assert refused.status_code == 403
+            assert role in refused.json()["detail"]
+        elif route.media != STREAM:  # it would never end
+            assert asked(route.method, path, tokens[role]).status_code not in (401, 403)
+
+
+def test_the_table_of_routes_has_all_roles_in_it() -> None:
+    assert {route.role for route in ALL} == set(Role)
+    assert {route.path for route in ALL if route.role is Role.ANYBODY} >= {"/healthz", "/readyz", "/v1/session"}
+    assert all(route.role is Role.ADMIN for route in ALL if route.method in ("PUT", "PATCH"))
+
+
+def test_a_token_is_an_id_and_a_secret_of_which_only_a_hash_is_kept(asked: Asked) -> None:
+    text = asked.token("ci", "read")
+    assert len(text) == 44
+    found = parts(text)
+    assert found is not None
+    id_, secret = found
+    kept = asked.desk.store.settings(TOKENS)
+    assert kept.keys() == {TOKENS + id_}
+    assert secret not in kept[TOKENS + id_]
+    new = new_token("x", "admin", Instant(0))
+    assert matches(new.token, parts(new.text)[1])  # type: ignore[index]
+    assert not matches(new.token, secret)
+    assert parts(text[:-1]) is None
+    assert parts(f"{text}x") is None
+
+
+def test_names_of_tokens_are_plain_and_unique(asked: Asked) -> None:
+    asked.token("ci", "read")
+    with pytest.raises(Conflict, match="token rm ci"):
+        asked.token("ci", "admin")
+    for name in ("", "a b", "x" * 65, "\n"):
+        with pytest.raises(Invalid, match="cannot name a token"):
+            new_token(name, "read", Instant(0))
+    with pytest.raises(Invalid, match="there is no token 'nobody'"):
+        asked.remove("nobody")
+    assert [(change.action, change.name, change.detail) for change in asked.desk.store.changes()] == [
+        ("created", "token ci", "read")
+    ]
+
+
+def test_without_tokens_everybody_on_this_machine_is_admin(asked: Asked) -> None:
+    assert asked("GET", "/v1/tasks").status_code == 200
+    assert asked("DELETE", "/v1/tasks/x").status_code not in (401, 403)
+    assert asked("GET", "/v1/session").json() == {"role": "admin", "needs_token": False}
+
+
+def test_the_first_token_shuts_the_open_door(asked: Asked) -> None:
+    asked.token("ana", "admin")
+    assert asked("GET", "/v1/tasks").status_code == 401
+    assert asked("GET", "/v1/session").json() == {"role": None, "needs_token": True}
+
+
+def test_elsewhere_nobody_gets_in_without_a_token_even_if_there_is_none(tmp_path: Path) -> None:
+    with Asked(tmp_path, "192.0.2.7") as asked:
+        assert asked("GET", "/v1/tasks").status_code == 401
+        text = asked.token("ana", "read")
+        assert asked("GET", "/v1/tasks", text).status_code == 200
+
+
+def test_a_removed_token_works_for_seconds_at_most(asked: Asked) -> None:
+    asked.token("other", "admin")
+    text = asked.token("ci", "read")
+    assert asked("GET", "/v1/tasks", text).status_code == 200
+    asked.remove("ci")
+    asked.later(2.5)
+    assert asked("GET", "/v1/tasks", text).status_code == 401
+
+
+def test_a_token_that_is_over_works_no_more(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = asked.token("ci", "read", Instant(asked.house.now() + HOUR))
+    assert asked("GET", "/v1/tasks", text).status_code == 200
+    over = Instant(asked.house.now() + HOUR)
+    monkeypatch.setattr(asked.house, "now", lambda: over)
+    refused = asked("GET", "/v1/tasks", text)
+    assert refused.status_code == 401
+    assert "expired" in refused.json()["detail"]
+
+
+def test_a_damaged_token_opens_no_door(asked: Asked) -> None:
+    asked.desk.store.set_settings({TOKENS + "AAAAAAAA": "{"})
+    assert asked("GET", "/v1/tasks").status_code == 503
+
+
+def test_scrypt_is_worked_once_for_many_requests(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    from evenbeat.api import access
+
+    worked: list[str] = []
+
+    def counting(token: Token, secret: str) -> bool:
+        worked.append(token.name)
+        return matches(token, secret)
+
+    monkeypatch.setattr(access, "matches", counting)
+    text = asked.token("ci", "read")
+
+    async def at_once() -> list[str]:
+        scope = {"type": "http", "method": "GET", "path": "/", "query_string": b"", "client": ("127.0.0.1", 1)}
+        headers = [(b"authorization", f"Bearer {text}".encode())]
+        requests = [Request({**scope, "headers": headers}) for _ in range(50)]
+        return [caller.who for caller in await asyncio.gather(*(asked.access.admit(r, Role.READ) for r in requests))]
+
+    assert asyncio.run(at_once()) == ["ci"] * 50
+    asked.later(59)
+    assert asked("GET", "/v1/tasks", text).status_code == 200
+    assert worked == ["ci"]
+    asked.later(61)
+    assert asked("GET", "/v1/tasks", text).status_code == 200
+    assert worked == ["ci", "ci"]
+
+
+def test_wrong_tokens_are_limited_and_right_ones_are_not_shut_out(asked: Asked) -> None:
+    text = asked.token("ci", "read")
+    stranger = new_token("x", "admin", Instant(0)).text
+    answers = [asked("GET", "/v1/tasks", stranger).status_code for _ in range(11)]
+    assert answers == [401] * 10 + [429]
+    limited = asked("GET", "/v1/tasks", stranger)
+    assert 1 <= int(limited.headers["retry-after"]) <= 6
+    assert asked("GET", "/v1/tasks", text).status_code == 200
+    assert asked("GET", "/v1/tasks", stranger, client="127.0.0.2").status_code == 401
+    asked.later(7)
+    assert asked("GET", "/v1/tasks", stranger).status_code == 401
+
+
+def test_guessing_the_secret_of_a_token_is_limited_too(asked: Asked) -> None:
+    text = asked.token("ci", "read")
+    wrong = text[:-1] + ("A" if text[-1] != "A" else "B")
+    assert [asked("GET", "/v1/tasks", wrong).status_code for _ in range(11)] == [401] * 10 + [429]
+
+
+# Sessions
+
+
+def signed_in(asked: Asked, text: str, **headers: str) -> str:
+    answer = asked("POST", "/v1/session", json={"token": text}, headers=headers)
+    assert answer.status_code == 200, answer.text
+    return answer.headers["set-cookie"]
+
+
+def cookie(set_cookie: str) -> dict[str, str]:
+    return {"cookie": set_cookie.partition(";")[0]}
+
+
+def test_a_session_stands_for_its_token(asked: Asked) -> None:
+    text = asked.token("ana", "operate")
+    said = signed_in(asked, text)
+    assert all(word in said for word in ("HttpOnly", "SameSite=strict", "Path=/", "Max-Age=43200"))
+    assert "Secure" not in said
+    assert text not in said
+    headers = cookie(said)
+    assert asked("GET", "/v1/tasks", headers=headers).status_code == 200
+    assert asked("GET", "/v1/session", headers=headers).json() == {"role": "operate", "needs_token": False}
+    assert asked("DELETE", "/v1/tasks/x", headers={**headers, "x-evenbeat": "1"}).status_code == 403  # needs admin
+    assert asked("DELETE", "/v1/session", headers=headers).status_code == 204
+    assert asked("GET", "/v1/tasks", headers=headers).status_code == 401
+
+
+def test_a_session_ends_with_its_token_and_after_twelve_hours(asked: Asked) -> None:
+    asked.token("other", "admin")
+    first, second = (cookie(signed_in(asked, asked.token(name, "read"))) for name in ("ana", "bob"))
+    asked.remove("ana")
+    asked.later(3)
+    assert asked("GET", "/v1/tasks", headers=first).status_code == 401
+    assert asked("GET", "/v1/tasks", headers=second).status_code == 200
+    asked.later(12 * 3600)
+    assert asked("GET", "/v1/tasks", headers=second).status_code == 401
+
+
+def test_the_cookie_is_secure_with_tls_here_or_before_us(asked: Asked, tmp_path: Path) -> None:
+    text = asked.token("ana", "read")
+    assert "Secure" in signed_in(asked, text, origin="https://127.0.0.1:8629")
+    other = tmp_path / "other"
+    other.mkdir()
+    with Asked(other, is_secure=True) as secure:
+        assert "Secure" in signed_in(secure, secure.token("ana", "read"))
+
+
+def test_wrong_tokens_begin_no_session(asked: Asked) -> None:
+    asked.token("ana", "read")
+    stranger = new_token("x", "admin", Instant(0)).text
+    for text in (stranger, "", "evb_", "x" * 200):
+        refused = asked("POST", "/v1/session", json={"token": text})
+        assert refused.status_code == 401
+        assert "set-cookie" not in refused.headers
+    assert asked("POST", "/v1/session", json={"token": "x" * 201}).status_code == 422
+    assert asked("POST", "/v1/session", json={"token": 1}).status_code == 422
+
+
+def test_sessions_are_bounded() -> None:
+    sessions = session.Sessions()
+    words = [sessions.open("id", "hash") for _ in range(session.MOST + 1)]
+    assert sessions.find(words[0]) is None
+    assert all(sessions.find(word) for word in words[1:])
+    assert sessions.find("") is None
+
+
+def test_a_problem_names_no_secret(asked: Asked, caplog: pytest.LogCaptureFixture) -> None:
+    text = asked.token("ci", "read")
+    wrong = text[:-1] + ("A" if text[-1] != "A" else "B")
+    refused = asked("GET", "/v1/tasks", wrong)
+    assert wrong[4:] not in refused.text
+    assert "a wrong token from 127.0.0.1" in caplog.text
+    assert wrong[4:] not in caplog.text
+    with pytest.raises(Problem):
+        asyncio.run(asked.access.admit(Request({"type": "http", "method": "GET", "headers": []}), Role.READ))

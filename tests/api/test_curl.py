@@ -1,0 +1,61 @@
+"""The `curl` examples of the documentation, run as they stand against a node of their own."""
+
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.error import URLError
+from urllib.request import urlopen
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+_BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_PAGES = [page for page in sorted(ROOT.glob("docs/**/*.md")) if "curl" in "".join(_BLOCK.findall(page.read_text()))]
+
+pytestmark = pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl on this machine")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """HOST:PORT of a node on the first example."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        place = f"127.0.0.1:{free.getsockname()[1]}"
+    database = tmp_path_factory.mktemp("curl") / "first.db"
+    command = [sys.executable, "-m", "evenbeat", "up", str(ROOT / "examples/first.toml"), "--db", str(database)]
+    with subprocess.Popen([*command, "--listen", place], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as node:
+        try:
+            _wait_for(f"http://{place}/readyz")
+            yield place
+        finally:
+            node.send_signal(signal.SIGTERM)
+
+
+def _wait_for(url: str) -> None:
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            urlopen(url, timeout=5).close()
+        except (URLError, OSError):
+            assert time.monotonic() < deadline, f"{url} does not answer"
+            time.sleep(0.1)
+        else:
+            return
+
+
+def test_there_are_examples() -> None:
+    assert [page.name for page in _PAGES]
+
+
+@pytest.mark.parametrize("page", _PAGES, ids=lambda page: page.name)
+def test_every_example_works(page: Path, place: str) -> None:
+    for block in _BLOCK.findall(page.read_text()):
+        script = "set -euo pipefail\n" + block.replace("127.0.0.1:8629", place)
+        done = subprocess.run(["bash", "-c", script], check=False, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, f"{block}\n{done.stdout}\n{done.stderr}"

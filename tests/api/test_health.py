@@ -1,0 +1,134 @@
+import asyncio
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from msgspec.structs import replace
+
+from api.home import Home
+from evenbeat.api import health
+from evenbeat.api.access import Access
+from evenbeat.api.health import numbers_of, problems_of
+from evenbeat.api.house import House
+from evenbeat.api.server import whole
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
+    with Home(tmp_path_factory.mktemp("home") / "home.db") as home:
+        yield home
+        home.house.close()
+
+
+@pytest.fixture
+def house(home: Home) -> House:
+    """With a node in it."""
+    return home.house
+
+
+@pytest.fixture
+def empty_house(tmp_path: Path) -> Iterator[House]:
+    """Whose node has stopped."""
+    with Home(tmp_path / "empty.db") as home:
+        pass
+    yield home.house
+    home.house.close()
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> Iterator[None]:
+    """Nobody has looked before."""
+    health._looks.clear()
+    yield
+    health._looks.clear()
+
+
+def ask(house: House, path: str) -> httpx.Response:
+    async def asking() -> httpx.Response:
+        transport = httpx.ASGITransport(app=whole(house, Access(house, "127.0.0.1")))
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+            return await client.get(path)
+
+    return asyncio.run(asking())
+
+
+def test_a_node_that_does_its_work_is_ready(house: House) -> None:
+    for path in ("/healthz", "/readyz"):
+        answer = ask(house, path)
+        assert (answer.status_code, answer.json()) == (200, {"ok": True, "problems": []})
+
+
+def test_without_a_node_the_server_is_alive_and_not_ready(empty_house: House) -> None:
+    assert ask(empty_house, "/healthz").status_code == 200
+    answer = ask(empty_house, "/readyz")
+    assert answer.status_code == 503
+    (problem,) = answer.json()["problems"]
+    assert "the node does not answer" in problem
+
+
+def test_a_node_that_stands_still_is_not_ready(house: House, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health, "STILL", 0.2)
+    over, stands = threading.Event(), threading.Event()
+
+    def stand_still() -> None:
+        stands.set()
+        over.wait(60)
+
+    home.do(stand_still)
+    assert stands.wait(60)
+    try:
+        answer = ask(house, "/readyz")
+    finally:
+        over.set()
+    assert answer.status_code == 503
+    assert answer.json()["problems"] == ["the node has not answered for 0.2 s"]
+
+
+def test_a_store_that_fails_makes_it_not_ready_and_its_reason_is_not_for_everybody(house: House, home: Home) -> None:
+    done = threading.Event()
+
+    def fail(said: str) -> None:
+        home.node.outbox.failing = said
+        done.set()
+
+    home.do(lambda: fail("/secret/place: the disk is full"))
+    assert done.wait(60)
+    answer = ask(house, "/readyz")
+    home.do(lambda: fail(""))
+    assert answer.status_code == 503
+    assert "the store cannot take anything" in answer.json()["problems"][0]
+    assert "/secret" not in answer.text
+
+
+@pytest.mark.parametrize(
+    ("wrong", "problem"),
+    [
+        ({"last_turn": 5.1}, "the beat has not turned for 5 s"),
+        ({"oldest_unsafe": 10.1}, "the store has not taken what was offered for 10 s"),
+        ({"workers": 0}, "no worker process is alive"),
+    ],
+)
+def test_each_sign_of_life_counts(house: House, wrong: dict[str, Any], problem: str) -> None:
+    well = asyncio.run(numbers_of(house))
+    assert problems_of(replace(well, last_turn=4.9, oldest_unsafe=9.9, workers=1)) == []
+    assert problems_of(replace(well, **wrong)) == [problem]
+
+
+def test_many_who_ask_are_one_question_to_the_node(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    real = house.ask
+
+    async def counting(request: Any) -> Any:
+        asked.append(request)
+        return await real(request)
+
+    monkeypatch.setattr(house, "ask", counting)
+
+    async def many() -> None:
+        await asyncio.gather(*(numbers_of(house) for _ in range(50)))
+
+    asyncio.run(many())
+    assert len(asked) == 1

@@ -1,0 +1,340 @@
+"""The page in a real browser, on a real node."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from browsing import CHROMIUMS, NodeProcess, Sight, browsing, chromium, eventually
+from playwright.sync_api import Browser, Page, expect
+
+from evenbeat.model import DAY, Instant, Job, Schedule, Task
+from evenbeat.store.sqlite import SqliteStore
+
+pytestmark = pytest.mark.skipif(chromium() is None, reason=f"no browser: none of {', '.join(CHROMIUMS)} is on the PATH")
+
+MANY = 100_000
+SCRIPT = "<img src=x onerror=alert(1)><script>alert(2)</script>"
+TASKS = f"""
+[checks.web]
+every = "1s"
+attempts = 1
+shell = true
+command = "if [ -e broken ]; then echo 'no answer'; exit 2; fi; echo fine"
+cwd = "FOLDER"
+
+[tasks."on demand"]
+every = "1d"
+command = ["echo", "made to order"]
+
+[tasks."bulk {{n}}"]
+for.n = ["[1-30]"]
+every = "1d"
+command = ["noop"]
+
+[tasks.report]
+cron = "30 9 * * *"
+second = 0
+priority = 7
+env = {{ MODE = "short" }}
+command = ["printf", "a b", "two\\nlines"]
+labels = {{ team = "ops" }}
+
+[tasks.contested]
+every = "1d"
+command = ["noop"]
+
+[checks."{SCRIPT}"]
+every = "1d"
+command = ["echo", "{SCRIPT}|<b>x</b>=1;2;3"]
+"""
+FILLED = {
+    "/now": ".load svg",
+    "/tasks": ".task-row a.task-name",
+    "/tasks/web": ".times li",
+    "/timetable": ".summary strong",
+    "/editor": ".times li",
+    "/editor/web": ".editor-columns table",
+    "/periods/+": ".period-open",
+}
+"""Places, and what is there once they are filled."""
+SHORT = """
+[checks.pulse]
+every = "1s"
+command = ["echo", "beats"]
+"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with browsing() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
+    """One node for most tests: each has tasks of its own."""
+    folder = tmp_path_factory.mktemp("page")
+    with NodeProcess(folder, TASKS.replace("FOLDER", str(folder))) as node:
+        yield node
+
+
+@pytest.fixture
+def sight(browser: Browser, node: NodeProcess) -> Iterator[Sight]:
+    sight = Sight(browser, node.url)
+    yield sight
+    sight.close()
+    assert sight.complaints == []
+
+
+def is_live(page: Page) -> None:
+    expect(page.locator("#link-state")).to_have_text("live", timeout=60_000)
+
+
+def shows(page: Page, where: str, text: str) -> None:
+    expect(page.locator(where).first).to_contain_text(text, timeout=60_000)
+
+
+def is_gone(page: Page, where: str) -> None:
+    expect(page.locator(where)).to_have_count(0, timeout=60_000)
+
+
+def test_a_check_that_becomes_critical_is_seen_without_a_reload(sight: Sight, node: NodeProcess) -> None:
+    page = sight.go("/now")
+    critical = ".tile.look-critical .tile-number"
+    shows(page, critical, "0")
+    page.evaluate("window.stillHere = true")
+    (node.folder / "broken").touch()
+    try:
+        shows(page, critical, "1")
+        shows(page, ".problems .rows", "web")
+        shows(page, ".problems .rows", "no answer")
+        shows(page, ".latest .rows", "CRITICAL")
+    finally:
+        (node.folder / "broken").unlink()
+    shows(page, critical, "0")
+    shows(page, ".problems", "Nothing to worry about")
+    assert page.evaluate("window.stillHere") is True
+
+
+def test_a_task_can_be_run_now(sight: Sight) -> None:
+    page = sight.go("/tasks/on%20demand")
+    shows(page, ".output", "It has not run yet")
+    page.get_by_role("button", name="Run now").click()
+    shows(page, ".plugin", "made to order")
+    shows(page, ".table tbody", "forced")
+
+
+def test_many_tasks_are_paused_and_resumed_at_once(sight: Sight, node: NodeProcess) -> None:
+    page = sight.go("/tasks")
+    page.get_by_label("Name contains").fill("bulk")
+    shows(page, ".total", "30")
+    for word, is_paused in (("Pause", True), ("Resume", False)):
+        page.get_by_label("Select all rows that were read").click()
+        page.get_by_role("toolbar").get_by_role("button", name=word, exact=True).click()
+        page.get_by_role("dialog").get_by_role("button", name=f"{word} (30)").click()
+        shows(page, "#toasts", f"30 tasks {word.lower()}")
+        found = node.ask("GET", "/v1/tasks?contains=bulk")["tasks"]
+        assert [task["paused"] for task in found] == [is_paused] * 30
+        remarks = page.locator(".task-row .remark-paused")
+        expect(remarks.first if is_paused else remarks).to_have_count(1 if is_paused else 0, timeout=60_000)
+
+
+def test_a_schedule_is_edited_with_its_times_shown_before_it_is_saved(sight: Sight, node: NodeProcess) -> None:
+    before = node.task("report")
+    page = sight.go("/editor/report")
+    shows(page, ".times", "09:30:00")
+    page.get_by_label("Cron entry").fill("30 25 * * *")
+    shows(page, "#error-cron", "25 is out of range")
+    expect(page.get_by_label("Cron entry")).to_have_attribute("aria-invalid", "true")
+    expect(page.get_by_role("button", name="Save")).to_be_disabled()
+    page.get_by_label("Cron entry").fill("45 14 * * *")
+    shows(page, ".times", "14:45:00")
+    is_gone(page, ".field-error:visible")
+    shows(page, ".editor-columns", "Peak per second")
+    assert node.task("report")["version"] == before["version"]
+    page.get_by_label("Cron entry").press("Enter")
+    shows(page, ".task-head", "report")
+    shows(page, ".times", "14:45:00")
+    shows(page, ".view-task", "cron 45 14 * * *")
+    after = node.task("report")
+    assert after["task"] == {**before["task"], "cron": "45 14 * * *"}
+    assert after["version"] == before["version"] + 1
+
+
+def test_nobody_overwrites_unknowingly_what_another_has_changed(sight: Sight, node: NodeProcess) -> None:
+    page = sight.go("/editor/contested")
+    shows(page, ".editor-columns", "Every 1d")
+    node.ask("PATCH", "/v1/tasks/contested", {"priority": 9})
+    page.get_by_label("Interval").fill("2d")
+    shows(page, ".editor-columns", "Every 2d")
+    page.get_by_role("button", name="Save").click()
+    shows(page, ".notice", "Somebody else has changed this task")
+    assert node.task("contested")["task"]["every"] == "1d"
+    page.get_by_role("button", name="Save").click()
+    shows(page, ".view-task", "every 2d")
+    assert node.task("contested")["task"]["every"] == "2d"
+    assert node.task("contested")["task"]["priority"] == 9
+
+
+def test_a_new_task_is_made_by_keyboard_and_refused_at_its_field(sight: Sight, node: NodeProcess) -> None:
+    page = sight.go("/now")
+    is_live(page)
+    page.keyboard.press("g")
+    page.keyboard.press("e")
+    page.get_by_label("Name").fill("report")
+    page.get_by_label("Interval").fill("7m")
+    shows(page, ".editor-columns", "Every 7m")
+    page.get_by_label("Interval").press("Enter")
+    shows(page, "#toasts", "report")
+    assert node.task("report")["schedule"].startswith("cron")
+    page.get_by_label("Name").fill("made here")
+    page.get_by_label("Command").fill("echo\nhello there")
+    shows(page, ".editor-columns", "Peak per second")
+    page.get_by_label("Interval").press("Enter")
+    shows(page, ".task-head", "made here")
+    assert node.task("made here")["task"]["command"] == ["echo", "hello there"]
+
+
+def test_script_in_names_and_output_stays_text(sight: Sight) -> None:
+    page = sight.go("/tasks")
+    page.get_by_label("Name contains").fill("<img")
+    page.locator(".task-row a.task-name").first.click()
+    shows(page, "h1", SCRIPT)
+    page.get_by_role("button", name="Run now").click()
+    shows(page, ".plugin", SCRIPT)
+    shows(page, ".perf", "<b>x</b>")
+    page.get_by_role("link", name="Edit").click()
+    shows(page, "h1", SCRIPT)
+    expect(page.get_by_label("Command")).to_have_value(f"echo\n{SCRIPT}|<b>x</b>=1;2;3")
+    sight.go("/timetable")
+    shows(page, ".summary", "peak")
+    is_gone(page, "main img, main script, main b")
+    assert page.locator("script").count() == 2
+
+
+def test_a_period_is_made_looked_at_and_deleted(sight: Sight, node: NodeProcess) -> None:
+    page = sight.go("/periods")
+    shows(page, ".view-periods", "There are no periods")
+    page.get_by_role("link", name="New period").click()
+    page.get_by_label("Name").fill("office")
+    page.get_by_label("Ranges").fill("monday-friday 09:00-17:00\nmonday-friday 25:00")
+    shows(page, "#error-ranges", "line 2")
+    page.get_by_label("Ranges").fill("monday-friday 09:00-17:00")
+    expect(page.locator(".period-open")).to_have_count(25, timeout=60_000)
+    page.get_by_role("button", name="Create").click()
+    shows(page, "h1", "office")
+    assert node.ask("GET", "/v1/periods/office")["ranges"] == ["monday-friday 09:00-17:00"]
+    sight.go("/periods")
+    expect(page.locator(".period-list .period-open")).to_have_count(5, timeout=60_000)
+    page.get_by_role("link", name="office").click()
+    expect(page.get_by_label("Ranges")).to_have_value("monday-friday 09:00-17:00", timeout=60_000)
+    page.get_by_role("button", name="Delete").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    shows(page, ".view-periods", "There are no periods")
+
+
+def test_who_makes_a_peak_is_told_by_keyboard(sight: Sight) -> None:
+    page = sight.go("/timetable")
+    shows(page, ".summary", "peak / mean")
+    page.locator("canvas").first.focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    shows(page, ".who", "web")
+    page.locator(".due-list a", has_text="web").click()
+    shows(page, "h1", "web")
+
+
+def test_nothing_is_wider_than_a_telephone(sight: Sight) -> None:
+    page = sight.page
+    page.set_viewport_size({"width": 375, "height": 812})
+    for place, what in FILLED.items():
+        sight.go(place)
+        expect(page.locator(what).first).to_be_visible(timeout=60_000)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 375, place
+
+
+def test_a_page_finds_the_node_again_when_it_is_back(browser: Browser, tmp_path: Path) -> None:
+    with NodeProcess(tmp_path, SHORT) as node:
+        sight = Sight(browser, node.url)
+        page = sight.go("/now")
+        is_live(page)
+        page.evaluate("window.stillHere = true")
+        node.stop()
+        expect(page.locator("#link-state")).to_have_text("reconnecting", timeout=60_000)
+        node.start()
+        is_live(page)
+        node.ask("POST", "/v1/tasks/pulse/pause")
+        # That a task was changed is known from events alone.
+        shows(page, ".latest .rows", "changed")
+        shows(page, ".latest .rows", "pulse")
+        assert page.evaluate("window.stillHere") is True
+        sight.close()
+    assert sight.complaints == []
+
+
+def test_a_hundred_thousand_tasks_are_filtered_without_a_frozen_page(browser: Browser, tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "evenbeat.db")
+    quiet = Schedule(every=365 * DAY, phase=1)
+    job = Job(command=("noop",))
+    tasks = [Task(f"host{i:06} ping", quiet, job, enabled=False) for i in range(MANY)]
+    store.create(tasks, "test", Instant(1_700_000_000_000_000))
+    store.close()
+    with NodeProcess(tmp_path) as node:
+        sight = Sight(browser, node.url)
+        page = sight.go("/tasks")
+        shows(page, ".total", "100,000")
+        sight.measure()
+        page.get_by_label("Name contains").press_sequentially("host09999", delay=30)
+        shows(page, ".total", "10 ")
+        shows(page, ".task-row a.task-name", "host099990 ping")
+        names = page.locator(".task-row a.task-name").all_text_contents()
+        assert sorted(names) == [f"host09999{i} ping" for i in range(10)]
+        page.get_by_label("Name contains").fill("")
+        shows(page, ".total", "100,000")
+        eventually(lambda: _scrolled(page) > 300)
+        assert page.locator("[data-row]").count() < 500
+        assert sight.longest_silence() < 1
+        sight.close()
+    assert sight.complaints == []
+
+
+def test_a_token_opens_the_page_and_says_what_may_be_done(browser: Browser, tmp_path: Path) -> None:
+    tokens = {role: _token(tmp_path / "evenbeat.db", role) for role in ("read", "admin")}
+    with NodeProcess(tmp_path, SHORT, token=tokens["admin"]) as node:
+        sight = Sight(browser, node.url)
+        page = sight.go("/tasks/pulse")
+        field = page.get_by_label("Token")
+        field.fill("evb_wrong")
+        field.press("Enter")
+        shows(page, ".dialog", "This token is not known")
+        is_gone(page, ".task-head h1")
+        field.fill(tokens["read"])
+        field.press("Enter")
+        shows(page, ".task-head", "pulse")
+        shows(page, ".plugin", "beats")
+        is_live(page)
+        for name in ("Run now", "Pause", "Delete"):
+            is_gone(page, f".task-head button:has-text('{name}')")
+        is_gone(page, ".task-head a:has-text('Edit')")
+        expect(page.get_by_role("link", name="New task")).to_be_hidden()
+        page.get_by_role("button", name="Sign out").click()
+        page.get_by_label("Token").fill(tokens["admin"])
+        page.get_by_label("Token").press("Enter")
+        shows(page, ".task-head", "Run now")
+        sight.close()
+    assert sight.complaints == []
+
+
+def _scrolled(page: Page) -> int:
+    """Go to the end of what was read; the number of the last row there."""
+    page.locator(".scroller").evaluate("(node) => { node.scrollTop = node.scrollHeight; }")
+    rows = page.locator("[data-row]").evaluate_all("(rows) => rows.map((row) => Number(row.ariaRowIndex))")
+    return int(max(rows, default=0))
+
+
+def _token(database: Path, role: str) -> str:
+    command = [sys.executable, "-m", "evenbeat", "token", "add", role, "--role", role, "--db", str(database)]
+    text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return next(word for word in text.split() if word.startswith("evb_"))

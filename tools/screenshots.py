@@ -1,0 +1,151 @@
+"""Take the pictures of the page for the documentation: a lively example on a real node, seen by a real browser."""
+
+import json
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+from urllib.request import Request, urlopen
+
+from playwright.sync_api import Browser, sync_playwright
+
+FOLDER: Final = Path(__file__).parents[1] / "docs" / "img"
+CHROMIUMS: Final = ("chromium", "chromium-browser", "google-chrome")
+PATIENCE: Final = 60.0
+LIVED: Final = 150
+"""Seconds that the example has been running when the pictures are taken."""
+SIZE: Final = {"width": 1280, "height": 800}
+
+PERIODS: Final[dict[str, dict[str, Any]]] = {
+    "public holidays": {"holidays": "DE-BE", "zone": "Europe/Berlin"},
+    "office hours": {"ranges": ["monday-friday 08:30-18:00"], "exclude": ["public holidays"], "zone": "Europe/Berlin"},
+    "night": {"ranges": ["22:00-06:00"], "zone": "Europe/Berlin"},
+    "maintenance": {"ranges": ["wednesday 20:00-23:00", "sunday 02:00-05:00"]},
+}
+SERVICES: Final[dict[str, Any]] = {
+    "http": ("30s", 40, "web", "HTTP 200 in 41 ms|time=0.041s;1;5;0;10"),
+    "ping": ("1m", 60, "web", "0% lost, 1.8 ms|rtt=1.8ms;100;500 lost=0%;20;60"),
+    "load": ("15s", 24, "app", "load 0.71, 0.64, 0.60|load1=0.71;8;16;0"),
+    "disk": ("5m", 24, "app", "disk 61% used|used=61%;80;90;0;100"),
+    "postgres": ("20s", 8, "db", "12 connections, lag 0.2 s|lag=0.2s;5;30;0"),
+}
+"""Interval, how many, on which hosts, what they say."""
+PLACES: Final = {
+    "now": "/now",
+    "tasks": "/tasks",
+    "task": "/tasks/postgres%20db03",
+    "timetable": "/timetable",
+    "editor": "/editor/report%20sales",
+    "periods": "/periods",
+}
+
+
+def tasks() -> Iterator[dict[str, Any]]:
+    """The example: mostly well, with some trouble."""
+    for service, (every, many, host, says) in SERVICES.items():
+        for i in range(1, many + 1):
+            labels = {"service": service, "host": f"{host}{i:02}"}
+            yield check(f"{service} {host}{i:02}", every, f"echo '{says}'", labels=labels)
+    yield check("smtp mail01", "20s", "echo 'connection refused by mail01:25'; exit 2", retry="5s")
+    yield check("certificate shop.example", "1m", "echo 'expires in 12 days|days=12;14;3'; exit 1", retry="5s")
+    yield check("raid db02", "1m", "echo 'controller does not answer'; exit 3", retry="5s")
+    yield check("queue orders", "10s", 'n=$(date +%S); echo "$n orders wait|orders=$n;40;55"; [ $n -lt 40 ] || exit 1')
+    yield {"name": "sync catalogue", "every": "20s", "timebox": "30s", "command": ["sleep", "14"]}
+    yield {"name": "resize images", "every": "30s", "timebox": "1m", "command": ["sleep", "25"]}
+    yield {"name": "refresh search index", "every": "15s", "command": ["sleep", "5"]}
+    yield {"name": "clean sessions", "cron": "H/5 * * * *", "command": ["echo", "removed 48 sessions"]}
+    yield {
+        "name": "backup orders",
+        "cron": "H 2 * * *",
+        "zone": "Europe/Berlin",
+        "command": ["noop"],
+        "period": "night",
+    }
+    yield {
+        "name": "report sales",
+        "cron": "H 9-17/2 * * mon-fri",
+        "zone": "Europe/Berlin",
+        "period": "office hours",
+        "command": ["sales-report", "--to", "board@shop.example"],
+        "labels": {"team": "sales"},
+    }
+
+
+def check(name: str, every: str, line: str, **more: Any) -> dict[str, Any]:
+    """A check of one line for the shell."""
+    return {"name": name, "check": True, "every": every, "shell": True, "command": line, **more}
+
+
+def send(url: str, method: str, path: str, body: object = None) -> None:
+    """Ask the API for a change."""
+    data = None if body is None else json.dumps(body).encode()
+    request = Request(url + path, data, {"Content-Type": "application/json"}, method=method)  # noqa: S310 - our own node
+    with urlopen(request, timeout=PATIENCE):  # noqa: S310
+        pass
+
+
+@contextmanager
+def node(folder: Path) -> Iterator[str]:
+    """A node in this folder; where its page is."""
+    log = folder / "node.log"
+    command = [sys.executable, "-m", "evenbeat", "up", "--db", str(folder / "shop.db"), "--listen", "127.0.0.1:0"]
+    with log.open("wb") as out:
+        process = subprocess.Popen(command, stdout=out, stderr=out)  # noqa: S603
+    try:
+        deadline = time.monotonic() + PATIENCE
+        while not (found := re.search(r"page=(http://\S+:\d+)/", log.read_text())):
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise SystemExit(log.read_text())
+            time.sleep(0.1)
+        yield found.group(1)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(PATIENCE)
+
+
+def picture(browser: Browser, url: str, name: str, place: str, *, is_dark: bool = False) -> None:
+    """One view as it is now."""
+    context = browser.new_context(viewport=SIZE, color_scheme="dark" if is_dark else "light", locale="en-GB")  # type: ignore[arg-type]
+    page = context.new_page()
+    page.goto(f"{url}/#{place}")
+    page.wait_for_timeout(4_000)
+    if place == "/timetable":
+        page.locator("canvas").first.click(position={"x": 400, "y": 120})
+        page.mouse.move(0, 0)
+        page.wait_for_timeout(1_000)
+    path = FOLDER / f"page-{name}.png"
+    page.screenshot(path=path)
+    context.close()
+    sys.stdout.write(f"{path.name}: {path.stat().st_size / 1_000:.0f} kB\n")
+
+
+def main() -> None:
+    """All pictures."""
+    chromium = next(filter(None, map(shutil.which, CHROMIUMS)), None)
+    if chromium is None:
+        raise SystemExit(f"no browser: none of {', '.join(CHROMIUMS)} is on the PATH")
+    with tempfile.TemporaryDirectory() as folder, node(Path(folder)) as url, sync_playwright() as playwright:
+        for name, period in PERIODS.items():
+            send(url, "PUT", f"/v1/periods/{quote(name)}", period)
+        for task in tasks():
+            send(url, "POST", "/v1/tasks", task)
+        send(url, "POST", "/v1/tasks/disk%20app07/pause")
+        sys.stdout.write(f"the example lives for {LIVED} s first ...\n")
+        time.sleep(LIVED)
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+        for name, place in PLACES.items():
+            picture(browser, url, name, place)
+        picture(browser, url, "now-dark", PLACES["now"], is_dark=True)
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()
