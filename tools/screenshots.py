@@ -15,33 +15,35 @@ from typing import Any, Final
 from urllib.parse import quote
 from urllib.request import Request, urlopen
 
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, ViewportSize, sync_playwright
 
 FOLDER: Final = Path(__file__).parents[1] / "docs" / "img"
 CHROMIUMS: Final = ("chromium", "chromium-browser", "google-chrome")
 PATIENCE: Final = 60.0
-LIVED: Final = 150
+LIVED: Final = 480
 """Seconds that the example has been running when the pictures are taken."""
-SIZE: Final = {"width": 1280, "height": 800}
+SIZE: Final = ViewportSize(width=1280, height=800)
+
+ZONE: Final = "Europe/Berlin"
 
 PERIODS: Final[dict[str, dict[str, Any]]] = {
-    "public holidays": {"holidays": "DE-BE", "zone": "Europe/Berlin"},
-    "office hours": {"ranges": ["monday-friday 08:30-18:00"], "exclude": ["public holidays"], "zone": "Europe/Berlin"},
-    "night": {"ranges": ["22:00-06:00"], "zone": "Europe/Berlin"},
+    "public holidays": {"holidays": "DE-BE", "zone": ZONE},
+    "office hours": {"ranges": ["monday-friday 08:30-18:00"], "exclude": ["public holidays"], "zone": ZONE},
+    "night": {"ranges": ["22:00-06:00"], "zone": ZONE},
     "maintenance": {"ranges": ["wednesday 20:00-23:00", "sunday 02:00-05:00"]},
 }
 SERVICES: Final[dict[str, Any]] = {
-    "http": ("30s", 40, "web", "HTTP 200 in 41 ms|time=0.041s;1;5;0;10"),
+    "http": ("15s", 40, "web", "HTTP 200 in 41 ms|time=0.041s;1;5;0;10"),
     "ping": ("1m", 60, "web", "0% lost, 1.8 ms|rtt=1.8ms;100;500 lost=0%;20;60"),
-    "load": ("15s", 24, "app", "load 0.71, 0.64, 0.60|load1=0.71;8;16;0"),
-    "disk": ("5m", 24, "app", "disk 61% used|used=61%;80;90;0;100"),
-    "postgres": ("20s", 8, "db", "12 connections, lag 0.2 s|lag=0.2s;5;30;0"),
+    "load": ("10s", 24, "app", "load 0.71, 0.64, 0.60|load1=0.71;8;16;0"),
+    "disk": ("1m", 24, "app", "disk 61% used|used=61%;80;90;0;100"),
+    "postgres": ("20s", 12, "db", "12 connections, lag 0.2 s|lag=0.2s;5;30;0"),
 }
 """Interval, how many, on which hosts, what they say."""
 PLACES: Final = {
     "now": "/now",
     "tasks": "/tasks",
-    "task": "/tasks/postgres%20db03",
+    "task": "/tasks/app%20orders%20waiting",
     "timetable": "/timetable",
     "editor": "/editor/report%20sales",
     "periods": "/periods",
@@ -53,11 +55,16 @@ def tasks() -> Iterator[dict[str, Any]]:
     for service, (every, many, host, says) in SERVICES.items():
         for i in range(1, many + 1):
             labels = {"service": service, "host": f"{host}{i:02}"}
-            yield check(f"{service} {host}{i:02}", every, f"echo '{says}'", labels=labels)
-    yield check("smtp mail01", "20s", "echo 'connection refused by mail01:25'; exit 2", retry="5s")
-    yield check("certificate shop.example", "1m", "echo 'expires in 12 days|days=12;14;3'; exit 1", retry="5s")
-    yield check("raid db02", "1m", "echo 'controller does not answer'; exit 3", retry="5s")
-    yield check("queue orders", "10s", 'n=$(date +%S); echo "$n orders wait|orders=$n;40;55"; [ $n -lt 40 ] || exit 1')
+            yield check(f"{host}{i:02} {service}", every, f"echo '{says}'", labels=labels)
+    yield check("mail01 smtp", "20s", "echo 'connection refused by mail01:25'; exit 2", retry="5s")
+    yield check("app certificate", "1m", "echo 'expires in 12 days|days=12;14;3'; exit 1", retry="5s")
+    yield check("db02 raid", "1m", "echo 'controller does not answer'; exit 3", retry="5s")
+    yield check(
+        "app orders waiting", "10s", 'n=$(date +%S); echo "$n orders wait|orders=$n;40;55"; [ $n -lt 40 ] || exit 1'
+    )
+    yield check("db07 replication", "15s", "echo 'lag 41 s|lag=41s;5;30;0'; exit 2", retry="5s")
+    yield check("app payments", "20s", "echo 'HTTP 503 Service Unavailable'; exit 2", retry="5s")
+    yield {"name": "import prices", "every": "1m", "shell": True, "command": "echo 'no file for today'; exit 1"}
     yield {"name": "sync catalogue", "every": "20s", "timebox": "30s", "command": ["sleep", "14"]}
     yield {"name": "resize images", "every": "30s", "timebox": "1m", "command": ["sleep", "25"]}
     yield {"name": "refresh search index", "every": "15s", "command": ["sleep", "5"]}
@@ -65,14 +72,14 @@ def tasks() -> Iterator[dict[str, Any]]:
     yield {
         "name": "backup orders",
         "cron": "H 2 * * *",
-        "zone": "Europe/Berlin",
+        "zone": ZONE,
         "command": ["noop"],
         "period": "night",
     }
     yield {
         "name": "report sales",
         "cron": "H 9-17/2 * * mon-fri",
-        "zone": "Europe/Berlin",
+        "zone": ZONE,
         "period": "office hours",
         "command": ["sales-report", "--to", "board@shop.example"],
         "labels": {"team": "sales"},
@@ -87,7 +94,8 @@ def check(name: str, every: str, line: str, **more: Any) -> dict[str, Any]:
 def send(url: str, method: str, path: str, body: object = None) -> None:
     """Ask the API for a change."""
     data = None if body is None else json.dumps(body).encode()
-    request = Request(url + path, data, {"Content-Type": "application/json"}, method=method)  # noqa: S310 - our own node
+    headers = {"Content-Type": "application/json"}
+    request = Request(url + path, data, headers, method=method)  # noqa: S310 - our own node
     with urlopen(request, timeout=PATIENCE):  # noqa: S310
         pass
 
@@ -113,7 +121,9 @@ def node(folder: Path) -> Iterator[str]:
 
 def picture(browser: Browser, url: str, name: str, place: str, *, is_dark: bool = False) -> None:
     """One view as it is now."""
-    context = browser.new_context(viewport=SIZE, color_scheme="dark" if is_dark else "light", locale="en-GB")  # type: ignore[arg-type]
+    context = browser.new_context(
+        viewport=SIZE, color_scheme="dark" if is_dark else "light", locale="en-GB", timezone_id=ZONE
+    )
     page = context.new_page()
     page.goto(f"{url}/#{place}")
     page.wait_for_timeout(4_000)
@@ -137,7 +147,7 @@ def main() -> None:
             send(url, "PUT", f"/v1/periods/{quote(name)}", period)
         for task in tasks():
             send(url, "POST", "/v1/tasks", task)
-        send(url, "POST", "/v1/tasks/disk%20app07/pause")
+        send(url, "POST", "/v1/tasks/app02%20disk/pause")
         sys.stdout.write(f"the example lives for {LIVED} s first ...\n")
         time.sleep(LIVED)
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])

@@ -6,7 +6,9 @@ import { fill, h } from "./dom.js";
  * A heat map on a canvas. `draw({values, columns, most, rowLabels, columnLabels})`, values row by row. `describe(i)`
  * gives the tip of a cell, `onPick(i)` is called for a click or Enter; arrow keys walk over the cells.
  */
-export function heatMap(box, { cell = 22, tall = 13, gap = 1, signal, describe = null, onPick = null, label = "heat map" } = {}) {
+export function heatMap(
+  box, { cell = 22, tall = 13, gap = 1, signal, describe = null, onPick = null, label = "heat map" } = {},
+) {
   const canvas = h("canvas", { class: "heat", tabindex: "0", role: "application", "aria-label": label });
   const tip = h("div", { class: "tip", role: "status", hidden: true });
   // A canvas does not know the style sheet: these do, whatever the theme.
