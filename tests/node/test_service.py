@@ -249,6 +249,19 @@ def exists(database: Path, name: str) -> bool:
         store.close()
 
 
+def test_a_period_that_changes_moves_its_tasks_in_the_store_too(database: Path, tmp_path: Path) -> None:
+    text = '[periods.p]\nranges = ["{}"]\n[tasks.a]\nevery = "1m"\nperiod = "p"\ncommand = ["noop"]\n'
+    file = write(tmp_path / "a.toml", text.format("2040-01-01"))
+    with Living(database, files=(file,)) as node, node.door() as door:
+        far = condition(database, "a").next_nominal
+        write(file, text.format("2041-01-01"))
+        door.apply([file])
+        farther = condition(database, "a").next_nominal
+    assert far is not None
+    assert farther is not None
+    assert farther > far
+
+
 def test_changes_are_taken_over_in_the_order_in_which_they_were_made(database: Path) -> None:
     with Living(database) as node:
         task = task_of("a", {"every": "1h", "command": ["true"]}, check=False)

@@ -3,6 +3,7 @@
 `python -m evenbeat.cli.readers PORT RATE SECONDS` prints how many were answered, and how many of those with 200.
 """
 
+import os
 import selectors
 import socket
 import sys
@@ -49,4 +50,5 @@ def _is_whole(answer: bytes) -> bool:
 
 
 if __name__ == "__main__":
+    os.nice(10)  # readers are elsewhere, as a rule: what they cost themselves should not count
     print(*read(int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])))

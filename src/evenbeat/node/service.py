@@ -127,8 +127,12 @@ class Node:
         now = self.clock.now()
         batch = Batch()
         if changed.settings:
+            rows = self.roster.all_rows()
+            before = self.roster.columns.nominal[rows]
             batch.skips += self.beat.skips_of(self._read_settings(now), now)
-            self.beat.passive.expect(self.roster.all_rows(), now)
+            self.beat.passive.expect(rows, now)
+            elsewhere = rows[self.roster.columns.nominal[rows] != before]
+            batch.standings += standings_of(self.roster.columns, elsewhere, now)
         if changed.removed:
             self.beat.passive.forget(self.roster.rows([entry.number for entry in changed.removed]).tolist())
             for skips, numbers in self.roster.remove([entry.number for entry in changed.removed], now):

@@ -33,8 +33,8 @@ export function mount(root) {
     panel("The next half hour, starts per second", { class: "wide", aside: null }, summary, curveBox),
     h("div", { class: "planning-columns" },
       h("div", { class: "stack" },
-        panel("Second by second", {}, h("p", { class: "muted" }, "A row is a minute. Click a cell to see who is due."),
-          secondsBox),
+        panel("Second by second", {}, h("p", { class: "muted" },
+          "A row is a minute. Click a cell, or walk to it with arrow keys and Enter, to see who is due."), secondsBox),
         panel("The next 24 hours, starts per minute", {}, dayBox)),
       panel("Who is due", { class: "who" }, who)),
   );
