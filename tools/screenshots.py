@@ -15,6 +15,7 @@ from typing import Any, Final
 from urllib.parse import quote
 from urllib.request import Request, urlopen
 
+from PIL import Image
 from playwright.sync_api import Browser, ViewportSize, sync_playwright
 
 FOLDER: Final = Path(__file__).parents[1] / "docs" / "img"
@@ -134,7 +135,15 @@ def picture(browser: Browser, url: str, name: str, place: str, *, is_dark: bool 
     path = FOLDER / f"page-{name}.png"
     page.screenshot(path=path)
     context.close()
+    make_small(path)
     sys.stdout.write(f"{path.name}: {path.stat().st_size / 1_000:.0f} kB\n")
+
+
+def make_small(path: Path) -> None:
+    """A page has few colours: a palette of them halves the file and cannot be seen."""
+    with Image.open(path) as picture:
+        few = picture.convert("RGB").quantize(256, dither=Image.Dither.NONE)
+    few.save(path, optimize=True)
 
 
 def main() -> None:
