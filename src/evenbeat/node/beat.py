@@ -30,11 +30,13 @@ from evenbeat.queue.frames import Result, Run
 from evenbeat.store.contract import Batch, Claim, Finish, Skip, Start
 from evenbeat.when.windows import FOREVER, NEVER
 
-_GAP: Final = 0.004
+_GAP: Final = 0.001
 """Seconds between two turns at least: what is due within it is released together."""
 _LONGER_GAP: Final = 0.008
 _LONGEST_GAP: Final = 0.05
 """The same, while all slots are taken: then nothing can start before something has ended."""
+_MANY: Final = 32
+"""Runs that are worth a turn of their own; most of what a turn for fewer costs is the turn."""
 _ENOUGH: Final = 3
 """One out of so many slots is free again: that is worth a turn."""
 _LONGEST_SLEEP: Final = 1.0
@@ -154,7 +156,7 @@ class Beat:
 
     def _turn(self) -> None:
         loop = asyncio.get_running_loop()
-        begun = loop.time()
+        begun, before = loop.time(), self._token
         self._planned = float("inf")
         try:
             now = self._clock.now()
@@ -168,9 +170,10 @@ class Beat:
             self.on_failure(e)
             return
         self._ended = loop.time()
-        # A busy node takes more at a time, so that turns leave most of its time for everything else.
+        # A node that has a little to do all the time takes more at a time: turns should not be what keeps it busy.
         took = self._ended - begun
-        self._gap = self._shorter_gap = min(max(_GAP, 4 * took), _LONGER_GAP)
+        rest = 1 if self._token - before >= _MANY else 4
+        self._gap = self._shorter_gap = min(max(_GAP, rest * took), _LONGER_GAP)
         if self.roster.lifecycle.pending >= self.roster.lifecycle.slots:
             self._gap = min(max(_GAP, 24 * took), _LONGEST_GAP)
         life = self.roster.lifecycle
