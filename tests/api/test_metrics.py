@@ -1,7 +1,6 @@
 import asyncio
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import httpx
 import pytest
@@ -9,7 +8,6 @@ from prometheus_client import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics
 from prometheus_client.parser import text_string_to_metric_families
 
-from api.home import Home
 from evenbeat.api import health
 from evenbeat.api.access import Access
 from evenbeat.api.house import House
@@ -22,28 +20,6 @@ from evenbeat.node.door import open_door
 LABELS = {"outcome", "reason", "state", "version", "le"}
 WRONG_UNITS = ("milli", "micro", "minute", "hour", "_ms", "_us", "kilo", "mega", "percent")
 WRONG_ENDS = ("_total", "_count", "_sum", "_bucket", "_info")
-
-
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
-    with Home(tmp_path_factory.mktemp("home") / "home.db") as home:
-        yield home
-        home.house.close()
-
-
-@pytest.fixture
-def house(home: Home) -> House:
-    """With a node in it."""
-    return home.house
-
-
-@pytest.fixture
-def empty_house(tmp_path: Path) -> Iterator[House]:
-    """Whose node has stopped."""
-    with Home(tmp_path / "empty.db") as home:
-        pass
-    yield home.house
-    home.house.close()
 
 
 @pytest.fixture(autouse=True)
