@@ -56,7 +56,7 @@ def _start(folder: Path) -> None:
         node.beat._claim = first  # type: ignore[method-assign, assignment]
 
     def end(node: Node) -> None:
-        memory = sum(_pss(pid) for pid in (os.getpid(), *node.queue.pids))
+        memory = sum(_pss(pid) for pid in (os.getpid(), *(pid for pid, _ in node.queue.workers)))
         print(f"{cpu[0]:.2f} s of CPU to the first run, {memory / 1e6:.0f} MB")
         node.stop("measured")
 

@@ -25,6 +25,9 @@ MIN_EVERY: Final = SECOND
 MAX_EVERY: Final = 3_653 * DAY
 """Ten years; a longer interval is a slip of the pen, and `at` says it better."""
 
+PARTITIONS: Final = 256
+"""Tasks fall into so many parts by their numbers; in a cluster each part is one node's."""
+
 NAME_LIMIT: Final = 256
 COMMAND_LIMIT: Final = 100_000
 """Longest word of a command; the kernel takes no more than 128 KiB."""
@@ -292,6 +295,8 @@ class Task(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     labels: dict[Name, Name] = {}
     passive: bool = False
     """A check without anything to run: its results are told from outside, and expected by its schedule."""
+    pool: Name | None = None
+    """Only workers of this pool run it: a site, a capability. None for any that serves the default pool."""
 
 
 class Entry(Struct, frozen=True):
@@ -306,3 +311,8 @@ class Entry(Struct, frozen=True):
     created: Instant
     changed: Instant
     task: Task
+
+
+def partition_of(number: int) -> int:
+    """The part that a task falls into."""
+    return number % PARTITIONS

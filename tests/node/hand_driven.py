@@ -114,6 +114,8 @@ class Hand:
         self.now: int = now
         self.dispatched: list[Run] = []
         self.functions: list[str | None] = []
+        self.pools: Sequence[str | None] | None = None
+        self.safe: list[int] = []
         self._options = Options(max_concurrent=slots)
         self._set_by = 0
         self.told_offset = 0
@@ -121,7 +123,18 @@ class Hand:
 
     # What a queue is for the beat and the node
 
-    def dispatch(self, runs: Sequence[Run], functions: Sequence[str | None] | None = None) -> None:
+    def stored(self, tokens: Sequence[int]) -> None:
+        self.safe += tokens
+
+    def dispatch(
+        self,
+        runs: Sequence[Run],
+        functions: Sequence[str | None] | None = None,
+        tasks: Sequence[int] = (),
+        pools: Sequence[str | None] | None = None,
+    ) -> None:
+        assert len(tasks) == len(runs)
+        self.pools = pools
         self.store.diary.append(list(runs))
         self.dispatched += runs
         self.functions += functions or [None] * len(runs)

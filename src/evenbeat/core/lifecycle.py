@@ -32,7 +32,7 @@ _REMOVED: Final = int(Flag.REMOVED)
 _CATCHING_UP: Final = int(Flag.CATCHING_UP)
 _QUEUES: Final = int(Flag.EACH | Flag.CATCHING_UP)
 """Nominal times that pass meanwhile are not merged: they wait for the end of the run before them."""
-_AWAY: Final = int(Flag.WAITING | Flag.REMOVED | Flag.PASSIVE)
+_AWAY: Final = int(Flag.WAITING | Flag.REMOVED | Flag.PASSIVE | Flag.LEAVING)
 _APART: Final = _QUEUES | _FORCED | _AWAY
 """Not simply due at the nominal time or the off-grid one."""
 
@@ -94,6 +94,24 @@ class Lifecycle:
         """Tasks that were here before a stop, and whose columns are as they were, enter the timetable again."""
         self.idle += len(rows)
         self._set_due(rows)
+
+    def adopt(self, rows: Ints) -> None:
+        """Of tasks that were restored, these are running: another node claimed the runs, their ends come to us."""
+        self.set_flag(rows, Flag.RUNNING, on=True)
+        self._count_pending(rows, 1)
+        self._set_due(rows)
+
+    def prepare_to_leave(self, rows: Ints) -> None:
+        """Another node will have these tasks: nothing of them is released any more, what runs may end here."""
+        self.set_flag(rows, Flag.LEAVING, on=True)
+        self.requeue(rows)
+
+    def leave(self, rows: Ints) -> None:
+        """They go as they are, running ones too: somebody else accounts for them."""
+        self._count_pending(rows[self._has(rows, Flag.RUNNING)], -1)
+        self.idle -= len(rows)
+        self.columns.free(rows)
+        self.waiting = self.waiting[self._has(self.waiting, Flag.WAITING)]
 
     def make_first_runs(self, rows: Ints, now: Instant) -> None:
         """Checks that are new get one run soon, evenly, unless their grid comes first."""

@@ -21,6 +21,8 @@ class NodeColumns(TaskColumns):
     """0 for cron tasks by default: until the next nominal time."""
     function = Column(np.int32, -1)
     """Its number in the roster; -1 for a command."""
+    pool = Column(np.int16, 0)
+    """The number of its pool in the roster; 0 for the default one."""
     job_at = Column(np.int64, 0)
     job_length = Column(np.int32, 0)
 

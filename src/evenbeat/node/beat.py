@@ -27,7 +27,7 @@ from evenbeat.node.records import condition_of, planned_of, refusals_of, skips_o
 from evenbeat.node.roster import Roster
 from evenbeat.node.told import as_finish
 from evenbeat.queue.frames import Result, Run
-from evenbeat.store.contract import Batch, Claim, Finish, Skip, Start
+from evenbeat.store.contract import Batch, Claim, Finish, Progress, Skip, Start
 from evenbeat.when.windows import FOREVER, NEVER
 
 _GAP: Final = 0.001
@@ -62,8 +62,17 @@ _ENDS: Final = {
 class Dispatch(Protocol):
     """Where runs go to be made."""
 
-    def dispatch(self, runs: Sequence[Run], functions: Sequence[str | None] | None = None) -> None:
-        """Make these, some of them functions."""
+    def dispatch(
+        self,
+        runs: Sequence[Run],
+        functions: Sequence[str | None] | None = None,
+        tasks: Sequence[int] = (),
+        pools: Sequence[str | None] | None = None,
+    ) -> None:
+        """Make these, some of them functions: of which tasks, and in which pools, unless all are in the default one."""
+
+    def stored(self, tokens: Sequence[int]) -> None:
+        """What was told of the ends of these runs is safe."""
 
 
 class Underway(NamedTuple):
@@ -98,6 +107,8 @@ class Beat:
         self.cursors: dict[int, bytes] = {}
         """By the number of the task: rows are given to others."""
         self.claiming = True
+        self.may_claim: Callable[[], bool] = lambda: True
+        """Asked before each release: a node that may have lost its authority releases nothing."""
         self.lasting: dict[int, int] = {}
         """Those of the runs under way that are known to have started, and when."""
         self.on_finished: list[Listener] = []
@@ -113,7 +124,8 @@ class Beat:
         self._clock = clock
         self._results: list[Result] = []
         self._starts: list[tuple[int, int]] = []
-        self._token = 0
+        self.token = 0
+        """Of the run that was claimed last; each has one more than the one before."""
         self._timer: asyncio.TimerHandle | None = None
         self._planned = float("inf")
         self._ended = 0.0
@@ -156,7 +168,7 @@ class Beat:
 
     def _turn(self) -> None:
         loop = asyncio.get_running_loop()
-        begun, before = loop.time(), self._token
+        begun, before = loop.time(), self.token
         self._planned = float("inf")
         try:
             now = self._clock.now()
@@ -172,7 +184,7 @@ class Beat:
         self._ended = loop.time()
         # A node that has a little to do all the time takes more at a time: turns should not be what keeps it busy.
         took = self._ended - begun
-        rest = 1 if self._token - before >= _MANY else 4
+        rest = 1 if self.token - before >= _MANY else 4
         self._gap = self._shorter_gap = min(max(_GAP, rest * took), _LONGER_GAP)
         if self.roster.lifecycle.pending >= self.roster.lifecycle.slots:
             self._gap = min(max(_GAP, 24 * took), _LONGEST_GAP)
@@ -185,19 +197,35 @@ class Beat:
 
     def turn(self, now: Instant) -> None:
         """Learn, then release, and have both kept together."""
+        ended = [result.token for result in self._results]
         batch = self._learn(now) if self._results or self._starts else Batch()
-        then: Then = _nothing
-        if self.claiming:
+        runs: list[Run] = []
+        may_claim = self.claiming and self.may_claim()
+        if may_claim:
             try:
-                then = self._release(batch, now)
+                runs = self._release(batch, now)
             except Exception:
                 # What has been learned is true all the same.
                 self._outbox.put(Batch(starts=batch.starts, finishes=batch.finishes), _nothing)
                 raise
         if batch != _EMPTY:
-            self._outbox.put(batch, then)
-        if self.claiming and self.passive.next_due() <= now:
+            self._outbox.put(batch, self._then(batch, ended, runs))
+        if may_claim and self.passive.next_due() <= now:
             self.passive.look(now)
+
+    def _then(self, batch: Batch, ended: list[int], runs: list[Run]) -> Then:
+        """What there is to do once a turn is safe."""
+        rows = [self.underway[run.token].row for run in runs]
+        functions, pools = self._functions(rows), self._pools(rows)
+        tasks = [claim.task for claim in batch.claims]
+
+        def then() -> None:
+            if ended:
+                self._queue.stored(ended)
+            if runs:
+                self._queue.dispatch(runs, functions, tasks, pools)
+
+        return then
 
     def _learn(self, now: Instant) -> Batch:
         self.lasting.update(started := [(token, at) for token, at in self._starts if token in self.underway])
@@ -247,16 +275,13 @@ class Beat:
             listener(under_way, finishes)
         return finishes
 
-    def _release(self, batch: Batch, now: Instant) -> Then:
-        """Add to the batch what is due; what to do once that is safe."""
+    def _release(self, batch: Batch, now: Instant) -> list[Run]:
+        """Add to the batch what is due; the runs to make once that is safe."""
         released = self.roster.lifecycle.release(now)
         claims = released.claims
         batch.skips = self.skips_of(released.skips, now)
         batch.refusals = refusals_of(self.roster.columns, released.refused, now)
-        if not len(claims.rows):
-            return _nothing
-        runs, functions = self._claim(batch, claims, now), self._functions(claims.rows)
-        return lambda: self._queue.dispatch(runs, functions)
+        return self._claim(batch, claims, now) if len(claims.rows) else []
 
     def _claim(self, batch: Batch, claims: Claims, now: Instant) -> list[Run]:
         """Claims for the store, and runs for the workers once it has them."""
@@ -264,13 +289,13 @@ class Beat:
         numbers, nominal, kind = c.number[rows].tolist(), claims.nominal.tolist(), claims.kind.tolist()
         extra, extra_kind = planned_of(c, rows, now)
         following = (c.nominal[rows].tolist(), extra.tolist(), extra_kind.tolist())
-        claimed = zip(numbers, nominal, repeat(life.generation), kind, repeat(now), *following, strict=False)
+        tokens = range(self.token + 1, self.token + 1 + len(rows))
+        claimed = zip(numbers, nominal, repeat(life.generation), kind, repeat(now), *following, tokens, strict=False)
         batch.claims = list(map(_claim_of, claimed))
         on_grid = claims.kind == Kind.GRID
         interval = np.where(on_grid, self.roster.times.interval(rows, claims.nominal), 0)
         tolerance = np.where(c.tolerance[rows] < 0, interval // 2, c.tolerance[rows])
         guarded = np.where(on_grid, c.last_start[rows], NEVER)
-        tokens = range(self._token + 1, self._token + 1 + len(rows))
         names, timebox = self.roster.names.names(rows), self._timebox(claims).tolist()
         runs = list(
             map(
@@ -292,17 +317,24 @@ class Beat:
         )
         under_way = zip(numbers, rows.tolist(), nominal, kind, repeat(now), names, timebox, strict=False)
         self.underway.update(zip(tokens, map(_underway_of, under_way), strict=True))
-        self._token += len(runs)
+        self.token += len(runs)
         self.counts.began((now - claims.nominal) / 1e6)
         return runs
 
-    def _functions(self, rows: Ints) -> list[str | None] | None:
+    def _functions(self, rows: Sequence[int]) -> list[str | None] | None:
         """The function of each run, None for commands; None if all are commands."""
         numbers = self.roster.columns.function[rows]
         if (numbers < 0).all():
             return None
         functions = self.roster.functions
         return [functions[number] if number >= 0 else None for number in numbers.tolist()]
+
+    def _pools(self, rows: Sequence[int]) -> list[str | None] | None:
+        """The pool of each run; None if all are in the default one."""
+        pools = self.roster.pools
+        if len(pools) == 1:
+            return None
+        return [pools[number] for number in self.roster.columns.pool[rows].tolist()]
 
     def _timebox(self, claims: Claims) -> Ints:
         """As the task says; by default of a cron task as long as from one nominal time to the next."""
@@ -327,6 +359,29 @@ class Beat:
             for number in np.unique(period[period >= 0]).tolist():
                 latest[period == number] = self.roster.times.period(number).state(now).until
         return latest
+
+    def adopt(self, runs: Sequence[Progress]) -> None:
+        """Runs that another node claimed: their ends come to us."""
+        rows = self.roster.rows([run.task for run in runs])
+        names, timebox = self.roster.names.names(rows), self.roster.columns.timebox[rows].tolist()
+        for run, row, name, box in zip(runs, rows.tolist(), names, timebox, strict=True):
+            claimed = run.claimed if run.claimed is not None else run.claimed_at
+            self.underway[run.claimed_token] = Underway(
+                run.task, row, claimed, run.claimed_kind, run.claimed_at, name, box
+            )
+
+    def leave(self, rows: Ints) -> list[int]:
+        """Another node has these tasks: we know nothing of them any more. The tokens of their runs."""
+        going = set(rows.tolist())
+        tokens = [token for token, run in self.underway.items() if run.row in going]
+        for token in tokens:
+            del self.underway[token]
+            self.lasting.pop(token, None)
+        for number in self.roster.columns.number[rows].tolist():
+            self.cursors.pop(number, None)
+        self.passive.forget(rows.tolist())
+        self.roster.leave(rows)
+        return tokens
 
     def name_of(self, run: Underway) -> str:
         """The name that its task has now, or had when it was removed."""

@@ -8,6 +8,7 @@ from concurrent.futures import Future
 from typing import Final, NamedTuple
 
 from evenbeat.node.counts import COMMIT_BOUNDS, Buckets
+from evenbeat.store.cluster import Fenced
 from evenbeat.store.contract import Batch, Contradiction, Store, StoreError
 
 _AGAIN: Final = 1.0
@@ -74,6 +75,11 @@ class Outbox:
         while self._parcels:
             await self.safe()
 
+    def drop(self) -> None:
+        """Nothing that waits is to be kept any more: somebody else decides about it. What is under way may well be."""
+        self._parcels.clear()
+        self._offered = 0
+
     def _proceed(self) -> None:
         while self._parcels and not self._is_busy:
             self._is_busy = True
@@ -91,13 +97,15 @@ class Outbox:
 
     def _settle(self, future: Future[None]) -> None:
         error = future.exception()
-        if isinstance(error, StoreError) and not isinstance(error, Contradiction):
+        if isinstance(error, StoreError) and not isinstance(error, Contradiction | Fenced):
             if not self.failing:
                 _log.error("the store cannot take anything: %s", error, extra={"action": "store_failing"})
             self.failing = str(error)
             self._loop.call_later(_AGAIN, self._again)
             return
         if error is not None:
+            if isinstance(error, Fenced):
+                self._is_busy = False  # whoever handles it drops what waits, and may begin anew
             self._on_failure(error)
             return
         self.failing = ""

@@ -43,6 +43,8 @@ class Roster:
         """One more than the row; 0 for none."""
         self.functions: list[str] = []
         self._function_numbers: dict[str, int] = {}
+        self.pools: list[str | None] = [None]
+        self._pool_numbers: dict[str | None, int] = {None: 0}
         self.periods: dict[str, CompiledPeriod] = {}
         self._period_numbers: dict[str, int] = {}
         self._definitions: dict[str, Period] = {}
@@ -118,6 +120,7 @@ class Roster:
         enrol(self.columns, self.times, rows, tasks, self._period_numbers, self._limits)
         self.columns.timebox[rows] = [timebox(task) for task in tasks]
         self.columns.function[rows] = [self._function(task.job.function) for task in tasks]
+        self.columns.pool[rows] = [self._pool(task.pool) for task in tasks]
         encode = msgspec.msgpack.Encoder().encode
         self.jobs.put(rows, [encode(task.job) for task in tasks])
         for row, task in zip(rows.tolist(), tasks, strict=True):
@@ -137,6 +140,12 @@ class Roster:
             self._function_numbers[function] = len(self.functions)
             self.functions.append(function)
         return self._function_numbers[function]
+
+    def _pool(self, pool: str | None) -> int:
+        if pool not in self._pool_numbers:
+            self._pool_numbers[pool] = len(self.pools)
+            self.pools.append(pool)
+        return self._pool_numbers[pool]
 
     def take_up(self, progress: Iterable[Progress]) -> tuple[Ints, list[Progress]]:
         """Where tasks stood when the node was stopped. Says for which rows, and which runs were under way, also those
@@ -219,6 +228,14 @@ class Roster:
         by_row = dict(zip(rows.tolist(), number.tolist(), strict=True))
         skips = self.lifecycle.remove(rows, now)
         return [(s, np.array([by_row[row] for row in s.rows.tolist()], dtype=np.int64)) for s in skips]
+
+    def leave(self, rows: Ints) -> None:
+        """Tasks go to another node, as they are."""
+        for row in rows.tolist():
+            self._forget_extras(row)
+            self.names.remove(row)
+        self._row_by_number.array[self.columns.number[rows]] = 0
+        self.lifecycle.leave(rows)
 
     def _forget_extras(self, row: int) -> None:
         self.catch_up.pop(row, None)

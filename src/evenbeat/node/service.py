@@ -5,11 +5,11 @@ import gc
 import logging
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from pathlib import Path
 from secrets import token_hex
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 from msgspec import Struct
@@ -20,7 +20,7 @@ from evenbeat.core.task import Flag, Skips
 from evenbeat.load.apart import load_apart
 from evenbeat.load.collector import without_collector
 from evenbeat.model import DAY, SECOND, Entry, Instant
-from evenbeat.node.beat import Beat
+from evenbeat.node.beat import Beat, Dispatch
 from evenbeat.node.clock import Clock
 from evenbeat.node.desk import Changed, Desk
 from evenbeat.node.listen import Listen
@@ -59,6 +59,23 @@ class Options(Struct, frozen=True):
     """Seconds after which it stops by itself."""
     listen: Listen | None = None
     """Where its API and page are served; None for nowhere."""
+
+
+class Queue(Dispatch, Protocol):
+    """Where runs go, as a node sees it."""
+
+    @property
+    def workers(self) -> list[tuple[int, str]]:
+        """Worker processes that are up, and what they run."""
+
+    @property
+    def restarts(self) -> int: ...
+
+    def cancel(self, tokens: Sequence[int] = ()) -> None: ...
+
+    def set_clock(self, offset: int) -> None: ...
+
+    async def stop(self, grace: float) -> None: ...
 
 
 class Node:
@@ -172,23 +189,15 @@ class Node:
         """Live until stopped; `ready` is awaited when everything is up."""
         loop = self.loop = asyncio.get_running_loop()
         self.outbox = Outbox(self.store, loop, self._fail)
-        self.queue = LocalQueue(
-            self.options.workers,
-            self._results,
-            self._started,
-            kill_after=kill_after,
-            clock_offset=self.clock.offset,
-            database=self.database,
-        )
         self.roster = Roster(self.options.max_concurrent or MAX_CONCURRENT, int(self.store.setting(GENERATION) or 0))
+        self.queue = self._new_queue()
         self.beat = Beat(self.roster, self.outbox, self.queue, self.clock)
         self.beat.on_failure = self._fail
         self.beat.on_standstill = self._stood_still
         care: list[asyncio.Task[None]] = []
         try:
-            self.queue.start()  # workers come up while we read what there is to do
-            self._take_up()
-            care += [asyncio.create_task(self._tick()), asyncio.create_task(self._prune())]
+            await self._come_up()
+            care += [asyncio.create_task(some) for some in self._care()]
             if self.options.length is not None:
                 loop.call_later(self.options.length, self.stop, "its time is over")
             self.beat.soon()
@@ -207,6 +216,26 @@ class Node:
             if self._is_up:
                 self._remember_clock()
 
+    def _new_queue(self) -> Queue:
+        queue = LocalQueue(
+            self.options.workers,
+            self._results,
+            self._started,
+            kill_after=kill_after,
+            clock_offset=self.clock.offset,
+            database=self.database,
+        )
+        queue.start()  # workers come up while we read what there is to do
+        return queue
+
+    async def _come_up(self) -> None:
+        """Everything that must be there before the first turn."""
+        self._take_up()
+
+    def _care(self) -> list[Coroutine[None, None, None]]:
+        """What goes on beside the beat."""
+        return [self._tick(), self._prune()]
+
     def _take_up(self) -> None:
         with self.desk.at_rest(), without_collector():
             if self._to_take_over:
@@ -216,13 +245,16 @@ class Node:
             self.beat.record(take_up(self.roster, self.beat, self.store, self.clock, self.all_new))
             self.all_new = []
             self._is_up = True
+        self._settle_in()
+        self._remember_clock()
+
+    def _settle_in(self) -> None:
         # What has been read stays: nobody needs to look through it for garbage again and again. Batches of thousands of
         # tuples come and go without a cycle among them: looking for one took a third of a busy node's time.
         gc.collect()
         gc.freeze()
         gc.set_threshold(*_LOOK_FOR_GARBAGE)
         give_back_memory()
-        self._remember_clock()
 
     def _fail(self, error: BaseException) -> None:
         """Something is wrong with us. Better no node than one that only looks alive: the next goes by the store."""

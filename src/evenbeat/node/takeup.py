@@ -1,7 +1,7 @@
 """Take up where the last node stopped: what it left running is resolved, what passed meanwhile is made up for."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -10,7 +10,7 @@ from evenbeat.core.absence import clock_set_back, make_up, resume
 from evenbeat.core.columns import Ints
 from evenbeat.core.lifecycle import Lifecycle
 from evenbeat.core.task import Flag
-from evenbeat.model import SECOND, Entry, Instant, Kind, Outcome
+from evenbeat.model import SECOND, Entry, Instant, Kind, Outcome, partition_of
 from evenbeat.node.beat import Beat
 from evenbeat.node.clock import Clock
 from evenbeat.node.memo import restore_told
@@ -22,6 +22,8 @@ from evenbeat.when.windows import FOREVER
 GENERATION: Final = "clock generation"
 LAST_SEEN: Final = "clock last seen"
 """Settings: which generation of nominal times it is, and the time when a node was last alive."""
+_MOMENT: Final = 2 * SECOND
+"""What is late by less, when a task goes from node to node, is simply late."""
 _log: Final = logging.getLogger("evenbeat.node")
 
 
@@ -57,6 +59,48 @@ def take_up(roster: Roster, beat: Beat, store: Store, clock: Clock, all_new: Seq
     moved = [new, known] if is_set_back else [new, late, roster.rows([p.task for p in open_claims])]
     standings = standings_of(c, np.unique(np.concatenate(moved)), now)
     return Batch(finishes=finishes, standings=standings, skips=beat.skips_of(skips, now))
+
+
+def take_up_part(
+    roster: Roster,
+    beat: Beat,
+    entries: Sequence[Entry],
+    progress: Sequence[Progress],
+    cursors: Mapping[int, bytes],
+    now: Instant,
+    *,
+    begins: Container[int] = (),
+) -> tuple[Batch, list[Progress]]:
+    """Bring in the tasks of some partitions from whoever had them: what that decides, and the runs under way.
+
+    Those runs go on. What came due while nobody looked is late, or, after longer than a moment, made up for as after a
+    stop. `begins` are the partitions for which the cluster has just been started.
+    """
+    life, c = roster.lifecycle, roster.columns
+    rows = roster.bring_in(entries)
+    known, open_claims = roster.take_up(progress)
+    life.pace.mean_rate = roster.mean_rate
+    life.restore(known)
+    _force_again(life, known)
+    running = [p for p in open_claims if roster.row(p.task) is not None]
+    taken_over = roster.rows([p.task for p in running])
+    life.adopt(taken_over)
+    gone = [_lost(p, min(p.claimed_at, now), now) for p in open_claims if roster.row(p.task) is None]
+    active = roster.active(known)
+    late = active[np.minimum(c.nominal[active], c.extra[active]) <= now - _MOMENT]
+    idle = late[c.flags[late] & int(Flag.RUNNING) == 0]
+    skips = resume(life, idle, now, roster.catch_up_of(idle))
+    skips += beat.passive.after_a_stop(known, Instant(now - _MOMENT), now)
+    new = np.setdiff1d(rows, known, assume_unique=True)
+    roster.begin(new, now)
+    beat.passive.expect(new, now, anew=True)
+    skips += roster.start_at(new, now)
+    here = set(rows.tolist())
+    occasions = [row for row in roster.occasions["@reboot"] if row in here and partition_of(int(c.number[row])) in begins]
+    life.occasion(np.array(sorted(occasions), dtype=np.int64), now)
+    beat.cursors |= cursors
+    standings = standings_of(c, np.unique(np.concatenate([new, idle])), now)
+    return Batch(finishes=gone, standings=standings, skips=beat.skips_of(skips, now)), running
 
 
 def _resolve(roster: Roster, open_claims: Sequence[Progress], now: Instant) -> list[Finish]:

@@ -77,7 +77,13 @@ class LocalQueue:
         self._loop_host.set_clock(self._offset)
         self._team.start(self._offset)
 
-    def dispatch(self, runs: Sequence[Run], functions: Sequence[str | None] | None = None) -> None:
+    def dispatch(
+        self,
+        runs: Sequence[Run],
+        functions: Sequence[str | None] | None = None,
+        tasks: Sequence[int] = (),  # noqa: ARG002
+        pools: Sequence[str | None] | None = None,  # noqa: ARG002 - all workers are here, and serve every pool
+    ) -> None:
         """Make these runs. `functions` names the function of each, None for a command; left out, all are commands."""
         self._pending.update([run.token for run in runs])
         if functions is None:
@@ -99,6 +105,9 @@ class LocalQueue:
             self._pool.give(ordinary)
         if asynchronous:
             self._loop_host.give(asynchronous)
+
+    def stored(self, tokens: Sequence[int]) -> None:
+        """Nobody here waits for that: the worker has told, and is done with it."""
 
     def cancel(self, tokens: Sequence[int] = ()) -> None:
         """End these runs, or all; each gets its result, `cancelled` unless it ended before it heard of it."""

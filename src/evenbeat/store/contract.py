@@ -56,6 +56,8 @@ class Claim(NamedTuple):
     extra: int
     extra_kind: int
     """... and the off-grid run that is planned, if any."""
+    token: int = 0
+    """What names the run between nodes and workers; a store that only ever has one node need not keep it."""
 
 
 class Start(NamedTuple):
@@ -199,6 +201,7 @@ class Progress(NamedTuple):
     claimed_kind: int
     claimed_at: int
     claimed_generation: int
+    claimed_token: int = 0
 
 
 class RunRecord(Struct, frozen=True):

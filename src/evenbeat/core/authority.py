@@ -1,0 +1,90 @@
+"""Authority: which node decides about which tasks, and how long it may go on doing so.
+
+Tasks fall into partitions, a live node holds some of them. Its right to act is one lease, in the store, by the clock of
+the store. A node stops before its lease can be taken from it: it counts from when it asked for it, on a clock of its
+own that nobody sets, and keeps a margin. Whoever takes a lease away does it in a transaction that no claim of the old
+holder can pass: a lease has a number, and every claim checks it.
+
+Everything here is a function of its arguments: the node and the explorer run the same code. Times are microseconds.
+"""
+
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+from typing import Final, NamedTuple
+
+from evenbeat.model import PARTITIONS, SECOND
+
+LEASE: Final = 5 * SECOND
+"""A node that has not been heard of for so long is taken for dead."""
+RENEW: Final = SECOND
+"""How often a lease is renewed."""
+MARGIN: Final = SECOND
+"""So much before its lease ends a node stops: clocks that run at different speeds, a process that was not scheduled."""
+
+
+class Steps(NamedTuple):
+    """What a node does about partitions, now."""
+
+    bury: list[str]
+    """Nodes whose leases have ended: taken from them first, what they held is free then."""
+    take: list[int]
+    """Partitions that are free, and its own by assignment ..."""
+    release: list[int]
+    """... and those that it holds and another live node should: let go in order, when all is safe."""
+
+
+def acts_until(asked: int, lease: int) -> int:
+    """How long a lease is good that was asked for then, on the clock of the one who asked."""
+    return asked + lease - MARGIN
+
+
+def is_over(expires: int, now: int) -> bool:
+    """May a lease be taken from its holder? Both by the clock of the store."""
+    return now > expires
+
+
+def owners(nodes: Sequence[str]) -> list[str]:
+    """Which of these nodes each partition belongs to; without any node, to nobody ("").
+
+    The highest of the hashes of node and partition wins: who joins or leaves moves only its own share.
+    """
+    return [max(nodes, key=lambda node: _rank(node, partition), default="") for partition in range(PARTITIONS)]
+
+
+def _rank(node: str, partition: int) -> bytes:
+    return blake2b(f"{node} {partition}".encode(), digest_size=8).digest()
+
+
+def steps(me: str, leases: Mapping[str, int], holders: Sequence[str | None], now: int) -> Steps:
+    """What to do, given when each lease expires and who holds each partition, by the clock of the store."""
+    dead = sorted(node for node, expires in leases.items() if node != me and is_over(expires, now))
+    living = sorted(node for node in leases if node not in dead)
+    if me not in living:
+        return Steps(dead, [], [])
+    wanted = owners(living)
+    free = [holder is None or holder in dead or holder not in leases for holder in holders]
+    take = [p for p in range(PARTITIONS) if free[p] and wanted[p] == me]
+    release = [p for p in range(PARTITIONS) if holders[p] == me and wanted[p] != me]
+    return Steps(dead, take, release)
+
+
+# Limits that hold for all nodes together: each node has a share, and starts no more than that.
+
+
+def share(limit: int, mine: int, others: int, need: int, fair: int, *, others_need: bool) -> int:
+    """The new share of a node: `mine` until now, `others` have so many together, it `need`s so many.
+
+    It never grows beyond what is free. What it does not need goes back; while others need more, also what is more than
+    fair. What runs is part of the need, and is never cut.
+    """
+    wanted = min(need, fair) if others_need else need
+    return max(0, min(wanted, max(limit - others, 0))) if wanted > mine else wanted
+
+
+def fair_share(limit: int, nodes: Sequence[str], me: str, turn: int) -> int:
+    """What a node may keep while others need more; what cannot be divided goes round with `turn`."""
+    if me not in nodes:
+        return 0
+    each, rest = divmod(limit, len(nodes))
+    place = (sorted(nodes).index(me) + turn) % len(nodes)
+    return each + (place < rest)

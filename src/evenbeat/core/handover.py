@@ -1,0 +1,96 @@
+"""Handing runs over to workers that may be cut off, so that none runs twice at the same time and none is forgotten.
+
+A run starts only by the permission of the node that owns its claim: a worker that gets a message asks first. From then
+on the worker tells of the run with every beat, and the node's answer renews it. A worker that is not answered for HOLD
+ends the run itself; the node takes it for lost HOLD + MARGIN after its last answer, and so after it has ended.
+A message that was lost, doubled or delayed therefore starts nothing: it only asks.
+
+Each side counts on its own clock, which nobody sets; what is compared was read on the same clock. Microseconds.
+"""
+
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+from evenbeat.model import SECOND
+
+BEAT: Final = SECOND
+"""How often a worker tells what it has."""
+PERMIT: Final = 3 * SECOND
+"""A permission that comes later than this, counted from the question, is none."""
+HOLD: Final = 8 * SECOND
+"""A run that nobody has renewed for so long is ended by its worker."""
+MARGIN: Final = SECOND
+"""So much later it is lost for its node: the time to end it, and clocks that run at different speeds."""
+SILENT: Final = 5 * SECOND
+"""A worker that is not heard of for so long counts no more when there is work to give."""
+PATIENCE: Final = 30 * SECOND
+"""How long a run waits for a pool without any worker."""
+ATTEMPTS: Final = 3
+"""How often a run is handed over that nobody takes, though its messages are gone, before it is set aside."""
+DEATHS: Final = 3
+"""Workers that may die with the runs of one task, one after the other, before it is not made up for any more."""
+
+
+class Hand(NamedTuple):
+    """What a node knows of a run that it has handed over."""
+
+    worker: str = ""
+    """Who has its permission; "" for nobody."""
+    asked: int = 0
+    """When that worker asked, on its clock."""
+    renewed: int = 0
+    """When the node last answered for it, or became its owner, on the node's clock."""
+    adopted: bool = False
+    """Taken over from another node: somebody may have it of whom we have not heard yet."""
+
+
+class Fate(IntEnum):
+    """What becomes of a run that has not ended."""
+
+    STAY = 0
+    LOST = 1
+    """Its worker is gone or was cut off, and has ended it by now."""
+
+
+def granted(hand: Hand, worker: str, asked: int, now: int) -> Hand | None:
+    """The permission for a worker that asks, as the node remembers it; None if it must not start the run.
+
+    The same worker may ask again, as the answer may have been lost. What was adopted may run already elsewhere.
+    """
+    if hand.adopted or hand.worker not in ("", worker):
+        return None
+    return Hand(worker, asked, now)
+
+
+def renewed(hand: Hand, worker: str, now: int) -> Hand | None:
+    """A worker tells that it has the run: the node answers for it; None if the run is another worker's, or nobody's."""
+    if hand.worker == worker or hand.adopted:
+        return Hand(worker, hand.asked if hand.worker == worker else 0, now)
+    return None
+
+
+def is_untaken(hand: Hand, worker: str, settled: int) -> bool:
+    """A worker tells what it has, and this run is not among it. Was its permission never used, and never will be?
+
+    All questions that it asked up to `settled`, on its own clock, are answered, or given up for good.
+    """
+    return not hand.adopted and hand.worker == worker and hand.asked <= settled
+
+
+def fate(hand: Hand, now: int) -> Fate:
+    """Of a run that was given or adopted, and that nobody has told the end of."""
+    somebody = bool(hand.worker) or hand.adopted
+    return Fate.LOST if somebody and now - hand.renewed >= HOLD + MARGIN else Fate.STAY
+
+
+# The worker's side
+
+
+def may_start(asked: int, now: int) -> bool:
+    """A permission has come: is it still one?"""
+    return now - asked <= PERMIT
+
+
+def must_end(renewed_at: int, now: int) -> bool:
+    """Nobody has renewed a run since then: does its worker end it? `renewed_at`: when it sent what was answered."""
+    return now - renewed_at >= HOLD

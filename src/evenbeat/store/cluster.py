@@ -1,0 +1,146 @@
+"""What a store promises beyond `contract`, if several nodes share it: leases, partitions, orders, news, one clock."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+from msgspec import Struct
+
+from evenbeat.model import Entry
+from evenbeat.store.contract import Progress, Store, StoreError
+
+
+class Fenced(StoreError):
+    """The lease is somebody else's by now, or nobody's: whoever had it has lost everything, and nothing was kept."""
+
+
+class Lease(Struct, frozen=True):
+    """The right of a node to act."""
+
+    node: str
+    epoch: int
+    """Higher than that of any lease before it."""
+    expires: int
+    """By the clock of the store."""
+    about: bytes
+    """What the node tells of itself: JSON, for people and other nodes."""
+
+
+class View(Struct, frozen=True):
+    """Who there is, and who holds what, at one moment."""
+
+    now: int
+    """The clock of the store."""
+    leases: list[Lease]
+    """Those that have ended are among them until somebody takes them away."""
+    holders: list[str | None]
+    """Of each partition."""
+    shares: dict[str, dict[str, int]]
+    """Of each limit key, by node; "" is the key of all slots."""
+
+
+class Taken(NamedTuple):
+    """Partitions that a node has just taken."""
+
+    partitions: list[int]
+    new: list[int]
+    """Those of them that nobody has held since the cluster was started."""
+    fence: int
+    """Higher than any before, also than any epoch: tokens that begin with it are nobody else's."""
+
+
+class News(Struct):
+    """What others have changed."""
+
+    stamp: int
+    """Ask for what is newer than this next time."""
+    entries: list[Entry] = []
+    """New, or with a new definition."""
+    removed: list[Entry] = []
+    settings: bool = False
+    """Periods, limits or settings of the node."""
+
+
+class Order(Struct, frozen=True):
+    """Something asked of whichever node holds a task."""
+
+    id: int
+    task: int
+    request: bytes
+
+
+class ClusterStore(Store, Protocol):
+    """May be used from any thread, like any store; by several processes at the same time.
+
+    A store that was joined records only while the lease is there: the row of the lease is locked and its epoch checked
+    in the same transaction, else Fenced. An answer that got lost is not an error: what was kept is found out.
+    """
+
+    def clock(self) -> int:
+        """What time it is, by the clock of the store."""
+
+    # Authority
+
+    def join(self, node: str, lease: int, about: bytes) -> int:
+        """A lease for so many microseconds; its epoch. From now on `record` is fenced by it.
+
+        If no other lease is alive, the cluster starts with this: then every partition is new (see Taken).
+        """
+
+    def renew(self, lease: int, about: bytes) -> View:
+        """The same for another while, also if it has ended and nobody took it; raise Fenced if somebody did."""
+
+    def view(self) -> View:
+        """Who there is, without being one of them."""
+
+    def bury(self, node: str, epoch: int) -> bool:
+        """Take a lease away that has ended, and free what its holder held; False if it has been renewed or is gone.
+
+        Waits for a transaction of the holder that is under way: none of its claims gets through afterwards.
+        """
+
+    def take(self, partitions: Sequence[int]) -> Taken:
+        """Hold those of these partitions that nobody holds; raise Fenced."""
+
+    def release(self, partitions: Sequence[int]) -> None:
+        """Hold these no longer; raise Fenced."""
+
+    def leave(self) -> None:
+        """Release all, and give the lease back."""
+
+    def set_share(self, key: str, limit: int, decide: Callable[[int, int], int]) -> int:
+        """Decide anew how much of a limit is ours; one node at a time: `decide(mine, others)` says.
+
+        `others` is what all others have together, also those who died less than 20 seconds ago.
+        """
+
+    # The tasks of some partitions
+
+    def entries_in(self, partitions: Sequence[int]) -> Iterator[Entry]: ...
+
+    def progress_in(self, partitions: Sequence[int]) -> Iterator[Progress]:
+        """With tokens; in the order of the tasks' numbers."""
+
+    # What others do
+
+    def stamp(self) -> int:
+        """Of the newest change; asked before `entries_in`, so that nothing falls between."""
+
+    def news(self, since: int, partitions: Sequence[int]) -> News: ...
+
+    def order(self, task: int, request: bytes) -> int:
+        """Ask something of the node that holds a task; its id."""
+
+    def orders(self, partitions: Sequence[int]) -> list[Order]:
+        """Those that are open, oldest first."""
+
+    def answer(self, id_: int, reply: bytes) -> None:
+        """What became of an order."""
+
+    def reply(self, id_: int) -> bytes | None:
+        """The answer, once; None if there is none yet. Answers that nobody fetches go after a while."""
+
+    def listen(self, heard: Callable[[str], None]) -> Callable[[], None]:
+        """`heard` is told, on a thread of the store's: "tasks", "settings", "orders", "answers", "partitions".
+
+        Only a hint to look: some may be lost while the connection is. What it returns ends it.
+        """
