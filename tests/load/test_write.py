@@ -87,6 +87,7 @@ def tasks(*, check: bool) -> st.SearchStrategy[Task]:
         attempts=st.integers(1, 255),
         grace=DURATION,
         labels=st.dictionaries(NAME, NAME, max_size=3),
+        pool=st.none() | NAME,
     )
 
 
@@ -189,6 +190,7 @@ def test_every_key_of_a_task_is_written() -> None:
     assert known == {
         *("name", "schedule", "job", "period", "check", "enabled", "paused", "start_at", "weight", "timebox"),
         *("tolerance", "missed", "catch_up", "backlog", "limit", "priority", "retry", "attempts", "grace", "labels"),
+        "pool",
         "passive",
         *("command", "shell", "function", "args", "kwargs", "env", "cwd", "user"),
         *("every", "cron", "calendar", "at", "zone", "spread", "phase", "hash", "days", "second"),

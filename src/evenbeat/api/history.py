@@ -14,7 +14,6 @@ from evenbeat.model import SECOND, Instant
 from evenbeat.node.documents import instant, run_document, skip_document
 from evenbeat.node.facts import facts_of, span_of
 from evenbeat.node.moment import Moment, RunningRun
-from evenbeat.node.owner import is_owned
 from evenbeat.node.past import Question, records, when
 from evenbeat.node.requests import AskMoment, AskNode, AskRunning
 from evenbeat.node.status import Status
@@ -111,7 +110,7 @@ async def answer_why(call: Call) -> Answer:
         seen = (await call.house.ask(AskMoment(entry.number))).moment
         is_live = True
     except StoreError:
-        is_live = await asyncio.to_thread(is_owned, call.house.database)
+        is_live = await asyncio.to_thread(call.house.has_node)
 
     def read(store: Store) -> Answer:
         facts = facts_of(store, entry, now, span, is_live=is_live, moment=seen)

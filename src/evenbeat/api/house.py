@@ -11,26 +11,29 @@ import msgspec
 from evenbeat.api.listening import Listening
 from evenbeat.api.outlooks import Outlooks
 from evenbeat.api.totals import Totals
-from evenbeat.model import Instant, Invalid
+from evenbeat.core.authority import is_over
+from evenbeat.model import Instant
 from evenbeat.node.clock import Clock
 from evenbeat.node.control import REQUEST_LIMIT, socket_address
-from evenbeat.node.owner import socket_path
-from evenbeat.node.requests import Missing, Reply, Request
-from evenbeat.store.contract import Conflict, Store, StoreError
-from evenbeat.store.sqlite import SqliteStore
+from evenbeat.node.owner import is_owned, socket_path
+from evenbeat.node.requests import Reply, Request, must_be_done
+from evenbeat.store.cluster import ClusterStore
+from evenbeat.store.contract import Store, StoreError
+from evenbeat.store.opening import open_store
 
 T = TypeVar("T")
 _replies: Final = msgspec.json.Decoder(Reply)
-_REFUSALS: Final[dict[str, type[Exception]]] = {"conflict": Conflict, "missing": Missing, "store": StoreError}
 
 
 class House:
     """One database, and the node that lives on it."""
 
-    def __init__(self, database: Path) -> None:
+    def __init__(self, database: Path | str, control: Path | None = None) -> None:
+        """`control` is where the node listens, if the database does not say that."""
         self.database: Final = database
-        self.store: Store = SqliteStore(database, read_only=True)
-        self.listening: Final = Listening(database)
+        self.control: Final = control or socket_path(Path(database))
+        self.store: Store = open_store(database, read_only=True)
+        self.listening: Final = Listening(database, control=control)
         """What the node tells; whoever serves the house starts it, and stops it at the end."""
         self.outlooks: Final = Outlooks(self.read)
         self.totals: Final = Totals()
@@ -46,7 +49,7 @@ class House:
     async def ask(self, request: Request) -> Reply:
         """Ask the node; raise what it refuses (Invalid, Conflict, Missing), or StoreError if it does not answer."""
         try:
-            with socket_address(socket_path(self.database)) as path:
+            with socket_address(self.control) as path:
                 reader, writer = await asyncio.open_unix_connection(path, limit=REQUEST_LIMIT)
         except OSError as e:
             raise StoreError(f"the node does not answer: {os.strerror(e.errno or 0)}") from None
@@ -61,9 +64,15 @@ class House:
         if not line:
             raise StoreError("the node stopped before it had answered")
         reply = _replies.decode(line)
-        if reply.problem:
-            raise _REFUSALS.get(reply.kind, Invalid)(reply.problem)
+        must_be_done(reply)
         return reply
+
+    def has_node(self) -> bool:
+        """Does one live on the database, though it may not answer?"""
+        if isinstance(self.store, ClusterStore):
+            view = self.store.view()
+            return any(not is_over(lease.expires, view.now) for lease in view.leases)
+        return is_owned(self.database)
 
     def close(self) -> None:
         self.store.close()

@@ -50,8 +50,9 @@ def position_of(text: str) -> Position | None:
 class Listening:
     """Listens for ever, also to the node that comes after the one that went."""
 
-    def __init__(self, database: Path, kept: int = KEPT) -> None:
+    def __init__(self, database: Path | str, kept: int = KEPT, control: Path | None = None) -> None:
         self._database = database
+        self._control = control
         self._position: Position | None = None
         self._events: deque[bytes] = deque(maxlen=kept)
         """Those up to the position, without a gap."""
@@ -114,7 +115,7 @@ class Listening:
     async def _listen(self) -> None:
         while True:
             try:
-                async for feed in watch(self._database):
+                async for feed in watch(self._database, self._control):
                     self.hear(feed)
             except (StoreError, OSError) as e:
                 _log.debug("the node is not there: %s", e, extra={"action": "node_silent"})

@@ -27,6 +27,7 @@ from evenbeat.model import Invalid
 from evenbeat.node.listen import Listen, bound, must_be_safe, parse_listen
 from evenbeat.node.log import KeyValue
 from evenbeat.store.contract import StoreError
+from evenbeat.store.opening import is_cluster, shown
 
 MOST_CONNECTIONS: Final = 1_000
 _LARGEST_HEAD: Final = 32 << 10
@@ -50,7 +51,8 @@ def main(argv: list[str]) -> int:
     _log_lines(logging.INFO if args.lifeline is None else logging.WARNING)
     _have_room()
     try:
-        house = House(args.db)
+        args.db = args.db or os.environ.get("EVENBEAT_DB") or "evenbeat.db"
+        house = House(args.db if is_cluster(args.db) else Path(args.db), args.control)
         listen, listening = _socket_of(args)
     except (Invalid, StoreError) as e:
         print(f"evenbeat.api.server: {e}", file=sys.stderr)  # noqa: T201
@@ -58,7 +60,7 @@ def main(argv: list[str]) -> int:
     access = Access(house, listen.host, is_secure=listen.cert is not None)
     server = server_of(house, whole(house, access), listen)
     url = listen.url(listening.getsockname()[1])
-    _log.info("serving %s on %s", args.db, url, extra={"action": "serving", "url": url})
+    _log.info("serving %s on %s", shown(args.db), url, extra={"action": "serving", "url": url})
     with suppress(KeyboardInterrupt):
         asyncio.run(server.serve(sockets=[listening]))
     return 0
@@ -120,7 +122,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="evenbeat.api.server", description="Serve the API and the page of a database."
     )
-    parser.add_argument("--db", type=Path, required=True, metavar="PATH")
+    parser.add_argument("--db", metavar="PATH", help="the database (default: EVENBEAT_DB)")
+    parser.add_argument("--control", type=Path, metavar="SOCKET", help="where its node listens, if not beside it")
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("--listen", metavar="HOST:PORT", help="the address")
     where.add_argument("--socket", type=int, metavar="FD", help="or a socket that listens already")
@@ -138,7 +141,7 @@ def _socket_of(args: argparse.Namespace) -> tuple[Listen, socket.socket]:
         found = socket.socket(fileno=args.socket)
         return Listen(args.host, found.getsockname()[1], args.tls_cert, args.tls_key), found
     listen = Listen(*parse_listen(args.listen), args.tls_cert, args.tls_key, args.no_tls)
-    must_be_safe(listen, args.db)
+    must_be_safe(listen, args.db if is_cluster(args.db) else Path(args.db))
     return listen, bound(listen)
 
 

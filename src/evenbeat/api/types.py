@@ -69,6 +69,7 @@ class TaskKeys(Struct, forbid_unknown_fields=True):
     grace: Duration | UnsetType = UNSET
     labels: dict[Name, Name] | UnsetType = UNSET
     passive: bool | UnsetType = UNSET
+    pool: Name | UnsetType = UNSET
 
 
 class NewTask(TaskKeys, kw_only=True):

@@ -118,7 +118,7 @@ def _bare(connection: sqlite3.Connection, batches: list[tuple[list[Claim], list[
     )
     rows = [
         (
-            claims,
+            [claim[:8] for claim in claims],
             [
                 (f.task, c.nominal, c.at, f.started, f.ended, f.outcome, f.status, f.state, 1, f.attempt, f.output)
                 for c, f in zip(claims, finishes, strict=True)

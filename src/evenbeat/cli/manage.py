@@ -7,8 +7,10 @@ if TYPE_CHECKING:
     _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 STATES: Final = ("ok", "warning", "critical", "unknown", "unchecked", "running", "disabled", "failed")
-LISTS: Final = ("files", "names", "label", "changes", "arg", "kwarg", "env", "work")
+LISTS: Final = ("files", "names", "label", "changes", "arg", "kwarg", "env", "work", "pools")
 """Options and arguments that may well be empty lists."""
+
+_DB: Final = "the database: a file, or postgresql://... (default: EVENBEAT_DB, else evenbeat.db)"
 
 KEY_OPTIONS: Final = (
     ("every", "D", "an interval: 30s 5m 1h30m"),
@@ -29,6 +31,7 @@ KEY_OPTIONS: Final = (
     ("catch_up", "D", "how far back missed=all goes"),
     ("backlog", "W", "what passes while a run waits or runs: merge, each"),
     ("limit", "L", "takes a place of this limit"),
+    ("pool", "P", "only workers of this pool run it"),
     ("priority", "N", "from -100 to 100, at saturation"),
     ("retry", "D", "of a check in a SOFT problem state"),
     ("attempts", "N", "problems in a row until a check is HARD"),
@@ -50,19 +53,20 @@ class NewCommand(Protocol):
 def add_commands(commands: "_Commands", new: NewCommand) -> None:
     """All of them, in the order of the help."""
     _add_up(commands, new)
+    _add_worker(commands, new)
     _add_changes(commands, new)
     _add_questions(commands, new)
     _add_care(commands, new)
 
 
 def _with_database(command: argparse.ArgumentParser) -> argparse.ArgumentParser:
-    command.add_argument("--db", metavar="PATH", help="the database (default: EVENBEAT_DB, else evenbeat.db)")
+    command.add_argument("--db", metavar="PATH", help=_DB)
     return command
 
 
 def _with_node(command: argparse.ArgumentParser) -> argparse.ArgumentParser:
     where = command.add_mutually_exclusive_group()
-    where.add_argument("--db", metavar="PATH", help="the database (default: EVENBEAT_DB, else evenbeat.db)")
+    where.add_argument("--db", metavar="PATH", help=_DB)
     where.add_argument("--url", metavar="URL", help="or the node at this address (default: EVENBEAT_URL, if it is set)")
     command.add_argument("--ca-file", metavar="FILE", help="trust this authority, in PEM (default: EVENBEAT_CA)")
     return command
@@ -78,8 +82,16 @@ def _with_selection(command: argparse.ArgumentParser) -> argparse.ArgumentParser
 
 def _add_up(commands: "_Commands", new: NewCommand) -> None:
     command = _with_database(new(commands, "up", "run a node: it runs the tasks of a database", "evenbeat.cli.up"))
-    command.add_argument("files", nargs="*", metavar="FILE", help="tasks to apply first, and again on `reload`")
     command.add_argument("--workers", type=int, metavar="N", help="worker processes (default: one per core)")
+    _with_life(command)
+    help_ = "a node of a cluster, without workers of its own"
+    _with_life(_with_database(new(commands, "scheduler", help_, "evenbeat.cli.scheduler")))
+
+
+def _with_life(command: argparse.ArgumentParser) -> None:
+    command.add_argument("files", nargs="*", metavar="FILE", help="tasks to apply first, and again on `reload`")
+    command.add_argument("--queue", metavar="URL", help="of a cluster: nats://HOST:PORT (default: EVENBEAT_QUEUE)")
+    command.add_argument("--replicas", type=int, default=1, metavar="N", help="copies of the queue (default: 1)")
     command.add_argument("--max-concurrent", type=int, metavar="N", help="runs at the same time (default: 512)")
     command.add_argument("--for", dest="for_", metavar="D", help="stop after so much time")
     where = "serve the API and the page there; a PORT alone: for this machine only (default: EVENBEAT_LISTEN, else not)"
@@ -87,6 +99,17 @@ def _add_up(commands: "_Commands", new: NewCommand) -> None:
     command.add_argument("--tls-cert", metavar="FILE", help="speak TLS with this certificate, in PEM ...")
     command.add_argument("--tls-key", metavar="FILE", help="... and its key")
     command.add_argument("--no-tls", action="store_true", help="speak plain HTTP with other machines too")
+
+
+def _add_worker(commands: "_Commands", new: NewCommand) -> None:
+    command = new(commands, "worker", "run what the nodes of a cluster hand over", "evenbeat.cli.worker")
+    command.add_argument("--queue", metavar="URL", help="nats://HOST:PORT (default: EVENBEAT_QUEUE)")
+    pools = "serve this pool; may be repeated (default: default)"
+    command.add_argument("--pool", dest="pools", action="append", default=[], metavar="NAME", help=pools)
+    command.add_argument("--slots", type=int, metavar="N", help="runs at the same time (default: 256)")
+    command.add_argument("--workers", type=int, metavar="N", help="processes for them (default: one per core)")
+    command.add_argument("--name", metavar="N", help="what people call it (default: the name of this host)")
+    command.add_argument("--grace", metavar="D", help="how long runs may go on when it is stopped (default: 30s)")
 
 
 def _add_changes(commands: "_Commands", new: NewCommand) -> None:

@@ -9,7 +9,7 @@ from evenbeat.cli.common import now
 from evenbeat.model import Entry
 from evenbeat.node.past import Question, Record, records
 from evenbeat.store.contract import Condition, Filter, RunRecord, SkipRecord
-from evenbeat.store.sqlite import SqliteStore
+from evenbeat.store.opening import open_store
 
 if TYPE_CHECKING:
     from evenbeat.node.status import Status
@@ -22,9 +22,9 @@ _NAMES_LOOKED_AT: Final = 100_000
 class Near:
     """Whoever makes it closes it."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path | str) -> None:
         self._path = path
-        self._store = SqliteStore(path, read_only=True)
+        self._store = open_store(path, read_only=True)
 
     def close(self) -> None:
         self._store.close()

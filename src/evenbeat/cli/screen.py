@@ -15,7 +15,6 @@ from rich.text import Text
 from evenbeat.cli.status import status_lines
 from evenbeat.core.task import Flag
 from evenbeat.node.service import Node
-from evenbeat.node.status import status_of
 from evenbeat.when.duration import in_words
 from evenbeat.when.windows import FOREVER
 
@@ -30,7 +29,7 @@ _log: Final = logging.getLogger("evenbeat.node")
 class Screen:
     """Shows a node."""
 
-    def __init__(self, node: Node, database: Path) -> None:
+    def __init__(self, node: Node, database: Path | str) -> None:
         self._node = node
         self._database = database
         self._console = Console(highlight=False)
@@ -51,7 +50,7 @@ class Screen:
                 screen.update(self._look(), refresh=True)
 
     def _look(self) -> Group:
-        status = status_of(self._node)
+        status = self._node.status()
         self._runs.append((time.monotonic(), status.runs))
         (begun, before), (now, runs) = self._runs[0], self._runs[-1]
         rate = (runs - before) / (now - begun) if now > begun else 0.0

@@ -16,7 +16,7 @@ from evenbeat.cli.sides import Changes, Questions
 from evenbeat.load.config import BadFileError
 from evenbeat.model import Entry, Invalid
 from evenbeat.store.contract import Filter, Store
-from evenbeat.store.sqlite import SqliteStore
+from evenbeat.store.opening import is_cluster, open_store
 
 if TYPE_CHECKING:
     from evenbeat.cli.remote import Remote
@@ -28,9 +28,10 @@ _DEFAULT: Final = "evenbeat.db"
 _WILD: Final = ("*", "?")
 
 
-def database(args: argparse.Namespace) -> Path:
-    """`--db PATH`, or what the environment says."""
-    return Path(args.db or os.environ.get("EVENBEAT_DB") or _DEFAULT)
+def database(args: argparse.Namespace) -> Path | str:
+    """`--db PATH` or an address, or what the environment says."""
+    said = args.db or os.environ.get("EVENBEAT_DB") or _DEFAULT
+    return said if is_cluster(said) else Path(said)
 
 
 def node_url(args: argparse.Namespace) -> str | None:
@@ -98,7 +99,7 @@ def _remote(args: argparse.Namespace, url: str) -> "Remote":
 def reading(args: argparse.Namespace) -> Iterator[Store]:
     """The store itself, for questions; a node may live on it meanwhile."""
     path = _existing(args)
-    store = SqliteStore(path, read_only=True)
+    store = open_store(path, read_only=True)
     try:
         yield store
     finally:
@@ -124,10 +125,10 @@ def _told_as_invalid() -> Iterator[None]:
         raise Invalid(str(e)) from None
 
 
-def _existing(args: argparse.Namespace) -> Path:
+def _existing(args: argparse.Namespace) -> Path | str:
     node_url(args)
     path = database(args)
-    if not path.exists():
+    if isinstance(path, Path) and not path.exists():
         raise Invalid(f"there is no database {path}; `evenbeat up` and `evenbeat add` make one, --db names another")
     return path
 

@@ -5,6 +5,7 @@ import asyncio
 import logging
 import os
 import sys
+from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
@@ -21,7 +22,6 @@ from evenbeat.node.listen import Listen, parse_listen
 from evenbeat.node.live import live
 from evenbeat.node.log import KeyValue
 from evenbeat.node.service import Node, Options
-from evenbeat.node.status import status_of
 
 _MOST_WORKERS: Final = 256
 _MOST_SLOTS: Final = 1_000_000
@@ -30,24 +30,31 @@ _log: Final = logging.getLogger("evenbeat.node")
 
 def answer(args: argparse.Namespace) -> int:
     """Run it; exit 0 when it has stopped in order."""
-    options = _options(args)
+    if isinstance(database(args), str):
+        from evenbeat.cli.scheduler import both  # noqa: PLC0415 - who is alone needs none of it
+
+        return both(args)
+    if args.queue or os.environ.get("EVENBEAT_QUEUE"):
+        raise Invalid("a queue is for a cluster: give --db postgresql://... too, or leave it out", place="--queue")
+    options = options_of(args)
     try:
         node = asyncio.run(_live(args, options))
     except BadFileError as e:
         raise Invalid(str(e)) from None
     if args.json:
-        print_json(_summary(node))
+        print_json(summary(node))
     return 0
 
 
-def _options(args: argparse.Namespace) -> Options:
+def options_of(args: argparse.Namespace) -> Options:
+    """What was typed, as a node needs it."""
     cores = len(os.sched_getaffinity(0))
     length = None if args.for_ is None else duration_option(args.for_, "--for")
     if length is not None and not 0 < length <= MAX_EVERY:
         raise Invalid(f"{args.for_} is out of range, accepted: more than 0, up to 3653d", place="--for")
     return Options(
         files=tuple(Path(file) for file in args.files),
-        workers=_number(args.workers, "--workers", _MOST_WORKERS) or cores,
+        workers=_number(getattr(args, "workers", None), "--workers", _MOST_WORKERS) or cores,
         max_concurrent=_number(args.max_concurrent, "--max-concurrent", _MOST_SLOTS),
         length=None if length is None else length / SECOND,
         listen=_listen(args),
@@ -75,6 +82,17 @@ def _number(value: int | None, option: str, most: int) -> int | None:
 
 async def _live(args: argparse.Namespace, options: Options) -> Node:
     path = database(args)
+    assert isinstance(path, Path)
+    return await shown_live(args, options, path, lambda ready: live(path, options, ready))
+
+
+async def shown_live(
+    args: argparse.Namespace,
+    options: Options,
+    path: Path | str,
+    living: Callable[[Callable[[Node], None]], Awaitable[Node]],
+) -> Node:
+    """Let a node live, and show how it is: on a terminal as it goes, else in lines of a log."""
     is_shown = sys.stdout.isatty() and not args.json
     shows: list[asyncio.Task[None]] = []
     with ExitStack() as starting:
@@ -87,7 +105,7 @@ async def _live(args: argparse.Namespace, options: Options) -> Node:
             shows.append(asyncio.get_running_loop().create_task(show))
             told: dict[str, object] = {
                 "action": "ready",
-                "tasks": status_of(node).tasks,
+                "tasks": node.status().tasks,
                 "workers": options.workers,
                 "db": path,
             }
@@ -96,9 +114,9 @@ async def _live(args: argparse.Namespace, options: Options) -> Node:
             _log.info("ready; `evenbeat status --db %s` asks how it is", path, extra=told)
 
         if not is_shown:
-            _log_lines()
+            log_lines()
         try:
-            node = await live(path, options, ready)
+            node = await living(ready)
         finally:
             for show in shows:
                 show.cancel()
@@ -107,7 +125,8 @@ async def _live(args: argparse.Namespace, options: Options) -> Node:
     return node
 
 
-def _log_lines() -> None:
+def log_lines() -> None:
+    """From now on, on stderr."""
     handler = logging.StreamHandler()
     handler.setFormatter(KeyValue())
     logger = logging.getLogger("evenbeat")
@@ -115,8 +134,9 @@ def _log_lines() -> None:
     logger.setLevel(logging.INFO)
 
 
-def _summary(node: Node) -> dict[str, Any]:
-    status = status_of(node)
+def summary(node: Node) -> dict[str, Any]:
+    """What it did."""
+    status = node.status()
     return {
         "runs": status.runs,
         "outcomes": status.outcomes,

@@ -55,11 +55,12 @@ class Fate(IntEnum):
 def granted(hand: Hand, worker: str, asked: int, now: int) -> Hand | None:
     """The permission for a worker that asks, as the node remembers it; None if it must not start the run.
 
-    The same worker may ask again, as the answer may have been lost. What was adopted may run already elsewhere.
+    The same worker may ask again, as the answer may have been lost; the latest of its questions counts, in whatever
+    order they come. What was adopted may run already elsewhere.
     """
     if hand.adopted or hand.worker not in ("", worker):
         return None
-    return Hand(worker, asked, now)
+    return Hand(worker, max(asked, hand.asked) if hand.worker else asked, now)
 
 
 def renewed(hand: Hand, worker: str, now: int) -> Hand | None:

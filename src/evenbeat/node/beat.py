@@ -17,7 +17,7 @@ from evenbeat.core.absence import make_up
 from evenbeat.core.check import exit_state
 from evenbeat.core.columns import Ints
 from evenbeat.core.guard import default_timebox
-from evenbeat.core.task import Claims, Flag, Skips
+from evenbeat.core.task import Bools, Claims, Flag, Skips
 from evenbeat.model import SECOND, Instant, Kind, Outcome, State
 from evenbeat.node.clock import Clock
 from evenbeat.node.counts import Counts
@@ -27,7 +27,7 @@ from evenbeat.node.records import condition_of, planned_of, refusals_of, skips_o
 from evenbeat.node.roster import Roster
 from evenbeat.node.told import as_finish
 from evenbeat.queue.frames import Result, Run
-from evenbeat.store.contract import Batch, Claim, Finish, Progress, Skip, Start
+from evenbeat.store.contract import Batch, Claim, Finish, Progress, Refusal, Skip, Start
 from evenbeat.when.windows import FOREVER, NEVER
 
 _GAP: Final = 0.001
@@ -109,6 +109,10 @@ class Beat:
         self.claiming = True
         self.may_claim: Callable[[], bool] = lambda: True
         """Asked before each release: a node that may have lost its authority releases nothing."""
+        self.most_deaths: int | None = None
+        """Of runs of one task in a row that were lost with their worker, before they are not made up for; None: any."""
+        self._deaths: dict[int, int] = {}
+        self._set_aside: list[Refusal] = []
         self.lasting: dict[int, int] = {}
         """Those of the runs under way that are known to have started, and when."""
         self.on_finished: list[Listener] = []
@@ -200,13 +204,14 @@ class Beat:
         ended = [result.token for result in self._results]
         batch = self._learn(now) if self._results or self._starts else Batch()
         runs: list[Run] = []
+        learned = batch.refusals[:]
         may_claim = self.claiming and self.may_claim()
         if may_claim:
             try:
                 runs = self._release(batch, now)
             except Exception:
                 # What has been learned is true all the same.
-                self._outbox.put(Batch(starts=batch.starts, finishes=batch.finishes), _nothing)
+                self._outbox.put(Batch(starts=batch.starts, finishes=batch.finishes, refusals=learned), _nothing)
                 raise
         if batch != _EMPTY:
             self._outbox.put(batch, self._then(batch, ended, runs))
@@ -235,7 +240,9 @@ class Beat:
             for _, result in ended:
                 self.lasting.pop(result.token, None)
         self._results, self._starts = [], []
-        return Batch(starts=starts, finishes=self._finish(ended, now))
+        finishes = self._finish(ended, now)
+        refusals, self._set_aside = self._set_aside, []
+        return Batch(starts=starts, finishes=finishes, refusals=refusals)
 
     def _finish(self, ended: list[tuple[Underway, Result]], now: Instant) -> list[Finish]:
         """Runs have ended: what that makes of their tasks."""
@@ -261,8 +268,8 @@ class Beat:
             state = np.where(ends & _ENDED_ITSELF != 0, exit_state(status), State.UNKNOWN).astype(np.uint8)
             changed[told] = life.results(rows[told], state[told], started[told], nominal[told], now)
         lost = (ends & _CUT_SHORT != 0) & ~removed
-        if lost.any():
-            make_up(life, self.roster.made_up_for(rows[lost]), now)
+        if lost.any() or self._deaths:
+            make_up(life, self._not_set_aside(rows, lost, now), now)
         notable = changed | (ends & _IS_GOOD == 0)
         ended_so = [(u[0], r.started, r.ended, r.outcome, r.status, _text(r.output), r.cursor) for u, r in ended]
         finishes = list(map(_finish_of, map(add, ended_so, condition_of(c, rows, last_start, notable, now))))
@@ -275,12 +282,29 @@ class Beat:
             listener(under_way, finishes)
         return finishes
 
+    def _not_set_aside(self, rows: Ints, lost: Bools, now: Instant) -> Ints:
+        """Those of the lost that are made up for: not who has taken too many workers along, one after the other."""
+        going = self.roster.made_up_for(rows[lost])
+        if self.most_deaths is None:
+            return going
+        for number in self.roster.columns.number[rows[~lost]].tolist():
+            self._deaths.pop(number, None)
+        kept = []
+        for row, number in zip(going.tolist(), self.roster.columns.number[going].tolist(), strict=True):
+            deaths = self._deaths[number] = self._deaths.get(number, 0) + 1
+            if deaths < self.most_deaths:
+                kept.append(row)
+            else:
+                reason = f"set aside: {deaths} workers in a row were lost with it"
+                self._set_aside.append(Refusal(number, now, Kind.CATCH_UP, reason, now))
+        return np.array(kept, dtype=np.int64)
+
     def _release(self, batch: Batch, now: Instant) -> list[Run]:
         """Add to the batch what is due; the runs to make once that is safe."""
         released = self.roster.lifecycle.release(now)
         claims = released.claims
         batch.skips = self.skips_of(released.skips, now)
-        batch.refusals = refusals_of(self.roster.columns, released.refused, now)
+        batch.refusals += refusals_of(self.roster.columns, released.refused, now)
         return self._claim(batch, claims, now) if len(claims.rows) else []
 
     def _claim(self, batch: Batch, claims: Claims, now: Instant) -> list[Run]:

@@ -22,12 +22,14 @@ from evenbeat.node.moment import moment_of, running_of
 from evenbeat.node.numbers import numbers_of
 from evenbeat.node.owner import socket_path
 from evenbeat.node.requests import (
+    AskCluster,
     AskMoment,
     AskNode,
     AskNumbers,
     AskRunning,
     AskStatus,
     Backup,
+    Elsewhere,
     Ended,
     Force,
     Missing,
@@ -36,11 +38,12 @@ from evenbeat.node.requests import (
     Telling,
     Watch,
     done,
+    must_be_done,
     perform,
     touched,
 )
 from evenbeat.node.service import Node
-from evenbeat.node.status import identity_of, status_of
+from evenbeat.node.status import identity_of
 from evenbeat.store.contract import Conflict, Finish, StoreError
 
 REQUEST_LIMIT: Final = 64 << 20
@@ -49,7 +52,6 @@ UNREAD_LIMIT: Final = 4 << 20
 _HEARD_AT_ONCE: Final = 4_096
 _log: Final = logging.getLogger("evenbeat.control")
 
-_PROBLEMS: Final = {"conflict": Conflict, "missing": Missing, "store": StoreError}
 _requests: Final = msgspec.json.Decoder(Request)
 _replies: Final = msgspec.json.Decoder(Reply)
 
@@ -57,9 +59,10 @@ _replies: Final = msgspec.json.Decoder(Reply)
 class Control:
     """The node's side."""
 
-    def __init__(self, node: Node, database: Path) -> None:
+    def __init__(self, node: Node, path: Path) -> None:
+        """Listens there: see `socket_path`."""
         self._node = node
-        self._path = socket_path(database)
+        self._path = path
         self._waiting: dict[int, list[asyncio.Future[Finish]]] = {}
         self._server: asyncio.Server | None = None
         self._serving: set[asyncio.Task[None]] = set()
@@ -125,7 +128,20 @@ class Control:
     async def _answer(self, line: bytes) -> Reply | None:
         """None for whoever wants to watch."""
         try:
-            return await self._do(_requests.decode(line))
+            return await self.reply_to(_requests.decode(line))
+        except Elsewhere as e:
+            return await self._node.pass_on(e.number, _requests.decode(line))
+        except (Invalid, msgspec.ValidationError, msgspec.DecodeError) as e:
+            return Reply(problem=str(e), kind="invalid")
+        except StoreError as e:
+            return Reply(problem=str(e), kind="store")
+
+    async def reply_to(self, request: Request) -> Reply | None:
+        """Do it here, or say why not; raise Elsewhere if another node of the cluster is to be asked."""
+        try:
+            return await self._do(request)
+        except Elsewhere:
+            raise
         except Conflict as e:
             return Reply(problem=str(e), kind="conflict")
         except Missing as e:
@@ -151,9 +167,14 @@ class Control:
                 await asyncio.to_thread(node.store.backup, Path(path))
                 return Reply()
             case AskStatus():
-                return Reply(status=status_of(node))
+                return Reply(status=node.status())
             case AskMoment(number):
-                return Reply(moment=moment_of(node, number))
+                moment = moment_of(node, number)
+                if moment is None:
+                    node.not_here(number)
+                return Reply(moment=moment)
+            case AskCluster():
+                return Reply(cluster=node.cluster())
             case AskRunning(most):
                 return Reply(running=running_of(node, most))
             case AskNode():
@@ -168,19 +189,24 @@ class Control:
         return done(request, changed)
 
     async def _force(self, request: Force) -> Reply:
-        entries = await asyncio.to_thread(self._node.desk.forced, request.names, request.who, request.only)
+        desk, node = self._node.desk, self._node
+        noted = not request.is_passed_on
+        entries = await asyncio.to_thread(desk.forced, request.names, request.who, request.only, noted=noted)
+        here = [entry for entry in entries if node.roster.row(entry.number) is not None]
         ends = []
-        for entry in entries if request.wait else []:
+        for entry in here if request.wait else []:
             ends.append(asyncio.get_running_loop().create_future())
             self._waiting.setdefault(entry.number, []).append(ends[-1])
-        self._node.force(entries)
-        await self._node.outbox.safe()
+        node.force(here)
+        await node.outbox.safe()
+        elsewhere = await node.force_elsewhere([entry for entry in entries if entry not in here], request)
         finishes = await asyncio.gather(*ends)
         return Reply(
             ended=[
                 Ended(entry.task.name, f.started, f.ended, f.outcome, f.status, f.output)
-                for entry, f in zip(entries, finishes, strict=False)
-            ],
+                for entry, f in zip(here, finishes, strict=False)
+            ]
+            + elsewhere,
             touched=touched(entries, named=request.named),
         )
 
@@ -234,8 +260,7 @@ class Client:
         if not answer:
             raise StoreError("the node stopped before it had answered")
         reply = _replies.decode(answer)
-        if reply.problem:
-            raise _PROBLEMS.get(reply.kind, Invalid)(reply.problem)
+        must_be_done(reply)
         return reply
 
     def _exchange(self, line: bytes) -> bytes:

@@ -5,7 +5,7 @@ It works on a store. If a node lives on that store, it takes over each change wh
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from hashlib import blake2b
 from pathlib import Path
 from threading import RLock
@@ -22,6 +22,7 @@ from evenbeat.model import Entry, Instant, Invalid, Period, Task, placed
 from evenbeat.node.agreement import must_not_need, must_refer_to_what_is_there, said_together
 from evenbeat.node.memo import forget_told
 from evenbeat.node.placing import Places, keep_phase
+from evenbeat.store.cluster import ClusterStore
 from evenbeat.store.contract import Change, Conflict, Filter, Store
 from evenbeat.when.period import compile_periods
 
@@ -42,14 +43,51 @@ class Changed(Struct):
     """Periods, limits or settings of the node."""
 
 
+class _Alone(AbstractContextManager[object]):
+    """One at a time, among all processes that share a store. Places that others have given since are not known here."""
+
+    def __init__(self, store: ClusterStore, places: Places) -> None:
+        self._store = store
+        self._places = places
+        self._here = RLock()
+        self._depth = 0
+        self._stamp = -1
+
+    def __enter__(self) -> None:
+        self._here.acquire()
+        try:
+            if self._depth == 0:
+                self._there = self._store.alone()
+                self._there.__enter__()
+                if self._store.stamp() != self._stamp:
+                    self._places.forget()
+            self._depth += 1
+        except BaseException:
+            self._here.release()
+            raise
+
+    def __exit__(self, *error: object) -> None:
+        try:
+            self._depth -= 1
+            if self._depth == 0:
+                try:
+                    self._stamp = self._store.stamp()
+                finally:
+                    self._there.__exit__(None, None, None)
+        finally:
+            self._here.release()
+
+
 class Desk:
     """Changes tasks, one at a time; may be asked from any thread."""
 
     def __init__(self, store: Store, now: Callable[[], Instant]) -> None:
         self.store = store
         self._now = now
-        self._lock = RLock()
         self._places = Places(store.entries)
+        self._lock: AbstractContextManager[object] = RLock()
+        if isinstance(store, ClusterStore):
+            self._lock = _Alone(store, self._places)
         self.load: Callable[[Path], Config] = load_file
         self.part = sys.maxsize
         """Tasks of a file that are written at once. Others can write between two parts, but small ones take longer."""
@@ -104,8 +142,8 @@ class Desk:
             changed = self.store.update(changes, self._now(), who) if changes else []
             return self._done(Changed(changed=changed, unchanged=len(entries) - len(changed)))
 
-    def forced(self, names: Sequence[str], who: str, only: Filter | None = None) -> list[Entry]:
-        """The tasks that somebody wants to run now, by name and by what fits; the audit knows."""
+    def forced(self, names: Sequence[str], who: str, only: Filter | None = None, *, noted: bool = True) -> list[Entry]:
+        """The tasks that somebody wants to run now, by name and by what fits; the audit knows, unless it did before."""
         entries = [self.need(name) for name in names]
         passive = next((entry.task.name for entry in entries if entry.task.passive), None)
         if passive is not None:
@@ -114,7 +152,8 @@ class Desk:
             named = {entry.number for entry in entries}
             some = (entry for entry in self.store.entries(only) if not entry.task.passive)
             entries += [entry for entry in some if entry.number not in named]
-        self.store.note([Change(self._now(), who, "forced", entry.task.name) for entry in entries])
+        if noted:
+            self.store.note([Change(self._now(), who, "forced", entry.task.name) for entry in entries])
         return entries
 
     def note(self, name: str, action: str, who: str, detail: str = "") -> None:

@@ -6,16 +6,27 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Protocol, Self
 
+import msgspec
+
+from evenbeat.core.authority import is_over
 from evenbeat.model import Instant, Invalid, Task
+from evenbeat.node.about import cluster_of, read_about, together
 from evenbeat.node.control import Client
 from evenbeat.node.desk import Changed, Desk
+from evenbeat.node.heartbeat import drop_beat, new_beat
 from evenbeat.node.owner import Owned, Ownership, is_owned, socket_path
 from evenbeat.node.requests import (
     Add,
     Apply,
     Ask,
+    AskCluster,
+    AskMoment,
+    AskNode,
+    AskNumbers,
+    AskRunning,
     AskStatus,
     Backup,
+    Beat,
     Change,
     DropBeat,
     Ended,
@@ -33,15 +44,20 @@ from evenbeat.node.requests import (
     Telling,
     Watch,
     done,
+    must_be_done,
     perform,
     touched,
 )
 from evenbeat.node.service import Node
 from evenbeat.node.status import Status
 from evenbeat.node.tokens import NewToken
+from evenbeat.store.cluster import ClusterStore
 from evenbeat.store.contract import Filter, StoreError
+from evenbeat.store.opening import open_store, shown
 from evenbeat.store.sqlite import SqliteStore
 
+PATIENCE: Final = 30.0
+"""Seconds in which a node of a cluster does what is asked of it."""
 _PATIENCE: Final = 10.0
 """Seconds in which a node that starts begins to listen, and others who change something are done."""
 
@@ -143,8 +159,13 @@ class Door:
         self.close()
 
 
-def open_door(database: Path, who: str) -> Door:
-    """To a database on this machine: its node is asked if it has one, else nobody may become it meanwhile."""
+def open_door(database: Path | str, who: str) -> Door:
+    """To a database on this machine: its node is asked if it has one, else nobody may become it meanwhile.
+
+    A database that several nodes share is changed as it is; what only a node can do is asked of the one that has it.
+    """
+    if isinstance(database, str):
+        return Door(Shared(database), who)
     deadline = time.monotonic() + _PATIENCE
     while True:
         if (node := live_node(database)) is not None:
@@ -159,8 +180,14 @@ def open_door(database: Path, who: str) -> Door:
                 ) from None
 
 
-def live_node(database: Path) -> Client | None:
+def live_node(database: Path | str) -> "Client | Shared | None":
     """The node of a database, for questions only; None if none lives there or it is not ready to answer."""
+    if isinstance(database, str):
+        side = Shared(database)
+        if side.is_live:
+            return side
+        side.close()
+        return None
     if not is_owned(database):
         return None
     try:
@@ -200,6 +227,78 @@ class _Alone:
     def close(self) -> None:
         self._store.close()
         self._owner.close()
+
+
+class Shared:
+    """A store of a cluster."""
+
+    def __init__(self, database: str) -> None:
+        store = open_store(database)
+        assert isinstance(store, ClusterStore)
+        self.store = store
+        self._shown = shown(database)
+        view = store.view()
+        self.is_live = any(not is_over(lease.expires, view.now) for lease in view.leases)
+
+    def ask(self, request: Request) -> Reply:
+        desk = Desk(self.store, lambda: Instant(self.store.clock()))
+        match request:
+            case Backup():
+                self.store.backup(Path(request.path))
+                return Reply()
+            case NewBeat(name, who):
+                return Reply(token=new_beat(desk, name, who))
+            case DropBeat(name, who):
+                drop_beat(desk, name, who)
+                return Reply()
+            case AskStatus():
+                leases = [le for le in self.store.view().leases if not is_over(le.expires, self.store.clock())]
+                return Reply(status=together([read_about(lease).status for lease in leases]))
+            case AskCluster():
+                return Reply(cluster=cluster_of(self.store.view()))
+            case Force():
+                return self._force(desk, request)
+            case Tell(name=name):
+                return self._pass_on(desk.need(name).number, request)
+            case AskMoment(number):
+                return self._pass_on(number, request)
+            case Beat() | Watch() | AskRunning() | AskNode() | AskNumbers():
+                raise Invalid("this is asked of a node over HTTP: give --url")
+            case Apply(files=()):
+                raise Invalid("a cluster has no files of its own: `evenbeat apply FILE...` names them")
+        return done(request, perform(desk, request))
+
+    def _force(self, desk: Desk, request: Force) -> Reply:
+        entries = desk.forced(request.names, request.who, request.only)
+        patience = None if request.wait else PATIENCE
+        ids = [self._order(e.number, Force((e.id,), request.who, request.wait, is_passed_on=True)) for e in entries]
+        ended: list[Ended] = []
+        for id_ in ids:
+            ended += self._reply(id_, patience).ended or []
+        return Reply(ended=ended, touched=touched(entries, named=request.named))
+
+    def _pass_on(self, number: int, request: Request) -> Reply:
+        return self._reply(self._order(number, request), PATIENCE)
+
+    def _order(self, number: int, request: Request) -> int:
+        if not self.is_live:
+            raise Invalid(f"no node lives on {self._shown}; `evenbeat scheduler --db ... --queue ...` starts one")
+        return self.store.order(number, msgspec.json.encode(request))
+
+    def _reply(self, id_: int, patience: float | None) -> Reply:
+        deadline = None if patience is None else time.monotonic() + patience
+        pause = 0.005
+        while (found := self.store.reply(id_)) is None:
+            if deadline is not None and time.monotonic() > deadline:
+                raise StoreError(f"no node has answered for {patience:.0f} s; `evenbeat status` tells who there is")
+            time.sleep(pause)
+            pause = min(2 * pause, 0.2)
+        reply = msgspec.json.decode(found, type=Reply)
+        must_be_done(reply)
+        return reply
+
+    def close(self) -> None:
+        self.store.close()
 
 
 class _Within:

@@ -24,13 +24,14 @@ _log: Final = logging.getLogger("evenbeat.node")
 class _Server:
     """One process."""
 
-    def __init__(self, command: list[str], descriptor: int) -> None:
+    def __init__(self, command: list[str], environment: dict[str, str], descriptor: int) -> None:
         self.began = time.monotonic()
         theirs, self._lifeline = os.pipe()
         try:
             # A session of its own: no Ctrl-C of the node's terminal reaches it. What we hold of the pipe is its life.
             self._process = subprocess.Popen(  # noqa: S603
                 [*command, "--socket", str(descriptor), "--lifeline", str(theirs)],
+                env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=2,
                 pass_fds=(descriptor, theirs),
@@ -59,8 +60,11 @@ class _Server:
 class Face:
     """Holds the address to the end: whoever connects while the process is being replaced only waits."""
 
-    def __init__(self, database: Path, listen: Listen | None) -> None:
-        """For the owner of the database. Raise Invalid if the address cannot be had or is not safe. None: no face."""
+    def __init__(self, database: Path | str, listen: Listen | None, control: Path | None = None) -> None:
+        """For the owner of the database. Raise Invalid if the address cannot be had or is not safe. None: no face.
+
+        `control` is where the node listens, if the database does not say that.
+        """
         self._listen = listen
         self._socket = None
         self.url = ""
@@ -74,7 +78,12 @@ class Face:
         must_be_safe(listen, database, is_ours=True)
         self._socket = bound(listen)
         self.url = listen.url(self._socket.getsockname()[1])
-        self._command = [sys.executable, "-P", "-m", _PROGRAM, "--db", str(database.resolve()), "--host", listen.host]
+        # Not as an argument, which others can read: the address of a database may have a password in it.
+        whole = database if isinstance(database, str) else str(database.resolve())
+        self._environment = {**os.environ, "EVENBEAT_DB": whole}
+        self._command = [sys.executable, "-P", "-m", _PROGRAM, "--host", listen.host]
+        if control is not None:
+            self._command += ["--control", str(control)]
         if listen.cert is not None:
             self._command += ["--tls-cert", str(listen.cert.resolve()), "--tls-key", str(listen.key)]
 
@@ -102,7 +111,7 @@ class Face:
     def _start(self) -> None:
         assert self._socket is not None
         try:
-            self._server = _Server(self._command, self._socket.fileno())
+            self._server = _Server(self._command, self._environment, self._socket.fileno())
         except OSError as e:
             _log.error("the api process cannot be started: %s", e.strerror, extra={"action": "api_failed"})
             self._start_after(Backoff.FULL)

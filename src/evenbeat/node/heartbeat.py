@@ -13,6 +13,7 @@ from evenbeat.node.requests import Beat, DropBeat, Missing, NewBeat, Reply, Sign
 from evenbeat.store.contract import Conflict, Told
 
 if TYPE_CHECKING:
+    from evenbeat.node.desk import Desk
     from evenbeat.node.service import Node
 
 _MARK: Final = "evb_beat_"
@@ -30,9 +31,9 @@ async def answer(node: "Node", request: Tell | Beat | NewBeat | DropBeat) -> Rep
         case Beat():
             return await _beat(node, request)
         case NewBeat(name, who):
-            return Reply(token=await asyncio.to_thread(new_beat, node, name, who))
+            return Reply(token=await asyncio.to_thread(new_beat, node.desk, name, who))
         case DropBeat(name, who):
-            await asyncio.to_thread(drop_beat, node, name, who)
+            await asyncio.to_thread(drop_beat, node.desk, name, who)
             return Reply()
 
 
@@ -80,6 +81,8 @@ async def _row(node: "Node", name_or_id: str) -> int:
     entry = await asyncio.to_thread(node.store.find, name_or_id)
     row = None if entry is None else node.roster.row(entry.number)
     if row is None:
+        if entry is not None:
+            node.not_here(entry.number)
         raise Missing(f"there is no task {name_or_id!r}")
     return row
 
@@ -122,12 +125,11 @@ def _must_be_passive(node: "Node", row: int) -> None:
         raise Conflict(f"{name!r} has something to run by itself: only passive checks have heartbeats")
 
 
-def new_beat(node: "Node", name: str, who: str) -> str:
+def new_beat(desk: "Desk", name: str, who: str) -> str:
     """A token for a passive check, in place of the one it had. Only its digest is kept, so it is told once."""
     token = _MARK + secrets.token_urlsafe(24)
-    desk = node.desk
     with desk.at_rest():
-        entry = _need(node, name)
+        entry = _need(desk, name)
         if not entry.task.passive:
             raise Conflict(f"{entry.task.name!r} has something to run by itself: only passive checks have heartbeats")
         before: dict[str, str | None] = dict.fromkeys(tokens_of(desk.store, {entry.id}))
@@ -136,11 +138,10 @@ def new_beat(node: "Node", name: str, who: str) -> str:
     return token
 
 
-def drop_beat(node: "Node", name: str, who: str) -> None:
+def drop_beat(desk: "Desk", name: str, who: str) -> None:
     """Its token is nobody's any more."""
-    desk = node.desk
     with desk.at_rest():
-        entry = _need(node, name)
+        entry = _need(desk, name)
         found = tokens_of(desk.store, {entry.id})
         if not found:
             raise Missing(f"{entry.task.name!r} has no heartbeat")
@@ -148,8 +149,8 @@ def drop_beat(node: "Node", name: str, who: str) -> None:
         desk.note(entry.task.name, "heartbeat removed", who)
 
 
-def _need(node: "Node", name: str) -> Entry:
-    entry = node.store.find(name)
+def _need(desk: "Desk", name: str) -> Entry:
+    entry = desk.store.find(name)
     if entry is None:
         raise Missing(f"there is no task {name!r}")
     return entry

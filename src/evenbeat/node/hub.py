@@ -12,7 +12,6 @@ from evenbeat.node.beat import Underway
 from evenbeat.node.desk import Changed
 from evenbeat.node.feed import Event, Feed, RunEvent, TaskEvent
 from evenbeat.node.phrases import first_line
-from evenbeat.node.status import status_of
 from evenbeat.store.contract import NEVER, Finish
 
 if TYPE_CHECKING:
@@ -64,7 +63,7 @@ class Hub:
             self._runs = self._node.beat.counts.runs
             self._status = self._loop.call_later(STATUS_EVERY, self._tell_status)
         self._watchers.append(tell)
-        tell(_line(Feed(self._node.boot, self._seq, status=status_of(self._node))))
+        tell(_line(Feed(self._node.boot, self._seq, status=self._node.status())))
 
     def leave(self, tell: Tell) -> None:
         """Somebody knows enough."""
@@ -158,7 +157,7 @@ class Hub:
         runs = self._node.beat.counts.runs
         started, self._runs = runs - self._runs, runs
         self._status = self._loop.call_later(STATUS_EVERY, self._tell_status)
-        status = status_of(self._node)
+        status = self._node.status()
         self._tell(Feed(self._node.boot, self._seq, status=status, started_last_second=started))
 
     def _tell(self, feed: Feed) -> None:

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from evenbeat.model import Invalid
 from evenbeat.node.tokens import TOKENS
-from evenbeat.store.sqlite import SqliteStore
+from evenbeat.store.opening import open_store, shown
 
 LOOPBACK: Final = "127.0.0.1"
 _BACKLOG: Final = 1_024
@@ -61,7 +61,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def must_be_safe(listen: Listen, database: Path, *, is_ours: bool = False) -> None:
+def must_be_safe(listen: Listen, database: Path | str, *, is_ours: bool = False) -> None:
     """Refuse to serve others without tokens, or in the clear unless somebody meant it; say what to do.
 
     The owner of the database may have to bring it up to date to read it: `is_ours`.
@@ -81,7 +81,7 @@ def must_be_safe(listen: Listen, database: Path, *, is_ours: bool = False) -> No
     if not _has_tokens(database, is_ours=is_ours):
         raise Invalid(
             f"{listen.host} is not only for this machine, and there is no token that could let anybody in: "
-            f"`evenbeat token add NAME --role admin --db {database}` makes one",
+            f"`evenbeat token add NAME --role admin --db {shown(database)}` makes one",
             place=_OPTION,
         )
 
@@ -103,10 +103,10 @@ def _no_password() -> str:
     raise Invalid("the key has a password, and nobody is there to type it")
 
 
-def _has_tokens(database: Path, *, is_ours: bool) -> bool:
-    if not database.exists():
+def _has_tokens(database: Path | str, *, is_ours: bool) -> bool:
+    if isinstance(database, Path) and not database.exists():
         return False
-    store = SqliteStore(database, read_only=not is_ours)
+    store = open_store(database, read_only=not is_ours)
     try:
         return bool(store.settings(TOKENS))
     finally:

@@ -14,7 +14,7 @@ from evenbeat.node.control import Control
 from evenbeat.node.desk import Changed, Desk
 from evenbeat.node.face import Face
 from evenbeat.node.leftovers import end_leftovers
-from evenbeat.node.owner import Ownership
+from evenbeat.node.owner import Ownership, socket_path
 from evenbeat.node.service import Node, Options
 from evenbeat.store.contract import StoreError
 from evenbeat.store.sqlite import SqliteStore
@@ -40,9 +40,9 @@ async def live(
             del all_new
             node.page = face.url
             before(node)
-            control = Control(node, database)
+            control = Control(node, socket_path(database))
             if signals:
-                _listen(node)
+                listen_to_signals(node)
 
             async def up() -> None:
                 await control.open()
@@ -74,7 +74,7 @@ def _open_as_files_say(database: Path, files: Sequence[Path]) -> tuple[SqliteSto
         store.close()
         raise
     if changed.created or changed.changed or changed.removed:
-        _tell("files applied", "applied", changed)
+        tell_changes("files applied", "applied", changed)
     elif durability is not Durability.FULL:
         return store, []
     # A new one, also for the sake of memory: it does not hold the pages through which all this was written.
@@ -83,7 +83,7 @@ def _open_as_files_say(database: Path, files: Sequence[Path]) -> tuple[SqliteSto
     return store, changed.created if is_new else []
 
 
-def _listen(node: Node) -> None:
+def listen_to_signals(node: Node) -> None:
     loop = asyncio.get_running_loop()
     reloading: set[asyncio.Task[None]] = set()
 
@@ -106,9 +106,9 @@ async def _reload(node: Node) -> None:
         return
     finally:
         node.take_over()
-    _tell("reloaded", "reloaded", changed)
+    tell_changes("reloaded", "reloaded", changed)
 
 
-def _tell(what: str, action: str, changed: Changed) -> None:
+def tell_changes(what: str, action: str, changed: Changed) -> None:
     counts = len(changed.created), len(changed.changed), len(changed.removed)
     _log.info("%s: %d new, %d changed, %d removed", what, *counts, extra={"action": action})

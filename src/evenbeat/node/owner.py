@@ -2,6 +2,8 @@
 
 import fcntl
 import os
+import stat
+import tempfile
 import time
 from hashlib import blake2b
 from pathlib import Path
@@ -27,6 +29,20 @@ def socket_path(database: Path) -> Path:
     if len(name) <= _LONGEST_NAME:
         return path
     return path.with_name(blake2b(name, digest_size=16).hexdigest() + ".sock")
+
+
+def cluster_socket(boot: str) -> Path:
+    """Where a node of a cluster listens, for those of its own user on its machine."""
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    folder = Path(runtime or tempfile.gettempdir()) / ("evenbeat" if runtime else f"evenbeat-{os.getuid()}")
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        about = folder.lstat()
+    except OSError as e:
+        raise Invalid(f"{folder} cannot be used for sockets: {e.strerror}") from None
+    if about.st_uid != os.getuid() or about.st_mode & 0o077 or not stat.S_ISDIR(about.st_mode):
+        raise Invalid(f"{folder} is not ours alone: remove it, or set XDG_RUNTIME_DIR to a folder of yours")
+    return folder / f"{boot}.sock"
 
 
 def _beside(database: Path, suffix: str) -> Path:
@@ -73,8 +89,10 @@ class Ownership:
         os.close(self._file)
 
 
-def is_owned(database: Path) -> bool:
-    """Does a node live on it?"""
+def is_owned(database: Path | str) -> bool:
+    """Does a node live on it? Of a database that several share nobody is the owner: ask the store for leases."""
+    if isinstance(database, str):
+        return False
     path = _beside(database, ".lock")
     try:
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

@@ -46,6 +46,10 @@ class Places:
             for entry in entries:
                 discount(self._wheel, entry.task)
 
+    def forget(self) -> None:
+        """Others have changed something: it is filled anew when it is needed next."""
+        self._wheel = None
+
     @contextmanager
     def right(self) -> Iterator[None]:
         """What was given within and then refused is nobody's: the wheel is filled anew when it is needed next."""

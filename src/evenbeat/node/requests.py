@@ -9,12 +9,13 @@ from msgspec import Meta, Struct
 
 from evenbeat.load.config import Config
 from evenbeat.model import MAX_EVERY, NAME_LIMIT, OUTPUT_LIMIT, Entry, Instant, Invalid, Name, Period, State, Task
+from evenbeat.node.about import ClusterView
 from evenbeat.node.desk import Changed, Desk
 from evenbeat.node.moment import Moment, Running
 from evenbeat.node.numbers import Numbers
 from evenbeat.node.status import Identity, Status
 from evenbeat.node.tokens import Token, add_token, remove_token
-from evenbeat.store.contract import Filter
+from evenbeat.store.contract import Conflict, Filter, StoreError
 
 NAMED: Final = 100
 """Tasks whose names a short answer tells, unless more are asked for."""
@@ -58,6 +59,8 @@ class Force(Struct, tag="run"):
     """All that fit, beside those that are named."""
     named: int = NAMED
     """Of how many the answer tells the names."""
+    is_passed_on: bool = False
+    """By another node of the cluster: the audit knows of it already."""
 
 
 class SetPeriods(Struct, tag="set-periods"):
@@ -174,6 +177,10 @@ class AskNumbers(Struct, tag="numbers"):
     pass
 
 
+class AskCluster(Struct, tag="cluster"):
+    """`Reply.cluster` has it; None from a node that is alone."""
+
+
 class Watch(Struct, tag="watch"):
     """Not answered with a Reply: from now on the connection is a stream of `Feed` documents, one per line."""
 
@@ -202,6 +209,14 @@ class Taken(Struct):
 
 class Missing(Invalid):
     """Something is not there: no such task, nobody's token."""
+
+
+class Elsewhere(Exception):
+    """Another node of the cluster has this task, and is to be asked."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        super().__init__(number)
 
 
 class Touched(Struct):
@@ -239,6 +254,7 @@ class Reply(Struct, omit_defaults=True):
     node: Identity | None = None
     numbers: Numbers | None = None
     taken: Taken | None = None
+    cluster: ClusterView | None = None
     token: str = ""
     problem: str = ""
     kind: str = ""
@@ -246,11 +262,20 @@ class Reply(Struct, omit_defaults=True):
 
 
 Change = Add | Set | Remove | Pause | SetPeriods | RemovePeriod | SetToken | RemoveToken | Apply | Declare
-Ask = AskStatus | AskMoment | AskRunning | AskNode | AskNumbers
+Ask = AskStatus | AskMoment | AskRunning | AskNode | AskNumbers | AskCluster
 """What only a live node can tell."""
 Telling = Tell | Beat | NewBeat | DropBeat
 """What others tell a live node of checks."""
 Request = Change | Force | Telling | Backup | Ask | Watch
+
+
+_REFUSALS: Final[dict[str, type[Exception]]] = {"conflict": Conflict, "missing": Missing, "store": StoreError}
+
+
+def must_be_done(reply: Reply) -> None:
+    """Raise what a node refused."""
+    if reply.problem:
+        raise _REFUSALS.get(reply.kind, Invalid)(reply.problem)
 
 
 def touched(entries: Sequence[Entry], unchanged: int = 0, named: int = NAMED) -> Touched:

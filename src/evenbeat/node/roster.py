@@ -231,10 +231,11 @@ class Roster:
 
     def leave(self, rows: Ints) -> None:
         """Tasks go to another node, as they are."""
-        for row in rows.tolist():
+        named = rows[self.columns.flags[rows] & int(Flag.REMOVED) == 0]
+        for row in named.tolist():
             self._forget_extras(row)
             self.names.remove(row)
-        self._row_by_number.array[self.columns.number[rows]] = 0
+        self._row_by_number.array[self.columns.number[named]] = 0
         self.lifecycle.leave(rows)
 
     def _forget_extras(self, row: int) -> None:
@@ -266,6 +267,11 @@ class Roster:
                 skips += self._reschedule(rows[c.period[rows] == number], now)
         self._definitions = dict(periods)
         return skips
+
+    @property
+    def limit_numbers(self) -> Mapping[str, int]:
+        """The number of each limit, as columns have it."""
+        return self._limits
 
     def set_limits(self, limits: Mapping[str, int]) -> None:
         """All limits there are, by name."""

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from pathlib import Path
 from secrets import token_hex
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 from msgspec import Struct
@@ -29,11 +29,16 @@ from evenbeat.node.notify import notify, watchdog_interval
 from evenbeat.node.outbox import Outbox
 from evenbeat.node.records import standings_of
 from evenbeat.node.roster import Roster
+from evenbeat.node.status import Status, status_of
 from evenbeat.node.takeup import GENERATION, LAST_SEEN, take_up
 from evenbeat.queue.frames import Result
 from evenbeat.queue.local import LocalQueue
 from evenbeat.store.contract import Batch, Store, StoreError
 from evenbeat.when.windows import FOREVER
+
+if TYPE_CHECKING:
+    from evenbeat.node.about import ClusterView
+    from evenbeat.node.requests import Ended, Force, Reply, Request
 
 MAX_CONCURRENT: Final = 512
 KEEP: Final = 30 * DAY
@@ -173,6 +178,25 @@ class Node:
         self.roster.lifecycle.pace.mean_rate = self.roster.mean_rate
         self.beat.record(batch)
         self.beat.soon()
+
+    def not_here(self, number: int) -> None:
+        """A task is not known: raise whom to ask, if there is anybody else."""
+
+    async def pass_on(self, number: int, request: "Request", patience: float | None = None) -> "Reply":
+        """Have it done by the node that has the task."""
+        raise NotImplementedError("a single node has all tasks")
+
+    async def force_elsewhere(self, entries: Sequence[Entry], request: "Force") -> "list[Ended]":  # noqa: ARG002
+        """Have those run that other nodes have; how they ended, if that was asked."""
+        return []
+
+    def status(self) -> Status:
+        """How it is, together with all others of its cluster."""
+        return status_of(self)
+
+    def cluster(self) -> "ClusterView | None":
+        """Who else there is; None if it is alone."""
+        return None
 
     def force(self, entries: Sequence[Entry]) -> None:
         """Run these now, slots and running instances permitting."""

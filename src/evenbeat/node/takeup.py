@@ -96,7 +96,9 @@ def take_up_part(
     beat.passive.expect(new, now, anew=True)
     skips += roster.start_at(new, now)
     here = set(rows.tolist())
-    occasions = [row for row in roster.occasions["@reboot"] if row in here and partition_of(int(c.number[row])) in begins]
+    occasions = [
+        row for row in roster.occasions["@reboot"] if row in here and partition_of(int(c.number[row])) in begins
+    ]
     life.occasion(np.array(sorted(occasions), dtype=np.int64), now)
     beat.cursors |= cursors
     standings = standings_of(c, np.unique(np.concatenate([new, idle])), now)

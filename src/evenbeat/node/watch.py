@@ -16,10 +16,13 @@ from evenbeat.store.contract import StoreError
 _feeds: Final = msgspec.json.Decoder(Feed)
 
 
-async def watch(database: Path) -> AsyncIterator[Feed]:
-    """All that the node of this database tells, the first at once; StoreError when it stops, or lets us go."""
+async def watch(database: Path | str, control: Path | None = None) -> AsyncIterator[Feed]:
+    """All that the node of this database tells, the first at once; StoreError when it stops, or lets us go.
+
+    `control` is where it listens, if the database does not say that.
+    """
     try:
-        with socket_address(socket_path(database)) as address:
+        with socket_address(control or socket_path(Path(database))) as address:
             reader, writer = await asyncio.open_unix_connection(address, limit=REQUEST_LIMIT)
     except OSError as e:
         raise StoreError(f"the node of {database} does not answer: {e.strerror}") from None

@@ -4,6 +4,7 @@ It lives on the node's asyncio loop and decides nothing: which run, when and how
 """
 
 import asyncio
+import signal
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -115,6 +116,14 @@ class LocalQueue:
         self._team.cancel(wanted)
         self._pool.cancel(wanted)
         self._loop_host.cancel(wanted)
+
+    def kill(self, tokens: Sequence[int]) -> None:
+        """End the processes that have these runs, with all that they run: nothing of it lives on."""
+        wanted = set(tokens)
+        for part in (self._team, self._pool, self._loop_host):
+            for worker in part.workers:
+                if not wanted.isdisjoint(worker.outstanding):
+                    worker.signal(signal.SIGKILL)
 
     def set_clock(self, offset: int) -> None:
         """The node's clock was set."""

@@ -21,8 +21,8 @@ class Counterexample(NamedTuple):
     property: str
     sentence: str
     world: str
-    events: tuple[Event, ...]
-    state: State
+    events: tuple[Event | str, ...]
+    state: object
 
     def __str__(self) -> str:
         path = "".join(f"  {i + 1}. {event}\n" for i, event in enumerate(self.events))

@@ -1,7 +1,8 @@
 """What a store promises beyond `contract`, if several nodes share it: leases, partitions, orders, news, one clock."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, Protocol
+from contextlib import AbstractContextManager
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from msgspec import Struct
 
@@ -68,12 +69,16 @@ class Order(Struct, frozen=True):
     request: bytes
 
 
+@runtime_checkable
 class ClusterStore(Store, Protocol):
     """May be used from any thread, like any store; by several processes at the same time.
 
     A store that was joined records only while the lease is there: the row of the lease is locked and its epoch checked
     in the same transaction, else Fenced. An answer that got lost is not an error: what was kept is found out.
     """
+
+    def alone(self) -> AbstractContextManager[None]:
+        """Among all processes, nobody else is within it: for changes that take several steps."""
 
     def clock(self) -> int:
         """What time it is, by the clock of the store."""

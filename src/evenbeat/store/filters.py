@@ -29,7 +29,7 @@ _STATE_CONDITIONS: Final = {
 
 def check_filter(only: Filter) -> None:
     """Refuse a state that does not exist, a part of a name that no name has room for, too many patterns."""
-    patterns = sum(map(_is_pattern, only.names))
+    patterns = sum(map(is_pattern, only.names))
     if patterns > MOST_PATTERNS:
         raise Invalid(f"{patterns} patterns, accepted: up to {MOST_PATTERNS}, and any number of names", place="names")
     if only.contains is not None and len(only.contains) > NAME_LIMIT:
@@ -44,7 +44,7 @@ def fits(only: Filter, entry: Entry) -> bool:
     return (
         (only.owner is None or entry.owner == only.owner)
         and all(task.labels.get(key) == value for key, value in only.labels.items())
-        and (only.contains is None or _folded(only.contains) in _folded(task.name))
+        and (only.contains is None or folded(only.contains) in folded(task.name))
         and (not only.names or any(_is_named(entry, name) for name in only.names))
     )
 
@@ -66,12 +66,13 @@ def fits_state(word: str | None, entry: Entry, state: State | None, outcome: Out
             return state is State[word.upper()]
 
 
-def _folded(text: str) -> str:
+def folded(text: str) -> str:
     """As SQLite does it: only the letters of ASCII."""
     return text.translate(_TO_LOWER)
 
 
-def _is_pattern(name: str) -> bool:
+def is_pattern(name: str) -> bool:
+    """Whether it stands for many names."""
     return "*" in name or "?" in name
 
 
@@ -94,11 +95,11 @@ def _conditions(only: Filter) -> Iterator[tuple[str, list[str | int]]]:
     for key, value in only.labels.items():
         yield "EXISTS (SELECT 1 FROM json_each(t.definition, '$.labels') WHERE key = ? AND value = ?)", [key, value]
     if only.contains is not None:
-        yield "instr(lower(t.name), ?)", [_folded(only.contains)]
+        yield "instr(lower(t.name), ?)", [folded(only.contains)]
     if only.names:
-        exact = [name for name in only.names if not _is_pattern(name)]
+        exact = [name for name in only.names if not is_pattern(name)]
         # In a GLOB a bracket opens a set of characters; a set of only the bracket is the bracket.
-        globs = [name.replace("[", "[[]") for name in only.names if _is_pattern(name)]
+        globs = [name.replace("[", "[[]") for name in only.names if is_pattern(name)]
         either = [_EXACTLY.replace(":names", ", ".join(["(?)"] * len(exact)))] if exact else []
         either += ["t.name GLOB ?"] * len(globs)
         yield f"({' OR '.join(either)})", [*exact, *globs]

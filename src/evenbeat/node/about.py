@@ -1,0 +1,191 @@
+"""What a node of a cluster tells the others of itself, in its lease; and what all of them are together."""
+
+import os
+import socket
+from collections.abc import Sequence
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from msgspec import Struct
+
+from evenbeat.model import Instant
+from evenbeat.node.status import Lateness, Status, status_of
+from evenbeat.store.cluster import Lease, View
+
+if TYPE_CHECKING:
+    from evenbeat.node.cluster_node import ClusterNode
+
+
+class WorkerAbout(Struct, frozen=True):
+    """A worker of the cluster, as a node has heard of it."""
+
+    id: str
+    name: str
+    pid: int
+    pools: list[str]
+    slots: int
+    held: int
+    """Runs that it has, or whose results are not safe."""
+    is_leaving: bool
+    silent_for: float
+    started: Instant
+    version: str
+    processes: int
+    restarts: int
+
+
+class PoolAbout(Struct, frozen=True):
+    """Where runs go, as a node sees it."""
+
+    workers: int
+    slots: int
+    waiting: int
+    """Runs of this node that no worker has taken yet."""
+    without_worker_for: float | None
+    """Seconds; None while there is a worker."""
+
+
+class About(Struct, frozen=True):
+    """A node, in its lease."""
+
+    name: str
+    """Of its machine: for people only."""
+    pid: int
+    started: Instant
+    version: str
+    page: str
+    needs: list[str]
+    """Limit keys of which it wants more than its share."""
+    queue: str
+    """"ok", or why the queue cannot be reached."""
+    handing: dict[str, int]
+    """What happened to runs that were handed over: counted since its start."""
+    workers: list[WorkerAbout]
+    pools: dict[str, PoolAbout]
+    status: Status
+
+
+class NodeView(Struct, frozen=True):
+    """A node of the cluster as everybody sees it."""
+
+    id: str
+    epoch: int
+    expires_in: float
+    """Seconds; negative if its lease has ended."""
+    partitions: list[int]
+    about: About
+
+
+class ClusterView(Struct, frozen=True):
+    """Who there is and who has what."""
+
+    now: Instant
+    nodes: list[NodeView]
+    unheld: list[int]
+    """Partitions that nobody holds at this moment."""
+    workers: list[WorkerAbout]
+    pools: dict[str, PoolAbout]
+    shares: dict[str, dict[str, int]]
+
+
+_decoder: Final = msgspec.json.Decoder(About)
+
+
+def about_of(node: "ClusterNode") -> About:
+    """Look at a live node."""
+    queue = node.queue
+    return About(
+        socket.gethostname(),
+        os.getpid(),
+        node.started_at,
+        version("evenbeat"),
+        node.page,
+        sorted(node.shares.needs),
+        queue.problem or "ok",
+        msgspec.structs.asdict(queue.counts),
+        [msgspec.convert(msgspec.to_builtins(worker), WorkerAbout) for worker in queue.staff],
+        {name: msgspec.convert(msgspec.to_builtins(pool), PoolAbout) for name, pool in queue.pools.items()},
+        status_of(node),
+    )
+
+
+def read_about(lease: Lease) -> About:
+    return _decoder.decode(lease.about)
+
+
+def cluster_of(view: View) -> ClusterView:
+    """What all nodes tell, together."""
+    nodes = [
+        NodeView(
+            lease.node,
+            lease.epoch,
+            round((lease.expires - view.now) / 1e6, 3),
+            [p for p, holder in enumerate(view.holders) if holder == lease.node],
+            read_about(lease),
+        )
+        for lease in view.leases
+    ]
+    living = [node for node in nodes if node.expires_in > 0]
+    workers: dict[str, WorkerAbout] = {}
+    for node in living:
+        for worker in node.about.workers:
+            known = workers.get(worker.id)
+            if known is None or worker.silent_for < known.silent_for:
+                workers[worker.id] = worker
+    names = sorted({name for node in living for name in node.about.pools})
+    return ClusterView(
+        Instant(view.now),
+        nodes,
+        [p for p, holder in enumerate(view.holders) if holder is None],
+        sorted(workers.values(), key=lambda worker: (worker.name, worker.id)),
+        {name: _pool([node.about.pools[name] for node in living if name in node.about.pools]) for name in names},
+        view.shares,
+    )
+
+
+def _pool(seen: Sequence[PoolAbout]) -> PoolAbout:
+    """Of what several nodes see the best is true: one of them may be cut off from the queue."""
+    alone = [pool.without_worker_for for pool in seen]
+    without = None if None in alone else min(length for length in alone if length is not None)
+    waiting = sum(pool.waiting for pool in seen)
+    return PoolAbout(max(p.workers for p in seen), max(p.slots for p in seen), waiting, without)
+
+
+def together(statuses: Sequence[Status]) -> Status | None:
+    """Several nodes as one; None without any."""
+    if not statuses:
+        return None
+    first = statuses[0]
+
+    def total(name: str) -> int:
+        return sum(getattr(status, name) for status in statuses)
+
+    def counts(name: str) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for status in statuses:
+            for word, count in getattr(status, name).items():
+                found[word] = found.get(word, 0) + count
+        return found
+
+    late = [status.lateness for status in statuses]
+    return Status(
+        tasks=total("tasks"),
+        idle=total("idle"),
+        pending=total("pending"),
+        slots=total("slots"),
+        waiting=total("waiting"),
+        late=total("late"),
+        stale=total("stale"),
+        disabled=total("disabled"),
+        states=counts("states"),
+        runs=total("runs"),
+        outcomes=counts("outcomes"),
+        skipped=counts("skipped"),
+        late_by=counts("late_by"),
+        runs_per_second=round(sum(status.runs_per_second for status in statuses), 3),
+        lateness=Lateness(max(of.p50 for of in late), max(of.p99 for of in late), max(of.max for of in late)),
+        uptime=max(status.uptime for status in statuses),
+        generation=first.generation,
+        store=next((status.store for status in statuses if status.store != "ok"), "ok"),
+    )

@@ -1,0 +1,440 @@
+"""A node among several: holds a lease and some partitions, takes them up from others and hands them over."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
+from contextlib import suppress
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from evenbeat.core import authority
+from evenbeat.core.columns import Ints
+from evenbeat.core.handover import DEATHS
+from evenbeat.core.task import Skips
+from evenbeat.model import PARTITIONS, SECOND, Entry, Instant, partition_of
+from evenbeat.node.about import ClusterView, about_of, cluster_of, read_about, together
+from evenbeat.node.clock import Clock, boot_time
+from evenbeat.node.desk import Changed
+from evenbeat.node.member import DatabaseClock, Member
+from evenbeat.node.memo import restore_told
+from evenbeat.node.requests import Elsewhere, Ended, Force, Reply, Request, must_be_done
+from evenbeat.node.service import MAX_CONCURRENT, Node, Options
+from evenbeat.node.shares import ALL_SLOTS, Shares, demands_of
+from evenbeat.node.status import Status, status_of
+from evenbeat.node.takeup import GENERATION, take_up_part
+from evenbeat.queue.frames import Result
+from evenbeat.queue.nats_queue import NatsQueue
+from evenbeat.queue.where import Where
+from evenbeat.store.cluster import ClusterStore, Fenced, News, Order, Taken, View
+from evenbeat.store.contract import Change, StoreError
+
+_PIECE: Final = 8
+"""Partitions that are taken up at once: others have their turn in between."""
+PATIENCE: Final = 30.0
+"""Seconds in which a node that is asked answers."""
+_LOOK: Final = 1.0
+"""Seconds between two looks for news and orders, should the hint have been lost."""
+_AGAIN: Final = 0.5
+"""Seconds until the database is asked again that did not answer."""
+_LONG: Final = 10 * SECOND
+"""Who could not act for longer than this has missed something."""
+_TOKEN_BITS: Final = 32
+"""Of a token: below the fence."""
+_log: Final = logging.getLogger("evenbeat.cluster")
+_requests: Final = msgspec.json.Decoder(Request)
+
+
+class ClusterNode(Node):
+    """One scheduler of several on one store. It knows only the tasks of its partitions."""
+
+    queue: NatsQueue
+
+    def __init__(self, store: ClusterStore, options: Options, where: Where, database: str) -> None:
+        self._shared = store
+        self._where = where
+        self._database_clock = DatabaseClock()
+        self.member = Member(store, self._database_clock)
+        self.member.read_clock()
+        super().__init__(store, options, Clock(wall=self._database_clock.now), database)
+        self.shares = Shares()
+        self.view: View | None = None
+        """As it was when the lease was last renewed."""
+        self.perform: Callable[[Request], Awaitable[Reply]] | None = None
+        """How orders of others are done."""
+        self._ready: set[int] = set()
+        """Partitions whose tasks are here."""
+        self._stamp = 0
+        self._generation = 0
+        self._news, self._orders, self._partitions, self._answers = (asyncio.Event() for _ in range(4))
+        self._at_work: set[int] = set()
+        self._doing: set[asyncio.Task[None]] = set()
+        self._changing = asyncio.Lock()
+        """Partitions come and go one after the other, and news in between."""
+        self._is_leaving = False
+        self.takeovers = 0
+        self.fenced = 0
+
+    # What it has
+
+    def owns(self, number: int) -> bool:
+        """Is this task ours to answer for?"""
+        return partition_of(number) in self._ready
+
+    def not_here(self, number: int) -> None:
+        raise Elsewhere(number)
+
+    def status(self) -> Status:
+        mine = status_of(self)
+        view = self.view
+        if view is None:
+            return mine
+        others = [lease for lease in view.leases if lease.node != self.member.id and lease.expires > view.now]
+        return together([mine, *(read_about(lease).status for lease in others)]) or mine
+
+    def cluster(self) -> ClusterView | None:
+        return None if self.view is None else cluster_of(self.view)
+
+    def force(self, entries: Sequence[Entry]) -> None:
+        """Those that are here; of the others see `force_elsewhere`."""
+        super().force([entry for entry in entries if self.roster.row(entry.number) is not None])
+
+    async def force_elsewhere(self, entries: Sequence[Entry], request: Force) -> list[Ended]:
+        passed = [
+            self.pass_on(
+                entry.number,
+                Force((entry.id,), request.who, request.wait, is_passed_on=True),
+                None if request.wait else PATIENCE,
+            )
+            for entry in entries
+            if self.roster.row(entry.number) is None
+        ]
+        found: list[Ended] = []
+        for reply in await asyncio.gather(*passed):
+            must_be_done(reply)
+            found += reply.ended or []
+        return found
+
+    def may_act(self) -> bool:
+        return self.member.may_act()
+
+    # Coming up
+
+    def _new_queue(self) -> NatsQueue:
+        return NatsQueue(
+            self._where,
+            self.boot,
+            on_results=self._results,
+            on_started=self._started,
+            on_late=self._late,
+            now=self.clock.now,
+            owns=self.owns,
+            may_answer=self.may_act,
+        )
+
+    async def _come_up(self) -> None:
+        self.beat.may_claim = self.may_act
+        self.beat.most_deaths = DEATHS
+        self._generation = self.roster.lifecycle.generation
+        self._stop_listening = self._shared.listen(self._heard)
+        await self.queue.start()
+        self._read_settings(self.clock.now())
+        self._stamp = await asyncio.to_thread(self._shared.stamp)
+        await asyncio.to_thread(self.member.join, msgspec.json.encode(about_of(self)))
+        self._is_up = True
+        self.view = await asyncio.to_thread(self.member.renew, msgspec.json.encode(about_of(self)))
+        await self._follow(self.view)
+        self._settle_in()
+
+    def _care(self) -> list[Coroutine[None, None, None]]:
+        kept_up = (self._keep_lease, self._keep_partitions, self._look_for_news, self._look_for_orders)
+        return [*super()._care(), *(self._keep_up(some) for some in kept_up)]
+
+    async def _keep_up(self, some: Callable[[], Awaitable[None]]) -> None:
+        """Go on with it for ever; a database that does not answer is asked again."""
+        said = ""
+        while True:
+            try:
+                await some()
+                said = ""
+            except Fenced:
+                await self._start_over()
+            except StoreError as e:
+                if str(e) != said:
+                    _log.warning("%s", e, extra={"action": "store_failing"})
+                said = str(e)
+                await asyncio.sleep(_AGAIN)
+            except Exception as e:
+                self._fail(e)
+                return
+
+    def _heard(self, what: str) -> None:
+        """On a thread of the store's."""
+        hints = {"tasks": self._news, "settings": self._news, "orders": self._orders, "answers": self._answers}
+        with suppress(RuntimeError):  # the loop is closed
+            self.loop.call_soon_threadsafe(hints.get(what, self._partitions).set)
+
+    # The lease
+
+    async def _keep_lease(self) -> None:
+        about = msgspec.json.encode(about_of(self))
+        before = self.member.until
+        view = await asyncio.to_thread(self.member.renew, about)
+        if before and boot_time() - before > _LONG:
+            super()._stood_still(boot_time() - before)
+        self.view = view
+        self._partitions.set()
+        await self._settle_shares(view)
+        await asyncio.sleep(authority.RENEW / SECOND)
+
+    async def _settle_shares(self, view: View) -> None:
+        limits = self.desk_limits
+        slots = self._slots
+        needed: dict[str, list[str]] = {}
+        for lease in view.leases:
+            for key in read_about(lease).needs if lease.node != self.member.id else ():
+                needed.setdefault(key, []).append(lease.node)
+        demands = demands_of(self.roster, slots, limits, self.roster.limit_numbers)
+        await asyncio.to_thread(self.shares.settle, self._shared, self.member.id, view, needed, demands)
+        self._apply_shares()
+
+    def _apply_shares(self) -> None:
+        life = self.roster.lifecycle
+        before = life.slots, life.limits.tolist()
+        life.slots = self.shares.ours.get(ALL_SLOTS, 0)
+        self.roster.set_limits({name: self.shares.ours.get(name, 0) for name in self.desk_limits})
+        if (life.slots, life.limits.tolist()) != before:
+            self.beat.soon()
+
+    def _read_settings(self, now: Instant) -> list[Skips]:
+        self.desk_limits = self.desk.limits()
+        skips = super()._read_settings(now)
+        self._slots = self.options.max_concurrent or self.desk.settings().max_concurrent or MAX_CONCURRENT
+        self._apply_shares()
+        return skips
+
+    def _stood_still(self, length: int) -> None:
+        """Whoever took our lease meanwhile has made up for it; if nobody did, that is seen when it is renewed."""
+        _log.warning("nothing was done for %.0f s", length / SECOND, extra={"action": "stood_still", "length": length})
+
+    async def _start_over(self) -> None:
+        """Our lease is gone: all that we had is somebody else's. We know nothing, and join anew."""
+        if not self.member.until:
+            return  # somebody has seen to it already
+        self.member.until = 0
+        self.fenced += 1
+        _log.warning("the lease is lost: joining anew", extra={"action": "fenced", "node": self.member.id})
+        async with self._changing:
+            self.outbox.drop()
+            self._ready.clear()
+            self.queue.forget(self.beat.leave(np.flatnonzero(self.roster.columns.used)))
+            self.shares.forget()
+            self._apply_shares()
+        while not self._stopping.is_set():
+            try:
+                self._stamp = await asyncio.to_thread(self._shared.stamp)
+                await asyncio.to_thread(self.member.join, msgspec.json.encode(about_of(self)))
+            except StoreError:
+                await asyncio.sleep(_AGAIN)
+            else:
+                return
+
+    def _fail(self, error: BaseException) -> None:
+        if isinstance(error, Fenced):
+            task = self.loop.create_task(self._start_over())
+            self._doing.add(task)
+            task.add_done_callback(self._doing.discard)
+            return
+        super()._fail(error)
+
+    # Partitions
+
+    async def _keep_partitions(self) -> None:
+        await self._partitions.wait()
+        self._partitions.clear()
+        if self._is_leaving:
+            return
+        await self._follow(await asyncio.to_thread(self._shared.view))
+
+    async def _follow(self, view: View) -> None:
+        """Do what the view asks of us."""
+        steps = authority.steps(self.member.id, {le.node: le.expires for le in view.leases}, view.holders, view.now)
+        epochs = {lease.node: lease.epoch for lease in view.leases}
+        for node in steps.bury:
+            if await asyncio.to_thread(self._shared.bury, node, epochs[node]):
+                self.takeovers += 1
+                _log.warning("node %s is gone", node, extra={"action": "node_gone", "node": node})
+        if not self.member.may_act():
+            return
+        async with self._changing:
+            if steps.take:
+                taken = await asyncio.to_thread(self.member.take, steps.take)
+                self.beat.token = max(self.beat.token, taken.fence << _TOKEN_BITS)
+                await self._take_up_partitions(taken)
+            if steps.release:
+                await self._hand_over(steps.release)
+
+    async def _take_up_partitions(self, taken: Taken) -> None:
+        if taken.partitions:
+            count, new = len(taken.partitions), len(taken.new)
+            _log.info("%d partitions are ours", count, extra={"action": "taken", "partitions": count, "new": new})
+        for at in range(0, len(taken.partitions), _PIECE):
+            await self._take_up_piece(taken.partitions[at : at + _PIECE], set(taken.new))
+
+    async def _take_up_piece(self, partitions: Sequence[int], new: Collection[int]) -> None:
+        store = self._shared
+        stamp = await asyncio.to_thread(store.stamp)
+        entries, progress = await asyncio.to_thread(
+            lambda: (list(store.entries_in(partitions)), list(store.progress_in(partitions)))
+        )
+        cursors = await asyncio.to_thread(store.cursors, [entry.number for entry in entries])
+        now = self.clock.now()
+        batch, running = take_up_part(self.roster, self.beat, entries, progress, cursors, now, begins=new)
+        if any(entry.task.passive or entry.task.check for entry in entries):
+            await asyncio.to_thread(restore_told, self.beat.passive, self.roster, store)
+        self.beat.adopt(running)
+        self.queue.adopt([(p.claimed_token, p.task) for p in running])
+        self._ready.update(partitions)
+        self.beat.record(batch)
+        self._take_news(await asyncio.to_thread(store.news, stamp, partitions))
+        self.beat.soon()
+
+    async def _hand_over(self, partitions: Collection[int]) -> None:
+        """Let go in order: nothing of them is released any more, all that we know is safe, and then they are free."""
+        rows = self._rows_of(partitions)
+        self.roster.lifecycle.prepare_to_leave(rows)
+        await self.outbox.safe()
+        self._ready.difference_update(partitions)
+        rows = self._rows_of(partitions)
+        self.queue.forget(self.beat.leave(rows))
+        await self.outbox.safe()
+        await asyncio.to_thread(self.member.release, partitions)
+        count = len(partitions)
+        _log.info("%d partitions were handed over", count, extra={"action": "released", "partitions": count})
+
+    def _rows_of(self, partitions: Collection[int]) -> Ints:
+        rows = np.flatnonzero(self.roster.columns.used)
+        wanted = np.zeros(PARTITIONS, dtype=bool)
+        wanted[list(partitions)] = True
+        found: Ints = rows[wanted[self.roster.columns.number[rows] % PARTITIONS]]
+        return found
+
+    # What others change
+
+    def take_over(self) -> None:
+        """Changes come as news, whoever made them."""
+
+    def _desk_has_changed(self, _: Changed) -> None:
+        with suppress(RuntimeError, AttributeError):  # the loop is closed, or not there yet
+            self.loop.call_soon_threadsafe(self._news.set)
+
+    async def _look_for_news(self) -> None:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._news.wait(), _LOOK)
+        self._news.clear()
+        await self.look_for_news()
+
+    async def look_for_news(self) -> None:
+        """What has been changed is true of our tasks when this returns."""
+        async with self._changing:
+            news = await asyncio.to_thread(self._shared.news, self._stamp, sorted(self._ready))
+            self._take_news(news)
+            self._stamp = max(self._stamp, news.stamp)
+
+    def _take_news(self, news: News) -> None:
+        here = {entry.number: self.roster.row(entry.number) is not None for entry in news.entries}
+        changed = Changed(
+            created=[entry for entry in news.entries if not here[entry.number]],
+            changed=[entry for entry in news.entries if here[entry.number]],
+            removed=[entry for entry in news.removed if self.roster.row(entry.number) is not None],
+            settings=news.settings,
+        )
+        if changed.created or changed.changed or changed.removed or changed.settings:
+            self._take_over(changed)
+
+    # What others ask
+
+    async def _look_for_orders(self) -> None:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._orders.wait(), _LOOK)
+        self._orders.clear()
+        found = await asyncio.to_thread(self._shared.orders, sorted(self._ready))
+        new = [order for order in found if order.id not in self._at_work]
+        if not new or not self.may_act():
+            return
+        await self.look_for_news()
+        for order in new:
+            self._at_work.add(order.id)
+            task = self.loop.create_task(self._do_order(order))
+            self._doing.add(task)
+            task.add_done_callback(self._doing.discard)
+
+    async def _do_order(self, order: Order) -> None:
+        assert self.perform is not None
+        try:
+            reply = await self.perform(_requests.decode(order.request))
+            await asyncio.to_thread(self._shared.answer, order.id, msgspec.json.encode(reply))
+        except Elsewhere:
+            pass  # it has left us meanwhile: whoever has it now does it
+        except (StoreError, msgspec.DecodeError) as e:
+            _log.error("an order was not done: %s", e, extra={"action": "order_failed"})
+        finally:
+            self._at_work.discard(order.id)
+
+    async def pass_on(self, number: int, request: Request, patience: float | None = PATIENCE) -> Reply:
+        """Have it done by the node that has the task."""
+        id_ = await asyncio.to_thread(self._shared.order, number, msgspec.json.encode(request))
+        deadline = None if patience is None else self.loop.time() + patience
+        while True:
+            self._answers.clear()
+            reply = await asyncio.to_thread(self._shared.reply, id_)
+            if reply is not None:
+                return msgspec.json.decode(reply, type=Reply)
+            if deadline is not None and self.loop.time() > deadline:
+                raise StoreError("no node has answered for this task: the cluster is without one at the moment")
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._answers.wait(), 0.2)
+
+    # Runs
+
+    def _late(self, worker: str, results: list[tuple[int, Result]]) -> None:
+        """Results that come after somebody else has accounted for the run change nothing; the audit knows of them."""
+        now = self.clock.now()
+        changes = [
+            Change(now, f"worker:{worker}", "late result", f"task {number}", f"{result.outcome}, token {result.token}")
+            for number, result in results[:100]
+        ]
+        task = self.loop.create_task(self._note(changes))
+        self._doing.add(task)
+        task.add_done_callback(self._doing.discard)
+
+    async def _note(self, changes: list[Change]) -> None:
+        with suppress(StoreError):
+            await asyncio.to_thread(self._shared.note, changes)
+
+    # Ending
+
+    def _remember_clock(self) -> None:
+        """The clock is the database's; only that it was set back is worth remembering."""
+        generation = self.roster.lifecycle.generation
+        if generation != self._generation:
+            self._generation = generation
+            with suppress(StoreError):
+                self.store.set_settings({GENERATION: str(generation)})
+
+    async def _wind_down(self) -> None:
+        """What others can go on with goes to them; the last one ends what runs, as a single node does."""
+        self._is_leaving = True
+        try:
+            view = await asyncio.to_thread(self._shared.view)
+            living = [le for le in view.leases if not authority.is_over(le.expires, view.now)]
+            if all(lease.node == self.member.id for lease in living):
+                await super()._wind_down()
+            async with self._changing:
+                await self._hand_over(self._ready.copy())
+            await asyncio.to_thread(self._shared.leave)
+        except StoreError as e:
+            _log.error("not all was handed over: %s", e, extra={"action": "store_failing"})
+        finally:
+            self._stop_listening()

@@ -1,0 +1,126 @@
+"""The workers of a cluster as a node hears of them, and the pools they serve."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from msgspec import Struct
+
+from evenbeat.core import handover
+from evenbeat.model import SECOND
+from evenbeat.queue.handing import Tidings
+
+_REMEMBERED: Final = 300 * SECOND
+"""A worker that is silent is shown so long, so that it is missed."""
+_LEFT: Final = 10 * SECOND
+"""One that took its leave is not missed."""
+_MOST_WORKERS: Final = 10_000
+
+
+class WorkerView(Struct, frozen=True):
+    """A worker, for people."""
+
+    id: str
+    name: str
+    pid: int
+    pools: list[str]
+    slots: int
+    held: int
+    is_leaving: bool
+    silent_for: float
+    """Seconds since it was last heard of."""
+    started: int
+    version: str
+    processes: int
+    restarts: int
+
+
+class PoolView(Struct, frozen=True):
+    """A pool, for people."""
+
+    workers: int
+    slots: int
+    waiting: int
+    """Runs of this node that no worker has taken yet."""
+    without_worker_for: float | None
+    """Seconds; None if it has one."""
+
+
+class Staff:
+    """Who was heard of, and when; all times on the node's own clock."""
+
+    def __init__(self) -> None:
+        self._heard: dict[str, tuple[Tidings, int]] = {}
+        self._without: dict[str, int] = {}
+        """Since when pools are known to be without a worker."""
+
+    def hear(self, tidings: Tidings, now: int) -> None:
+        """A worker tells of itself."""
+        if tidings.worker in self._heard or len(self._heard) < _MOST_WORKERS:
+            self._heard[tidings.worker] = (tidings, now)
+
+    def begin_anew(self, now: int) -> None:
+        """Nobody could be heard until now: pools are not to be blamed for it."""
+        self._without = dict.fromkeys(self._without, now)
+
+    def look(self, now: int, pools: Iterable[str]) -> None:
+        """Forget who is gone for long, and see which of these pools have nobody."""
+        for worker, (tidings, heard) in list(self._heard.items()):
+            if now - heard > (_LEFT if tidings.is_leaving else _REMEMBERED):
+                del self._heard[worker]
+        serving = self._serving(now)
+        known = set(pools).union(*(tidings.pools for tidings, _ in self._heard.values()))
+        self._without = {pool: self._without.get(pool, now) for pool in known if pool not in serving}
+
+    def _serving(self, now: int) -> dict[str, list[Tidings]]:
+        serving: dict[str, list[Tidings]] = {}
+        for tidings, heard in self._heard.values():
+            if not tidings.is_leaving and now - heard < handover.SILENT:
+                for pool in tidings.pools:
+                    serving.setdefault(pool, []).append(tidings)
+        return serving
+
+    def serving(self, pool: str, now: int) -> int:
+        """How many workers serve a pool now."""
+        return len(self._serving(now).get(pool, ()))
+
+    def without_worker_for(self, pool: str, now: int) -> int:
+        """How long a pool is known to be without a worker; 0 if it has one."""
+        since = self._without.get(pool)
+        return 0 if since is None else now - since
+
+    def name_of(self, worker: str) -> str:
+        """What people call it."""
+        return self._heard[worker][0].name if worker in self._heard else worker
+
+    def workers(self, now: int) -> list[WorkerView]:
+        return [
+            WorkerView(
+                id=t.worker,
+                name=t.name,
+                pid=t.pid,
+                pools=t.pools,
+                slots=t.slots,
+                held=len(t.held),
+                is_leaving=t.is_leaving,
+                silent_for=max(0, now - heard) / SECOND,
+                started=t.started,
+                version=t.version,
+                processes=t.processes,
+                restarts=t.restarts,
+            )
+            for t, heard in self._heard.values()
+        ]
+
+    def pools(self, now: int, waiting: dict[str, int]) -> dict[str, PoolView]:
+        """All that have workers, had some lately, or have runs waiting for one."""
+        serving = self._serving(now)
+        names = {*self._without, *waiting}.union(*(tidings.pools for tidings, _ in self._heard.values()))
+        return {
+            pool: PoolView(
+                workers=len(serving.get(pool, ())),
+                slots=sum(t.slots for t in serving.get(pool, ())),
+                waiting=waiting.get(pool, 0),
+                without_worker_for=None if pool in serving else self.without_worker_for(pool, now) / SECOND,
+            )
+            for pool in sorted(names)
+        }

@@ -1,0 +1,303 @@
+"""The nodes of a small cluster, and their store: leases, partitions, claims, and what workers ask them.
+
+A transaction of the store is one step. What a node decides and what it does in the store are two, and between them
+anything can happen; so it is with what it answers and when that arrives.
+"""
+
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import Final
+
+from evenbeat.core import authority, handover
+from evenbeat.core.handover import Fate, Hand
+from evenbeat.sim.cluster import (
+    GONE,
+    NOBODY,
+    NOW,
+    Book,
+    Broken,
+    Message,
+    Node,
+    Part,
+    Phase,
+    Plan,
+    Shape,
+    State,
+    put,
+    task_of,
+)
+
+NAMES: Final = ("node 4", "node 1", "node 0", "node 2")
+"""Of the nodes, in the order in which they come up."""
+WORKERS: Final = ("worker 0", "worker 1", "worker 2", "worker 3")
+
+Found = tuple[str, State]
+
+
+def lease_events(shape: Shape, state: State) -> Iterator[Found]:
+    """Nodes join, renew, learn that they did, bury, take, load, drop and release. A node alone needs no lease."""
+    born = state.born
+    if shape.nodes == 1:
+        return
+    if born < shape.nodes:
+        node = Node(0, 0, None, None, (None,) * shape.tasks)
+        joined = put(state.leases, born, shape.lease)
+        yield f"node {born} joins", state._replace(born=born + 1, leases=joined, nodes=put(state.nodes, born, node))
+    for i, node in enumerate(state.nodes):
+        if node is None:
+            continue
+        if state.leases[i] == GONE:
+            yield f"node {i} learns that it is fenced", state._replace(nodes=put(state.nodes, i, None))
+        elif node.answer == GONE:
+            asked = node._replace(answer=0, offered=_planned(i, state.leases, state.holders))
+            after = state._replace(leases=put(state.leases, i, shape.lease))
+            event = f"node {i} renews its lease"
+            if shape.late_answers:
+                yield event, after._replace(nodes=put(state.nodes, i, asked))
+            else:
+                yield event, after._replace(nodes=put(state.nodes, i, renewed(shape, asked)))
+        if node.answer != GONE:
+            known = put(state.nodes, i, renewed(shape, node))
+            yield f"node {i} learns that its lease was renewed", state._replace(nodes=known)
+        if node.plan is not None and state.leases[i] != GONE:
+            yield from _partition_events(shape, state, i, node, node.plan)
+        for p, part in enumerate(node.parts):
+            if part is None:
+                continue
+            if part.stage == "taken":
+                yield f"node {i} loads task {p}", _with_part(state, i, p, _loaded(state.books[p], part.fence))
+            elif part.stage == "dropped" and state.leases[i] != GONE:
+                free = state._replace(holders=put(state.holders, p, NOBODY))
+                yield f"node {i} releases task {p}", _with_part(free, i, p, None)
+
+
+def renewed(shape: Shape, node: Node) -> Node:
+    """A node that has learned of its lease: it counts from when it asked."""
+    until = max(authority.acts_until(-node.answer, shape.lease), 0)
+    return node._replace(until=until, answer=GONE, offered=None, plan=node.offered)
+
+
+def _partition_events(shape: Shape, state: State, i: int, node: Node, plan: Plan) -> Iterator[Found]:
+    for dead in plan.bury:
+        left = node._replace(plan=plan._replace(bury=tuple(n for n in plan.bury if n != dead)))
+        after = state._replace(nodes=put(state.nodes, i, left))
+        yield f"node {i} buries node {dead}", buried(after, dead)
+    for p in plan.take:
+        if state.holders[p] == NOBODY and node.parts[p] is None and state.fence < shape.fences:
+            held = state._replace(holders=put(state.holders, p, i), fence=state.fence + 1)
+            yield f"node {i} takes task {p}", _with_part(held, i, p, Part("taken", state.fence + 1))
+    for p in plan.release:
+        part = node.parts[p]
+        if part is not None and part.stage == "serving" and may_drop(part):
+            yield f"node {i} drops task {p}", _with_part(state, i, p, Part("dropped", part.fence))
+
+
+def may_drop(part: Part) -> bool:
+    """Nothing of it is on its way to the store."""
+    return part.phase is None
+
+
+def buried(state: State, dead: int) -> State:
+    """The transaction that takes a lease away; it looks at the lease again."""
+    expires = state.leases[dead]
+    if expires == GONE or not authority.is_over(expires, 0):
+        return state
+    node = state.nodes[dead]
+    if node is not None and node.until > 0 and any(part is not None for part in node.parts):
+        raise Broken("cluster: in time", f"node {dead} is buried")
+    holders = tuple(NOBODY if h == dead else h for h in state.holders)
+    return state._replace(leases=put(state.leases, dead, GONE), holders=holders)
+
+
+def _loaded(book: Book, fence: int) -> Part:
+    """The new owner reads what the store knows; who has an open claim, it does not know."""
+    hand = Hand(renewed=NOW, adopted=True) if book.token else Hand()
+    return Part("serving", fence, 0, book.claims, book.makes_up, book.token, hand)
+
+
+def _planned(i: int, leases: tuple[int, ...], holders: tuple[int, ...]) -> Plan | None:
+    return _asked_steps(authority.steps, i, leases, holders, authority.PARTITIONS)
+
+
+@lru_cache(50_000)
+def _asked_steps(
+    steps: Callable[..., authority.Steps], i: int, leases: tuple[int, ...], holders: tuple[int, ...], _: int
+) -> Plan | None:
+    known = {NAMES[n]: 1 if n == i else expires for n, expires in enumerate(leases) if expires != GONE}
+    found = steps(NAMES[i], known, [None if h == NOBODY else NAMES[h] for h in holders], 0)
+    return Plan(tuple(map(NAMES.index, found.bury)), tuple(found.take), tuple(found.release)) if any(found) else None
+
+
+def _with_part(state: State, i: int, p: int, part: Part | None) -> State:
+    node = state.nodes[i]
+    assert node is not None
+    return state._replace(nodes=put(state.nodes, i, node._replace(parts=put(node.parts, p, part))))
+
+
+# Claims
+
+
+def claim_events(shape: Shape, state: State) -> Iterator[Found]:
+    """A node decides to claim, or takes a run for lost; what was decided comes into the store."""
+    for i, node in enumerate(state.nodes):
+        if node is None:
+            continue
+        for p, part in enumerate(node.parts):
+            if part is None or part.stage != "serving":
+                continue
+            if part.phase is not None:
+                yield f"node {i}: {part.phase.what} {part.phase.token} is committed", committed(state, i, p, part)
+            elif node.until <= 0:
+                continue
+            elif part.token == 0:
+                if (part.makes_up or part.claims < shape.claims) and state.books[p].tries < shape.tries:
+                    token = next_token(part, p)
+                    yield f"node {i} claims {token}", _with_part(state, i, p, claiming(part, token))
+            elif handover.fate(part.hand, NOW) is Fate.LOST:
+                lost = part._replace(phase=Phase("lose", part.token))
+                yield f"node {i} takes {part.token} for lost", _with_part(state, i, p, lost)
+
+
+def next_token(part: Part, p: int) -> int:
+    """Above all others of its fence, and of those before it."""
+    return part.fence << 5 | part.tokens << 1 | p
+
+
+def claiming(part: Part, token: int) -> Part:
+    """Nobody can ask for a run before its claim is there."""
+    return part._replace(phase=Phase("claim", token), tokens=part.tokens + 1)
+
+
+def committed(state: State, i: int, p: int, part: Part) -> State:
+    """One transaction, that checks the lease: without it the node has lost everything."""
+    if not has_lease(state, i):
+        return state._replace(nodes=put(state.nodes, i, None))
+    book, phase = state.books[p], part.phase
+    assert phase is not None
+    done = f"node {i}: {phase.what} {phase.token} is committed"
+    if state.leases[i] == GONE or state.holders[p] != i:
+        raise Broken("cluster: fenced", done)
+    if phase.what == "claim":
+        if book.token or (book.claims, book.makes_up) != (part.claims, part.makes_up):
+            raise Broken("cluster: once", done)
+        if phase.token <= book.last:
+            raise Broken("cluster: permitted", done)
+        claims = book.claims + (not book.makes_up)
+        new = Book(claims, token=phase.token, last=phase.token, tries=book.tries + 1)
+        known = Part("serving", part.fence, part.tokens, claims, token=phase.token)
+    else:
+        if book.token != phase.token:
+            raise Broken("cluster: one result", done)
+        if phase.what == "lose" and is_alive(state, phase.token):
+            raise Broken("cluster: really lost", done)
+        new = Book(book.claims, phase.what != "finish", last=book.last, tries=book.tries)
+        known = Part("serving", part.fence, part.tokens, book.claims, new.makes_up)
+    return _with_part(state._replace(books=put(state.books, p, new)), i, p, known)
+
+
+def has_lease(state: State, i: int) -> bool:
+    """What `record` finds when it has locked the row."""
+    return state.leases[i] != GONE
+
+
+def is_alive(state: State, token: int) -> bool:
+    """Does somebody run it?"""
+    return any(h.token == token and h.stage == "running" for w in state.workers if w is not None for h in w.held)
+
+
+# What workers ask and tell
+
+
+def message_events(shape: Shape, state: State) -> Iterator[Found]:
+    """A node that may act gets a message."""
+    acting = [(i, node) for i, node in enumerate(state.nodes) if node is not None and node.until > 0]
+    if not acting:
+        return
+    for message in state.messages:
+        if message.kind == "question":
+            p = task_of(message.tokens[0])
+            for i, node in acting:
+                part = node.parts[p]
+                if part is not None and part.stage == "serving" and part.phase is None:
+                    yield f"node {i} gets {told(message)}", _asked(state, i, p, part, message)
+        elif message.kind == "tidings":
+            for i, node in acting:
+                for p, part in enumerate(node.parts):
+                    if part is not None and part.stage == "serving" and part.phase is None:
+                        yield f"node {i} gets {told(message)} for task {p}", _heard(shape, state, i, p, part, message)
+    yield from _reports(state, acting)
+
+
+def told(message: Message) -> str:
+    """For people."""
+    about = " ".join(map(str, message.tokens)) or "nothing"
+    return f"{message.kind} of {about} of worker {message.worker}, {message.sent} ticks old"
+
+
+def _asked(state: State, i: int, p: int, part: Part, message: Message) -> State:
+    token, worker = message.tokens[0], state.workers[message.worker]
+    hand = handover.granted(part.hand, WORKERS[message.worker], NOW - message.sent, NOW) if part.token == token else None
+    if hand is not None:
+        permission = message._replace(kind="permission")
+        granted = state._replace(messages=state.messages | {permission})
+        return _with_part(granted, i, p, part._replace(hand=hand))
+    if worker is None:
+        return state
+    refused = worker._replace(asked=tuple(a for a in worker.asked if a != (token, message.sent)))
+    return state._replace(workers=put(state.workers, message.worker, refused))
+
+
+def _heard(shape: Shape, state: State, i: int, p: int, part: Part, message: Message) -> State:
+    """Renew what is its own, take back what was never begun, and say what is over."""
+    name = WORKERS[message.worker]
+    for token in message.tokens:
+        if task_of(token) != p:
+            continue
+        hand = handover.renewed(part.hand, name, NOW) if token == part.token else None
+        if hand is None:
+            state = forgotten(state, message.worker, token)
+        else:
+            part = part._replace(hand=hand)
+            answer = Message("renewal", message.worker, (token,), message.sent)
+            state = state._replace(messages=with_latest(shape, state.messages, answer))
+    if part.token and part.token not in message.tokens and handover.is_untaken(part.hand, name, NOW - message.settled):
+        part = part._replace(hand=Hand())
+    return _with_part(state, i, p, part)
+
+
+def with_latest(shape: Shape, messages: frozenset[Message], new: Message) -> frozenset[Message]:
+    """One more; the oldest of its kind is lost if there are too many."""
+    same = [m for m in messages if m.kind == new.kind and m.worker == new.worker and m != new]
+    if len(same) >= shape.tidings:
+        messages = messages - {max(same, key=lambda m: (m.sent, m.settled, m.tokens))}
+    return messages | {new}
+
+
+def forgotten(state: State, w: int, token: int) -> State:
+    """The worker learns that a run is over: it ends it, if it goes on, and keeps nothing of it."""
+    worker = state.workers[w]
+    if worker is None or all(h.token != token for h in worker.held):
+        return state
+    if any(book.token == token for book in state.books):
+        raise Broken("cluster: kept", f"worker {w} is told that {token} is over")
+    kept = worker._replace(held=tuple(h for h in worker.held if h.token != token))
+    return state._replace(workers=put(state.workers, w, kept))
+
+
+def _reports(state: State, acting: list[tuple[int, Node]]) -> Iterator[Found]:
+    """A worker tells how a run ended, again and again until the node says that it is kept, or that nobody wants it."""
+    for w, worker in enumerate(state.workers):
+        for held in worker.held if worker is not None else ():
+            if held.stage not in ("ended", "killed"):
+                continue
+            p = task_of(held.token)
+            for i, node in acting:
+                part = node.parts[p]
+                if part is None or part.stage != "serving" or part.phase is not None:
+                    continue
+                if part.token != held.token:
+                    yield f"node {i} does not want the result of {held.token}", forgotten(state, w, held.token)
+                else:
+                    what = "finish" if held.stage == "ended" else "again"
+                    reported = _with_part(state, i, p, part._replace(phase=Phase(what, held.token)))
+                    yield f"node {i} gets the result of {held.token}", reported

@@ -1,0 +1,41 @@
+"""Which store a database is: an address of PostgreSQL, or the path of an SQLite file."""
+
+import re
+from pathlib import Path
+from typing import Final
+
+from evenbeat.model import Invalid
+from evenbeat.store.contract import Store
+
+_SCHEMES: Final = ("postgresql://", "postgres://")
+_SECRETS: Final = re.compile(r"((?:^|[?&])(?:ssl)?password=)[^&]*", re.IGNORECASE)
+
+
+def is_cluster(database: str | Path) -> bool:
+    """Whether several nodes may share it."""
+    return str(database).startswith(_SCHEMES)
+
+
+def shown(database: str | Path) -> str:
+    """As people may read it: without the password."""
+    if not is_cluster(database):
+        return str(database)
+    scheme, rest = str(database).split("://", 1)
+    place, mark, options = rest.partition("?")
+    # A password may hold anything but the last @ before the path; what follows it is shown.
+    user, at, host = place.rpartition("@")
+    hidden = _SECRETS.sub(r"\1...", mark + options)
+    return f"{scheme}://{user.partition(':')[0]}{at}{host}{hidden}"
+
+
+def open_store(database: str | Path, *, read_only: bool = False) -> Store:
+    """The store of a database."""
+    if is_cluster(database):
+        try:
+            from evenbeat.store.postgres import PostgresStore  # noqa: PLC0415 - only a cluster needs psycopg
+        except ImportError as e:
+            raise Invalid(f"PostgreSQL needs a package that is not here: pip install 'evenbeat[cluster]' ({e})") from e
+        return PostgresStore(str(database), read_only=read_only)
+    from evenbeat.store.sqlite import SqliteStore  # noqa: PLC0415
+
+    return SqliteStore(Path(database), read_only=read_only)

@@ -1,0 +1,261 @@
+"""Authority, orders and news in PostgreSQL: what several nodes that share a store need. See `cluster`."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+import psycopg
+
+from evenbeat.model import PARTITIONS, SECOND, Entry
+from evenbeat.store import postgres_rows as rows
+from evenbeat.store.cluster import Fenced, Lease, News, Order, Taken, View
+from evenbeat.store.contract import Progress, StoreError
+from evenbeat.store.postgres_base import PostgresBase
+from evenbeat.store.postgres_listen import Listener
+from evenbeat.store.postgres_open import Connection
+from evenbeat.store.postgres_session import Held
+from evenbeat.store.postgres_statements import query, with_part
+from evenbeat.store.postgres_tasks import notify
+from evenbeat.store.postgres_text import from_text
+
+ORDER_LIFE: Final = 60 * SECOND
+"""An order that nobody has answered by then is not for anybody any more: whoever gave it has gone."""
+SHARE_OF_THE_DEAD: Final = 20 * SECOND
+"""What a node that died had started may run for so long."""
+_MOST_SAID: Final = 1 << 20
+"""Bytes of an order, an answer, or what a node tells of itself."""
+_BURYING: Final = 2.0
+"""Seconds that a transaction of the dead may take to end; then it is ended."""
+_BURY_TRIES: Final = 3
+
+
+class Cluster(PostgresBase):
+    """The part of the store that nodes share."""
+
+    def clock(self) -> int:
+        """What time it is, by the clock of the store."""
+        ((now,),) = self._readers.all(query("clock"))
+        return int(now)
+
+    # Authority
+
+    def join(self, node: str, lease: int, about: bytes) -> int:
+        """A lease for so many microseconds; its epoch."""
+        _check_size(about)
+
+        def work(connection: Connection) -> int:
+            connection.execute(query("lock_authority"))
+            _forget(connection, node)
+            connection.execute(query("begin_cluster"))
+            epoch = _number(connection, "next_fence")
+            connection.execute(query("add_lease"), (node, epoch, lease, about))
+            notify(connection, "partitions")
+            return epoch
+
+        epoch = self._change(work)
+        self._held = Held(node, epoch)
+        return epoch
+
+    def renew(self, lease: int, about: bytes) -> View:
+        """The same for another while, and who there is."""
+        _check_size(about)
+        held = self._must_hold()
+        renewed, seen = self._asked_to_change((query("renew"), (lease, about, *held)), (query("view"), ()))
+        if not renewed:
+            raise Fenced(f"{self._address}: the lease of {held.node} was taken away")
+        return _view(seen)
+
+    def view(self) -> View:
+        """Who there is, without being one of them."""
+        return _view(self._readers.all(query("view")))
+
+    def bury(self, node: str, epoch: int) -> bool:
+        """Take a lease away that has ended, and free what its holder held."""
+
+        def work(connection: Connection) -> bool:
+            connection.execute(f"SET LOCAL lock_timeout = {int(_BURYING * 1_000)}")
+            if connection.execute(query("bury"), (node, epoch)).fetchone() is None:
+                return False
+            connection.execute(query("free_partitions"), (node,))
+            connection.execute(query("shares_of_the_dead"), (node,))
+            notify(connection, "partitions")
+            return True
+
+        for _ in range(_BURY_TRIES):
+            if not self._readers.all(query("is_over"), (node, epoch))[0][0]:
+                return False
+            try:
+                return self._change(work)
+            except StoreError as e:
+                if not isinstance(e.__cause__, psycopg.errors.LockNotAvailable):
+                    raise
+                # Stopped, or cut off, in the middle of a transaction: it would keep its lock for as long as it likes.
+                self._readers.all(query("end_recording"), (node,))
+        return self._change(work)
+
+    def take(self, partitions: Sequence[int]) -> Taken:
+        """Hold those of these partitions that nobody holds."""
+        held = self._must_hold()
+
+        def work(connection: Connection) -> Taken:
+            found = sorted(connection.execute(query("take"), (list(partitions), held.node)).fetchall())
+            fence = _number(connection, "next_fence")
+            if found:
+                notify(connection, "partitions")
+            return Taken([partition for partition, _ in found], [partition for partition, new in found if new], fence)
+
+        return self._change(work, held)
+
+    def release(self, partitions: Sequence[int]) -> None:
+        """Hold these no longer."""
+        held = self._must_hold()
+
+        def work(connection: Connection) -> None:
+            connection.execute(query("release"), (held.node, list(partitions)))
+            notify(connection, "partitions")
+
+        self._change(work, held)
+
+    def leave(self) -> None:
+        """Release all, and give the lease back. What is recorded after this is refused."""
+        held = self._must_hold()
+
+        def work(connection: Connection) -> None:
+            found = connection.execute(query("lease_of"), held).fetchone()
+            if found is not None:
+                _forget(connection, held.node)
+                notify(connection, "partitions")
+
+        self._change(work)
+
+    def set_share(self, key: str, limit: int, decide: Callable[[int, int], int]) -> int:
+        """Decide anew how much of a limit is ours; never more than the others leave."""
+        held = self._must_hold()
+
+        def work(connection: Connection) -> int:
+            connection.execute(query("lock_share"), (key,))
+            connection.execute(query("forget_shares"), (key, SHARE_OF_THE_DEAD))
+            row = connection.execute(query("shares"), {"key": key, "node": held.node}).fetchone()
+            assert row is not None
+            mine, others = row
+            share = decide(mine, others)
+            if share > mine:
+                share = max(mine, min(share, limit - others))
+            if share > 0:
+                connection.execute(query("set_share"), (key, held.node, share))
+            else:
+                connection.execute(query("drop_share"), (key, held.node))
+            return share
+
+        return self._change(work, held)
+
+    # The tasks of some partitions
+
+    def entries_in(self, partitions: Sequence[int]) -> Iterator[Entry]:
+        """In the order of their numbers."""
+        return map(rows.entry, self._readers.many(query("entries_in"), (list(partitions),)))
+
+    def progress_in(self, partitions: Sequence[int]) -> Iterator[Progress]:
+        """With tokens; in the order of the tasks' numbers."""
+        statement = with_part("progress", ":filter", "mod(p.task, 256) = ANY(%s)")
+        return map(rows.progress, self._readers.many(statement, (list(partitions),)))
+
+    # What others do
+
+    def stamp(self) -> int:
+        """Of the newest change."""
+        return int(self._readers.all(query("stamp"))[0][0])
+
+    def news(self, since: int, partitions: Sequence[int]) -> News:
+        """What has changed after that stamp."""
+        # The stamp first: what comes between the two is told twice, and never missed.
+        ((stamp, settings_stamp),) = self._readers.all(query("stamp"))
+        news = News(stamp, settings=settings_stamp > since)
+        if stamp > since:
+            for *row, is_removed in self._readers.all(query("news"), (since, list(partitions))):
+                (news.removed if is_removed else news.entries).append(rows.entry(tuple(row)))
+        return news
+
+    def order(self, task: int, request: bytes) -> int:
+        """Ask something of the node that holds a task; its id."""
+        _check_size(request)
+
+        def work(connection: Connection) -> int:
+            id_ = _number(connection, "order", (task, request))
+            notify(connection, "orders")
+            return id_
+
+        return self._change(work)
+
+    def orders(self, partitions: Sequence[int]) -> list[Order]:
+        """Those that are open, oldest first."""
+        found = self._readers.all(query("orders"), (list(partitions), ORDER_LIFE))
+        return [Order(id_, task, bytes(request)) for id_, task, request in found]
+
+    def answer(self, id_: int, reply: bytes) -> None:
+        """What became of an order."""
+        _check_size(reply)
+
+        def work(connection: Connection) -> None:
+            connection.execute(query("answer"), (reply, id_))
+            notify(connection, "answers")
+
+        self._change(work)
+
+    def reply(self, id_: int) -> bytes | None:
+        """The answer, once; None if there is none yet."""
+
+        def work(connection: Connection) -> bytes | None:
+            found = connection.execute(query("reply"), (id_,)).fetchone()
+            return None if found is None else bytes(found[0])
+
+        # Most questions come too early, and need no transaction.
+        if not self._readers.all(query("is_answered"), (id_,))[0][0]:
+            return None
+        return self._change(work)
+
+    def listen(self, heard: Callable[[str], None]) -> Callable[[], None]:
+        """`heard` is told, on a thread of the store's, what to look at."""
+        listener = Listener(self._address, heard)
+        self._listeners.append(listener)
+        return listener.close
+
+    def _must_hold(self) -> Held:
+        if self._held is None:
+            raise Fenced(f"{self._address}: this store has joined no cluster")
+        return self._held
+
+
+def _forget(connection: Connection, node: str) -> None:
+    """In order: what it held is free at once. Waits for what it is recording."""
+    connection.execute(query("drop_lease"), (node,))
+    connection.execute(query("free_partitions"), (node,))
+    connection.execute(query("drop_shares"), (node,))
+
+
+def _view(found: Sequence[rows.Row]) -> View:
+    now = 0
+    leases: list[Lease] = []
+    holders: list[str | None] = [None] * PARTITIONS
+    shares: dict[str, dict[str, int]] = {}
+    for kind, name, number, expires, extra in found:
+        match kind:
+            case "clock":
+                now = number
+            case "lease":
+                leases.append(Lease(from_text(name), number, expires, bytes(extra)))
+            case "partition":
+                holders[number] = from_text(name)
+            case "share":
+                shares.setdefault(from_text(bytes(extra).decode()), {})[from_text(name)] = number
+    return View(now, sorted(leases, key=lambda lease: lease.epoch), holders, shares)
+
+
+def _number(connection: Connection, name: str, values: Sequence[object] = ()) -> int:
+    row = connection.execute(query(name), values).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def _check_size(said: bytes) -> None:
+    if len(said) > _MOST_SAID:
+        raise StoreError(f"{len(said)} bytes are too many to hand to another node, accepted: up to {_MOST_SAID}")

@@ -1,0 +1,148 @@
+"""A connection that writes, comes back when it was lost, and never leaves open what became of a transaction."""
+
+import secrets
+import time
+from collections.abc import Callable
+from typing import Final, NamedTuple, TypeVar
+
+import psycopg
+
+from evenbeat.store.contract import StoreError
+from evenbeat.store.postgres_open import Address, Connection, is_lost
+from evenbeat.store.postgres_statements import query
+
+T = TypeVar("T")
+Work = Callable[[Connection], T]
+
+PATIENCE: Final = 10.0
+"""Seconds in which a server that went away in the middle of something must be back to say what became of it."""
+_AGAIN: Final = 0.1
+"""Seconds between two questions whether it is back."""
+_TRIES: Final = 3
+
+
+class Held(NamedTuple):
+    """The lease that whatever is written belongs to."""
+
+    node: str
+    epoch: int
+
+
+class Session:
+    """Used by one thread at a time."""
+
+    def __init__(self, address: Address, *, by_key: bool = False) -> None:
+        self.address = address
+        self._by_key = by_key
+        self.writer: Final = secrets.token_hex(8)
+        self._number = 0
+        self._connection: Connection | None = None
+        self._pid = 0
+        self._called = ""
+
+    def connection(self) -> Connection:
+        """The one there is, or a new one; raise StoreError if there is none to be had."""
+        if self._connection is None or self._connection.closed:
+            self._connection = self.address.connect(by_key=self._by_key)
+            self._pid = self._connection.info.backend_pid
+            self._called = ""
+        return self._connection
+
+    def next_number(self) -> int:
+        """Of a transaction: what `was_kept` asks by."""
+        self._number += 1
+        return self._number
+
+    def be_called(self, held: Held | None) -> None:
+        """Tell the server whose connection it is, so that whoever buries the node can end it."""
+        if held is not None and held.node != self._called:
+            self.connection().execute(query("be_called"), (held.node,))
+            self._called = held.node
+
+    def begin(self, connection: Connection, number: int, held: Held | None) -> None:
+        """The first statement of every transaction."""
+        node, epoch = held or (None, None)
+        connection.execute(query("begin_writing"), (self.writer, number, node, epoch), prepare=True)
+
+    def transaction(self, work: Work[T], held: Held | None = None) -> T:
+        """Make a change as a whole or not at all. `work` may be called again if the connection was lost."""
+        for tried in range(1, _TRIES + 1):
+            connection, number = self.connection(), self.next_number()
+            try:
+                self.be_called(held)
+                connection.execute("BEGIN")
+                self.begin(connection, number, held)
+                result = work(connection)
+            except psycopg.Error as e:
+                self.drop_unless_rolled_back()
+                if is_lost(e) and tried < _TRIES:
+                    continue  # nothing was asked to be kept yet
+                raise self.address.explain(e) from e
+            except BaseException:
+                self.drop_unless_rolled_back()
+                raise
+            try:
+                connection.execute("COMMIT")
+            except psycopg.Error as e:
+                self.drop_unless_rolled_back()
+                if not is_lost(e):
+                    raise self.address.explain(e) from e
+                if not self.was_kept(number, lambda: time.monotonic() + PATIENCE):
+                    continue
+            return result
+        raise StoreError(f"{self.address}: the connection was lost {_TRIES} times in a row; nothing was kept")
+
+    def was_kept(self, number: int, deadline: Callable[[], float]) -> bool:
+        """Whether a transaction was kept whose answer got lost; if not, it never will be.
+
+        Asks until there is an answer, or raises StoreError after the deadline; it is asked for each time anew.
+        """
+        last = deadline()
+        lost = self._pid
+        while True:
+            try:
+                connection = self.connection()
+                row = connection.execute(query("was_kept"), (self.writer, number)).fetchone()
+                assert row is not None
+                return bool(row[0])
+            except psycopg.errors.LockNotAvailable:
+                # The server still believes in the connection that we have lost.
+                self._end_backend(lost)
+                problem = "the server is still at it"
+            except psycopg.Error as e:
+                self.drop()
+                problem = str(self.address.explain(e))
+            except StoreError as e:
+                problem = str(e)
+            last = min(last, deadline())
+            if time.monotonic() > last:
+                raise StoreError(
+                    f"{self.address}: the connection was lost as a change was about to be kept, and whether it was is "
+                    f"not known: look before you make it again ({problem})"
+                )
+            time.sleep(_AGAIN)
+
+    def _end_backend(self, pid: int) -> None:
+        try:
+            self.connection().execute(query("end_backend"), (pid,))
+        except (psycopg.Error, StoreError):
+            self.drop()
+
+    def drop_unless_rolled_back(self) -> None:
+        """After a failure: no transaction is left open."""
+        connection = self._connection
+        if connection is None:
+            return
+        try:
+            if connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+                connection.execute("ROLLBACK")
+        except psycopg.Error:
+            self.drop()
+        if connection.closed:
+            self.drop()
+
+    def drop(self) -> None:
+        """Close the connection."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None

@@ -1,0 +1,52 @@
+"""Texts and columns on their way into PostgreSQL and back.
+
+A text of PostgreSQL cannot hold NUL, ours can. So NUL is written as two characters; in a way that keeps the order of
+texts, and what is the beginning or a part of what.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import msgspec
+from psycopg.types.string import StrDumperUnknown
+
+_encode: Final = msgspec.json.Encoder().encode
+
+
+def to_text(text: str) -> str:
+    """As the database keeps it."""
+    if "\0" in text or "\1" in text:
+        return text.replace("\1", "\1\2").replace("\0", "\1\1")
+    return text
+
+
+def from_text(text: str) -> str:
+    """As it was."""
+    if "\1" in text:
+        return text.replace("\1\1", "\0").replace("\1\2", "\1")
+    return text
+
+
+class TextDumper(StrDumperUnknown):
+    """Every text that is sent."""
+
+    def dump(self, obj: str) -> Any:
+        return super().dump(to_text(obj))
+
+
+def numbers(column: Sequence[object]) -> str:
+    """A column of ints, bools, plain words or None as an array of PostgreSQL's: it reads almost like JSON."""
+    return "{" + _encode(column).decode()[1:-1] + "}"
+
+
+def texts(column: Iterable[str]) -> str:
+    """A column of any texts."""
+    return "{" + ",".join(map(_quoted, column)) + "}"
+
+
+def _quoted(text: str) -> str:
+    if "\\" in text:
+        text = text.replace("\\", "\\\\")
+    if '"' in text:
+        text = text.replace('"', '\\"')
+    return f'"{text}"'

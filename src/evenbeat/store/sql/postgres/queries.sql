@@ -1,0 +1,597 @@
+-- Every statement of the PostgreSQL store, by name. Rows of a batch come as one array per column.
+
+
+-- Opening
+
+-- name: version
+SELECT CASE WHEN to_regclass('evenbeat.version') IS NULL THEN 0 ELSE 1 END;
+
+-- name: version_number
+SELECT number FROM evenbeat.version;
+
+-- name: lock_migrations
+SELECT pg_advisory_xact_lock(hashtextextended('evenbeat migrations', 0));
+
+-- name: create_schema
+CREATE SCHEMA IF NOT EXISTS evenbeat;
+
+-- name: create_version
+CREATE TABLE IF NOT EXISTS evenbeat.version (number integer NOT NULL);
+
+-- name: forget_version
+DELETE FROM evenbeat.version;
+
+-- name: set_version
+INSERT INTO evenbeat.version VALUES (%s);
+
+-- name: encoding
+SELECT current_setting('server_encoding'), current_setting('server_version_num')::integer;
+
+-- name: missing_days
+SELECT to_regclass('evenbeat.plain_runs_' || to_char(now() AT TIME ZONE 'UTC' + interval '1 day', 'YYYYMMDD')) IS NULL;
+
+-- name: ensure_days
+SELECT ensure_days(%s, %s);
+
+
+-- Writing
+
+-- name: begin_writing
+SELECT begin_writing(%s, %s, %s, %s);
+
+-- name: be_called
+SELECT set_config('application_name', left('evenbeat ' || %s, 60), false);
+
+-- name: was_kept
+SELECT was_kept(%s, %s);
+
+-- name: end_backend
+-- Of a connection that we lost and the server has not.
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+WHERE pid = %s AND usename = current_user AND datname = current_database()
+    AND starts_with(application_name, 'evenbeat');
+
+-- name: forget_writers
+DELETE FROM writers WHERE writer = ANY(%s) OR seen < now() - interval '7 days';
+
+-- name: notify
+SELECT pg_notify('evenbeat', %s);
+
+-- name: next_stamp
+UPDATE marks SET stamp = stamp + 1 RETURNING stamp;
+
+-- name: next_settings_stamp
+UPDATE marks SET stamp = stamp + 1, settings_stamp = stamp + 1;
+
+-- name: lock_desk
+SELECT pg_try_advisory_lock(hashtextextended('evenbeat desk', 0));
+
+-- name: unlock_desk
+SELECT pg_advisory_unlock(hashtextextended('evenbeat desk', 0));
+
+
+-- Tasks
+
+-- name: names_taken
+SELECT name FROM tasks WHERE removed IS NULL AND name = ANY(%s) ORDER BY name;
+
+-- name: take_numbers
+UPDATE marks SET last_number = last_number + %s RETURNING last_number;
+
+-- name: create_tasks
+COPY tasks (number, id, name, owner, version, created, changed, stamp, is_check, is_off, labels, definition) FROM STDIN;
+
+-- name: create_progress
+-- Of the tasks that were just created.
+INSERT INTO progress (task) SELECT generate_series(%s::bigint, %s::bigint);
+
+-- name: note_created
+INSERT INTO changes (at, who, action, name, detail)
+SELECT created, %s, 'created', name, '' FROM tasks WHERE number BETWEEN %s AND %s ORDER BY number;
+
+-- name: tasks_by_number
+SELECT number, id, version, owner, created, changed, definition
+FROM tasks WHERE removed IS NULL AND number = ANY(%s) ORDER BY number;
+
+-- name: step_aside
+-- Names may be exchanged within one change: first everybody lets go of theirs, as if removed.
+UPDATE tasks SET removed = changed WHERE number = ANY(%s);
+
+-- name: define_tasks
+UPDATE tasks
+SET name = d.name, definition = d.definition, is_check = d.is_check, is_off = d.is_off,
+    labels = d.labels::text[], version = version + 1, changed = %s, stamp = %s,
+    removed = NULL
+FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::boolean[], %s::boolean[], %s::text[])
+    AS d (number, name, definition, is_check, is_off, labels)
+WHERE tasks.number = d.number;
+
+-- name: remove_tasks
+UPDATE tasks SET removed = %s, stamp = %s WHERE number = ANY(%s);
+
+-- name: find_task
+-- A name comes before an id. One condition for both would look at all tasks.
+SELECT number, id, version, owner, created, changed, definition
+FROM tasks WHERE number = coalesce(
+    (SELECT number FROM tasks WHERE removed IS NULL AND name = %(asked)s),
+    (SELECT number FROM tasks WHERE removed IS NULL AND id = %(asked)s)
+);
+
+-- name: entries
+SELECT t.number, t.id, t.version, t.owner, t.created, t.changed, t.definition
+FROM tasks t WHERE t.removed IS NULL AND :filter AND t.name > %s ORDER BY t.name LIMIT %s;
+
+-- name: conditions
+SELECT t.number, t.id, t.version, t.owner, t.created, t.changed, t.definition,
+    coalesce(c.next_nominal, p.next_nominal), coalesce(c.extra, p.extra), coalesce(c.started, c.at),
+    p.started, p.ended, p.outcome, p.state, p.hard, p.attempt, p.flapping, p.result_at, p.output
+FROM tasks t JOIN progress p ON p.task = t.number LEFT JOIN claims c ON c.task = t.number
+WHERE t.removed IS NULL AND :filter AND t.name > %s ORDER BY t.name LIMIT %s;
+
+-- name: count
+SELECT count(*) FROM tasks t WHERE t.removed IS NULL AND :filter;
+
+-- name: entries_in
+SELECT t.number, t.id, t.version, t.owner, t.created, t.changed, t.definition
+FROM tasks t WHERE t.removed IS NULL AND mod(t.number, 256) = ANY(%s) ORDER BY t.number;
+
+
+-- Periods, settings, audit
+
+-- name: periods
+SELECT name, owner, definition FROM periods ORDER BY name;
+
+-- name: set_period
+INSERT INTO periods (name, owner, definition) VALUES (%s, %s, %s)
+ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, definition = excluded.definition;
+
+-- name: delete_periods
+DELETE FROM periods WHERE name = ANY(%s);
+
+-- name: setting
+SELECT value FROM settings WHERE key = %s;
+
+-- name: settings
+SELECT key, value FROM settings WHERE starts_with(key, %s) ORDER BY key;
+
+-- name: set_settings
+INSERT INTO settings (key, value) SELECT * FROM unnest(%s::text[], %s::text[])
+ON CONFLICT (key) DO UPDATE SET value = excluded.value;
+
+-- name: delete_settings
+DELETE FROM settings WHERE key = ANY(%s);
+
+-- name: note
+INSERT INTO changes (at, who, action, name, detail)
+SELECT * FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::text[], %s::text[]);
+
+-- name: changes
+SELECT at, who, action, name, detail FROM changes ORDER BY id DESC LIMIT %s;
+
+-- name: changes_of
+SELECT at, who, action, name, detail FROM changes WHERE name = %s ORDER BY id DESC LIMIT %s;
+
+
+-- What a node records. Each says itself what cannot be true, so that nobody waits for an answer between them.
+
+-- name: start
+UPDATE claims SET started = s.started
+FROM unnest(%s::bigint[], %s::bigint[]) AS s (task, started)
+WHERE claims.task = s.task;
+
+-- name: finish
+WITH f AS (
+    SELECT * FROM unnest(
+        %s::bigint[], %s::bigint[], %s::bigint[], %s::text[], %s::integer[], %s::text[], %s::bigint[],
+        %s::smallint[], %s::boolean[], %s::integer[], %s::bigint[], %s::boolean[], %s::bigint[], %s::bigint[],
+        %s::smallint[], %s::boolean[]
+    ) AS f (
+        task, started, ended, outcome, status, output, last_start, state, hard, attempt, changes, flapping, result_at,
+        extra, extra_kind, notable
+    )
+), ended AS (
+    DELETE FROM claims c USING f WHERE c.task = f.task
+    RETURNING f.*, c.nominal, c.generation, c.kind, c.at, c.next_nominal
+), learned AS (
+    UPDATE progress p
+    SET next_nominal = e.next_nominal, extra = e.extra, extra_kind = e.extra_kind, last_start = e.last_start,
+        started = e.started, ended = e.ended, outcome = e.outcome, output = e.output, state = e.state, hard = e.hard,
+        attempt = e.attempt, changes = e.changes, flapping = e.flapping, result_at = e.result_at
+    FROM ended e WHERE p.task = e.task
+), plain AS (
+    INSERT INTO plain_runs (
+        task, nominal, generation, kind, claimed, started, ended, outcome, status, state, hard, attempt, output
+    )
+    SELECT task, nominal, generation, kind, at, started, ended, outcome, status,
+        CASE WHEN result_at = started THEN state END, hard, attempt, left(output, :plain_output)
+    FROM ended WHERE NOT notable
+), notable AS (
+    INSERT INTO notable_runs (
+        task, nominal, generation, kind, claimed, started, ended, outcome, status, state, hard, attempt, output
+    )
+    SELECT task, nominal, generation, kind, at, started, ended, outcome, status,
+        CASE WHEN result_at = started THEN state END, hard, attempt, output
+    FROM ended WHERE notable
+)
+SELECT refuse('a run of task ' || coalesce(
+    (SELECT min(task) FROM f WHERE NOT EXISTS (SELECT FROM claims c WHERE c.task = f.task)),
+    (SELECT min(task) FROM (SELECT task FROM f GROUP BY task HAVING count(*) > 1) AS twice), 0
+) || ' ended that has no open claim')
+WHERE (SELECT count(*) FROM ended) <> (SELECT count(*) FROM f);
+
+-- name: save_cursors
+UPDATE progress SET cursor = s.cursor
+FROM unnest(%s::bigint[], %s::bytea[]) AS s (task, cursor)
+WHERE progress.task = s.task;
+
+-- name: tell
+-- Only what is newer than all before is the latest result; the rest is for history.
+WITH t AS (
+    SELECT * FROM unnest(
+        %s::bigint[], %s::bigint[], %s::integer[], %s::smallint[], %s::bigint[], %s::bigint[], %s::bigint[],
+        %s::text[], %s::integer[], %s::text[], %s::smallint[], %s::smallint[], %s::boolean[], %s::integer[],
+        %s::bigint[], %s::boolean[], %s::bigint[], %s::bigint[], %s::bigint[], %s::smallint[], %s::boolean[]
+    ) AS t (
+        task, nominal, generation, kind, at, started, ended, outcome, status, output, made, state, hard, attempt,
+        changes, flapping, result_at, next_nominal, extra, extra_kind, notable
+    )
+), learned AS (
+    UPDATE progress p
+    SET started = CASE WHEN t.made IS NULL THEN p.started ELSE t.started END,
+        ended = CASE WHEN t.made IS NULL THEN p.ended ELSE t.ended END,
+        outcome = CASE WHEN t.made IS NULL THEN p.outcome ELSE t.outcome END,
+        output = CASE WHEN t.made IS NULL THEN p.output ELSE t.output END,
+        state = t.state, hard = t.hard, attempt = t.attempt, changes = t.changes, flapping = t.flapping,
+        result_at = t.result_at, next_nominal = t.next_nominal, extra = t.extra, extra_kind = t.extra_kind
+    FROM t WHERE p.task = t.task RETURNING p.task
+), placed AS (
+    UPDATE claims c SET next_nominal = t.next_nominal, extra = t.extra, extra_kind = t.extra_kind
+    FROM t WHERE c.task = t.task
+), plain AS (
+    INSERT INTO plain_runs (
+        task, nominal, generation, kind, claimed, started, ended, outcome, status, state, hard, attempt, output
+    )
+    SELECT task, nominal, generation, kind, at, started, ended, outcome, status, made, hard, attempt,
+        left(output, :plain_output)
+    FROM t WHERE NOT notable
+), notable AS (
+    INSERT INTO notable_runs (
+        task, nominal, generation, kind, claimed, started, ended, outcome, status, state, hard, attempt, output
+    )
+    SELECT task, nominal, generation, kind, at, started, ended, outcome, status, made, hard, attempt, output
+    FROM t WHERE notable
+)
+SELECT refuse('there is no task ' || (SELECT min(task) FROM t WHERE task NOT IN (SELECT task FROM learned)))
+WHERE (SELECT count(*) FROM learned) <> (SELECT count(*) FROM t);
+
+-- name: stand
+WITH s AS (
+    SELECT * FROM unnest(%s::bigint[], %s::bigint[], %s::bigint[], %s::smallint[], %s::bigint[], %s::bigint[])
+        AS s (task, next_nominal, extra, extra_kind, last_start, result_at)
+), stood AS (
+    UPDATE progress p
+    SET next_nominal = s.next_nominal, extra = s.extra, extra_kind = s.extra_kind, last_start = s.last_start,
+        result_at = s.result_at
+    FROM s WHERE p.task = s.task RETURNING p.task
+), placed AS (
+    UPDATE claims c SET next_nominal = s.next_nominal, extra = s.extra, extra_kind = s.extra_kind
+    FROM s WHERE c.task = s.task
+)
+SELECT refuse('there is no task ' || (SELECT min(task) FROM s WHERE task NOT IN (SELECT task FROM stood)))
+WHERE (SELECT count(*) FROM stood) <> (SELECT count(*) FROM s);
+
+-- name: skip
+-- A task that is disabled for a month is one row: the newest range of a task goes on, if it is of the same reason.
+WITH s AS (
+    SELECT s.*, newest.id FROM unnest(
+        %s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[], %s::text[], %s::bigint[], %s::bigint[], %s::bigint[],
+        %s::smallint[]
+    ) AS s (task, first, last, times, reason, at, next_nominal, extra, extra_kind)
+    LEFT JOIN LATERAL (
+        SELECT id, next_nominal, reason FROM skips WHERE skips.task = s.task ORDER BY id DESC LIMIT 1
+    ) AS newest ON newest.next_nominal = s.first AND newest.reason = s.reason
+), extended AS (
+    UPDATE skips k SET last = s.last, times = k.times + s.times, at = s.at, next_nominal = s.next_nominal
+    FROM s WHERE k.task = s.task AND k.id = s.id
+), added AS (
+    INSERT INTO skips (task, first, last, times, reason, at, next_nominal)
+    SELECT task, first, last, times, reason, at, next_nominal FROM s WHERE id IS NULL
+), stood AS (
+    UPDATE progress p SET next_nominal = s.next_nominal, extra = s.extra, extra_kind = s.extra_kind
+    FROM s WHERE p.task = s.task RETURNING p.task
+), placed AS (
+    UPDATE claims c SET next_nominal = s.next_nominal, extra = s.extra, extra_kind = s.extra_kind
+    FROM s WHERE c.task = s.task
+)
+SELECT refuse('there is no task ' || (SELECT min(task) FROM s WHERE task NOT IN (SELECT task FROM stood)))
+WHERE (SELECT count(*) FROM stood) <> (SELECT count(*) FROM s);
+
+-- name: decline
+WITH r AS (
+    SELECT * FROM unnest(%s::bigint[], %s::bigint[], %s::smallint[], %s::text[], %s::bigint[])
+        AS r (task, due, kind, reason, at)
+), declined AS (
+    INSERT INTO skips (task, first, last, times, reason, at, kind)
+    SELECT task, due, due, 1, reason, at, kind FROM r
+)
+SELECT refuse('there is no task ' || min(task)) FROM r
+WHERE NOT EXISTS (SELECT FROM progress p WHERE p.task = r.task) HAVING count(*) > 0;
+
+-- name: claim
+WITH c AS (
+    SELECT * FROM unnest(
+        %s::bigint[], %s::bigint[], %s::integer[], %s::smallint[], %s::bigint[], %s::bigint[], %s::bigint[],
+        %s::smallint[], %s::bigint[]
+    ) AS c (task, nominal, generation, kind, at, next_nominal, extra, extra_kind, token)
+), claimed AS (
+    INSERT INTO claims (task, nominal, generation, kind, at, next_nominal, extra, extra_kind, token)
+    SELECT c.* FROM c WHERE EXISTS (SELECT FROM progress p WHERE p.task = c.task)
+    ON CONFLICT DO NOTHING RETURNING task
+)
+SELECT refuse(coalesce(
+    (
+        SELECT 'there is no task ' || min(task) FROM c
+        WHERE NOT EXISTS (SELECT FROM progress p WHERE p.task = c.task)
+    ),
+    'task ' || coalesce(
+        (SELECT min(task) FROM c WHERE task NOT IN (SELECT task FROM claimed)),
+        (SELECT min(task) FROM (SELECT task FROM c GROUP BY task HAVING count(*) > 1) AS twice)
+    ) || ' has an open claim: it must end before the next'
+))
+WHERE (SELECT count(*) FROM claimed) <> (SELECT count(*) FROM c);
+
+
+-- What a node is told
+
+-- name: progress
+-- A removed task is here as long as its run has not ended.
+SELECT p.task, coalesce(c.next_nominal, p.next_nominal), coalesce(c.extra, p.extra),
+    coalesce(c.extra_kind, p.extra_kind),
+    CASE WHEN c.kind = 0 AND c.started IS NOT NULL THEN c.started ELSE p.last_start END,
+    p.state, p.hard, p.attempt, p.changes, p.flapping, p.result_at,
+    c.nominal, coalesce(c.kind, 0), coalesce(c.at, 0), coalesce(c.generation, 0), coalesce(c.token, 0)
+FROM progress p LEFT JOIN claims c ON c.task = p.task
+WHERE coalesce(c.next_nominal, p.next_nominal) IS NOT NULL AND :filter
+    AND (c.task IS NOT NULL OR EXISTS (SELECT FROM tasks t WHERE t.number = p.task AND t.removed IS NULL))
+ORDER BY p.task;
+
+-- name: cursors
+SELECT task, cursor FROM progress WHERE cursor IS NOT NULL AND task = ANY(%s);
+
+-- name: running
+SELECT t.name, t.is_check, c.nominal, c.generation, c.kind, c.at, c.started,
+    NULL, NULL, NULL, NULL, false, 0, ''
+FROM claims c JOIN tasks t ON t.number = c.task
+WHERE c.at < %(before)s ORDER BY c.at DESC LIMIT %(most)s;
+
+-- name: running_of
+SELECT t.name, t.is_check, c.nominal, c.generation, c.kind, c.at, c.started,
+    NULL, NULL, NULL, NULL, false, 0, ''
+FROM claims c JOIN tasks t ON t.number = c.task
+WHERE c.task = %(task)s AND c.at < %(before)s LIMIT %(most)s;
+
+-- name: plain_runs
+SELECT t.name, t.is_check, r.nominal, r.generation, r.kind, r.claimed, r.started,
+    r.ended, r.outcome, r.status, r.state, r.hard, r.attempt, r.output
+FROM (
+    SELECT * FROM plain_runs WHERE claimed < %(before)s ORDER BY claimed DESC, id DESC LIMIT %(most)s
+) AS r JOIN tasks t ON t.number = r.task ORDER BY r.claimed DESC, r.id DESC;
+
+-- name: notable_runs
+SELECT t.name, t.is_check, r.nominal, r.generation, r.kind, r.claimed, r.started,
+    r.ended, r.outcome, r.status, r.state, r.hard, r.attempt, r.output
+FROM (
+    SELECT * FROM notable_runs WHERE claimed < %(before)s ORDER BY claimed DESC, id DESC LIMIT %(most)s
+) AS r JOIN tasks t ON t.number = r.task ORDER BY r.claimed DESC, r.id DESC;
+
+-- name: plain_runs_of
+SELECT t.name, t.is_check, r.nominal, r.generation, r.kind, r.claimed, r.started,
+    r.ended, r.outcome, r.status, r.state, r.hard, r.attempt, r.output
+FROM (
+    SELECT * FROM plain_runs WHERE task = %(task)s AND claimed < %(before)s
+    ORDER BY claimed DESC, id DESC LIMIT %(most)s
+) AS r JOIN tasks t ON t.number = r.task ORDER BY r.claimed DESC, r.id DESC;
+
+-- name: notable_runs_of
+SELECT t.name, t.is_check, r.nominal, r.generation, r.kind, r.claimed, r.started,
+    r.ended, r.outcome, r.status, r.state, r.hard, r.attempt, r.output
+FROM (
+    SELECT * FROM notable_runs WHERE task = %(task)s AND claimed < %(before)s
+    ORDER BY claimed DESC, id DESC LIMIT %(most)s
+) AS r JOIN tasks t ON t.number = r.task ORDER BY r.claimed DESC, r.id DESC;
+
+-- name: starts
+-- From the indexes by time alone.
+SELECT second, sum(runs)::bigint FROM (
+    SELECT claimed / 1000000 AS second, count(*) AS runs FROM plain_runs
+    WHERE claimed >= %(since)s AND claimed < %(until)s GROUP BY second
+    UNION ALL SELECT claimed / 1000000 AS second, count(*) AS runs FROM notable_runs
+    WHERE claimed >= %(since)s AND claimed < %(until)s GROUP BY second
+    UNION ALL SELECT at / 1000000, 1 FROM claims WHERE at >= %(since)s AND at < %(until)s
+) AS counted GROUP BY second;
+
+-- name: skips
+SELECT t.name, s.first, s.last, s.times, s.reason, s.at, s.kind
+FROM skips s JOIN tasks t ON t.number = s.task
+WHERE s.at < %(before)s ORDER BY s.at DESC, s.id DESC LIMIT %(most)s;
+
+-- name: skips_of
+SELECT t.name, s.first, s.last, s.times, s.reason, s.at, s.kind
+FROM skips s JOIN tasks t ON t.number = s.task
+WHERE s.task = %(task)s AND s.at < %(before)s ORDER BY s.at DESC, s.id DESC LIMIT %(most)s;
+
+
+-- Care
+
+-- name: try_to_prune
+-- One node at a time is enough.
+SELECT pg_try_advisory_xact_lock(hashtextextended('evenbeat prune', 0));
+
+-- name: lock_briefly
+SET LOCAL lock_timeout = '200ms';
+
+-- name: days
+-- The tables of days, oldest first.
+SELECT c.relname::text FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+WHERE i.inhparent = %s::regclass AND c.relname ~ '_[0-9]{8}$' ORDER BY c.relname;
+
+-- name: newest_of_day
+SELECT id, ended FROM :day ORDER BY claimed DESC LIMIT 1;
+
+-- name: whole_day
+SELECT count(*), coalesce(max(ended), 0) FROM :day;
+
+-- name: drop_day
+DROP TABLE :day;
+
+-- name: last_plain_id
+SELECT last_value FROM plain_ids;
+
+-- name: old_plain
+SELECT array_agg(id), max(claimed) FROM (
+    SELECT id, claimed, ended FROM plain_runs ORDER BY claimed LIMIT %(part)s
+) AS oldest WHERE ended < %(cutoff)s OR id <= %(last)s - %(bound)s;
+
+-- name: prune_plain
+DELETE FROM plain_runs WHERE claimed <= %(newest)s AND id = ANY(%(ids)s);
+
+-- name: old_notable
+SELECT array_agg(id), max(claimed) FROM (
+    SELECT id, claimed, ended FROM notable_runs WHERE claimed < %(cutoff)s ORDER BY claimed LIMIT %(part)s
+) AS oldest WHERE ended < %(cutoff)s;
+
+-- name: prune_notable
+DELETE FROM notable_runs WHERE claimed <= %(newest)s AND id = ANY(%(ids)s);
+
+-- name: prune_skips
+DELETE FROM skips WHERE (task, id) IN (SELECT task, id FROM skips WHERE at < %(cutoff)s ORDER BY at LIMIT %(part)s);
+
+-- name: prune_changes
+DELETE FROM changes WHERE at < %(cutoff)s AND id IN (SELECT id FROM changes ORDER BY id LIMIT %(part)s);
+
+-- name: forgotten
+-- Tasks that were removed so long ago that nothing tells of them any more.
+SELECT number FROM tasks JOIN progress ON task = number
+WHERE removed < %(cutoff)s AND coalesce(ended, removed) < %(cutoff)s ORDER BY removed LIMIT %(part)s;
+
+-- name: forget_claims
+DELETE FROM claims WHERE task = ANY(%s);
+
+-- name: forget_progress
+DELETE FROM progress WHERE task = ANY(%s);
+
+-- name: forget_tasks
+DELETE FROM tasks WHERE number = ANY(%s);
+
+-- name: prune_orders
+DELETE FROM orders WHERE at < clock() - %s;
+
+
+-- Authority
+
+-- name: clock
+SELECT clock();
+
+-- name: lock_authority
+SELECT pg_advisory_xact_lock(hashtextextended('evenbeat authority', 0));
+
+-- name: next_fence
+SELECT nextval('fences');
+
+-- name: lease_of
+SELECT 1 FROM leases WHERE node = %s AND epoch = %s FOR UPDATE;
+
+-- name: drop_lease
+DELETE FROM leases WHERE node = %s;
+
+-- name: begin_cluster
+-- If nobody else is alive.
+UPDATE partitions SET is_new = true
+WHERE NOT is_new AND NOT EXISTS (SELECT FROM leases WHERE expires >= clock());
+
+-- name: add_lease
+INSERT INTO leases (node, epoch, expires, about) VALUES (%s, %s, clock() + %s, %s);
+
+-- name: renew
+UPDATE leases SET expires = clock() + %s, about = %s WHERE node = %s AND epoch = %s RETURNING epoch;
+
+-- name: view
+SELECT 'clock', '', clock(), 0, NULL::bytea
+UNION ALL SELECT 'lease', node, epoch, expires, about FROM leases
+UNION ALL SELECT 'partition', holder, partition, 0, NULL FROM partitions WHERE holder IS NOT NULL
+UNION ALL SELECT 'share', node, share, 0, convert_to(key, 'UTF8') FROM shares WHERE gone IS NULL;
+
+-- name: is_over
+SELECT EXISTS (SELECT FROM leases WHERE node = %s AND epoch = %s AND expires < clock());
+
+-- name: bury
+DELETE FROM leases WHERE node = %s AND epoch = %s AND expires < clock() RETURNING node;
+
+-- name: end_recording
+-- Of a holder that holds its lock and does nothing: stopped in the middle, or cut off.
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+WHERE application_name = left('evenbeat ' || %s, 60) AND usename = current_user AND datname = current_database()
+    AND pid <> pg_backend_pid();
+
+-- name: free_partitions
+UPDATE partitions SET holder = NULL WHERE holder = %s;
+
+-- name: shares_of_the_dead
+UPDATE shares SET gone = clock() WHERE node = %s AND gone IS NULL;
+
+-- name: drop_shares
+DELETE FROM shares WHERE node = %s;
+
+-- name: take
+WITH free AS (
+    SELECT partition, is_new FROM partitions WHERE partition = ANY(%s) AND holder IS NULL ORDER BY partition FOR UPDATE
+)
+UPDATE partitions SET holder = %s, is_new = false FROM free WHERE partitions.partition = free.partition
+RETURNING partitions.partition, free.is_new;
+
+-- name: release
+UPDATE partitions SET holder = NULL WHERE holder = %s AND partition = ANY(%s);
+
+-- name: lock_share
+SELECT pg_advisory_xact_lock(hashtextextended('evenbeat share ' || %s, 0));
+
+-- name: forget_shares
+DELETE FROM shares WHERE key = %s AND gone < clock() - %s;
+
+-- name: shares
+SELECT coalesce(sum(share) FILTER (WHERE node = %(node)s), 0)::bigint,
+    coalesce(sum(share) FILTER (WHERE node <> %(node)s), 0)::bigint
+FROM shares WHERE key = %(key)s;
+
+-- name: set_share
+INSERT INTO shares (key, node, share) VALUES (%s, %s, %s)
+ON CONFLICT (key, node) DO UPDATE SET share = excluded.share, gone = NULL;
+
+-- name: drop_share
+DELETE FROM shares WHERE key = %s AND node = %s;
+
+
+-- What others do
+
+-- name: stamp
+SELECT stamp, settings_stamp FROM marks;
+
+-- name: news
+SELECT t.number, t.id, t.version, t.owner, t.created, t.changed, t.definition, t.removed IS NOT NULL
+FROM tasks t WHERE t.stamp > %s AND mod(t.number, 256) = ANY(%s) ORDER BY t.stamp, t.number;
+
+-- name: order
+INSERT INTO orders (task, at, request) VALUES (%s, clock(), %s) RETURNING id;
+
+-- name: orders
+SELECT id, task, request FROM orders
+WHERE reply IS NULL AND mod(task, 256) = ANY(%s) AND at > clock() - %s ORDER BY id;
+
+-- name: answer
+UPDATE orders SET reply = %s, answered = clock() WHERE id = %s AND reply IS NULL;
+
+-- name: is_answered
+SELECT EXISTS (SELECT FROM orders WHERE id = %s AND reply IS NOT NULL);
+
+-- name: reply
+DELETE FROM orders WHERE id = %s AND reply IS NOT NULL RETURNING reply;
