@@ -11,8 +11,10 @@ from starlette.responses import Response
 
 from evenbeat.api.house import House
 from evenbeat.api.route import Call, Role, Route
+from evenbeat.node.about import ClusterView
 from evenbeat.node.numbers import Numbers
-from evenbeat.node.requests import AskNumbers
+from evenbeat.node.requests import AskCluster, AskNumbers, AskStatus, Reply, Request
+from evenbeat.node.status import Status
 from evenbeat.store.contract import StoreError
 
 STILL: Final = 5.0
@@ -32,29 +34,47 @@ class Health(Struct):
 
 class _Look(NamedTuple):
     at: float
-    numbers: "asyncio.Task[Numbers]"
+    reply: "asyncio.Task[Reply]"
 
 
-_looks: Final[WeakKeyDictionary[House, _Look]] = WeakKeyDictionary()
+_looks: Final[WeakKeyDictionary[House, dict[type[Request], _Look]]] = WeakKeyDictionary()
 
 
 async def numbers_of(house: House) -> Numbers:
     """What the node measures of itself, at most a second old; raise StoreError if it does not answer."""
-    look = _looks.get(house)
-    if look is None or time.monotonic() - look.at > _FRESH or look.numbers.get_loop() is not asyncio.get_running_loop():
-        look = _looks[house] = _Look(time.monotonic(), asyncio.create_task(_ask(house)))
-        look.numbers.add_done_callback(lambda task: task.cancelled() or task.exception())  # whoever asked may be gone
-    return await asyncio.shield(look.numbers)
-
-
-async def _ask(house: House) -> Numbers:
-    try:
-        async with asyncio.timeout(STILL):
-            numbers = (await house.ask(AskNumbers())).numbers
-    except TimeoutError:
-        raise StoreError(f"the node has not answered for {STILL:g} s") from None
+    numbers = (await _look(house, AskNumbers())).numbers
     assert numbers is not None
     return numbers
+
+
+async def status_of(house: House) -> Status:
+    """How the node is, together with all others of its cluster, at most a second old; raise StoreError as well."""
+    status = (await _look(house, AskStatus())).status
+    assert status is not None
+    return status
+
+
+async def look_at_cluster(house: House) -> ClusterView | None:
+    """Who there is, at most a second old; None if the node is alone. Raise StoreError as well."""
+    return (await _look(house, AskCluster())).cluster
+
+
+async def _look(house: House, request: AskNumbers | AskStatus | AskCluster) -> Reply:
+    """To look at all its tasks costs the node something, and everybody may ask all the time."""
+    looks = _looks.setdefault(house, {})
+    look = looks.get(type(request))
+    if look is None or time.monotonic() - look.at > _FRESH or look.reply.get_loop() is not asyncio.get_running_loop():
+        look = looks[type(request)] = _Look(time.monotonic(), asyncio.create_task(_ask(house, request)))
+        look.reply.add_done_callback(lambda task: task.cancelled() or task.exception())  # whoever asked may be gone
+    return await asyncio.shield(look.reply)
+
+
+async def _ask(house: House, request: Request) -> Reply:
+    try:
+        async with asyncio.timeout(STILL):
+            return await house.ask(request)
+    except TimeoutError:
+        raise StoreError(f"the node has not answered for {STILL:g} s") from None
 
 
 def problems_of(numbers: Numbers) -> list[str]:
@@ -66,8 +86,13 @@ def problems_of(numbers: Numbers) -> list[str]:
         problems.append("the store cannot take anything; the node's log says why")
     if numbers.oldest_unsafe > STUCK:
         problems.append(f"the store has not taken what was offered for {numbers.oldest_unsafe:.0f} s")
-    if not numbers.workers:
-        problems.append("no worker process is alive")
+    if numbers.cluster is None:
+        return problems if numbers.workers else [*problems, "no worker process is alive"]
+    # That a pool has no worker is no fault of the scheduler's: see evenbeat_pool_without_worker_seconds.
+    if numbers.cluster.lease <= 0:
+        problems.append(f"its lease ran out {-numbers.cluster.lease:.0f} s ago: the database does not answer")
+    if numbers.cluster.queue != "ok":
+        problems.append("the queue is out of reach; the node's log says why")
     return problems
 
 

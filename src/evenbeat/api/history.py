@@ -7,15 +7,15 @@ import msgspec
 from msgspec import Meta, Struct
 
 from evenbeat.api.answers import entry_of, moment, pointed
-from evenbeat.api.health import numbers_of
+from evenbeat.api.health import status_of
 from evenbeat.api.route import Call, Role, Route
-from evenbeat.api.types import Changes, History, Nodes, RunningNow, TimeText
+from evenbeat.api.types import Changes, History, RunningNow, TimeText
 from evenbeat.model import SECOND, Instant
 from evenbeat.node.documents import instant, run_document, skip_document
 from evenbeat.node.facts import facts_of, span_of
 from evenbeat.node.moment import Moment, RunningRun
 from evenbeat.node.past import Question, records, when
-from evenbeat.node.requests import AskMoment, AskNode, AskRunning
+from evenbeat.node.requests import AskMoment, AskRunning
 from evenbeat.node.status import Status
 from evenbeat.node.why import Answer, why
 from evenbeat.node.why_then import why_then
@@ -137,14 +137,7 @@ def _running(run: RunningRun, now: Instant) -> dict[str, Any]:
 
 
 async def status(call: Call) -> dict[str, Any]:
-    # A second old at most: to look at all its tasks costs the node something, and everybody may ask all the time.
-    return {"live": True, **msgspec.to_builtins((await numbers_of(call.house)).status)}
-
-
-async def nodes(call: Call) -> dict[str, Any]:
-    found = (await call.house.ask(AskNode())).node
-    assert found is not None
-    return {"nodes": [{**msgspec.to_builtins(found), "started": instant(found.started)}]}
+    return {"live": True, **msgspec.to_builtins(await status_of(call.house))}
 
 
 _ONE: Final = "/v1/tasks/{name}"
@@ -163,6 +156,5 @@ ROUTES: Final = (
     ),
     Route("GET", "/v1/history", Role.READ, history, "Runs and skips of all tasks.", History, _TAG, HistoryQuery),
     Route("GET", "/v1/running", Role.READ, running, "The runs of this moment.", RunningNow, _NOW, LimitQuery),
-    Route("GET", "/v1/status", Role.READ, status, "How the node is.", Live, _NOW),
-    Route("GET", "/v1/nodes", Role.READ, nodes, "Which nodes live on the database.", Nodes, _NOW),
+    Route("GET", "/v1/status", Role.READ, status, "How the node is, or all of a cluster.", Live, _NOW),
 )

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final, TypeVar
@@ -13,8 +14,9 @@ from evenbeat.api.outlooks import Outlooks
 from evenbeat.api.totals import Totals
 from evenbeat.core.authority import is_over
 from evenbeat.model import Instant
-from evenbeat.node.clock import Clock
+from evenbeat.node.clock import Clock, boot_time
 from evenbeat.node.control import REQUEST_LIMIT, socket_address
+from evenbeat.node.member import DatabaseClock
 from evenbeat.node.owner import is_owned, socket_path
 from evenbeat.node.requests import Reply, Request, must_be_done
 from evenbeat.store.cluster import ClusterStore
@@ -22,6 +24,8 @@ from evenbeat.store.contract import Store, StoreError
 from evenbeat.store.opening import open_store
 
 T = TypeVar("T")
+_LOOK: Final = 10.0
+"""Seconds between two looks at the clock of a database that several nodes share."""
 _replies: Final = msgspec.json.Decoder(Reply)
 
 
@@ -37,14 +41,19 @@ class House:
         """What the node tells; whoever serves the house starts it, and stops it at the end."""
         self.outlooks: Final = Outlooks(self.read)
         self.totals: Final = Totals()
-        self._clock = Clock()
+        self._clock = _SharedClock(self.store) if isinstance(self.store, ClusterStore) else Clock()
 
     def now(self) -> Instant:
         return self._clock.now()
 
     async def read(self, question: Callable[[Store], T]) -> T:
         """Ask the store, in a thread: nothing else waits for it."""
-        return await asyncio.to_thread(question, self.store)
+        return await asyncio.to_thread(self._read, question)
+
+    def _read(self, question: Callable[[Store], T]) -> T:
+        if isinstance(self._clock, _SharedClock):
+            self._clock.look()
+        return question(self.store)
 
     async def ask(self, request: Request) -> Reply:
         """Ask the node; raise what it refuses (Invalid, Conflict, Missing), or StoreError if it does not answer."""
@@ -76,3 +85,23 @@ class House:
 
     def close(self) -> None:
         self.store.close()
+
+
+class _SharedClock:
+    """The clock of a database that several nodes share: that of this machine may be another."""
+
+    def __init__(self, store: ClusterStore) -> None:
+        self._store = store
+        self._clock = DatabaseClock()
+        self._looked = -_LOOK
+        self.look()
+
+    def now(self) -> Instant:
+        return Instant(self._clock.now())
+
+    def look(self) -> None:
+        """Compare it now and then. Blocks."""
+        if time.monotonic() - self._looked >= _LOOK:
+            self._looked = time.monotonic()
+            asked = boot_time()
+            self._clock.learn(asked, self._store.clock(), boot_time())

@@ -1,7 +1,7 @@
 """/metrics: what the node measures of itself, as Prometheus reads it. Labels have few values, all known."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from importlib.metadata import version
 from typing import Final, NamedTuple
 
@@ -17,13 +17,28 @@ from evenbeat.api.house import House
 from evenbeat.api.route import Call, Role, Route
 from evenbeat.core.gate import Reason
 from evenbeat.model import SECOND, Instant, Outcome
+from evenbeat.node.about import PoolAbout
 from evenbeat.node.counts import Histogram
-from evenbeat.node.numbers import Numbers
+from evenbeat.node.numbers import Membership, Numbers
+from evenbeat.queue.handing import DEFAULT_POOL
 from evenbeat.store.contract import StoreError
 from evenbeat.when.curve import Stretch
 
 _AHEAD: Final = 600
 """Seconds that the forecast looks ahead."""
+_MOST_POOLS: Final = 100
+"""That are told one by one, those without a worker first."""
+_HANDING: Final = {
+    "handed_over_again": ("redispatched", "Runs that were handed over again, as their message was gone."),
+    "permissions_unused": ("reopened", "Runs that a worker was granted and did not take."),
+    "results_late": ("late_results", "Results that came when the run was accounted for already: they change nothing."),
+    "runs_lost": ("lost", "Runs whose worker is gone or was cut off."),
+    "runs_set_aside": ("set_aside", "Runs that were handed over too often, and that no worker took."),
+    "runs_without_worker": ("without_worker", "Runs that were given up, as their pool had no worker."),
+    "runs_too_large": ("too_large", "Runs that are larger than a message may be."),
+    "queue_messages_unreadable": ("unreadable", "Messages of the queue that nobody could make sense of."),
+}
+"""Counters of what happens to runs that are handed over, and what each is called where it is counted."""
 
 
 class Forecast(NamedTuple):
@@ -53,6 +68,9 @@ class Meters(Collector):
             yield from _of_tasks(numbers)
             yield from _of_runs(numbers)
             yield from _of_machinery(numbers)
+            yield from _of_workers(numbers)
+            if numbers.cluster is not None:
+                yield from _of_cluster(numbers.cluster)
         if self._forecast is not None:
             ahead = f"a second of the next {_AHEAD // 60} minutes, as schedules plan them."
             yield _gauge("load_forecast_peak", f"Runs in the fullest {ahead}", self._forecast.peak)
@@ -95,12 +113,49 @@ def _of_machinery(numbers: Numbers) -> Iterable[Metric]:
     yield _gauge("uptime_seconds", "Since the node was started.", numbers.status.uptime)
     yield _gauge("last_turn_age_seconds", "Since the last turn of the beat.", numbers.last_turn)
     yield _counter("cpu_seconds", "Processor time of the node itself, without its workers.", numbers.cpu)
-    yield _gauge("workers", "Worker processes that are up.", numbers.workers)
-    yield _counter("worker_restarts", "Worker processes that ended before they were told to.", numbers.worker_restarts)
     yield _gauge("store_ok", "1 if the store takes what it is offered.", numbers.status.store == "ok")
     yield _gauge("store_queue_batches", "Batches on their way into the store.", numbers.unsafe)
     yield _gauge("store_queue_age_seconds", "How long the oldest of them has been.", numbers.oldest_unsafe)
     yield _histogram("store_commit_seconds", "How long the store took to keep batches.", numbers.commit_time)
+
+
+def _of_workers(numbers: Numbers) -> Iterable[Metric]:
+    """A node that is alone has one worker, whatever its processes are."""
+    cluster = numbers.cluster
+    processes = numbers.workers if cluster is None else cluster.processes
+    yield _gauge("worker_processes", "Worker processes that are up.", processes)
+    yield _counter("worker_restarts", "Worker processes that ended before they were told to.", numbers.worker_restarts)
+    alone = {DEFAULT_POOL: PoolAbout(min(numbers.workers, 1), numbers.status.slots, 0, None)}
+    pools = alone if cluster is None else cluster.pools
+    shown = sorted(pools.items(), key=lambda item: (item[1].without_worker_for is None, item[0]))[:_MOST_POOLS]
+    yield _gauge("pools", "Pools that tasks or workers have named lately.", len(pools))
+    yield _by_pool("workers", "Workers that serve a pool.", {name: pool.workers for name, pool in shown})
+    yield _by_pool(
+        "pool_slots", "Runs that they can have at the same time.", {name: pool.slots for name, pool in shown}
+    )
+    waiting = {name: pool.waiting for name, pool in shown}
+    yield _by_pool("pool_waiting", "Runs of this node that no worker has taken yet.", waiting)
+    without = {name: pool.without_worker_for or 0.0 for name, pool in shown}
+    yield _by_pool("pool_without_worker_seconds", "How long a pool has had no worker; 0 if it has.", without)
+
+
+def _of_cluster(place: Membership) -> Iterable[Metric]:
+    yield _gauge("cluster_nodes", "Nodes of the cluster that are alive.", place.nodes)
+    yield _gauge("node_partitions", "Partitions that this node holds.", place.partitions)
+    yield _gauge("partitions_unheld", "Partitions that no living node holds: their tasks do not run.", place.unheld)
+    yield _gauge("node_lease_remaining_seconds", "For which this node may act; below 0 it may not.", place.lease)
+    yield _gauge("queue_up", "1 if this node can reach the queue.", place.queue == "ok")
+    for name, (key, meaning) in _HANDING.items():
+        yield _counter(name, meaning, place.handing.get(key, 0))
+    yield _counter("takeovers", "Nodes whose lease had ended, and whose partitions this one set free.", place.takeovers)
+    yield _counter("fenced", "How often this node's own lease was taken away.", place.fenced)
+
+
+def _by_pool(name: str, meaning: str, values: Mapping[str, float]) -> Metric:
+    family = GaugeMetricFamily(f"evenbeat_{name}", meaning, labels=["pool"])
+    for pool, value in values.items():
+        family.add_metric([pool], value)
+    return family
 
 
 def _gauge(name: str, meaning: str, value: float) -> Metric:

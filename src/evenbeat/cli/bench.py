@@ -103,7 +103,7 @@ def answer(args: argparse.Namespace) -> int:
             out.print(f"  {measure.ours_label:<28}{_readable(measure.ours):>16}/s")
             out.print(f"  {measure.baseline_label:<28}{_readable(measure.baseline):>16}/s")
             out.print(f"  ratio [bold]{measure.ratio:.2f}[/bold]  (pairs: {ratios[0]:.2f} to {ratios[-1]:.2f})\n")
-    for key, fact in bench.facts(args.plot) if args.what == "core" else ():
+    for key, fact in bench.facts(args.plot) if args.what in ("core", "cluster") else ():
         document[key] = fact.value
         if not args.json:
             out.print(f"{fact.text}\n")

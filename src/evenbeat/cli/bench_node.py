@@ -72,9 +72,9 @@ def throughput(job: Job, tasks: int, warm: int, slots: int) -> float:
     async def force(node: Node) -> None:
         nonlocal seconds
         node.force(list(node.store.entries(EVERYTHING)))
-        await _until(node, warm)  # workers are up, and that all are forced is in the store
+        await until_ended(node, warm)  # workers are up, and that all are forced is in the store
         start, before = time.perf_counter(), _ended(node)
-        await _until(node, tasks)
+        await until_ended(node, tasks)
         await node.outbox.empty()
         seconds = (time.perf_counter() - start) * tasks / (tasks - before)
         node.stop("measured")
@@ -83,7 +83,7 @@ def throughput(job: Job, tasks: int, warm: int, slots: int) -> float:
     return tasks / seconds
 
 
-async def _until(node: Node, runs: int) -> None:
+async def until_ended(node: Node, runs: int) -> None:
     """Wait for them without waking the node: to look again and again would cost what is to be measured."""
     reached = asyncio.Event()
 

@@ -149,8 +149,8 @@ def _add_verify(commands: "_Commands") -> None:
 
 def _add_bench(commands: "_Commands") -> None:
     command = _command(commands, "bench", "measure this machine beside bare baselines", "evenbeat.cli.bench")
-    what = "core: times, segments, memory; spawn: short commands; store: claims and finishes; node: all of it"
-    command.add_argument("what", choices=["core", "spawn", "store", "node"], help=what)
+    what = "core: times, segments, memory; spawn: short commands; store: claims and finishes; node, cluster: all of it"
+    command.add_argument("what", choices=["core", "spawn", "store", "node", "cluster"], help=what)
     command.add_argument("--pairs", type=int, default=5, metavar="N", help="interleaved pairs per measure (default: 5)")
     command.add_argument("--with-api-load", action="store_true", help="node: lateness while 1,000 requests/s are read")
     command.add_argument("--plot", metavar="FILE.png", help="draw a segment's cost by size (needs evenbeat[plot])")

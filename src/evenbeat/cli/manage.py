@@ -172,6 +172,9 @@ def _add_care(commands: "_Commands", new: NewCommand) -> None:
     _with_database(command).set_defaults(files=[])
     command = new(commands, "backup", "copy the database while everything goes on", "evenbeat.cli.backup")
     _with_database(command).add_argument("file", metavar="FILE")
+    command = new(commands, "migrate", "bring a PostgreSQL database up to date, or fill it", "evenbeat.cli.migrate")
+    command.add_argument("--db", metavar="ADDRESS", help="postgresql://user@host/database (default: EVENBEAT_DB)")
+    command.add_argument("--from", dest="from_", metavar="PATH", help="copy this SQLite database into it first")
     command = _with_database(new(commands, "token", "who may use the API: make, list, remove", "evenbeat.cli.token"))
     command.usage = "evenbeat token add NAME --role read|operate|admin [--expires D] | token ls | token rm NAME"
     command.add_argument("action", choices=["add", "ls", "rm"])

@@ -12,6 +12,7 @@ from evenbeat.store.contract import Condition, Filter, RunRecord, SkipRecord
 from evenbeat.store.opening import open_store
 
 if TYPE_CHECKING:
+    from evenbeat.node.cluster_document import ClusterDocument
     from evenbeat.node.status import Status
     from evenbeat.node.why import Answer
 
@@ -81,3 +82,17 @@ class Near:
             return node.ask(AskStatus()).status
         finally:
             node.close()
+
+    def cluster(self) -> "ClusterDocument | None":
+        from evenbeat.node.cluster_document import cluster_document  # noqa: PLC0415
+        from evenbeat.node.door import live_node  # noqa: PLC0415
+        from evenbeat.node.requests import AskCluster  # noqa: PLC0415
+
+        node = live_node(self._path) if isinstance(self._path, str) else None
+        if node is None:
+            return None
+        try:
+            view = node.ask(AskCluster()).cluster
+        finally:
+            node.close()
+        return None if view is None else cluster_document(view)

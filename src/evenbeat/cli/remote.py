@@ -27,6 +27,7 @@ from evenbeat.load.config import Config
 from evenbeat.load.files import load_file
 from evenbeat.load.flat import flat
 from evenbeat.model import SECOND, Entry, Instant, Invalid, Task
+from evenbeat.node.cluster_document import ClusterDocument
 from evenbeat.node.desk import owner_of
 from evenbeat.node.documents import instant
 from evenbeat.node.past import Record, when
@@ -116,6 +117,13 @@ class Remote:
 
     def status(self) -> Status:
         return self._get("/v1/status", Status)
+
+    def cluster(self) -> ClusterDocument | None:
+        try:
+            found = self._get("/v1/cluster", ClusterDocument)
+        except Missing:  # a node of before there were clusters
+            return None
+        return None if found.is_single else found
 
     # Changes
 

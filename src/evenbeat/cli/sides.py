@@ -9,6 +9,7 @@ from evenbeat.node.past import Record
 from evenbeat.store.contract import Condition, Filter, RunRecord, SkipRecord
 
 if TYPE_CHECKING:
+    from evenbeat.node.cluster_document import ClusterDocument
     from evenbeat.node.desk import Changed
     from evenbeat.node.requests import Ended, Names, Taken
     from evenbeat.node.status import Status
@@ -37,6 +38,9 @@ class Questions(Protocol):
 
     def status(self) -> "Status | None":
         """None if no node lives on the database."""
+
+    def cluster(self) -> "ClusterDocument | None":
+        """None of a node that is alone."""
 
 
 class Changes(Protocol):

@@ -6,11 +6,13 @@ from typing import Any
 import msgspec
 from rich.console import Console
 
+from evenbeat.cli.cluster_lines import cluster_lines
 from evenbeat.cli.common import console, print_json
 from evenbeat.cli.tasks import asking, database, reading
 from evenbeat.model import SECOND, State
 from evenbeat.node.status import Status
 from evenbeat.store.contract import Filter, Store
+from evenbeat.store.opening import is_cluster, shown
 from evenbeat.when.duration import in_words
 
 
@@ -18,13 +20,18 @@ def answer(args: argparse.Namespace) -> int:
     """Tell it; exit 0, or 1 if no node lives on the database or its store fails."""
     with asking(args) as side:
         status = side.status()
+        cluster = None if status is None else side.cluster()
     if status is None:
         with reading(args) as store:
             return _tell_alone(args, store)
     if args.json:
-        print_json({"live": True, **msgspec.to_builtins(status)})
+        more = {} if cluster is None else {"cluster": msgspec.to_builtins(cluster)}
+        print_json({"live": True, **msgspec.to_builtins(status), **more})
     else:
-        show_status(console(), status)
+        out = console()
+        show_status(out, status)
+        for line in [] if cluster is None else cluster_lines(cluster):
+            out.print(line, soft_wrap=True, highlight=False)
     return 0 if status.store == "ok" else 1
 
 
@@ -36,7 +43,9 @@ def _tell_alone(args: argparse.Namespace, store: Store) -> int:
     if args.json:
         print_json({"live": False, **document})
     else:
-        print(f"no node lives on {database(args)}; `evenbeat up` starts one")
+        path = database(args)
+        command = "scheduler" if is_cluster(path) else "up"
+        print(f"no node lives on {shown(path)}; `evenbeat {command}` starts one")
         print(f"{document['tasks']:,} tasks, {document['disabled']:,} disabled")
     return 1
 

@@ -1,9 +1,12 @@
-"""`evenbeat verify`: every reachable state of small worlds of tasks, on the code that schedules for real."""
+"""`evenbeat verify`: every reachable state of small worlds of tasks, and of small clusters, on the code that runs."""
 
 import argparse
 import sys
+from itertools import chain
 
 from evenbeat.cli.common import console, print_json
+from evenbeat.sim import cluster
+from evenbeat.sim.cluster_verify import CLUSTERS, verify_clusters
 from evenbeat.sim.explore import Counterexample
 from evenbeat.sim.properties import SENTENCES
 from evenbeat.sim.verify import WORLDS, Verified, said, verify, world_of
@@ -13,23 +16,26 @@ def answer(args: argparse.Namespace) -> int:
     """Print what was explored and what holds; exit 1, with the shortest counterexample, if something does not."""
     given = args.tasks is not None or args.slots is not None
     shapes = (world_of(args.tasks, args.slots),) if given else WORLDS
-    verified = []
-    for one in verify(shapes):
+    sentences = SENTENCES if given else SENTENCES | cluster.SENTENCES
+    verified: list[Verified] = []
+    for one in chain(verify(shapes), verify_clusters(() if given else CLUSTERS)):
         verified.append(one)
         if not args.json:
             _show_world(one)
+        if one.explored.counterexample is not None:
+            break
     counterexample = verified[-1].explored.counterexample
     if args.json:
-        print_json(_document(verified))
+        print_json(_document(verified, sentences))
     else:
-        _show(verified)
+        _show(verified, sentences)
     if counterexample is None:
         return 0
     print(counterexample, file=sys.stderr)
     return 1
 
 
-def _document(verified: list[Verified]) -> dict[str, object]:
+def _document(verified: list[Verified], sentences: dict[str, str]) -> dict[str, object]:
     worlds = [
         {"name": shape.name, "states": explored.states, "transitions": explored.transitions}
         for shape, explored in verified
@@ -37,7 +43,7 @@ def _document(verified: list[Verified]) -> dict[str, object]:
     found: dict[str, object] = {
         "states": _states(verified),
         "transitions": _transitions(verified),
-        "properties": said(verified),
+        "properties": said(verified, sentences),
         "worlds": worlds,
     }
     counterexample = verified[-1].explored.counterexample
@@ -73,8 +79,8 @@ def _show_world(one: Verified) -> None:
     sys.stdout.flush()
 
 
-def _show(verified: list[Verified]) -> None:
+def _show(verified: list[Verified], sentences: dict[str, str]) -> None:
     out = console()
     out.print(f"{_states(verified):,} states, {_transitions(verified):,} transitions in all\n", markup=False)
-    for name, verdict in said(verified).items():
-        out.print(f"  {name:<13} {verdict}  {SENTENCES[name]}", markup=False)
+    for name, verdict in said(verified, sentences).items():
+        out.print(f"  {name:<20} {verdict}  {sentences[name]}", markup=False)

@@ -71,14 +71,25 @@ def steps(me: str, leases: Mapping[str, int], holders: Sequence[str | None], now
 # Limits that hold for all nodes together: each node has a share, and starts no more than that.
 
 
-def share(limit: int, mine: int, others: int, need: int, fair: int, *, others_need: bool) -> int:
+def share(
+    limit: int,
+    mine: int,  # noqa: ARG001 - what it was does not matter, only what is free
+    others: int,
+    need: int,
+    fair: int,
+    *,
+    others_need: bool,
+    running: int = 0,
+) -> int:
     """The new share of a node: `mine` until now, `others` have so many together, it `need`s so many.
 
-    It never grows beyond what is free. What it does not need goes back; while others need more, also what is more than
-    fair. What runs is part of the need, and is never cut.
+    It never grows beyond what is free, and shrinks to that if the limit was lowered. What it does not need goes back;
+    while others need more, also what is more than fair. What is `running` is never cut, nor what came with a partition:
+    somebody else would use the same slot at the same time.
     """
     wanted = min(need, fair) if others_need else need
-    return max(0, min(wanted, max(limit - others, 0))) if wanted > mine else wanted
+    free = max(limit - others, 0)
+    return max(min(wanted, free), running)
 
 
 def fair_share(limit: int, nodes: Sequence[str], me: str, turn: int) -> int:

@@ -41,7 +41,7 @@ class Hand(NamedTuple):
     renewed: int = 0
     """When the node last answered for it, or became its owner, on the node's clock."""
     adopted: bool = False
-    """Taken over from another node: somebody may have it of whom we have not heard yet."""
+    """Taken over from another node: somebody may have begun it, and nobody else may."""
 
 
 class Fate(IntEnum):
@@ -64,9 +64,12 @@ def granted(hand: Hand, worker: str, asked: int, now: int) -> Hand | None:
 
 
 def renewed(hand: Hand, worker: str, now: int) -> Hand | None:
-    """A worker tells that it has the run: the node answers for it; None if the run is another worker's, or nobody's."""
-    if hand.worker == worker or hand.adopted:
-        return Hand(worker, hand.asked if hand.worker == worker else 0, now)
+    """A worker tells that it has the run: the node answers for it; None if the run is another worker's, or nobody's.
+
+    What was adopted stays so, also when it is known who has it: nobody may begin it, whatever older tidings say.
+    """
+    if hand.worker == worker or (hand.adopted and not hand.worker):
+        return Hand(worker, hand.asked, now, hand.adopted)
     return None
 
 

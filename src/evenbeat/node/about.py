@@ -83,7 +83,7 @@ class ClusterView(Struct, frozen=True):
     now: Instant
     nodes: list[NodeView]
     unheld: list[int]
-    """Partitions that nobody holds at this moment."""
+    """Partitions that no living node holds at this moment."""
     workers: list[WorkerAbout]
     pools: dict[str, PoolAbout]
     shares: dict[str, dict[str, int]]
@@ -114,19 +114,21 @@ def read_about(lease: Lease) -> About:
     return _decoder.decode(lease.about)
 
 
-def cluster_of(view: View) -> ClusterView:
-    """What all nodes tell, together."""
+def cluster_of(view: View, now: int | None = None) -> ClusterView:
+    """What all nodes tell, together; as it is now, if that is later than the view."""
+    now = view.now if now is None else max(now, view.now)
     nodes = [
         NodeView(
             lease.node,
             lease.epoch,
-            round((lease.expires - view.now) / 1e6, 3),
+            round((lease.expires - now) / 1e6, 3),
             [p for p, holder in enumerate(view.holders) if holder == lease.node],
             read_about(lease),
         )
         for lease in view.leases
     ]
     living = [node for node in nodes if node.expires_in > 0]
+    held = {partition for node in living for partition in node.partitions}
     workers: dict[str, WorkerAbout] = {}
     for node in living:
         for worker in node.about.workers:
@@ -135,9 +137,9 @@ def cluster_of(view: View) -> ClusterView:
                 workers[worker.id] = worker
     names = sorted({name for node in living for name in node.about.pools})
     return ClusterView(
-        Instant(view.now),
+        Instant(now),
         nodes,
-        [p for p, holder in enumerate(view.holders) if holder is None],
+        [partition for partition in range(len(view.holders)) if partition not in held],
         sorted(workers.values(), key=lambda worker: (worker.name, worker.id)),
         {name: _pool([node.about.pools[name] for node in living if name in node.about.pools]) for name in names},
         view.shares,

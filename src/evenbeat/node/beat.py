@@ -4,7 +4,7 @@ Claims are safe in the store before anything starts; what a turn learned is one 
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import repeat
 from operator import add
@@ -316,19 +316,32 @@ class Beat:
         tokens = range(self.token + 1, self.token + 1 + len(rows))
         claimed = zip(numbers, nominal, repeat(life.generation), kind, repeat(now), *following, tokens, strict=False)
         batch.claims = list(map(_claim_of, claimed))
+        runs, timebox = self._runs(claims, tokens, numbers, now)
+        names = [run.name for run in runs]
+        under_way = zip(numbers, rows.tolist(), nominal, kind, repeat(now), names, timebox, strict=False)
+        self.underway.update(zip(tokens, map(_underway_of, under_way), strict=True))
+        self.token += len(runs)
+        self.counts.began((now - claims.nominal) / 1e6)
+        return runs
+
+    def _runs(
+        self, claims: Claims, tokens: Iterable[int], numbers: list[int], now: Instant
+    ) -> tuple[list[Run], list[int]]:
+        """For the workers; beside it the timebox of each."""
+        c, rows = self.roster.columns, claims.rows
         on_grid = claims.kind == Kind.GRID
         interval = np.where(on_grid, self.roster.times.interval(rows, claims.nominal), 0)
         tolerance = np.where(c.tolerance[rows] < 0, interval // 2, c.tolerance[rows])
         guarded = np.where(on_grid, c.last_start[rows], NEVER)
-        names, timebox = self.roster.names.names(rows), self._timebox(claims).tolist()
+        timebox = self._timebox(claims).tolist()
         runs = list(
             map(
                 Run,
                 tokens,
                 map(msgspec.Raw, self.roster.jobs.get_many(rows)),
-                names,
-                nominal,
-                kind,
+                self.roster.names.names(rows),
+                claims.nominal.tolist(),
+                claims.kind.tolist(),
                 timebox,
                 self._latest_start(claims, now).tolist(),
                 guarded.tolist(),
@@ -339,11 +352,7 @@ class Beat:
                 (c.flags[rows] & int(Flag.CHECK) != 0).tolist(),
             )
         )
-        under_way = zip(numbers, rows.tolist(), nominal, kind, repeat(now), names, timebox, strict=False)
-        self.underway.update(zip(tokens, map(_underway_of, under_way), strict=True))
-        self.token += len(runs)
-        self.counts.began((now - claims.nominal) / 1e6)
-        return runs
+        return runs, timebox
 
     def _functions(self, rows: Sequence[int]) -> list[str | None] | None:
         """The function of each run, None for commands; None if all are commands."""
@@ -393,6 +402,16 @@ class Beat:
             self.underway[run.claimed_token] = Underway(
                 run.task, row, claimed, run.claimed_kind, run.claimed_at, name, box
             )
+
+    def hand_over_again(self, runs: Sequence[Progress], now: Instant) -> None:
+        """Runs that were adopted, and that no worker has, go out once more."""
+        numbers, tokens = [run.task for run in runs], [run.claimed_token for run in runs]
+        rows = self.roster.rows(numbers)
+        nominal = np.array([run.claimed for run in runs], dtype=np.int64)
+        claims = Claims(rows, nominal, np.array([run.claimed_kind for run in runs], dtype=np.uint8))
+        some, _ = self._runs(claims, tokens, numbers, now)
+        here = rows.tolist()
+        self._queue.dispatch(some, self._functions(here), numbers, self._pools(here))
 
     def leave(self, rows: Ints) -> list[int]:
         """Another node has these tasks: we know nothing of them any more. The tokens of their runs."""

@@ -18,10 +18,13 @@ from evenbeat.node.about import ClusterView, about_of, cluster_of, read_about, t
 from evenbeat.node.clock import Clock, boot_time
 from evenbeat.node.desk import Changed
 from evenbeat.node.member import DatabaseClock, Member
-from evenbeat.node.memo import restore_told
+from evenbeat.node.memo import remembered, restore
+from evenbeat.node.moment import Running, running_of
+from evenbeat.node.numbers import Membership, membership_of
+from evenbeat.node.relay import Relay
 from evenbeat.node.requests import Elsewhere, Ended, Force, Reply, Request, must_be_done
 from evenbeat.node.service import MAX_CONCURRENT, Node, Options
-from evenbeat.node.shares import ALL_SLOTS, Shares, demands_of
+from evenbeat.node.shares import ALL_SLOTS, Shares, demands_of, running_by_key
 from evenbeat.node.status import Status, status_of
 from evenbeat.node.takeup import GENERATION, take_up_part
 from evenbeat.queue.frames import Result
@@ -38,6 +41,8 @@ _LOOK: Final = 1.0
 """Seconds between two looks for news and orders, should the hint have been lost."""
 _AGAIN: Final = 0.5
 """Seconds until the database is asked again that did not answer."""
+_HURRY: Final = 3.0
+"""Seconds that are left to leave in order when somebody is in a hurry."""
 _LONG: Final = 10 * SECOND
 """Who could not act for longer than this has missed something."""
 _TOKEN_BITS: Final = 32
@@ -94,7 +99,15 @@ class ClusterNode(Node):
         return together([mine, *(read_about(lease).status for lease in others)]) or mine
 
     def cluster(self) -> ClusterView | None:
-        return None if self.view is None else cluster_of(self.view)
+        return None if self.view is None else cluster_of(self.view, self.clock.now())
+
+    def membership(self) -> Membership:
+        return membership_of(self)
+
+    async def running(self, most: int) -> Running:
+        assert self.relay is not None
+        living = [] if self.view is None else [le for le in self.view.leases if le.expires > self.view.now]
+        return await self.relay.all_running(most, sum(lease.node != self.member.id for lease in living))
 
     def force(self, entries: Sequence[Entry]) -> None:
         """Those that are here; of the others see `force_elsewhere`."""
@@ -122,7 +135,7 @@ class ClusterNode(Node):
     # Coming up
 
     def _new_queue(self) -> NatsQueue:
-        return NatsQueue(
+        queue = NatsQueue(
             self._where,
             self.boot,
             on_results=self._results,
@@ -132,6 +145,9 @@ class ClusterNode(Node):
             owns=self.owns,
             may_answer=self.may_act,
         )
+        self.relay = Relay(self.boot, queue.tell_nodes, lambda most: running_of(self, most), self.loop.time)
+        queue.on_told = self.relay.hear
+        return queue
 
     async def _come_up(self) -> None:
         self.beat.may_claim = self.may_act
@@ -160,6 +176,7 @@ class ClusterNode(Node):
                 said = ""
             except Fenced:
                 await self._start_over()
+                await asyncio.sleep(_AGAIN / 10)  # somebody else may be at it
             except StoreError as e:
                 if str(e) != said:
                     _log.warning("%s", e, extra={"action": "store_failing"})
@@ -196,8 +213,16 @@ class ClusterNode(Node):
             for key in read_about(lease).needs if lease.node != self.member.id else ():
                 needed.setdefault(key, []).append(lease.node)
         demands = demands_of(self.roster, slots, limits, self.roster.limit_numbers)
-        await asyncio.to_thread(self.shares.settle, self._shared, self.member.id, view, needed, demands)
+        wishes = self.shares.wish(self.member.id, view, needed, demands)
+        unused = [key for key in self.shares.ours if key not in demands]
         self._apply_shares()
+        if wishes or unused:
+            async with self._changing:  # with partitions shares come and go too
+                found = await asyncio.to_thread(self.shares.ask, self._shared, wishes, unused)
+            self.shares.ours |= found
+            for key in unused:
+                self.shares.ours.pop(key, None)
+            self._apply_shares()
 
     def _apply_shares(self) -> None:
         life = self.roster.lifecycle
@@ -271,6 +296,7 @@ class ClusterNode(Node):
             if steps.take:
                 taken = await asyncio.to_thread(self.member.take, steps.take)
                 self.beat.token = max(self.beat.token, taken.fence << _TOKEN_BITS)
+                self.shares.carry(taken.shares)
                 await self._take_up_partitions(taken)
             if steps.release:
                 await self._hand_over(steps.release)
@@ -289,14 +315,19 @@ class ClusterNode(Node):
             lambda: (list(store.entries_in(partitions)), list(store.progress_in(partitions)))
         )
         cursors = await asyncio.to_thread(store.cursors, [entry.number for entry in entries])
+        told = await asyncio.to_thread(remembered, store)
         now = self.clock.now()
         batch, running = take_up_part(self.roster, self.beat, entries, progress, cursors, now, begins=new)
-        if any(entry.task.passive or entry.task.check for entry in entries):
-            await asyncio.to_thread(restore_told, self.beat.passive, self.roster, store)
+        restore(self.beat.passive, self.roster, told, entries)
         self.beat.adopt(running)
-        self.queue.adopt([(p.claimed_token, p.task) for p in running])
+        untaken = [p for p in running if p.claimed_untaken]
+        self.queue.adopt([(p.claimed_token, p.task) for p in running if not p.claimed_untaken])
         self._ready.update(partitions)
         self.beat.record(batch)
+        if untaken:
+            await asyncio.to_thread(store.retake, [p.claimed_token for p in untaken])
+            untaken = [p for p in untaken if p.claimed_token in self.beat.underway]
+            self.beat.hand_over_again(untaken, self.clock.now())
         self._take_news(await asyncio.to_thread(store.news, stamp, partitions))
         self.beat.soon()
 
@@ -307,9 +338,13 @@ class ClusterNode(Node):
         await self.outbox.safe()
         self._ready.difference_update(partitions)
         rows = self._rows_of(partitions)
-        self.queue.forget(self.beat.leave(rows))
+        self.shares.put_down(running_by_key(self.roster, rows, self.roster.limit_numbers))
+        tokens = self.beat.leave(rows)
+        self._apply_shares()
+        untaken = self.queue.untaken(tokens)
+        self.queue.forget(tokens)
         await self.outbox.safe()
-        await asyncio.to_thread(self.member.release, partitions)
+        await asyncio.to_thread(self.member.release, partitions, untaken)
         count = len(partitions)
         _log.info("%d partitions were handed over", count, extra={"action": "released", "partitions": count})
 
@@ -424,6 +459,17 @@ class ClusterNode(Node):
                 self.store.set_settings({GENERATION: str(generation)})
 
     async def _wind_down(self) -> None:
+        """In order; if somebody is in a hurry, what we have is free when our lease has ended."""
+        leaving = asyncio.create_task(self._leave())
+        hurry = asyncio.create_task(self._instantly.wait())
+        await asyncio.wait({leaving, hurry}, return_when=asyncio.FIRST_COMPLETED)
+        hurry.cancel()
+        await asyncio.wait({leaving}, timeout=_HURRY)
+        leaving.cancel()
+        await asyncio.gather(leaving, hurry, return_exceptions=True)
+        self._stop_listening()
+
+    async def _leave(self) -> None:
         """What others can go on with goes to them; the last one ends what runs, as a single node does."""
         self._is_leaving = True
         try:
@@ -436,5 +482,3 @@ class ClusterNode(Node):
             await asyncio.to_thread(self._shared.leave)
         except StoreError as e:
             _log.error("not all was handed over: %s", e, extra={"action": "store_failing"})
-        finally:
-            self._stop_listening()

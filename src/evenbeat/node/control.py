@@ -18,7 +18,7 @@ from evenbeat.node.beat import Underway
 from evenbeat.node.desk import Changed
 from evenbeat.node.heartbeat import answer
 from evenbeat.node.hub import Hub
-from evenbeat.node.moment import moment_of, running_of
+from evenbeat.node.moment import moment_of
 from evenbeat.node.numbers import numbers_of
 from evenbeat.node.owner import socket_path
 from evenbeat.node.requests import (
@@ -176,7 +176,7 @@ class Control:
             case AskCluster():
                 return Reply(cluster=node.cluster())
             case AskRunning(most):
-                return Reply(running=running_of(node, most))
+                return Reply(running=await node.running(most))
             case AskNode():
                 return Reply(node=identity_of(node))
             case AskNumbers():

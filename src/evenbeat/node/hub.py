@@ -34,16 +34,21 @@ Tell = Callable[[bytes], bool]
 
 
 class Hub:
-    """Tells everybody the same."""
+    """Tells everybody the same: what happens here, and at the other nodes of a cluster."""
 
     def __init__(self, node: "Node", loop: asyncio.AbstractEventLoop) -> None:
         self._node = node
         self._loop = loop
         self._watchers: list[Tell] = []
         self._seq = 0
+        self._relay = node.relay
         self._events: list[Event] = []
+        self._elsewhere: list[Event] = []
+        """The same, of other nodes."""
+        self._left_out_here = 0
+        """Events beyond the bound, since the last feed as all that follows ..."""
         self._left_out = 0
-        """Events beyond the bound, since the last feed as all that follows."""
+        """... and those that other nodes have left out."""
         self._tasks = 0
         self._second = 0
         self._plain = 0
@@ -55,13 +60,19 @@ class Hub:
         node.beat.on_finished.append(self._finished)
         node.beat.on_told.append(self._finished)
         node.on_change.append(self._changed)
+        if self._relay is not None:
+            self._relay.on_events = self._happened_elsewhere
+            self._each_second()
 
     def watch(self, tell: Tell) -> None:
         """Somebody wants to know. The first feed comes at once: how the node is, and where the count stands."""
         self._tell_events()  # to the others, so that for this one all begins with the next
-        if not self._watchers:
+        if not self._watchers and self._relay is not None:
+            self._seq += 1  # there may have been something elsewhere of which we have not heard
+            self._relay.announce()
+        elif not self._watchers:
             self._runs = self._node.beat.counts.runs
-            self._status = self._loop.call_later(STATUS_EVERY, self._tell_status)
+            self._status = self._loop.call_later(STATUS_EVERY, self._each_second)
         self._watchers.append(tell)
         tell(_line(Feed(self._node.boot, self._seq, status=self._node.status())))
 
@@ -73,8 +84,20 @@ class Hub:
 
     # What happens
 
-    def _finished(self, runs: Sequence[Underway], finishes: Sequence[Finish]) -> None:
+    def _is_watched(self) -> bool:
+        return bool(self._watchers) or (self._relay is not None and self._relay.is_watched)
+
+    def _happened_elsewhere(self, events: Sequence[Event], left_out: int) -> None:
         if not self._watchers:
+            self._seq += 1
+            return
+        room = EVENTS_AT_ONCE - len(self._elsewhere)
+        self._elsewhere += events[:room]
+        self._left_out += left_out + max(len(events) - room, 0)
+        self._gather()
+
+    def _finished(self, runs: Sequence[Underway], finishes: Sequence[Finish]) -> None:
+        if not self._is_watched():
             self._seq += 1  # whoever watches again sees by the number that there was something
             return
         second = int(self._loop.time())
@@ -88,14 +111,14 @@ class Hub:
             if len(self._events) < EVENTS_AT_ONCE:
                 self._events.append(self._run_event(run, finish))
             else:
-                self._left_out += 1
+                self._left_out_here += 1
         self._gather()
 
     def _changed(self, changed: Changed) -> None:
         count = len(changed.removed) + len(changed.changed) + len(changed.created)
         if not count:
             return
-        if not self._watchers:
+        if not self._is_watched():
             self._seq += 1
             return
         self._tasks += count
@@ -140,7 +163,7 @@ class Hub:
     # Telling it
 
     def _gather(self) -> None:
-        if self._gathering is None and (self._events or self._tasks):
+        if self._gathering is None and (self._events or self._elsewhere or self._left_out or self._tasks):
             self._gathering = self._loop.call_later(GATHERING, self._tell_events)
 
     def _tell_events(self) -> None:
@@ -148,17 +171,26 @@ class Hub:
         if self._tasks > TASKS_AT_ONCE:
             runs = [event for event in events if isinstance(event, RunEvent)]
             events = [TaskEvent(None, "many", self._tasks), *runs]
-        self._seq += self._left_out + len(events)
+        if self._relay is not None and (events or self._left_out_here):
+            self._relay.tell(events, self._left_out_here)
+        events = events + self._elsewhere
+        self._seq += self._left_out + self._left_out_here + len(events)
         self._forget_events()
-        if events:
+        if events and self._watchers:
             self._tell(Feed(self._node.boot, self._seq, events))
 
-    def _tell_status(self) -> None:
+    def _each_second(self) -> None:
         runs = self._node.beat.counts.runs
         started, self._runs = runs - self._runs, runs
-        self._status = self._loop.call_later(STATUS_EVERY, self._tell_status)
-        status = self._node.status()
-        self._tell(Feed(self._node.boot, self._seq, status=status, started_last_second=started))
+        self._status = self._loop.call_later(STATUS_EVERY, self._each_second)
+        if self._relay is not None:
+            self._relay.tell_started(started)
+            started += self._relay.started_elsewhere()
+        if self._watchers:
+            if self._relay is not None:
+                self._relay.announce()
+            status = self._node.status()
+            self._tell(Feed(self._node.boot, self._seq, status=status, started_last_second=started))
 
     def _tell(self, feed: Feed) -> None:
         line = _line(feed)
@@ -168,14 +200,17 @@ class Hub:
     def _rest_if_alone(self) -> None:
         if self._watchers:
             return
+        if self._relay is not None:
+            return  # others may listen: what was gathered is told to them soon
         if self._status is not None:
             self._status.cancel()
             self._status = None
-        self._seq += self._left_out + len(self._events)
+        self._seq += self._left_out + self._left_out_here + len(self._events)
         self._forget_events()
 
     def _forget_events(self) -> None:
-        self._events, self._left_out, self._tasks = [], 0, 0
+        self._events, self._elsewhere, self._tasks = [], [], 0
+        self._left_out = self._left_out_here = 0
         if self._gathering is not None:
             self._gathering.cancel()
             self._gathering = None

@@ -1,6 +1,6 @@
 """Membership in a cluster: the lease of a node, the partitions it holds, the database's clock. All calls block."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from secrets import token_hex
 from typing import Final
 
@@ -69,8 +69,8 @@ class Member:
         self.holds |= set(taken.partitions)
         return taken
 
-    def release(self, partitions: Collection[int]) -> None:
-        self._store.release(sorted(partitions))
+    def release(self, partitions: Collection[int], untaken: Sequence[int]) -> None:
+        self._store.release(sorted(partitions), untaken)
         self.holds -= set(partitions)
 
     def read_clock(self) -> None:

@@ -1,6 +1,6 @@
 """What a node keeps in the store's settings of checks that others tell of: tokens, and what must outlive the node."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from evenbeat.model import Entry
@@ -19,12 +19,31 @@ GOOD_UNTIL: Final = "good until:"
 
 def restore_told(passive: "Passive", roster: "Roster", store: Store) -> None:
     """What the last node remembered."""
-    for what, restore in ((BEGUN, passive.restore_begun), (GOOD_UNTIL, passive.restore_ttl)):
-        for key, value in store.settings(what).items():
-            entry = store.find(key.removeprefix(what))
-            row = None if entry is None else roster.row(entry.number)
-            if row is not None:
-                restore(row, *map(int, value.split()))
+    found = remembered(store)
+    named = {key for some in found.values() for key in some}
+    entries = [entry for id_ in sorted(named) if (entry := store.find(id_)) is not None]
+    restore(passive, roster, found, entries)
+
+
+def remembered(store: Store) -> dict[str, dict[str, str]]:
+    """What nodes have remembered, by what it is and the id of the task."""
+    return {
+        what: {key.removeprefix(what): value for key, value in store.settings(what).items()}
+        for what in (BEGUN, GOOD_UNTIL)
+    }
+
+
+def restore(
+    passive: "Passive", roster: "Roster", found: Mapping[str, Mapping[str, str]], entries: Iterable[Entry]
+) -> None:
+    """The same for these tasks."""
+    ways = ((BEGUN, passive.restore_begun), (GOOD_UNTIL, passive.restore_ttl))
+    for entry in entries if any(found.values()) else ():
+        row = roster.row(entry.number)
+        for what, again in ways:
+            value = found[what].get(entry.id)
+            if value is not None and row is not None:
+                again(row, *map(int, value.split()))
 
 
 def forget_told(store: Store, removed: Collection[Entry]) -> None:

@@ -8,6 +8,7 @@ from msgspec import Struct
 from evenbeat.core.gate import Reason
 from evenbeat.core.task import Flag
 from evenbeat.model import Instant, Kind
+from evenbeat.queue.handing import DEFAULT_POOL
 from evenbeat.when.windows import FOREVER
 
 if TYPE_CHECKING:
@@ -25,6 +26,10 @@ class Moment(Struct):
     """For what, in the words of `Reason`; empty if it does not wait."""
     pending: int
     slots: int
+    is_untaken: bool = False
+    """Its run is with the queue, and no worker has said that it has started it."""
+    without_worker_for: float | None = None
+    """Seconds that its pool has had no worker; None if it has one."""
 
 
 def moment_of(node: "Node", number: int) -> Moment | None:
@@ -43,7 +48,21 @@ def moment_of(node: "Node", number: int) -> Moment | None:
         limit = int(c.limit[row])
         is_full = limit > 0 and life.pending_by_limit[limit] >= life.limits[limit]
         waiting = Reason.RUNNING if flags & Flag.RUNNING else Reason.LIMIT if is_full else Reason.NO_SLOT
-    return Moment(Instant(due) if due < FOREVER else None, kind, waiting, life.pending, life.slots)
+    return Moment(
+        Instant(due) if due < FOREVER else None, kind, waiting, life.pending, life.slots, *_untaken(node, row, number)
+    )
+
+
+def _untaken(node: "Node", row: int, number: int) -> tuple[bool, float | None]:
+    """Does a run of it wait for a worker, and for how long has there been none?"""
+    place = node.membership()
+    if place is None or not int(node.roster.columns.flags[row]) & Flag.RUNNING:
+        return False, None
+    token = next((token for token, run in node.beat.underway.items() if run.number == number), None)
+    if token is None or token in node.beat.lasting:
+        return False, None
+    pool = node.roster.pools[int(node.roster.columns.pool[row])] or DEFAULT_POOL
+    return True, place.pools[pool].without_worker_for if pool in place.pools else None
 
 
 class RunningRun(Struct, frozen=True):

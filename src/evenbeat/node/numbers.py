@@ -4,13 +4,44 @@ import os
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import asdict, astuple
 
+from evenbeat.core.authority import is_over
+from evenbeat.core.handover import SILENT
 from evenbeat.model import SECOND
+from evenbeat.node.about import PoolAbout
+from evenbeat.node.clock import boot_time
 from evenbeat.node.counts import Histogram
 from evenbeat.node.status import Status, status_of
 
 if TYPE_CHECKING:
+    from evenbeat.node.cluster_node import ClusterNode
     from evenbeat.node.service import Node
+
+
+class Membership(Struct):
+    """What a node of a cluster measures of its place in it."""
+
+    nodes: int
+    """That are alive, itself among them."""
+    partitions: int
+    """That it holds."""
+    unheld: int
+    """Partitions that no living node holds."""
+    lease: float
+    """Seconds for which it may act; below 0 it may not."""
+    queue: str
+    """"ok", or why it cannot be reached."""
+    takeovers: int
+    """Nodes whose lease it took away when that had ended."""
+    fenced: int
+    """How often its own was taken away."""
+    handing: dict[str, int]
+    """What happened to runs that were handed over."""
+    pools: dict[str, PoolAbout]
+    """As this node sees them."""
+    processes: int
+    """Of all workers that it hears."""
 
 
 class Numbers(Struct):
@@ -26,7 +57,7 @@ class Numbers(Struct):
     """How long the store took to keep what it was offered; its count is that of commits."""
     worker_restarts: int
     workers: int
-    """Processes that are up now."""
+    """Processes that are up now; of a cluster, the workers that were heard of lately."""
     unsafe: int
     """Batches on their way into the store."""
     oldest_unsafe: float
@@ -35,6 +66,8 @@ class Numbers(Struct):
     """Age of the last turn of the beat; a beat that is well has one every second."""
     cpu: float
     """Processor time that the node itself has used, without its workers."""
+    cluster: Membership | None = None
+    """None of a node that is alone."""
 
 
 def numbers_of(node: "Node") -> Numbers:
@@ -51,4 +84,24 @@ def numbers_of(node: "Node") -> Numbers:
         oldest_unsafe=outbox.oldest_age(),
         last_turn=max(node.clock.now() - (node.beat.last_turn or node.started_at), 0) / SECOND,
         cpu=used.user + used.system,
+        cluster=node.membership(),
+    )
+
+
+def membership_of(node: "ClusterNode") -> Membership:
+    """Look at a node's place among others."""
+    view, queue, now = node.view, node.queue, node.clock.now()
+    living = set() if view is None else {lease.node for lease in view.leases if not is_over(lease.expires, now)}
+    holders = [] if view is None else view.holders
+    return Membership(
+        nodes=len(living),
+        partitions=len(node.member.holds),
+        unheld=sum(holder not in living for holder in holders),
+        lease=(node.member.until - boot_time()) / SECOND,
+        queue=queue.problem or "ok",
+        takeovers=node.takeovers,
+        fenced=node.fenced,
+        handing=asdict(queue.counts),
+        pools={name: PoolAbout(*astuple(pool)) for name, pool in queue.pools.items()},
+        processes=sum(worker.processes for worker in queue.staff if worker.silent_for * SECOND < SILENT),
     )

@@ -25,6 +25,7 @@ from evenbeat.node.clock import Clock
 from evenbeat.node.desk import Changed, Desk
 from evenbeat.node.listen import Listen
 from evenbeat.node.memory import give_back_memory
+from evenbeat.node.moment import Running, running_of
 from evenbeat.node.notify import notify, watchdog_interval
 from evenbeat.node.outbox import Outbox
 from evenbeat.node.records import standings_of
@@ -38,6 +39,8 @@ from evenbeat.when.windows import FOREVER
 
 if TYPE_CHECKING:
     from evenbeat.node.about import ClusterView
+    from evenbeat.node.numbers import Membership
+    from evenbeat.node.relay import Relay
     from evenbeat.node.requests import Ended, Force, Reply, Request
 
 MAX_CONCURRENT: Final = 512
@@ -110,6 +113,8 @@ class Node:
         self.reason = ""
         self.page = ""
         """Where its page is, if it has one."""
+        self.relay: Relay | None = None
+        """How it hears what happens at the other nodes of its cluster."""
 
     # From outside, on the loop
 
@@ -197,6 +202,14 @@ class Node:
     def cluster(self) -> "ClusterView | None":
         """Who else there is; None if it is alone."""
         return None
+
+    def membership(self) -> "Membership | None":
+        """What it measures of its place among others; None if it is alone."""
+        return None
+
+    async def running(self, most: int) -> Running:
+        """What runs, together with all others of its cluster."""
+        return running_of(self, most)
 
     def force(self, entries: Sequence[Entry]) -> None:
         """Run these now, slots and running instances permitting."""

@@ -1,12 +1,13 @@
 """The limits of a cluster, as one node has its share of them: all slots under the key "", each limit under its name."""
 
 from collections.abc import Mapping, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from evenbeat.core.authority import fair_share, share
+from evenbeat.core.columns import Ints
+from evenbeat.core.task import Flag
 from evenbeat.store.cluster import ClusterStore, View
 
 if TYPE_CHECKING:
@@ -17,22 +18,34 @@ _TURN: Final = 10_000_000
 """Microseconds after which what cannot be divided goes to the next node."""
 
 
-class Demand:
+class Demand(NamedTuple):
     """Of one key: how many there may be in all nodes, how many run here, how many wait here for one to end."""
 
-    def __init__(self, limit: int, running: int, waiting: int) -> None:
-        self.limit = limit
-        self.running = running
-        self.waiting = waiting
+    limit: int
+    running: int
+    waiting: int
 
 
-def _decide(demand: Demand, need: int, fair: int, others_need: bool, had: int, others: int) -> int:  # noqa: FBT001
-    """What our share is to be, given what it was and what the others have. What runs here keeps its part."""
-    return max(share(demand.limit, had, others, need, fair, others_need=others_need), min(had, demand.running))
+class Wish(NamedTuple):
+    """What we want of one key, and by what it is decided."""
+
+    demand: Demand
+    need: int
+    fair: int
+    others_need: bool
+
+    def decide(self, had: int, others: int) -> int:
+        """What our share is to be, given what it was and what the others have. What runs here keeps its part."""
+        limit = self.demand.limit
+        wanted = share(limit, had, others, self.need, self.fair, others_need=self.others_need)
+        return max(min(wanted, max(limit - others, 0)), self.demand.running)
 
 
 class Shares:
-    """What is ours, decided anew as often as the lease is renewed."""
+    """What is ours, decided anew as often as the lease is renewed.
+
+    What we give back we stop using before others can have it; what we get, we use when it is ours.
+    """
 
     def __init__(self) -> None:
         self.ours: dict[str, int] = {}
@@ -40,43 +53,53 @@ class Shares:
         """Keys of which we want more than we have: others who see it give back what they do not need."""
 
     def forget(self) -> None:
+        """Somebody else has it all."""
         self.ours, self.needs = {}, set()
 
-    def settle(
-        self,
-        store: ClusterStore,
-        me: str,
-        view: View,
-        needed: Mapping[str, Sequence[str]],
-        demands: Mapping[str, Demand],
-    ) -> bool:
-        """Ask for what is needed and give back what is not; whether anything has changed. Blocks.
+    def carry(self, shares: Mapping[str, int]) -> None:
+        """We have taken partitions, and with them the share of what runs there."""
+        self.ours |= shares
+
+    def put_down(self, running: Mapping[str, int]) -> None:
+        """What runs is another node's in a moment, and so is its share."""
+        for key, count in running.items():
+            self.ours[key] = max(self.ours.get(key, 0) - count, 0)
+
+    def wish(
+        self, me: str, view: View, needed: Mapping[str, Sequence[str]], demands: Mapping[str, Demand]
+    ) -> dict[str, Wish]:
+        """What to ask the store for. What is to be given back is not ours any more when this returns.
 
         `needed` says which nodes want more of each key.
         """
         nodes = sorted({lease.node for lease in view.leases} | {me})
-        before = dict(self.ours)
+        wishes: dict[str, Wish] = {}
         for key, demand in demands.items():
             fair = fair_share(demand.limit, nodes, me, view.now // _TURN)
             others_need = any(node != me for node in needed.get(key, ()))
-            mine = self.ours.get(key, 0)
             busy = demand.running + demand.waiting
             need = busy + max(1, fair // 4) if others_need else max(fair, busy)
-            need = min(need, demand.limit)
-
-            decide = partial(_decide, demand, need, fair, others_need)
-            known = view.shares.get(key, {})
-            others = sum(amount for node, amount in known.items() if node != me)
-            if key not in self.ours or decide(mine, others) != mine:
-                self.ours[key] = store.set_share(key, demand.limit, decide)
+            wish = Wish(demand, min(need, demand.limit), fair, others_need)
+            mine = self.ours.get(key, 0)
+            others = sum(amount for node, amount in view.shares.get(key, {}).items() if node != me)
+            wanted = wish.decide(mine, others)
+            if wanted != mine or key not in self.ours:
+                wishes[key] = wish
+                self.ours[key] = min(mine, wanted)
             if demand.waiting and self.ours[key] <= demand.running:
                 self.needs.add(key)
             else:
                 self.needs.discard(key)
-        for key in [key for key in self.ours if key not in demands]:
+        return wishes
+
+    def ask(self, store: ClusterStore, wishes: Mapping[str, Wish], unused: Sequence[str]) -> dict[str, int]:
+        """Tell the store: how much of each key it is now. Blocks."""
+        for key in unused:
             store.set_share(key, 0, lambda _had, _others: 0)
-            del self.ours[key]
-        return self.ours != before
+        return {
+            key: store.set_share(key, wish.demand.limit, wish.decide, wish.demand.running)
+            for key, wish in wishes.items()
+        }
 
 
 def demands_of(
@@ -91,3 +114,13 @@ def demands_of(
         held_back = 0 if waiting is None else int(waiting[number])
         found[name] = Demand(limit, int(life.pending_by_limit[number]), held_back)
     return found
+
+
+def running_by_key(roster: "Roster", rows: Ints, numbers: Mapping[str, int]) -> dict[str, int]:
+    """How many of some tasks run, by the keys of their limits."""
+    c = roster.columns
+    running = rows[c.flags[rows] & int(Flag.RUNNING) != 0]
+    found = {ALL_SLOTS: len(running)}
+    for name, number in numbers.items():
+        found[name] = int(np.count_nonzero(c.limit[running] == number))
+    return {key: count for key, count in found.items() if count}

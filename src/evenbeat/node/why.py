@@ -6,9 +6,10 @@ from msgspec import Struct
 
 from evenbeat.core.enrol import timebox
 from evenbeat.core.gate import Reason
-from evenbeat.model import Instant, Kind, Period, State, Task
+from evenbeat.model import SECOND, Instant, Kind, Period, State, Task
 from evenbeat.node.moment import Moment
 from evenbeat.node.phrases import BECAUSE, long_schedule, run_words, skip_words, state_words, times_of, zone_of
+from evenbeat.queue.handing import DEFAULT_POOL
 from evenbeat.store.contract import Condition, RunRecord, SkipRecord
 from evenbeat.when.duration import in_words
 from evenbeat.when.inside import inside
@@ -95,12 +96,26 @@ def _running(subject: Subject, reasons: list[str]) -> str:
     since, now, task = subject.facts.condition.running_since, subject.facts.now, subject.task
     if since is None or not subject.facts.is_live:
         return ""
+    moment = subject.facts.moment
+    if moment is not None and moment.is_untaken:
+        return _untaken(subject, moment, since, reasons)
     box = timebox(task)
     if box:
         reasons.append(f"its timebox ends {subject.ahead(Instant(since + box))}")
     if not task.enabled or task.paused:
         reasons.append("it is disabled: this run may end, and no other follows")
     return f"is running, since {subject.at(since)}: {in_words(max(now - since, 0))}"
+
+
+def _untaken(subject: Subject, moment: Moment, since: Instant, reasons: list[str]) -> str:
+    """Claimed and handed over, in a cluster."""
+    pool = subject.task.pool or DEFAULT_POOL
+    if moment.without_worker_for is None:
+        reasons.append(f"the workers of its pool {pool!r} may have no slot free; `evenbeat status` tells")
+    else:
+        gone = in_words(round(moment.without_worker_for) * SECOND)
+        reasons.append(f"its pool {pool!r} has had no worker for {gone}; `evenbeat worker --pool {pool}` is one")
+    return f"is due, and no worker has taken it yet, since {subject.at(since)}"
 
 
 def _switched_off(subject: Subject, reasons: list[str]) -> str:

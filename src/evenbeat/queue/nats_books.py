@@ -112,13 +112,13 @@ class Books:
         reported = Reported([], [], [], [])
         for token, _, when in report.starts:
             item = self.open.get(token)
-            if item is not None and (item.hand.worker == worker or item.hand.adopted):
+            if item is not None and item.hand.worker in ("", worker):
                 item.started = when
                 reported.starts.append((token, when))
         for task, result in report.results:
             token = result.token
             item = self.open.get(token)
-            if item is not None and (item.hand.worker in ("", worker)):
+            if item is not None and item.hand.worker in ("", worker):
                 self.close(item)
                 self._told[token] = worker
                 reported.results.append(result)

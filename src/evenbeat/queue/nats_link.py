@@ -6,7 +6,7 @@ import logging
 import ssl
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -32,6 +32,14 @@ _log: Final = logging.getLogger("evenbeat.queue")
 def boot_time() -> int:
     """Microseconds of the clock that is never set and does not stop when the machine sleeps."""
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000
+
+
+async def end_tasks(tasks: Sequence[asyncio.Task[None]]) -> None:
+    """Cancel them until they have ended: the client keeps a cancellation to itself now and then."""
+    while left := [task for task in tasks if not task.done()]:
+        for task in left:
+            task.cancel()
+        await asyncio.wait(left, timeout=_AGAIN)
 
 
 class Refused(Exception):
@@ -117,13 +125,12 @@ class Link:
                         await self._is_idle.wait()
                     await self._client.flush()
         self._is_stopping = True
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await end_tasks(self._tasks)
         client, self._client = self._client, None
         if client is not None:
-            with suppress(nats.errors.Error, OSError, TimeoutError):
-                await asyncio.wait_for(client.close(), seconds)
+            closing = asyncio.create_task(client.close())
+            await asyncio.wait([closing], timeout=seconds)
+            await end_tasks([closing])
 
     async def _stay_connected(self) -> None:
         while True:

@@ -33,7 +33,7 @@ from evenbeat.queue.handing import (
     to_node,
 )
 from evenbeat.queue.nats_books import Books
-from evenbeat.queue.nats_link import Link, boot_time
+from evenbeat.queue.nats_link import Link, boot_time, end_tasks
 from evenbeat.queue.nats_parcels import Item
 from evenbeat.queue.nats_shipping import Shipping
 from evenbeat.queue.nats_staff import PoolView, Staff, WorkerView
@@ -92,6 +92,9 @@ class NatsQueue:
         self._link = Link(where, f"evenbeat scheduler {node}", self._up)
         self._link.hear(where.node(node), self._hear)
         self._link.hear(where.nodes, self._hear)
+        self._link.hear(where.feed, self._hear_nodes)
+        self.on_told: Callable[[bytes], None] | None = None
+        """Called with whatever a node has told all nodes, ourselves among them."""
         self._shipping = Shipping(where, self._link, node, boot_time)
         self._books = Books(owns)
         self._staff = Staff()
@@ -174,6 +177,11 @@ class NatsQueue:
             item.hand = Hand(renewed=now, adopted=True)
             self._books.open[token] = item
 
+    def untaken(self, tokens: Sequence[int]) -> list[int]:
+        """Those of these that no worker has, and that none will have by our permission if they are forgotten now."""
+        items = (self._books.open.get(token) for token in tokens)
+        return [item.token for item in items if item is not None and not item.hand.worker and not item.hand.adopted]
+
     def forget(self, tokens: Sequence[int]) -> None:
         """Another node owns them from now on; their results are not ours to give."""
         for item in self._books.forget(tokens):
@@ -210,10 +218,18 @@ class NatsQueue:
         if self.pending:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._none_out.wait(), grace)
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await end_tasks(self._tasks)
         await self._link.stop()
+
+    # What nodes tell each other
+
+    def tell_nodes(self, data: bytes) -> bool:
+        """To all nodes that can be reached now; False if none can. Nothing that must arrive."""
+        return self._link.send(self._where.feed, data)
+
+    def _hear_nodes(self, message: Msg) -> None:
+        if self.on_told is not None:
+            self.on_told(message.data)
 
     # What workers tell it
 

@@ -41,6 +41,7 @@ class Reports:
     def ended(self, mine: Mine) -> None:
         """It has its result."""
         self._soon()
+        mine.sent = boot_time()
         self.unsafe[mine.token] = mine
         self._fresh.append(mine)
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import secrets
 from collections.abc import Callable, Iterable
 from typing import Final
@@ -22,6 +23,7 @@ _SEEN: Final = 5 * SECOND
 """A message that nobody asks about is looked for in the stream so often."""
 _LOOKS: Final = 20
 """Messages looked for at once."""
+_log: Final = logging.getLogger("evenbeat.queue")
 
 
 class Shipping:
@@ -51,7 +53,8 @@ class Shipping:
         """Hand these over; those that are too large for any message come back."""
         too_large = [item for item in items if item.run is not None and size_of(item.run) > MESSAGE_LIMIT]
         if too_large:
-            items = [item for item in items if item not in too_large]
+            left = {item.token for item in items}.difference(item.token for item in too_large)
+            items = [item for item in items if item.token in left]
         groups: dict[tuple[str, int], list[Item]] = {}
         for item in items:
             assert item.run is not None
@@ -104,11 +107,15 @@ class Shipping:
                 pass
             else:
                 self._is_missed.clear()
-            if self._link.is_up:
-                born = self._stream.born
+            if not self._link.is_up:
+                continue
+            born = self._stream.born
+            try:
                 self.problem = await self._stream.look()
-                if self._stream.born != born:
-                    self._resend_unconfirmed(0)
+            except Exception:
+                _log.exception("the stream could not be looked for", extra={"action": "queue_failed"})
+            if self._stream.born != born:
+                self._resend_unconfirmed(0)
 
     async def look(self) -> list[Item]:
         """See to messages that are not, or no more, in the stream; the runs that are set aside for it."""

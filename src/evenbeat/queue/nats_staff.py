@@ -14,6 +14,8 @@ _REMEMBERED: Final = 300 * SECOND
 _LEFT: Final = 10 * SECOND
 """One that took its leave is not missed."""
 _MOST_WORKERS: Final = 10_000
+_WANTED: Final = 3_600 * SECOND
+"""A pool to which runs were handed over is looked after so long: that it has no worker is not forgotten in between."""
 
 
 class WorkerView(Struct, frozen=True):
@@ -52,6 +54,8 @@ class Staff:
         self._heard: dict[str, tuple[Tidings, int]] = {}
         self._without: dict[str, int] = {}
         """Since when pools are known to be without a worker."""
+        self._wanted: dict[str, int] = {}
+        """When runs were last seen to wait in which pool."""
 
     def hear(self, tidings: Tidings, now: int) -> None:
         """A worker tells of itself."""
@@ -68,7 +72,9 @@ class Staff:
             if now - heard > (_LEFT if tidings.is_leaving else _REMEMBERED):
                 del self._heard[worker]
         serving = self._serving(now)
-        known = set(pools).union(*(tidings.pools for tidings, _ in self._heard.values()))
+        self._wanted.update(dict.fromkeys(pools, now))
+        self._wanted = {pool: at for pool, at in self._wanted.items() if now - at < _WANTED}
+        known = set(self._wanted).union(*(tidings.pools for tidings, _ in self._heard.values()))
         self._without = {pool: self._without.get(pool, now) for pool in known if pool not in serving}
 
     def _serving(self, now: int) -> dict[str, list[Tidings]]:

@@ -1,7 +1,7 @@
 """Ends what a worker runs when the worker itself cannot: stopped, or too busy to notice that nobody renews its runs.
 
 `evenbeat.queue.nats_watchdog`, a process beside the worker, hears from it until when its runs are renewed. What goes on
-after that could go on elsewhere too: every process the worker has started is killed, with all that it started.
+after that could go on elsewhere too: every process that runs things for it is killed, with all that it started.
 It imports almost nothing, so that it costs little.
 """
 
@@ -19,6 +19,7 @@ _LOOK: Final = 250
 _NUMBER: Final = 8
 _SWEEPS: Final = 3
 """A process that is just being started may be missed once."""
+_HOST: Final = b"evenbeat.work."
 _PARENT: Final = 1
 """Place of the parent after the name of a process in /proc/PID/stat: state, parent, ..."""
 
@@ -83,9 +84,15 @@ def _parent_of(process: int) -> int:
     return 0
 
 
-def end_all(worker: int, spared: int) -> None:
-    """Kill all that the worker has started, each the first of a session, and what those have started."""
-    sessions = {process for process in _processes() if process != spared and _parent_of(process) == worker}
+def _is_host(process: int) -> bool:
+    with suppress(OSError), open(f"/proc/{process}/cmdline", "rb") as f:  # noqa: PTH123
+        return _HOST in f.read()
+    return False
+
+
+def end_all(worker: int) -> None:
+    """Kill all processes that run things for the worker, each the first of a session, and what they have started."""
+    sessions = {process for process in _processes() if _parent_of(process) == worker and _is_host(process)}
     for process in sessions:
         with suppress(OSError):
             os.kill(process, signal.SIGKILL)
@@ -108,7 +115,7 @@ def main() -> None:
                 return
             until = int.from_bytes(told[-_NUMBER:], "big")
         elif until and _boot_time() >= until:
-            end_all(worker, os.getpid())
+            end_all(worker)
             until = 0
 
 

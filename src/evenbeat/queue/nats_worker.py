@@ -36,7 +36,7 @@ from evenbeat.queue.local import HOSTS, LocalQueue
 from evenbeat.queue.nats_clock import ClusterClock
 from evenbeat.queue.nats_fetch import Fetcher
 from evenbeat.queue.nats_hands import NEVER_AGAIN, Deliveries, Mine
-from evenbeat.queue.nats_link import Link, boot_time
+from evenbeat.queue.nats_link import Link, boot_time, end_tasks
 from evenbeat.queue.nats_reports import Reports
 from evenbeat.queue.nats_watchdog import Watchdog
 from evenbeat.queue.where import Where
@@ -123,6 +123,7 @@ class ClusterWorker:
         self._heard_at = 0
         self._looked = self._came_up = boot_time()
         self._tidings_at = 0
+        self._version = version("evenbeat")
         self._is_leaving = False
         self._is_idle = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
@@ -188,9 +189,7 @@ class ClusterWorker:
         self._reports.flush()
         await self._idle_within(_CONFIRMING if self._link.is_up else 0, lambda: not self.held)
         self._tell_tidings(boot_time())
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, *self._fetching, return_exceptions=True)
+        await end_tasks([*self._tasks, *self._fetching])
         await self._link.stop()
         self._watchdog.stop()
 
@@ -418,7 +417,9 @@ class ClusterWorker:
             mine = self._running.get(token) or self._reports.unsafe.get(token)
             if mine is not None:
                 mine.renewed_at = max(mine.renewed_at, heard.sent)
-                mine.node = heard.node
+                if mine.node != heard.node:
+                    mine.node = heard.node
+                    mine.sends, mine.sent = 0, 0  # a new owner has not heard how it ended
         over = [mine for t in heard.over if (mine := self._running.get(t)) and not mine.kill_at]
         if over:
             self._end_soon(over, now)
@@ -480,7 +481,7 @@ class ClusterWorker:
             is_leaving=self._is_leaving,
             held=held,
             started=self._came_up + self._clock.offset if self._clock.is_known else 0,
-            version=version("evenbeat"),
+            version=self._version,
             processes=len(self._local.pids),
             restarts=self._local.restarts,
         )

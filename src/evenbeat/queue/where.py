@@ -67,6 +67,11 @@ class Where(Struct, frozen=True):
     def nodes(self) -> str:
         return f"{self.prefix}.nodes"
 
+    @property
+    def feed(self) -> str:
+        """Where nodes tell each other what happens, for those who watch."""
+        return f"{self.prefix}.feed"
+
     def worker(self, worker: str) -> str:
         return f"{self.prefix}.worker.{worker}"
 

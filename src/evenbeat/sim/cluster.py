@@ -49,6 +49,8 @@ class Shape(NamedTuple):
     """Questions for the same run that a worker may have out at the same time."""
     tidings: int = 1
     """How many of a worker's latest tidings, and of the answers to them, may be on their way."""
+    steady: bool = False
+    """Workers tell with every tick, and only then."""
     late_answers: bool = False
     """Whether a node may learn late that its lease was renewed."""
     lease: int = 3
@@ -89,7 +91,7 @@ class Part(NamedTuple):
     """... and whether one more run is due, for one that was lost."""
     token: int = 0
     """Of the open claim."""
-    hand: Hand = Hand()  # noqa: RUF009 - nobody can change it
+    hand: Hand = Hand()
     phase: Phase | None = None
 
 
@@ -108,9 +110,8 @@ class Node(NamedTuple):
     """How long it may act, on its own clock."""
     answer: int
     """How long ago it asked for the lease that it will learn of; GONE if it waits for nothing."""
-    offered: Plan | None
-    """What it will learn at the same time: what to do about partitions, as it was then."""
     plan: Plan | None
+    """What to do about partitions, as it was when it asked."""
     parts: tuple[Part | None, ...]
 
 
@@ -190,7 +191,7 @@ def put(row: tuple[T, ...], i: int, new: T) -> tuple[T, ...]:
 def beginning(shape: Shape) -> State:
     """One node that serves all, idle workers, and the first nominal times have come."""
     parts = tuple(Part("serving", 1 + t) for t in range(shape.tasks))
-    first = Node(authority.acts_until(0, shape.lease), GONE, None, None, parts)
+    first = Node(authority.acts_until(0, shape.lease), GONE, None, parts)
     rest = shape.nodes - 1
     return State(
         leases=(shape.lease, *(GONE,) * rest),

@@ -6,11 +6,14 @@ from itertools import chain
 from typing import Final
 
 from evenbeat.sim.cluster import GONE, SENTENCES, Broken, Shape, State, Worker, beginning, scaled
+from evenbeat.sim.cluster_limits import Limit, Spent, limit_beginning, limit_events, limit_is_broken
 from evenbeat.sim.cluster_node import claim_events, lease_events, message_events
 from evenbeat.sim.cluster_worker import deaths, ticks, worker_events
 from evenbeat.sim.explore import Counterexample, Explored
 
 LIVENESS: Final = "cluster: liveness"
+ERRORS: Final = "cluster: errors"
+LIMITS: Final = "cluster: limits"
 _PATIENCE: Final = 60
 """Ticks within which everything must have come to its end if nothing else fails."""
 
@@ -54,6 +57,8 @@ class _Exploration:
                 self._expand(number)
             except Broken as broken:
                 return self._explored(self._counterexample(broken.name, number, (broken.event,)))
+            except Exception as error:  # whatever it is, it is the shortest way to it that counts
+                return self._explored(self._counterexample(ERRORS, number, (repr(error),)))
             number += 1
             if most is not None and len(self._states) > most:
                 return self._explored(None)
@@ -161,7 +166,10 @@ def _settled(shape: Shape, state: State) -> State:
     while True:
         is_up = any(node is not None for node in state.nodes)
         for event, after in chain(
-            lease_events(shape, state), claim_events(shape, state), message_events(shape, state), worker_events(shape, state)
+            lease_events(shape, state),
+            claim_events(shape, state),
+            message_events(shape, state),
+            worker_events(shape, state),
         ):
             if after not in seen and not (is_up and event.endswith("joins")):
                 break
@@ -169,3 +177,31 @@ def _settled(shape: Shape, state: State) -> State:
             return state
         seen.add(after)
         state = after
+
+
+def explore_limit(shape: Limit, most: int | None = None) -> Explored:
+    """The same for a limit."""
+    first = limit_beginning(shape)
+    reached: dict[Spent, tuple[Spent | None, str]] = {first: (None, "")}
+    states, transitions = [first], 0
+    for state in states:
+        for event, after in limit_events(shape, state):
+            transitions += 1
+            if after in reached:
+                continue
+            reached[after] = (state, event)
+            states.append(after)
+            if limit_is_broken(shape, after):
+                return Explored(len(states), transitions, _way(shape, reached, after))
+        if most is not None and len(states) > most:
+            break
+    return Explored(len(states), transitions, None)
+
+
+def _way(shape: Limit, reached: dict[Spent, tuple[Spent | None, str]], end: Spent) -> Counterexample:
+    events: list[str] = []
+    before, event = reached[end]
+    while before is not None:
+        events.append(event)
+        before, event = reached[before]
+    return Counterexample(LIMITS, SENTENCES[LIMITS], shape.name, tuple(reversed(events)), end[2])

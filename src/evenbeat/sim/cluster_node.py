@@ -40,7 +40,8 @@ def lease_events(shape: Shape, state: State) -> Iterator[Found]:
     if shape.nodes == 1:
         return
     if born < shape.nodes:
-        node = Node(0, 0, None, None, (None,) * shape.tasks)
+        node = Node(0, 0, None, (None,) * shape.tasks)
+        node = node if shape.late_answers else renewed(shape, node)
         joined = put(state.leases, born, shape.lease)
         yield f"node {born} joins", state._replace(born=born + 1, leases=joined, nodes=put(state.nodes, born, node))
     for i, node in enumerate(state.nodes):
@@ -49,7 +50,7 @@ def lease_events(shape: Shape, state: State) -> Iterator[Found]:
         if state.leases[i] == GONE:
             yield f"node {i} learns that it is fenced", state._replace(nodes=put(state.nodes, i, None))
         elif node.answer == GONE:
-            asked = node._replace(answer=0, offered=_planned(i, state.leases, state.holders))
+            asked = node._replace(answer=0, plan=_planned(i, state.leases, state.holders))
             after = state._replace(leases=put(state.leases, i, shape.lease))
             event = f"node {i} renews its lease"
             if shape.late_answers:
@@ -61,35 +62,51 @@ def lease_events(shape: Shape, state: State) -> Iterator[Found]:
             yield f"node {i} learns that its lease was renewed", state._replace(nodes=known)
         if node.plan is not None and state.leases[i] != GONE:
             yield from _partition_events(shape, state, i, node, node.plan)
-        for p, part in enumerate(node.parts):
-            if part is None:
-                continue
-            if part.stage == "taken":
-                yield f"node {i} loads task {p}", _with_part(state, i, p, _loaded(state.books[p], part.fence))
-            elif part.stage == "dropped" and state.leases[i] != GONE:
-                free = state._replace(holders=put(state.holders, p, NOBODY))
-                yield f"node {i} releases task {p}", _with_part(free, i, p, None)
+        yield from _stages(state, i, node)
+
+
+def _stages(state: State, i: int, node: Node) -> Iterator[Found]:
+    for p, part in enumerate(node.parts):
+        if part is None:
+            continue
+        if part.stage == "taken":
+            yield f"node {i} loads task {p}", _with_part(state, i, p, loaded(state.books[p], part.fence))
+        elif part.stage == "dropped" and state.leases[i] != GONE:
+            free = state._replace(holders=put(state.holders, p, NOBODY))
+            yield f"node {i} releases task {p}", _with_part(free, i, p, None)
 
 
 def renewed(shape: Shape, node: Node) -> Node:
     """A node that has learned of its lease: it counts from when it asked."""
     until = max(authority.acts_until(-node.answer, shape.lease), 0)
-    return node._replace(until=until, answer=GONE, offered=None, plan=node.offered)
+    return node._replace(until=until, answer=GONE)
 
 
 def _partition_events(shape: Shape, state: State, i: int, node: Node, plan: Plan) -> Iterator[Found]:
     for dead in plan.bury:
-        left = node._replace(plan=plan._replace(bury=tuple(n for n in plan.bury if n != dead)))
-        after = state._replace(nodes=put(state.nodes, i, left))
+        after = _with_plan(state, i, plan._replace(bury=tuple(n for n in plan.bury if n != dead)))
         yield f"node {i} buries node {dead}", buried(after, dead)
     for p in plan.take:
         if state.holders[p] == NOBODY and node.parts[p] is None and state.fence < shape.fences:
-            held = state._replace(holders=put(state.holders, p, i), fence=state.fence + 1)
+            after = _with_plan(state, i, plan._replace(take=tuple(q for q in plan.take if q != p)))
+            held = after._replace(holders=put(state.holders, p, i), fence=state.fence + 1)
             yield f"node {i} takes task {p}", _with_part(held, i, p, Part("taken", state.fence + 1))
     for p in plan.release:
         part = node.parts[p]
         if part is not None and part.stage == "serving" and may_drop(part):
-            yield f"node {i} drops task {p}", _with_part(state, i, p, Part("dropped", part.fence))
+            after = _with_plan(state, i, plan._replace(release=tuple(q for q in plan.release if q != p)))
+            yield f"node {i} drops task {p}", dropped(after, i, p, part)
+
+
+def dropped(state: State, i: int, p: int, part: Part) -> State:
+    """First it serves a partition no longer, then the store may know it."""
+    return _with_part(state, i, p, Part("dropped", part.fence))
+
+
+def _with_plan(state: State, i: int, plan: Plan) -> State:
+    node = state.nodes[i]
+    assert node is not None
+    return state._replace(nodes=put(state.nodes, i, node._replace(plan=plan if any(plan) else None)))
 
 
 def may_drop(part: Part) -> bool:
@@ -109,7 +126,7 @@ def buried(state: State, dead: int) -> State:
     return state._replace(leases=put(state.leases, dead, GONE), holders=holders)
 
 
-def _loaded(book: Book, fence: int) -> Part:
+def loaded(book: Book, fence: int) -> Part:
     """The new owner reads what the store knows; who has an open claim, it does not know."""
     hand = Hand(renewed=NOW, adopted=True) if book.token else Hand()
     return Part("serving", fence, 0, book.claims, book.makes_up, book.token, hand)
@@ -236,7 +253,9 @@ def told(message: Message) -> str:
 
 def _asked(state: State, i: int, p: int, part: Part, message: Message) -> State:
     token, worker = message.tokens[0], state.workers[message.worker]
-    hand = handover.granted(part.hand, WORKERS[message.worker], NOW - message.sent, NOW) if part.token == token else None
+    hand = (
+        handover.granted(part.hand, WORKERS[message.worker], NOW - message.sent, NOW) if part.token == token else None
+    )
     if hand is not None:
         permission = message._replace(kind="permission")
         granted = state._replace(messages=state.messages | {permission})

@@ -23,11 +23,11 @@ def worker_events(shape: Shape, state: State) -> Iterator[Found]:
             if may_ask(shape, worker, token):
                 asked = worker._replace(asked=tuple(sorted((*worker.asked, (token, 0)))))
                 yield f"worker {w} asks for {token}", _sent(state, w, asked, Message("question", w, (token,), 0))
-        tidings = Message("tidings", w, tuple(h.token for h in worker.held), 0, settled(worker))
-        if tidings not in state.messages:
+        tidings = _tidings(w, worker)
+        if not shape.steady and tidings not in state.messages:
             yield f"worker {w} tells", state._replace(messages=with_latest(shape, state.messages, tidings))
         for held in worker.held:
-            yield from _run_events(state, w, worker, held)
+            yield from _run_events(state, w, held)
     for message in state.messages:
         receiver = state.workers[message.worker]
         if receiver is None:
@@ -36,10 +36,14 @@ def worker_events(shape: Shape, state: State) -> Iterator[Found]:
             yield f"worker {message.worker} gets {told(message)}", _permitted(shape, state, message.worker, message)
         elif message.kind == "renewal" and is_news(receiver, message):
             renewed = tuple(
-                h._replace(renewed=message.sent) if h.token == message.tokens[0] else h for h in receiver.held
+                h._replace(renewed=counts_from(message)) if h.token == message.tokens[0] else h for h in receiver.held
             )
             after = put(state.workers, message.worker, receiver._replace(held=renewed))
             yield f"worker {message.worker} gets {told(message)}", state._replace(workers=after)
+
+
+def _tidings(w: int, worker: Worker) -> Message:
+    return Message("tidings", w, tuple(h.token for h in worker.held), 0, settled(worker))
 
 
 def published(state: State) -> list[int]:
@@ -63,11 +67,14 @@ def accepts(worker: Worker, message: Message) -> bool:
     return (message.tokens[0], message.sent) in worker.asked and handover.may_start(NOW - message.sent, NOW)
 
 
+def counts_from(message: Message) -> int:
+    """How long a run has gone on without being renewed: from when that was sent which is answered now."""
+    return message.sent
+
+
 def is_news(worker: Worker, message: Message) -> bool:
-    """Counted from when it was told what is answered now."""
-    return any(
-        h.token == message.tokens[0] and h.stage == "running" and message.sent < h.renewed for h in worker.held
-    )
+    """Does it renew a run?"""
+    return any(h.token == message.tokens[0] and h.stage == "running" and message.sent < h.renewed for h in worker.held)
 
 
 def _sent(state: State, w: int, worker: Worker, message: Message) -> State:
@@ -77,7 +84,7 @@ def _sent(state: State, w: int, worker: Worker, message: Message) -> State:
 def _permitted(shape: Shape, state: State, w: int, message: Message) -> State:
     worker, token = state.workers[w], message.tokens[0]
     assert worker is not None
-    held = Held(token, "starting", message.sent)
+    held = Held(token, "starting", counts_from(message))
     asked = tuple(a for a in worker.asked if a[0] != token)
     after = state._replace(workers=put(state.workers, w, Worker(asked, tuple(sorted((*worker.held, held))))))
     return after if shape.stall else _begun(after, w, held)
@@ -94,7 +101,7 @@ def _begun(state: State, w: int, held: Held) -> State:
     return after._replace(books=put(state.books, p, book._replace(is_started=True)))
 
 
-def _run_events(state: State, w: int, worker: Worker, held: Held) -> Iterator[Found]:
+def _run_events(state: State, w: int, held: Held) -> Iterator[Found]:
     if held.stage == "starting":
         yield f"worker {w} begins {held.token}", _begun(state, w, held)
     elif held.stage == "running":
@@ -172,11 +179,15 @@ def ticked(shape: Shape, state: State, slow: frozenset[str]) -> State:
         for worker, step in zip(state.workers, by, strict=True)
     )
     leases = state.leases
-    if "store" not in slow:
+    if "store" not in slow and shape.nodes > 1:
         leases = tuple(expires if expires == GONE else max(expires - 1, -1) for expires in leases)
     messages = (m._replace(sent=m.sent + by[m.worker], settled=m.settled + by[m.worker]) for m in state.messages)
     after = state._replace(leases=leases, nodes=nodes, workers=workers)
-    return after._replace(messages=frozenset(m for m in messages if _matters(shape, after, m)))
+    there = frozenset(m for m in messages if _matters(shape, after, m))
+    for w, worker in enumerate(workers):
+        if shape.steady and worker is not None and by[w] and any(book.token for book in state.books):
+            there = with_latest(shape, there, _tidings(w, worker))
+    return after._replace(messages=there)
 
 
 def _matters(shape: Shape, state: State, message: Message) -> bool:
@@ -188,7 +199,8 @@ def _matters(shape: Shape, state: State, message: Message) -> bool:
         return worker is not None and message.sent <= shape.delay and is_news(worker, message)
     if message.kind == "question":
         return message.sent <= shape.delay and any(book.token == message.tokens[0] for book in state.books)
-    return message.sent <= shape.delay
+    # Tidings are about open claims; or nobody looks at them.
+    return message.sent <= shape.delay and any(book.token for book in state.books)
 
 
 def _older_node(shape: Shape, node: Node, step: int, by: list[int]) -> Node:

@@ -6,7 +6,7 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from multiprocessing import get_context
 from signal import SIG_IGN, SIGINT, signal
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple, Protocol, Self
 
 from evenbeat.model import Invalid
 from evenbeat.sim.explore import Batch, Expanded, Explored, explore
@@ -45,10 +45,17 @@ def world_of(tasks: int | None, slots: int | None) -> Shape:
     return Shape(f"tasks: {tasks}, slots: {slots}", tasks, lowered, switches, occasions=few, behind=few)
 
 
+class Named(Protocol):
+    """Whatever was explored: tasks, or a cluster."""
+
+    @property
+    def name(self) -> str: ...
+
+
 class Verified(NamedTuple):
     """A world, and what its exploration found."""
 
-    shape: Shape
+    shape: Named
     explored: Explored
 
 
@@ -62,11 +69,11 @@ def verify(shapes: Iterable[Shape]) -> Iterator[Verified]:
                 return
 
 
-def said(verified: list[Verified]) -> dict[str, str]:
+def said(verified: list[Verified], sentences: Iterable[str] = SENTENCES) -> dict[str, str]:
     """Of each property: "holds", "fails", or "open" if a counterexample to another ended the exploration."""
     broken = [v.explored.counterexample.property for v in verified if v.explored.counterexample is not None]
     rest = "open" if broken else "holds"
-    return {name: "fails" if name in broken else rest for name in SENTENCES}
+    return {name: "fails" if name in broken else rest for name in sentences}
 
 
 class _Processors:

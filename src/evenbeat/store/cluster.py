@@ -47,6 +47,8 @@ class Taken(NamedTuple):
     """Those of them that nobody has held since the cluster was started."""
     fence: int
     """Higher than any before, also than any epoch: tokens that begin with it are nobody else's."""
+    shares: dict[str, int]
+    """Our shares of limits, as far as they have grown by the runs that are under way in these partitions."""
 
 
 class News(Struct):
@@ -106,16 +108,21 @@ class ClusterStore(Store, Protocol):
     def take(self, partitions: Sequence[int]) -> Taken:
         """Hold those of these partitions that nobody holds; raise Fenced."""
 
-    def release(self, partitions: Sequence[int]) -> None:
-        """Hold these no longer; raise Fenced."""
+    def release(self, partitions: Sequence[int], untaken: Sequence[int] = ()) -> None:
+        """Hold these no longer; raise Fenced. Of the runs with the tokens `untaken` nobody has any, that is known."""
+
+    def retake(self, tokens: Sequence[int]) -> None:
+        """Runs that were untaken are handed over again: from now on that is not known any more; raise Fenced."""
 
     def leave(self) -> None:
         """Release all, and give the lease back."""
 
-    def set_share(self, key: str, limit: int, decide: Callable[[int, int], int]) -> int:
+    def set_share(self, key: str, limit: int, decide: Callable[[int, int], int], running: int = 0) -> int:
         """Decide anew how much of a limit is ours; one node at a time: `decide(mine, others)` says.
 
-        `others` is what all others have together, also those who died less than 20 seconds ago.
+        `others` is what all others have together, and what runs in partitions that nobody holds. It never grows beyond
+        what they leave, but for what is `running` here already. With its partitions a node gets, and gives away, the
+        share of what runs in them.
         """
 
     # The tasks of some partitions

@@ -202,6 +202,8 @@ class Progress(NamedTuple):
     claimed_at: int
     claimed_generation: int
     claimed_token: int = 0
+    claimed_untaken: bool = False
+    """The node that claimed it has left in order, and knew that no worker had it."""
 
 
 class RunRecord(Struct, frozen=True):

@@ -28,13 +28,20 @@ def shown(database: str | Path) -> str:
     return f"{scheme}://{user.partition(':')[0]}{at}{host}{hidden}"
 
 
+def check_driver() -> None:
+    """Refuse PostgreSQL where its driver is not installed."""
+    try:
+        import psycopg  # noqa: F401, PLC0415 - only a cluster needs it
+    except ImportError as e:
+        raise Invalid(f"PostgreSQL needs a package that is not here: pip install 'evenbeat[cluster]' ({e})") from e
+
+
 def open_store(database: str | Path, *, read_only: bool = False) -> Store:
     """The store of a database."""
     if is_cluster(database):
-        try:
-            from evenbeat.store.postgres import PostgresStore  # noqa: PLC0415 - only a cluster needs psycopg
-        except ImportError as e:
-            raise Invalid(f"PostgreSQL needs a package that is not here: pip install 'evenbeat[cluster]' ({e})") from e
+        check_driver()
+        from evenbeat.store.postgres import PostgresStore  # noqa: PLC0415 - only a cluster needs psycopg
+
         return PostgresStore(str(database), read_only=read_only)
     from evenbeat.store.sqlite import SqliteStore  # noqa: PLC0415
 

@@ -68,14 +68,15 @@ class PostgresBase:
         with self._session() as session:
             is_second = False
             while True:
+                connection = session.connection()
                 try:
-                    with session.address.explained(), session.connection().pipeline():
-                        cursors = [session.connection().execute(statement, values) for statement, values in asked]
+                    with connection.pipeline():
+                        cursors = [connection.execute(statement, values) for statement, values in asked]
                     return [cursor.fetchall() for cursor in cursors]
-                except StoreError as e:
-                    session.drop_unless_rolled_back()
-                    if is_second or not (isinstance(e.__cause__, psycopg.Error) and is_lost(e.__cause__)):
-                        raise
+                except psycopg.Error as e:
+                    session.recover(e)
+                    if is_second or not is_lost(e):
+                        raise self._address.explain(e) from e
                     is_second = True
 
     @contextmanager

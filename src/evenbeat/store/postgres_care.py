@@ -1,5 +1,6 @@
 """Retention in PostgreSQL: whole days are dropped, what is left over goes row by row, a part at a time."""
 
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import psycopg
@@ -19,15 +20,17 @@ def prune(session: Session, now: int, cutoff: int, bound: int) -> int:
     connection = session.connection()
     with session.address.explained():
         ensure_days(connection, now)
-        gone = _drop_days(connection, cutoff, bound)
+        gone = _drop_days(connection, now, cutoff, bound)
     return gone + session.transaction(lambda transaction: _prune_rows(transaction, cutoff, bound))
 
 
-def _drop_days(connection: Connection, cutoff: int, bound: int) -> int:
+def _drop_days(connection: Connection, now: int, cutoff: int, bound: int) -> int:
     (last,) = _row(connection, query("last_plain_id"))
     gone = 0
     for kind in ("plain_runs", "notable_runs"):
         for (day,) in connection.execute(query("days"), (kind,)).fetchall():
+            if _end_of(day) > now:
+                break
             try:
                 with connection.transaction():
                     connection.execute(query("lock_briefly"))
@@ -42,14 +45,10 @@ def _drop_days(connection: Connection, cutoff: int, bound: int) -> int:
 
 
 def _drop(connection: Connection, day: str, cutoff: int, last_id: int) -> int | None:
-    """Drop a day if nothing of it must stay; None if something must, or if it has yet to come."""
+    """Drop a day that is over if nothing of it must stay; None if something must."""
     newest = connection.execute(with_part("newest_of_day", ":day", day)).fetchone()
-    if newest is None:
-        # Without a run: only once it is over.
-        if _end_of(day) > cutoff:
-            return None
-        rows = 0
-    else:
+    rows = 0
+    if newest is not None:
         id_, ended = newest
         if id_ > last_id and ended >= cutoff:
             return None
@@ -62,8 +61,6 @@ def _drop(connection: Connection, day: str, cutoff: int, last_id: int) -> int | 
 
 def _end_of(day: str) -> int:
     """When a day is over, by the name of its table."""
-    from datetime import UTC, datetime, timedelta  # noqa: PLC0415
-
     begins = datetime.strptime(day[-8:], "%Y%m%d").replace(tzinfo=UTC)
     return int((begins + timedelta(days=1)).timestamp()) * 1_000_000
 
@@ -74,11 +71,7 @@ def _prune_rows(connection: Connection, cutoff: int, bound: int) -> int:
     (last,) = _row(connection, query("last_plain_id"))
     asked = {"cutoff": cutoff, "part": _PRUNED_AT_ONCE, "last": last, "bound": bound}
     gone = 0
-    for kind in ("plain", "notable"):
-        ids, newest = _row(connection, query(f"old_{kind}"), asked)
-        if ids:
-            gone += connection.execute(query(f"prune_{kind}"), {"newest": newest, "ids": ids}).rowcount
-    for name in ("prune_skips", "prune_changes"):
+    for name in ("prune_plain", "prune_notable", "prune_skips", "prune_changes"):
         gone += connection.execute(query(name), asked).rowcount
     forgotten = [number for (number,) in connection.execute(query("forgotten"), asked)]
     for name in ("forget_claims", "forget_progress", "forget_tasks") if forgotten else ():
@@ -88,7 +81,7 @@ def _prune_rows(connection: Connection, cutoff: int, bound: int) -> int:
     return gone
 
 
-def _row(connection: Connection, statement: Any, values: Any = None) -> tuple[Any, ...]:
-    row = connection.execute(statement, values).fetchone()
+def _row(connection: Connection, statement: str) -> tuple[Any, ...]:
+    row = connection.execute(statement).fetchone()
     assert row is not None
     return row

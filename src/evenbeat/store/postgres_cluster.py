@@ -19,8 +19,6 @@ from evenbeat.store.postgres_text import from_text
 
 ORDER_LIFE: Final = 60 * SECOND
 """An order that nobody has answered by then is not for anybody any more: whoever gave it has gone."""
-SHARE_OF_THE_DEAD: Final = 20 * SECOND
-"""What a node that died had started may run for so long."""
 _MOST_SAID: Final = 1 << 20
 """Bytes of an order, an answer, or what a node tells of itself."""
 _BURYING: Final = 2.0
@@ -76,7 +74,7 @@ class Cluster(PostgresBase):
             if connection.execute(query("bury"), (node, epoch)).fetchone() is None:
                 return False
             connection.execute(query("free_partitions"), (node,))
-            connection.execute(query("shares_of_the_dead"), (node,))
+            connection.execute(query("drop_shares"), (node,))
             notify(connection, "partitions")
             return True
 
@@ -99,21 +97,36 @@ class Cluster(PostgresBase):
         def work(connection: Connection) -> Taken:
             found = sorted(connection.execute(query("take"), (list(partitions), held.node)).fetchall())
             fence = _number(connection, "next_fence")
-            if found:
+            ours = [partition for partition, _ in found]
+            shares: dict[str, int] = {}
+            if ours:
+                carried = connection.execute(query("carry"), {"partitions": ours, "node": held.node})
+                shares = {from_text(key): share for key, share in carried.fetchall()}
                 notify(connection, "partitions")
-            return Taken([partition for partition, _ in found], [partition for partition, new in found if new], fence)
+            return Taken(ours, [partition for partition, new in found if new], fence, shares)
 
         return self._change(work, held)
 
-    def release(self, partitions: Sequence[int]) -> None:
-        """Hold these no longer."""
+    def release(self, partitions: Sequence[int], untaken: Sequence[int] = ()) -> None:
+        """Hold these no longer. Of the runs with the tokens `untaken` it is known that nobody has them."""
         held = self._must_hold()
 
         def work(connection: Connection) -> None:
+            if untaken:
+                connection.execute(query("untaken"), (True, list(untaken)))
+            connection.execute(query("put_down"), {"partitions": list(partitions), "node": held.node})
             connection.execute(query("release"), (held.node, list(partitions)))
             notify(connection, "partitions")
 
         self._change(work, held)
+
+    def retake(self, tokens: Sequence[int]) -> None:
+        """Runs that were untaken are handed over again: from now on that is not known any more."""
+
+        def work(connection: Connection) -> None:
+            connection.execute(query("untaken"), (False, list(tokens)))
+
+        self._change(work, self._must_hold())
 
     def leave(self) -> None:
         """Release all, and give the lease back. What is recorded after this is refused."""
@@ -127,19 +140,19 @@ class Cluster(PostgresBase):
 
         self._change(work)
 
-    def set_share(self, key: str, limit: int, decide: Callable[[int, int], int]) -> int:
+    def set_share(self, key: str, limit: int, decide: Callable[[int, int], int], running: int = 0) -> int:
         """Decide anew how much of a limit is ours; never more than the others leave."""
         held = self._must_hold()
 
         def work(connection: Connection) -> int:
             connection.execute(query("lock_share"), (key,))
-            connection.execute(query("forget_shares"), (key, SHARE_OF_THE_DEAD))
             row = connection.execute(query("shares"), {"key": key, "node": held.node}).fetchone()
             assert row is not None
             mine, others = row
             share = decide(mine, others)
             if share > mine:
                 share = max(mine, min(share, limit - others))
+            share = max(share, running)
             if share > 0:
                 connection.execute(query("set_share"), (key, held.node, share))
             else:

@@ -132,7 +132,7 @@ def is_lost(error: psycopg.Error) -> bool:
 
 def version(connection: Connection) -> int:
     """Of the schema; 0 if there is none yet."""
-    (is_there,) = _row(connection, query("version"))
+    (is_there,) = _row(connection, query("has_version"))
     return int(_row(connection, query("version_number"))[0]) if is_there else 0
 
 

@@ -35,6 +35,7 @@ class Readers:
                 except psycopg.Error as e:
                     if is_new or not is_lost(e):
                         raise
+                    connection.close()
 
     def many(self, statement: str, values: Parameters = ()) -> Iterator[Row]:
         """The answer as of one moment, a part at a time; the server keeps the rest aside, in no transaction."""
@@ -45,6 +46,7 @@ class Readers:
                 except psycopg.Error as e:
                     if is_new or not is_lost(e):
                         raise
+                    connection.close()
                     continue
                 with closing(cursor):
                     while some := cursor.fetchmany(_FETCHED_AT_ONCE):
@@ -62,6 +64,7 @@ class Readers:
                 except psycopg.Error as e:
                     if is_new or not is_lost(e):
                         raise
+                    connection.close()
 
     def close(self) -> None:
         """Those that are in use are closed when they are given back."""

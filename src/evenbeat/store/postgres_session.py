@@ -19,6 +19,7 @@ PATIENCE: Final = 10.0
 _AGAIN: Final = 0.1
 """Seconds between two questions whether it is back."""
 _TRIES: Final = 3
+_IDLE: Final = psycopg.pq.TransactionStatus.IDLE
 
 
 class Held(NamedTuple):
@@ -74,17 +75,17 @@ class Session:
                 self.begin(connection, number, held)
                 result = work(connection)
             except psycopg.Error as e:
-                self.drop_unless_rolled_back()
+                self.recover(e)
                 if is_lost(e) and tried < _TRIES:
                     continue  # nothing was asked to be kept yet
                 raise self.address.explain(e) from e
             except BaseException:
-                self.drop_unless_rolled_back()
+                self._roll_back()
                 raise
             try:
                 connection.execute("COMMIT")
             except psycopg.Error as e:
-                self.drop_unless_rolled_back()
+                self.recover(e)
                 if not is_lost(e):
                     raise self.address.explain(e) from e
                 if not self.was_kept(number, lambda: time.monotonic() + PATIENCE):
@@ -102,9 +103,9 @@ class Session:
         while True:
             try:
                 connection = self.connection()
+                connection.execute("SET lock_timeout = 500")
                 row = connection.execute(query("was_kept"), (self.writer, number)).fetchone()
-                assert row is not None
-                return bool(row[0])
+                connection.execute("RESET lock_timeout")
             except psycopg.errors.LockNotAvailable:
                 # The server still believes in the connection that we have lost.
                 self._end_backend(lost)
@@ -114,6 +115,9 @@ class Session:
                 problem = str(self.address.explain(e))
             except StoreError as e:
                 problem = str(e)
+            else:
+                assert row is not None
+                return bool(row[0])
             last = min(last, deadline())
             if time.monotonic() > last:
                 raise StoreError(
@@ -128,17 +132,18 @@ class Session:
         except (psycopg.Error, StoreError):
             self.drop()
 
-    def drop_unless_rolled_back(self) -> None:
-        """After a failure: no transaction is left open."""
-        connection = self._connection
-        if connection is None:
-            return
-        try:
-            if connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
-                connection.execute("ROLLBACK")
-        except psycopg.Error:
+    def recover(self, error: psycopg.Error) -> None:
+        """After a failure: no transaction is left open, and no connection is kept that was lost."""
+        if is_lost(error):
             self.drop()
-        if connection.closed:
+        else:
+            self._roll_back()
+
+    def _roll_back(self) -> None:
+        try:
+            if self._connection is not None and self._connection.info.transaction_status != _IDLE:
+                self._connection.execute("ROLLBACK")
+        except psycopg.Error:
             self.drop()
 
     def drop(self) -> None:

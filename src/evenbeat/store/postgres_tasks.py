@@ -38,7 +38,7 @@ def is_off(task: Task) -> bool:
 
 def create(connection: Connection, tasks: Sequence[Task], owner: str, now: Instant, who: str) -> list[Entry]:
     """New tasks, all or none."""
-    stamp = _one(connection, "next_stamp")
+    stamp = _next_stamp(connection)
     names = [task.name for task in tasks]
     check_names(names, _taken(connection, names))
     if not tasks:
@@ -51,7 +51,7 @@ def create(connection: Connection, tasks: Sequence[Task], owner: str, now: Insta
             copy.write_row(
                 (
                     number, id_, task.name, owner, 1, now, now, stamp, task.check, is_off(task), labels_of(task),
-                    as_text(task),
+                    task.limit, as_text(task),
                 )
             )  # fmt: skip
     connection.execute(query("create_progress"), (first, last))
@@ -75,7 +75,7 @@ def update(
     connection: Connection, changes: Sequence[tuple[int, Task]], now: Instant, who: str, version: int | None
 ) -> list[Entry]:
     """New definitions, all or none."""
-    stamp = _one(connection, "next_stamp")
+    stamp = _next_stamp(connection)
     numbers = [number for number, _ in changes]
     before = _by_number(connection, numbers)
     check_versions(numbers, before, version)
@@ -93,6 +93,7 @@ def update(
         [task.check for task in tasks],
         list(map(is_off, tasks)),
         list(map(labels_of, tasks)),
+        [task.limit for task in tasks],
     )
     connection.execute(query("define_tasks"), (now, stamp, *columns))
     note(connection, (audit.changed(before[number].task, task, now, who) for number, task in changes))
@@ -105,7 +106,7 @@ def update(
 
 def remove(connection: Connection, numbers: Sequence[int], now: Instant, who: str) -> None:
     """Those that are there."""
-    stamp = _one(connection, "next_stamp")
+    stamp = _next_stamp(connection)
     gone = _by_number(connection, numbers)
     connection.execute(query("remove_tasks"), (now, stamp, list(gone)))
     note(connection, audit.removed((gone[number] for number in dict.fromkeys(numbers) if number in gone), now, who))
@@ -151,6 +152,12 @@ def note(connection: Connection, changes: Iterable[Change]) -> None:
 def notify(connection: Connection, what: str) -> None:
     """Whoever listens hears of it when this is kept."""
     connection.execute(query("notify"), (what,))
+
+
+def _next_stamp(connection: Connection) -> int:
+    """From now on we are the only ones who change tasks. A million of them take their time, in between as well."""
+    connection.execute(query("take_time"))
+    return int(_one(connection, "next_stamp"))
 
 
 def _taken(connection: Connection, names: Sequence[str]) -> list[str]:

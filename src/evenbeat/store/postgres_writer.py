@@ -110,7 +110,7 @@ class Recorder:
                         for statement, values in job.statements:
                             connection.execute(statement, values, prepare=True)
             except psycopg.Error as e:
-                self.session.drop_unless_rolled_back()
+                self.session.recover(e)
                 if not is_lost(e):
                     raise
                 if not self.session.was_kept(number, self._deadline):

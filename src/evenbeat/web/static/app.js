@@ -13,6 +13,7 @@ const VIEWS = {
   timetable: { title: "Timetable", load: () => import("./views/timetable.js") },
   editor: { title: "Editor", load: () => import("./views/editor.js") },
   periods: { title: "Periods", load: () => import("./views/periods.js") },
+  cluster: { title: "Cluster", load: () => import("./views/cluster.js") },
 };
 
 const KEYS = [
@@ -20,6 +21,7 @@ const KEYS = [
   ["g t", "Tasks"],
   ["g l", "Timetable (load)"],
   ["g p", "Periods"],
+  ["g c", "Cluster"],
   ["g e", "New task"],
   ["/", "filter tasks"],
   ["j / k", "next, previous row"],
@@ -204,6 +206,7 @@ function bindKeys() {
   bind("g t", go("#/tasks"));
   bind("g l", go("#/timetable"));
   bind("g p", go("#/periods"));
+  bind("g c", go("#/cluster"));
   bind("g e", go("#/editor"));
   bind("?", showHelp);
   bind("/", () => {

@@ -23,6 +23,7 @@ CREATE TABLE tasks (
     is_check boolean NOT NULL,          -- what filters ask of the definition
     is_off boolean NOT NULL,
     labels text[] COLLATE "C" NOT NULL, -- each a JSON array of key and value
+    limit_key text COLLATE "C",
     definition text NOT NULL            -- model.Task as JSON
 );
 CREATE UNIQUE INDEX tasks_by_name ON tasks (name) WHERE removed IS NULL;
@@ -61,11 +62,12 @@ CREATE TABLE claims (
     at bigint NOT NULL,
     next_nominal bigint NOT NULL,
     extra bigint NOT NULL,
-    token bigint NOT NULL,
+    token bigint NOT NULL DEFAULT 0,
     started bigint,
     generation integer NOT NULL,
     kind smallint NOT NULL,
-    extra_kind smallint NOT NULL
+    extra_kind smallint NOT NULL,
+    untaken boolean NOT NULL DEFAULT false  -- whoever claimed it left in order, and knew that no worker had it
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000);
 
 -- Runs that ended, a table for each day: see ensure_days. Two, because plain successes go sooner.
@@ -159,7 +161,6 @@ CREATE TABLE shares (
     key text COLLATE "C" NOT NULL,
     node text COLLATE "C" NOT NULL,
     share bigint NOT NULL,
-    gone bigint,                        -- when the node was buried: what it had started may still run
     PRIMARY KEY (key, node)
 );
 
@@ -226,7 +227,11 @@ BEGIN
     FOREACH kind IN ARRAY ARRAY['plain_runs', 'notable_runs'] LOOP
         FOR day IN SELECT (since / 86400000000 + n) * 86400000000 FROM generate_series(0, days - 1) AS n LOOP
             name := kind || to_char(to_timestamp(day / 1000000) AT TIME ZONE 'UTC', '_YYYYMMDD');
-            IF to_regclass('evenbeat.' || name) IS NULL THEN
+            -- From the catalogue: to_regclass() may answer as of before we waited for the lock.
+            IF NOT EXISTS (
+                SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+                WHERE n.nspname = 'evenbeat' AND c.relname = name
+            ) THEN
                 EXECUTE format('SELECT EXISTS (SELECT FROM %I WHERE claimed >= $1 AND claimed < $2)', kind || '_else')
                 INTO taken USING day, day + 86400000000;
                 IF NOT taken THEN

@@ -3,8 +3,12 @@
 
 -- Opening
 
--- name: version
-SELECT CASE WHEN to_regclass('evenbeat.version') IS NULL THEN 0 ELSE 1 END;
+-- name: has_version
+-- Read from the catalogue: to_regclass() may answer as of before we waited for a lock.
+SELECT EXISTS (
+    SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE n.nspname = 'evenbeat' AND c.relname = 'version'
+);
 
 -- name: version_number
 SELECT number FROM evenbeat.version;
@@ -23,6 +27,9 @@ DELETE FROM evenbeat.version;
 
 -- name: set_version
 INSERT INTO evenbeat.version VALUES (%s);
+
+-- name: any_row
+SELECT 1 FROM :table LIMIT 1;
 
 -- name: encoding
 SELECT current_setting('server_encoding'), current_setting('server_version_num')::integer;
@@ -57,6 +64,9 @@ DELETE FROM writers WHERE writer = ANY(%s) OR seen < now() - interval '7 days';
 -- name: notify
 SELECT pg_notify('evenbeat', %s);
 
+-- name: take_time
+SELECT set_config('statement_timeout', '600s', true), set_config('idle_in_transaction_session_timeout', '60s', true);
+
 -- name: next_stamp
 UPDATE marks SET stamp = stamp + 1 RETURNING stamp;
 
@@ -79,7 +89,8 @@ SELECT name FROM tasks WHERE removed IS NULL AND name = ANY(%s) ORDER BY name;
 UPDATE marks SET last_number = last_number + %s RETURNING last_number;
 
 -- name: create_tasks
-COPY tasks (number, id, name, owner, version, created, changed, stamp, is_check, is_off, labels, definition) FROM STDIN;
+COPY tasks (number, id, name, owner, version, created, changed, stamp, is_check, is_off, labels, limit_key, definition)
+FROM STDIN;
 
 -- name: create_progress
 -- Of the tasks that were just created.
@@ -100,10 +111,10 @@ UPDATE tasks SET removed = changed WHERE number = ANY(%s);
 -- name: define_tasks
 UPDATE tasks
 SET name = d.name, definition = d.definition, is_check = d.is_check, is_off = d.is_off,
-    labels = d.labels::text[], version = version + 1, changed = %s, stamp = %s,
+    labels = d.labels::text[], limit_key = d.limit_key, version = version + 1, changed = %s, stamp = %s,
     removed = NULL
-FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::boolean[], %s::boolean[], %s::text[])
-    AS d (number, name, definition, is_check, is_off, labels)
+FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::boolean[], %s::boolean[], %s::text[], %s::text[])
+    AS d (number, name, definition, is_check, is_off, labels, limit_key)
 WHERE tasks.number = d.number;
 
 -- name: remove_tasks
@@ -349,10 +360,11 @@ SELECT p.task, coalesce(c.next_nominal, p.next_nominal), coalesce(c.extra, p.ext
     coalesce(c.extra_kind, p.extra_kind),
     CASE WHEN c.kind = 0 AND c.started IS NOT NULL THEN c.started ELSE p.last_start END,
     p.state, p.hard, p.attempt, p.changes, p.flapping, p.result_at,
-    c.nominal, coalesce(c.kind, 0), coalesce(c.at, 0), coalesce(c.generation, 0), coalesce(c.token, 0)
+    c.nominal, coalesce(c.kind, 0), coalesce(c.at, 0), coalesce(c.generation, 0), coalesce(c.token, 0),
+    coalesce(c.untaken, false)
 FROM progress p LEFT JOIN claims c ON c.task = p.task
 WHERE coalesce(c.next_nominal, p.next_nominal) IS NOT NULL AND :filter
-    AND (c.task IS NOT NULL OR EXISTS (SELECT FROM tasks t WHERE t.number = p.task AND t.removed IS NULL))
+    AND (c.task IS NOT NULL OR p.task NOT IN (SELECT number FROM tasks WHERE removed IS NOT NULL))
 ORDER BY p.task;
 
 -- name: cursors
@@ -447,21 +459,16 @@ DROP TABLE :day;
 -- name: last_plain_id
 SELECT last_value FROM plain_ids;
 
--- name: old_plain
-SELECT array_agg(id), max(claimed) FROM (
-    SELECT id, claimed, ended FROM plain_runs ORDER BY claimed LIMIT %(part)s
-) AS oldest WHERE ended < %(cutoff)s OR id <= %(last)s - %(bound)s;
-
 -- name: prune_plain
-DELETE FROM plain_runs WHERE claimed <= %(newest)s AND id = ANY(%(ids)s);
-
--- name: old_notable
-SELECT array_agg(id), max(claimed) FROM (
-    SELECT id, claimed, ended FROM notable_runs WHERE claimed < %(cutoff)s ORDER BY claimed LIMIT %(part)s
-) AS oldest WHERE ended < %(cutoff)s;
+-- Of the oldest ones, as far as they may go.
+DELETE FROM plain_runs
+WHERE claimed <= (SELECT max(claimed) FROM (SELECT claimed FROM plain_runs ORDER BY claimed LIMIT %(part)s) AS oldest)
+    AND (ended < %(cutoff)s OR id <= %(last)s - %(bound)s);
 
 -- name: prune_notable
-DELETE FROM notable_runs WHERE claimed <= %(newest)s AND id = ANY(%(ids)s);
+DELETE FROM notable_runs
+WHERE claimed <= (SELECT max(claimed) FROM (SELECT claimed FROM notable_runs ORDER BY claimed LIMIT %(part)s) AS oldest)
+    AND ended < %(cutoff)s;
 
 -- name: prune_skips
 DELETE FROM skips WHERE (task, id) IN (SELECT task, id FROM skips WHERE at < %(cutoff)s ORDER BY at LIMIT %(part)s);
@@ -519,7 +526,7 @@ UPDATE leases SET expires = clock() + %s, about = %s WHERE node = %s AND epoch =
 SELECT 'clock', '', clock(), 0, NULL::bytea
 UNION ALL SELECT 'lease', node, epoch, expires, about FROM leases
 UNION ALL SELECT 'partition', holder, partition, 0, NULL FROM partitions WHERE holder IS NOT NULL
-UNION ALL SELECT 'share', node, share, 0, convert_to(key, 'UTF8') FROM shares WHERE gone IS NULL;
+UNION ALL SELECT 'share', node, share, 0, convert_to(key, 'UTF8') FROM shares;
 
 -- name: is_over
 SELECT EXISTS (SELECT FROM leases WHERE node = %s AND epoch = %s AND expires < clock());
@@ -536,9 +543,6 @@ WHERE application_name = left('evenbeat ' || %s, 60) AND usename = current_user 
 -- name: free_partitions
 UPDATE partitions SET holder = NULL WHERE holder = %s;
 
--- name: shares_of_the_dead
-UPDATE shares SET gone = clock() WHERE node = %s AND gone IS NULL;
-
 -- name: drop_shares
 DELETE FROM shares WHERE node = %s;
 
@@ -552,20 +556,52 @@ RETURNING partitions.partition, free.is_new;
 -- name: release
 UPDATE partitions SET holder = NULL WHERE holder = %s AND partition = ANY(%s);
 
+-- name: untaken
+UPDATE claims SET untaken = %s WHERE token = ANY(%s);
+
 -- name: lock_share
 SELECT pg_advisory_xact_lock(hashtextextended('evenbeat share ' || %s, 0));
 
--- name: forget_shares
-DELETE FROM shares WHERE key = %s AND gone < clock() - %s;
-
 -- name: shares
+-- What runs in partitions that nobody holds at the moment is taken too: whoever takes them gets it as a share. In one
+-- statement, so that nothing is seen on the way from one to the other.
 SELECT coalesce(sum(share) FILTER (WHERE node = %(node)s), 0)::bigint,
-    coalesce(sum(share) FILTER (WHERE node <> %(node)s), 0)::bigint
+    coalesce(sum(share) FILTER (WHERE node <> %(node)s), 0)::bigint + (
+        SELECT count(*) FROM claims c JOIN partitions p ON p.partition = mod(c.task, 256)
+        WHERE p.holder IS NULL AND (%(key)s::text = '' OR %(key)s::text = (
+            SELECT t.limit_key FROM tasks t WHERE t.number = c.task
+        ))
+    )
 FROM shares WHERE key = %(key)s;
+
+-- name: carry
+-- The open claims of some partitions, by the keys of their limits, are added to the shares of a node ...
+WITH open AS (SELECT task FROM claims WHERE mod(task, 256) = ANY(%(partitions)s)),
+carried (key, share) AS (
+    SELECT '', count(*) FROM open HAVING count(*) > 0
+    UNION ALL
+    SELECT t.limit_key, count(*) FROM open JOIN tasks t ON t.number = open.task
+    WHERE t.limit_key IS NOT NULL GROUP BY 1
+)
+INSERT INTO shares (key, node, share) SELECT key, %(node)s, share FROM carried
+ON CONFLICT (key, node) DO UPDATE SET share = shares.share + excluded.share
+RETURNING key, share;
+
+-- name: put_down
+-- ... or taken off them.
+WITH open AS (SELECT task FROM claims WHERE mod(task, 256) = ANY(%(partitions)s)),
+carried (key, share) AS (
+    SELECT '', count(*) FROM open HAVING count(*) > 0
+    UNION ALL
+    SELECT t.limit_key, count(*) FROM open JOIN tasks t ON t.number = open.task
+    WHERE t.limit_key IS NOT NULL GROUP BY 1
+)
+UPDATE shares s SET share = greatest(s.share - c.share, 0) FROM carried c
+WHERE s.node = %(node)s AND s.key = c.key;
 
 -- name: set_share
 INSERT INTO shares (key, node, share) VALUES (%s, %s, %s)
-ON CONFLICT (key, node) DO UPDATE SET share = excluded.share, gone = NULL;
+ON CONFLICT (key, node) DO UPDATE SET share = excluded.share;
 
 -- name: drop_share
 DELETE FROM shares WHERE key = %s AND node = %s;

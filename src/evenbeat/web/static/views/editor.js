@@ -19,6 +19,7 @@ export function mount(root, { name, query }) {
   const curveBox = h("div", { hidden: true });
   const kept = h("p", { class: "hint", hidden: true });
   const knownPeriods = h("datalist", { id: "known-periods" });
+  const knownPools = h("datalist", { id: "known-pools" });
   const knownZones = h("datalist", { id: "known-zones" },
     Intl.supportedValuesOf("timeZone").map((zone) => h("option", { value: zone })));
   const save = h("button", { type: "submit", class: "primary" }, name === null ? "Create" : "Save");
@@ -38,12 +39,14 @@ export function mount(root, { name, query }) {
       h("div", { class: "stack" },
         panel("What it means", {}, preview),
         panel("Effect on the load", {}, effect, curveBox))),
-    knownPeriods, knownZones,
+    knownPeriods, knownZones, knownPools,
   );
   const chart = timeChart(curveBox, { height: 130, signal });
   build();
   if (name === null) begin({ name: query.get("name") ?? "", check: false, every: "5m", command: ["noop"] });
   else load();
+  get("/v1/cluster", {}, { signal }).then(
+    ({ pools }) => fill(knownPools, Object.keys(pools).map((pool) => h("option", { value: pool }))), () => {});
   get("/v1/periods", {}, { signal }).then(
     ({ periods }) => fill(knownPeriods, periods.map((period) => h("option", { value: period.name }))), () => {});
 

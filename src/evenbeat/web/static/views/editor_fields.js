@@ -3,7 +3,9 @@
 import { h } from "../dom.js";
 
 const SCHEDULES = ["every", "cron", "calendar", "at"];
-const SHOWN = [...SCHEDULES, "command", "shell", "function", "passive", "zone", "period", "timebox", "grace", "labels"];
+const SHOWN = [
+  ...SCHEDULES, "command", "shell", "function", "passive", "zone", "period", "timebox", "grace", "pool", "labels",
+];
 
 const text = (attributes = {}) => (changed) => h("input", { type: "text", oninput: changed, spellcheck: "false",
   autocomplete: "off", ...attributes });
@@ -39,6 +41,9 @@ export const FIELDS = [
     input: text({ placeholder: "by default" }), hint: "The longest that a run may last." },
   { key: "grace", label: "Grace", what: ["passive"], input: text({ placeholder: "0s" }),
     hint: "How much later than expected a result may come." },
+  { key: "pool", label: "Pool", what: ["command", "line", "function"],
+    input: text({ placeholder: "default", list: "known-pools", maxlength: "256" }),
+    hint: "In a cluster: only workers of this pool run it." },
   { key: "labels", label: "Labels", kind: "area", input: area(2), hint: "key=value, one per line." },
 ];
 
@@ -53,7 +58,7 @@ export function write(inputs, task) {
   put("name", task.name);
   put("check", task.check);
   put("when", SCHEDULES.find((key) => task[key] !== undefined && task[key] !== null) ?? "every");
-  for (const key of [...SCHEDULES, "zone", "period", "function", "timebox", "grace"]) put(key, task[key]);
+  for (const key of [...SCHEDULES, "zone", "period", "function", "timebox", "grace", "pool"]) put(key, task[key]);
   put("what", task.passive ? "passive" : task.function ? "function" : task.shell ? "line" : "command");
   const words = Array.isArray(task.command) ? task.command : task.command ? [task.command] : [];
   put("command", task.shell ? "" : words.join("\n"));
@@ -89,6 +94,7 @@ export function read(inputs, before) {
   else for (const key of ["args", "kwargs"]) delete task[key];
   if (what === "passive") task.passive = true;
   put(what === "passive" ? "grace" : "timebox", value(what === "passive" ? "grace" : "timebox"));
+  if (what !== "passive") put("pool", value("pool"));
   const labels = value("labels").split("\n").map((line) => line.trim()).filter(Boolean).map((line) => {
     const [key, ...rest] = line.split("=");
     return [key.trim(), rest.join("=").trim()];

@@ -183,6 +183,7 @@ function aboutTask(task) {
     ["Last start", time(task.last_start)],
     ["Last end", time(task.last_end)],
     ["Attempt", task.state && task.state !== "ok" ? attempt : null],
+    ["Pool", task.task?.pool && h("a", { href: "#/cluster" }, h("bdi", null, task.task.pool))],
     ["Labels", chips.length ? h("span", { class: "chips" }, chips) : null],
     ["Owner", h("a", { href: `#/tasks?owner=${encodeURIComponent(task.owner)}` }, h("bdi", null, task.owner))],
     ["Version", `${task.version}, changed ${clockWords(task.changed)}`],

@@ -4,7 +4,7 @@ import { h } from "../dom.js";
 import { button, facts } from "../ui.js";
 
 const ORDER = [
-  ["Runs", ["command", "shell", "function", "args", "kwargs", "env", "cwd", "user"]],
+  ["Runs", ["command", "shell", "function", "args", "kwargs", "env", "cwd", "user", "pool"]],
   ["When", ["every", "cron", "calendar", "at", "zone", "spread", "phase", "hash", "days", "second"]],
   ["Not always", ["period", "start_at"]],
   ["How", ["timebox", "tolerance", "missed", "catch_up", "backlog", "limit", "priority", "weight"]],

@@ -1,0 +1,135 @@
+"""A limit that holds for all nodes together, explored: nodes with shares of it, runs, deaths, runs that move.
+
+Only the store decides, one node at a time; the nodes go on meanwhile with the shares they know.
+"""
+
+from collections.abc import Iterator
+from functools import partial
+from itertools import product
+from typing import Final, NamedTuple
+
+from evenbeat.core import authority
+from evenbeat.sim.cluster import put
+
+NOTHING: Final = -1
+
+
+class Limit(NamedTuple):
+    """How much there is of what."""
+
+    name: str
+    nodes: int
+    limit: int
+    most: int
+    """Runs that a node may want to have at once."""
+    deaths: int = 1
+    moves: int = 1
+    """How often a run goes over to another node with its partition, while both live."""
+
+
+class Member(NamedTuple):
+    """A node."""
+
+    share: int = 0
+    """By the store: what others leave to it ..."""
+    room: int = 0
+    """... and how many it may have when it begins another: less, if more came to it than there should be."""
+    running: int = 0
+    given: int = 0
+    """Runs that it let go with their partition, and whose new owner may not have counted them yet."""
+    waiting: int = 0
+    asked: int = NOTHING
+    """What ran when it asked for another share, if it waits for the answer."""
+    is_dead: bool = False
+
+
+Members = tuple[Member, ...]
+Spent = tuple[int, int, Members]
+"""Deaths and moves that are left."""
+
+
+def limit_beginning(shape: Limit) -> Spent:
+    """Nobody has anything."""
+    return shape.deaths, shape.moves, (Member(),) * shape.nodes
+
+
+def limit_is_broken(shape: Limit, state: Spent) -> bool:
+    """More runs than the limit."""
+    return sum(m.running for m in state[2]) > shape.limit
+
+
+def limit_events(shape: Limit, state: Spent) -> Iterator[tuple[str, Spent]]:
+    """Runs come up, begin and end; nodes decide about their shares, die, and take over what others ran."""
+    deaths, moves, members = state
+    living = [i for i, m in enumerate(members) if not m.is_dead]
+    for i in living:
+        m = members[i]
+        if m.running + m.waiting < shape.most:
+            yield f"a run comes up on node {i}", (deaths, moves, put(members, i, m._replace(waiting=m.waiting + 1)))
+        if m.waiting and may_begin(m):
+            begun = m._replace(waiting=m.waiting - 1, running=m.running + 1)
+            yield f"node {i} begins a run", (deaths, moves, put(members, i, begun))
+        if m.running:
+            yield f"a run of node {i} ends", (deaths, moves, put(members, i, m._replace(running=m.running - 1)))
+        if m.asked == NOTHING:
+            yield f"node {i} asks", (deaths, moves, put(members, i, m._replace(asked=m.running + m.given)))
+        for turn in range(shape.nodes) if m.asked != NOTHING else ():
+            decided = _decided(shape, members, i, turn)
+            yield f"node {i} has a new share, turn {turn}", (deaths, moves, put(members, i, decided))
+        if deaths and len(living) > 1:
+            dead = m._replace(waiting=0, asked=NOTHING, is_dead=True)
+            yield f"node {i} dies", (deaths - 1, moves, put(members, i, dead))
+        if m.given and m.asked == NOTHING:
+            # Time enough has passed for the new owner to have counted it, and only a new decision uses that.
+            anew = m._replace(given=0, asked=m.running)
+            anew = _decided(shape, put(members, i, anew), i, 0)
+            yield f"node {i} decides without what it gave", (deaths, moves, put(members, i, anew))
+    yield from _moves(shape, state, living)
+    for i, m in enumerate(members):
+        if m.is_dead and m.share and not m.running:
+            # Time enough has passed for the new owner to have counted what it adopted.
+            yield f"the share of node {i} is free", (deaths, moves, put(members, i, m._replace(share=0)))
+
+
+def _moves(shape: Limit, state: Spent, living: list[int]) -> Iterator[tuple[str, Spent]]:
+    deaths, moves, members = state
+    for i, j in product(range(shape.nodes), living):
+        m, n = members[i], members[j]
+        if i == j or not m.running:
+            continue
+        adopting = n._replace(running=n.running + 1, asked=n.asked if n.asked == NOTHING else n.asked + 1)
+        if m.is_dead:
+            yield f"node {j} adopts a run of node {i}", (
+                deaths, moves, put(put(members, i, m._replace(running=m.running - 1)), j, counted(adopting)),
+            )  # fmt: skip
+        elif moves:
+            less = m._replace(running=m.running - 1, given=m.given + 1)
+            yield f"a run goes from node {i} to node {j}", (
+                deaths, moves - 1, put(put(members, i, less), j, counted(adopting)),
+            )  # fmt: skip
+
+
+def may_begin(member: Member) -> bool:
+    """Nothing while its share may become less; what it let go runs on elsewhere, until that is decided anew."""
+    return member.asked == NOTHING and member.running + member.given < member.room
+
+
+def counted(member: Member) -> Member:
+    """Whoever gets runs with a partition has them in its share before it serves it, even if that is too much."""
+    return member._replace(share=max(member.share, member.running + member.given))
+
+
+def _decided(shape: Limit, members: Members, i: int, turn: int) -> Member:
+    m = members[i]
+    others = [n for j, n in enumerate(members) if j != i]
+    fair = authority.fair_share(shape.limit, [str(j) for j, n in enumerate(members) if not n.is_dead], str(i), turn)
+    decide = partial(
+        authority.share,
+        shape.limit,
+        m.share,
+        sum(n.share for n in others),
+        m.running + m.given + m.waiting,
+        fair,
+        others_need=any(n.running + n.waiting > n.room for n in others if not n.is_dead),
+    )
+    return m._replace(share=decide(running=m.asked), room=decide(running=0), asked=NOTHING)

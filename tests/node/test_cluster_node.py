@@ -1,0 +1,257 @@
+"""Nodes that share a store: who has which task, how it goes from one to the other, and what others ask of them."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from cluster import Cluster, cluster, task, until
+
+from evenbeat.core import authority
+from evenbeat.model import PARTITIONS, Kind, Outcome, State, partition_of
+from evenbeat.node.requests import AskCluster, AskMoment
+from evenbeat.testing.servers_nats import NatsServer
+from evenbeat.testing.servers_postgres import PostgresServer
+
+Story = Callable[[Cluster], Coroutine[None, None, None]]
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[PostgresServer]:
+    server = PostgresServer(durable=False).start()
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="module")
+def queue(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    server = NatsServer(tmp_path_factory.mktemp("nats"))
+    server.start()
+    yield server.url
+    server.stop()
+
+
+@pytest.fixture
+def tell(postgres: PostgresServer, queue: str, tmp_path: Path) -> Callable[[Story], None]:
+    """Live a story in a cluster of its own."""
+
+    def run(story: Story) -> None:
+        async def whole() -> None:
+            async with cluster(postgres.create_database(), queue, tmp_path) as made:
+                await story(made)
+
+        asyncio.run(whole())
+
+    return run
+
+
+def test_a_node_alone_has_everything_and_who_joins_gets_a_share(tell: Callable[[Story], None]) -> None:
+    async def story(c: Cluster) -> None:
+        names = {f"t{i}" for i in range(100)}
+        await c.add(*(task(name, 3600) for name in names))
+        one = await c.start()
+        assert one.names == names
+        phases = {entry.task.name: entry.task.schedule.phase for entry in c.store.entries()}
+        two = await c.start()
+        await until(lambda: len(two.names) + len(one.names) == len(names) and two.names, "a share")
+        assert one.names | two.names == names
+        assert not one.names & two.names
+        view = c.store.view()
+        owners = authority.owners([lease.node for lease in view.leases])
+        await until(lambda: c.store.view().holders == owners, "the assignment")
+        assert phases == {entry.task.name: entry.task.schedule.phase for entry in c.store.entries()}
+        assert two.node.status().tasks == len(names) or await _sums_up(two, len(names))
+
+    tell(story)
+
+
+async def _sums_up(member: Any, tasks: int) -> bool:
+    await until(lambda: member.node.status().tasks == tasks, "the status of all")
+    return True
+
+
+def test_a_node_that_leaves_hands_everything_over_and_nothing_is_missed(tell: Callable[[Story], None]) -> None:
+    async def story(c: Cluster) -> None:
+        await c.start_worker()
+        tasks = [task(f"t{i}", tolerance=990_000) for i in range(8)]  # a slow machine may be late by most of a second
+        await c.add(*tasks, task("long", 3600, "sleep", "3"))
+        one, two = await c.start(), await c.start()
+        await until(lambda: one.names and two.names and all(c.runs(f"t{i}") for i in range(8)), "first runs")
+        await c.do(lambda door: door.force(["long"], wait=False))
+        await until(lambda: any(run.ended is None and run.started for run in c.runs("long")), "the long run")
+        leaving, staying = (one, two) if "long" in one.names else (two, one)
+        c.members.remove(leaving)
+        await leaving.stop()
+        await until(lambda: len(staying.names) == 9, "the takeover")
+        await until(lambda: c.runs("long")[0].ended, "the end of the long run")
+        assert c.runs("long")[0].outcome is Outcome.SUCCEEDED
+        await asyncio.sleep(1.5)
+        for i in range(8):
+            entry = c.store.find(f"t{i}")
+            assert entry is not None
+            accounted = [run.nominal for run in c.runs(f"t{i}") if run.kind is Kind.GRID]
+            for skip in c.store.skips(entry.number):  # a slow machine may be late by more than an interval
+                accounted += range(skip.first, skip.last + 1, 1_000_000)
+            assert {b - a for a, b in pairwise(sorted(accounted))} == {1_000_000}
+
+    tell(story)
+
+
+def test_what_no_worker_has_taken_goes_out_again_after_a_handover(tell: Callable[[Story], None]) -> None:
+    async def story(c: Cluster) -> None:
+        await c.add(*(task(f"t{i}", 3600, pool="far") for i in range(8)))
+        one = await c.start()
+        await c.do(lambda door: door.force([f"t{i}" for i in range(8)], wait=False))
+        await until(lambda: all(c.runs(f"t{i}") for i in range(8)), "claims")
+        two = await c.start()
+        await until(lambda: two.names, "a share")
+        await c.start_worker("far")
+        await until(lambda: all(c.runs(f"t{i}")[0].ended for i in range(8)), "the runs")
+        assert one.names
+        assert {c.runs(f"t{i}")[0].outcome for i in range(8)} == {Outcome.SUCCEEDED}
+        assert {len(c.runs(f"t{i}")) for i in range(8)} == {1}
+
+    tell(story)
+
+
+def test_a_node_whose_lease_was_taken_starts_over_and_keeps_nothing(tell: Callable[[Story], None]) -> None:
+    async def story(c: Cluster) -> None:
+        await c.start_worker()
+        await c.add(*(task(f"t{i}") for i in range(8)))
+        one = await c.start()
+        await until(lambda: all(c.runs(f"t{i}") for i in range(8)), "first runs")
+        before = one.node.member.id
+        with psycopg.connect(c.dsn, autocommit=True) as connection:
+            connection.execute("UPDATE evenbeat.leases SET expires = 0")
+        view = c.store.view()
+        assert c.store.bury(before, view.leases[0].epoch)
+        await until(lambda: one.node.fenced == 1 and one.node.member.id != before, "a new identity")
+        await until(lambda: len(one.names) == 8, "a new start")
+        seen = {name: len(c.runs(name)) for name in one.names}
+        await until(lambda: all(len(c.runs(name)) > count for name, count in seen.items()), "runs after it")
+        for i in range(8):
+            nominal = [run.nominal for run in c.runs(f"t{i}") if run.kind is Kind.GRID]
+            assert len(nominal) == len(set(nominal))
+
+    tell(story)
+
+
+def test_changes_by_anybody_reach_whoever_has_the_task(tell: Callable[[Story], None]) -> None:
+    async def story(c: Cluster) -> None:
+        one, two = await c.start(), await c.start()
+        await until(lambda: len(two.node.member.holds) + len(one.node.member.holds) == PARTITIONS, "shares")
+        await c.add(*(task(f"t{i}", 3600) for i in range(20)))
+        await until(lambda: len(one.names) + len(two.names) == 20, "the news")
+        assert one.names
+        assert two.names
+        await c.do(lambda door: door.set("t3", task("t3", 1800)))
+        holder = one if "t3" in one.names else two
+        row = holder.node.roster.names.find("t3")
+        assert row is not None
+        await until(lambda: holder.node.roster.columns.every[row] == 1800 * 1_000_000, "the change")
+        from evenbeat.store.contract import Filter
+
+        await c.do(lambda door: door.remove(Filter(names=("t1*",))))
+        await until(lambda: len(one.names) + len(two.names) == 9, "the removal")
+
+    tell(story)
+
+
+def test_what_only_the_holder_can_do_is_passed_on_to_it(tell: Callable[[Story], None]) -> None:
+    async def story(c: Cluster) -> None:
+        await c.start_worker()
+        tasks = [task(f"t{i}", 3600, "echo", f"out {i}") for i in range(6)]
+        await c.add(
+            *tasks, task("check", 3600, check=True, passive=True), task("check2", 3600, check=True, passive=True)
+        )
+        one, two = await c.start(), await c.start()
+        await until(lambda: len(one.names) + len(two.names) == 8 and one.names and two.names, "shares")
+        ended = await c.do(lambda door: door.force([f"t{i}" for i in range(6)], wait=True))
+        assert sorted((end.task, end.outcome, end.output) for end in ended) == [
+            (f"t{i}", "succeeded", f"out {i}\n") for i in range(6)
+        ]
+        forced = [change for change in c.store.changes("t1") if change.action == "forced"]
+        assert len(forced) == 1
+        for name in ("check", "check2"):
+            taken = await c.do(lambda door, name=name: door.tell(name, 2, "DOWN"))
+            assert taken.state is State.CRITICAL
+        # The same, asked of a node that may not have it.
+        for member in (one, two):
+            perform = member.node.perform
+            assert perform is not None
+            numbers = {entry.task.name: entry.number for entry in c.store.entries()}
+            here = next(name for name in sorted(member.names) if name.startswith("t"))
+            reply = await perform(AskMoment(numbers[here]))
+            assert reply.moment is not None
+            reply = await perform(AskCluster())
+            assert reply.cluster is not None
+            assert {node.id for node in reply.cluster.nodes} == {one.node.member.id, two.node.member.id}
+            assert [worker.name for worker in reply.cluster.workers] == ["worker"]
+
+    tell(story)
+
+
+def test_limits_hold_for_all_nodes_together(tell: Callable[[Story], None], tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.touch()
+
+    async def story(c: Cluster) -> None:
+        file = tmp_path / "limits.toml"
+        script = f'echo "+ $$" >> {log}; sleep 0.3; echo "- $$" >> {log}'
+        file.write_text(
+            "[limits]\ntwo = 2\n"
+            + "".join(
+                f'[tasks.t{i}]\nevery = "1s"\nlimit = "two"\nshell = true\ncommand = {script!r}\n' for i in range(10)
+            )
+        )
+        one, two = await c.start(files=(file,)), await c.start()
+        await c.start_worker()
+        await c.start_worker()
+        await until(lambda: one.names and two.names, "shares")
+        await until(lambda: log.read_text().count("-") >= 20, "runs")
+        running = most = 0
+        for line in log.read_text().splitlines():
+            running += 1 if line[0] == "+" else -1
+            most = max(most, running)
+        assert most == 2
+        shares = c.store.view().shares["two"]
+        assert sum(shares.values()) <= 2
+
+    tell(story)
+
+
+def test_reboot_runs_once_for_a_start_of_the_cluster_and_shutdown_when_the_last_one_stops(
+    tell: Callable[[Story], None],
+) -> None:
+    from evenbeat.model import Job, Schedule, Task
+
+    async def story(c: Cluster) -> None:
+        await c.start_worker()
+        both = [Task(f"at {w}", Schedule(cron=f"@{w}"), Job(command=("noop",))) for w in ("reboot", "shutdown")]
+        await c.add(*both)
+        await c.start()
+        await until(lambda: c.runs("at reboot"), "@reboot")
+        await c.start()
+        await until(lambda: all(len(m.node.member.holds) > 0 for m in c.members), "shares")
+        await c.members.pop(0).stop()
+        await until(lambda: len(c.members[0].node.member.holds) == PARTITIONS, "the takeover")
+        assert not c.runs("at shutdown")
+        await c.members.pop(0).stop()
+        assert len(c.runs("at reboot")) == 1
+        assert len(c.runs("at shutdown")) == 1
+        assert not c.store.view().leases
+
+    tell(story)
+
+
+def test_every_partition_is_asked_for_by_its_number(tell: Callable[[Story], None]) -> None:
+    async def story(c: Cluster) -> None:
+        await c.add(*(task(f"t{i}", 3600) for i in range(600)))
+        found = [entry.number for p in range(PARTITIONS) for entry in c.store.entries_in([p])]
+        assert sorted(found) == sorted(entry.number for entry in c.store.entries())
+        assert all(partition_of(entry.number) == 7 for entry in c.store.entries_in([7]))
+
+    tell(story)

@@ -1,0 +1,48 @@
+"""Real PostgreSQL servers: the oldest and the newest there are on this machine, one of each per test process."""
+
+from collections.abc import Iterator
+from typing import Final
+
+import psycopg
+import pytest
+
+from evenbeat.store.postgres import PostgresStore
+from evenbeat.testing.servers_postgres import PostgresServer, find_binaries
+
+_FOUND: Final = find_binaries()
+_VERSIONS: Final = sorted({min(_FOUND), max(_FOUND)}) if _FOUND else []
+_TABLES: Final = (
+    "tasks", "progress", "claims", "plain_runs", "notable_runs", "skips", "changes", "periods", "settings", "writers",
+    "leases", "shares", "orders",
+)  # fmt: skip
+_EMPTY: Final = "; ".join(
+    [
+        "SET search_path = evenbeat",
+        *(f"DELETE FROM {table}" for table in _TABLES),
+        "UPDATE marks SET stamp = 0, settings_stamp = 0",
+        "UPDATE partitions SET holder = NULL, is_new = true",
+    ]
+)
+
+
+@pytest.fixture(scope="session", params=_VERSIONS, ids=lambda version: f"pg{version}")
+def postgres(request: pytest.FixtureRequest) -> Iterator[PostgresServer]:
+    """A server; its data need not survive a power loss."""
+    server = PostgresServer(_FOUND[request.param], durable=False).start()
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="session")
+def _shared(postgres: PostgresServer) -> str:
+    dsn = postgres.create_database()
+    PostgresStore(dsn).close()
+    return dsn
+
+
+@pytest.fixture
+def dsn(_shared: str) -> str:
+    """An empty database. Making one anew takes a third of a second, so it is emptied instead."""
+    with psycopg.connect(_shared, autocommit=True) as connection:
+        connection.execute(_EMPTY)
+    return _shared

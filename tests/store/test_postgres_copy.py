@@ -1,0 +1,126 @@
+"""`evenbeat migrate`: the schema, and a whole SQLite store moved into PostgreSQL."""
+
+import json
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from evenbeat.model import Instant, Period
+from evenbeat.node.owner import Ownership
+from evenbeat.store.contract import Batch
+from evenbeat.store.postgres import PostgresStore
+from evenbeat.store.sqlite import SqliteStore
+from evenbeat.testing.samples import T0, a_claim, a_finish, a_task, a_told
+from evenbeat.testing.servers_postgres import PostgresServer
+from evenbeat.testing.store_care import everything, lived_in
+
+Evenbeat = Callable[..., Any]
+
+
+@pytest.fixture
+def empty(postgres: PostgresServer) -> str:
+    return postgres.create_database()
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A store with some of everything."""
+    path = tmp_path / "x.db"
+    store = SqliteStore(path)
+    lived_in(store)
+    (odd,) = store.create([a_task('n\0"\\x', check=True, enabled=False, site='\1"')], "\0me", T0, "w\0ho")
+    store.record(Batch(claims=[a_claim(odd.number)])).result()
+    store.record(Batch(finishes=[a_finish(odd.number, output="\0\1\n{}\t\\N", cursor=b"\0\xff")])).result()
+    store.record(Batch(told=[a_told(odd.number, T0 + 9, "told", made=2, notable=True)])).result()
+    store.remove([store.create([a_task("last")], "me", T0)[0].number], T0)
+    store.set_periods({"night": Period(ranges=("22:00-06:00",))}, "you", T0)
+    store.close()
+    return path
+
+
+def test_a_copy_tells_the_same(empty: str, file: Path, evenbeat: Evenbeat) -> None:
+    result = evenbeat("migrate", "--db", empty, "--from", str(file), "--json")
+    assert result.code == 0, result.err
+    assert result.json["copied"] | {"changes": 0} == {
+        "tasks": 5, "progress": 5, "claims": 1, "plain_runs": 3, "notable_runs": 2, "skips": 2, "changes": 0,
+        "periods": 2, "settings": 1,
+    }  # fmt: skip
+    old, new = SqliteStore(file, read_only=True), PostgresStore(empty)
+    assert everything(new) == everything(old)
+    assert new.changes(most=1_000) == old.changes(most=1_000)
+    assert len(new.changes()) > 5
+    assert [run for run in new.runs() if run.ended is None], "an open claim is open"
+    assert new.starts(T0, Instant(T0 + 10**9)) == old.starts(T0, Instant(T0 + 10**9))
+    with sqlite3.connect(file) as connection:
+        ((numbers,),) = connection.execute("SELECT max(number) FROM tasks").fetchall()
+    connection.close()
+    (entry,) = new.create([a_task("later")], "me", T0)
+    assert entry.number == numbers + 1, "no number is given twice, also not that of a task that is gone"
+    assert new.stamp() > 0
+    for store in (old, new):
+        store.close()
+
+
+def test_history_goes_to_the_tables_of_its_days(empty: str, file: Path, evenbeat: Evenbeat) -> None:
+    assert evenbeat("migrate", "--db", empty, "--from", str(file)).code == 0
+    with psycopg.connect(empty) as connection:
+        assert connection.execute("SELECT count(*) FROM evenbeat.plain_runs_20270115").fetchone() == (3,)
+
+
+def test_a_copy_replaces_nothing(empty: str, file: Path, evenbeat: Evenbeat) -> None:
+    store = PostgresStore(empty)
+    store.set_settings({"precious": "1"})
+    result = evenbeat("migrate", "--db", empty, "--from", str(file))
+    assert result.code != 0
+    assert "replaces nothing" in result.err
+    assert store.count() == 0
+    assert store.settings("") == {"precious": "1"}
+    store.close()
+
+
+def test_what_a_node_lives_on_is_not_copied(empty: str, file: Path, evenbeat: Evenbeat) -> None:
+    with Ownership(file):
+        result = evenbeat("migrate", "--db", empty, "--from", str(file))
+    assert result.code == 2
+    assert "a node lives on" in result.err
+    store = PostgresStore(empty)
+    assert store.count() == 0
+    store.close()
+
+
+def test_a_copy_that_fails_leaves_nothing(empty: str, file: Path, evenbeat: Evenbeat) -> None:
+    with sqlite3.connect(file) as connection:
+        connection.execute("UPDATE tasks SET definition = '{\"name\": 7}' WHERE number = 3")
+    connection.close()
+    result = evenbeat("migrate", "--db", empty, "--from", str(file))
+    assert result.code != 0
+    assert "task number 3" in result.err
+    store = PostgresStore(empty)
+    assert (store.count(), store.changes(), store.settings("")) == (0, [], {})
+    store.close()
+
+
+def test_the_schema_is_brought_up_to_date_once(empty: str, evenbeat: Evenbeat) -> None:
+    first, second = evenbeat("migrate", "--db", empty, "--json"), evenbeat("migrate", "--db", empty, "--json")
+    assert (first.code, second.code) == (0, 0)
+    assert (first.json["before"], second.json["before"]) == (0, first.json["after"])
+    assert second.json == json.loads(json.dumps({"database": empty, "before": second.json["after"], "after": 1}))
+    assert "up to date" in evenbeat("migrate", "--db", empty).out
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (["--db", "evenbeat.db"], "is a file"),
+        (["--db", "postgresql://x/y", "--from", "nowhere.db"], "there is no database nowhere.db"),
+        (["--db", "postgresql://x/y", "--from", "postgresql://x/z"], "pg_dump"),
+    ],
+)
+def test_what_cannot_be_migrated_is_refused(evenbeat: Evenbeat, argv: list[str], words: str) -> None:
+    result = evenbeat("migrate", *argv)
+    assert result.code == 2
+    assert words in result.err
