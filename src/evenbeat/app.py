@@ -30,7 +30,7 @@ from evenbeat.node.live import live
 from evenbeat.node.requests import Ended
 from evenbeat.node.service import Node, Options
 from evenbeat.store.contract import Condition, Filter, RunRecord, Store
-from evenbeat.store.sqlite import SqliteStore
+from evenbeat.store.opening import is_cluster, open_store
 
 _F = TypeVar("_F", bound=Callable[..., object])
 _IN_HOST: Final = "EVENBEAT_HOST"
@@ -47,8 +47,13 @@ class App:
         files: Sequence[str | Path] = (),
         workers: int | None = None,
         max_concurrent: int | None = None,
+        queue: str | None = None,
     ) -> None:
-        self.database = Path(database)
+        """With a `database` of PostgreSQL and a `queue` of NATS the program is a node of a cluster, with a worker."""
+        self.database = database if isinstance(database, str) and is_cluster(database) else Path(database)
+        self._queue = queue or os.environ.get("EVENBEAT_QUEUE")
+        if isinstance(self.database, Path) and queue is not None:
+            raise Invalid(f"{database} is a file: a queue is for a cluster, on postgresql://...")
         self._options = Options(
             files=tuple(Path(file) for file in files),
             workers=workers or os.cpu_count() or 1,
@@ -138,9 +143,22 @@ class App:
                 ready.set()
 
         try:
-            return await live(self.database, self._options, up, before=declare, signals=signals)
+            if isinstance(self.database, Path):
+                return await live(self.database, self._options, up, before=declare, signals=signals)
+            return await self._live_in_cluster(self.database, up, declare, signals=signals)
         finally:
             self._node = self._thread = None
+
+    async def _live_in_cluster(
+        self, database: str, up: Callable[[Node], None], declare: Callable[[Node], None], *, signals: bool
+    ) -> Node:
+        from evenbeat.node.live_cluster import live_in_cluster  # noqa: PLC0415 - who is alone needs none of it
+
+        if self._queue is None:
+            raise Invalid('a cluster needs a queue: App("postgresql://...", queue="nats://HOST:PORT")')
+        return await live_in_cluster(
+            database, self._queue, self._options, up, before=declare, signals=signals, worker=True
+        )
 
     # Create, read, update, delete, list
 
@@ -200,7 +218,7 @@ class App:
 
     @contextmanager
     def _store(self) -> Iterator[Store]:
-        store = SqliteStore(self.database, read_only=True)
+        store = open_store(self.database, read_only=True)
         try:
             yield store
         finally:

@@ -110,6 +110,8 @@ def _add_worker(commands: "_Commands", new: NewCommand) -> None:
     command.add_argument("--workers", type=int, metavar="N", help="processes for them (default: one per core)")
     command.add_argument("--name", metavar="N", help="what people call it (default: the name of this host)")
     command.add_argument("--grace", metavar="D", help="how long runs may go on when it is stopped (default: 30s)")
+    # Whoever started it holds the other end of its standard input, and it leaves when that is closed.
+    command.add_argument("--beside", action="store_true", help=argparse.SUPPRESS)
 
 
 def _add_changes(commands: "_Commands", new: NewCommand) -> None:

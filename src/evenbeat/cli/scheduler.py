@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import os
+from collections.abc import Callable
 from typing import Final
 
 from evenbeat.cli.common import print_json
@@ -10,9 +11,8 @@ from evenbeat.cli.tasks import database
 from evenbeat.cli.up import options_of, shown_live, summary
 from evenbeat.load.config import BadFileError
 from evenbeat.model import Invalid
-from evenbeat.node.beside import Beside
 from evenbeat.node.live_cluster import live_in_cluster
-from evenbeat.node.service import Node, Options
+from evenbeat.node.service import Node
 from evenbeat.queue.where import Where, parse_where
 from evenbeat.store.opening import shown
 
@@ -21,47 +21,31 @@ _QUEUE: Final = "EVENBEAT_QUEUE"
 
 def answer(args: argparse.Namespace) -> int:
     """Run it; exit 0 when it has stopped in order."""
-    return _run(args, options_of(args), None)
+    return _run(args, worker=False)
 
 
 def both(args: argparse.Namespace) -> int:
     """A scheduler, and a worker beside it that ends with it."""
-    options = options_of(args)
-    return _run(
-        args, options, Beside(["evenbeat", "worker", "--workers", str(options.workers)], {_QUEUE: _queue(args)})
-    )
+    return _run(args, worker=True)
 
 
-def where_of(args: argparse.Namespace) -> Where:
-    """`--queue URL`, or what the environment says."""
-    return parse_where(_queue(args), args.replicas)
-
-
-def _queue(args: argparse.Namespace) -> str:
+def _where(args: argparse.Namespace) -> Where:
     said = args.queue or os.environ.get(_QUEUE)
     if not said:
         raise Invalid("a cluster needs a queue: give --queue nats://HOST:PORT, or set EVENBEAT_QUEUE", place="--queue")
-    return str(said)
+    return parse_where(said, args.replicas)
 
 
-def _run(args: argparse.Namespace, options: Options, worker: Beside | None) -> int:
-    where, path = where_of(args), database(args)
+def _run(args: argparse.Namespace, *, worker: bool) -> int:
+    options, where, path = options_of(args), _where(args), database(args)
     if not isinstance(path, str):
         raise Invalid(f"{path} is a file, and a cluster needs PostgreSQL: --db postgresql://HOST/NAME", place="--db")
 
-    async def living() -> Node:
-        if worker is not None:
-            worker.start()
-        try:
-            return await shown_live(
-                args, options, shown(path), lambda ready: live_in_cluster(path, where, options, ready)
-            )
-        finally:
-            if worker is not None:
-                await worker.stop()
+    async def live(ready: Callable[[Node], None]) -> Node:
+        return await live_in_cluster(path, where, options, ready, worker=worker)
 
     try:
-        node = asyncio.run(living())
+        node = asyncio.run(shown_live(args, options, shown(path), live))
     except BadFileError as e:
         raise Invalid(str(e)) from None
     if args.json:

@@ -53,6 +53,13 @@ def answer(args: argparse.Namespace) -> int:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, told)
+
+        def closed() -> None:
+            loop.remove_reader(0)
+            leaving.set()
+
+        if args.beside:
+            loop.add_reader(0, closed)
         pools = ",".join(options.pools)
         _log.info("up", extra={"action": "up", "worker": worker.id, "pools": pools, "queue": where})
         starting = asyncio.create_task(worker.start())

@@ -25,7 +25,7 @@ class _Process:
         self._process = subprocess.Popen(  # noqa: S603
             [sys.executable, "-P", "-m", *command],
             env={**os.environ, **environment},
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,  # when we end, however we end, it learns by this
             stdout=2,
             start_new_session=True,
         )
@@ -37,6 +37,8 @@ class _Process:
 
     def bury(self) -> int:
         status = self._process.wait()
+        if self._process.stdin is not None:
+            self._process.stdin.close()
         os.close(self.pidfd)
         return status
 

@@ -1,9 +1,12 @@
 """Let a node live in a cluster: on a database that others share, with a queue between it and the workers."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, nullcontext
+from pathlib import Path
 from secrets import token_hex
 
+from evenbeat.node.beside import Beside
 from evenbeat.node.cluster_node import ClusterNode
 from evenbeat.node.control import Control
 from evenbeat.node.face import Face
@@ -11,20 +14,27 @@ from evenbeat.node.live import listen_to_signals, tell_changes
 from evenbeat.node.owner import cluster_socket
 from evenbeat.node.requests import Reply, Request
 from evenbeat.node.service import Node, Options
-from evenbeat.queue.where import Where
+from evenbeat.queue.where import Where, parse_where
 from evenbeat.store.opening import shown
 from evenbeat.store.postgres import PostgresStore
 
 
 async def live_in_cluster(
     database: str,
-    where: Where,
+    where: Where | str,
     options: Options,
     ready: Callable[[Node], None] = lambda _: None,
     *,
+    before: Callable[[Node], None] = lambda _: None,
     signals: bool = True,
+    worker: bool = False,
 ) -> ClusterNode:
-    """Run a node until it is stopped; `ready` is told when all is up."""
+    """Run a node until it is stopped. `before` may change tasks through its desk, `ready` is told when all is up.
+
+    With `worker` there is one beside it, for as long as it lives.
+    """
+    if isinstance(where, str):
+        where = parse_where(where)
     path = cluster_socket(token_hex(8))
     store = await asyncio.to_thread(PostgresStore, database)
     try:
@@ -34,27 +44,44 @@ async def live_in_cluster(
             changed = await asyncio.to_thread(node.desk.apply, options.files, "start")
             if changed.created or changed.changed or changed.removed:
                 tell_changes("files applied", "applied", changed)
-            control = Control(node, path)
-
-            async def perform(request: Request) -> Reply:
-                reply = await control.reply_to(request)
-                assert reply is not None
-                return reply
-
-            node.perform = perform
-            if signals:
-                listen_to_signals(node)
-
-            async def up() -> None:
-                await control.open()
-                face.start()
-                ready(node)
-
-            try:
-                await node.run(up)
-            finally:
-                await face.stop()
-                await control.close()
+            await asyncio.to_thread(before, node)
+            async with _worker_beside(where, options) if worker else nullcontext():
+                await _live(node, face, path, ready, signals=signals)
     finally:
         await asyncio.to_thread(store.close)
     return node
+
+
+async def _live(node: ClusterNode, face: Face, path: Path, ready: Callable[[Node], None], *, signals: bool) -> None:
+    control = Control(node, path)
+
+    async def perform(request: Request) -> Reply:
+        reply = await control.reply_to(request)
+        assert reply is not None
+        return reply
+
+    node.perform = perform
+    if signals:
+        listen_to_signals(node)
+
+    async def up() -> None:
+        await control.open()
+        face.start()
+        ready(node)
+
+    try:
+        await node.run(up)
+    finally:
+        await face.stop()
+        await control.close()
+
+
+@asynccontextmanager
+async def _worker_beside(where: Where, options: Options) -> AsyncIterator[None]:
+    command = ["evenbeat", "worker", "--beside", "--workers", str(options.workers), "--grace", f"{options.grace:g}s"]
+    beside = Beside(command, {"EVENBEAT_QUEUE": where.whole})
+    beside.start()
+    try:
+        yield
+    finally:
+        await beside.stop()

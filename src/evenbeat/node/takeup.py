@@ -82,10 +82,11 @@ def take_up_part(
     life.pace.mean_rate = roster.mean_rate
     life.restore(known)
     _force_again(life, known)
-    running = [p for p in open_claims if roster.row(p.task) is not None]
+    # A single node, before its database was moved here, needed no tokens: nobody can tell how its runs ended.
+    gone = _resolve(roster, [p for p in open_claims if not p.claimed_token or roster.row(p.task) is None], now)
+    running = [p for p in open_claims if p.claimed_token and roster.row(p.task) is not None]
     taken_over = roster.rows([p.task for p in running])
     life.adopt(taken_over)
-    gone = [_lost(p, min(p.claimed_at, now), now) for p in open_claims if roster.row(p.task) is None]
     active = roster.active(known)
     late = active[np.minimum(c.nominal[active], c.extra[active]) <= now - _MOMENT]
     idle = late[c.flags[late] & int(Flag.RUNNING) == 0]

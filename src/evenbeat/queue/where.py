@@ -3,7 +3,7 @@
 import re
 from hashlib import blake2b
 from typing import Final
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from msgspec import Struct
 
@@ -37,6 +37,13 @@ class Where(Struct, frozen=True):
 
     def __str__(self) -> str:
         return f"{self.scheme}://{','.join(self.servers)}/{self.prefix}"
+
+    @property
+    def whole(self) -> str:
+        """What `parse_where` reads, secrets included: not to be shown."""
+        secrets = f"{quote(self.user, '')}:{quote(self.password, '')}@" if self.user or self.password else ""
+        secrets = secrets or (f"{quote(self.token, '')}@" if self.token else "")
+        return f"{self.scheme}://{secrets}{','.join(self.servers)}/{self.prefix}"
 
     @property
     def urls(self) -> list[str]:

@@ -210,7 +210,7 @@ def beginning(shape: Shape) -> State:
 @contextmanager
 def scaled(shape: Shape) -> Iterator[None]:
     """The production decisions with the durations of a shape: their order is what matters, not their length."""
-    kept = (authority.MARGIN, authority.PARTITIONS, handover.HOLD, handover.PERMIT, handover.MARGIN)
+    kept = (authority.MARGIN, vars(authority)["PARTITIONS"], handover.HOLD, handover.PERMIT, handover.MARGIN)
     changed = (shape.margin, shape.tasks, shape.hold, shape.permit, shape.margin)
     _set(changed)
     try:

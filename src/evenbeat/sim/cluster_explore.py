@@ -7,7 +7,8 @@ from typing import Final
 
 from evenbeat.sim.cluster import GONE, SENTENCES, Broken, Shape, State, Worker, beginning, scaled
 from evenbeat.sim.cluster_limits import Limit, Spent, limit_beginning, limit_events, limit_is_broken
-from evenbeat.sim.cluster_node import claim_events, lease_events, message_events
+from evenbeat.sim.cluster_messages import message_events
+from evenbeat.sim.cluster_node import claim_events, lease_events
 from evenbeat.sim.cluster_worker import deaths, ticks, worker_events
 from evenbeat.sim.explore import Counterexample, Explored
 
@@ -130,10 +131,8 @@ def _masters(state: State) -> bool:
     acting = [node for node in state.nodes if node is not None and node.until > 0]
     if len(acting) < 2:
         return False
-    return any(
-        sum(node.parts[p] is not None and node.parts[p].stage == "serving" for node in acting) > 1
-        for p in range(len(state.books))
-    )
+    served = [p for node in acting for p, part in enumerate(node.parts) if part is not None and part.stage == "serving"]
+    return len(set(served)) < len(served)
 
 
 def _is_done(shape: Shape, state: State) -> bool:

@@ -13,20 +13,23 @@ from typing import Any, Final, NamedTuple
 from evenbeat.core import authority, handover
 from evenbeat.core.handover import Fate, Hand
 from evenbeat.sim import cluster_limits, cluster_node, cluster_worker
-from evenbeat.sim.cluster import GONE, NOBODY, Held, Message, Part, Shape, State, Worker, put
+from evenbeat.sim.cluster import GONE, NOBODY, NOW, Broken, Held, Message, Part, Shape, State, Worker, put
 from evenbeat.sim.cluster_explore import explore_cluster, explore_limit
 from evenbeat.sim.cluster_limits import Limit, Member
 from evenbeat.sim.explore import Counterexample
 
 ONE_WORKER: Final = Shape("one node, one worker", workers=1, claims=1, tries=2, deaths=0, asks=2)
+STEADY: Final = Shape("one node, one steady worker", workers=1, claims=1, tries=1, deaths=0, steady=True)
 A_DEATH: Final = Shape("a worker dies", workers=1, claims=1, tries=1, delay=2, steady=True)
 TWO_WORKERS: Final = Shape("one node, two workers", claims=1, tries=2, deaths=1, delay=2, tidings=2, steady=True)
 TWO_NODES: Final = Shape(
     "two nodes, one worker", 2, 1, claims=1, tries=2, fences=2, delay=2, lease=2, tidings=2, steady=True
 )
-LEASES: Final = Shape("leases", 2, 0, claims=1, tries=2, fences=2, lease=3, late_answers=True)
+LEASES: Final = Shape("leases", 2, 0, claims=1, tries=2, fences=2, lease=2, late_answers=True)
 SKEW: Final = Shape("leases, clocks that differ", 2, 0, claims=1, tries=2, fences=2, skips=1, lease=3)
 LIMIT: Final = Limit("a limit", 3, 2, 2)
+MOVES: Final = Limit("a limit, runs that move", 2, 2, 2, deaths=0, moves=2)
+SMALL_LIMIT: Final = Limit("a limit of one", 2, 1, 2)
 
 MOST_STATES: Final = 200_000
 """Of one shape, for one mutant."""
@@ -84,7 +87,7 @@ def _adopted_is_untaken(hand: Hand, worker: str, settled: int) -> bool:
 def _buried_unseen(state: State, dead: int) -> State:
     node = state.nodes[dead]
     if state.leases[dead] != GONE and node is not None and node.until > 0 and any(node.parts):
-        raise cluster_node.Broken("cluster: in time", f"node {dead} is buried")
+        raise Broken("cluster: in time", f"node {dead} is buried")
     holders = tuple(NOBODY if h == dead else h for h in state.holders)
     return state._replace(leases=put(state.leases, dead, GONE), holders=holders)
 
@@ -101,7 +104,7 @@ def _killed_and_forgotten(state: State, w: int, held: Held) -> State:
 
 
 def _any_permission(worker: Worker, message: Message) -> bool:
-    fresh = handover.may_start(cluster_node.NOW - message.sent, cluster_node.NOW)
+    fresh = handover.may_start(NOW - message.sent, NOW)
     return fresh and all(h.token != message.tokens[0] for h in worker.held)
 
 
@@ -139,13 +142,13 @@ PLANTED: Final = (
     Planted("an adopted run is lost at once", handover, "fate", _adopted_is_lost_at_once, TWO_NODES),
     Planted("untaken too eagerly", handover, "is_untaken", _untaken_at_once, ONE_WORKER),
     Planted("an adopted run is untaken", handover, "is_untaken", _adopted_is_untaken, TWO_NODES),
-    Planted("a permission is good for ever", handover, "may_start", lambda asked, now: True, TWO_WORKERS),
-    Planted("a run is never ended", handover, "must_end", lambda renewed_at, now: False, ONE_WORKER),
+    Planted("a permission is good for ever", handover, "may_start", lambda asked, now: True, STEADY),
+    Planted("a run is never ended", handover, "must_end", lambda renewed_at, now: False, STEADY),
     Planted("a run is ended late", handover, "must_end", lambda at, now: now - at >= handover.HOLD + 1, ONE_WORKER),
     Planted("a node acts after its lease", authority, "acts_until", lambda asked, lease: asked + lease + 1, LEASES),
     Planted("no margin of the lease", authority, "acts_until", lambda asked, lease: asked + lease, SKEW),
     Planted("a lease counts from its answer", authority, "acts_until", lambda asked, lease: lease - 1, LEASES),
-    Planted("a lease ends early", authority, "is_over", lambda expires, now: now >= expires - 2, LEASES),
+    Planted("a lease ends early", authority, "is_over", lambda expires, now: now >= expires - 1, LEASES),
     Planted("a lease is taken without looking again", cluster_node, "buried", _buried_unseen, LEASES),
     Planted("a record does not check the lease", cluster_node, "has_lease", lambda state, i: True, LEASES),
     Planted("tokens are used again", cluster_node, "next_token", lambda part, p: 2 | p, LEASES),
@@ -156,12 +159,12 @@ PLANTED: Final = (
     Planted("a worker takes any permission", cluster_worker, "accepts", _any_permission, ONE_WORKER),
     Planted("questions are settled at once", cluster_worker, "settled", lambda worker: 0, ONE_WORKER),
     Planted("a worker asks for what it has", cluster_worker, "may_ask", lambda *_: True, ONE_WORKER),
-    Planted("what runs is cut", authority, "share", _share_cut, LIMIT),
-    Planted("a share beyond what is free", authority, "share", _share_beyond, LIMIT),
+    Planted("what runs is cut", authority, "share", _share_cut, SMALL_LIMIT),
+    Planted("a share beyond what is free", authority, "share", _share_beyond, SMALL_LIMIT),
     Planted("what came with a partition is not counted", cluster_limits, "counted", lambda member: member, LIMIT),
-    Planted("what is kept for runs is used for others", cluster_limits, "may_begin", _within_share, LIMIT),
-    Planted("runs begin while the share is decided", cluster_limits, "may_begin", _while_it_asks, LIMIT),
-    Planted("what was given is not counted", cluster_limits, "may_begin", _without_what_it_gave, LIMIT),
+    Planted("what is kept for runs is used for others", cluster_limits, "may_begin", _within_share, MOVES),
+    Planted("runs begin while the share is decided", cluster_limits, "may_begin", _while_it_asks, MOVES),
+    Planted("what was given is not counted", cluster_limits, "may_begin", _without_what_it_gave, MOVES),
 )
 
 

@@ -16,7 +16,6 @@ from evenbeat.sim.cluster import (
     NOW,
     Book,
     Broken,
-    Message,
     Node,
     Part,
     Phase,
@@ -24,12 +23,10 @@ from evenbeat.sim.cluster import (
     Shape,
     State,
     put,
-    task_of,
 )
 
 NAMES: Final = ("node 4", "node 1", "node 0", "node 2")
 """Of the nodes, in the order in which they come up."""
-WORKERS: Final = ("worker 0", "worker 1", "worker 2", "worker 3")
 
 Found = tuple[str, State]
 
@@ -40,10 +37,10 @@ def lease_events(shape: Shape, state: State) -> Iterator[Found]:
     if shape.nodes == 1:
         return
     if born < shape.nodes:
-        node = Node(0, 0, None, (None,) * shape.tasks)
-        node = node if shape.late_answers else renewed(shape, node)
+        newcomer = Node(0, 0, None, (None,) * shape.tasks)
+        newcomer = newcomer if shape.late_answers else renewed(shape, newcomer)
         joined = put(state.leases, born, shape.lease)
-        yield f"node {born} joins", state._replace(born=born + 1, leases=joined, nodes=put(state.nodes, born, node))
+        yield f"node {born} joins", state._replace(born=born + 1, leases=joined, nodes=put(state.nodes, born, newcomer))
     for i, node in enumerate(state.nodes):
         if node is None:
             continue
@@ -70,10 +67,10 @@ def _stages(state: State, i: int, node: Node) -> Iterator[Found]:
         if part is None:
             continue
         if part.stage == "taken":
-            yield f"node {i} loads task {p}", _with_part(state, i, p, loaded(state.books[p], part.fence))
+            yield f"node {i} loads task {p}", with_part(state, i, p, loaded(state.books[p], part.fence))
         elif part.stage == "dropped" and state.leases[i] != GONE:
             free = state._replace(holders=put(state.holders, p, NOBODY))
-            yield f"node {i} releases task {p}", _with_part(free, i, p, None)
+            yield f"node {i} releases task {p}", with_part(free, i, p, None)
 
 
 def renewed(shape: Shape, node: Node) -> Node:
@@ -90,7 +87,7 @@ def _partition_events(shape: Shape, state: State, i: int, node: Node, plan: Plan
         if state.holders[p] == NOBODY and node.parts[p] is None and state.fence < shape.fences:
             after = _with_plan(state, i, plan._replace(take=tuple(q for q in plan.take if q != p)))
             held = after._replace(holders=put(state.holders, p, i), fence=state.fence + 1)
-            yield f"node {i} takes task {p}", _with_part(held, i, p, Part("taken", state.fence + 1))
+            yield f"node {i} takes task {p}", with_part(held, i, p, Part("taken", state.fence + 1))
     for p in plan.release:
         part = node.parts[p]
         if part is not None and part.stage == "serving" and may_drop(part):
@@ -100,7 +97,7 @@ def _partition_events(shape: Shape, state: State, i: int, node: Node, plan: Plan
 
 def dropped(state: State, i: int, p: int, part: Part) -> State:
     """First it serves a partition no longer, then the store may know it."""
-    return _with_part(state, i, p, Part("dropped", part.fence))
+    return with_part(state, i, p, Part("dropped", part.fence))
 
 
 def _with_plan(state: State, i: int, plan: Plan) -> State:
@@ -133,7 +130,7 @@ def loaded(book: Book, fence: int) -> Part:
 
 
 def _planned(i: int, leases: tuple[int, ...], holders: tuple[int, ...]) -> Plan | None:
-    return _asked_steps(authority.steps, i, leases, holders, authority.PARTITIONS)
+    return _asked_steps(authority.steps, i, leases, holders, len(holders))
 
 
 @lru_cache(50_000)
@@ -145,7 +142,8 @@ def _asked_steps(
     return Plan(tuple(map(NAMES.index, found.bury)), tuple(found.take), tuple(found.release)) if any(found) else None
 
 
-def _with_part(state: State, i: int, p: int, part: Part | None) -> State:
+def with_part(state: State, i: int, p: int, part: Part | None) -> State:
+    """The same with what a node knows of a partition."""
     node = state.nodes[i]
     assert node is not None
     return state._replace(nodes=put(state.nodes, i, node._replace(parts=put(node.parts, p, part))))
@@ -169,10 +167,10 @@ def claim_events(shape: Shape, state: State) -> Iterator[Found]:
             elif part.token == 0:
                 if (part.makes_up or part.claims < shape.claims) and state.books[p].tries < shape.tries:
                     token = next_token(part, p)
-                    yield f"node {i} claims {token}", _with_part(state, i, p, claiming(part, token))
+                    yield f"node {i} claims {token}", with_part(state, i, p, claiming(part, token))
             elif handover.fate(part.hand, NOW) is Fate.LOST:
                 lost = part._replace(phase=Phase("lose", part.token))
-                yield f"node {i} takes {part.token} for lost", _with_part(state, i, p, lost)
+                yield f"node {i} takes {part.token} for lost", with_part(state, i, p, lost)
 
 
 def next_token(part: Part, p: int) -> int:
@@ -209,7 +207,7 @@ def committed(state: State, i: int, p: int, part: Part) -> State:
             raise Broken("cluster: really lost", done)
         new = Book(book.claims, phase.what != "finish", last=book.last, tries=book.tries)
         known = Part("serving", part.fence, part.tokens, book.claims, new.makes_up)
-    return _with_part(state._replace(books=put(state.books, p, new)), i, p, known)
+    return with_part(state._replace(books=put(state.books, p, new)), i, p, known)
 
 
 def has_lease(state: State, i: int) -> bool:
@@ -220,103 +218,3 @@ def has_lease(state: State, i: int) -> bool:
 def is_alive(state: State, token: int) -> bool:
     """Does somebody run it?"""
     return any(h.token == token and h.stage == "running" for w in state.workers if w is not None for h in w.held)
-
-
-# What workers ask and tell
-
-
-def message_events(shape: Shape, state: State) -> Iterator[Found]:
-    """A node that may act gets a message."""
-    acting = [(i, node) for i, node in enumerate(state.nodes) if node is not None and node.until > 0]
-    if not acting:
-        return
-    for message in state.messages:
-        if message.kind == "question":
-            p = task_of(message.tokens[0])
-            for i, node in acting:
-                part = node.parts[p]
-                if part is not None and part.stage == "serving" and part.phase is None:
-                    yield f"node {i} gets {told(message)}", _asked(state, i, p, part, message)
-        elif message.kind == "tidings":
-            for i, node in acting:
-                for p, part in enumerate(node.parts):
-                    if part is not None and part.stage == "serving" and part.phase is None:
-                        yield f"node {i} gets {told(message)} for task {p}", _heard(shape, state, i, p, part, message)
-    yield from _reports(state, acting)
-
-
-def told(message: Message) -> str:
-    """For people."""
-    about = " ".join(map(str, message.tokens)) or "nothing"
-    return f"{message.kind} of {about} of worker {message.worker}, {message.sent} ticks old"
-
-
-def _asked(state: State, i: int, p: int, part: Part, message: Message) -> State:
-    token, worker = message.tokens[0], state.workers[message.worker]
-    hand = (
-        handover.granted(part.hand, WORKERS[message.worker], NOW - message.sent, NOW) if part.token == token else None
-    )
-    if hand is not None:
-        permission = message._replace(kind="permission")
-        granted = state._replace(messages=state.messages | {permission})
-        return _with_part(granted, i, p, part._replace(hand=hand))
-    if worker is None:
-        return state
-    refused = worker._replace(asked=tuple(a for a in worker.asked if a != (token, message.sent)))
-    return state._replace(workers=put(state.workers, message.worker, refused))
-
-
-def _heard(shape: Shape, state: State, i: int, p: int, part: Part, message: Message) -> State:
-    """Renew what is its own, take back what was never begun, and say what is over."""
-    name = WORKERS[message.worker]
-    for token in message.tokens:
-        if task_of(token) != p:
-            continue
-        hand = handover.renewed(part.hand, name, NOW) if token == part.token else None
-        if hand is None:
-            state = forgotten(state, message.worker, token)
-        else:
-            part = part._replace(hand=hand)
-            answer = Message("renewal", message.worker, (token,), message.sent)
-            state = state._replace(messages=with_latest(shape, state.messages, answer))
-    if part.token and part.token not in message.tokens and handover.is_untaken(part.hand, name, NOW - message.settled):
-        part = part._replace(hand=Hand())
-    return _with_part(state, i, p, part)
-
-
-def with_latest(shape: Shape, messages: frozenset[Message], new: Message) -> frozenset[Message]:
-    """One more; the oldest of its kind is lost if there are too many."""
-    same = [m for m in messages if m.kind == new.kind and m.worker == new.worker and m != new]
-    if len(same) >= shape.tidings:
-        messages = messages - {max(same, key=lambda m: (m.sent, m.settled, m.tokens))}
-    return messages | {new}
-
-
-def forgotten(state: State, w: int, token: int) -> State:
-    """The worker learns that a run is over: it ends it, if it goes on, and keeps nothing of it."""
-    worker = state.workers[w]
-    if worker is None or all(h.token != token for h in worker.held):
-        return state
-    if any(book.token == token for book in state.books):
-        raise Broken("cluster: kept", f"worker {w} is told that {token} is over")
-    kept = worker._replace(held=tuple(h for h in worker.held if h.token != token))
-    return state._replace(workers=put(state.workers, w, kept))
-
-
-def _reports(state: State, acting: list[tuple[int, Node]]) -> Iterator[Found]:
-    """A worker tells how a run ended, again and again until the node says that it is kept, or that nobody wants it."""
-    for w, worker in enumerate(state.workers):
-        for held in worker.held if worker is not None else ():
-            if held.stage not in ("ended", "killed"):
-                continue
-            p = task_of(held.token)
-            for i, node in acting:
-                part = node.parts[p]
-                if part is None or part.stage != "serving" or part.phase is not None:
-                    continue
-                if part.token != held.token:
-                    yield f"node {i} does not want the result of {held.token}", forgotten(state, w, held.token)
-                else:
-                    what = "finish" if held.stage == "ended" else "again"
-                    reported = _with_part(state, i, p, part._replace(phase=Phase(what, held.token)))
-                    yield f"node {i} gets the result of {held.token}", reported

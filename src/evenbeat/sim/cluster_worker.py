@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from evenbeat.core import handover
 from evenbeat.core.handover import Hand
 from evenbeat.sim.cluster import GONE, NOW, Broken, Held, Message, Node, Part, Shape, State, Worker, put, task_of
-from evenbeat.sim.cluster_node import WORKERS, Found, told, with_latest
+from evenbeat.sim.cluster_messages import WORKERS, told, with_latest
+from evenbeat.sim.cluster_node import Found
 
 
 def worker_events(shape: Shape, state: State) -> Iterator[Found]:

@@ -1,0 +1,172 @@
+"""Parts of the queue of a cluster that need no server: messages, the clock, the staff, the watchdog."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+import pytest
+from courier import is_alive
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evenbeat.core import handover
+from evenbeat.model import MINUTE, SECOND, Job
+from evenbeat.queue.frames import Run
+from evenbeat.queue.handing import MESSAGE_LIMIT, RUNS_LIMIT, Tidings, to_pool
+from evenbeat.queue.nats_clock import ClusterClock
+from evenbeat.queue.nats_parcels import Item, Message, packed, pieces, size_of, timebox_class
+from evenbeat.queue.nats_staff import Staff
+
+NOW = 1_000 * SECOND
+
+
+def item(token: int, size: int = 10, cursor: int = 0) -> Item:
+    job = msgspec.Raw(msgspec.msgpack.encode(Job(command=("x" * size,))))
+    top = 2**63 - 1
+    run = Run(token, job, "ä" * 256, top, 3, top, top, -top, top, top, top, b"c" * cursor, True)
+    return Item(token, top, run, "f" * 200, "default", NOW)
+
+
+@given(st.lists(st.integers(1, 400_000), max_size=40), st.integers(0, 50))
+def test_every_run_is_in_one_piece_that_fits_a_message(sizes: list[int], workers: int) -> None:
+    items = [item(token, size, 4_096) for token, size in enumerate(sizes)]
+    cut = list(pieces(items, workers))
+    assert [i for piece in cut for i in piece] == items
+    for piece in cut:
+        message = Message("id", "default", NOW)
+        message.waiting = {i.token: i for i in piece}
+        data = packed(message, "node")
+        assert len(data) <= MESSAGE_LIMIT
+        assert to_pool.decode(data).runs == [i.run for i in piece]
+        assert all(i.run is not None and size_of(i.run) <= MESSAGE_LIMIT for i in piece)
+
+
+@pytest.mark.parametrize(
+    ("runs", "workers", "lengths"),
+    [(10, 3, [4, 4, 2]), (3, 5, [1, 1, 1]), (600, 1, [RUNS_LIMIT, RUNS_LIMIT, 600 - 2 * RUNS_LIMIT]), (2, 0, [2])],
+)
+def test_all_workers_of_a_pool_get_a_piece(runs: int, workers: int, lengths: list[int]) -> None:
+    assert [len(piece) for piece in pieces([item(token) for token in range(runs)], workers)] == lengths
+
+
+def test_a_message_has_runs_of_one_class_of_timeboxes() -> None:
+    classes = [
+        timebox_class(t) for t in (1, 10 * SECOND, 10 * SECOND + 1, MINUTE, MINUTE + 1, 10 * MINUTE, 3_600 * SECOND)
+    ]
+    assert classes == [0, 0, 1, 1, 2, 2, 3]
+
+
+@given(st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 10**6)), min_size=1, max_size=30))
+def test_the_clock_is_never_further_off_than_half_the_quickest_of_the_last_answers(ways: list[tuple[int, int]]) -> None:
+    true_offset, clock, sent = 10**15, ClusterClock(0), NOW
+    for there, back in ways:
+        clock.learn(sent, sent + there + true_offset, sent + there + back)
+        sent += 10**7
+    assert abs(clock.offset - true_offset) <= (min(there + back for there, back in ways[-8:]) + 1) // 2
+
+
+def tidings(worker: str, *pools: str, is_leaving: bool = False) -> Tidings:
+    return Tidings(worker, 0, 0, worker, 1, list(pools), 10, is_leaving, [], 0, "", 1, 0)
+
+
+def test_who_is_silent_or_leaving_serves_no_pool() -> None:
+    staff = Staff()
+    staff.hear(tidings("one", "a", "b"), NOW)
+    staff.hear(tidings("two", "a"), NOW + handover.SILENT)
+    staff.look(NOW, ["a", "c"])
+    assert [staff.serving(pool, NOW) for pool in ("a", "b", "c")] == [2, 1, 0]
+    later = NOW + handover.SILENT
+    staff.look(later, ["a", "c"])
+    views = staff.pools(later, {"a": 3})
+    assert {name: (v.workers, v.slots, v.waiting) for name, v in views.items()} == {
+        "a": (1, 10, 3),
+        "b": (0, 0, 0),
+        "c": (0, 0, 0),
+    }
+    assert [views[name].without_worker_for for name in ("a", "b", "c")] == [None, 0, handover.SILENT / SECOND]
+    staff.hear(tidings("two", "a", is_leaving=True), later)
+    assert staff.serving("a", later) == 0
+
+
+def test_a_pool_is_not_blamed_for_the_time_that_nobody_could_be_heard() -> None:
+    staff = Staff()
+    staff.look(NOW, ["a"])
+    assert staff.without_worker_for("a", NOW + SECOND) == SECOND
+    staff.begin_anew(NOW + SECOND)
+    assert staff.without_worker_for("a", NOW + 3 * SECOND) == 2 * SECOND
+
+
+def test_a_silent_worker_is_missed_and_one_that_left_is_not() -> None:
+    staff = Staff()
+    staff.hear(tidings("one"), NOW)
+    staff.hear(tidings("two", is_leaving=True), NOW)
+    staff.look(NOW + 60 * SECOND, [])
+    assert [(w.id, w.silent_for) for w in staff.workers(NOW + 60 * SECOND)] == [("one", 60.0)]
+    staff.look(NOW + 301 * SECOND, [])
+    assert staff.workers(NOW) == []
+
+
+WORKER = """
+import os, subprocess, sys, time
+from evenbeat.queue.nats_watchdog import Watchdog
+
+def boot_time():
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000
+
+script = "import os, subprocess, time; subprocess.Popen(['sleep', '300'], process_group=0); time.sleep(300)"
+host = subprocess.Popen([sys.executable, "-c", script, "evenbeat.work.host"], start_new_session=True)
+other = subprocess.Popen(["sleep", "300"], start_new_session=True)
+dog = Watchdog()
+dog.start()
+dog.expect(boot_time() + int(sys.argv[1]))
+print(host.pid, other.pid, dog.pid, flush=True)
+for line in sys.stdin:
+    dog.expect(int(line) and boot_time() + int(line))
+    print("told", flush=True)
+dog.stop()
+other.kill()
+"""
+
+
+def children_of(process: int) -> list[int]:
+    return list(map(int, Path(f"/proc/{process}/task/{process}/children").read_text().split()))
+
+
+def wait(is_so: object) -> None:
+    assert callable(is_so)
+    deadline = time.monotonic() + 30
+    while not is_so():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.01)
+
+
+def test_the_watchdog_ends_what_a_stopped_worker_runs_and_nothing_else() -> None:
+    worker = subprocess.Popen(
+        [sys.executable, "-c", WORKER, str(60 * SECOND)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert worker.stdin is not None
+        assert worker.stdout is not None
+        host, other, dog = map(int, worker.stdout.readline().split())
+        wait(lambda: children_of(host))
+        (grandchild,) = children_of(host)
+        worker.stdin.write("0\n")
+        worker.stdin.flush()
+        assert worker.stdout.readline() == "told\n"
+        assert is_alive(host)
+        worker.stdin.write("300000\n")
+        worker.stdin.flush()
+        assert worker.stdout.readline() == "told\n"
+        os.kill(worker.pid, signal.SIGSTOP)
+        wait(lambda: not is_alive(host) and not is_alive(grandchild))
+        assert is_alive(other)
+        assert is_alive(dog)
+        os.kill(worker.pid, signal.SIGCONT)
+    finally:
+        worker.communicate()
+    wait(lambda: not is_alive(dog))
+    assert worker.returncode == 0
