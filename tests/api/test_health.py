@@ -14,6 +14,7 @@ from evenbeat.api.access import Access
 from evenbeat.api.health import numbers_of, problems_of
 from evenbeat.api.house import House
 from evenbeat.api.server import whole
+from evenbeat.node.numbers import Membership
 
 
 @pytest.fixture(scope="module")
@@ -115,6 +116,22 @@ def test_each_sign_of_life_counts(house: House, wrong: dict[str, Any], problem: 
     well = asyncio.run(numbers_of(house))
     assert problems_of(replace(well, last_turn=4.9, oldest_unsafe=9.9, workers=1)) == []
     assert problems_of(replace(well, **wrong)) == [problem]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "problem"),
+    [
+        ({"lease": -2.2}, "its lease ran out 2 s ago: the database does not answer"),
+        ({"queue": "nats://secret is out of reach"}, "the queue is out of reach; the node's log says why"),
+    ],
+)
+def test_in_a_cluster_lease_and_queue_count_and_workers_do_not(
+    house: House, wrong: dict[str, Any], problem: str
+) -> None:
+    place = Membership(2, 128, 0, 3.9, "ok", 0, 0, {}, {}, 0)
+    well = replace(asyncio.run(numbers_of(house)), last_turn=0.1, oldest_unsafe=0.0, workers=0, cluster=place)
+    assert problems_of(well) == []
+    assert problems_of(replace(well, cluster=replace(place, **wrong))) == [problem]
 
 
 def test_many_who_ask_are_one_question_to_the_node(house: House, monkeypatch: pytest.MonkeyPatch) -> None:

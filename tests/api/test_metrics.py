@@ -17,7 +17,7 @@ from evenbeat.load.flat import task_of
 from evenbeat.model import Outcome
 from evenbeat.node.door import open_door
 
-LABELS = {"outcome", "reason", "state", "version", "le"}
+LABELS = {"outcome", "reason", "state", "version", "le", "pool"}
 WRONG_UNITS = ("milli", "micro", "minute", "hour", "_ms", "_us", "kilo", "mega", "percent")
 WRONG_ENDS = ("_total", "_count", "_sum", "_bucket", "_info")
 
@@ -106,7 +106,8 @@ def test_what_the_node_did_is_in_the_numbers(house: House) -> None:
     assert grown("evenbeat_claimed_runs") == {(): 3}
     assert grown("evenbeat_tasks") == {(): 2}
     assert values(after["evenbeat_up"]) == values(after["evenbeat_ready"]) == {(): 1}
-    assert values(after["evenbeat_workers"])[()] >= 1
+    assert values(after["evenbeat_workers"]) == {("default",): 1}
+    assert values(after["evenbeat_worker_processes"])[()] >= 1
     assert values(after["evenbeat_load_forecast_peak"])[()] >= values(after["evenbeat_load_forecast_mean"])[()]
     for name in ("lateness_seconds", "run_duration_seconds"):
         counts = [sample.value for sample in after[f"evenbeat_{name}"].samples if sample.name.endswith("_count")]

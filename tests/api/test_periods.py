@@ -1,3 +1,4 @@
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -61,7 +62,7 @@ def test_a_task_goes_by_a_changed_period_at_once(api: Api, house: House) -> None
     api.add("mover", every="1m", phase="0s", period="moving")
     entry = house.store.find("mover")
     assert entry is not None
-    client = Client(house.database)
+    client = Client(Path(house.database))
     for day in ("2031-01-01", "2032-02-02"):
         api.ask("PUT", "/v1/periods/moving", json={"ranges": [day]})
         moment = client.ask(AskMoment(entry.number)).moment

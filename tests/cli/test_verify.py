@@ -1,12 +1,17 @@
 import pytest
 
 from conftest import Evenbeat
-from evenbeat.core import gate, lifecycle
+from evenbeat.core import gate, handover, lifecycle
+from evenbeat.core.handover import Fate
+from evenbeat.sim import cluster
 from evenbeat.sim import verify as verifier
+from evenbeat.sim.cluster_limits import Limit
 from evenbeat.sim.properties import SENTENCES
 from evenbeat.sim.state import Shape
 
 SMALL = (Shape("one task", 1, (1,), ()), Shape("two tasks, one slot", 2, (1,), ()))
+CLUSTERS = (Limit("a limit", 2, 1, 1), cluster.Shape("a cluster", workers=1, claims=1, tries=1, deaths=0, steady=True))
+ALL_SENTENCES = SENTENCES | cluster.SENTENCES
 
 
 @pytest.fixture(autouse=True)
@@ -14,6 +19,7 @@ def small_worlds(monkeypatch: pytest.MonkeyPatch) -> None:
     from evenbeat.cli import verify
 
     monkeypatch.setattr(verify, "WORLDS", SMALL)
+    monkeypatch.setattr(verify, "CLUSTERS", CLUSTERS)
 
 
 def one_slot_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -25,9 +31,9 @@ def test_json_has_the_promised_keys_and_everything_holds(evenbeat: Evenbeat) -> 
     result = evenbeat("verify", "--json")
     assert result.code == 0
     assert list(result.json) == ["states", "transitions", "properties", "worlds"]
-    assert result.json["properties"] == dict.fromkeys(SENTENCES, "holds")
+    assert result.json["properties"] == dict.fromkeys(ALL_SENTENCES, "holds")
     assert {str(n) for n in range(1, 15)} < set(result.json["properties"])
-    assert [world["name"] for world in result.json["worlds"]] == [shape.name for shape in SMALL]
+    assert [world["name"] for world in result.json["worlds"]] == [shape.name for shape in (*SMALL, *CLUSTERS)]
     for count in ("states", "transitions"):
         assert result.json[count] == sum(world[count] for world in result.json["worlds"])
 
@@ -38,7 +44,7 @@ def test_people_read_a_line_for_each_world_and_a_sentence_for_each_property(even
     lines = result.out.splitlines()
     assert lines[0].startswith("one task: ")
     assert lines[1].startswith("two tasks, one slot: ")
-    for name, sentence in SENTENCES.items():
+    for name, sentence in ALL_SENTENCES.items():
         assert any(name in line and "holds" in line and sentence in line for line in lines)
 
 
@@ -67,10 +73,20 @@ def test_json_tells_a_counterexample_and_leaves_the_rest_open(
     assert result.json["counterexample"]["events"][-1] == "release"
 
 
+def test_a_cluster_that_breaks_a_property_is_told_like_any_world(
+    evenbeat: Evenbeat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(handover, "fate", lambda hand, now: Fate.LOST if hand.worker else Fate.STAY)
+    result = evenbeat("verify")
+    assert result.code == 1
+    assert "property cluster: permitted fails in the world 'a cluster'" in result.err
+
+
 def test_one_world_of_a_given_size(evenbeat: Evenbeat, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verifier, "_EVERY_SWITCH", ("enabled",))
-    worlds = evenbeat("verify", "--tasks", "1", "--slots", "1", "--json").json["worlds"]
-    assert [world["name"] for world in worlds] == ["tasks: 1, slots: 1"]
+    found = evenbeat("verify", "--tasks", "1", "--slots", "1", "--json").json
+    assert [world["name"] for world in found["worlds"]] == ["tasks: 1, slots: 1"]
+    assert set(found["properties"]) == set(SENTENCES)
 
 
 @pytest.mark.parametrize("option", ["--tasks", "--slots"])

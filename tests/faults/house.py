@@ -16,6 +16,7 @@ from typing import Final
 import oracle
 
 from evenbeat.model import Invalid
+from evenbeat.node.control import Client
 from evenbeat.node.door import live_node
 from evenbeat.node.requests import Force, Remove
 from evenbeat.store.contract import Filter, StoreError
@@ -172,6 +173,7 @@ class House:
             node = live_node(self.database)
             if node is not None:
                 # One whose store fails answers when it has healed, which may be after the end of this test.
+                assert isinstance(node, Client)
                 node._socket.settimeout(1.0)
                 with suppress(StoreError, OSError):
                     node.ask(request)

@@ -15,9 +15,15 @@ NOW = 1_800_000_000 * SECOND
 def a_status(**numbers: object) -> Status:
     known = {
         **dict.fromkeys(("tasks", "idle", "pending", "slots", "waiting", "late", "stale", "disabled", "runs"), 1),
-        **{"states": {"ok": 1}, "outcomes": {"succeeded": 2}, "skipped": {}, "runs_per_second": 0.5},
-        **{"lateness": Lateness(0.1, 0.2, 0.3), "uptime": 10.0, "generation": 0, "store": "ok"},
-        **{"late_by": {"1-10 s": 1}},
+        "states": {"ok": 1},
+        "outcomes": {"succeeded": 2},
+        "skipped": {},
+        "runs_per_second": 0.5,
+        "lateness": Lateness(0.1, 0.2, 0.3),
+        "uptime": 10.0,
+        "generation": 0,
+        "store": "ok",
+        "late_by": {"1-10 s": 1},
     }
     return msgspec.convert({**msgspec.to_builtins(known), **msgspec.to_builtins(numbers)}, Status)
 
@@ -96,4 +102,6 @@ def test_the_document_of_a_cluster_says_the_same_and_can_be_read_back() -> None:
     assert document.shares.slots == {"a": 300, "b": 212}
     assert document.shares.limits == {"two": {"a": 2}}
     assert document.workers[0].started == "2027-01-15T08:00:00+00:00"
+    new = a_lease("b", workers=[a_worker("x", started=Instant(0))])
+    assert cluster_document(cluster_of(a_view(new))).workers[0].started is None
     assert msgspec.json.decode(msgspec.json.encode(document), type=ClusterDocument) == document

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from cluster import Cluster, cluster, task, until
 
 from evenbeat.core import authority
 from evenbeat.model import PARTITIONS, Kind, Outcome, State, partition_of
+from evenbeat.node.door import Door
 from evenbeat.node.requests import AskCluster, AskMoment
 from evenbeat.testing.servers_nats import NatsServer
 from evenbeat.testing.servers_postgres import PostgresServer
@@ -176,7 +178,7 @@ def test_what_only_the_holder_can_do_is_passed_on_to_it(tell: Callable[[Story], 
         forced = [change for change in c.store.changes("t1") if change.action == "forced"]
         assert len(forced) == 1
         for name in ("check", "check2"):
-            taken = await c.do(lambda door, name=name: door.tell(name, 2, "DOWN"))
+            taken = await c.do(partial(_tell_down, name))
             assert taken.state is State.CRITICAL
         # The same, asked of a node that may not have it.
         for member in (one, two):
@@ -192,6 +194,10 @@ def test_what_only_the_holder_can_do_is_passed_on_to_it(tell: Callable[[Story], 
             assert [worker.name for worker in reply.cluster.workers] == ["worker"]
 
     tell(story)
+
+
+def _tell_down(name: str, door: Door) -> Any:
+    return door.tell(name, 2, "DOWN")
 
 
 def test_limits_hold_for_all_nodes_together(tell: Callable[[Story], None], tmp_path: Path) -> None:

@@ -39,7 +39,8 @@ def a_relay(air: Air, name: str, runs: Sequence[RunningRun] = (), time: Callable
 
 
 def run_of(task: str, claimed: int, started: int | None = None) -> RunningRun:
-    return RunningRun(task, Instant(0), Kind.GRID, Instant(claimed), started if started is None else Instant(started), 1)
+    begun = None if started is None else Instant(started)
+    return RunningRun(task, Instant(0), Kind.GRID, Instant(claimed), begun, 1)
 
 
 CHANGED: Event = TaskEvent("a", "changed")
@@ -135,6 +136,21 @@ def test_a_node_that_does_not_answer_is_not_waited_for(monkeypatch: pytest.Monke
     assert [run.task for run in none.runs] == ["a"]
 
 
+def test_an_answer_to_somebody_else_or_to_another_question_is_none() -> None:
+    async def asking() -> Running:
+        air = Air()
+        here = a_relay(air, "here", [run_of("a", 1)])
+        strange = Running([run_of("x", 0)], 1)
+        for to, question in (("yonder", 1), ("here", 0)):
+            answer = msgspec.json.encode(relay.Runs("there", to, question, strange))
+            asyncio.get_running_loop().call_soon(here.hear, answer)
+        good = msgspec.json.encode(relay.Runs("there", "here", 1, Running([run_of("b", 2)], 1)))
+        asyncio.get_running_loop().call_later(0.01, here.hear, good)
+        return await here.all_running(9, 1)
+
+    assert [run.task for run in asyncio.run(asking()).runs] == ["a", "b"]
+
+
 # With a hub at each end
 
 
@@ -149,7 +165,11 @@ class House:
         self.feeds: list[Feed] = []
 
     def watch(self) -> None:
-        self.hub.watch(lambda line: (self.feeds.append(msgspec.json.decode(line, type=Feed)), True)[1])
+        self.hub.watch(self._hear)
+
+    def _hear(self, line: bytes) -> bool:
+        self.feeds.append(msgspec.json.decode(line, type=Feed))
+        return True
 
     def add(self, count: int, prefix: str = "t") -> None:
         keys = {"every": "1m", "phase": "0s", "command": ["true"]}

@@ -4,6 +4,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from browsing import CHROMIUMS, NodeProcess, Sight, browsing, chromium, eventually
@@ -57,6 +58,7 @@ FILLED = {
     "/editor": ".times li",
     "/editor/web": ".editor-columns table",
     "/periods/+": ".period-open",
+    "/cluster": ".partitions .cell",
 }
 """Places, and what is there once they are filled."""
 SHORT = """
@@ -255,6 +257,69 @@ def test_nothing_is_wider_than_a_telephone(sight: Sight) -> None:
         assert page.evaluate("document.documentElement.scrollWidth") <= 375, place
 
 
+def test_a_node_that_is_alone_is_shown_and_how_it_could_grow(sight: Sight) -> None:
+    page = sight.go("/now")
+    is_live(page)
+    page.keyboard.press("g")
+    page.keyboard.press("c")
+    shows(page, ".summary", "1 node")
+    shows(page, ".nodes tbody", "needs none")
+    shows(page, ".pools tbody", "default")
+    shows(page, ".grow", "evenbeat scheduler")
+    expect(page.locator(".partitions .cell")).to_have_count(256, timeout=60_000)
+    is_gone(page, ".notices li")
+
+
+def test_a_cluster_is_shown_with_what_is_wrong_with_it(sight: Sight, node: NodeProcess) -> None:
+    alone = node.ask("GET", "/v1/cluster")
+    told = _cluster(alone)
+    sight.page.route("**/v1/cluster", lambda route: route.fulfill(json=told))
+    page = sight.go("/cluster")
+    shows(page, ".summary", "2 nodes")
+    shows(page, ".summary", "246 of 256 partitions held")
+    label = page.locator(".partitions").get_attribute("aria-label") or ""
+    assert label.startswith("256 partitions: 100 A, one 11; 146 B, two 12; 10 held by nobody")
+    assert page.locator(".partitions .cell").all_text_contents() == ["A"] * 100 + ["B"] * 146 + ["–"] * 10
+    colours = {_colour(page, f".partitions .cell:nth-child({n})") for n in (1, 101, 256)}
+    assert len(colours) == 3
+    shows(page, ".nodes tbody", "out of reach")
+    shows(page, ".nodes tbody", "ended")
+    shows(page, ".workers tbody", "silent for")
+    shows(page, ".pools tbody", "no worker for 1 min 5 s")
+    notes = " ".join(page.locator(".notices li").all_text_contents())
+    for sentence in (
+        "10 partitions are held by nobody",
+        "Node two 12 cannot use the queue: nats://q is out of reach",
+        "The lease of node three 13 has ended",
+        "Pool <b>far</b> has no worker, and 3 runs wait",
+        "Worker hand 21 is silent",
+    ):
+        assert sentence in notes
+    is_gone(page, ".grow")
+    is_gone(page, "main b")
+    # What changes is seen without a reload, and each node keeps its letter.
+    told["nodes"] = told["nodes"][1:]
+    shows(page, ".summary", "1 node")
+    assert (page.locator(".partitions").get_attribute("aria-label") or "").startswith("256 partitions: 146 B, two 12")
+
+
+def test_a_pool_is_chosen_in_the_editor_and_shown(sight: Sight, node: NodeProcess) -> None:
+    page = sight.go("/editor")
+    page.get_by_label("Name").fill("elsewhere")
+    page.get_by_label("Pool").fill("berlin")
+    shows(page, ".editor-columns", "Peak per second")
+    page.get_by_label("Pool").press("Enter")
+    shows(page, ".task-head", "elsewhere")
+    assert node.task("elsewhere")["task"]["pool"] == "berlin"
+    shows(page, ".facts", "berlin")
+    sight.go("/editor/elsewhere")
+    expect(page.get_by_label("Pool")).to_have_value("berlin", timeout=60_000)
+    page.get_by_label("Pool").fill("")
+    page.get_by_role("button", name="Save").click()
+    shows(page, ".task-head", "elsewhere")
+    assert "pool" not in node.task("elsewhere")["task"]
+
+
 def test_a_page_finds_the_node_again_when_it_is_back(browser: Browser, tmp_path: Path) -> None:
     with NodeProcess(tmp_path, SHORT) as node:
         sight = Sight(browser, node.url)
@@ -325,6 +390,32 @@ def test_a_token_opens_the_page_and_says_what_may_be_done(browser: Browser, tmp_
         shows(page, ".task-head", "Run now")
         sight.close()
     assert sight.complaints == []
+
+
+def _cluster(alone: Any) -> dict[str, Any]:
+    """Two nodes and one that is gone, made out of a document of one."""
+    node, worker = alone["nodes"][0], alone["workers"][0]
+
+    def one(name: str, pid: int, held: range, ends: float, **more: Any) -> dict[str, Any]:
+        about = {"id": name, "name": name, "pid": pid, "expires_in": ends, "is_alive": ends > 0}
+        return {**node, **about, "partitions": list(held), "partition_count": len(held), **more}
+
+    return {
+        **alone,
+        "is_single": False,
+        "nodes": [
+            one("one", 11, range(100), 4.5),
+            one("two", 12, range(100, 246), 3.9, queue="nats://q is out of reach"),
+            one("three", 13, range(246, 250), -3.0),
+        ],
+        "workers": [{**worker, "name": "hand", "pid": 21, "silent_for": 30.0}, {**worker, "id": "x"}],
+        "pools": {"<b>far</b>": {"workers": 0, "slots": 0, "waiting": 3, "without_worker_for": 65.0}},
+        "unheld": list(range(246, 256)),
+    }
+
+
+def _colour(page: Page, where: str) -> str:
+    return str(page.locator(where).evaluate("(node) => getComputedStyle(node).backgroundColor"))
 
 
 def _scrolled(page: Page) -> int:

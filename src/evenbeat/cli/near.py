@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from evenbeat.cli.common import now
-from evenbeat.model import Entry
+from evenbeat.model import Entry, Instant
 from evenbeat.node.past import Question, Record, records
+from evenbeat.store.cluster import ClusterStore
 from evenbeat.store.contract import Condition, Filter, RunRecord, SkipRecord
 from evenbeat.store.opening import open_store
 
@@ -59,7 +60,8 @@ class Near:
         from evenbeat.node.why import why  # noqa: PLC0415
         from evenbeat.node.why_then import why_then  # noqa: PLC0415
 
-        when = now()
+        # In a cluster times are told by one clock, and it is not that of this machine.
+        when = Instant(self._store.clock()) if isinstance(self._store, ClusterStore) else now()
         span = None if at is None else span_of(at, entry)
         node, moment = live_node(self._path), None
         if node is not None:

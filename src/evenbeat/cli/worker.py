@@ -29,6 +29,8 @@ def answer(args: argparse.Namespace) -> int:
     except ImportError:
         raise Invalid("a worker needs nats-py: `pip install 'evenbeat[cluster]'` brings it") from None
     where = _where(args)
+    for secret in ("EVENBEAT_QUEUE", "EVENBEAT_DB"):
+        os.environ.pop(secret, None)  # what it runs has no business with them
     grace = duration_option(args.grace or _GRACE, "--grace")
     if not 0 <= grace <= MAX_EVERY:
         raise Invalid(f"{args.grace} is out of range, accepted: 0s to 3653d", place="--grace")

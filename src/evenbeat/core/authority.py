@@ -8,7 +8,7 @@ holder can pass: a lease has a number, and every claim checks it.
 Everything here is a function of its arguments: the node and the explorer run the same code. Times are microseconds.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
@@ -55,13 +55,18 @@ def _rank(node: str, partition: int) -> bytes:
     return blake2b(f"{node} {partition}".encode(), digest_size=8).digest()
 
 
-def steps(me: str, leases: Mapping[str, int], holders: Sequence[str | None], now: int) -> Steps:
-    """What to do, given when each lease expires and who holds each partition, by the clock of the store."""
+def steps(
+    me: str, leases: Mapping[str, int], holders: Sequence[str | None], now: int, unwell: Collection[str] = ()
+) -> Steps:
+    """What to do, given when each lease expires and who holds each partition, by the clock of the store.
+
+    Nodes that are `unwell` live, but cannot do their work: others have it, if there are any.
+    """
     dead = sorted(node for node, expires in leases.items() if node != me and is_over(expires, now))
     living = sorted(node for node in leases if node not in dead)
     if me not in living:
         return Steps(dead, [], [])
-    wanted = owners(living)
+    wanted = owners([node for node in living if node not in unwell] or living)
     free = [holder is None or holder in dead or holder not in leases for holder in holders]
     take = [p for p in range(PARTITIONS) if free[p] and wanted[p] == me]
     release = [p for p in range(PARTITIONS) if holders[p] == me and wanted[p] != me]

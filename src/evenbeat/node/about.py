@@ -64,6 +64,10 @@ class About(Struct, frozen=True):
     workers: list[WorkerAbout]
     pools: dict[str, PoolAbout]
     status: Status
+    is_unwell: bool = False
+    """The queue could not be reached for long: others should have its partitions. New keys come last, with a default:
+    nodes of two versions read each other's.
+    """
 
 
 class NodeView(Struct, frozen=True):
@@ -107,6 +111,7 @@ def about_of(node: "ClusterNode") -> About:
         [msgspec.convert(msgspec.to_builtins(worker), WorkerAbout) for worker in queue.staff],
         {name: msgspec.convert(msgspec.to_builtins(pool), PoolAbout) for name, pool in queue.pools.items()},
         status_of(node),
+        node.is_unwell(),
     )
 
 

@@ -64,7 +64,8 @@ class ClusterWorkerDocument(Struct, frozen=True):
     is_leaving: bool
     silent_for: _Seconds
     """Since a node last heard of it; a worker that is well is heard every second."""
-    started: Time
+    started: Time | None
+    """Null as long as it does not know what time it is."""
     version: str
     processes: _Count
     restarts: _Count
@@ -188,7 +189,7 @@ def _node(node: NodeView) -> ClusterNodeDocument:
 
 
 def _worker(worker: WorkerAbout) -> ClusterWorkerDocument:
-    return ClusterWorkerDocument(**{**asdict(worker), "started": instant(worker.started) or ""})
+    return ClusterWorkerDocument(**{**asdict(worker), "started": instant(worker.started or None)})
 
 
 def _pool(pool: PoolAbout) -> PoolDocument:

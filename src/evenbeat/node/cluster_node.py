@@ -41,6 +41,9 @@ _LOOK: Final = 1.0
 """Seconds between two looks for news and orders, should the hint have been lost."""
 _AGAIN: Final = 0.5
 """Seconds until the database is asked again that did not answer."""
+_UNWELL: Final = 5 * SECOND
+"""Without a queue for so long, others should have our tasks."""
+_JUST_AFTER: Final = 0.05
 _HURRY: Final = 3.0
 """Seconds that are left to leave in order when somebody is in a hurry."""
 _LONG: Final = 10 * SECOND
@@ -78,6 +81,7 @@ class ClusterNode(Node):
         self._changing = asyncio.Lock()
         """Partitions come and go one after the other, and news in between."""
         self._is_leaving = False
+        self._unwell_since = 0
         self.takeovers = 0
         self.fenced = 0
 
@@ -129,6 +133,12 @@ class ClusterNode(Node):
             found += reply.ended or []
         return found
 
+    def is_unwell(self) -> bool:
+        """Are we cut off from the queue, for long enough to let others do our work?"""
+        now = boot_time()
+        self._unwell_since = (self._unwell_since or now) if self.queue.problem else 0
+        return bool(self._unwell_since) and now - self._unwell_since > _UNWELL
+
     def may_act(self) -> bool:
         return self.member.may_act()
 
@@ -164,7 +174,13 @@ class ClusterNode(Node):
         self._settle_in()
 
     def _care(self) -> list[Coroutine[None, None, None]]:
-        kept_up = (self._keep_lease, self._keep_partitions, self._look_for_news, self._look_for_orders)
+        kept_up = (
+            self._keep_lease,
+            self._keep_shares,
+            self._keep_partitions,
+            self._look_for_news,
+            self._look_for_orders,
+        )
         return [*super()._care(), *(self._keep_up(some) for some in kept_up)]
 
     async def _keep_up(self, some: Callable[[], Awaitable[None]]) -> None:
@@ -202,7 +218,12 @@ class ClusterNode(Node):
             super()._stood_still(boot_time() - before)
         self.view = view
         self._partitions.set()
-        await self._settle_shares(view)
+        await asyncio.sleep(authority.RENEW / SECOND)
+
+    async def _keep_shares(self) -> None:
+        """Apart from the lease: what is decided among all nodes may have to wait for another."""
+        if self.view is not None and self.may_act():
+            await self._settle_shares(self.view)
         await asyncio.sleep(authority.RENEW / SECOND)
 
     async def _settle_shares(self, view: View) -> None:
@@ -227,8 +248,8 @@ class ClusterNode(Node):
     def _apply_shares(self) -> None:
         life = self.roster.lifecycle
         before = life.slots, life.limits.tolist()
-        life.slots = self.shares.ours.get(ALL_SLOTS, 0)
-        self.roster.set_limits({name: self.shares.ours.get(name, 0) for name in self.desk_limits})
+        life.slots = self.shares.room(ALL_SLOTS)
+        self.roster.set_limits({name: self.shares.room(name) for name in self.desk_limits})
         if (life.slots, life.limits.tolist()) != before:
             self.beat.soon()
 
@@ -276,15 +297,24 @@ class ClusterNode(Node):
     # Partitions
 
     async def _keep_partitions(self) -> None:
-        await self._partitions.wait()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._partitions.wait(), self._until_next_end())
         self._partitions.clear()
         if self._is_leaving:
             return
         await self._follow(await asyncio.to_thread(self._shared.view))
 
+    def _until_next_end(self) -> float:
+        """Seconds until the next lease of another ends, if it is not renewed: that is the moment to take over."""
+        others = [] if self.view is None else [le.expires for le in self.view.leases if le.node != self.member.id]
+        ends = min(others, default=0) - self.clock.now()
+        return max(ends / SECOND, 0) + _JUST_AFTER if others else _LOOK
+
     async def _follow(self, view: View) -> None:
         """Do what the view asks of us."""
-        steps = authority.steps(self.member.id, {le.node: le.expires for le in view.leases}, view.holders, view.now)
+        unwell = [lease.node for lease in view.leases if read_about(lease).is_unwell]
+        expires = {lease.node: lease.expires for lease in view.leases}
+        steps = authority.steps(self.member.id, expires, view.holders, view.now, unwell)
         epochs = {lease.node: lease.epoch for lease in view.leases}
         for node in steps.bury:
             if await asyncio.to_thread(self._shared.bury, node, epochs[node]):
@@ -293,6 +323,10 @@ class ClusterNode(Node):
         if not self.member.may_act():
             return
         async with self._changing:
+            stuck = [p for p, holder in enumerate(view.holders) if holder == self.member.id and p not in self._ready]
+            if stuck := [p for p in stuck if p not in steps.release]:
+                # Something went wrong when we took them, or when we let them go: the store says that they are ours.
+                await self._take_up_partitions(Taken(stuck, [], 0, {}))
             if steps.take:
                 taken = await asyncio.to_thread(self.member.take, steps.take)
                 self.beat.token = max(self.beat.token, taken.fence << _TOKEN_BITS)
@@ -316,19 +350,21 @@ class ClusterNode(Node):
         )
         cursors = await asyncio.to_thread(store.cursors, [entry.number for entry in entries])
         told = await asyncio.to_thread(remembered, store)
+        untaken = [p.claimed_token for p in progress if p.claimed_untaken]
+        if untaken:
+            await asyncio.to_thread(store.retake, untaken)
+        # From here on nothing waits: either all of it is here, or nothing.
         now = self.clock.now()
         batch, running = take_up_part(self.roster, self.beat, entries, progress, cursors, now, begins=new)
         restore(self.beat.passive, self.roster, told, entries)
         self.beat.adopt(running)
-        untaken = [p for p in running if p.claimed_untaken]
         self.queue.adopt([(p.claimed_token, p.task) for p in running if not p.claimed_untaken])
         self._ready.update(partitions)
         self.beat.record(batch)
         if untaken:
-            await asyncio.to_thread(store.retake, [p.claimed_token for p in untaken])
-            untaken = [p for p in untaken if p.claimed_token in self.beat.underway]
-            self.beat.hand_over_again(untaken, self.clock.now())
-        self._take_news(await asyncio.to_thread(store.news, stamp, partitions))
+            self.beat.hand_over_again([p for p in running if p.claimed_untaken], now)
+        self._stamp = min(self._stamp, stamp)  # what was changed meanwhile is news
+        self._news.set()
         self.beat.soon()
 
     async def _hand_over(self, partitions: Collection[int]) -> None:

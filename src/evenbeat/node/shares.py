@@ -34,11 +34,13 @@ class Wish(NamedTuple):
     fair: int
     others_need: bool
 
+    def room(self, had: int, others: int) -> int:
+        """Up to how many we may begin more, given what our share was and what the others have ..."""
+        return share(self.demand.limit, had, others, self.need, self.fair, others_need=self.others_need)
+
     def decide(self, had: int, others: int) -> int:
-        """What our share is to be, given what it was and what the others have. What runs here keeps its part."""
-        limit = self.demand.limit
-        wanted = share(limit, had, others, self.need, self.fair, others_need=self.others_need)
-        return max(min(wanted, max(limit - others, 0)), self.demand.running)
+        """... and what our share is to be: what runs here keeps its part, until it ends."""
+        return max(self.room(had, others), self.demand.running)
 
 
 class Shares:
@@ -49,12 +51,20 @@ class Shares:
 
     def __init__(self) -> None:
         self.ours: dict[str, int] = {}
+        """By the store ..."""
+        self._rooms: dict[str, int] = {}
+        """... and what of it may be used by what begins: less, while more runs here than should."""
         self.needs: set[str] = set()
         """Keys of which we want more than we have: others who see it give back what they do not need."""
 
     def forget(self) -> None:
         """Somebody else has it all."""
-        self.ours, self.needs = {}, set()
+        self.ours, self._rooms, self.needs = {}, {}, set()
+
+    def room(self, key: str) -> int:
+        """How many may run here when another one begins."""
+        ours = self.ours.get(key, 0)
+        return min(ours, self._rooms.get(key, ours))
 
     def carry(self, shares: Mapping[str, int]) -> None:
         """We have taken partitions, and with them the share of what runs there."""
@@ -83,10 +93,11 @@ class Shares:
             mine = self.ours.get(key, 0)
             others = sum(amount for node, amount in view.shares.get(key, {}).items() if node != me)
             wanted = wish.decide(mine, others)
+            self._rooms[key] = wish.room(mine, others)
             if wanted != mine or key not in self.ours:
                 wishes[key] = wish
                 self.ours[key] = min(mine, wanted)
-            if demand.waiting and self.ours[key] <= demand.running:
+            if demand.waiting and self.room(key) <= demand.running:
                 self.needs.add(key)
             else:
                 self.needs.discard(key)

@@ -26,7 +26,7 @@ TWO_NODES: Final = Shape(
     "two nodes, one worker", 2, 1, claims=1, tries=2, fences=2, delay=2, lease=2, tidings=2, steady=True
 )
 LEASES: Final = Shape("leases", 2, 0, claims=1, tries=2, fences=2, lease=2, late_answers=True)
-SKEW: Final = Shape("leases, clocks that differ", 2, 0, claims=1, tries=2, fences=2, skips=1, lease=3)
+SKEW: Final = Shape("leases, clocks that differ", 2, 0, claims=1, tries=1, fences=2, deaths=0, skips=2, lease=2)
 LIMIT: Final = Limit("a limit", 3, 2, 2)
 MOVES: Final = Limit("a limit, runs that move", 2, 2, 2, deaths=0, moves=2)
 SMALL_LIMIT: Final = Limit("a limit of one", 2, 1, 2)
@@ -145,10 +145,10 @@ PLANTED: Final = (
     Planted("a permission is good for ever", handover, "may_start", lambda asked, now: True, STEADY),
     Planted("a run is never ended", handover, "must_end", lambda renewed_at, now: False, STEADY),
     Planted("a run is ended late", handover, "must_end", lambda at, now: now - at >= handover.HOLD + 1, ONE_WORKER),
-    Planted("a node acts after its lease", authority, "acts_until", lambda asked, lease: asked + lease + 1, LEASES),
+    Planted("a node acts after its lease", authority, "acts_until", lambda asked, lease: asked + lease + 2, LEASES),
     Planted("no margin of the lease", authority, "acts_until", lambda asked, lease: asked + lease, SKEW),
     Planted("a lease counts from its answer", authority, "acts_until", lambda asked, lease: lease - 1, LEASES),
-    Planted("a lease ends early", authority, "is_over", lambda expires, now: now >= expires - 1, LEASES),
+    Planted("a lease ends early", authority, "is_over", lambda expires, now: now >= expires - 2, LEASES),
     Planted("a lease is taken without looking again", cluster_node, "buried", _buried_unseen, LEASES),
     Planted("a record does not check the lease", cluster_node, "has_lease", lambda state, i: True, LEASES),
     Planted("tokens are used again", cluster_node, "next_token", lambda part, p: 2 | p, LEASES),

@@ -13,6 +13,11 @@ CLUSTERS: Final[tuple[Shape | Limit, ...]] = (
     Limit("cluster: a limit of two, three nodes, one dies", 3, 2, 2, moves=0),
     Shape("cluster: one node, one worker that dies", workers=1, claims=1, tries=2, delay=2, steady=True),
     Shape("cluster: one node, one worker that asks twice", workers=1, claims=1, tries=2, deaths=0, delay=2, asks=2),
+    Shape(
+        "cluster: one worker, clocks that differ", workers=1, claims=1, tries=1, delay=2, steady=True, margin=2, skips=1
+    ),
+    Shape("cluster: leases, clocks that differ", 2, 0, claims=1, tries=1, fences=2, deaths=0, skips=2, lease=2),
+    Shape("cluster: two nodes, one worker", 2, 1, claims=1, tries=1, fences=2, deaths=0, delay=1, lease=2, steady=True),
     Shape("cluster: two nodes and their leases", 2, 0, claims=1, tries=2, lease=2, late_answers=True),
     Shape("cluster: one node, two workers", claims=1, tries=2, deaths=0, delay=2, steady=True),
 )

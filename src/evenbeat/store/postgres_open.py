@@ -1,5 +1,6 @@
 """Connections to PostgreSQL, the schema brought up to date by migrations; and what its errors mean to people."""
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -12,6 +13,9 @@ from evenbeat.store.contract import Contradiction, StoreError
 from evenbeat.store.opening import shown
 from evenbeat.store.postgres_statements import migrations, query
 from evenbeat.store.postgres_text import TextDumper
+
+# What the driver has to say of a connection that broke, we say ourselves; who wants to hear it asks for its logger.
+logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 

@@ -104,6 +104,7 @@ function createRunning(run) {
 }
 
 function moveRunning(node, run) {
+  if (!run.started) return say(node.querySelector(".elapsed"), "not started yet");
   const elapsed = run.elapsed + (Date.now() - run.readAt) / 1_000;
   const share = run.timebox ? elapsed / run.timebox : 0;
   setBar(node.querySelector(".bar"), share, share > 0.9 ? "critical" : share > 0.6 ? "warning" : "accent");

@@ -1,0 +1,163 @@
+"""A small cluster of real things: PostgreSQL, NATS, a worker, and two nodes with their API processes."""
+
+import asyncio
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import httpx
+
+from api.home import WAIT, eventually
+from evenbeat.node.cluster_node import ClusterNode
+from evenbeat.node.listen import Listen
+from evenbeat.node.live_cluster import live_in_cluster
+from evenbeat.node.service import Node, Options
+from evenbeat.queue.where import parse_where
+from evenbeat.testing.servers_nats import NatsServer
+from evenbeat.testing.servers_postgres import PostgresServer
+
+T = TypeVar("T")
+
+
+class Member:
+    """`with Member(dsn, queue) as member: member.get("/v1/cluster")` - a scheduler on a loop of its own."""
+
+    def __init__(self, dsn: str, queue: str) -> None:
+        self._dsn = dsn
+        self._queue = queue
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=self._live, daemon=True)
+        self.error: BaseException | None = None
+        self.node: ClusterNode
+        self.client: httpx.Client
+
+    def _live(self) -> None:
+        options = Options(grace=0.5, listen=Listen("127.0.0.1", 0))
+        try:
+            asyncio.run(live_in_cluster(self._dsn, parse_where(self._queue), options, self._up, signals=False))
+        except BaseException as e:
+            self.error = e
+        self._ready.set()
+
+    def _up(self, node: Node) -> None:
+        assert isinstance(node, ClusterNode)
+        self.node = node
+        self._ready.set()
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        assert self._ready.wait(WAIT)
+        if self.error is not None:
+            raise self.error
+        self.client = httpx.Client(base_url=self.node.page, timeout=WAIT)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.client.close()
+        self.node.loop.call_soon_threadsafe(self.node.stop, "the test is over")
+        self._thread.join(WAIT)
+        assert not self._thread.is_alive()
+
+    def on_loop(self, question: Callable[[], T]) -> T:
+        """Look at the node where it lives."""
+
+        async def asking() -> T:
+            return question()
+
+        return asyncio.run_coroutine_threadsafe(asking(), self.node.loop).result(WAIT)
+
+    def has(self, task: str) -> bool:
+        return self.on_loop(lambda: self.node.roster.names.find(task) is not None)
+
+    def ask(self, method: str, path: str, status: int = 200, **more: Any) -> Any:
+        answer = self.client.request(method, path, **more)
+        assert answer.status_code == status, answer.text
+        return answer.json() if answer.content else None
+
+    def get(self, path: str, **query: Any) -> Any:
+        return self.ask("GET", path, params=query)
+
+    def post(self, path: str, expected: int = 200, **body: Any) -> Any:
+        return self.ask("POST", path, expected, json=body)
+
+
+class Clustered:
+    """Two members; the first is asked, the second has half of the tasks."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._stack = ExitStack()
+        self.dsn: str
+        self.first: Member
+        self.second: Member
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            postgres = PostgresServer(durable=False)
+            stack.callback(postgres.close)
+            self.dsn = postgres.start().create_database()
+            nats = NatsServer(self._folder / "nats")
+            stack.callback(nats.stop)
+            nats.start()
+            self.worker = self._worker(nats.url)
+            stack.callback(self._end_worker)
+            self.first = stack.enter_context(Member(self.dsn, nats.url))
+            self.second = stack.enter_context(Member(self.dsn, nats.url))
+            eventually(self._is_settled)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def _worker(self, queue: str) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "evenbeat", "worker", "--name", "smith", "--workers", "1", "--grace", "1s"]
+        log = (self._folder / "worker.log").open("wb")
+        with log:
+            return subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={**os.environ, "EVENBEAT_QUEUE": queue}
+            )
+
+    def _end_worker(self) -> None:
+        self.worker.terminate()
+        try:
+            self.worker.wait(WAIT)
+        except subprocess.TimeoutExpired:
+            self.worker.kill()
+            self.worker.wait()
+
+    def _is_settled(self) -> bool:
+        found = self.first.client.get("/v1/cluster")
+        if found.status_code != 200:
+            return False
+        cluster = found.json()
+        counts = [node["partition_count"] for node in cluster["nodes"]]
+        return len(counts) == 2 and min(counts) > 64 and not cluster["unheld"] and bool(cluster["workers"])
+
+    def tasks(self, prefix: str, **keys: Any) -> tuple[str, str]:
+        """Two tasks that do nothing, once a day: one of the first node, one of the second."""
+        found: dict[bool, str] = {}
+        for i in range(60):
+            name = f"{prefix} {i}"
+            task = {"name": name, "every": "1d", "command": ["noop"], **keys}
+            self.first.post("/v1/tasks", 201, **{key: value for key, value in task.items() if value is not None})
+            is_first = eventually(partial(self.holder, name)) is self.first
+            found.setdefault(is_first, name)
+            if len(found) == 2:
+                break
+        return found[True], found[False]
+
+    def holder(self, name: str) -> Member | None:
+        """Who has a task."""
+        return next((member for member in (self.first, self.second) if member.has(name)), None)

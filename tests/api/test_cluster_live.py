@@ -1,0 +1,227 @@
+"""The API of a node in a cluster: whatever is asked of it is true of all nodes, whoever has the task."""
+
+import json
+import re
+import threading
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from api.clustered import Clustered, Member
+from api.home import WAIT, eventually
+from api.test_metrics import lint, values
+from conftest import Evenbeat
+from evenbeat.testing.servers_postgres import find_binaries
+
+pytestmark = pytest.mark.skipif(not find_binaries(), reason="no PostgreSQL here")
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clustered]:
+    with Clustered(tmp_path_factory.mktemp("cluster")) as cluster:
+        yield cluster
+
+
+def test_who_there_is_and_who_has_what(cluster: Clustered) -> None:
+    for member in (cluster.first, cluster.second):
+        found = member.get("/v1/cluster")
+        assert found["is_single"] is False
+        assert {node["id"] for node in found["nodes"]} == {m.node.member.id for m in (cluster.first, cluster.second)}
+        held = [partition for node in found["nodes"] for partition in node["partitions"]]
+        assert sorted(held) == list(range(found["partitions"]))
+        assert found["unheld"] == []
+        for node in found["nodes"]:
+            assert node["is_alive"]
+            assert 0 < node["expires_in"] <= 5
+            assert node["partition_count"] == len(node["partitions"]) > 64
+            assert node["queue"] == "ok"
+            assert node["page"] in (cluster.first.node.page, cluster.second.node.page)
+            assert node["epoch"] > 0
+        (worker,) = found["workers"]
+        assert (worker["name"], worker["pid"], worker["pools"]) == ("smith", cluster.worker.pid, ["default"])
+        assert found["pools"]["default"]["workers"] == 1
+        assert found["pools"]["default"]["without_worker_for"] is None
+        assert sum(found["shares"]["slots"].values()) <= 512
+        assert member.get("/v1/workers")["workers"][0]["id"] == worker["id"]
+        nodes = member.get("/v1/nodes")["nodes"]
+        assert {node["id"] for node in nodes} == {node["id"] for node in found["nodes"]}
+        assert all([worker["pid"] for worker in node["workers"]] == [cluster.worker.pid] for node in nodes)
+        assert all("@" not in node["database"] or "evenbeat@" in node["database"] for node in nodes)
+        assert member.get("/readyz") == {"ok": True, "problems": []}
+
+
+def test_tasks_are_changed_through_either_node(cluster: Clustered) -> None:
+    first, second = cluster.first, cluster.second
+    ours, theirs = cluster.tasks("changed", labels={"team": "a"})
+    listed = second.get("/v1/tasks", label="team=a", limit=1_000)
+    assert {ours, theirs} <= {task["name"] for task in listed["tasks"]}
+    assert listed["total"] == len(listed["tasks"])
+    path = f"/v1/tasks/{theirs}"
+    version = first.get(path)["version"]
+    etag = {"If-Match": f'"{version}"'}
+    assert first.ask("PATCH", path, json={"every": "2d"}, headers=etag)["task"]["every"] == "2d"
+    first.ask("PATCH", path, 412, json={"every": "3d"}, headers=etag)
+    assert second.get(path)["task"]["every"] == "2d"
+    whole = {"every": "3d", "command": ["noop"], "pool": "default"}
+    assert second.ask("PUT", path, json=whole)["task"].items() >= whole.items()
+    first.post(f"{path}/pause")
+    eventually(lambda: second.get("/v1/status")["disabled"] >= 1)
+    first.post(f"{path}/resume")
+    actions = {change["action"] for change in second.get(f"{path}/changes")["changes"]}
+    assert {"created", "changed"} <= actions
+    first.ask("DELETE", path, 204)
+    second.ask("GET", path, 404)
+    eventually(lambda: not second.has(theirs))
+
+
+def test_a_file_is_applied_to_all(cluster: Clustered) -> None:
+    tables = {f"applied {i}": {"every": "1d", "command": ["noop"]} for i in range(12)}
+    owners = {"file:x": {"tasks": tables, "limits": {"few": 3}}}
+    assert len(cluster.first.post("/v1/apply", owners=owners)["created"]) == 12
+    at = [eventually(partial(cluster.holder, name)) for name in tables]
+    assert {id(member) for member in at} == {id(cluster.first), id(cluster.second)}
+    eventually(lambda: sum(cluster.second.get("/v1/cluster")["shares"]["limits"].get("few", {}).values()) == 3)
+    owners = {"file:x": {"tasks": {}}}
+    assert len(cluster.second.post("/v1/apply", owners=owners)["removed"]) == 12
+
+
+def test_what_another_node_has_is_run_and_explained_by_whoever_is_asked(cluster: Clustered) -> None:
+    first, second = cluster.first, cluster.second
+    ours, theirs = cluster.tasks("forced", command=["echo", "done"])
+    for name in (ours, theirs):
+        ended = first.ask("POST", f"/v1/tasks/{name}/run", params={"wait": "true"})
+        assert (ended["task"], ended["outcome"], ended["output"].strip()) == (name, "succeeded", "done")
+    runs = second.post("/v1/runs", tasks=[ours, theirs], wait=True)["runs"]
+    assert {run["task"] for run in runs} == {ours, theirs}
+    assert first.post("/v1/actions", action="run", filter={"names": [ours, theirs]})["count"] == 2
+    for name in (ours, theirs):
+        eventually(partial(_has_run, second, name, 3))
+        assert "runs next" in first.get(f"/v1/tasks/{name}/why")["answer"]
+        assert "ran then" in first.get(f"/v1/tasks/{name}/why", at=_minute(second, name))["answer"]
+    total = first.get("/v1/tasks")["total"]
+    for member in (first, second):  # of the others a node knows what they told with their leases
+        eventually(partial(_knows_of, member, total))
+
+
+def _has_run(member: Member, name: str, times: int) -> bool:
+    return len(member.get(f"/v1/tasks/{name}/history")["runs"]) == times
+
+
+def _knows_of(member: Member, tasks: int) -> bool:
+    return bool(member.get("/v1/status")["tasks"] == tasks)
+
+
+def _minute(member: Member, name: str) -> str:
+    return str(member.get(f"/v1/tasks/{name}/history")["runs"][0]["started"])[:16]
+
+
+def test_results_and_heartbeats_reach_the_node_that_has_the_check(cluster: Clustered) -> None:
+    first = cluster.first
+    for name in cluster.tasks("told", check=True, passive=True, command=None):
+        taken = first.post(f"/v1/tasks/{name}/result", 202, status=2, output="disk full")
+        assert (taken["task"], taken["state"]) == (name, "critical")
+        token = first.post(f"/v1/tasks/{name}/beat", 201)["token"]
+        assert first.client.get(f"/v1/beat/{token}").status_code < 300
+        assert cluster.second.get(f"/v1/tasks/{name}")["state"] == "ok"
+
+
+def test_plans_are_of_all_tasks(cluster: Clustered) -> None:
+    both = set(cluster.tasks("planned", every="10m"))
+    planned = cluster.first.get("/v1/upcoming", seconds=660, limit=1_000)["upcoming"]
+    assert both <= {run["task"] for run in planned}
+    assert sum(cluster.second.get("/v1/load", ahead=660)["planned"]) >= 2
+    assert sum(cluster.second.get("/v1/load/day")["planned"]) >= 2 * 143
+
+
+def test_what_happens_at_one_node_is_told_to_who_watches_the_other(cluster: Clustered) -> None:
+    ours, theirs = cluster.tasks("watched", command=["sleep", "2"])
+    heard: list[tuple[str, dict[str, Any]]] = []
+    is_open = threading.Event()
+
+    def listen() -> None:
+        with cluster.first.client.stream("GET", "/v1/events") as stream:
+            name = ""
+            for line in stream.iter_lines():
+                if line.startswith("event: "):
+                    name = line.removeprefix("event: ")
+                elif line.startswith("data: "):
+                    heard.append((name, json.loads(line.removeprefix("data: "))))
+                    is_open.set()
+                if {ours, theirs} <= _ended(heard) and _changed(heard, theirs) and _started(heard) >= 1:
+                    return
+
+    thread = threading.Thread(target=listen, daemon=True)
+    thread.start()
+    assert is_open.wait(WAIT)
+    eventually(lambda: cluster.second.on_loop(lambda: cluster.second.node.relay.is_watched))  # type: ignore[union-attr]
+    cluster.second.post("/v1/runs", 202, tasks=[ours, theirs])
+    eventually(lambda: {ours, theirs} <= {run["task"] for run in cluster.first.get("/v1/running")["running"]})
+    assert cluster.first.get("/v1/running")["total"] >= 2
+    cluster.first.ask("PATCH", f"/v1/tasks/{theirs}", json={"labels": {"seen": "yes"}})
+    thread.join(WAIT)
+    assert not thread.is_alive(), heard
+
+
+def _ended(heard: list[tuple[str, dict[str, Any]]]) -> set[str]:
+    return {data["task"] for name, data in heard if name == "run"}
+
+
+def _changed(heard: list[tuple[str, dict[str, Any]]], task: str) -> bool:
+    return ("task", {"name": task, "change": "changed"}) in heard
+
+
+def _started(heard: list[tuple[str, dict[str, Any]]]) -> int:
+    """In all seconds that were told of, at all nodes."""
+    return sum(data["started_last_second"] for name, data in heard if name == "status")
+
+
+def test_a_pool_without_a_worker_is_seen_everywhere(cluster: Clustered, evenbeat: Evenbeat) -> None:
+    _, theirs = cluster.tasks("far", pool="far [away]", command=["true"])
+    cluster.first.post("/v1/runs", 202, tasks=[theirs])
+    why = eventually(lambda: _untaken(cluster.first.get(f"/v1/tasks/{theirs}/why")))
+    assert why is not None
+    assert "no worker has taken it yet" in why["answer"]
+    assert any("'far [away]' has had no worker" in reason for reason in why["reasons"])
+    pool = eventually(lambda: cluster.first.get("/v1/cluster")["pools"].get("far [away]"))
+    assert (pool["workers"], pool["waiting"]) == (0, 1)
+    text = eventually(lambda: _seconds_alone(cluster.second))
+    found = {metric.name: metric for metric in text_string_to_metric_families(text)}
+    assert {name: wrong for name, metric in found.items() if (wrong := lint(metric))} == {}
+    assert values(found["evenbeat_pool_waiting"])["far [away]",] == 1
+    assert values(found["evenbeat_workers"]) == {("far [away]",): 0, ("default",): 1}
+    assert values(found["evenbeat_cluster_nodes"]) == {(): 2}
+    assert 64 < values(found["evenbeat_node_partitions"])[()] < 192
+    assert values(found["evenbeat_partitions_unheld"]) == {(): 0}
+    assert 0 < values(found["evenbeat_node_lease_remaining_seconds"])[()] <= 4
+    assert values(found["evenbeat_queue_up"]) == values(found["evenbeat_ready"]) == {(): 1}
+    counters = ("handed_over_again", "results_late", "runs_lost", "runs_set_aside", "takeovers", "fenced")
+    assert all(values(found[f"evenbeat_{name}"]) == {(): 0} for name in counters)
+
+    near, far = (
+        evenbeat("status", *where) for where in (("--db", cluster.dsn), ("--url", cluster.first.node.page.rstrip("/")))
+    )
+    for told in (near, far):
+        assert told.code == 0
+        assert told.out.count("partitions, ") == 2
+        assert re.search(rf"smith {cluster.worker.pid} \(\w+\), pool default: ", told.out)
+        assert "far [away]: no worker for " in told.out
+        assert ", 1 run waiting" in told.out
+    as_json = evenbeat("status", "--db", cluster.dsn, "--json").json
+    over_http = evenbeat("status", "--url", cluster.first.node.page.rstrip("/"), "--json").json
+    assert list(as_json) == list(over_http)
+    assert list(as_json)[-1] == "cluster"
+    assert as_json["cluster"].keys() == over_http["cluster"].keys()
+    assert as_json["cluster"]["nodes"][0].keys() == over_http["cluster"]["nodes"][0].keys()
+
+
+def _untaken(why: dict[str, Any]) -> dict[str, Any] | None:
+    return why if any("has had no worker" in reason for reason in why["reasons"]) else None
+
+
+def _seconds_alone(member: Member) -> str:
+    text = member.client.get("/metrics").text
+    found = re.search(r'evenbeat_pool_without_worker_seconds{pool="far \[away\]"} (\S+)', text)
+    return text if found and float(found[1]) > 0 else ""

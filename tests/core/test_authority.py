@@ -1,0 +1,201 @@
+"""Who decides about which tasks: rendezvous, steps that converge, and shares of a limit that never add up to more."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evenbeat.core import authority
+from evenbeat.core.authority import LEASE, MARGIN, acts_until, fair_share, is_over, owners, share, steps
+from evenbeat.model import PARTITIONS
+
+nodes = st.lists(st.text("abcdef0123456789", min_size=4, max_size=8), min_size=1, max_size=5, unique=True)
+
+
+def test_a_node_stops_before_its_lease_can_be_taken() -> None:
+    # The store counts from when it was asked, or later.
+    assert acts_until(0, LEASE) == LEASE - MARGIN
+    assert not is_over(LEASE, LEASE)
+    assert is_over(LEASE, LEASE + 1)
+
+
+@settings(max_examples=30)
+@given(nodes)
+def test_every_partition_has_one_owner_whatever_the_order_of_the_nodes(names: list[str]) -> None:
+    found = owners(names)
+    assert len(found) == PARTITIONS
+    assert set(found) <= set(names)
+    shuffled = sorted(names, reverse=True)
+    assert owners(shuffled) == found
+
+
+@settings(max_examples=30)
+@given(nodes)
+def test_who_joins_or_leaves_moves_only_its_own_share(names: list[str]) -> None:
+    *rest, newcomer = names
+    before, after = owners(rest), owners(names)
+    assert all(new in (old, newcomer) for old, new in zip(before, after, strict=True))
+
+
+def test_shares_of_partitions_are_about_the_same() -> None:
+    found = owners([f"node {i}" for i in range(4)])
+    assert all(PARTITIONS / 8 < found.count(f"node {i}") < PARTITIONS / 2 for i in range(4))
+
+
+def test_without_any_node_nobody_owns_anything() -> None:
+    assert set(owners([])) == {""}
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> int:
+    """Partitions, so that there are many tries."""
+    monkeypatch.setattr(authority, "PARTITIONS", 8)
+    return 8
+
+
+class Store:
+    """Leases and partitions: each step is one transaction."""
+
+    def __init__(self, partitions: int) -> None:
+        self.leases: dict[str, int] = {}
+        self.holders: list[str | None] = [None] * partitions
+
+    def apply(self, me: str, leases: dict[str, int], holders: list[str | None], now: int) -> None:
+        """What a node does that has seen this, at some time before."""
+        found = steps(me, leases, holders, now)
+        for dead in found.bury:
+            if is_over(self.leases.get(dead, now), now):
+                del self.leases[dead]
+                self.holders = [None if h == dead else h for h in self.holders]
+        if me not in self.leases:
+            return
+        for p in found.release:
+            assert self.holders[p] in (me, None)
+            self.holders[p] = None
+        for p in found.take:
+            self.holders[p] = me if self.holders[p] is None else self.holders[p]
+
+
+Events = st.sampled_from(["join", "see", "act", "renew"])
+Moves = st.lists(st.tuples(st.sampled_from("abcd"), Events), max_size=60)
+
+
+@given(Moves)
+def test_steps_of_all_nodes_converge_whatever_happened_before(moves: list[tuple[str, str]]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(authority, "PARTITIONS", 8)
+        store, now = Store(8), 0
+        views: dict[str, tuple[dict[str, int], list[str | None]]] = {}
+        for node, what in moves:
+            now += 1
+            if what in ("join", "renew"):
+                store.leases[node] = now + 5
+            elif what == "see":
+                views[node] = (dict(store.leases), list(store.holders))
+            elif what == "act" and node in views:
+                # However old the view is: what it takes is taken only if nobody holds it.
+                held = list(store.holders)
+                store.apply(node, *views.pop(node), now)
+                taken = [p for p in range(8) if store.holders[p] == node != held[p]]
+                assert all(held[p] is None or held[p] not in store.leases for p in taken)
+        living = sorted({node for node, _ in moves[-3:]} | {"a"})
+        now += 100
+        for _ in range(3):
+            for node in living:
+                store.leases[node] = now + 5
+                store.apply(node, dict(store.leases), list(store.holders), now)
+        assert sorted(store.leases) == living
+        assert list(store.holders) == owners(living)
+        assert all(not any(steps(n, store.leases, store.holders, now)) for n in living)
+
+
+def test_a_node_without_a_lease_takes_nothing(few: int) -> None:
+    found = steps("a", {"b": 10, "c": 3}, [None] * few, 5)
+    assert found == (["c"], [], [])
+
+
+def test_one_does_not_bury_itself(few: int) -> None:
+    assert steps("a", {"a": 3}, ["a"] * few, 5) == ([], [], [])
+
+
+# Shares
+
+
+class Limited:
+    """Nodes that have shares of one limit, and use them."""
+
+    def __init__(self, limit: int, count: int) -> None:
+        self.limit = limit
+        self.names = [f"node {i}" for i in range(count)]
+        self.shares, self.running, self.waiting = [0] * count, [0] * count, [0] * count
+
+    def decide(self, i: int, turn: int) -> None:
+        others = [j for j in range(len(self.names)) if j != i]
+        self.shares[i] = share(
+            self.limit,
+            self.shares[i],
+            sum(self.shares[j] for j in others),
+            self.running[i] + self.waiting[i],
+            fair_share(self.limit, self.names, self.names[i], turn),
+            others_need=any(self.running[j] + self.waiting[j] > self.shares[j] for j in others),
+            running=self.running[i],
+        )
+
+    def begin(self, i: int) -> None:
+        while self.waiting[i] and self.running[i] < self.shares[i]:
+            self.waiting[i] -= 1
+            self.running[i] += 1
+
+
+Uses = st.lists(st.tuples(st.integers(0, 3), st.sampled_from(["want", "decide", "begin", "end"]), st.integers(0, 9)))
+
+
+@given(st.integers(0, 6), st.integers(1, 4), Uses)
+def test_shares_never_add_up_to_more_than_the_limit_and_what_runs_is_never_cut(
+    limit: int, count: int, uses: list[tuple[int, str, int]]
+) -> None:
+    all_ = Limited(limit, count)
+    for node, what, number in uses:
+        i = node % count
+        if what == "want":
+            all_.waiting[i] += number
+        elif what == "decide":
+            all_.decide(i, number)
+        elif what == "begin":
+            all_.begin(i)
+        else:
+            all_.running[i] = max(all_.running[i] - number, 0)
+        assert sum(all_.shares) <= limit
+        assert all(r <= s for r, s in zip(all_.running, all_.shares, strict=True))
+
+
+@given(st.integers(1, 6), st.integers(1, 4))
+def test_nobody_starves_also_if_there_are_fewer_slots_than_nodes(limit: int, count: int) -> None:
+    all_ = Limited(limit, count)
+    begun = [0] * count
+    for turn in range(3 * count):
+        for i in range(count):
+            all_.waiting[i] = 50
+        # The last decides first, so that nothing depends on the order.
+        for i in [*reversed(range(count)), *range(count)]:
+            all_.decide(i, turn)
+            all_.begin(i)
+            begun[i] += all_.running[i]
+        all_.running = [0] * count
+    assert min(begun) > 0
+
+
+@given(st.integers(0, 300), nodes, st.integers(0, 9))
+def test_fair_shares_add_up_to_the_limit(limit: int, names: list[str], turn: int) -> None:
+    found = [fair_share(limit, names, me, turn) for me in names]
+    assert sum(found) == limit
+    assert max(found) - min(found) <= 1
+    assert fair_share(limit, names, "nobody", turn) == 0
+
+
+def test_a_lowered_limit_is_kept_as_soon_as_nodes_decide_again() -> None:
+    assert share(2, 2, 2, 2, 1, others_need=False) == 0
+    assert share(2, 2, 0, 2, 1, others_need=False) == 2
+
+
+def test_what_came_with_a_partition_is_counted_even_if_it_is_too_much() -> None:
+    assert share(2, 0, 2, 2, 1, others_need=False, running=2) == 2

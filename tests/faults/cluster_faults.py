@@ -1,0 +1,191 @@
+"""What can go wrong in a cluster: each of these breaks something for a while, and sees to it that it was really broken.
+
+When one returns, everything has healed and every task has run again.
+"""
+
+import random
+import time
+from collections.abc import Callable
+from typing import Final
+
+from cluster_house import Cluster
+from cluster_tasks import BOUNDARY, LONGEST
+from house import eventually
+from oracle import Line
+
+from evenbeat.core.authority import LEASE
+from evenbeat.core.handover import HOLD
+from evenbeat.core.handover import MARGIN as ENDING
+from evenbeat.model import SECOND
+
+Fault = Callable[[Cluster, random.Random], None]
+_FRESH: Final = 7.0
+"""Seconds: a run that began so lately goes on when its worker should have ended it."""
+_WHILE: Final = (HOLD + 2 * ENDING) / SECOND
+"""Seconds: who is cut off for so long has lost all it ran."""
+
+
+def kill_scheduler(cluster: Cluster, chance: random.Random) -> None:
+    victim = cluster.programs[chance.choice(["s0", "s1"])]
+    cluster.wait_for_run("long", "slow")
+    with cluster.fault("kill-scheduler"):
+        node = cluster.nodes()[victim.name]
+        victim.kill()
+        victim.start()
+        victim.wait_until_ready()
+        _wait_until_buried(cluster, node)
+
+
+def stop_scheduler(cluster: Cluster, chance: random.Random) -> None:
+    """In order, right at a moment when tasks are due, and another comes."""
+    leaving = cluster.programs[chance.choice(["s0", "s1"])]
+    with cluster.fault("stop-scheduler"):
+        moment = (time.time() // BOUNDARY + 1) * BOUNDARY
+        sleep_until(moment, chance)
+        leaving.terminate()
+        leaving.wait_until_stopped()
+        leaving.start()
+        leaving.wait_until_ready()
+
+
+def swap_at_the_minute(cluster: Cluster, chance: random.Random) -> None:
+    """The same at a full minute, with one that comes while the other leaves."""
+    leaving, coming = cluster.programs["s0"], cluster.programs["s1"]
+    with cluster.fault("swap"):
+        coming.terminate()
+        coming.wait_until_stopped()
+        moment = ((time.time() + 5) // 60 + 1) * 60
+        time.sleep(max(0.0, moment - time.time() - 1.0))
+        coming.start()
+        sleep_until(moment, chance)
+        leaving.terminate()
+        leaving.wait_until_stopped()
+        coming.wait_until_ready()
+        leaving.start()
+        leaving.wait_until_ready()
+
+
+def hold_scheduler(cluster: Cluster, chance: random.Random) -> None:
+    """Past its lease: it wakes up as a node that was buried, with all that it wanted to do."""
+    victim = cluster.programs[chance.choice(["s0", "s1"])]
+    cluster.wait_for_run("long", "slow")
+    with cluster.fault("hold-scheduler"):
+        node = cluster.nodes()[victim.name]
+        victim.hold()
+        _wait_until_buried(cluster, node)
+        victim.go_on()
+
+
+def kill_worker(cluster: Cluster, chance: random.Random) -> None:
+    run, victim = cluster.wait_for_run(LONGEST, "long", "slow", "forks")
+    with cluster.fault("kill-worker"):
+        victim.kill()
+        victim.start()
+        victim.wait_until_ready()
+        _wait_until_lost(cluster, run)
+
+
+def stop_worker(cluster: Cluster, chance: random.Random) -> None:
+    """In order: what does not end within its grace is made up for elsewhere."""
+    run, leaving = cluster.wait_for_run(LONGEST, fresh=_FRESH)
+    with cluster.fault("stop-worker"):
+        leaving.terminate()
+        leaving.wait_until_stopped()
+        leaving.start()
+        leaving.wait_until_ready()
+        eventually(lambda: cluster.outcome(run) in ("cancelled", "lost"), "its run has ended")
+
+
+def hold_worker(cluster: Cluster, chance: random.Random) -> None:
+    """For so long that all it ran is lost; then it wakes up."""
+    run, victim = cluster.wait_for_run(LONGEST, fresh=_FRESH)
+    with cluster.fault("hold-worker"):
+        victim.hold()
+        _wait_until_lost(cluster, run)
+        victim.go_on()
+
+
+def kill_nats_leader(cluster: Cluster, chance: random.Random) -> None:
+    nats = cluster.servers.nats
+    with cluster.fault("kill-nats-leader"):
+        leader = nats.leader(cluster.stream)
+        nats.kill(leader)
+        eventually(lambda: nats.leader(cluster.stream) not in (-1, leader), "another leads")
+        nats.start(leader)
+
+
+def restart_postgres(cluster: Cluster, chance: random.Random) -> None:
+    with cluster.fault("restart-postgres"):
+        cluster.servers.postgres.restart("immediate" if chance.random() < 0.5 else "fast")
+
+
+def cut_node_store(cluster: Cluster, chance: random.Random) -> None:
+    name = chance.choice(["s0", "s1"])
+    link = cluster.link(f"{name}-store")
+    with cluster.fault("cut-node-store"):
+        node = cluster.nodes()[name]
+        link.cut(silently=chance.random() < 0.5)
+        _wait_until_buried(cluster, node)
+        link.heal()
+
+
+def cut_node_queue(cluster: Cluster, chance: random.Random) -> None:
+    link = cluster.link(chance.choice(["s0-queue", "s1-queue"]))
+    with cluster.fault("cut-node-queue"):
+        link.cut(silently=chance.random() < 0.5)
+        time.sleep(_WHILE)
+        link.heal()
+
+
+def cut_worker_queue(cluster: Cluster, chance: random.Random) -> None:
+    run, worker = cluster.wait_for_run(LONGEST, fresh=_FRESH)
+    link = cluster.link(f"{worker.name}-queue")
+    with cluster.fault("cut-worker-queue"):
+        link.cut(silently=chance.random() < 0.5)
+        _wait_until_lost(cluster, run)
+        link.heal()
+
+
+def slow_links(cluster: Cluster, chance: random.Random) -> None:
+    """Everything arrives, late."""
+    with cluster.fault("slow-links"):
+        for link in cluster.network.links.values():
+            link.delay = chance.choice([0.0, 0.05, 0.3])
+        time.sleep(LEASE / SECOND)
+        cluster.network.heal()
+
+
+def sleep_until(moment: float, chance: random.Random) -> None:
+    """Within 10 ms of it, before or after."""
+    moment += chance.uniform(-0.010, 0.010)
+    time.sleep(max(0.0, moment - time.time() - 0.002))
+    while time.time() < moment:
+        pass
+
+
+def _wait_until_buried(cluster: Cluster, node: str) -> None:
+    eventually(lambda: node not in cluster.leases(), f"{node} is taken for dead")
+
+
+def _wait_until_lost(cluster: Cluster, run: Line) -> None:
+    eventually(lambda: cluster.outcome(run) == "lost", f"the run of {run.name} is lost")
+
+
+FAULTS: Final[dict[str, Fault]] = {
+    fault.__name__.replace("_", " "): fault
+    for fault in (
+        kill_scheduler,
+        stop_scheduler,
+        swap_at_the_minute,
+        hold_scheduler,
+        kill_worker,
+        stop_worker,
+        hold_worker,
+        kill_nats_leader,
+        restart_postgres,
+        cut_node_store,
+        cut_node_queue,
+        cut_worker_queue,
+        slow_links,
+    )
+}

@@ -1,0 +1,262 @@
+"""A cluster on this machine that can be broken: real schedulers, workers and servers, and a network between them."""
+
+import json
+import os
+import secrets
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+from urllib.parse import urlsplit, urlunsplit
+
+import cluster_oracle
+import oracle
+from cluster_books import Watcher, connect, read
+from cluster_program import Program
+from cluster_proxy import Address, Link, Network
+from house import PATIENCE, eventually
+
+from evenbeat.testing.servers_nats import NatsServer
+from evenbeat.testing.servers_postgres import PostgresServer
+
+_OFTEN: Final = 10 * oracle.SECOND
+"""Tasks that are due more rarely are not waited for."""
+_LOOK: Final = 0.1
+
+
+class Servers(NamedTuple):
+    """Shared by the tests of one process: each has its own database and its own stream."""
+
+    postgres: PostgresServer
+    nats: NatsServer
+
+
+class Cluster:
+    """Some schedulers `s0`, `s1` ... and workers `w0`, `w1` ..., each with its own links to the servers."""
+
+    def __init__(
+        self,
+        folder: Path,
+        servers: Servers,
+        tasks: str,
+        *,
+        schedulers: int = 2,
+        workers: int = 2,
+        planted: Mapping[str, dict[str, Any]] | None = None,
+    ) -> None:
+        self.folder = folder
+        self.servers = servers
+        self.log = folder / "log"
+        self.log.touch()
+        self.dsn = servers.postgres.create_database()
+        self.network = Network()
+        self.programs: dict[str, Program] = {}
+        self._prefix = f"t{secrets.token_hex(4)}"
+        self._file = folder / "tasks.toml"
+        self._file.write_text(tasks)
+        self._watcher: Watcher | None = None
+        self.waiting_for: set[str] = set()
+        """Tasks that have not run again yet."""
+        planted = planted or {}
+        for name in [f"s{i}" for i in range(schedulers)]:
+            words = ["scheduler", "--db", self._store(name), "--queue", self._queue(name), "--replicas", "3"]
+            self.programs[name] = Program(name, folder, words, planted.get(name))
+        for name in [f"w{i}" for i in range(workers)]:
+            words = ["worker", "--queue", self._queue(name), "--workers", "1", "--grace", "5s"]
+            self.programs[name] = Program(name, folder, words, planted.get(name))
+
+    def _store(self, name: str) -> str:
+        whole = urlsplit(self.dsn)
+        link = self.network.link(f"{name}-store", [Address("127.0.0.1", whole.port or 5432)])
+        return urlunsplit(whole._replace(netloc=f"{whole.username}@127.0.0.1:{link.ports[0]}"))
+
+    def _queue(self, name: str) -> str:
+        addresses = [Address("127.0.0.1", urlsplit(url).port or 4222) for url in self.servers.nats.urls]
+        ports = self.network.link(f"{name}-queue", addresses).ports
+        return f"nats://{','.join(f'127.0.0.1:{port}' for port in ports)}/{self._prefix}"
+
+    @property
+    def stream(self) -> str:
+        return f"{self._prefix}-runs"
+
+    def link(self, name: str) -> Link:
+        return self.network.links[name]
+
+    # Life
+
+    def begin(self) -> None:
+        """Until every task has run once."""
+        self.evenbeat("apply", str(self._file))
+        self._watcher = Watcher(self.dsn)
+        for program in self.programs.values():
+            program.start()
+        for program in self.programs.values():
+            program.wait_until_ready()
+        self.live_on()
+        # From here on there is nothing that the accounts of a task do not tell.
+        self.note("begun", str(time.time_ns() // 1_000))
+
+    def evenbeat(self, *words: str) -> str:
+        """A command of somebody who has the database at hand."""
+        command = [sys.executable, "-m", "evenbeat", *words, "--db", self.dsn]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+        assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
+        return done.stdout
+
+    def note(self, *words: str) -> None:
+        """A line in the log that the runs write to."""
+        with self.log.open("a") as file:
+            file.write(" ".join([*words, str(os.getpid()), str(time.time_ns() // 1_000)]) + "\n")
+
+    @contextmanager
+    def fault(self, name: str) -> Iterator[None]:
+        """Something is wrong within, and has healed at the end; then everything goes on."""
+        self.note("fault", name)
+        began = time.monotonic()
+        yield
+        self.note("healed", name)
+        healed = time.monotonic()
+        self.live_on()
+        back = time.monotonic() - healed
+        print(f"{name}: broken for {healed - began:.1f} s, every task ran again {back:.1f} s later")  # noqa: T201
+
+    def live_on(self) -> None:
+        """Until every task has begun and ended once more, and nothing that was due before this is open to account."""
+        since = time.time_ns() // 1_000
+        wanted = {task.name for task in self.books().evidence.tasks if task.definition["schedule"]["every"] <= _OFTEN}
+
+        def is_well() -> bool:
+            for program in self.programs.values():
+                assert program.is_alive, f"{program.name} is gone:\n{program.output}"
+            self.waiting_for = wanted - self._done(since)
+            return not self.waiting_for and self._is_up_to_date(since)
+
+        self._until(is_well, "every task runs")
+        self.note("settled", str(since))
+
+    def _done(self, since: int) -> set[str]:
+        """Tasks that were claimed since then, and the run has ended by itself."""
+        with connect(self.dsn) as connection:
+            rows = connection.execute(
+                "SELECT DISTINCT name FROM (SELECT * FROM plain_runs UNION ALL SELECT * FROM notable_runs) runs "
+                "JOIN tasks ON number = task WHERE claimed >= %s AND outcome IN ('succeeded', 'failed')",
+                (since,),
+            )
+            return {name for (name,) in rows}
+
+    def _is_up_to_date(self, since: int) -> bool:
+        with connect(self.dsn) as connection:
+            behind = connection.execute(
+                "SELECT count(*) FROM progress p LEFT JOIN claims c USING (task) JOIN tasks ON number = p.task "
+                "WHERE removed IS NULL AND coalesce(c.next_nominal, p.next_nominal) <= %s",
+                (since,),
+            ).fetchall()
+        return behind == [(0,)]
+
+    def _until(self, question: Any, what: str) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while not question():
+            assert time.monotonic() < deadline, f"never: {what}; missing: {sorted(self.waiting_for)}\n{self.tails()}"
+            time.sleep(_LOOK)
+
+    def lines(self) -> list[oracle.Line]:
+        return oracle.read_log(self.log)
+
+    def running(self, *names: str) -> list[oracle.Line]:
+        """Runs that began and have not ended, of some tasks."""
+        ended = {(line.name, line.nominal) for line in self.lines() if line.word == "end"}
+        begun = [line for line in self.lines() if line.word == "start" and (line.name, line.nominal) not in ended]
+        return [line for line in begun if line.name in names and Path(f"/proc/{line.pid}").exists()]
+
+    def wait_for_run(self, *names: str, fresh: float = 60.0) -> tuple[oracle.Line, Program]:
+        """Until one of these runs that began at most so many seconds ago; it, and the worker that has it."""
+        found: list[oracle.Line] = []
+
+        def is_there() -> bool:
+            begun = time.time_ns() // 1_000 - round(fresh * oracle.SECOND)
+            found[:] = [line for line in self.running(*names) if line.at >= begun]
+            return bool(found)
+
+        eventually(is_there, f"one of {names} runs")
+        workers = {program.pid: program for program in self.programs.values()}
+        process = found[-1].pid
+        while process not in workers:
+            process = parent_of(process)
+        return found[-1], workers[process]
+
+    def outcome(self, run: oracle.Line) -> str:
+        """What the store knows of a run."""
+        tasks = {task.name: task for task in self.books().evidence.tasks}
+        return next((row.outcome for row in tasks[run.name].runs if row.nominal == run.nominal), "")
+
+    # Who holds what
+
+    def leases(self) -> dict[str, dict[str, Any]]:
+        """What the nodes that nobody has buried tell of themselves, by their ids."""
+        with connect(self.dsn) as connection:
+            return {node: json.loads(about) for node, about in connection.execute("SELECT node, about FROM leases")}
+
+    def nodes(self) -> dict[str, str]:
+        """The ids of the live nodes, by the names of their programs."""
+        pids = {program.pid: name for name, program in self.programs.items() if program.is_alive}
+        return {pids[about["pid"]]: node for node, about in self.leases().items() if about["pid"] in pids}
+
+    def tasks_of(self, node: str) -> set[int]:
+        """The numbers of the tasks that a node decides about."""
+        with connect(self.dsn) as connection:
+            return {
+                number
+                for (number,) in connection.execute(
+                    "SELECT number FROM tasks JOIN partitions ON partition = mod(number, 256) "
+                    "WHERE holder = %s AND removed IS NULL",
+                    (node,),
+                )
+            }
+
+    def claimed(self, numbers: set[int], since: int) -> dict[int, list[int]]:
+        """When these tasks were claimed since then."""
+        found: dict[int, list[int]] = {number: [] for number in numbers}
+        with connect(self.dsn) as connection:
+            for number, at in connection.execute(
+                "SELECT task, claimed FROM plain_runs WHERE claimed >= %(since)s "
+                "UNION ALL SELECT task, claimed FROM notable_runs WHERE claimed >= %(since)s "
+                "UNION ALL SELECT task, at FROM claims WHERE at >= %(since)s",
+                {"since": since},
+            ):
+                if number in found:
+                    found[number].append(at)
+        return {number: sorted(times) for number, times in found.items()}
+
+    # Judging
+
+    def books(self) -> cluster_oracle.Books:
+        return read(self.dsn, self.log, [] if self._watcher is None else self._watcher.sightings())
+
+    def findings(self, *, is_timed: bool = False) -> list[str]:
+        return cluster_oracle.findings(self.books(), is_timed=is_timed)
+
+    def outcomes(self) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for task in self.books().evidence.tasks:
+            for run in task.runs:
+                found[run.outcome] = found.get(run.outcome, 0) + 1
+        return found
+
+    def tails(self) -> str:
+        """What the programs said last, for whoever reads of a failure."""
+        return "\n".join(f"--- {p.name}\n" + "\n".join(p.output.splitlines()[-12:]) for p in self.programs.values())
+
+    def close(self) -> None:
+        """Whatever became of the test, nothing goes on."""
+        if self._watcher is not None:
+            self._watcher.close()
+        for program in self.programs.values():
+            program.close()
+        self.network.close()
+
+
+def parent_of(process: int) -> int:
+    return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])

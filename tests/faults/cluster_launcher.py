@@ -1,0 +1,76 @@
+"""`evenbeat` in a process of its own, with a fault planted: `cluster_launcher.py PLANTED ARGUMENT...`, PLANTED in JSON.
+
+Nothing in evenbeat knows of faults, nor of the bugs that the oracle must find. They are planted before it is run.
+"""
+
+import asyncio
+import json
+import sys
+import time
+from typing import Any
+
+SECOND = 1_000_000_000
+
+
+def plant_clock(seconds: float) -> None:
+    """The wall clock of this process, and of nothing else, is so far ahead."""
+    read, read_ns = time.time, time.time_ns
+    time.time = lambda: read() + seconds
+    time.time_ns = lambda: read_ns() + round(seconds * SECOND)
+
+
+def plant_two_minds() -> None:
+    """The bug of a double claim: a node takes its lease for good whatever happens, and no claim is fenced."""
+    from evenbeat.node.cluster_node import ClusterNode
+    from evenbeat.node.member import Member
+    from evenbeat.store.postgres_session import Session
+
+    begin = Session.begin
+
+    async def stay(self: ClusterNode) -> None:
+        await asyncio.sleep(0.5)
+
+    def unfenced(self: Session, connection: Any, number: int, held: object) -> None:
+        begin(self, connection, number, None)
+
+    Session.begin = unfenced  # type: ignore[method-assign]
+    Member.may_act = lambda self: True  # type: ignore[method-assign]
+    ClusterNode._start_over = stay  # type: ignore[method-assign]
+
+
+def plant_deafness(every: int) -> None:
+    """The bug of a lost run: one result in so many is told to be safe, and is not."""
+    from evenbeat.node.cluster_node import ClusterNode
+
+    hear = ClusterNode._results
+    heard = 0
+
+    def planted(self: ClusterNode, results: list[Any]) -> None:
+        nonlocal heard
+        kept = []
+        for result in results:
+            heard += 1
+            if heard % every:
+                kept.append(result)
+            else:
+                self.queue.stored([result.token])
+        hear(self, kept)
+
+    ClusterNode._results = planted  # type: ignore[method-assign, assignment]
+
+
+def plant(planted: dict[str, Any]) -> None:
+    if "clock" in planted:
+        plant_clock(planted["clock"])
+    if "two minds" in planted:
+        plant_two_minds()
+    if "deaf" in planted:
+        plant_deafness(planted["deaf"])
+
+
+if __name__ == "__main__":
+    plant(json.loads(sys.argv[1]))
+    sys.argv = ["evenbeat", *sys.argv[2:]]
+    from evenbeat.cli.main import run
+
+    sys.exit(run())

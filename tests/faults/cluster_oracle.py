@@ -1,0 +1,183 @@
+"""The oracle of the cluster tests: what the runs wrote down, and what PostgreSQL remembers, beside each other.
+
+It judges a cluster that lives: some runs are open. The grid, the overlaps and the limits it judges as `oracle` does for
+one node. What is added is what only several nodes and workers can do wrong.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from oracle import _NOT_STARTED, _RAN, SECOND, Evidence, Line, Task, _crowds, _not_made_up, _overlaps, _unaccounted
+
+OPEN: Final = "open"
+"""The outcome of a run that was claimed and has not ended, as far as the store knows."""
+RECOVERY: Final = 15 * SECOND
+"""So long after everything has healed every task must have begun again; until then runs may be lost because of it."""
+_LASTS: Final = 20 * SECOND
+"""No run of ours lasts longer, so none was there any more so long after its claim."""
+_ON_ITS_WAY: Final = 3 * SECOND
+"""A result may be so long under way, and be a victim of what comes meanwhile."""
+_UNSTORED: Final = 10 * SECOND
+"""A result that is not stored by then, with nothing wrong, never will be."""
+_EARLY: Final = SECOND
+"""What a clock may differ by from that of the store."""
+_TAKES: Final = 5 * SECOND
+"""What is due so shortly before that moment may come after it."""
+_NEVER: Final = 1 << 62
+_LATE: Final = 60 * SECOND
+"""Nothing waits so long between its claim and its start; only clocks differ by that."""
+
+
+class Sighting(NamedTuple):
+    """An open claim that somebody saw who looked on all the time."""
+
+    name: str
+    nominal: int
+    kind: int
+    at: int
+    token: int
+
+
+class Books(NamedTuple):
+    """Everything there is to judge a cluster by."""
+
+    evidence: Evidence
+    """Open claims are among the runs of the tasks."""
+    known: int
+    """So many lines had been written before the store was asked: it must know of them."""
+    sightings: list[Sighting]
+    at: int
+    """When the store was asked."""
+
+
+def findings(books: Books, *, is_timed: bool = False) -> list[str]:
+    """Everything that is not right, in words; with `is_timed`, also what came back, but too late."""
+    lines = books.evidence.lines
+    by_name: dict[str, list[Line]] = defaultdict(list)
+    for line in lines:
+        by_name[line.name].append(line)
+    known: dict[str, set[int]] = defaultdict(set)
+    for line in lines[: books.known]:
+        if line.word == "start":
+            known[line.name].add(line.nominal)
+    seen: dict[str, list[Sighting]] = defaultdict(list)
+    for sighting in books.sightings:
+        seen[sighting.name].append(sighting)
+    accounted = [int(line.name) for word in ("begun", "settled") for line in lines if line.word == word]
+    faults = list(windows(lines))
+    found = []
+    for task in books.evidence.tasks:
+        own = by_name[task.name]
+        about = [*_unaccounted(task, accounted, is_promised=True), *_not_made_up(task), *_overlaps(own)]
+        about += [*_unexplained(task, own, known[task.name]), *_untimely(task, own), *_needless(task, own, faults)]
+        about += [
+            *_unstored(task, own, faults, books.at),
+            *_disorder([s for s in books.sightings if s.name == task.name]),
+        ]
+        about += _not_back(task, own, faults, books.at) if is_timed else []
+        found += [f"{task.name}: {what}" for what in about]
+    return [*found, *_crowds(books.evidence), *_shared_tokens(books.sightings)]
+
+
+def windows(lines: list[Line]) -> Iterator[tuple[int, int]]:
+    """From when until when something was wrong; of what never healed, until the end of time."""
+    open_since: dict[str, int] = {}
+    for line in lines:
+        if line.word == "fault":
+            open_since[line.name] = line.at
+        elif line.word == "healed":
+            yield open_since.pop(line.name), line.at
+    for since in open_since.values():
+        yield since, _NEVER
+
+
+def _unexplained(task: Task, lines: list[Line], known: set[int]) -> list[str]:
+    """Nothing begins without a claim, nothing begins twice, no claim has two results, and records tell what runs tell.
+
+    What makes up for a lost run has a nominal time of its own: the same one never begins again.
+    """
+    begun = Counter(line.nominal for line in lines if line.word == "start")
+    ended = {line.nominal for line in lines if line.word == "end"}
+    rows = Counter(run.nominal for run in task.runs)
+    found = [f"the run of {nominal} began {times} times" for nominal, times in begun.items() if times > 1]
+    found += [f"a run of {nominal} began that the store does not know" for nominal in sorted(known - rows.keys())]
+    found += [f"the run of {nominal} has {times} results" for nominal, times in rows.items() if times > 1]
+    for run in task.runs:
+        if run.outcome in _NOT_STARTED and begun[run.nominal]:
+            found.append(f"the run of {run.nominal} is recorded {run.outcome}, but began")
+        if run.outcome in _RAN and run.nominal not in ended:
+            found.append(f"the run of {run.nominal} is recorded {run.outcome}, but did not end")
+    return found
+
+
+def _untimely(task: Task, lines: list[Line]) -> list[str]:
+    """All nodes and workers go by the clock of the store, whatever their own says."""
+    claimed = {run.nominal: run.claimed for run in task.runs}
+    found = []
+    for line in lines:
+        if line.word == "start" and line.nominal in claimed:
+            if line.at < line.nominal - _EARLY:
+                found.append(f"the run of {line.nominal} began at {line.at}, before its time")
+            if not -_EARLY <= line.at - claimed[line.nominal] <= _LATE:
+                found.append(
+                    f"the run of {line.nominal} began at {line.at}, and was claimed at {claimed[line.nominal]}"
+                )
+    return found
+
+
+def _unstored(task: Task, lines: list[Line], faults: list[tuple[int, int]], now: int) -> list[str]:
+    """A run that is still open does last, or its result is under way."""
+    ended = {line.nominal: line.at for line in lines if line.word == "end"}
+    healed = max((b for _, b in faults), default=0)
+    return [
+        f"the run of {run.nominal} has ended, and its result was never stored"
+        for run in task.runs
+        if run.outcome == OPEN and now - max(ended.get(run.nominal, now), healed) > _UNSTORED
+    ]
+
+
+def _needless(task: Task, lines: list[Line], faults: list[tuple[int, int]]) -> list[str]:
+    """Runs are lost because of something, and not because nobody listened to how they ended."""
+    ended = {line.nominal: line.at for line in lines if line.word == "end"}
+    found = []
+    for run in task.runs:
+        latest = ended.get(run.nominal, run.claimed + _LASTS) + _ON_ITS_WAY
+        if run.outcome == "lost" and not any(a <= latest and run.claimed <= b + RECOVERY for a, b in faults):
+            found.append(f"the run of {run.nominal} is recorded lost, though nothing was wrong")
+    return found
+
+
+def _disorder(sightings: list[Sighting]) -> list[str]:
+    """A run has one token, and whoever claims later has a higher one."""
+    found = []
+    tokens: dict[tuple[int, int], int] = {}
+    highest = 0
+    for seen in sorted(sightings, key=lambda seen: seen.at):
+        token = tokens.setdefault((seen.nominal, seen.kind), seen.token)
+        if token != seen.token:
+            found.append(f"the run of {seen.nominal} was claimed with token {token} and with {seen.token}")
+        elif seen.token <= highest:
+            found.append(f"the run of {seen.nominal} has token {seen.token}, and an earlier one had {highest}")
+        highest = max(highest, seen.token)
+    return found
+
+
+def _shared_tokens(sightings: list[Sighting]) -> list[str]:
+    owners: dict[int, set[tuple[str, int]]] = defaultdict(set)
+    for seen in sightings:
+        owners[seen.token].add((seen.name, seen.nominal))
+    return [f"token {token} belongs to {sorted(names)}" for token, names in owners.items() if len(names) > 1]
+
+
+def _not_back(task: Task, lines: list[Line], faults: list[tuple[int, int]], now: int) -> list[str]:
+    """Within RECOVERY of the end of each fault, unless the next one came before, or nothing was due."""
+    found = []
+    begun = [line.at for line in lines if line.word == "start"]
+    for _, healed in faults:
+        until = healed + RECOVERY
+        is_disturbed = until > now or any(healed < begin < until for begin, _ in faults)
+        is_due = task.nominals(healed, until - _TAKES)
+        if is_due and not is_disturbed and not any(healed <= at <= until for at in begun):
+            found.append(f"healed at {healed}, and no run began within {RECOVERY // SECOND} s")
+    return found

@@ -1,0 +1,51 @@
+"""The tasks of the cluster tests: many kinds, all of them short, and every run of them leaves its traces."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Final
+
+SLOTS: Final = 8
+"""Runs at the same time, in the whole cluster."""
+BOUNDARY: Final = 5
+"""Seconds: some tasks are due exactly at each multiple."""
+LONGEST: Final = "longest"
+"""A task that nearly always runs, and whose runs outlast every fault."""
+_WITNESS: Final = Path(__file__).parent / "witness.py"
+_IDLE: Final = "noop"
+
+
+def mixed(folder: Path) -> str:
+    """A file of tasks for a cluster that is to be broken."""
+    parts = [f"[node]\nmax_concurrent = {SLOTS}\n[limits]\ntwo = 2\n"]
+
+    def add(name: str, when: str, lasts: float, *more: str, status: int = 0, section: str = "tasks") -> None:
+        watched = ["fork"] if "fork" in more else []
+        watched += ["two=2"] if 'limit = "two"' in more else []
+        words = [sys.executable, "-I", "-S", str(_WITNESS), str(folder), str(lasts), str(status)]
+        command = json.dumps([*words, *watched, f"slot={SLOTS}"])
+        keys = [when, 'timebox = "30s"', f"command = {command}", *(word for word in more if "=" in word)]
+        parts.append("\n".join([f"[{section}.{name}]", *keys, ""]))
+
+    for i in range(6):
+        add(f"plain{i}", 'every = "2s"', 0.02)
+    add("slow", 'every = "2s"', 1.3)
+    add("long", 'every = "6s"', 4.0)
+    add(LONGEST, 'every = "18s"', 17.0)
+    add("forks", 'every = "4s"', 0.8, "fork")
+    add("each", 'every = "2s"', 0.3, 'backlog = "each"')
+    add("skips", 'every = "2s"', 0.1, 'missed = "skip"')
+    add("all", 'every = "3s"', 0.1, 'missed = "all"')
+    # More than the limit lets pass, so that there is always somebody who waits for it.
+    for i in range(5):
+        add(f"limited{i}", 'every = "2s"', 1.1, 'limit = "two"')
+    add("fails", 'every = "3s"', 0.02, 'retry = "1s"', status=2, section="checks")
+    for i in range(4):
+        add(f"boundary{i}", f'calendar = "*-*-* *:*:0/{BOUNDARY}"', 0.1)
+        add(f"minute{i}", 'cron = "* * * * *"\nsecond = 0', 0.1)
+    return "\n".join(parts)
+
+
+def idle(tasks: int) -> str:
+    """Many tasks that do nothing, once a second each: whoever claims them is seen at once when it stops."""
+    return "\n".join(f'[tasks.idle{i}]\nevery = "1s"\ncommand = ["{_IDLE}"]\n' for i in range(tasks))
