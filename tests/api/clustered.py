@@ -102,9 +102,9 @@ class Clustered:
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
-            postgres = PostgresServer(durable=False)
-            stack.callback(postgres.close)
-            self.dsn = postgres.start().create_database()
+            self.postgres = PostgresServer(durable=False)
+            stack.callback(self.postgres.close)
+            self.dsn = self.postgres.start().create_database()
             nats = NatsServer(self._folder / "nats")
             stack.callback(nats.stop)
             nats.start()

@@ -14,6 +14,7 @@ from api.clustered import Clustered, Member
 from api.home import WAIT, eventually
 from api.test_metrics import lint, values
 from conftest import Evenbeat
+from evenbeat.store.postgres import PostgresStore
 from evenbeat.testing.servers_postgres import find_binaries
 
 pytestmark = pytest.mark.skipif(not find_binaries(), reason="no PostgreSQL here")
@@ -215,6 +216,16 @@ def test_a_pool_without_a_worker_is_seen_everywhere(cluster: Clustered, evenbeat
     assert list(as_json)[-1] == "cluster"
     assert as_json["cluster"].keys() == over_http["cluster"].keys()
     assert as_json["cluster"]["nodes"][0].keys() == over_http["cluster"]["nodes"][0].keys()
+
+
+def test_status_without_a_node_says_what_starts_one_and_no_password(cluster: Clustered, evenbeat: Evenbeat) -> None:
+    dsn = cluster.postgres.create_database().replace("evenbeat@", "evenbeat:secret@")
+    PostgresStore(dsn).close()
+    told = evenbeat("status", "--db", dsn)
+    assert told.code == 1
+    assert "`evenbeat scheduler` starts one" in told.out
+    assert "secret" not in told.out + told.err
+    assert evenbeat("status", "--db", dsn, "--json").json["live"] is False
 
 
 def _untaken(why: dict[str, Any]) -> dict[str, Any] | None:

@@ -9,6 +9,7 @@ from evenbeat.node.moment import Moment
 from evenbeat.node.phrases import times_of, zone_of
 from evenbeat.node.service import KEEP
 from evenbeat.node.why import Facts
+from evenbeat.store.cluster import ClusterStore
 from evenbeat.store.contract import Filter, RunRecord, Store
 from evenbeat.when.instant import parse_instant
 
@@ -45,6 +46,7 @@ def facts_of(
         keep=Desk(store, lambda: now).settings().keep or KEEP,
         is_live=is_live,
         moment=moment,
+        is_shared=isinstance(store, ClusterStore),
     )
 
 

@@ -41,6 +41,8 @@ class Facts(Struct, frozen=True):
     """Does a node live on the database?"""
     moment: Moment | None = None
     """What that node says of the task; None also if it cannot answer yet."""
+    is_shared: bool = False
+    """May several nodes live on the database?"""
 
 
 class Subject:
@@ -133,7 +135,7 @@ def _without_node(subject: Subject, reasons: list[str]) -> str:
     facts = subject.facts
     if facts.is_live:
         return ""
-    reasons.append("`evenbeat up` starts one")
+    reasons.append(f"`evenbeat {'scheduler' if facts.is_shared else 'up'}` starts one")
     if facts.condition.running_since is not None:
         since = subject.at(facts.condition.running_since)
         reasons.append(f"a run was under way since {since} when the last node ended; the next one will resolve it")

@@ -92,7 +92,7 @@ export function mount(root, _params) {
     for (const node of nodes.querySelectorAll("[data-expires]")) {
       const left = Number(node.dataset.expires) - (Date.now() - readAt) / 1_000;
       say(node.firstElementChild, left > 0 ? `${left.toFixed(1)} s` : `ended ${spanWords(-left * 1_000)} ago`);
-      setBar(node.lastElementChild, left / LEASE, left > 2 ? "accent" : left > 0 ? "warning" : "critical");
+      setBar(node.lastElementChild, left / LEASE, left > 1 ? "accent" : left > 0 ? "warning" : "critical");
     }
   }
 
