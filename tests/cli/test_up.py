@@ -207,6 +207,8 @@ def test_whoever_waits_for_a_run_of_a_node_that_stops_is_told(up: Up, evenbeat: 
     )
     eventually(lambda: evenbeat("status", "--json").json["pending"] == 1)
     node.send_signal(signal.SIGINT)
+    assert node.stderr is not None
+    assert any("action=stopping" in line for line in iter(node.stderr.readline, ""))  # two signals at once are one
     summary = stopped(node, signal.SIGINT)
     assert summary["outcomes"] == {"cancelled": 1}
     out, _ = waiting.communicate(timeout=PATIENCE)

@@ -215,7 +215,7 @@ def test_a_check_without_a_result_is_not_ok() -> None:
 
 
 def test_what_runs_is_told_with_its_start_and_its_timebox(node: Living, client: Client) -> None:
-    add(node, task("a", command=["sleep", "600"], timebox="20m"))
+    add(node, task("a", command=["sleep", "600"], timebox="20m", missed="skip"))
     assert client.ask(AskRunning()).running.total == 0  # type: ignore[union-attr]
     client.ask(Force(("a",), "ana"))
 

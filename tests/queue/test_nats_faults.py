@@ -129,7 +129,7 @@ def test_a_wiped_queue_loses_no_run(
     async def scene(house: House) -> None:
         node = await house.node()
         jetstream = (await house.client()).jetstream()
-        await until(lambda: not node.queue.problem)
+        await until(lambda: node.queue._shipping._stream.born)
         tokens = [t for n in range(50) for t in node.commands(f"echo {n} >>{file}")]
         while (await jetstream.stream_info(house.where.stream)).state.messages < 50:
             await asyncio.sleep(0.01)
@@ -223,6 +223,7 @@ def test_what_nobody_takes_though_it_is_fetched_is_set_aside(
         node = await house.node()
         await until(lambda: not node.queue.problem)
         client = await house.client()
+        await until(lambda: node.queue._shipping._stream.born)
         thief = await client.jetstream().pull_subscribe(house.where.runs("default"), durable="thief")
         tokens = node.commands("true", 2)
         for _ in range(handover.ATTEMPTS):

@@ -37,6 +37,9 @@ OUTSIDE: Final = {
     "start_at": "the worlds have no clock to start at",
     "results": "the worlds have no checks",
     "started": "the worlds have no clock, every last start is now",
+    "adopt": "the worlds have one node; those of `cluster_verify` have several",
+    "prepare_to_leave": "the worlds have one node",
+    "leave": "the worlds have one node",
     "release": "their queues are short, and verified as a whole",
     "_turn": "their queues are short, and verified as a whole",
 }
