@@ -75,7 +75,7 @@ class ClusterNode(Node):
         """Partitions whose tasks are here."""
         self._stamp = 0
         self._generation = 0
-        self._news, self._orders, self._partitions, self._answers = (asyncio.Event() for _ in range(4))
+        self._news, self._orders, self._partitions, self._answers, self._shares = (asyncio.Event() for _ in range(5))
         self._at_work: set[int] = set()
         self._doing: set[asyncio.Task[None]] = set()
         self._changing = asyncio.Lock()
@@ -204,7 +204,13 @@ class ClusterNode(Node):
 
     def _heard(self, what: str) -> None:
         """On a thread of the store's."""
-        hints = {"tasks": self._news, "settings": self._news, "orders": self._orders, "answers": self._answers}
+        hints = {
+            "tasks": self._news,
+            "settings": self._news,
+            "orders": self._orders,
+            "answers": self._answers,
+            "shares": self._shares,
+        }
         with suppress(RuntimeError):  # the loop is closed
             self.loop.call_soon_threadsafe(hints.get(what, self._partitions).set)
 
@@ -222,9 +228,11 @@ class ClusterNode(Node):
 
     async def _keep_shares(self) -> None:
         """Apart from the lease: what is decided among all nodes may have to wait for another."""
-        if self.view is not None and self.may_act():
-            await self._settle_shares(self.view)
-        await asyncio.sleep(authority.RENEW / SECOND)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._shares.wait(), authority.RENEW / SECOND)
+        self._shares.clear()
+        if self.may_act():
+            await self._settle_shares(await asyncio.to_thread(self._shared.view))
 
     async def _settle_shares(self, view: View) -> None:
         limits = self.desk_limits
@@ -334,6 +342,8 @@ class ClusterNode(Node):
                 await self._take_up_partitions(taken)
             if steps.release:
                 await self._hand_over(steps.release)
+        if steps.bury or steps.take or steps.release:
+            self._shares.set()  # somebody's part is free, or there is one more to share with
 
     async def _take_up_partitions(self, taken: Taken) -> None:
         if taken.partitions:

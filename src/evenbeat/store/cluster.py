@@ -152,7 +152,8 @@ class ClusterStore(Store, Protocol):
         """The answer, once; None if there is none yet. Answers that nobody fetches go after a while."""
 
     def listen(self, heard: Callable[[str], None]) -> Callable[[], None]:
-        """`heard` is told, on a thread of the store's: "tasks", "settings", "orders", "answers", "partitions".
+        """`heard` is told, on a thread of the store's: "tasks", "settings", "orders", "answers", "partitions",
+        "shares" (there is more of a limit for others).
 
         Only a hint to look: some may be lost while the connection is. What it returns ends it.
         """

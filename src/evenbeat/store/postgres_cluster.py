@@ -157,6 +157,8 @@ class Cluster(PostgresBase):
                 connection.execute(query("set_share"), (key, held.node, share))
             else:
                 connection.execute(query("drop_share"), (key, held.node))
+            if share < mine:
+                notify(connection, "shares")  # for those who wait for it
             return share
 
         return self._change(work, held)
