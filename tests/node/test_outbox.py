@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenbeat.node.outbox import Outbox
+from evenbeat.store.cluster import Fenced
 from evenbeat.store.contract import Batch, Contradiction, StoreError
 from evenbeat.store.memory import MemoryStore
 
@@ -150,3 +151,29 @@ def test_everything_arrives_once_in_order_and_is_told_once_whatever_happens(even
     assert post.kept == everything
     assert post.safe == everything
     post.loop.run_until_complete(post.outbox.empty())
+
+
+class TestDropped:
+    """Somebody else decides about what waited: none of it may be kept any more, or count for what comes after."""
+
+    @pytest.mark.parametrize("late", [None, StoreError("the server is away"), Fenced("the lease is lost")])
+    def test_a_late_answer_is_not_taken_for_that_of_what_came_after(self, late: Exception | None) -> None:
+        post = Post()
+        post.put()
+        post.outbox.drop(Fenced("the lease is lost"))
+        post.put()
+        assert len(post.store.asked) == 2, "what is new is offered at once"
+        post.answer(well=late is None, error=late)
+        assert (post.safe, post.failures) == ([], [])
+        post.loop.wait(2)
+        assert len(post.store.asked) == 1, "and not offered again for what failed before it"
+        post.answer()
+        assert post.safe == [1]
+
+    def test_who_waits_for_it_is_told(self) -> None:
+        post = Post()
+        waiting = post.loop.create_task(post.outbox.safe())
+        post.loop.wait(0)
+        post.outbox.drop(Fenced("the lease is lost"))
+        post.loop.wait(0)
+        assert isinstance(waiting.exception(), Fenced)

@@ -13,8 +13,9 @@ from msgspec.structs import replace
 from evenbeat.model import DAY, PARTITIONS, SECOND, Instant, Period, partition_of
 from evenbeat.store import postgres_cluster
 from evenbeat.store.cluster import Fenced
-from evenbeat.store.contract import Batch, StoreError
+from evenbeat.store.contract import Batch, Refusal, StoreError
 from evenbeat.store.postgres import PostgresStore
+from evenbeat.store.postgres_session import Held
 from evenbeat.testing.samples import T0, a_claim, a_finish, a_standing, a_task
 
 ALL = range(PARTITIONS)
@@ -124,6 +125,21 @@ def test_whoever_was_buried_can_do_nothing_any_more(a: PostgresStore, b: Postgre
     a.record(Batch(finishes=[a_finish(entry.number)])).result()
     assert b.join("b", LONG, b"") > epoch
     b.record(Batch(claims=[a_claim(entry.number)])).result()
+
+
+def test_what_was_decided_under_one_lease_is_recorded_under_that_or_not_at_all(a: PostgresStore, dsn: str) -> None:
+    (entry,) = a.create([a_task("x")], "me", T0)
+    a.join("a", LONG, b"")
+    with psycopg.connect(dsn) as other:
+        other.execute("LOCK TABLE evenbeat.skips IN ACCESS EXCLUSIVE MODE")
+        first = a.record(Batch(refusals=[Refusal(entry.number, T0, 3, "late", T0)]))  # under way, and held up
+        second = a.record(Batch(standings=[a_standing(entry.number)]))  # waits behind it
+        a._held = Held("another", 1)  # a lease that is not there, as if it had joined anew and lost that too
+        third = a.record(Batch(standings=[a_standing(entry.number)]))
+    first.result()
+    second.result()
+    with pytest.raises(Fenced):
+        third.result()
 
 
 def test_burying_waits_for_what_the_dead_is_recording(a: PostgresStore, dsn: str) -> None:

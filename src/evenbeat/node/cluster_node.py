@@ -241,17 +241,16 @@ class ClusterNode(Node):
         for lease in view.leases:
             for key in read_about(lease).needs if lease.node != self.member.id else ():
                 needed.setdefault(key, []).append(lease.node)
-        demands = demands_of(self.roster, slots, limits, self.roster.limit_numbers)
-        wishes = self.shares.wish(self.member.id, view, needed, demands)
-        unused = [key for key in self.shares.ours if key not in demands]
-        self._apply_shares()
-        if wishes or unused:
-            async with self._changing:  # with partitions shares come and go too
-                found = await asyncio.to_thread(self.shares.ask, self._shared, wishes, unused)
-            self.shares.ours |= found
-            for key in unused:
-                self.shares.ours.pop(key, None)
+        async with self._changing:  # with partitions runs and shares come and go
+            demands = demands_of(self.roster, slots, limits, self.roster.limit_numbers)
+            wishes = self.shares.wish(self.member.id, view, needed, demands)
+            unused = [key for key in self.shares.ours if key not in demands]
             self._apply_shares()
+            if wishes or unused:
+                self.shares.ours |= await asyncio.to_thread(self.shares.ask, self._shared, wishes, unused)
+                for key in unused:
+                    self.shares.ours.pop(key, None)
+                self._apply_shares()
 
     def _apply_shares(self) -> None:
         life = self.roster.lifecycle
@@ -279,8 +278,10 @@ class ClusterNode(Node):
         self.member.until = 0
         self.fenced += 1
         _log.warning("the lease is lost: joining anew", extra={"action": "fenced", "node": self.member.id})
+        lost = Fenced("the lease is lost")
+        self.outbox.drop(lost)  # also for who waits for it, and keeps others waiting
         async with self._changing:
-            self.outbox.drop()
+            self.outbox.drop(lost)
             self._ready.clear()
             self.queue.forget(self.beat.leave(np.flatnonzero(self.roster.columns.used)))
             self.shares.forget()

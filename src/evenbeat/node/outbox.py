@@ -47,6 +47,9 @@ class Outbox:
         """Seconds in which the store has kept what it was offered."""
         self._is_busy = False
         """Are some under way, or is it too soon to offer them again?"""
+        self._round = 0
+        """Answers of earlier rounds are about what was dropped."""
+        self._waiting: list[asyncio.Future[None]] = []
         self.failing: str = ""
         """What the store said last, while it cannot take anything."""
 
@@ -67,18 +70,27 @@ class Outbox:
     async def safe(self) -> None:
         """Wait until everything that was put so far is safe, whatever comes after it."""
         future: asyncio.Future[None] = self._loop.create_future()
-        self.put(Batch(), lambda: None if future.done() else future.set_result(None))
-        await future
+        self._waiting.append(future)
+        try:
+            self.put(Batch(), lambda: None if future.done() else future.set_result(None))
+            await future
+        finally:
+            self._waiting.remove(future)
 
     async def empty(self) -> None:
         """Wait until nothing is left that is not safe."""
         while self._parcels:
             await self.safe()
 
-    def drop(self) -> None:
-        """Nothing that waits is to be kept any more: somebody else decides about it. What is under way may well be."""
+    def drop(self, why: StoreError) -> None:
+        """Nothing that waits is to be kept any more: somebody else decides about it. Who waits for it is told why."""
         self._parcels.clear()
         self._offered = 0
+        self._is_busy = False
+        self._round += 1
+        for future in self._waiting:
+            if not future.done():
+                future.set_exception(why)
 
     def _proceed(self) -> None:
         while self._parcels and not self._is_busy:
@@ -87,13 +99,15 @@ class Outbox:
             self._offered_at = self._loop.time()
             future = self._store.record(*[parcel.batch for parcel in self._parcels])
             if not future.done():
-                future.add_done_callback(lambda f: self._loop.call_soon_threadsafe(self._answered, f))
+                asked = self._round
+                future.add_done_callback(lambda f: self._loop.call_soon_threadsafe(self._answered, asked, f))
                 return
             self._settle(future)
 
-    def _answered(self, future: Future[None]) -> None:
-        self._settle(future)
-        self._proceed()
+    def _answered(self, asked: int, future: Future[None]) -> None:
+        if asked == self._round:
+            self._settle(future)
+            self._proceed()
 
     def _settle(self, future: Future[None]) -> None:
         error = future.exception()
@@ -101,11 +115,9 @@ class Outbox:
             if not self.failing:
                 _log.error("the store cannot take anything: %s", error, extra={"action": "store_failing"})
             self.failing = str(error)
-            self._loop.call_later(_AGAIN, self._again)
+            self._loop.call_later(_AGAIN, self._again, self._round)
             return
         if error is not None:
-            if isinstance(error, Fenced):
-                self._is_busy = False  # whoever handles it drops what waits, and may begin anew
             self._on_failure(error)
             return
         self.failing = ""
@@ -114,6 +126,7 @@ class Outbox:
         for _ in range(self._offered):
             self._parcels.popleft().then()
 
-    def _again(self) -> None:
-        self._is_busy = False
-        self._proceed()
+    def _again(self, asked: int) -> None:
+        if asked == self._round:
+            self._is_busy = False
+            self._proceed()

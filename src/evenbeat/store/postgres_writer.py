@@ -22,11 +22,14 @@ _TRIES: Final = 3
 class _Job(NamedTuple):
     batches: Sequence[Batch]
     future: Future[None]
+    held: Held | None
+    """The lease that was held when it was submitted: what was decided under one is nothing under another."""
 
 
 class _Ready(NamedTuple):
     statements: list[Statement]
     future: Future[None]
+    held: Held | None
 
 
 class Recorder:
@@ -50,7 +53,7 @@ class Recorder:
         with self._closing:
             if self._closed_at is not None:
                 raise StoreError(f"{self._address}: the store is closed")
-            self._jobs.put(_Job(batches, future))
+            self._jobs.put(_Job(batches, future, self._held()))
         return future
 
     def close(self) -> None:
@@ -68,6 +71,9 @@ class Recorder:
             jobs: list[_Ready] = []
             job = self._jobs.get()
             while job is not None:
+                if jobs and jobs[0].held != job.held:
+                    self._commit(jobs)
+                    jobs = []
                 # From now on it cannot be cancelled; one that was is not recorded.
                 if job.future.set_running_or_notify_cancel():
                     jobs += _ready(job)
@@ -100,7 +106,7 @@ class Recorder:
 
     def _keep(self, jobs: list[_Ready]) -> None:
         for _ in range(_TRIES):
-            connection, number, held = self.session.connection(), self.session.next_number(), self._held()
+            connection, number, held = self.session.connection(), self.session.next_number(), jobs[0].held
             try:
                 self.session.be_called(held)
                 # What is sent until the pipeline ends is one transaction, and the server answers at its end.
@@ -125,7 +131,7 @@ class Recorder:
 
 def _ready(job: _Job) -> list[_Ready]:
     try:
-        return [_Ready([statement for batch in job.batches for statement in statements(batch)], job.future)]
+        return [_Ready([statement for batch in job.batches for statement in statements(batch)], job.future, job.held)]
     except Exception as e:
         job.future.set_exception(e)
         return []
