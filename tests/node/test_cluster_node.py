@@ -188,6 +188,7 @@ def test_what_only_the_holder_can_do_is_passed_on_to_it(tell: Callable[[Story], 
             here = next(name for name in sorted(member.names) if name.startswith("t"))
             reply = await perform(AskMoment(numbers[here]))
             assert reply.moment is not None
+            await until(lambda node=member.node: len(node.view.leases) == 2, "news of the other")  # type: ignore[misc]
             reply = await perform(AskCluster())
             assert reply.cluster is not None
             assert {node.id for node in reply.cluster.nodes} == {one.node.member.id, two.node.member.id}

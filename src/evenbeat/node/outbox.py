@@ -99,10 +99,12 @@ class Outbox:
             self._offered_at = self._loop.time()
             future = self._store.record(*[parcel.batch for parcel in self._parcels])
             if not future.done():
-                asked = self._round
-                future.add_done_callback(lambda f: self._loop.call_soon_threadsafe(self._answered, asked, f))
+                self._wait_for(future, self._round)
                 return
             self._settle(future)
+
+    def _wait_for(self, future: Future[None], asked: int) -> None:
+        future.add_done_callback(lambda f: self._loop.call_soon_threadsafe(self._answered, asked, f))
 
     def _answered(self, asked: int, future: Future[None]) -> None:
         if asked == self._round:
