@@ -171,13 +171,19 @@ def _shared_tokens(sightings: list[Sighting]) -> list[str]:
 
 
 def _not_back(task: Task, lines: list[Line], faults: list[tuple[int, int]], now: int) -> list[str]:
-    """Within RECOVERY of the end of each fault, unless the next one came before, or nothing was due."""
+    """Within RECOVERY of the end of each fault, unless the next one came before, or nothing was due, or a run that
+    nothing disturbed went on all the while: then it need not begin.
+    """
     found = []
     begun = [line.at for line in lines if line.word == "start"]
+    ends = {(line.pid, line.nominal): line.at for line in lines if line.word == "end"}
+    started = [line for line in lines if line.word == "start" and (line.pid, line.nominal) in ends]
+    whole = [(line.at, ends[line.pid, line.nominal]) for line in started]
     for _, healed in faults:
         until = healed + RECOVERY
         is_disturbed = until > now or any(healed < begin < until for begin, _ in faults)
         is_due = task.nominals(healed, until - _TAKES)
-        if is_due and not is_disturbed and not any(healed <= at <= until for at in begun):
+        is_at_it = any(begin <= healed and end >= until - _TAKES for begin, end in whole)
+        if is_due and not is_disturbed and not is_at_it and not any(healed <= at <= until for at in begun):
             found.append(f"healed at {healed}, and no run began within {RECOVERY // SECOND} s")
     return found
