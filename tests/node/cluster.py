@@ -33,6 +33,11 @@ def task(name: str, every: float = 1, *command: str, **more: Any) -> Task:
     return Task(name, Schedule(every=round(every * SECOND)), Job(command=command or ("noop",)), **more)
 
 
+def sleeping(name: str, *command: str, **more: Any) -> Task:
+    """One that runs when it is forced, and not by itself within the test."""
+    return Task(name, Schedule(at="2099-01-01"), Job(command=command or ("noop",)), **more)
+
+
 class Member:
     """A node that lives until it is told to stop."""
 

@@ -41,6 +41,8 @@ _LOOK: Final = 1.0
 """Seconds between two looks for news and orders, should the hint have been lost."""
 _AGAIN: Final = 0.5
 """Seconds until the database is asked again that did not answer."""
+_ORDERS: Final = 10_000
+"""So many of them are remembered: more than anybody gives while one list of them is read."""
 _UNWELL: Final = 5 * SECOND
 """Without a queue for so long, others should have our tasks."""
 _JUST_AFTER: Final = 0.05
@@ -76,7 +78,8 @@ class ClusterNode(Node):
         self._stamp = 0
         self._generation = 0
         self._news, self._orders, self._partitions, self._answers, self._shares = (asyncio.Event() for _ in range(5))
-        self._at_work: set[int] = set()
+        self._at_work: dict[int, None] = {}
+        """Orders that are being done, or were: a list of open ones may be older than that."""
         self._doing: set[asyncio.Task[None]] = set()
         self._changing = asyncio.Lock()
         """Partitions come and go one after the other, and news in between."""
@@ -447,7 +450,9 @@ class ClusterNode(Node):
             return
         await self.look_for_news()
         for order in new:
-            self._at_work.add(order.id)
+            self._at_work[order.id] = None
+            while len(self._at_work) > _ORDERS:
+                del self._at_work[next(iter(self._at_work))]
             task = self.loop.create_task(self._do_order(order))
             self._doing.add(task)
             task.add_done_callback(self._doing.discard)
@@ -458,11 +463,9 @@ class ClusterNode(Node):
             reply = await self.perform(_requests.decode(order.request))
             await asyncio.to_thread(self._shared.answer, order.id, msgspec.json.encode(reply))
         except Elsewhere:
-            pass  # it has left us meanwhile: whoever has it now does it
+            self._at_work.pop(order.id, None)  # it has left us meanwhile: whoever has it now does it
         except (StoreError, msgspec.DecodeError) as e:
             _log.error("an order was not done: %s", e, extra={"action": "order_failed"})
-        finally:
-            self._at_work.discard(order.id)
 
     async def pass_on(self, number: int, request: Request, patience: float | None = PATIENCE) -> Reply:
         """Have it done by the node that has the task."""
