@@ -6,8 +6,6 @@ READY := $(VENV)/.ready
 READY_TO_RUN := $(VENV)/.ready-to-run
 READY_FOR_CLUSTER := $(VENV)/.ready-for-cluster
 LISTEN := 127.0.0.1:8629
-# Many tests wait for processes and servers: one more at a time than there are processors.
-TESTERS := $(shell expr $$(nproc) + 1)
 
 .PHONY: run cluster tour test lint bench docs screenshots mutants faults soak clean
 
@@ -45,7 +43,7 @@ tour: $(READY_TO_RUN) ## what evenbeat knows of time, on the example files
 	@$(PY) examples/tour.py
 
 test: $(READY) ## everything
-	$(PY) -m pytest -n $(TESTERS)
+	$(PY) -m pytest -n auto
 
 lint: $(READY) ## style, types, and who may import whom
 	$(PY) -m ruff check .

@@ -3,6 +3,7 @@
 import json
 import re
 import threading
+import time
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -28,7 +29,10 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clustered]:
 
 def test_who_there_is_and_who_has_what(cluster: Clustered) -> None:
     for member in (cluster.first, cluster.second):
-        found = member.get("/v1/cluster")
+        deadline = time.monotonic() + 60
+        while (found := member.get("/v1/cluster"))["unheld"] or len(found["nodes"]) < 2 or not found["workers"]:
+            assert time.monotonic() < deadline, "they never agreed"  # what a node knows of others is up to a second old
+            time.sleep(0.1)
         assert found["is_single"] is False
         assert {node["id"] for node in found["nodes"]} == {m.node.member.id for m in (cluster.first, cluster.second)}
         held = [partition for node in found["nodes"] for partition in node["partitions"]]

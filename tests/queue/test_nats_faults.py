@@ -152,6 +152,7 @@ def test_a_wiped_queue_loses_no_run(
 
 def test_servers_that_are_away_lose_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(handover, "HOLD", 20 * SECOND)
+    monkeypatch.setattr(handover, "PATIENCE", 60 * SECOND)
     monkeypatch.setattr(nats_shipping, "_SEEN", 300_000)
     server = NatsServer(tmp_path / "nats")
     server.start()
