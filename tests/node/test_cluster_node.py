@@ -185,7 +185,7 @@ def test_what_only_the_holder_can_do_is_passed_on_to_it(tell: Callable[[Story], 
         # The same, asked of each node.
         numbers = {entry.task.name: entry.number for entry in c.store.entries()}
         for member in (one, two):
-            perform = member.node.perform
+            perform = member.node.orders.perform
             assert perform is not None
             here = next(name for name in names if name in member.names)
             reply = await perform(AskMoment(numbers[here]))

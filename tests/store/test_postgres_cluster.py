@@ -406,14 +406,20 @@ def test_no_news_are_missed_however_many_change_things_at_once(open_store: Calla
     assert len(heard) == 45
 
 
-def test_an_order_is_seen_by_the_holder_and_answered_once(a: PostgresStore, b: PostgresStore) -> None:
-    first, second = a.order(5, b"one"), a.order(6, b"two")
-    assert [(o.id, o.task, o.request) for o in b.orders(ALL)] == [(first, 5, b"one"), (second, 6, b"two")]
-    assert [o.id for o in b.orders([6])] == [second]
+def test_an_order_is_taken_by_one_and_answered_once(a: PostgresStore, b: PostgresStore) -> None:
+    a.join("a", LONG, b"")
+    b.join("b", LONG, b"")
+    first, second, third = a.order(5, b"one"), a.order(6, b"two"), a.order(5, b"three")
+    assert [o.id for o in b.take_orders([6])] == [second]
+    assert [(o.id, o.task, o.request) for o in b.take_orders(ALL)] == [(first, 5, b"one"), (third, 5, b"three")]
+    assert a.take_orders(ALL) == [], "also if it gets the partition meanwhile"
+    b.give_back_order(third)
+    assert [o.id for o in a.take_orders(ALL)] == [third]
     assert a.reply(first) is None
     b.answer(first, b"done")
     b.answer(first, b"done again")
-    assert [o.id for o in b.orders(ALL)] == [second]
+    b.give_back_order(first)
+    assert b.take_orders(ALL) == [], "what is done is done"
     assert a.reply(first) == b"done"
     assert a.reply(first) is None, "once"
     with pytest.raises(StoreError, match="bytes"):
@@ -423,7 +429,8 @@ def test_an_order_is_seen_by_the_holder_and_answered_once(a: PostgresStore, b: P
 def test_an_order_that_is_too_old_is_for_nobody(a: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
     a.order(5, b"one")
     monkeypatch.setattr(postgres_cluster, "ORDER_LIFE", -SECOND)
-    assert a.orders(ALL) == []
+    a.join("a", LONG, b"")
+    assert a.take_orders(ALL) == []
 
 
 def test_who_listens_hears_what_to_look_at(a: PostgresStore, b: PostgresStore) -> None:

@@ -21,6 +21,7 @@ from evenbeat.node.member import DatabaseClock, Member
 from evenbeat.node.memo import remembered, restore
 from evenbeat.node.moment import Running, running_of
 from evenbeat.node.numbers import Membership, membership_of
+from evenbeat.node.orders import PATIENCE, Orders
 from evenbeat.node.relay import Relay
 from evenbeat.node.requests import Elsewhere, Ended, Force, Reply, Request, must_be_done
 from evenbeat.node.service import MAX_CONCURRENT, Node, Options
@@ -30,19 +31,15 @@ from evenbeat.node.takeup import GENERATION, take_up_part
 from evenbeat.queue.frames import Result
 from evenbeat.queue.nats_queue import NatsQueue
 from evenbeat.queue.where import Where
-from evenbeat.store.cluster import ClusterStore, Fenced, News, Order, Taken, View
+from evenbeat.store.cluster import ClusterStore, Fenced, News, Taken, View
 from evenbeat.store.contract import Change, StoreError
 
 _PIECE: Final = 8
 """Partitions that are taken up at once: others have their turn in between."""
-PATIENCE: Final = 30.0
-"""Seconds in which a node that is asked answers."""
 _LOOK: Final = 1.0
 """Seconds between two looks for news and orders, should the hint have been lost."""
 _AGAIN: Final = 0.5
 """Seconds until the database is asked again that did not answer."""
-_ORDERS: Final = 10_000
-"""So many of them are remembered: more than anybody gives while one list of them is read."""
 _UNWELL: Final = 5 * SECOND
 """Without a queue for so long, others should have our tasks."""
 _JUST_AFTER: Final = 0.05
@@ -53,7 +50,6 @@ _LONG: Final = 10 * SECOND
 _TOKEN_BITS: Final = 32
 """Of a token: below the fence."""
 _log: Final = logging.getLogger("evenbeat.cluster")
-_requests: Final = msgspec.json.Decoder(Request)
 
 
 class ClusterNode(Node):
@@ -71,15 +67,12 @@ class ClusterNode(Node):
         self.shares = Shares()
         self.view: View | None = None
         """As it was when the lease was last renewed."""
-        self.perform: Callable[[Request], Awaitable[Reply]] | None = None
-        """How orders of others are done."""
+        self.orders = Orders(store)
         self._ready: set[int] = set()
         """Partitions whose tasks are here."""
         self._stamp = 0
         self._generation = 0
-        self._news, self._orders, self._partitions, self._answers, self._shares = (asyncio.Event() for _ in range(5))
-        self._at_work: dict[int, None] = {}
-        """Orders that are being done, or were: a list of open ones may be older than that."""
+        self._news, self._ordered, self._partitions, self._shares = (asyncio.Event() for _ in range(4))
         self._doing: set[asyncio.Task[None]] = set()
         self._changing = asyncio.Lock()
         """Partitions come and go one after the other, and news in between."""
@@ -210,8 +203,8 @@ class ClusterNode(Node):
         hints = {
             "tasks": self._news,
             "settings": self._news,
-            "orders": self._orders,
-            "answers": self._answers,
+            "orders": self._ordered,
+            "answers": self.orders.answered,
             "shares": self._shares,
         }
         with suppress(RuntimeError):  # the loop is closed
@@ -238,7 +231,7 @@ class ClusterNode(Node):
             await self._settle_shares(await asyncio.to_thread(self._shared.view))
 
     async def _settle_shares(self, view: View) -> None:
-        limits = self.desk_limits
+        limits = self._limits
         slots = self._slots
         needed: dict[str, list[str]] = {}
         for lease in view.leases:
@@ -259,12 +252,12 @@ class ClusterNode(Node):
         life = self.roster.lifecycle
         before = life.slots, life.limits.tolist()
         life.slots = self.shares.room(ALL_SLOTS)
-        self.roster.set_limits({name: self.shares.room(name) for name in self.desk_limits})
+        self.roster.set_limits({name: self.shares.room(name) for name in self._limits})
         if (life.slots, life.limits.tolist()) != before:
             self.beat.soon()
 
     def _read_settings(self, now: Instant) -> list[Skips]:
-        self.desk_limits = self.desk.limits()
+        self._limits = self.desk.limits()
         skips = super()._read_settings(now)
         self._slots = self.options.max_concurrent or self.desk.settings().max_concurrent or MAX_CONCURRENT
         self._apply_shares()
@@ -335,10 +328,10 @@ class ClusterNode(Node):
         if not self.member.may_act():
             return
         async with self._changing:
-            stuck = [p for p, holder in enumerate(view.holders) if holder == self.member.id and p not in self._ready]
-            if stuck := [p for p in stuck if p not in steps.release]:
+            ours = {p for p, holder in enumerate(view.holders) if holder == self.member.id}
+            if stuck := ours - self._ready - set(steps.release):
                 # Something went wrong when we took them, or when we let them go: the store says that they are ours.
-                await self._take_up_partitions(Taken(stuck, [], 0, {}))
+                await self._take_up_partitions(Taken(sorted(stuck), [], 0, {}))
             if steps.take:
                 taken = await asyncio.to_thread(self.member.take, steps.take)
                 self.beat.token = max(self.beat.token, taken.fence << _TOKEN_BITS)
@@ -442,44 +435,13 @@ class ClusterNode(Node):
 
     async def _look_for_orders(self) -> None:
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._orders.wait(), _LOOK)
-        self._orders.clear()
-        found = await asyncio.to_thread(self._shared.orders, sorted(self._ready))
-        new = [order for order in found if order.id not in self._at_work]
-        if not new or not self.may_act():
-            return
-        await self.look_for_news()
-        for order in new:
-            self._at_work[order.id] = None
-            while len(self._at_work) > _ORDERS:
-                del self._at_work[next(iter(self._at_work))]
-            task = self.loop.create_task(self._do_order(order))
-            self._doing.add(task)
-            task.add_done_callback(self._doing.discard)
-
-    async def _do_order(self, order: Order) -> None:
-        assert self.perform is not None
-        try:
-            reply = await self.perform(_requests.decode(order.request))
-            await asyncio.to_thread(self._shared.answer, order.id, msgspec.json.encode(reply))
-        except Elsewhere:
-            self._at_work.pop(order.id, None)  # it has left us meanwhile: whoever has it now does it
-        except (StoreError, msgspec.DecodeError) as e:
-            _log.error("an order was not done: %s", e, extra={"action": "order_failed"})
+            await asyncio.wait_for(self._ordered.wait(), _LOOK)
+        self._ordered.clear()
+        if self.may_act():
+            await self.orders.do(self._ready, self.look_for_news)
 
     async def pass_on(self, number: int, request: Request, patience: float | None = PATIENCE) -> Reply:
-        """Have it done by the node that has the task."""
-        id_ = await asyncio.to_thread(self._shared.order, number, msgspec.json.encode(request))
-        deadline = None if patience is None else self.loop.time() + patience
-        while True:
-            self._answers.clear()
-            reply = await asyncio.to_thread(self._shared.reply, id_)
-            if reply is not None:
-                return msgspec.json.decode(reply, type=Reply)
-            if deadline is not None and self.loop.time() > deadline:
-                raise StoreError("no node has answered for this task: the cluster is without one at the moment")
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._answers.wait(), 0.2)
+        return await self.orders.give(number, request, patience)
 
     # Runs
 

@@ -14,6 +14,7 @@ from evenbeat.node.about import cluster_of, read_about, together
 from evenbeat.node.control import Client
 from evenbeat.node.desk import Changed, Desk
 from evenbeat.node.heartbeat import drop_beat, new_beat
+from evenbeat.node.orders import PATIENCE
 from evenbeat.node.owner import Owned, Ownership, is_owned, socket_path
 from evenbeat.node.requests import (
     Add,
@@ -56,8 +57,6 @@ from evenbeat.store.contract import Filter, StoreError
 from evenbeat.store.opening import open_store, shown
 from evenbeat.store.sqlite import SqliteStore
 
-PATIENCE: Final = 30.0
-"""Seconds in which a node of a cluster does what is asked of it."""
 _PATIENCE: Final = 10.0
 """Seconds in which a node that starts begins to listen, and others who change something are done."""
 

@@ -60,7 +60,7 @@ async def _live(node: ClusterNode, face: Face, path: Path, ready: Callable[[Node
         assert reply is not None
         return reply
 
-    node.perform = perform
+    node.orders.perform = perform
     if signals:
         listen_to_signals(node)
 

@@ -19,7 +19,7 @@ from evenbeat.core.guard import kill_after
 from evenbeat.core.task import Flag, Skips
 from evenbeat.load.apart import load_apart
 from evenbeat.load.collector import without_collector
-from evenbeat.model import DAY, SECOND, Entry, Instant
+from evenbeat.model import DAY, SECOND, Entry, Instant, Invalid
 from evenbeat.node.beat import Beat, Dispatch
 from evenbeat.node.clock import Clock
 from evenbeat.node.desk import Changed, Desk
@@ -187,9 +187,9 @@ class Node:
     def not_here(self, number: int) -> None:
         """A task is not known: raise whom to ask, if there is anybody else."""
 
-    async def pass_on(self, number: int, request: "Request", patience: float | None = None) -> "Reply":
-        """Have it done by the node that has the task."""
-        raise NotImplementedError("a single node has all tasks")
+    async def pass_on(self, number: int, request: "Request", patience: float | None = None) -> "Reply":  # noqa: ARG002
+        """Have it done by the node that has the task; a single one has all there are."""
+        raise Invalid(f"there is no task with the number {number}")
 
     async def force_elsewhere(self, entries: Sequence[Entry], request: "Force") -> "list[Ended]":  # noqa: ARG002
         """Have those run that other nodes have; how they ended, if that was asked."""

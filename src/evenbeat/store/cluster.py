@@ -142,8 +142,11 @@ class ClusterStore(Store, Protocol):
     def order(self, task: int, request: bytes) -> int:
         """Ask something of the node that holds a task; its id."""
 
-    def orders(self, partitions: Sequence[int]) -> list[Order]:
-        """Those that are open, oldest first."""
+    def take_orders(self, partitions: Sequence[int]) -> list[Order]:
+        """Those that nobody has taken, oldest first: from now on they are ours to do, and nobody else's."""
+
+    def give_back_order(self, id_: int) -> None:
+        """Somebody else is to do it."""
 
     def answer(self, id_: int, reply: bytes) -> None:
         """What became of an order."""

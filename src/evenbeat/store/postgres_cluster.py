@@ -201,10 +201,27 @@ class Cluster(PostgresBase):
 
         return self._change(work)
 
-    def orders(self, partitions: Sequence[int]) -> list[Order]:
-        """Those that are open, oldest first."""
-        found = self._readers.all(query("orders"), (list(partitions), ORDER_LIFE))
-        return [Order(id_, task, bytes(request)) for id_, task, request in found]
+    def take_orders(self, partitions: Sequence[int]) -> list[Order]:
+        """Those that nobody has taken, oldest first: from now on they are ours to do, and nobody else's."""
+        asked = (list(partitions), ORDER_LIFE)
+        # Nearly always there is none, which needs no transaction.
+        if not self._readers.all(query("has_orders"), asked)[0][0]:
+            return []
+
+        def work(connection: Connection) -> list[Order]:
+            found = sorted(connection.execute(query("take_orders"), asked).fetchall())
+            return [Order(id_, task, bytes(request)) for id_, task, request in found]
+
+        return self._change(work, self._must_hold())
+
+    def give_back_order(self, id_: int) -> None:
+        """Somebody else is to do it."""
+
+        def work(connection: Connection) -> None:
+            connection.execute(query("give_back_order"), (id_,))
+            notify(connection, "orders")
+
+        self._change(work)
 
     def answer(self, id_: int, reply: bytes) -> None:
         """What became of an order."""

@@ -169,6 +169,7 @@ CREATE TABLE orders (
     task bigint NOT NULL,
     at bigint NOT NULL,
     request bytea NOT NULL,
+    is_taken boolean NOT NULL DEFAULT false,
     reply bytea,
     answered bigint
 );

@@ -619,9 +619,15 @@ FROM tasks t WHERE t.stamp > %s AND mod(t.number, 256) = ANY(%s) ORDER BY t.stam
 -- name: order
 INSERT INTO orders (task, at, request) VALUES (%s, clock(), %s) RETURNING id;
 
--- name: orders
-SELECT id, task, request FROM orders
-WHERE reply IS NULL AND mod(task, 256) = ANY(%s) AND at > clock() - %s ORDER BY id;
+-- name: has_orders
+SELECT EXISTS (SELECT FROM orders WHERE NOT is_taken AND mod(task, 256) = ANY(%s) AND at > clock() - %s);
+
+-- name: take_orders
+UPDATE orders SET is_taken = true WHERE NOT is_taken AND mod(task, 256) = ANY(%s) AND at > clock() - %s
+RETURNING id, task, request;
+
+-- name: give_back_order
+UPDATE orders SET is_taken = false WHERE id = %s AND reply IS NULL;
 
 -- name: answer
 UPDATE orders SET reply = %s, answered = clock() WHERE id = %s AND reply IS NULL;
