@@ -132,7 +132,6 @@ class Limited:
         others = [j for j in range(len(self.names)) if j != i]
         self.shares[i] = share(
             self.limit,
-            self.shares[i],
             sum(self.shares[j] for j in others),
             self.running[i] + self.waiting[i],
             fair_share(self.limit, self.names, self.names[i], turn),
@@ -193,9 +192,9 @@ def test_fair_shares_add_up_to_the_limit(limit: int, names: list[str], turn: int
 
 
 def test_a_lowered_limit_is_kept_as_soon_as_nodes_decide_again() -> None:
-    assert share(2, 2, 2, 2, 1, others_need=False) == 0
-    assert share(2, 2, 0, 2, 1, others_need=False) == 2
+    assert share(2, 2, 2, 1, others_need=False) == 0
+    assert share(2, 0, 2, 1, others_need=False) == 2
 
 
 def test_what_came_with_a_partition_is_counted_even_if_it_is_too_much() -> None:
-    assert share(2, 0, 2, 2, 1, others_need=False, running=2) == 2
+    assert share(2, 2, 2, 1, others_need=False, running=2) == 2

@@ -4,9 +4,10 @@ import msgspec
 import pytest
 
 from evenbeat.model import PARTITIONS, SECOND, Instant
-from evenbeat.node.about import About, ClusterView, PoolAbout, WorkerAbout, cluster_of, together
+from evenbeat.node.about import About, ClusterView, cluster_of, together
 from evenbeat.node.cluster_document import ClusterDocument, cluster_document
 from evenbeat.node.status import Lateness, Status
+from evenbeat.queue.nats_staff import PoolView, WorkerView
 from evenbeat.store.cluster import Lease, View
 
 NOW = 1_800_000_000 * SECOND
@@ -28,8 +29,8 @@ def a_status(**numbers: object) -> Status:
     return msgspec.convert({**msgspec.to_builtins(known), **msgspec.to_builtins(numbers)}, Status)
 
 
-def a_worker(id_: str, silent_for: float = 0.1, **more: object) -> WorkerAbout:
-    known = WorkerAbout(id_, "w", 7, ["default"], 10, 1, False, silent_for, Instant(NOW), "1", 2, 0)
+def a_worker(id_: str, silent_for: float = 0.1, **more: object) -> WorkerView:
+    known = WorkerView(id_, "w", 7, ["default"], 10, 1, False, silent_for, Instant(NOW), "1", 2, 0)
     return msgspec.structs.replace(known, **more)
 
 
@@ -73,7 +74,7 @@ def test_a_worker_is_as_the_node_says_that_heard_it_last() -> None:
 @pytest.mark.parametrize(("seen", "expected"), [((None, 9.0), None), ((4.0, 9.0), 4.0), ((None, None), None)])
 def test_a_pool_is_as_well_as_any_node_sees_it(seen: tuple[float | None, ...], expected: float | None) -> None:
     leases = [
-        a_lease(name, pools={"far": PoolAbout(0 if alone else 2, 0 if alone else 8, 3, alone)})
+        a_lease(name, pools={"far": PoolView(0 if alone else 2, 0 if alone else 8, 3, alone)})
         for name, alone in zip("ab", seen, strict=True)
     ]
     pool = cluster_of(a_view(*leases)).pools["far"]

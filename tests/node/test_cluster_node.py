@@ -189,10 +189,10 @@ def test_what_only_the_holder_can_do_is_passed_on_to_it(tell: Callable[[Story], 
             assert perform is not None
             here = next(name for name in names if name in member.names)
             reply = await perform(AskMoment(numbers[here]))
-            assert reply.moment is not None
+            assert reply is not None and reply.moment is not None
             await until(partial(_knows_all, member), "news of the others")
             reply = await perform(AskCluster())
-            assert reply.cluster is not None
+            assert reply is not None and reply.cluster is not None
             assert {node.id for node in reply.cluster.nodes} == {one.node.member.id, two.node.member.id}
             assert [worker.name for worker in reply.cluster.workers] == ["worker"]
 
@@ -252,11 +252,27 @@ def test_reboot_runs_once_for_a_start_of_the_cluster_and_shutdown_when_the_last_
         await c.start()
         await until(lambda: all(len(m.node.member.holds) > 0 for m in c.members), "shares")
         await c.members.pop(0).stop()
-        await until(lambda: len(c.members[0].node.member.holds) == PARTITIONS, "the takeover")
         assert not c.runs("at shutdown")
         await c.members.pop(0).stop()
         assert len(c.runs("at reboot")) == 1
         assert len(c.runs("at shutdown")) == 1
+        assert not c.store.view().leases
+
+    tell(story)
+
+
+def test_shutdown_runs_once_when_all_stop_at_once(tell: Callable[[Story], None]) -> None:
+    from evenbeat.model import Job, Schedule, Task
+
+    async def story(c: Cluster) -> None:
+        await c.start_worker()
+        await c.add(*(Task(f"t{i}", Schedule(cron="@shutdown"), Job(command=("noop",))) for i in range(MANY)))
+        for _ in range(3):
+            await c.start()
+        await until(lambda: all(m.node.member.holds for m in c.members), "shares")
+        await asyncio.gather(*(m.stop() for m in c.members))
+        c.members.clear()
+        assert [len(c.runs(f"t{i}")) for i in range(MANY)] == [1] * MANY
         assert not c.store.view().leases
 
     tell(story)

@@ -88,7 +88,7 @@ def test_renewing_moves_the_end_and_tells_who_there_is(a: PostgresStore, b: Post
 
 def test_a_store_that_never_joined_records_and_holds_nothing(a: PostgresStore) -> None:
     a.record(Batch()).result()
-    for ask in (lambda: a.renew(LONG, b""), lambda: a.take([1]), lambda: a.release([1]), a.leave):
+    for ask in (lambda: a.renew(LONG, b""), lambda: a.take([1]), lambda: a.release([1]), a.may_leave, a.leave):
         with pytest.raises(Fenced, match="joined no cluster"):
             ask()
 
@@ -118,7 +118,7 @@ def test_whoever_was_buried_can_do_nothing_any_more(a: PostgresStore, b: Postgre
         lambda: b.renew(LONG, b""),
         lambda: b.take([1]),
         lambda: b.release([1]),
-        lambda: b.set_share("k", 9, lambda mine, others: 1),
+        lambda: b.set_share("k", 9, lambda others: 1),
     ):
         with pytest.raises(Fenced):
             ask()
@@ -241,14 +241,33 @@ def test_who_leaves_holds_nothing_and_records_nothing(a: PostgresStore, b: Postg
     a.join("a", LONG, b"")
     b.join("b", LONG, b"")
     a.take([7])
-    a.set_share("k", 9, lambda mine, others: 4)
+    a.set_share("k", 9, lambda others: 4)
     a.leave()
     view = b.view()
     assert [lease.node for lease in view.leases] == ["b"]
     assert (view.holders[7], view.shares) == (None, {})
     with pytest.raises(Fenced):
         a.record(Batch()).result()
-    assert b.set_share("k", 9, lambda mine, others: 9 - others) == 9, "at once"
+    assert b.set_share("k", 9, lambda others: 9 - others) == 9, "at once"
+
+
+def test_of_those_who_leave_one_is_the_last(a: PostgresStore, b: PostgresStore) -> None:
+    epoch = a.join("a", LONG, b"")
+    b.join("b", LONG, b"")
+    assert a.may_leave()
+    assert a.may_leave(), "said twice"
+    assert not b.may_leave(), "who is about to leave does not stay"
+    a.leave()
+    assert not b.may_leave()
+    a.join("a2", LONG, b"")
+    assert b.may_leave(), "somebody came"
+    a.renew(OVER, b"")
+    assert not b.may_leave(), "dead is not alive"
+    a.renew(LONG, b"")
+    b.renew(OVER, b"")
+    assert a.bury("b", epoch + 1)
+    with pytest.raises(Fenced):
+        b.may_leave()
 
 
 def test_the_tasks_of_partitions_with_their_tokens(a: PostgresStore) -> None:
@@ -278,7 +297,7 @@ def test_shares_never_add_up_to_more_than_the_limit(open_store: Callable[[], Pos
     def work(seed: int) -> None:
         draw = random.Random(seed)
         for _ in range(40):
-            stores[seed].set_share("k", 10, lambda mine, others: draw.randint(0, 12))
+            stores[seed].set_share("k", 10, lambda others: draw.randint(0, 12))
 
     def watch() -> None:
         while not stop.is_set():
@@ -298,11 +317,11 @@ def test_shares_never_add_up_to_more_than_the_limit(open_store: Callable[[], Pos
 def test_a_share_is_decided_by_what_the_others_have(a: PostgresStore, b: PostgresStore) -> None:
     a.join("a", LONG, b"")
     b.join("b", LONG, b"")
-    asked: list[tuple[int, int]] = []
+    asked: list[int] = []
 
-    def decide(share: int) -> Callable[[int, int], int]:
-        def decided(mine: int, others: int) -> int:
-            asked.append((mine, others))
+    def decide(share: int) -> Callable[[int], int]:
+        def decided(others: int) -> int:
+            asked.append(others)
             return share
 
         return decided
@@ -311,7 +330,7 @@ def test_a_share_is_decided_by_what_the_others_have(a: PostgresStore, b: Postgre
     assert b.set_share("", 10, decide(9)) == 4, "no more than is free"
     assert a.set_share("other", 10, decide(10)) == 10
     assert a.set_share("", 3, decide(5)) == 5, "what it has is never cut by the store"
-    assert asked == [(0, 0), (0, 6), (0, 0), (6, 4)]
+    assert asked == [0, 6, 0, 4]
     assert b.view().shares == {"": {"a": 5, "b": 4}, "other": {"a": 10}}
 
 
@@ -321,12 +340,12 @@ def test_the_share_of_what_runs_goes_where_its_partition_goes(a: PostgresStore, 
     a.join("a", LONG, b"")
     epoch = b.join("b", LONG, b"")
     b.take(ALL)
-    b.set_share("k", 10, lambda mine, others: 8)
+    b.set_share("k", 10, lambda others: 8)
     b.record(Batch(standings=[a_standing(n) for n in (one, two, three)])).result()
     b.record(Batch(claims=[a_claim(n)._replace(token=n) for n in (one, two, three)])).result()
     b.release([partition_of(one)], [one])
     assert b.view().shares == {"k": {"b": 7}}
-    assert a.set_share("k", 10, lambda mine, others: 10 - others) == 2, "one runs in a partition that nobody holds"
+    assert a.set_share("k", 10, lambda others: 10 - others) == 2, "one runs in a partition that nobody holds"
     taken = a.take([partition_of(one)])
     assert taken.shares == {"k": 3, "": 1}
     assert [p.claimed_untaken for p in a.progress_in([partition_of(one)])] == [True]
@@ -335,9 +354,9 @@ def test_the_share_of_what_runs_goes_where_its_partition_goes(a: PostgresStore, 
     b.renew(OVER, b"")
     a.bury("b", epoch)
     assert a.view().shares == {"k": {"a": 3}, "": {"a": 1}}
-    assert a.set_share("k", 10, lambda mine, others: 10 - others) == 8, "two that ran with b are left"
+    assert a.set_share("k", 10, lambda others: 10 - others) == 8, "two that ran with b are left"
     assert a.take(ALL).shares == {"k": 10, "": 3}
-    assert a.set_share("k", 5, lambda mine, others: 0, 3) == 3, "what runs keeps its part"
+    assert a.set_share("k", 5, lambda others: 0, 3) == 3, "what runs keeps its part"
 
 
 def test_a_share_goes_with_its_partition_whatever_the_task_and_the_limit_are_called(a: PostgresStore) -> None:
@@ -346,7 +365,7 @@ def test_a_share_goes_with_its_partition_whatever_the_task_and_the_limit_are_cal
     a.update([(plain.number, replace(plain.task, limit="later"))], T0)
     a.record(Batch(claims=[a_claim(odd.number), a_claim(plain.number)])).result()
     a.join("a", LONG, b"")
-    assert a.set_share("k\0", 10, lambda mine, others: 10 - others) == 9
+    assert a.set_share("k\0", 10, lambda others: 10 - others) == 9
     assert a.take(ALL).shares == {"k\0": 10, "later": 1, "": 2}
 
 

@@ -17,10 +17,10 @@ from evenbeat.api.house import House
 from evenbeat.api.route import Call, Role, Route
 from evenbeat.core.gate import Reason
 from evenbeat.model import SECOND, Instant, Outcome
-from evenbeat.node.about import PoolAbout
 from evenbeat.node.counts import Histogram
 from evenbeat.node.numbers import Membership, Numbers
 from evenbeat.queue.handing import DEFAULT_POOL
+from evenbeat.queue.nats_staff import PoolView
 from evenbeat.store.contract import StoreError
 from evenbeat.when.curve import Stretch
 
@@ -125,7 +125,7 @@ def _of_workers(numbers: Numbers) -> Iterable[Metric]:
     processes = numbers.workers if cluster is None else cluster.processes
     yield _gauge("worker_processes", "Worker processes that are up.", processes)
     yield _counter("worker_restarts", "Worker processes that ended before they were told to.", numbers.worker_restarts)
-    alone = {DEFAULT_POOL: PoolAbout(min(numbers.workers, 1), numbers.status.slots, 0, None)}
+    alone = {DEFAULT_POOL: PoolView(min(numbers.workers, 1), numbers.status.slots, 0, None)}
     pools = alone if cluster is None else cluster.pools
     shown = sorted(pools.items(), key=lambda item: (item[1].without_worker_for is None, item[0]))[:_MOST_POOLS]
     yield _gauge("pools", "Pools that tasks or workers have named lately.", len(pools))

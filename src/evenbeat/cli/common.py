@@ -1,6 +1,7 @@
 """What several commands share: the clock, reading options, printing JSON, and a console for people."""
 
 import json
+import logging
 import sys
 import time
 from pathlib import Path
@@ -30,6 +31,24 @@ def at_option(text: str | None, zone: Zone, default: Instant, option: str) -> In
         return default
     with placed(option):
         return parse_instant(text, zone)
+
+
+def number_option(value: int | None, option: str, most: int) -> int | None:
+    """A count given by an option; None if it was not."""
+    if value is not None and not 1 <= value <= most:
+        raise Invalid(f"{value} is out of range, accepted: 1 to {most}", place=option)
+    return value
+
+
+def log_lines() -> None:
+    """What happens, on stderr from now on."""
+    from evenbeat.node.log import KeyValue  # noqa: PLC0415 - most commands log nothing
+
+    handler = logging.StreamHandler()
+    handler.setFormatter(KeyValue())
+    logger = logging.getLogger("evenbeat")
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
 
 
 def duration_option(text: str, option: str) -> int:

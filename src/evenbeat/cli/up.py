@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from evenbeat.cli.common import duration_option, print_json
+from evenbeat.cli.common import duration_option, log_lines, number_option, print_json
 from evenbeat.cli.screen import Screen, follow
 from evenbeat.cli.tasks import database, patience
 from evenbeat.load.config import BadFileError
@@ -20,7 +20,6 @@ from evenbeat.model import MAX_EVERY, SECOND, Invalid
 from evenbeat.node.events import Events
 from evenbeat.node.listen import Listen, parse_listen
 from evenbeat.node.live import live
-from evenbeat.node.log import KeyValue
 from evenbeat.node.service import Node, Options
 
 _MOST_WORKERS: Final = 256
@@ -54,8 +53,8 @@ def options_of(args: argparse.Namespace) -> Options:
         raise Invalid(f"{args.for_} is out of range, accepted: more than 0, up to 3653d", place="--for")
     return Options(
         files=tuple(Path(file) for file in args.files),
-        workers=_number(getattr(args, "workers", None), "--workers", _MOST_WORKERS) or cores,
-        max_concurrent=_number(args.max_concurrent, "--max-concurrent", _MOST_SLOTS),
+        workers=number_option(getattr(args, "workers", None), "--workers", _MOST_WORKERS) or cores,
+        max_concurrent=number_option(args.max_concurrent, "--max-concurrent", _MOST_SLOTS),
         length=None if length is None else length / SECOND,
         listen=_listen(args),
     )
@@ -72,12 +71,6 @@ def _listen(args: argparse.Namespace) -> Listen | None:
         raise Invalid("with a certificate or without TLS? Give --tls-cert and --tls-key, or --no-tls")
     host, port = parse_listen(where)
     return Listen(host, port, cert, key, is_plain=args.no_tls)
-
-
-def _number(value: int | None, option: str, most: int) -> int | None:
-    if value is not None and not 1 <= value <= most:
-        raise Invalid(f"{value} is out of range, accepted: 1 to {most}", place=option)
-    return value
 
 
 async def _live(args: argparse.Namespace, options: Options) -> Node:
@@ -123,15 +116,6 @@ async def shown_live(
             await asyncio.gather(*shows, return_exceptions=True)
     _log.info("stopped: %s", node.reason, extra={"action": "stopped", "runs": node.beat.counts.runs})
     return node
-
-
-def log_lines() -> None:
-    """From now on, on stderr."""
-    handler = logging.StreamHandler()
-    handler.setFormatter(KeyValue())
-    logger = logging.getLogger("evenbeat")
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
 
 
 def summary(node: Node) -> dict[str, Any]:

@@ -8,10 +8,9 @@ import signal
 import socket
 from typing import Final
 
-from evenbeat.cli.common import duration_option, print_json
+from evenbeat.cli.common import duration_option, log_lines, number_option, print_json
 from evenbeat.core.guard import kill_after
 from evenbeat.model import MAX_EVERY, NAME_LIMIT, SECOND, Invalid
-from evenbeat.node.log import KeyValue
 from evenbeat.queue.handing import DEFAULT_POOL
 from evenbeat.queue.where import Where, parse_where
 
@@ -37,12 +36,12 @@ def answer(args: argparse.Namespace) -> int:
     options = WorkerOptions(
         kill_after,
         pools=_pools(args.pools),
-        slots=_number(args.slots, "--slots", _MOST_SLOTS) or 256,
-        processes=_number(args.workers, "--workers", _MOST_PROCESSES) or len(os.sched_getaffinity(0)),
+        slots=number_option(args.slots, "--slots", _MOST_SLOTS) or 256,
+        processes=number_option(args.workers, "--workers", _MOST_PROCESSES) or len(os.sched_getaffinity(0)),
         name=_short(args.name or socket.gethostname(), "--name"),
         grace=grace / SECOND,
     )
-    _log_lines()
+    log_lines()
 
     async def live() -> ClusterWorker:
         worker = ClusterWorker(where, options)
@@ -112,17 +111,3 @@ def _short(name: str, option: str) -> str:
     if not 1 <= len(name) <= NAME_LIMIT:
         raise Invalid(f"a name of {len(name)} characters, accepted: 1 to {NAME_LIMIT}", place=option)
     return name
-
-
-def _number(value: int | None, option: str, most: int) -> int | None:
-    if value is not None and not 1 <= value <= most:
-        raise Invalid(f"{value} is out of range, accepted: 1 to {most}", place=option)
-    return value
-
-
-def _log_lines() -> None:
-    handler = logging.StreamHandler()
-    handler.setFormatter(KeyValue())
-    logger = logging.getLogger("evenbeat")
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)

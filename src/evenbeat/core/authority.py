@@ -78,7 +78,6 @@ def steps(
 
 def share(
     limit: int,
-    mine: int,  # noqa: ARG001 - what it was does not matter, only what is free
     others: int,
     need: int,
     fair: int,
@@ -86,7 +85,7 @@ def share(
     others_need: bool,
     running: int = 0,
 ) -> int:
-    """The new share of a node: `mine` until now, `others` have so many together, it `need`s so many.
+    """The new share of a node, whatever it was: `others` have so many together, it `need`s so many.
 
     It never grows beyond what is free, and shrinks to that if the limit was lowered. What it does not need goes back;
     while others need more, also what is more than fair. What is `running` is never cut, nor what came with a partition:

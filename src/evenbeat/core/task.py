@@ -39,10 +39,10 @@ class Flag(IntFlag):
     """missed = "all": it is made up for, one run for each nominal time; without either flag, one run for them all."""
     CATCHING_UP = 2048
     """Makes up for nominal times one after the other: `nominal` is the first of them, `extra` its turn."""
-    LEAVING = 8192
-    """Another node will have it in a moment: it is not due here any more."""
     PASSIVE = 4096
     """Has nothing to run, so it never arrives: whether its results are told in time is looked at in `passive`."""
+    LEAVING = 8192
+    """Another node will have it in a moment: it is not due here any more."""
 
 
 class TaskColumns(ScheduleColumns):

@@ -11,39 +11,11 @@ from msgspec import Struct
 
 from evenbeat.model import Instant
 from evenbeat.node.status import Lateness, Status, status_of
+from evenbeat.queue.nats_staff import PoolView, WorkerView
 from evenbeat.store.cluster import Lease, View
 
 if TYPE_CHECKING:
     from evenbeat.node.cluster_node import ClusterNode
-
-
-class WorkerAbout(Struct, frozen=True):
-    """A worker of the cluster, as a node has heard of it."""
-
-    id: str
-    name: str
-    pid: int
-    pools: list[str]
-    slots: int
-    held: int
-    """Runs that it has, or whose results are not safe."""
-    is_leaving: bool
-    silent_for: float
-    started: Instant
-    version: str
-    processes: int
-    restarts: int
-
-
-class PoolAbout(Struct, frozen=True):
-    """Where runs go, as a node sees it."""
-
-    workers: int
-    slots: int
-    waiting: int
-    """Runs of this node that no worker has taken yet."""
-    without_worker_for: float | None
-    """Seconds; None while there is a worker."""
 
 
 class About(Struct, frozen=True):
@@ -61,8 +33,8 @@ class About(Struct, frozen=True):
     """"ok", or why the queue cannot be reached."""
     handing: dict[str, int]
     """What happened to runs that were handed over: counted since its start."""
-    workers: list[WorkerAbout]
-    pools: dict[str, PoolAbout]
+    workers: list[WorkerView]
+    pools: dict[str, PoolView]
     status: Status
     is_unwell: bool = False
     """The queue could not be reached for long: others should have its partitions. New keys come last, with a default:
@@ -88,8 +60,8 @@ class ClusterView(Struct, frozen=True):
     nodes: list[NodeView]
     unheld: list[int]
     """Partitions that no living node holds at this moment."""
-    workers: list[WorkerAbout]
-    pools: dict[str, PoolAbout]
+    workers: list[WorkerView]
+    pools: dict[str, PoolView]
     shares: dict[str, dict[str, int]]
 
 
@@ -108,8 +80,8 @@ def about_of(node: "ClusterNode") -> About:
         sorted(node.shares.needs),
         queue.problem or "ok",
         msgspec.structs.asdict(queue.counts),
-        [msgspec.convert(msgspec.to_builtins(worker), WorkerAbout) for worker in queue.staff],
-        {name: msgspec.convert(msgspec.to_builtins(pool), PoolAbout) for name, pool in queue.pools.items()},
+        queue.staff,
+        queue.pools,
         status_of(node),
         node.is_unwell(),
     )
@@ -134,7 +106,7 @@ def cluster_of(view: View, now: int | None = None) -> ClusterView:
     ]
     living = [node for node in nodes if node.expires_in > 0]
     held = {partition for node in living for partition in node.partitions}
-    workers: dict[str, WorkerAbout] = {}
+    workers: dict[str, WorkerView] = {}
     for node in living:
         for worker in node.about.workers:
             known = workers.get(worker.id)
@@ -151,12 +123,12 @@ def cluster_of(view: View, now: int | None = None) -> ClusterView:
     )
 
 
-def _pool(seen: Sequence[PoolAbout]) -> PoolAbout:
+def _pool(seen: Sequence[PoolView]) -> PoolView:
     """Of what several nodes see the best is true: one of them may be cut off from the queue."""
     alone = [pool.without_worker_for for pool in seen]
     without = None if None in alone else min(length for length in alone if length is not None)
     waiting = sum(pool.waiting for pool in seen)
-    return PoolAbout(max(p.workers for p in seen), max(p.slots for p in seen), waiting, without)
+    return PoolView(max(p.workers for p in seen), max(p.slots for p in seen), waiting, without)
 
 
 def together(statuses: Sequence[Status]) -> Status | None:

@@ -88,6 +88,9 @@ class Underway(NamedTuple):
     timebox: int
 
 
+Released = tuple[list[Run], Ints]
+_NONE: Final[Released] = ([], np.empty(0, dtype=np.int64))
+
 Listener = Callable[[Sequence[Underway], Sequence[Finish]], None]
 """Told of runs that have ended: what they were, and how each of them ended."""
 
@@ -203,24 +206,24 @@ class Beat:
         """Learn, then release, and have both kept together."""
         ended = [result.token for result in self._results]
         batch = self._learn(now) if self._results or self._starts else Batch()
-        runs: list[Run] = []
+        released = _NONE
         learned = batch.refusals[:]
         may_claim = self.claiming and self.may_claim()
         if may_claim:
             try:
-                runs = self._release(batch, now)
+                released = self._release(batch, now)
             except Exception:
                 # What has been learned is true all the same.
                 self._outbox.put(Batch(starts=batch.starts, finishes=batch.finishes, refusals=learned), _nothing)
                 raise
         if batch != _EMPTY:
-            self._outbox.put(batch, self._then(batch, ended, runs))
+            self._outbox.put(batch, self._then(batch, ended, released))
         if may_claim and self.passive.next_due() <= now:
             self.passive.look(now)
 
-    def _then(self, batch: Batch, ended: list[int], runs: list[Run]) -> Then:
+    def _then(self, batch: Batch, ended: list[int], released: Released) -> Then:
         """What there is to do once a turn is safe."""
-        rows = [self.underway[run.token].row for run in runs]
+        runs, rows = released
         functions, pools = self._functions(rows), self._pools(rows)
         tasks = [claim.task for claim in batch.claims]
 
@@ -299,13 +302,13 @@ class Beat:
                 self._set_aside.append(Refusal(number, now, Kind.CATCH_UP, reason, now))
         return np.array(kept, dtype=np.int64)
 
-    def _release(self, batch: Batch, now: Instant) -> list[Run]:
-        """Add to the batch what is due; the runs to make once that is safe."""
+    def _release(self, batch: Batch, now: Instant) -> Released:
+        """Add to the batch what is due; the runs to make once that is safe, and their rows."""
         released = self.roster.lifecycle.release(now)
         claims = released.claims
         batch.skips = self.skips_of(released.skips, now)
         batch.refusals += refusals_of(self.roster.columns, released.refused, now)
-        return self._claim(batch, claims, now) if len(claims.rows) else []
+        return (self._claim(batch, claims, now), claims.rows) if len(claims.rows) else _NONE
 
     def _claim(self, batch: Batch, claims: Claims, now: Instant) -> list[Run]:
         """Claims for the store, and runs for the workers once it has them."""
@@ -354,7 +357,7 @@ class Beat:
         )
         return runs, timebox
 
-    def _functions(self, rows: Sequence[int]) -> list[str | None] | None:
+    def _functions(self, rows: Ints) -> list[str | None] | None:
         """The function of each run, None for commands; None if all are commands."""
         numbers = self.roster.columns.function[rows]
         if (numbers < 0).all():
@@ -362,7 +365,7 @@ class Beat:
         functions = self.roster.functions
         return [functions[number] if number >= 0 else None for number in numbers.tolist()]
 
-    def _pools(self, rows: Sequence[int]) -> list[str | None] | None:
+    def _pools(self, rows: Ints) -> list[str | None] | None:
         """The pool of each run; None if all are in the default one."""
         pools = self.roster.pools
         if len(pools) == 1:
@@ -410,8 +413,7 @@ class Beat:
         nominal = np.array([run.claimed for run in runs], dtype=np.int64)
         claims = Claims(rows, nominal, np.array([run.claimed_kind for run in runs], dtype=np.uint8))
         some, _ = self._runs(claims, tokens, numbers, now)
-        here = rows.tolist()
-        self._queue.dispatch(some, self._functions(here), numbers, self._pools(here))
+        self._queue.dispatch(some, self._functions(rows), numbers, self._pools(rows))
 
     def leave(self, rows: Ints) -> list[int]:
         """Another node has these tasks: we know nothing of them any more. The tokens of their runs."""

@@ -7,13 +7,14 @@ from typing import Annotated, Final
 from msgspec import Meta, Struct
 from msgspec.structs import asdict
 
-from evenbeat.model import PARTITIONS
-from evenbeat.node.about import ClusterView, NodeView, PoolAbout, WorkerAbout
+from evenbeat.model import PARTITIONS, Instant
+from evenbeat.node.about import ClusterView, NodeView
 from evenbeat.node.documents import instant
 from evenbeat.node.numbers import Numbers
 from evenbeat.node.shares import ALL_SLOTS
 from evenbeat.node.status import Identity, Status
 from evenbeat.queue.handing import DEFAULT_POOL
+from evenbeat.queue.nats_staff import PoolView, WorkerView
 
 Time = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
 """ISO 8601 with an offset."""
@@ -188,11 +189,12 @@ def _node(node: NodeView) -> ClusterNodeDocument:
     )
 
 
-def _worker(worker: WorkerAbout) -> ClusterWorkerDocument:
-    return ClusterWorkerDocument(**{**asdict(worker), "started": instant(worker.started or None)})
+def _worker(worker: WorkerView) -> ClusterWorkerDocument:
+    started = Instant(worker.started) if worker.started else None
+    return ClusterWorkerDocument(**{**asdict(worker), "started": instant(started)})
 
 
-def _pool(pool: PoolAbout) -> PoolDocument:
+def _pool(pool: PoolView) -> PoolDocument:
     return PoolDocument(**asdict(pool))
 
 

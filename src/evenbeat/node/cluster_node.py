@@ -10,7 +10,6 @@ import msgspec
 import numpy as np
 
 from evenbeat.core import authority
-from evenbeat.core.columns import Ints
 from evenbeat.core.handover import DEATHS
 from evenbeat.core.task import Skips
 from evenbeat.model import PARTITIONS, SECOND, Entry, Instant, partition_of
@@ -43,6 +42,8 @@ _AGAIN: Final = 0.5
 _UNWELL: Final = 5 * SECOND
 """Without a queue for so long, others should have our tasks."""
 _JUST_AFTER: Final = 0.05
+_PATIENCE: Final = 2 * authority.LEASE / SECOND
+"""Seconds that the last one waits for what others had."""
 _HURRY: Final = 3.0
 """Seconds that are left to leave in order when somebody is in a hurry."""
 _LONG: Final = 10 * SECOND
@@ -376,11 +377,11 @@ class ClusterNode(Node):
 
     async def _hand_over(self, partitions: Collection[int]) -> None:
         """Let go in order: nothing of them is released any more, all that we know is safe, and then they are free."""
-        rows = self._rows_of(partitions)
+        rows = self.roster.rows_in(partitions)
         self.roster.lifecycle.prepare_to_leave(rows)
         await self.outbox.safe()
         self._ready.difference_update(partitions)
-        rows = self._rows_of(partitions)
+        rows = self.roster.rows_in(partitions)
         self.shares.put_down(running_by_key(self.roster, rows, self.roster.limit_numbers))
         tokens = self.beat.leave(rows)
         self._apply_shares()
@@ -390,13 +391,6 @@ class ClusterNode(Node):
         await asyncio.to_thread(self.member.release, partitions, untaken)
         count = len(partitions)
         _log.info("%d partitions were handed over", count, extra={"action": "released", "partitions": count})
-
-    def _rows_of(self, partitions: Collection[int]) -> Ints:
-        rows = np.flatnonzero(self.roster.columns.used)
-        wanted = np.zeros(PARTITIONS, dtype=bool)
-        wanted[list(partitions)] = True
-        found: Ints = rows[wanted[self.roster.columns.number[rows] % PARTITIONS]]
-        return found
 
     # What others change
 
@@ -481,14 +475,22 @@ class ClusterNode(Node):
         await asyncio.gather(leaving, hurry, return_exceptions=True)
         self._stop_listening()
 
+    async def _somebody_stays(self) -> bool:
+        """Who goes last has waited for what those before it had, and has all of it."""
+        patience = self.loop.time() + _PATIENCE
+        while not await asyncio.to_thread(self._shared.may_leave):
+            if len(self._ready) == PARTITIONS or self.loop.time() > patience:
+                return False
+            await asyncio.sleep(_JUST_AFTER)
+        return True
+
     async def _leave(self) -> None:
         """What others can go on with goes to them; the last one ends what runs, as a single node does."""
-        self._is_leaving = True
         try:
-            view = await asyncio.to_thread(self._shared.view)
-            living = [le for le in view.leases if not authority.is_over(le.expires, view.now)]
-            if all(lease.node == self.member.id for lease in living):
+            if not await self._somebody_stays():
+                self._is_leaving = True
                 await super()._wind_down()
+            self._is_leaving = True
             async with self._changing:
                 await self._hand_over(self._ready.copy())
             await asyncio.to_thread(self._shared.leave)

@@ -61,7 +61,7 @@ class Control:
 
     def __init__(self, node: Node, path: Path) -> None:
         """Listens there: see `socket_path`."""
-        self._node = node
+        self.node = node
         self._path = path
         self._waiting: dict[int, list[asyncio.Future[Finish]]] = {}
         self._server: asyncio.Server | None = None
@@ -76,9 +76,9 @@ class Control:
                 self._server = await asyncio.start_unix_server(self._connected, address, limit=REQUEST_LIMIT)
         finally:
             os.umask(before)
-        self._hub = Hub(self._node, asyncio.get_running_loop())
-        self._node.beat.on_finished.append(self._finished)
-        self._node.on_change.append(self._forget)
+        self._hub = Hub(self.node, asyncio.get_running_loop())
+        self.node.beat.on_finished.append(self._finished)
+        self.node.on_change.append(self._forget)
 
     async def close(self) -> None:
         """Nobody is heard any more, and who waits for an answer learns that there will be none."""
@@ -130,7 +130,7 @@ class Control:
         try:
             return await self.reply_to(_requests.decode(line))
         except Elsewhere as e:
-            return await self._node.pass_on(e.number, _requests.decode(line))
+            return await self.node.pass_on(e.number, _requests.decode(line))
         except (Invalid, msgspec.ValidationError, msgspec.DecodeError) as e:
             return Reply(problem=str(e), kind="invalid")
         except StoreError as e:
@@ -155,7 +155,7 @@ class Control:
             return Reply(problem=f"the node failed at this: {e!r}", kind="store")
 
     async def _do(self, request: Request) -> Reply | None:
-        node = self._node
+        node = self.node
         if isinstance(request, Telling):
             return await answer(node, request)
         match request:
@@ -189,7 +189,7 @@ class Control:
         return done(request, changed)
 
     async def _force(self, request: Force) -> Reply:
-        desk, node = self._node.desk, self._node
+        desk, node = self.node.desk, self.node
         noted = not request.is_passed_on
         entries = await asyncio.to_thread(desk.forced, request.names, request.who, request.only, noted=noted)
         here = [entry for entry in entries if node.roster.row(entry.number) is not None]
@@ -220,12 +220,12 @@ class Control:
 
     def _still_to_come(self, number: int) -> bool:
         """Does the forced run wait for its turn, so that what has ended is the run before it?"""
-        row = self._node.roster.row(number)
-        return row is not None and bool(self._node.roster.columns.flags[row] & int(Flag.FORCED))
+        row = self.node.roster.row(number)
+        return row is not None and bool(self.node.roster.columns.flags[row] & int(Flag.FORCED))
 
     def _forget(self, changed: Changed) -> None:
         """Runs of tasks that were removed before they began: nobody will hear of them."""
-        running = {run.number for run in self._node.beat.underway.values()} if self._waiting else set()
+        running = {run.number for run in self.node.beat.underway.values()} if self._waiting else set()
         for entry in changed.removed if self._waiting else []:
             for future in self._waiting.pop(entry.number, []) if entry.number not in running else []:
                 if not future.done():

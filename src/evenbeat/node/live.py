@@ -40,23 +40,28 @@ async def live(
             del all_new
             node.page = face.url
             before(node)
-            control = Control(node, socket_path(database))
-            if signals:
-                listen_to_signals(node)
-
-            async def up() -> None:
-                await control.open()
-                face.start()
-                ready(node)
-
-            try:
-                await node.run(up)
-            finally:
-                await face.stop()
-                await control.close()
+            await live_behind(Control(node, socket_path(database)), face, ready, signals=signals)
         finally:
             store.close()
     return node
+
+
+async def live_behind(control: Control, face: Face, ready: Callable[[Node], None], *, signals: bool) -> None:
+    """Let a node live that is asked through its control socket and shown by its face."""
+    node = control.node
+    if signals:
+        _listen(node)
+
+    async def up() -> None:
+        await control.open()
+        face.start()
+        ready(node)
+
+    try:
+        await node.run(up)
+    finally:
+        await face.stop()
+        await control.close()
 
 
 def _open_as_files_say(database: Path, files: Sequence[Path]) -> tuple[SqliteStore, list[Entry]]:
@@ -83,7 +88,7 @@ def _open_as_files_say(database: Path, files: Sequence[Path]) -> tuple[SqliteSto
     return store, changed.created if is_new else []
 
 
-def listen_to_signals(node: Node) -> None:
+def _listen(node: Node) -> None:
     loop = asyncio.get_running_loop()
     reloading: set[asyncio.Task[None]] = set()
 

@@ -3,16 +3,14 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, nullcontext
-from pathlib import Path
 from secrets import token_hex
 
 from evenbeat.node.beside import Beside
 from evenbeat.node.cluster_node import ClusterNode
 from evenbeat.node.control import Control
 from evenbeat.node.face import Face
-from evenbeat.node.live import listen_to_signals, tell_changes
+from evenbeat.node.live import live_behind, tell_changes
 from evenbeat.node.owner import cluster_socket
-from evenbeat.node.requests import Reply, Request
 from evenbeat.node.service import Node, Options
 from evenbeat.queue.where import Where, parse_where
 from evenbeat.store.opening import shown
@@ -46,34 +44,12 @@ async def live_in_cluster(
                 tell_changes("files applied", "applied", changed)
             await asyncio.to_thread(before, node)
             async with _worker_beside(where, options) if worker else nullcontext():
-                await _live(node, face, path, ready, signals=signals)
+                control = Control(node, path)
+                node.orders.perform = control.reply_to
+                await live_behind(control, face, ready, signals=signals)
     finally:
         await asyncio.to_thread(store.close)
     return node
-
-
-async def _live(node: ClusterNode, face: Face, path: Path, ready: Callable[[Node], None], *, signals: bool) -> None:
-    control = Control(node, path)
-
-    async def perform(request: Request) -> Reply:
-        reply = await control.reply_to(request)
-        assert reply is not None
-        return reply
-
-    node.orders.perform = perform
-    if signals:
-        listen_to_signals(node)
-
-    async def up() -> None:
-        await control.open()
-        face.start()
-        ready(node)
-
-    try:
-        await node.run(up)
-    finally:
-        await face.stop()
-        await control.close()
 
 
 @asynccontextmanager

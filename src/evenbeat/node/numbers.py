@@ -4,15 +4,15 @@ import os
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
-from msgspec.structs import asdict, astuple
+from msgspec.structs import asdict
 
 from evenbeat.core.authority import is_over
 from evenbeat.core.handover import SILENT
 from evenbeat.model import SECOND
-from evenbeat.node.about import PoolAbout
 from evenbeat.node.clock import boot_time
 from evenbeat.node.counts import Histogram
 from evenbeat.node.status import Status, status_of
+from evenbeat.queue.nats_staff import PoolView
 
 if TYPE_CHECKING:
     from evenbeat.node.cluster_node import ClusterNode
@@ -38,7 +38,7 @@ class Membership(Struct):
     """How often its own was taken away."""
     handing: dict[str, int]
     """What happened to runs that were handed over."""
-    pools: dict[str, PoolAbout]
+    pools: dict[str, PoolView]
     """As this node sees them."""
     processes: int
     """Of all workers that it hears."""
@@ -102,6 +102,6 @@ def membership_of(node: "ClusterNode") -> Membership:
         takeovers=node.takeovers,
         fenced=node.fenced,
         handing=asdict(queue.counts),
-        pools={name: PoolAbout(*astuple(pool)) for name, pool in queue.pools.items()},
+        pools=queue.pools,
         processes=sum(worker.processes for worker in queue.staff if worker.silent_for * SECOND < SILENT),
     )

@@ -26,7 +26,7 @@ class Orders:
     def __init__(self, store: ClusterStore) -> None:
         self._store = store
         self._doing: set[asyncio.Task[None]] = set()
-        self.perform: Callable[[Request], Awaitable[Reply]] | None = None
+        self.perform: Callable[[Request], Awaitable[Reply | None]] | None = None
         """How one is done."""
         self.answered = asyncio.Event()
         """Some order of somebody's has its answer."""
@@ -50,6 +50,7 @@ class Orders:
                 # It has left us meanwhile: whoever has it now does it.
                 await asyncio.to_thread(self._store.give_back_order, order.id)
             else:
+                assert reply is not None, "nobody watches by an order"
                 await asyncio.to_thread(self._store.answer, order.id, msgspec.json.encode(reply))
         except (StoreError, msgspec.DecodeError) as e:
             _log.error("an order was not done: %s", e, extra={"action": "order_failed"})

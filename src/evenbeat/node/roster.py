@@ -1,6 +1,6 @@
 """The roster: the tasks of a live node, each in its row - from what the store has to what the core decides by."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final, TypeVar
 
@@ -14,7 +14,7 @@ from evenbeat.core.lifecycle import Lifecycle
 from evenbeat.core.task import Flag, Skips
 from evenbeat.core.times import ScheduleTimes
 from evenbeat.core.timetable import Timetable
-from evenbeat.model import SECOND, Entry, Instant, Kind, Missed, Period, Task
+from evenbeat.model import PARTITIONS, SECOND, Entry, Instant, Kind, Missed, Period, Task
 from evenbeat.node.arena import JobArena, NodeColumns
 from evenbeat.store.contract import Progress
 from evenbeat.when.instant import parse_instant
@@ -75,6 +75,14 @@ class Roster:
         """All tasks that have not been removed."""
         c = self.columns
         return np.flatnonzero(c.used & (c.flags & int(Flag.REMOVED) == 0))
+
+    def rows_in(self, partitions: Collection[int]) -> Ints:
+        """All rows of some partitions, also of what was removed."""
+        rows = np.flatnonzero(self.columns.used)
+        wanted = np.zeros(PARTITIONS, dtype=bool)
+        wanted[list(partitions)] = True
+        found: Ints = rows[wanted[self.columns.number[rows] % PARTITIONS]]
+        return found
 
     def active(self, rows: Ints) -> Ints:
         """Those of some rows that have something to run."""

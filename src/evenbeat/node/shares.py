@@ -34,13 +34,13 @@ class Wish(NamedTuple):
     fair: int
     others_need: bool
 
-    def room(self, had: int, others: int) -> int:
-        """Up to how many we may begin more, given what our share was and what the others have ..."""
-        return share(self.demand.limit, had, others, self.need, self.fair, others_need=self.others_need)
+    def room(self, others: int) -> int:
+        """Up to how many we may begin more, given what the others have ..."""
+        return share(self.demand.limit, others, self.need, self.fair, others_need=self.others_need)
 
-    def decide(self, had: int, others: int) -> int:
+    def decide(self, others: int) -> int:
         """... and what our share is to be: what runs here keeps its part, until it ends."""
-        return max(self.room(had, others), self.demand.running)
+        return max(self.room(others), self.demand.running)
 
 
 class Shares:
@@ -92,8 +92,8 @@ class Shares:
             wish = Wish(demand, min(need, demand.limit), fair, others_need)
             mine = self.ours.get(key, 0)
             others = sum(amount for node, amount in view.shares.get(key, {}).items() if node != me)
-            wanted = wish.decide(mine, others)
-            self._rooms[key] = wish.room(mine, others)
+            wanted = wish.decide(others)
+            self._rooms[key] = wish.room(others)
             if wanted != mine or key not in self.ours:
                 wishes[key] = wish
                 self.ours[key] = min(mine, wanted)
@@ -106,7 +106,7 @@ class Shares:
     def ask(self, store: ClusterStore, wishes: Mapping[str, Wish], unused: Sequence[str]) -> dict[str, int]:
         """Tell the store: how much of each key it is now. Blocks."""
         for key in unused:
-            store.set_share(key, 0, lambda _had, _others: 0)
+            store.set_share(key, 0, lambda _: 0)
         return {
             key: store.set_share(key, wish.demand.limit, wish.decide, wish.demand.running)
             for key, wish in wishes.items()

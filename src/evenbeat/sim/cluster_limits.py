@@ -126,7 +126,6 @@ def _decided(shape: Limit, members: Members, i: int, turn: int) -> Member:
     decide = partial(
         authority.share,
         shape.limit,
-        m.share,
         sum(n.share for n in others),
         m.running + m.given + m.waiting,
         fair,

@@ -113,8 +113,8 @@ def _share_cut(*given: int, others_need: bool, running: int = 0) -> int:
 
 
 def _share_beyond(*given: int, others_need: bool, running: int = 0) -> int:
-    limit, mine, others, need, fair = given
-    return _share(limit + 1, mine, others, need, fair, others_need=others_need, running=running)
+    limit, others, need, fair = given
+    return _share(limit + 1, others, need, fair, others_need=others_need, running=running)
 
 
 def _within_share(member: Member) -> bool:

@@ -114,11 +114,14 @@ class ClusterStore(Store, Protocol):
     def retake(self, tokens: Sequence[int]) -> None:
         """Runs that were untaken are handed over again: from now on that is not known any more; raise Fenced."""
 
+    def may_leave(self) -> bool:
+        """Say that we are about to leave; False, and not said, if nobody else stays; raise Fenced."""
+
     def leave(self) -> None:
         """Release all, and give the lease back."""
 
-    def set_share(self, key: str, limit: int, decide: Callable[[int, int], int], running: int = 0) -> int:
-        """Decide anew how much of a limit is ours; one node at a time: `decide(mine, others)` says.
+    def set_share(self, key: str, limit: int, decide: Callable[[int], int], running: int = 0) -> int:
+        """Decide anew how much of a limit is ours; one node at a time: `decide(others)` says.
 
         `others` is what all others have together, and what runs in partitions that nobody holds. It never grows beyond
         what they leave, but for what is `running` here already. With its partitions a node gets, and gives away, the

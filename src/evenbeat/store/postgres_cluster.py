@@ -128,6 +128,19 @@ class Cluster(PostgresBase):
 
         self._change(work, self._must_hold())
 
+    def may_leave(self) -> bool:
+        """Say that we are about to leave; False, and not said, if nobody else stays."""
+        held = self._must_hold()
+
+        def work(connection: Connection) -> bool:
+            connection.execute(query("lock_authority"))  # of two that leave at once, one is the last
+            found = connection.execute(query("may_leave"), held).fetchone()
+            if found is None:
+                raise Fenced(f"{self._address}: the lease of {held.node} was taken away")
+            return bool(found[0])
+
+        return self._change(work)
+
     def leave(self) -> None:
         """Release all, and give the lease back. What is recorded after this is refused."""
         held = self._must_hold()
@@ -140,7 +153,7 @@ class Cluster(PostgresBase):
 
         self._change(work)
 
-    def set_share(self, key: str, limit: int, decide: Callable[[int, int], int], running: int = 0) -> int:
+    def set_share(self, key: str, limit: int, decide: Callable[[int], int], running: int = 0) -> int:
         """Decide anew how much of a limit is ours; never more than the others leave."""
         held = self._must_hold()
 
@@ -149,7 +162,7 @@ class Cluster(PostgresBase):
             row = connection.execute(query("shares"), {"key": key, "node": held.node}).fetchone()
             assert row is not None
             mine, others = row
-            share = decide(mine, others)
+            share = decide(others)
             if share > mine:
                 share = max(mine, min(share, limit - others))
             share = max(share, running)

@@ -148,7 +148,8 @@ CREATE TABLE leases (
     node text COLLATE "C" PRIMARY KEY,
     epoch bigint NOT NULL UNIQUE,
     expires bigint NOT NULL,
-    about bytea NOT NULL
+    about bytea NOT NULL,
+    is_leaving boolean NOT NULL DEFAULT false   -- somebody else stays
 ) WITH (fillfactor = 50);
 CREATE TABLE partitions (
     partition integer PRIMARY KEY,
@@ -163,6 +164,12 @@ CREATE TABLE shares (
     share bigint NOT NULL,
     PRIMARY KEY (key, node)
 );
+
+-- What runs, once for the key of all slots and once for that of its limit: what a share is made of.
+CREATE VIEW open_by_key AS
+SELECT mod(c.task, 256) AS partition, k.key
+FROM claims c JOIN tasks t ON t.number = c.task CROSS JOIN LATERAL (VALUES (''), (t.limit_key)) k (key)
+WHERE k.key IS NOT NULL;
 
 CREATE TABLE orders (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

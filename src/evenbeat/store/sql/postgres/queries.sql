@@ -508,6 +508,13 @@ SELECT nextval('fences');
 -- name: lease_of
 SELECT 1 FROM leases WHERE node = %s AND epoch = %s FOR UPDATE;
 
+-- name: may_leave
+-- If somebody else stays. No row if the lease is gone.
+UPDATE leases SET is_leaving = EXISTS (
+    SELECT FROM leases AS other WHERE other.node <> leases.node AND NOT other.is_leaving AND other.expires >= clock()
+)
+WHERE node = %s AND epoch = %s RETURNING is_leaving;
+
 -- name: drop_lease
 DELETE FROM leases WHERE node = %s;
 
@@ -567,37 +574,23 @@ SELECT pg_advisory_xact_lock(hashtextextended('evenbeat share ' || %s, 0));
 -- statement, so that nothing is seen on the way from one to the other.
 SELECT coalesce(sum(share) FILTER (WHERE node = %(node)s), 0)::bigint,
     coalesce(sum(share) FILTER (WHERE node <> %(node)s), 0)::bigint + (
-        SELECT count(*) FROM claims c JOIN partitions p ON p.partition = mod(c.task, 256)
-        WHERE p.holder IS NULL AND (%(key)s::text = '' OR %(key)s::text = (
-            SELECT t.limit_key FROM tasks t WHERE t.number = c.task
-        ))
+        SELECT count(*) FROM open_by_key o JOIN partitions p ON p.partition = o.partition
+        WHERE p.holder IS NULL AND o.key = %(key)s
     )
 FROM shares WHERE key = %(key)s;
 
 -- name: carry
--- The open claims of some partitions, by the keys of their limits, are added to the shares of a node ...
-WITH open AS (SELECT task FROM claims WHERE mod(task, 256) = ANY(%(partitions)s)),
-carried (key, share) AS (
-    SELECT '', count(*) FROM open HAVING count(*) > 0
-    UNION ALL
-    SELECT t.limit_key, count(*) FROM open JOIN tasks t ON t.number = open.task
-    WHERE t.limit_key IS NOT NULL GROUP BY 1
-)
-INSERT INTO shares (key, node, share) SELECT key, %(node)s, share FROM carried
+-- What runs in some partitions is added to the shares of a node ...
+INSERT INTO shares (key, node, share)
+SELECT key, %(node)s, count(*) FROM open_by_key WHERE partition = ANY(%(partitions)s) GROUP BY key
 ON CONFLICT (key, node) DO UPDATE SET share = shares.share + excluded.share
 RETURNING key, share;
 
 -- name: put_down
 -- ... or taken off them.
-WITH open AS (SELECT task FROM claims WHERE mod(task, 256) = ANY(%(partitions)s)),
-carried (key, share) AS (
-    SELECT '', count(*) FROM open HAVING count(*) > 0
-    UNION ALL
-    SELECT t.limit_key, count(*) FROM open JOIN tasks t ON t.number = open.task
-    WHERE t.limit_key IS NOT NULL GROUP BY 1
-)
-UPDATE shares s SET share = greatest(s.share - c.share, 0) FROM carried c
-WHERE s.node = %(node)s AND s.key = c.key;
+UPDATE shares s SET share = greatest(s.share - o.count, 0)
+FROM (SELECT key, count(*) FROM open_by_key WHERE partition = ANY(%(partitions)s) GROUP BY key) o
+WHERE s.node = %(node)s AND s.key = o.key;
 
 -- name: set_share
 INSERT INTO shares (key, node, share) VALUES (%s, %s, %s)
