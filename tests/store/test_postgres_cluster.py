@@ -171,12 +171,14 @@ def test_a_dead_one_that_holds_on_to_its_lock_is_cut_off(
     assert a.setting("last") is None
 
 
-def test_the_server_knows_whose_connection_records(a: PostgresStore, dsn: str) -> None:
+def test_the_server_knows_whose_connections_may_hold_the_lock_of_a_lease(a: PostgresStore, dsn: str) -> None:
     a.join("a-node", LONG, b"")
-    a.record(Batch()).result()
-    with psycopg.connect(dsn) as connection:
+    with psycopg.connect(dsn, autocommit=True) as connection:
         asked = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'evenbeat a-node'"
+        a.record(Batch()).result()
         assert connection.execute(asked).fetchone() == (1,)
+        a.renew(LONG, b"")
+        assert connection.execute(asked).fetchone() == (2,)
 
 
 def test_renewing_does_not_wait_for_what_is_being_recorded(a: PostgresStore, dsn: str) -> None:

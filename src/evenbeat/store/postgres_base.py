@@ -70,6 +70,7 @@ class PostgresBase:
             while True:
                 connection = session.connection()
                 try:
+                    session.be_called(self._held)  # the server waits for the rest of a pipeline as long as it takes
                     with connection.pipeline():
                         cursors = [connection.execute(statement, values) for statement, values in asked]
                     return [cursor.fetchall() for cursor in cursors]
