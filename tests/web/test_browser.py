@@ -216,6 +216,25 @@ def test_script_in_names_and_output_stays_text(sight: Sight) -> None:
     assert page.locator("script").count() == 2
 
 
+LEAVE_IN_THE_MIDDLE = """
+async () => {
+  const { get } = await import("/static/api.js");
+  const leaving = new AbortController();
+  const real = window.fetch;
+  window.fetch = async () => new Response(new ReadableStream({
+    pull: (stream) => { leaving.abort(); stream.error(leaving.signal.reason); },
+  }));
+  return get("/v1/status", {}, { signal: leaving.signal })
+    .then((found) => `answered: ${found}`, (error) => `none: ${error.name !== "Problem"}`)
+    .finally(() => { window.fetch = real; });
+}
+"""
+
+
+def test_who_leaves_in_the_middle_of_an_answer_gets_none(sight: Sight) -> None:
+    assert sight.go("/tasks").evaluate(LEAVE_IN_THE_MIDDLE) == "none: true"
+
+
 def test_a_period_is_made_looked_at_and_deleted(sight: Sight, node: NodeProcess) -> None:
     page = sight.go("/periods")
     shows(page, ".view-periods", "There are no periods")

@@ -84,6 +84,7 @@ function remember(has) {
 export async function request(method, path, { query, body, signal, headers = {}, mayAsk = true } = {}) {
   const timeout = AbortSignal.timeout(PATIENCE);
   let response;
+  let found = null;
   try {
     response = await fetch(path + queryText(query), {
       method,
@@ -98,11 +99,13 @@ export async function request(method, path, { query, body, signal, headers = {},
       credentials: "same-origin",
       cache: "no-store",
     });
+    // Whoever is not interested any more may leave in the middle of an answer.
+    if (response.ok && response.status !== 204) found = await response.json();
   } catch (error) {
     if (signal?.aborted) throw error;
     throw new Problem(0, { title: "no answer", detail: "the server does not answer" });
   }
-  if (response.ok) return response.status === 204 ? null : read(response);
+  if (response.ok) return found;
   if (response.status === 401 && mayAsk && askForToken) {
     await signIn();
     return request(method, path, { query, body, signal, headers, mayAsk: false });
