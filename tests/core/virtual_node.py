@@ -52,7 +52,9 @@ class Refusal(NamedTuple):
 class Node:
     """Drives a lifecycle from event to event: whatever is due is released, whatever has run its time completes."""
 
-    def __init__(self, slots: int = 1_000_000) -> None:
+    def __init__(self, slots: int = 1_000_000, *, ahead: int = 0) -> None:
+        self.ahead = ahead
+        """By so much, what is due is claimed before it is."""
         self.columns = TaskColumns()
         self.times = ScheduleTimes(self.columns)
         self.lifecycle = Lifecycle(self.columns, Timetable(self.columns), self.times, slots)
@@ -97,19 +99,19 @@ class Node:
 
     def release(self) -> list[Run]:
         before = self.columns.nominal.tolist()
-        claims, skips, refused = self.lifecycle.release(self.now)
+        claims, skips, refused = self.lifecycle.release(self.now, self.ahead)
         self.record(skips)
         for row, due, kind, reason in zip(*(column.tolist() for column in refused), strict=True):
             self.refused.append(Refusal(row, due, Kind(kind), REASONS[reason]))
         columns = zip(claims.rows.tolist(), claims.nominal.tolist(), claims.kind.tolist(), strict=True)
         begun = [
-            Run(row, self.now, nominal, Kind(kind), kind != Kind.FORCED and nominal == before[row])
+            Run(row, max(self.now, nominal), nominal, Kind(kind), kind != Kind.FORCED and nominal == before[row])
             for row, nominal, kind in columns
         ]
-        on_grid = claims.rows[claims.kind == Kind.GRID]
-        self.lifecycle.started(on_grid, np.full(len(on_grid), self.now))
+        on_grid = claims.kind == Kind.GRID
+        self.lifecycle.started(claims.rows[on_grid], np.maximum(claims.nominal[on_grid], self.now))
         self.runs += begun
-        self.ends |= {run.row: self.now + self.lasts(run.row) for run in begun}
+        self.ends |= {run.row: run.at + self.lasts(run.row) for run in begun}
         return begun
 
     def complete(self, row: int) -> None:
@@ -124,14 +126,18 @@ class Node:
     def advance(self, t: int) -> None:
         """Live through everything up to and including START + t."""
         until = START + t
-        table = self.lifecycle.timetable
-        while (event := min(table.next_due(), min(self.ends.values(), default=until + 1))) <= until:
+        while (event := min(self._next_release(), min(self.ends.values(), default=until + 1))) <= until:
             self.now = Instant(max(self.now, event))
             for row in [row for row, end in self.ends.items() if end <= self.now]:
                 self.complete(row)
             self.release()
         self.now = Instant(until)
         self.release()
+
+    def _next_release(self) -> int:
+        """What was not released ahead is looked at again when it is due."""
+        due = self.lifecycle.timetable.next_due()
+        return due if due <= self.now + self.ahead else due - self.ahead
 
     def started(self, row: Ints | int = 0) -> list[int]:
         """When it was begun, since the start of all."""

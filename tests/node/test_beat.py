@@ -88,6 +88,57 @@ class TestPace:
         hand.loop.run_until_complete(busy())
 
 
+class TestAhead:
+    """What is due in a moment is claimed now: it starts in time, however long the store takes for that."""
+
+    def claimed(self) -> Hand:
+        hand = Hand()
+        hand.add("t")
+        hand.now = T0 + MINUTE - 30_000
+
+        async def turn() -> None:
+            hand.turn()
+
+        hand.loop.run_until_complete(turn())
+        return hand
+
+    def test_it_is_in_the_store_before_it_is_due_and_goes_when_it_is(self) -> None:
+        hand = self.claimed()
+        ((claim),) = hand.store.claims
+        assert (claim.nominal, claim.at) == (T0 + MINUTE, T0 + MINUTE - 30_000)
+        hand.now += 29_999
+        hand.loop.wait(1)
+        assert hand.dispatched == []
+        hand.now += 1
+        hand.loop.wait(1)
+        assert [run.nominal for run in hand.dispatched] == [T0 + MINUTE]
+        assert hand.beat.counts.lateness == [0.0]
+
+    def test_it_is_not_claimed_again(self) -> None:
+        hand = self.claimed()
+        hand.now += 30_000
+        hand.loop.wait(1)
+        assert hand.turn() == []
+        assert len(hand.store.claims) == 1
+
+    def test_a_stop_that_cannot_wait_cancels_it(self) -> None:
+        hand = self.claimed()
+        hand.beat.claiming = False
+        hand.beat.cancel_held()
+        hand.turn()
+        (run,) = hand.store.runs()
+        assert (run.outcome, run.output) == (Outcome.CANCELLED, "not started")
+        hand.now += 30_000
+        hand.loop.wait(1)
+        assert hand.dispatched == []
+
+    def test_a_node_that_dies_meanwhile_has_lost_it(self) -> None:
+        hand = self.claimed()
+        hand.restart(after=2 * SECOND)
+        (run,) = hand.store.runs()
+        assert (run.outcome, run.nominal, run.started) == (Outcome.LOST, T0 + MINUTE, T0 + MINUTE)
+
+
 class TestOrder:
     def test_claims_are_recorded_before_they_are_dispatched(self) -> None:
         hand = Hand()

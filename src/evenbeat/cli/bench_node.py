@@ -29,8 +29,9 @@ WORKERS: Final = 2
 _WARM: Final = 10_000
 """Runs that do not count."""
 SLOTS: Final = 4_000
-_SECONDS: Final = 10
-"""Of a measurement of lateness, the first two of which do not count."""
+_SECONDS: Final = 13
+_SETTLING: Final = 5
+"""Of a measurement of lateness; so many do not count: what became due while the node came up is late."""
 _JOBS: Final = {
     "function": ("functions that return at once", Job(function="evenbeat.cli.bare_node:quick")),
     "noop": ("the command `noop`", Job(command=("noop",))),
@@ -109,7 +110,7 @@ def _lateness(job: Job, rate: float) -> float:
         asyncio.get_running_loop().call_later(_SECONDS, end, node)
 
     def end(node: Node) -> None:
-        runs = node.store.runs(most=int(rate * (_SECONDS - 2)))
+        runs = node.store.runs(most=int(rate * (_SECONDS - _SETTLING)))
         late.extend((run.started - run.nominal) / SECOND for run in runs if run.started is not None)
         node.stop("measured")
 

@@ -35,6 +35,8 @@ _QUEUES: Final = int(Flag.EACH | Flag.CATCHING_UP)
 _AWAY: Final = int(Flag.WAITING | Flag.REMOVED | Flag.PASSIVE | Flag.LEAVING)
 _APART: Final = _QUEUES | _FORCED | _AWAY
 """Not simply due at the nominal time or the off-grid one."""
+_GOOD: Final = _ENABLED | _MINE | _REACHABLE
+_QUESTIONABLE: Final = _GOOD | _RUNNING | _APART
 
 
 _GRID: Final = np.uint8(Kind.GRID)
@@ -193,13 +195,36 @@ class Lifecycle:
 
     # Arrival, verification, execution
 
-    def release(self, now: Instant) -> Released:
+    def release(self, now: Instant, ahead: int = 0) -> Released:
         """Verify all that have arrived or still wait, and take slots for those that may run now.
 
-        Of a long queue only the front is looked at, as much as there may be room for: who waits behind is verified when
-        it is near its turn.
+        Who will be due within `ahead` goes too, to be started when it is due, where nothing speaks against that now or
+        could by then. All others are verified when they are due.
         """
-        arrived, before = self.timetable.arrived(now), len(self.waiting)
+        arrived = self.timetable.arrived(Instant(now + ahead))
+        late = len(arrived) if not ahead else int(self.columns.due[arrived].searchsorted(now, side="right"))
+        released = self._release_late(arrived[:late], now)
+        early = self._unquestioned(arrived[late:], now, Instant(now + ahead))
+        return _together(released, self._release(early, Instant(now + ahead))) if len(early) else released
+
+    def _unquestioned(self, rows: Ints, now: Instant, horizon: Instant) -> Ints:
+        """Those of the rows that are due by the horizon of which is known already that they will run then."""
+        if not len(rows) or len(self.waiting) or self.pending + len(rows) > self.slots // 2:
+            return _NOBODY
+        c = self.columns
+        nominal = c.nominal[rows]
+        so = (c.flags[rows] & _QUESTIONABLE == _GOOD) & (c.limit[rows] == 0)
+        so &= np.maximum(nominal, c.extra[rows]) > horizon  # not two at once, of which one would settle the other
+        so &= (nominal > horizon) | ~self._is_too_soon(rows, nominal, now)
+        so &= self.times.is_open(rows, now) & self.times.is_open(rows, horizon)
+        unquestioned: Ints = rows[so]
+        return unquestioned
+
+    def _release_late(self, arrived: Ints, now: Instant) -> Released:
+        """Of a long queue only the front is looked at, as much as there may be room for: who waits behind is verified
+        when it is near its turn.
+        """
+        before = len(self.waiting)
         rows = np.concatenate((self.waiting, arrived)) if before else arrived
         front = 2 * max(self.slots - self.pending, 0) + self.front
         if before == 0 or len(rows) <= front:

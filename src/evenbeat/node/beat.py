@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import repeat
 from operator import add
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -25,6 +25,7 @@ from evenbeat.node.outbox import Outbox, Then
 from evenbeat.node.passive import Passive
 from evenbeat.node.records import condition_of, planned_of, refusals_of, skips_of
 from evenbeat.node.roster import Roster
+from evenbeat.node.starter import AHEAD, Dispatch, Ready, Starter
 from evenbeat.node.told import as_finish
 from evenbeat.queue.frames import Result, Run
 from evenbeat.store.contract import Batch, Claim, Finish, Progress, Refusal, Skip, Start
@@ -32,11 +33,12 @@ from evenbeat.when.windows import FOREVER, NEVER
 
 _GAP: Final = 0.001
 """Seconds between two turns at least: what is due within it is released together."""
-_LONGER_GAP: Final = 0.008
+_LONG_GAP: Final = 0.008
+"""The same, for a node with much to do while somebody waits for a slot that is free now ..."""
+_LONGER_GAP: Final = 0.02
+"""... and while nobody does: what is claimed ahead starts in time all the same."""
 _LONGEST_GAP: Final = 0.05
 """The same, while all slots are taken: then nothing can start before something has ended."""
-_MANY: Final = 32
-"""Runs that are worth a turn of their own; most of what a turn for fewer costs is the turn."""
 _ENOUGH: Final = 3
 """One out of so many slots is free again: that is worth a turn."""
 _LONGEST_SLEEP: Final = 1.0
@@ -59,22 +61,6 @@ _ENDS: Final = {
 """What each way to end means: for the guard, for the state of a check, for what is to be made up for."""
 
 
-class Dispatch(Protocol):
-    """Where runs go to be made."""
-
-    def dispatch(
-        self,
-        runs: Sequence[Run],
-        functions: Sequence[str | None] | None = None,
-        tasks: Sequence[int] = (),
-        pools: Sequence[str | None] | None = None,
-    ) -> None:
-        """Make these, some of them functions: of which tasks, and in which pools, unless all are in the default one."""
-
-    def stored(self, tokens: Sequence[int]) -> None:
-        """What was told of the ends of these runs is safe."""
-
-
 class Underway(NamedTuple):
     """A run that is claimed or running."""
 
@@ -87,9 +73,6 @@ class Underway(NamedTuple):
     """As the task was named when it was claimed."""
     timebox: int
 
-
-Released = tuple[list[Run], Ints]
-_NONE: Final[Released] = ([], np.empty(0, dtype=np.int64))
 
 Listener = Callable[[Sequence[Underway], Sequence[Finish]], None]
 """Told of runs that have ended: what they were, and how each of them ended."""
@@ -129,6 +112,7 @@ class Beat:
         self._outbox = outbox
         self._queue = queue
         self._clock = clock
+        self.starter = Starter(queue, clock, self.counts, self.underway)
         self._results: list[Result] = []
         self._starts: list[tuple[int, int]] = []
         self.token = 0
@@ -175,7 +159,7 @@ class Beat:
 
     def _turn(self) -> None:
         loop = asyncio.get_running_loop()
-        begun, before = loop.time(), self.token
+        begun = loop.time()
         self._planned = float("inf")
         try:
             now = self._clock.now()
@@ -191,12 +175,12 @@ class Beat:
         self._ended = loop.time()
         # A node that has a little to do all the time takes more at a time: turns should not be what keeps it busy.
         took = self._ended - begun
-        rest = 1 if self.token - before >= _MANY else 4
-        self._gap = self._shorter_gap = min(max(_GAP, rest * took), _LONGER_GAP)
+        self._shorter_gap = min(max(_GAP, 4 * took), _LONG_GAP)
+        self._gap = min(max(_GAP, 8 * took), _LONGER_GAP)
         if self.roster.lifecycle.pending >= self.roster.lifecycle.slots:
             self._gap = min(max(_GAP, 24 * took), _LONGEST_GAP)
         life = self.roster.lifecycle
-        due = min(life.timetable.next_due(), self.passive.next_due()) if self.claiming else FOREVER
+        due = min(_begin(life.timetable.next_due(), now), self.passive.next_due()) if self.claiming else FOREVER
         sleep = (due - self._clock.now()) / 1e6
         self._plan(self._ended + min(max(sleep, self._gap), _LONGEST_SLEEP))
 
@@ -206,32 +190,29 @@ class Beat:
         """Learn, then release, and have both kept together."""
         ended = [result.token for result in self._results]
         batch = self._learn(now) if self._results or self._starts else Batch()
-        released = _NONE
+        ready: Ready | None = None
         learned = batch.refusals[:]
         may_claim = self.claiming and self.may_claim()
         if may_claim:
             try:
-                released = self._release(batch, now)
+                ready = self._release(batch, now)
             except Exception:
                 # What has been learned is true all the same.
                 self._outbox.put(Batch(starts=batch.starts, finishes=batch.finishes, refusals=learned), _nothing)
                 raise
         if batch != _EMPTY:
-            self._outbox.put(batch, self._then(batch, ended, released))
+            self._outbox.put(batch, self._then(ended, ready))
         if may_claim and self.passive.next_due() <= now:
             self.passive.look(now)
 
-    def _then(self, batch: Batch, ended: list[int], released: Released) -> Then:
+    def _then(self, ended: list[int], ready: Ready | None) -> Then:
         """What there is to do once a turn is safe."""
-        runs, rows = released
-        functions, pools = self._functions(rows), self._pools(rows)
-        tasks = [claim.task for claim in batch.claims]
 
         def then() -> None:
             if ended:
                 self._queue.stored(ended)
-            if runs:
-                self._queue.dispatch(runs, functions, tasks, pools)
+            if ready is not None:
+                self.starter.start(ready)
 
         return then
 
@@ -302,15 +283,15 @@ class Beat:
                 self._set_aside.append(Refusal(number, now, Kind.CATCH_UP, reason, now))
         return np.array(kept, dtype=np.int64)
 
-    def _release(self, batch: Batch, now: Instant) -> Released:
-        """Add to the batch what is due; the runs to make once that is safe, and their rows."""
-        released = self.roster.lifecycle.release(now)
+    def _release(self, batch: Batch, now: Instant) -> Ready | None:
+        """Add to the batch what is due; the runs to make once that is safe."""
+        released = self.roster.lifecycle.release(now, AHEAD)
         claims = released.claims
         batch.skips = self.skips_of(released.skips, now)
         batch.refusals += refusals_of(self.roster.columns, released.refused, now)
-        return (self._claim(batch, claims, now), claims.rows) if len(claims.rows) else _NONE
+        return self._claim(batch, claims, now) if len(claims.rows) else None
 
-    def _claim(self, batch: Batch, claims: Claims, now: Instant) -> list[Run]:
+    def _claim(self, batch: Batch, claims: Claims, now: Instant) -> Ready:
         """Claims for the store, and runs for the workers once it has them."""
         life, c, rows = self.roster.lifecycle, self.roster.columns, claims.rows
         numbers, nominal, kind = c.number[rows].tolist(), claims.nominal.tolist(), claims.kind.tolist()
@@ -324,8 +305,8 @@ class Beat:
         under_way = zip(numbers, rows.tolist(), nominal, kind, repeat(now), names, timebox, strict=False)
         self.underway.update(zip(tokens, map(_underway_of, under_way), strict=True))
         self.token += len(runs)
-        self.counts.began((now - claims.nominal) / 1e6)
-        return runs
+        # Those that are late come first, whatever their order; the others as they are due.
+        return Ready(nominal, runs, self._functions(rows), numbers, self._pools(rows))
 
     def _runs(
         self, claims: Claims, tokens: Iterable[int], numbers: list[int], now: Instant
@@ -408,12 +389,13 @@ class Beat:
 
     def hand_over_again(self, runs: Sequence[Progress], now: Instant) -> None:
         """Runs that were adopted, and that no worker has, go out once more."""
+        runs = sorted(runs, key=lambda run: run.claimed or 0)
         numbers, tokens = [run.task for run in runs], [run.claimed_token for run in runs]
         rows = self.roster.rows(numbers)
         nominal = np.array([run.claimed for run in runs], dtype=np.int64)
         claims = Claims(rows, nominal, np.array([run.claimed_kind for run in runs], dtype=np.uint8))
         some, _ = self._runs(claims, tokens, numbers, now)
-        self._queue.dispatch(some, self._functions(rows), numbers, self._pools(rows))
+        self.starter.start(Ready(nominal.tolist(), some, self._functions(rows), numbers, self._pools(rows)))
 
     def leave(self, rows: Ints) -> list[int]:
         """Another node has these tasks: we know nothing of them any more. The tokens of their runs."""
@@ -427,6 +409,12 @@ class Beat:
         self.passive.forget(rows.tolist())
         self.roster.leave(rows)
         return tokens
+
+    def cancel_held(self) -> None:
+        """What is claimed and not due yet is not made any more."""
+        now = self._clock.now()
+        if held := self.starter.drop():
+            self.results([Result(run.token, Outcome.CANCELLED, None, now, now, b"not started") for run in held])
 
     def name_of(self, run: Underway) -> str:
         """The name that its task has now, or had when it was removed."""
@@ -456,6 +444,11 @@ class Beat:
         row = self.roster.row(number)
         assert row is not None
         return Underway(number, row, nominal, kind, at, self.roster.names.name(row), 0)
+
+
+def _begin(due: int, now: Instant) -> int:
+    """When to see to what is due then: ahead of it, unless that was done already, and it must wait for the moment."""
+    return due if due <= now + AHEAD else due - AHEAD
 
 
 def _nothing() -> None:

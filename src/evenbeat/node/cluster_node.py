@@ -385,7 +385,7 @@ class ClusterNode(Node):
         self.shares.put_down(running_by_key(self.roster, rows, self.roster.limit_numbers))
         tokens = self.beat.leave(rows)
         self._apply_shares()
-        untaken = self.queue.untaken(tokens)
+        untaken = [*self.queue.untaken(tokens), *self.beat.starter.held().intersection(tokens)]
         self.queue.forget(tokens)
         await self.outbox.safe()
         await asyncio.to_thread(self.member.release, partitions, untaken)

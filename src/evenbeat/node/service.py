@@ -20,7 +20,7 @@ from evenbeat.core.task import Flag, Skips
 from evenbeat.load.apart import load_apart
 from evenbeat.load.collector import without_collector
 from evenbeat.model import DAY, SECOND, Entry, Instant, Invalid
-from evenbeat.node.beat import Beat, Dispatch
+from evenbeat.node.beat import Beat
 from evenbeat.node.clock import Clock
 from evenbeat.node.desk import Changed, Desk
 from evenbeat.node.listen import Listen
@@ -30,6 +30,7 @@ from evenbeat.node.notify import notify, watchdog_interval
 from evenbeat.node.outbox import Outbox
 from evenbeat.node.records import standings_of
 from evenbeat.node.roster import Roster
+from evenbeat.node.starter import Dispatch
 from evenbeat.node.status import Status, status_of
 from evenbeat.node.takeup import GENERATION, LAST_SEEN, take_up
 from evenbeat.queue.frames import Result
@@ -405,6 +406,7 @@ class Node:
             await asyncio.sleep(0.02)
         self.beat.claiming = False
         if self.beat.underway:
+            self.beat.cancel_held()
             self.queue.cancel()
             deadline = time.monotonic() + 10
             while self.beat.underway and time.monotonic() < deadline:

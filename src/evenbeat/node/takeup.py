@@ -113,8 +113,8 @@ def _resolve(roster: Roster, open_claims: Sequence[Progress], now: Instant) -> l
     open_claims = [p for p in open_claims if roster.row(p.task) is not None]
     rows = roster.rows([p.task for p in open_claims])
     on_grid = np.array([p.claimed_kind == Kind.GRID for p in open_claims], dtype=bool)
-    # If nobody told when one started, it was when it was claimed; by a clock that may have been set back since.
-    started = np.array([p.claimed_at for p in open_claims], dtype=np.int64)
+    # If nobody told when one started, it was when it was claimed, or due; by a clock that may have been set back since.
+    started = np.array([max(p.claimed_at, p.claimed or 0) for p in open_claims], dtype=np.int64)
     started[on_grid] = np.maximum(started[on_grid], c.last_start[rows[on_grid]])
     started = np.minimum(started, now)
     c.last_start[rows[on_grid]] = started[on_grid]
@@ -132,7 +132,7 @@ def _resolve(roster: Roster, open_claims: Sequence[Progress], now: Instant) -> l
         for row, p in zip(rows.tolist(), open_claims, strict=True)
     ]
     lost = [_lost(p, begun, now) for p, begun in zip(now_standing, started.tolist(), strict=True)]
-    return lost + [_lost(p, min(p.claimed_at, now), now) for p in removed]
+    return lost + [_lost(p, min(max(p.claimed_at, p.claimed or 0), now), now) for p in removed]
 
 
 def _lost(p: Progress, started: int, now: Instant) -> Finish:

@@ -209,7 +209,7 @@ class Pool:
             lasted.setdefault(host.remove(result.token), []).append(result.ended - result.started)
         lasted.pop("", None)
         for function, durations in lasted.items():
-            duration = max(durations)
+            duration = sum(durations) // len(durations)
             before = self._durations.get(function)
             mean = duration if before is None else before + (duration - before) // _WEIGHT
             self._durations[function] = max(mean, 1)

@@ -107,7 +107,7 @@ def _finish(connection: sqlite3.Connection, finishes: Sequence[Finish]) -> None:
     )
     learned = [_lesson(f, i, 0) for i, f in enumerate(plain, first_plain)]
     learned += [_lesson(f, 0, i) for i, f in enumerate(notable, first_notable)]
-    connection.executemany(query("learn"), learned)
+    _execute(connection, "learn", learned)
     cursors = [(f.task, f.cursor) for f in finishes if f.cursor is not None]
     if cursors:
         _execute(connection, "save_cursor", cursors)

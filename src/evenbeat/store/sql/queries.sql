@@ -175,14 +175,24 @@ SELECT f.id, p.newest_notable, f.task, c.nominal, c.generation, c.kind, c.at,
 FROM f CROSS JOIN claims c ON c.task = f.task CROSS JOIN progress p ON p.task = f.task;
 
 -- name: learn
--- What a run that ended makes of its task, row by row: for many at once SQLite would copy all of them aside first.
--- One of the two ids is 0.
-UPDATE progress
-SET newest_plain = iif(?2, ?2, newest_plain), newest_notable = iif(?3, ?3, newest_notable),
-    started = ?4, ended = ?5, outcome = ?6, output = ?7, last_start = ?8, state = ?9, hard = ?10, attempt = ?11,
-    changes = ?12, flapping = ?13, result_at = ?14, extra = ?15, extra_kind = ?16,
-    next_nominal = (SELECT claims.next_nominal FROM claims WHERE claims.task = ?1)
-WHERE task = ?1;
+-- What runs that ended make of their tasks. All of these are there: an UPDATE of many rows would say the same, but
+-- SQLite would copy all of them aside first. One of the two ids is 0.
+INSERT INTO progress (
+    task, newest_plain, newest_notable, started, ended, outcome, output, last_start, state, hard, attempt, changes,
+    flapping, result_at, extra, extra_kind, next_nominal
+)
+WITH l (
+    task, newest_plain, newest_notable, started, ended, outcome, output, last_start, state, hard, attempt, changes,
+    flapping, result_at, extra, extra_kind
+) AS (VALUES :rows)
+SELECT l.*, c.next_nominal FROM l CROSS JOIN claims c ON c.task = l.task WHERE true
+ON CONFLICT (task) DO UPDATE
+SET newest_plain = iif(excluded.newest_plain, excluded.newest_plain, newest_plain),
+    newest_notable = iif(excluded.newest_notable, excluded.newest_notable, newest_notable),
+    started = excluded.started, ended = excluded.ended, outcome = excluded.outcome, output = excluded.output,
+    last_start = excluded.last_start, state = excluded.state, hard = excluded.hard, attempt = excluded.attempt,
+    changes = excluded.changes, flapping = excluded.flapping, result_at = excluded.result_at, extra = excluded.extra,
+    extra_kind = excluded.extra_kind, next_nominal = excluded.next_nominal;
 
 -- name: save_cursor
 UPDATE progress SET cursor = s.cursor

@@ -1,0 +1,109 @@
+"""The starter: runs whose claims are safe are handed over at the moment they are due, and never before."""
+
+import asyncio
+from bisect import bisect_right
+from collections.abc import Container, Sequence
+from typing import Final, NamedTuple, Protocol
+
+import numpy as np
+
+from evenbeat.node.clock import Clock
+from evenbeat.node.counts import Counts
+from evenbeat.queue.frames import Run
+
+AHEAD: Final = 50_000
+"""Microseconds by which what is due is claimed before it is: so long a commit may take without making it late."""
+_STEP: Final = 0.001
+"""Seconds between two times to hand over, at least: what is due within them goes together."""
+
+
+class Dispatch(Protocol):
+    """Where runs go to be made."""
+
+    def dispatch(
+        self,
+        runs: Sequence[Run],
+        functions: Sequence[str | None] | None = None,
+        tasks: Sequence[int] = (),
+        pools: Sequence[str | None] | None = None,
+    ) -> None:
+        """Make these, some of them functions: of which tasks, and in which pools, unless all are in the default one."""
+
+    def stored(self, tokens: Sequence[int]) -> None:
+        """What was told of the ends of these runs is safe."""
+
+
+class Ready(NamedTuple):
+    """Runs to be made, in the order they are due, and of each what `dispatch` wants to know."""
+
+    due: list[int]
+    runs: list[Run]
+    functions: list[str | None] | None
+    tasks: list[int]
+    pools: list[str | None] | None
+
+    def part(self, first: int, end: int | None = None) -> "Ready":
+        """Some of them."""
+        some = slice(first, end)
+        functions = self.functions and self.functions[some]
+        return Ready(self.due[some], self.runs[some], functions, self.tasks[some], self.pools and self.pools[some])
+
+
+class Starter:
+    """Holds what is not due yet."""
+
+    def __init__(self, queue: Dispatch, clock: Clock, counts: Counts, wanted: Container[int]) -> None:
+        """`wanted` are the tokens of the runs that are still to be made when they are due."""
+        self._queue = queue
+        self._clock = clock
+        self._counts = counts
+        self._wanted = wanted
+        self._held: list[Ready] = []
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self, ready: Ready) -> None:
+        """Each when it is due."""
+        self._held.append(ready)
+        self._go()
+
+    def held(self) -> set[int]:
+        """The tokens of what is not due yet: no worker knows of it."""
+        return {run.token for ready in self._held for run in ready.runs}
+
+    def drop(self) -> list[Run]:
+        """Whatever is held is not handed over any more; what that is."""
+        held, self._held = self._held, []
+        return [run for ready in held for run in ready.runs if run.token in self._wanted]
+
+    def _go(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        now = self._clock.now()
+        still_held = []
+        for ready in self._held:
+            count = bisect_right(ready.due, now)
+            if count < len(ready.due) and ready.due[count] - now > AHEAD:
+                count = len(ready.due)  # the clock was set back meanwhile
+            if count:
+                self._dispatch(ready.part(0, count), now)
+            if count < len(ready.due):
+                still_held.append(ready.part(count))
+        self._held = still_held
+        if still_held:
+            wait = (min(ready.due[0] for ready in still_held) - now) / 1e6
+            self._timer = asyncio.get_running_loop().call_later(max(wait, _STEP), self._go)
+
+    def _dispatch(self, ready: Ready, now: int) -> None:
+        kept = [i for i, run in enumerate(ready.runs) if run.token in self._wanted]
+        if len(kept) < len(ready.runs):
+            ready = Ready(
+                [ready.due[i] for i in kept],
+                [ready.runs[i] for i in kept],
+                ready.functions and [ready.functions[i] for i in kept],
+                [ready.tasks[i] for i in kept],
+                ready.pools and [ready.pools[i] for i in kept],
+            )
+        if ready.runs:
+            self._counts.began((now - np.array(ready.due)) / 1e6)
+            self._queue.dispatch(ready.runs, ready.functions, ready.tasks, ready.pools)
