@@ -94,14 +94,17 @@ class Outbox:
 
     def _proceed(self) -> None:
         while self._parcels and not self._is_busy:
-            self._is_busy = True
-            self._offered = len(self._parcels)
-            self._offered_at = self._loop.time()
-            future = self._store.record(*[parcel.batch for parcel in self._parcels])
+            future = self._offer()
             if not future.done():
                 self._wait_for(future, self._round)
                 return
             self._settle(future)
+
+    def _offer(self) -> Future[None]:
+        self._is_busy = True
+        self._offered = len(self._parcels)
+        self._offered_at = self._loop.time()
+        return self._store.record(*[parcel.batch for parcel in self._parcels])
 
     def _wait_for(self, future: Future[None], asked: int) -> None:
         future.add_done_callback(lambda f: self._loop.call_soon_threadsafe(self._answered, asked, f))
@@ -125,8 +128,11 @@ class Outbox:
         self.failing = ""
         self._is_busy = False
         self.took.add_one(self._loop.time() - self._offered_at)
-        for _ in range(self._offered):
-            self._parcels.popleft().then()
+        kept = [self._parcels.popleft() for _ in range(self._offered)]
+        if self._parcels:  # the store need not wait for what there is to do here
+            self._wait_for(self._offer(), self._round)
+        for parcel in kept:
+            parcel.then()
 
     def _again(self, asked: int) -> None:
         if asked == self._round:

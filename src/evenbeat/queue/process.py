@@ -46,6 +46,7 @@ class Worker:
         self._died = died
         self._frames = frames.Frames()
         self._unsent = bytearray()
+        self._has_to_wait = False
         self._loop = asyncio.get_running_loop()
         self._socket, theirs = socket.socketpair()
         self._socket.setblocking(False)  # noqa: FBT003
@@ -98,11 +99,11 @@ class Worker:
         """Send it now, or as soon as the worker reads."""
         if self.is_gone:
             return
-        waits_already = bool(self._unsent)
         self._unsent += frames.encode(message)
-        if not waits_already:
+        if not self._has_to_wait:
             self._write()
             if self._unsent:
+                self._has_to_wait = True
                 self._loop.add_writer(self._descriptor, self._write)
 
     def signal(self, number: signal.Signals) -> None:
@@ -123,7 +124,9 @@ class Worker:
             return
         except OSError:
             self._unsent.clear()  # it is dying, and `_bury` will see to its runs
-        self._loop.remove_writer(self._descriptor)  # if it had to wait
+        if self._has_to_wait:
+            self._has_to_wait = False
+            self._loop.remove_writer(self._descriptor)
 
     def _read(self) -> bool:
         try:
