@@ -59,7 +59,7 @@ class TestPace:
             hand.beat._turn()
             await hand.end_first(1, then_wait=0.01)
             assert hand.turns == 1
-            await hand.end_first(2, then_wait=0.001)
+            await hand.end_first(3, then_wait=0.001)
             assert hand.turns == 2
             hand.beat.stop()
 

@@ -52,7 +52,7 @@ def _together(one: Released, two: Released) -> Released:
     return Released(claims, one.skips + two.skips, refused)
 
 
-_FRONT: Final = 1_024
+_FRONT: Final = 128
 """Of a long queue so many are looked at, and two for each free slot: some will be skipped, and have no need of one."""
 _NOBODY: Final[Ints] = np.empty(0, dtype=np.int64)
 _NONE: Final[Small] = np.empty(0, dtype=np.uint8)

@@ -39,8 +39,8 @@ _LONGER_GAP: Final = 0.02
 """... and while nobody does: what is claimed ahead starts in time all the same."""
 _LONGEST_GAP: Final = 0.05
 """The same, while all slots are taken: then nothing can start before something has ended."""
-_ENOUGH: Final = 3
-"""One out of so many slots is free again: that is worth a turn."""
+_MANY: Final = 256
+"""Slots that are free again are worth a turn: a third of all, or half of them if a third is fewer than these."""
 _LONGEST_SLEEP: Final = 1.0
 _STANDSTILL: Final = 10 * SECOND
 """Without a turn for so long we have not been alive."""
@@ -130,7 +130,8 @@ class Beat:
     def results(self, results: Sequence[Result]) -> None:
         """Runs have ended."""
         self._results += results
-        if len(self._results) * _ENOUGH >= self.roster.lifecycle.slots:
+        slots = self.roster.lifecycle.slots
+        if len(self._results) >= max(slots // 3, min(slots // 2, _MANY)):
             self._gap = min(self._gap, self._shorter_gap)
         self.soon()
 

@@ -14,8 +14,8 @@ import msgspec
 from evenbeat.store.contract import PLAIN_OUTPUT, Batch, Claim, Contradiction, Finish, Refusal, Skip, Standing, Told
 from evenbeat.store.statements import query, query_of_rows, width
 
-_SIZES: Final = (8, 64, 512)
-"""Rows per statement. Each size is prepared once; the last rows of a batch are filled up to the next one."""
+_SIZES: Final = (512, 256, 128, 64, 32, 16, 8)
+"""Rows per statement. Each size is prepared once; only the last few rows of a batch are filled up, to the smallest."""
 
 Row = tuple[object, ...]
 T = TypeVar("T", Skip, Standing, Told)
@@ -50,8 +50,9 @@ def _execute(connection: sqlite3.Connection, name: str, rows: Sequence[Row]) -> 
     before = connection.total_changes
     done = 0
     while done < len(rows):
-        some = rows[done : done + _SIZES[-1]]
-        size = next(s for s in _SIZES if s >= len(some))
+        left = len(rows) - done
+        size = next((s for s in _SIZES if s <= left), _SIZES[-1])
+        some = rows[done : done + size]
         values = list(chain.from_iterable(some))
         values += [0] * ((size - len(some)) * width(name))
         connection.execute(query_of_rows(name, size), values)
