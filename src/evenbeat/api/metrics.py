@@ -95,7 +95,7 @@ def _of_runs(numbers: Numbers) -> Iterable[Metric]:
     status = numbers.status
     yield _gauge("pending_runs", "Runs that are claimed or running.", status.pending)
     yield _gauge("slots", "Runs that may be pending at the same time.", status.slots)
-    yield _counter("claimed_runs", "Runs that were claimed.", status.runs)
+    yield _counter("claimed_runs", "Runs that were claimed and handed over.", status.runs)
     runs = CounterMetricFamily("evenbeat_runs", "Runs that have ended, by how.", labels=["outcome"])
     for outcome in Outcome:
         runs.add_metric([outcome.value], status.outcomes.get(outcome.value, 0))
@@ -105,7 +105,7 @@ def _of_runs(numbers: Numbers) -> Iterable[Metric]:
         if reason is not Reason.NONE:
             skips.add_metric([reason.value], status.skipped.get(reason.value, 0))
     yield skips
-    yield _histogram("lateness_seconds", "From when runs were due until they were claimed.", numbers.lateness)
+    yield _histogram("lateness_seconds", "From when runs were due until they were handed over.", numbers.lateness)
     yield _histogram("run_duration_seconds", "How long runs lasted.", numbers.duration)
 
 

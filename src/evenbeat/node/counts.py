@@ -65,7 +65,7 @@ class Counts:
         self.lasted = Buckets(DURATION_BOUNDS)
 
     def began(self, late: NDArray[np.float64]) -> None:
-        """Runs were claimed, so many seconds after they were due."""
+        """Runs were handed over, so many seconds after they were due."""
         self.runs += len(late)
         self.late.add(late)
         self.lateness += late.tolist()

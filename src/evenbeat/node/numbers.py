@@ -50,7 +50,7 @@ class Numbers(Struct):
     status: Status
     """Runs, outcomes, skips by reason, idle, pending, slots, waiting, late, stale, disabled, states."""
     lateness: Histogram
-    """Of all runs that were claimed, after they were due."""
+    """Of all runs that were handed over, after they were due."""
     duration: Histogram
     """Of all runs that really started and ended."""
     commit_time: Histogram

@@ -40,7 +40,9 @@ OUTSIDE: Final = {
     "adopt": "the worlds have one node; those of `cluster_verify` have several",
     "prepare_to_leave": "the worlds have one node",
     "leave": "the worlds have one node",
-    "release": "their queues are short, and verified as a whole",
+    "release": "the worlds have no clock, so nothing is due soon",
+    "_unquestioned": "the worlds have no clock, so nothing is due soon",
+    "_release_late": "their queues are short, and verified as a whole",
     "_turn": "their queues are short, and verified as a whole",
 }
 """Functions whose conditions no world reaches, with the reason; simulated and unit tests have them."""
