@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from virtual_node import START, Node
 
+from evenbeat.core.gate import Reason
 from evenbeat.core.task import Flag
 from evenbeat.model import MINUTE, SECOND, Instant, Kind, State
 from evenbeat.when.cron import compile_cron
@@ -127,10 +128,38 @@ def test_what_cannot_be_known_yet_is_decided_when_it_is_due(why: str) -> None:
         node.columns.limit[other] = 1
     node.now = Instant(START + 10 * SECOND - AHEAD)
     assert node.release() == []
+    assert node.skips == []
     node.now = Instant(START + 10 * SECOND)
     begun, skipped = node.release(), [skip for skip in node.skips if skip.row == row[0]]
     assert len(begun) + len(skipped) == 1
     assert bool(skipped) == (why in {"running", "disabled"})
+
+
+@pytest.mark.parametrize("edge", ["closes", "opens"])
+def test_a_period_that_is_closed_when_an_off_grid_run_is_due_is_seen_then(edge: str) -> None:
+    node = Node(ahead=AHEAD)
+    row = node.add(phase=10 * SECOND)
+    node.period(row, "00:00:00-00:00:30" if edge == "closes" else "00:00:30-00:01:00")
+    due = START + 30 * SECOND + (10_000 if edge == "closes" else -10_000)
+    node.lifecycle.start_at(int(row[0]), Instant(due), Instant(START))
+    node.now = Instant(due - 20_000 if edge == "closes" else due - AHEAD + 20_000)
+    assert (node.release(), node.refused) == ([], [])
+    node.now = Instant(due)
+    assert node.release() == []
+    assert [(refused.due, refused.reason) for refused in node.refused] == [(due, Reason.PERIOD_CLOSED)]
+
+
+def test_of_two_at_once_the_first_is_not_merged_into_the_second_before_its_time() -> None:
+    node = Node(ahead=AHEAD)
+    row = node.add(phase=10 * SECOND)
+    node.columns.extra[row], node.columns.extra_kind[row] = START + 10 * SECOND - 20_000, Kind.RETRY
+    node.lifecycle.requeue(row)
+    node.now = Instant(START + 10 * SECOND - AHEAD)
+    assert node.release() == []
+    node.now = Instant(START + 10 * SECOND - 20_000)
+    assert node.kinds() == []
+    node.release()
+    assert node.kinds() == [Kind.RETRY]
 
 
 def test_a_cron_entry_and_an_off_grid_run_are_claimed_ahead_too() -> None:

@@ -51,6 +51,15 @@ EQUIVALENT: Final[dict[tuple[str, str, str], str]] = {
     ("_take_slots", "~a.forced & a.on_grid", "& to |"): "too_soon holds on the grid only, and no forced run is on it",
     ("complete", "flags & _APART", "& to |"): "a shortcut: who is in the timetable is put there again, as it was",
     ("_execute", "flags & _APART", "& to |"): "a shortcut: the long way gives the same where it may be taken",
+    **dict.fromkeys(
+        (
+            ("", "_ENABLED | _MINE", "| to &"),
+            ("", "_ENABLED | _MINE | _REACHABLE", "| to &"),
+            ("", "_GOOD | _RUNNING", "| to &"),
+            ("", "_GOOD | _RUNNING | _APART", "| to &"),
+        ),
+        "only for what is due soon, and the worlds have no clock",
+    ),
 }
 """(function, source of the condition, rule) of the mutants that change no behaviour, with the reason."""
 
