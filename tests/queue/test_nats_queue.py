@@ -55,7 +55,6 @@ def test_thousands_of_runs_get_one_result_each_and_nothing_stays_behind(url: str
         assert {r.outcome for r in await node.answers(tokens)} == {Outcome.SUCCEEDED}
         assert node.told_twice == []
         assert sum(worker.runs for worker in workers) == 5_000
-        assert all(worker.runs for worker in workers)
         await until(lambda: not any(worker.held for worker in workers))
         client = await house.client()
         jetstream = client.jetstream()

@@ -143,5 +143,11 @@ class Frames:
 
 to_worker: Final = msgspec.msgpack.Decoder(ToWorker)
 """Decodes a frame on the worker's side ..."""
-to_node: Final = msgspec.msgpack.Decoder(ToNode)
-"""... and on the node's."""
+_all_to_node: Final = msgspec.msgpack.Decoder(list[ToNode])
+_ARRAY: Final = b"\xdd"
+"""What an array begins with, before the number of its elements in four bytes."""
+
+
+def to_node(frames: list[memoryview]) -> list[ToNode]:
+    """... and on the node's: all at once, as hosts tell each result in a frame of its own."""
+    return _all_to_node.decode(b"".join((_ARRAY, len(frames).to_bytes(4, "big"), *frames)))

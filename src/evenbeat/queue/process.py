@@ -142,7 +142,7 @@ class Worker:
             return False
         self.last_heard = time.monotonic()
         try:
-            messages = [frames.to_node.decode(frame) for frame in self._frames.feed(data)]
+            messages = frames.to_node(self._frames.feed(data))
         except ValueError:
             self.signal(signal.SIGKILL)  # what cannot be understood cannot be trusted with runs
             return False

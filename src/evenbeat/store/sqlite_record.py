@@ -151,7 +151,8 @@ def _lesson_of_told(t: Told, plain: int, notable: int) -> Row:
 
 def _run(f: Finish, number: int, most: int) -> Row:
     # The driver takes three times as long for a bool as for an int: +True is 1.
-    state = f.state if f.result_at == f.started else None
+    # Nor does it like None: -1 is nothing.
+    state = f.state if f.result_at == f.started else -1
     return (
         f.task, number, f.started, f.ended, f.outcome, f.status, state, +f.hard, f.attempt, f.output[:most],
     )  # fmt: skip

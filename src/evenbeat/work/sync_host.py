@@ -117,7 +117,7 @@ class SyncHost:
             try:
                 self._running = context
                 value = function.invoke(context, job)
-                if inspect.iscoroutine(value):
+                if value is not None and inspect.iscoroutine(value):
                     # An asynchronous function in the clothes of an ordinary one, such as a wrapped one.
                     value = asyncio.run(value)
             finally:

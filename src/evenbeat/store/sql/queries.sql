@@ -162,7 +162,7 @@ INSERT INTO plain_runs (
 )
 WITH f (task, id, started, ended, outcome, status, state, hard, attempt, output) AS (VALUES :rows)
 SELECT f.id, p.newest_plain, f.task, c.nominal, c.generation, c.kind, c.at,
-    f.started, f.ended, f.outcome, f.status, f.state, f.hard, f.attempt, f.output
+    f.started, f.ended, f.outcome, f.status, nullif(f.state, -1), f.hard, f.attempt, f.output
 FROM f CROSS JOIN claims c ON c.task = f.task CROSS JOIN progress p ON p.task = f.task;
 
 -- name: finish_notable
@@ -171,7 +171,7 @@ INSERT INTO notable_runs (
 )
 WITH f (task, id, started, ended, outcome, status, state, hard, attempt, output) AS (VALUES :rows)
 SELECT f.id, p.newest_notable, f.task, c.nominal, c.generation, c.kind, c.at,
-    f.started, f.ended, f.outcome, f.status, f.state, f.hard, f.attempt, f.output
+    f.started, f.ended, f.outcome, f.status, nullif(f.state, -1), f.hard, f.attempt, f.output
 FROM f CROSS JOIN claims c ON c.task = f.task CROSS JOIN progress p ON p.task = f.task;
 
 -- name: learn
