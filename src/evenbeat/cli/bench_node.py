@@ -28,7 +28,7 @@ TASKS: Final = 100_000
 WORKERS: Final = 2
 _WARM: Final = 10_000
 """Runs that do not count."""
-SLOTS: Final = 4_000
+SLOTS: Final = 8_000
 _SECONDS: Final = 13
 _SETTLING: Final = 5
 """Of a measurement of lateness; so many do not count: what became due while the node came up is late."""

@@ -4,6 +4,7 @@ A statement per row takes half as long again, and longer beside a busy scheduler
 """
 
 import sqlite3
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import chain
@@ -14,8 +15,8 @@ import msgspec
 from evenbeat.store.contract import PLAIN_OUTPUT, Batch, Claim, Contradiction, Finish, Refusal, Skip, Standing, Told
 from evenbeat.store.statements import query, query_of_rows, width
 
-_SIZES: Final = (512, 256, 128, 64, 32, 16, 8)
-"""Rows per statement. Each size is prepared once; only the last few rows of a batch are filled up, to the smallest."""
+_SIZES: Final = (8, 16, 32, 64, 128, 256, 512)
+"""Rows per statement. Each size is prepared once."""
 
 Row = tuple[object, ...]
 T = TypeVar("T", Skip, Standing, Told)
@@ -50,14 +51,21 @@ def _execute(connection: sqlite3.Connection, name: str, rows: Sequence[Row]) -> 
     before = connection.total_changes
     done = 0
     while done < len(rows):
-        left = len(rows) - done
-        size = next((s for s in _SIZES if s <= left), _SIZES[-1])
+        size = _size(len(rows) - done)
         some = rows[done : done + size]
         values = list(chain.from_iterable(some))
         values += [0] * ((size - len(some)) * width(name))
         connection.execute(query_of_rows(name, size), values)
         done += len(some)
     return connection.total_changes - before
+
+
+def _size(rows: int) -> int:
+    """Of the next statement for so many rows: all of them, if not many must be filled up; else as many as fill one."""
+    i = bisect_left(_SIZES, rows)
+    if i == len(_SIZES):
+        return _SIZES[-1]
+    return _SIZES[i] if i == 0 or _SIZES[i] - rows <= _SIZES[i] // 8 else _SIZES[i - 1]
 
 
 def _expect(connection: sqlite3.Connection, name: str, rows: Sequence[Row]) -> None:
