@@ -40,7 +40,7 @@ _LONGER_GAP: Final = 0.02
 _LONGEST_GAP: Final = 0.05
 """The same, while all slots are taken: then nothing can start before something has ended."""
 _MANY: Final = 256
-"""Slots that are free again are worth a turn: a third of all, or half of them if a third is fewer than these."""
+"""Slots that are free again are worth a turn if they are a third of all; of few slots half of them, at most so many."""
 _LONGEST_SLEEP: Final = 1.0
 _STANDSTILL: Final = 10 * SECOND
 """Without a turn for so long we have not been alive."""
@@ -145,7 +145,8 @@ class Beat:
         self._plan(self._ended + self._gap)
 
     def stop(self) -> None:
-        """No more turns."""
+        """No more turns, and what is held stays here."""
+        self.starter.drop()
         if self._timer is not None:
             self._timer.cancel()
         self._planned = -float("inf")

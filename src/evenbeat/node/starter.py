@@ -72,6 +72,9 @@ class Starter:
 
     def drop(self) -> list[Run]:
         """Whatever is held is not handed over any more; what that is."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         held, self._held = self._held, []
         return [run for ready in held for run in ready.runs if run.token in self._wanted]
 
