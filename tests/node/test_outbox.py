@@ -68,6 +68,25 @@ def test_what_is_to_be_done_then_is_done_when_the_batch_is_safe_not_before() -> 
     assert (post.safe, post.outbox.waiting) == ([0], 0)
 
 
+def test_the_store_has_the_next_batch_before_what_follows_from_the_last_is_done() -> None:
+    post = Post()
+    asked: list[int] = []
+    post.outbox.put(Batch(), lambda: asked.append(len(post.store.asked)))
+    post.put()
+    post.answer()
+    assert asked == [1]
+
+
+def test_what_follows_is_done_in_order_also_if_the_store_answers_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    post = Post()
+    post.put()
+    post.put()
+    monkeypatch.setattr(post.store, "record", lambda *batches: MemoryStore.record(post.store, *batches))
+    post.answer()
+    post.loop.wait(0)
+    assert (post.safe, post.outbox.waiting) == ([0, 1], 0)
+
+
 def test_while_the_store_fails_all_wait_behind_the_first() -> None:
     post = Post()
     post.put()
