@@ -185,5 +185,6 @@ def _not_back(task: Task, lines: list[Line], faults: list[tuple[int, int]], now:
         is_due = task.nominals(healed, until - _TAKES)
         is_at_it = any(begin <= healed and end >= until - _TAKES for begin, end in whole)
         if is_due and not is_disturbed and not is_at_it and not any(healed <= at <= until for at in begun):
-            found.append(f"healed at {healed}, and no run began within {RECOVERY // SECOND} s")
+            near = [f"{line.word} {line.at - healed:+,}" for line in lines if abs(line.at - healed) < 3 * RECOVERY]
+            found.append(f"healed at {healed}, and no run began within {RECOVERY // SECOND} s ({', '.join(near)})")
     return found
