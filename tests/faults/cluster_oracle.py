@@ -171,8 +171,8 @@ def _shared_tokens(sightings: list[Sighting]) -> list[str]:
 
 
 def _not_back(task: Task, lines: list[Line], faults: list[tuple[int, int]], now: int) -> list[str]:
-    """Within RECOVERY of the end of each fault, unless the next one came before, or nothing was due, or a run that
-    nothing disturbed went on all the while: then it need not begin.
+    """Within RECOVERY of the end of each fault, unless the next one came before, or nothing was due. What is due while
+    a run goes on that nothing disturbs merges into it, so then none need begin.
     """
     found = []
     begun = [line.at for line in lines if line.word == "start"]
@@ -182,9 +182,9 @@ def _not_back(task: Task, lines: list[Line], faults: list[tuple[int, int]], now:
     for _, healed in faults:
         until = healed + RECOVERY
         is_disturbed = until > now or any(healed < begin < until for begin, _ in faults)
-        is_due = task.nominals(healed, until - _TAKES)
-        is_at_it = any(begin <= healed and end >= until - _TAKES for begin, end in whole)
-        if is_due and not is_disturbed and not is_at_it and not any(healed <= at <= until for at in begun):
+        due = task.nominals(healed, until - _TAKES)
+        is_due = any(not any(begin <= nominal <= end + SECOND for begin, end in whole) for nominal in due)
+        if is_due and not is_disturbed and not any(healed <= at <= until for at in begun):
             near = [f"{line.word} {line.at - healed:+,}" for line in lines if abs(line.at - healed) < 3 * RECOVERY]
             found.append(f"healed at {healed}, and no run began within {RECOVERY // SECOND} s ({', '.join(near)})")
     return found

@@ -196,3 +196,13 @@ def test_something_that_never_heals_excuses_losses_until_the_end() -> None:
     draft.change("a", 50, outcome="lost")
     draft.lines = [line for line in draft.lines if line.word != "healed"]
     assert draft.findings() == []
+
+
+def test_what_is_due_while_a_run_goes_on_need_not_begin() -> None:
+    draft = Draft()
+    _not_back(draft)
+    assert any("no run began" in finding for finding in draft.findings())
+    draft.lines += [Line("start", "b", at(19), 77, at(19.5)), Line("end", "b", at(19), 77, at(39))]
+    assert not any("no run began" in finding for finding in draft.findings())
+    draft.lines[-1] = draft.lines[-1]._replace(at=at(25))
+    assert any("no run began" in finding for finding in draft.findings()), "of those after its end one should have"
