@@ -344,6 +344,7 @@ def test_a_page_finds_the_node_again_when_it_is_back(browser: Browser, tmp_path:
         sight = Sight(browser, node.url)
         page = sight.go("/now")
         is_live(page)
+        page.locator(".latest").first.wait_for(timeout=60_000)
         page.evaluate("window.stillHere = true")
         node.stop()
         expect(page.locator("#link-state")).to_have_text("reconnecting", timeout=60_000)
@@ -356,6 +357,22 @@ def test_a_page_finds_the_node_again_when_it_is_back(browser: Browser, tmp_path:
         assert page.evaluate("window.stillHere") is True
         sight.close()
     assert sight.complaints == []
+
+
+def test_a_view_that_could_not_be_loaded_is_loaded_when_the_node_is_back(browser: Browser, tmp_path: Path) -> None:
+    with NodeProcess(tmp_path, SHORT) as node:
+        sight = Sight(browser, node.url)
+        page = sight.go("/now")
+        is_live(page)
+        page.locator(".latest").first.wait_for(timeout=60_000)
+        node.stop()
+        expect(page.locator("#link-state")).to_have_text("reconnecting", timeout=60_000)
+        page.get_by_role("link", name="Tasks", exact=True).click()
+        shows(page, "main", "Tasks is not available")
+        node.start()
+        shows(page, ".total", "1 ")
+        shows(page, ".task-row a.task-name", "pulse")
+        sight.close()
 
 
 def test_a_hundred_thousand_tasks_are_filtered_without_a_frozen_page(browser: Browser, tmp_path: Path) -> None:

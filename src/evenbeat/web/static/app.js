@@ -7,13 +7,13 @@ import * as live from "./live.js";
 import { attempt, button, dialog, empty, failure } from "./ui.js";
 
 const VIEWS = {
-  now: { title: "Now", load: () => import("./views/now.js") },
-  tasks: { title: "Tasks", load: () => import("./views/tasks.js") },
-  task: { title: "Task", place: "tasks", load: () => import("./views/task.js") },
-  timetable: { title: "Timetable", load: () => import("./views/timetable.js") },
-  editor: { title: "Editor", load: () => import("./views/editor.js") },
-  periods: { title: "Periods", load: () => import("./views/periods.js") },
-  cluster: { title: "Cluster", load: () => import("./views/cluster.js") },
+  now: { title: "Now", load: (again) => import(`./views/now.js${again}`) },
+  tasks: { title: "Tasks", load: (again) => import(`./views/tasks.js${again}`) },
+  task: { title: "Task", place: "tasks", load: (again) => import(`./views/task.js${again}`) },
+  timetable: { title: "Timetable", load: (again) => import(`./views/timetable.js${again}`) },
+  editor: { title: "Editor", load: (again) => import(`./views/editor.js${again}`) },
+  periods: { title: "Periods", load: (again) => import(`./views/periods.js${again}`) },
+  cluster: { title: "Cluster", load: (again) => import(`./views/cluster.js${again}`) },
 };
 
 const KEYS = [
@@ -42,6 +42,10 @@ const LINK_WORDS = {
 const main = document.getElementById("main");
 let unmount = null;
 let turn = 0;
+/** Whether the view could not be loaded, as the server was gone. */
+let isMissing = false;
+/** How often: a browser remembers that a file could not be had, so the next time it is asked for by another address. */
+let failures = "";
 
 /** What the address says: view, name and query. */
 function address() {
@@ -73,11 +77,14 @@ async function show() {
     return;
   }
   let module;
+  isMissing = false;
   try {
-    module = await entry.load();
+    module = await entry.load(failures && `?${failures}`);
   } catch (error) {
     console.warn(error);
-    if (mine === turn) fill(root, h("h1", null, entry.title), empty(`${entry.title} is not available.`));
+    failures = (failures || 0) + 1;
+    isMissing = mine === turn;
+    if (isMissing) fill(root, h("h1", null, entry.title), empty(`${entry.title} is not available.`));
     return;
   }
   if (mine !== turn) return;
@@ -105,6 +112,7 @@ function showLink(state) {
   node.textContent = LINK_WORDS[state];
   // The server was not there when the page was loaded: only now can we know what we may do.
   if (state === "live" && session.role === "none") readSession().then(showSession).then(show, () => {});
+  else if (state === "live" && isMissing) show();
   if (state === "silent") get("/v1/status").then(showBanner, () => {});
 }
 
