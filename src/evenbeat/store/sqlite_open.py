@@ -121,6 +121,8 @@ def _tune(connection: sqlite3.Connection, durability: str, cache: int) -> None:
     connection.execute(f"PRAGMA synchronous = {'FULL' if durability == 'full' else 'NORMAL'}")
     connection.execute("PRAGMA foreign_keys = ON")
     connection.execute(f"PRAGMA cache_size = -{cache}")
+    # What a statement of many rows may have to undo is kept in memory: a file would be written for each of them.
+    connection.execute("PRAGMA temp_store = MEMORY")
     connection.execute("PRAGMA wal_autocheckpoint = 0")  # see sqlite_checkpoint
     connection.execute(f"PRAGMA journal_size_limit = {_WAL_LIMIT}")
 

@@ -7,15 +7,16 @@ import sqlite3
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from itertools import chain
-from typing import Final, TypeVar
+from itertools import chain, repeat
+from operator import itemgetter, pos
+from typing import Final, Literal, TypeVar
 
 import msgspec
 
 from evenbeat.store.contract import PLAIN_OUTPUT, Batch, Claim, Contradiction, Finish, Refusal, Skip, Standing, Told
 from evenbeat.store.statements import query, query_of_rows, width
 
-_SIZES: Final = (8, 16, 32, 64, 128, 256, 512)
+_SIZES: Final = (8, 16, 32, 64, 128, 256, 512, 1024)
 """Rows per statement. Each size is prepared once."""
 
 Row = tuple[object, ...]
@@ -46,17 +47,18 @@ def record(connection: sqlite3.Connection, batch: Batch) -> None:
         _claim(connection, batch.claims)
 
 
-def _execute(connection: sqlite3.Connection, name: str, rows: Sequence[Row]) -> int:
+def _execute(connection: sqlite3.Connection, name: str, rows: Iterable[Row]) -> int:
     """Run a many-row statement; how many rows of the database it changed."""
     before = connection.total_changes
+    values = list(chain.from_iterable(rows))
+    per_row = width(name)
     done = 0
-    while done < len(rows):
-        size = _size(len(rows) - done)
-        some = rows[done : done + size]
-        values = list(chain.from_iterable(some))
-        values += [0] * ((size - len(some)) * width(name))
-        connection.execute(query_of_rows(name, size), values)
+    while done < len(values):
+        size = _size((len(values) - done) // per_row)
+        some = values[done : done + size * per_row]
         done += len(some)
+        some += [0] * (size * per_row - len(some))
+        connection.execute(query_of_rows(name, size), some)
     return connection.total_changes - before
 
 
@@ -87,7 +89,8 @@ def _waves(rows: Sequence[T]) -> Iterable[Sequence[T]]:
 
 def _claim(connection: sqlite3.Connection, claims: Sequence[Claim]) -> None:
     try:
-        _execute(connection, "claim", [claim[:8] for claim in claims])  # one node alone needs no tokens
+        # In order: then neighbours share a page while it is at hand. And one node alone needs no tokens.
+        _execute(connection, "claim", [claim[:8] for claim in sorted(claims)])
     except sqlite3.IntegrityError as e:
         opened, known = _open_and_known(connection, claims)
         tasks = Counter(claim.task for claim in claims)
@@ -106,17 +109,10 @@ def _refuse(connection: sqlite3.Connection, refusals: Sequence[Refusal]) -> None
 
 
 def _finish(connection: sqlite3.Connection, finishes: Sequence[Finish]) -> None:
-    plain = [finish for finish in finishes if not finish.notable]
+    finishes = sorted(finishes, key=itemgetter(0))
     notable = [finish for finish in finishes if finish.notable]
-    first_plain = _next_id(connection, "plain_runs") if plain else 0
-    first_notable = _next_id(connection, "notable_runs") if notable else 0
-    history = _execute(connection, "finish_plain", [_run(f, i, PLAIN_OUTPUT) for i, f in enumerate(plain, first_plain)])
-    history += _execute(
-        connection, "finish_notable", [_run(f, i, len(f.output)) for i, f in enumerate(notable, first_notable)]
-    )
-    learned = [_lesson(f, i, 0) for i, f in enumerate(plain, first_plain)]
-    learned += [_lesson(f, 0, i) for i, f in enumerate(notable, first_notable)]
-    _execute(connection, "learn", learned)
+    plain = [finish for finish in finishes if not finish.notable] if notable else finishes
+    history = _keep(connection, plain, "plain") + _keep(connection, notable, "notable")
     cursors = [(f.task, f.cursor) for f in finishes if f.cursor is not None]
     if cursors:
         _execute(connection, "save_cursor", cursors)
@@ -127,6 +123,34 @@ def _finish(connection: sqlite3.Connection, finishes: Sequence[Finish]) -> None:
         opened, _ = _open_and_known(connection, finishes)
         without = [finish.task for finish in finishes if finish.task not in opened]
         raise Contradiction(f"a run of task {without[0]} ended that has no open claim")
+
+
+def _keep(connection: sqlite3.Connection, finishes: Sequence[Finish], kind: Literal["plain", "notable"]) -> int:
+    """What ended, in the history of its kind and with its task; how many had a claim.
+
+    By columns, as rows made one by one hold Python's lock for longer than it takes to bind them. The driver takes three
+    times as long for a bool as for an int, hence `pos`: +True is 1. Nor does it like None: state -1 is nothing.
+    """
+    if not finishes:
+        return 0
+    (
+        task, started, ended, outcome, status, output, _, last_start, state, hard, attempt, changes, flapping,
+        result_at, extra, extra_kind, _,
+    ) = zip(*finishes, strict=True)  # fmt: skip
+    first = _next_id(connection, f"{kind}_runs")
+    ids = range(first, first + len(finishes))
+    hard = tuple(map(pos, hard))
+    told = [state if at == since else -1 for state, at, since in zip(state, result_at, started, strict=True)]
+    kept = [text[:PLAIN_OUTPUT] for text in output] if kind == "plain" else output
+    runs = zip(task, ids, started, ended, outcome, status, told, hard, attempt, kept, strict=True)
+    history = _execute(connection, f"finish_{kind}", runs)
+    newest = (ids, repeat(0)) if kind == "plain" else (repeat(0), ids)
+    lessons = zip(
+        task, *newest, started, ended, outcome, output, last_start, state, hard, attempt, changes, map(pos, flapping),
+        result_at, extra, extra_kind, strict=False,
+    )  # fmt: skip
+    _execute(connection, "learn", lessons)
+    return history
 
 
 def _tell(connection: sqlite3.Connection, told: Sequence[Told]) -> None:
@@ -154,22 +178,6 @@ def _lesson_of_told(t: Told, plain: int, notable: int) -> Row:
     return (
         t.task, plain, notable, t.made is not None, t.started, t.ended, t.outcome, t.output, t.state, +t.hard,
         t.attempt, t.changes, +t.flapping, t.result_at, t.next_nominal, t.extra, t.extra_kind,
-    )  # fmt: skip
-
-
-def _run(f: Finish, number: int, most: int) -> Row:
-    # The driver takes three times as long for a bool as for an int: +True is 1.
-    # Nor does it like None: -1 is nothing.
-    state = f.state if f.result_at == f.started else -1
-    return (
-        f.task, number, f.started, f.ended, f.outcome, f.status, state, +f.hard, f.attempt, f.output[:most],
-    )  # fmt: skip
-
-
-def _lesson(f: Finish, plain: int, notable: int) -> Row:
-    return (
-        f.task, plain, notable, f.started, f.ended, f.outcome, f.output, f.last_start, f.state, +f.hard, f.attempt,
-        f.changes, +f.flapping, f.result_at, f.extra, f.extra_kind,
     )  # fmt: skip
 
 
