@@ -16,6 +16,7 @@ from evenbeat.node.clock import Clock
 from evenbeat.node.outbox import Outbox
 from evenbeat.node.roster import Roster
 from evenbeat.node.service import Node, Options
+from evenbeat.node.starter import AHEAD
 from evenbeat.node.takeup import GENERATION
 from evenbeat.queue.frames import Result, Run
 from evenbeat.store.contract import Batch, Change, Claim, Condition, Filter, Progress, StoreError
@@ -122,6 +123,9 @@ class Hand:
         self.restart()
 
     # What a queue is for the beat and the node
+
+    lead = AHEAD
+    """Whatever is claimed is handed over at once, so that a turn needs no loop."""
 
     def stored(self, tokens: Sequence[int]) -> None:
         self.safe += tokens

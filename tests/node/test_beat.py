@@ -93,6 +93,7 @@ class TestAhead:
 
     def claimed(self) -> Hand:
         hand = Hand()
+        hand.lead = 0
         hand.add("t")
         hand.now = T0 + MINUTE - 30_000
 
@@ -112,7 +113,7 @@ class TestAhead:
         hand.now += 1
         hand.loop.wait(1)
         assert [run.nominal for run in hand.dispatched] == [T0 + MINUTE]
-        assert hand.beat.counts.lateness == [0.0]
+        assert hand.beat.counts.runs == 1
 
     def test_it_is_not_claimed_again(self) -> None:
         hand = self.claimed()
@@ -137,6 +138,49 @@ class TestAhead:
         hand.restart(after=2 * SECOND)
         (run,) = hand.store.runs()
         assert (run.outcome, run.nominal, run.started) == (Outcome.LOST, T0 + MINUTE, T0 + MINUTE)
+
+
+class TestLateness:
+    """From when a run is due until it really starts, whenever that is told, and once."""
+
+    def handed_over(self) -> tuple[Hand, int]:
+        hand = Hand()
+        hand.add("t")
+        (run,) = hand.turn(MINUTE)
+        return hand, run.token
+
+    def test_of_a_quick_run_with_its_end(self) -> None:
+        hand, token = self.handed_over()
+        assert hand.beat.counts.lateness == []
+        started = T0 + MINUTE + 3_000
+        hand.beat.results([Result(token, Outcome.SUCCEEDED, 0, started, started + 1, b"")])
+        hand.turn(SECOND)
+        assert hand.beat.counts.lateness == [0.003]
+
+    def test_of_one_that_lasts_when_it_is_known_to_have_started(self) -> None:
+        hand, token = self.handed_over()
+        started = T0 + MINUTE + 3_000
+        hand.beat.started([(token, started)])
+        hand.turn(SECOND)
+        assert hand.beat.counts.lateness == [0.003]
+        hand.beat.started([(token, started)])
+        hand.beat.results([Result(token, Outcome.SUCCEEDED, 0, started, started + SECOND, b"")])
+        hand.turn(SECOND)
+        assert hand.beat.counts.lateness == [0.003]
+
+    @pytest.mark.parametrize("outcome", [Outcome.DROPPED, Outcome.BROKEN, Outcome.CANCELLED, Outcome.LOST])
+    def test_of_one_that_never_started_nothing_is_known(self, outcome: Outcome) -> None:
+        hand, token = self.handed_over()
+        hand.beat.results([Result(token, outcome, None, T0 + 2 * MINUTE, T0 + 2 * MINUTE, b"")])
+        hand.turn(SECOND)
+        assert hand.beat.counts.lateness == []
+        assert hand.beat.counts.outcomes == {outcome: 1}
+
+    def test_a_worker_whose_clock_is_behind_is_not_early(self) -> None:
+        hand, token = self.handed_over()
+        hand.beat.results([Result(token, Outcome.SUCCEEDED, 0, T0 + MINUTE - 2_000, T0 + MINUTE, b"")])
+        hand.turn(SECOND)
+        assert hand.beat.counts.lateness == [0.0]
 
 
 class TestOrder:

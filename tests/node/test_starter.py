@@ -1,4 +1,4 @@
-"""Runs are handed over at the moment they are due, and never before."""
+"""Runs are handed over at the moment they are due, and never before, or so long before as their worker waits for it."""
 
 import asyncio
 from collections.abc import Sequence
@@ -21,7 +21,8 @@ JOB = msgspec.Raw(msgspec.msgpack.encode({"command": ["noop"]}))
 class Stage:
     """A starter on a virtual loop, and what it has handed over: token, when, function and pool."""
 
-    def __init__(self) -> None:
+    def __init__(self, lead: int = 0) -> None:
+        self.lead = lead
         self.loop = VirtualLoop()
         self.wall = int(T0)
         self.clock = Clock(wall=lambda: self.wall + self._passed(), boot=self._passed)
@@ -81,6 +82,25 @@ def test_nothing_is_early_or_much_later_than_it_is_due_whatever_else_is_held(due
     stage.loop.wait(1)
     assert sorted(token for token, *_ in stage.handed) == sorted(wanted)
     assert all(0 <= at - max(wanted[token], 0) <= 2_000 for token, at, *_ in stage.handed)
+
+
+@given(
+    st.lists(st.lists(st.integers(-10_000, AHEAD), min_size=1, max_size=5), min_size=1, max_size=5),
+    st.sampled_from([1_000, 20_000, AHEAD]),
+)
+def test_who_waits_for_the_moment_has_them_before_it_and_no_sooner_than_it_takes_them(
+    dues: list[list[int]], lead: int
+) -> None:
+    stage = Stage(lead)
+    wanted: dict[int, int] = {}
+    for due in dues:
+        stage.start(*sorted(due), first=len(wanted))
+        wanted.update(enumerate(sorted(due), len(wanted)))
+    stage.loop.wait(1)
+    assert sorted(token for token, *_ in stage.handed) == sorted(wanted)
+    before = {token: wanted[token] - at for token, at, *_ in stage.handed}
+    assert all(early <= lead for early in before.values())
+    assert all(early >= min(wanted[token], 0.5 * lead - 2_000) for token, early in before.items())
 
 
 def test_each_has_its_own_function() -> None:

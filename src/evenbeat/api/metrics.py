@@ -105,7 +105,7 @@ def _of_runs(numbers: Numbers) -> Iterable[Metric]:
         if reason is not Reason.NONE:
             skips.add_metric([reason.value], status.skipped.get(reason.value, 0))
     yield skips
-    yield _histogram("lateness_seconds", "From when runs were due until they were handed over.", numbers.lateness)
+    yield _histogram("lateness_seconds", "From when runs were due until they started.", numbers.lateness)
     yield _histogram("run_duration_seconds", "How long runs lasted.", numbers.duration)
 
 

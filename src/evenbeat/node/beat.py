@@ -219,12 +219,12 @@ class Beat:
         return then
 
     def _learn(self, now: Instant) -> Batch:
-        self.lasting.update(started := [(token, at) for token, at in self._starts if token in self.underway])
+        started = [(token, at) for token, at in self._starts if token in self.underway]
+        new = {token: at for token, at in started if token not in self.lasting}
+        self.counts.began(np.array([at - self.underway[token].nominal for token, at in new.items()]) / 1e6)
+        self.lasting.update(started)
         starts = [Start(self.underway[token].number, at) for token, at in started]
         ended = [(self.underway.pop(r.token), r) for r in self._results if r.token in self.underway]
-        if self.lasting:
-            for _, result in ended:
-                self.lasting.pop(result.token, None)
         self._results, self._starts = [], []
         finishes = self._finish(ended, now)
         refusals, self._set_aside = self._set_aside, []
@@ -262,6 +262,10 @@ class Beat:
         for (u, r), is_removed in zip(ended, removed.tolist(), strict=True):
             if r.cursor is not None and not is_removed:
                 self.cursors[u.number] = r.cursor
+        # Of those that lasted it was counted when their start was told.
+        is_news = np.array([self.lasting.pop(r.token, None) is None for r in results]) if self.lasting else True
+        really = (ends & _REALLY_STARTED != 0) & (ends & _IS_RESULT != 0) & is_news
+        self.counts.began((started - nominal)[really] / 1e6)
         lasted = np.array([r.ended for r in results], dtype=np.int64) - started
         self.counts.ended(outcome, lasted[ends & _REALLY_STARTED != 0] / 1e6)
         for listener in self.on_finished:

@@ -57,6 +57,7 @@ class Counts:
 
     def __init__(self) -> None:
         self.runs = 0
+        """That were handed over."""
         self.outcomes: dict[str, int] = {}
         self.skipped: dict[str, int] = {}
         self.lateness: list[float] = []
@@ -65,8 +66,8 @@ class Counts:
         self.lasted = Buckets(DURATION_BOUNDS)
 
     def began(self, late: NDArray[np.float64]) -> None:
-        """Runs were handed over, so many seconds after they were due."""
-        self.runs += len(late)
+        """Runs have started, so many seconds after they were due; by a clock that is behind ours less than none."""
+        late = np.maximum(late, 0.0)
         self.late.add(late)
         self.lateness += late.tolist()
         if len(self.lateness) > 2 * _LATEST:

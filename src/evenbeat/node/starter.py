@@ -1,24 +1,27 @@
-"""The starter: runs whose claims are safe are handed over at the moment they are due, and never before."""
+"""The starter: runs whose claims are safe are handed over when they are due, or just before to who waits for it."""
 
 import asyncio
 from bisect import bisect_right
 from collections.abc import Container, Sequence
 from typing import Final, NamedTuple, Protocol
 
-import numpy as np
-
 from evenbeat.node.clock import Clock
 from evenbeat.node.counts import Counts
 from evenbeat.queue.frames import Run
 
-AHEAD: Final = 50_000
-"""Microseconds by which what is due is claimed before it is: so long a commit may take without making it late."""
+AHEAD: Final = 100_000
+"""Microseconds by which what is due is claimed before it is: so long a turn and its commit, and the commit before it,
+may take without making anything late."""
 _STEP: Final = 0.001
-"""Seconds between two times to hand over, at least: what is due within them goes together."""
+"""Seconds between two times to hand over, at least, or a quarter of the lead: what is due within them goes together."""
 
 
 class Dispatch(Protocol):
     """Where runs go to be made."""
+
+    @property
+    def lead(self) -> int:
+        """Microseconds by which it takes runs before they are due, and lets them wait until then."""
 
     def dispatch(
         self,
@@ -84,20 +87,21 @@ class Starter:
             self._timer = None
         now = self._clock.now()
         still_held = []
+        lead = self._queue.lead
         for ready in self._held:
-            count = bisect_right(ready.due, now)
+            count = bisect_right(ready.due, now + lead)
             if count < len(ready.due) and ready.due[count] - now > AHEAD:
                 count = len(ready.due)  # the clock was set back meanwhile
             if count:
-                self._dispatch(ready.part(0, count), now)
+                self._dispatch(ready.part(0, count))
             if count < len(ready.due):
                 still_held.append(ready.part(count))
         self._held = still_held
         if still_held:
-            wait = (min(ready.due[0] for ready in still_held) - now) / 1e6
-            self._timer = asyncio.get_running_loop().call_later(max(wait, _STEP), self._go)
+            wait = (min(ready.due[0] for ready in still_held) - lead - now) / 1e6
+            self._timer = asyncio.get_running_loop().call_later(max(wait, _STEP, lead / 4e6), self._go)
 
-    def _dispatch(self, ready: Ready, now: int) -> None:
+    def _dispatch(self, ready: Ready) -> None:
         kept = [i for i, run in enumerate(ready.runs) if run.token in self._wanted]
         if len(kept) < len(ready.runs):
             ready = Ready(
@@ -108,5 +112,5 @@ class Starter:
                 ready.pools and [ready.pools[i] for i in kept],
             )
         if ready.runs:
-            self._counts.began((now - np.array(ready.due)) / 1e6)
+            self._counts.runs += len(ready.runs)
             self._queue.dispatch(ready.runs, ready.functions, ready.tasks, ready.pools)

@@ -10,6 +10,9 @@ import msgspec
 from msgspec import Struct
 
 FRAME_LIMIT: Final = 64 << 20
+LEAD: Final = 20_000
+"""Microseconds by which a run may reach a worker here before it is due. The worker waits for the moment, whatever keeps
+its node busy then."""
 _LENGTH: Final = 4
 
 
@@ -35,6 +38,11 @@ class Run(Struct, array_like=True, gc=False):
     cursor: bytes | None
     check: bool = False
     """The result is a monitoring state: what a function returns is read as one."""
+
+    def wait(self, now: int) -> int:
+        """Microseconds until it is due; none if that is longer than can be: then the clock was set back meanwhile."""
+        wait = self.nominal - now
+        return wait if 0 < wait <= 2 * LEAD else 0
 
 
 class Runs(Struct, array_like=True, tag=1):

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Final
 
 from evenbeat.model import Outcome
-from evenbeat.queue.frames import Result, Run
+from evenbeat.queue.frames import LEAD, Result, Run
 from evenbeat.queue.loop_host import LoopHost
 from evenbeat.queue.pool import Pool
 from evenbeat.queue.team import Team
@@ -24,6 +24,8 @@ _LEAVING: Final = 7.0
 
 class LocalQueue:
     """Process workers, function hosts, and the runs that are with them."""
+
+    lead: Final = LEAD
 
     def __init__(
         self,

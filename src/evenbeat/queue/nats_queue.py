@@ -105,6 +105,9 @@ class NatsQueue:
 
     # What is asked about it
 
+    lead: Final = 0
+    """A worker elsewhere has a clock of its own."""
+
     @property
     def pending(self) -> int:
         """Runs dispatched or adopted and not ended."""

@@ -5,6 +5,7 @@ has none, or while all that it has is known to be quick.
 """
 
 import asyncio
+import heapq
 import signal
 import time
 from collections import deque
@@ -24,6 +25,8 @@ _UNKNOWN: Final = _AHEAD + 1
 """What a function is taken to last before it has been seen: more than may wait."""
 _WEIGHT: Final = 8
 """Of the runs before in the mean duration of a function."""
+_QUICK: Final = 500
+"""Microseconds: only what lasts no longer may have a host before it is due, as nothing else can run there till then."""
 _LOOK: Final = 0.05
 """Seconds between two looks at what runs."""
 _LASTING: Final = 0.1
@@ -66,6 +69,13 @@ class _Host:
             return max(1, min(_AHEAD // cost, _RUNS_AHEAD))
         return max(0, min((_AHEAD - self.cost) // cost, _RUNS_AHEAD - len(self.costs)))
 
+    def age(self, head: Run, now: float, wall: int) -> float:
+        """Seconds for which it has been at this run, its first; none while it waits until that is due."""
+        if head.wait(wall):
+            return 0.0
+        age, overdue = now - self.since, (wall - head.nominal) / SECOND
+        return min(age, overdue) if overdue >= 0 else age
+
     def remove(self, token: int) -> str:
         """It is done with this run; the function of it, if it had it."""
         self.worker.outstanding.pop(token, None)
@@ -101,6 +111,10 @@ class Pool:
         self._kill_after = kill_after
         self._offset = 0
         self._hosts: dict[Worker, _Host] = {}
+        self._early: list[tuple[int, int, Run, str]] = []
+        """Those that are not due yet and not known to be quick, as a heap: when they are due, and their tokens."""
+        self._moment: asyncio.TimerHandle | None = None
+        """When the first of them is due."""
         self._waiting: deque[tuple[Run, str]] = deque()
         self._durations: dict[str, int] = {}
         self._backoff = Backoff()
@@ -120,14 +134,25 @@ class Pool:
             worker.send(Clock(offset))
 
     def give(self, runs: list[tuple[Run, str]]) -> None:
-        """Runs and their functions."""
-        self._waiting.extend(runs)
+        """Runs and their functions, those that are not due yet behind the others."""
+        now = self._now()
+        if runs and runs[-1][0].wait(now):
+            for run, function in runs:
+                if run.wait(now) and self._durations.get(function, _UNKNOWN) > _QUICK:
+                    heapq.heappush(self._early, (run.nominal, run.token, run, function))
+                else:
+                    self._waiting.append((run, function))
+        else:
+            self._waiting.extend(runs)
         self._place()
 
     def cancel(self, tokens: set[int]) -> None:
         """End these runs; all, if none is named."""
         unsent = [run for run, _ in self._waiting if not tokens or run.token in tokens]
+        unsent += [run for _, token, run, _ in self._early if not tokens or token in tokens]
         self._waiting = deque((r, f) for r, f in self._waiting if tokens and r.token not in tokens)
+        self._early = [early for early in self._early if tokens and early[1] not in tokens]
+        heapq.heapify(self._early)
         self._resolve(unsent, Outcome.CANCELLED, "not started")
         for worker, host in self._hosts.items():
             found = [t for t in worker.outstanding if not tokens or t in tokens]
@@ -145,6 +170,8 @@ class Pool:
             worker.signal(signal.SIGKILL)
 
     def _place(self) -> None:
+        if self._early:
+            self._look_at_early()
         while self._waiting and not self._is_closing:
             function = self._waiting[0][1]
             cost = self._durations.get(function, _UNKNOWN)
@@ -167,6 +194,18 @@ class Pool:
                 host.worker.give(batch)
         if self._look is None and any(host.costs for host in self._hosts.values()):
             self._look = asyncio.get_running_loop().call_later(_LOOK, self._look_at_heads)
+
+    def _look_at_early(self) -> None:
+        """What is due by now waits for a host; what is not is looked at again when the first of it is."""
+        now, wait = self._now(), 0
+        while self._early and not (wait := self._early[0][2].wait(now)):
+            _, _, run, function = heapq.heappop(self._early)
+            self._waiting.append((run, function))
+        if self._moment is not None:
+            self._moment.cancel()
+            self._moment = None
+        if self._early:
+            self._moment = asyncio.get_running_loop().call_later(wait / SECOND, self._place)
 
     def _start_one(self) -> _Host:
         worker = Worker(_PROGRAM, self._hear, self._replace, lifeline=True)
@@ -223,7 +262,7 @@ class Pool:
             if head is None or not worker.is_ready:
                 continue
             function = host.costs[head.token][0]
-            age = now - host.since
+            age = host.age(head, now, self._now())
             if function not in host.imported:
                 if age > IMPORT_LIMIT:
                     reason = f"{function}: importing it took longer than {IMPORT_LIMIT:g} s"
@@ -260,7 +299,7 @@ class Pool:
             token, outcome, reason = host.sentence or (head.token, Outcome.LOST, "its function host died")
             if token != head.token:
                 outcome, reason = Outcome.LOST, "its function host died"
-            self._resolve([head], outcome, reason, int((time.monotonic() - host.since) * SECOND))
+            self._resolve([head], outcome, reason, int(host.age(head, time.monotonic(), self._now()) * SECOND))
         self._waiting.extendleft(reversed(orphans))
         if not worker.is_ready and self._backoff.is_hopeless:
             hopeless = [run for run, _ in self._waiting]

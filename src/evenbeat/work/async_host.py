@@ -1,6 +1,7 @@
 """A host for asynchronous functions: all at the same time on one loop, each cancelled at the end of its timebox."""
 
 import asyncio
+import heapq
 import inspect
 import os
 import signal
@@ -46,6 +47,10 @@ class AsyncHost:
         self._link = link
         self._loop = asyncio.new_event_loop()
         self._offset = 0
+        self._early: list[tuple[int, int, Run]] = []
+        """Those that are not due yet, as a heap: when they are, and their tokens."""
+        self._moment: asyncio.TimerHandle | None = None
+        """When the first of them is due."""
         self._running: dict[int, _Running] = {}
         self._young: deque[_Running] = deque()
         self._results: list[Result] = []
@@ -68,13 +73,34 @@ class AsyncHost:
             match message:
                 case Runs(runs):
                     for run in runs:
-                        self._begin(run)
+                        heapq.heappush(self._early, (run.nominal, run.token, run))
                 case Clock(offset):
                     self._offset = offset
                     self._link.send(Ready(os.getpid()))  # the node asks this way whether the loop still turns
                 case Cancel(tokens):
+                    self._cancel_early(set(tokens))
                     for running in [self._running[t] for t in tokens or self._running if t in self._running]:
                         self._end(running, Outcome.CANCELLED)
+        self._begin_due()
+
+    def _begin_due(self) -> None:
+        """What is due begins, and for the rest there is one timer."""
+        if self._moment is not None:
+            self._moment.cancel()
+            self._moment = None
+        wait = 0
+        while self._early and not (wait := self._early[0][2].wait(boot_time() + self._offset)):
+            self._begin(heapq.heappop(self._early)[2])
+        if self._early:
+            self._moment = self._loop.call_later(wait / SECOND, self._begin_due)
+
+    def _cancel_early(self, tokens: set[int]) -> None:
+        early, self._early = self._early, []
+        for due, token, run in early:
+            if not tokens or token in tokens:
+                self._tell_unstarted(run, Outcome.CANCELLED, "not started")
+            else:
+                heapq.heappush(self._early, (due, token, run))
 
     def _begin(self, run: Run) -> None:
         try:

@@ -46,6 +46,8 @@ class Runner:
         """Does the node read so little that it should get nothing more to read?"""
         self._spawner = Spawner(database)
         self._offset = 0
+        self._early: list[tuple[int, int, Order]] = []
+        """Those that are not due yet, as a heap: when they are, and their tokens."""
         self._waiting: deque[Order] = deque()
         self._children: dict[int, Child] = {}
         self._by_descriptor: dict[int, Child] = {}
@@ -82,9 +84,12 @@ class Runner:
             child = self._children.get(heapq.heappop(self._timers)[1])
             if child is not None:
                 self._time_is_up(child, now)
+        while self._early and not self._early[0][2].run.wait(now + self._offset):
+            self._waiting.append(heapq.heappop(self._early)[2])
         if self._waiting and not self._is_unheard:
             now = self._start_some(now + _STARTING)
-        if self._results and (now >= self._send_at or len(self._results) >= len(self._children) + len(self._waiting)):
+        left = len(self._children) + len(self._waiting) + len(self._early)
+        if self._results and (now >= self._send_at or len(self._results) >= left):
             self._flush()
 
     def _start_some(self, enough: int) -> int:
@@ -104,6 +109,7 @@ class Runner:
             self._young[0][0] + LASTING if self._young else sys.maxsize,
             self._timers[0][0] if self._timers else sys.maxsize,
             self._send_at if self._results else sys.maxsize,
+            self._early[0][0] - self._offset if self._early else sys.maxsize,
         )
         return -1 if soonest == sys.maxsize else max(0, soonest - boot_time()) / 1_000_000
 
@@ -126,9 +132,14 @@ class Runner:
                     self._cancel(set(tokens))
 
     def _take(self, runs: list[Run]) -> None:
+        now = boot_time() + self._offset
         for run in runs:
             try:
-                self._waiting.append(self._spawner.order(run))
+                order = self._spawner.order(run)
+                if run.wait(now):
+                    heapq.heappush(self._early, (run.nominal, run.token, order))
+                else:
+                    self._waiting.append(order)
             except CannotStart as e:
                 self._tell_unstarted(run, Outcome.BROKEN, str(e))
 
@@ -232,7 +243,10 @@ class Runner:
     def _cancel(self, tokens: set[int]) -> None:
         now = boot_time()
         unstarted = [order for order in self._waiting if not tokens or order.run.token in tokens]
+        unstarted += [order for _, token, order in self._early if not tokens or token in tokens]
         self._waiting = deque(order for order in self._waiting if tokens and order.run.token not in tokens)
+        self._early = [early for early in self._early if tokens and early[1] not in tokens]
+        heapq.heapify(self._early)
         for order in unstarted:
             self._tell_unstarted(order.run, Outcome.CANCELLED, "not started")
         for child in [c for t, c in self._children.items() if not tokens or t in tokens]:

@@ -35,6 +35,8 @@ class SyncHost:
     def __init__(self, link: Link) -> None:
         self._link = link
         self._offset = 0
+        self._now = 0
+        """A time that has passed, by the node's clock."""
         self._waiting: deque[Run] = deque()
         self._listened = 0.0
         self._cancelled: set[int] = set()
@@ -53,10 +55,21 @@ class SyncHost:
                 if not self._waiting:
                     poll.poll()
                     self._listen()
-                elif time.monotonic() > self._listened + _DEAF:
+                    continue
+                if wait := self._wait(self._waiting[0]):
+                    poll.poll(wait / 1_000)
                     self._listen()
-                if self._waiting:
-                    self._do(self._waiting.popleft())
+                    continue
+                if time.monotonic() > self._listened + _DEAF:
+                    self._listen()
+                self._do(self._waiting.popleft())
+
+    def _wait(self, run: Run) -> int:
+        """Microseconds until it is due; of those that are late the clock need not be asked."""
+        if run.nominal <= self._now:
+            return 0
+        self._now = boot_time() + self._offset
+        return run.wait(self._now)
 
     def _listen(self) -> None:
         self._listened = time.monotonic()
@@ -66,6 +79,7 @@ class SyncHost:
                     self._waiting.extend(runs)
                 case Clock(offset):
                     self._offset = offset
+                    self._now = 0
                 case Cancel(tokens):
                     self._cancelled.update(tokens or (run.token for run in self._waiting))
                     if not tokens and self._running is not None:
