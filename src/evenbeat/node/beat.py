@@ -220,9 +220,10 @@ class Beat:
 
     def _learn(self, now: Instant) -> Batch:
         started = [(token, at) for token, at in self._starts if token in self.underway]
-        new = {token: at for token, at in started if token not in self.lasting}
-        self.counts.began(np.array([at - self.underway[token].nominal for token, at in new.items()]) / 1e6)
-        self.lasting.update(started)
+        if started:
+            late = [at - self.underway[token].nominal for token, at in started if token not in self.lasting]
+            self.counts.began(np.array(late) / 1e6)
+            self.lasting.update(started)
         starts = [Start(self.underway[token].number, at) for token, at in started]
         ended = [(self.underway.pop(r.token), r) for r in self._results if r.token in self.underway]
         self._results, self._starts = [], []
