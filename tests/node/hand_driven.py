@@ -101,9 +101,7 @@ class _HandNode(Node):
         self._take_up()
 
     def look_at_the_clock(self) -> None:
-        by = self.clock.compare()
-        if by:
-            self._clock_was_set(by)
+        self._look_at_the_clock()
 
 
 class Hand:

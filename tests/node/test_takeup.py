@@ -333,6 +333,13 @@ class TestClock:
         assert hand.store.setting(GENERATION) == "1"
         assert len(hand.advance(30 * MINUTE, step=MINUTE)) >= 3
 
+    @pytest.mark.parametrize("by", [-300_000, -5_000, 5_000, 300_000])
+    def test_a_clock_that_is_corrected_a_little_is_the_workers_clock_too(self, by: int) -> None:
+        hand = Hand()
+        hand.clock_is_set(by)
+        hand.clock_is_set(0)
+        assert hand.told_offset == hand.clock.offset != 0
+
     def test_a_step_forward_counts_as_a_stop(self) -> None:
         hand = Hand()
         hand.add("a", every="10m", phase="5m")

@@ -7,19 +7,23 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import msgspec
 import pytest
 from courier import NEVER, Courier, play
 
 from evenbeat.model import HOUR, SECOND, Job, Outcome
-from evenbeat.queue import frames
+from evenbeat.queue import frames, pool
 from evenbeat.queue.frames import LEAD, Cancel, Clock, Result, Results, Run, Runs
 from evenbeat.work.admission import boot_time
 from evenbeat.work.async_host import AsyncHost
 from evenbeat.work.link import Link
 from evenbeat.work.runner import Runner
 from evenbeat.work.sync_host import SyncHost
+
+if TYPE_CHECKING:
+    from evenbeat.queue.process import Worker
 
 HERE = Path(__file__).parent
 NOOP = Job(command=("noop",))
@@ -107,6 +111,43 @@ def test_the_time_in_a_function_counts_from_when_it_was_due() -> None:
         assert result.started >= due
 
     play(scene)
+
+
+class TestAge:
+    """For how long a host has been at its first run: that is what the timebox goes by."""
+
+    def host(self, since: float) -> pool._Host:
+        host = pool._Host(cast("Worker", None))
+        host.since = since
+        return host
+
+    @pytest.mark.parametrize(
+        ("due", "wall", "age"),
+        [
+            (0, 8 * SECOND, 8.0),  # it was late, or due just then
+            (-HOUR, 8 * SECOND, 8.0),
+            (15_000, 8 * SECOND, 7.985),  # it waited first
+            (15_000, 10_000, 7.96),  # ... and the clock was set back since: waiting explains no more than this
+            (HOUR, 8 * SECOND, 7.96),
+        ],
+    )
+    def test_it_counts_from_when_the_run_was_due(self, due: int, wall: int, age: float) -> None:
+        assert self.host(100.0).age(run(SYNC, nominal=due), 108.0, wall) == pytest.approx(age)
+
+    def test_while_it_waits_it_has_not_begun(self) -> None:
+        assert self.host(100.0).age(run(SYNC, nominal=20_000), 100.01, 10_000) == 0.0
+
+
+def test_a_host_that_obeyed_a_cancel_is_judged_anew() -> None:
+    async def scene(courier: Courier) -> None:
+        (token,) = courier.send(Job(function="sample_functions:nap", args=(20,)))
+        await courier.until(lambda: token in courier.started)
+        courier.queue.cancel([token])
+        assert (await courier.answers([token]))[0].outcome == Outcome.CANCELLED
+        result = await courier.run(Job(function="sample_functions:deaf"), timebox=0.2)
+        assert result.outcome == Outcome.TIMEBOXED
+
+    play(scene, hosts=1)
 
 
 # In this process, where a moment can last as long as it takes

@@ -53,6 +53,8 @@ _PART: Final = 2_000
 _PRUNE_EVERY: Final = 60.0
 _LOOK_FOR_GARBAGE: Final = (100_000, 10, 10)
 """As gc.set_threshold takes it: new objects before the young ones are looked through, and so on."""
+_CLOCK_STEP: Final = 100
+"""Microseconds that our clock must move before workers hear of it."""
 _log: Final = logging.getLogger("evenbeat.node")
 
 
@@ -95,6 +97,7 @@ class Node:
         self.database = database
         self.options = options
         self.clock = clock or Clock()
+        self._told_offset = self.clock.offset
         self.desk = Desk(store, self.clock.now)
         self.started_at = self.clock.now()
         self.boot: Final = token_hex(8)
@@ -328,9 +331,16 @@ class Node:
             await asyncio.sleep(1 if interval is None else min(1, interval / 3))
             if interval is not None:
                 notify("WATCHDOG=1")
-            by = self.clock.compare()
-            if by:
-                self._clock_was_set(by)
+            self._look_at_the_clock()
+
+    def _look_at_the_clock(self) -> None:
+        by = self.clock.compare()
+        if by:
+            self._clock_was_set(by)
+        if abs(self.clock.offset - self._told_offset) > _CLOCK_STEP:
+            # Workers wait by it until their runs are due.
+            self._told_offset = self.clock.offset
+            self.queue.set_clock(self._told_offset)
 
     def _stood_still(self, length: int) -> None:
         """The machine slept, or somebody stopped the process: for tasks that is a stop like any other."""
@@ -339,7 +349,6 @@ class Node:
 
     def _clock_was_set(self, by: int) -> None:
         _log.warning("the clock was set by %+.1f s", by / SECOND, extra={"action": "clock_set", "by": by})
-        self.queue.set_clock(self.clock.offset)
         self._make_good(by, max(by, 0))
         self._remember_clock()
         self.beat.soon()

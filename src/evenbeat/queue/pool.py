@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Final
 
 from evenbeat.model import SECOND, Outcome
-from evenbeat.queue.frames import Cancel, Clock, Elsewhere, Ready, Result, Results, Run, Started, ToNode
+from evenbeat.queue.frames import LEAD, Cancel, Clock, Elsewhere, Ready, Result, Results, Run, Started, ToNode
 from evenbeat.queue.process import Worker
 from evenbeat.queue.team import Backoff, resolved
 
@@ -71,16 +71,17 @@ class _Host:
 
     def age(self, head: Run, now: float, wall: int) -> float:
         """Seconds for which it has been at this run, its first; none while it waits until that is due."""
-        if head.wait(wall):
-            return 0.0
-        age, overdue = now - self.since, (wall - head.nominal) / SECOND
-        return min(age, overdue) if overdue >= 0 else age
+        age = now - self.since
+        waited = max(age - (wall - head.nominal) / SECOND, 0.0)
+        return max(age - min(waited, 2 * LEAD / SECOND), 0.0)
 
     def remove(self, token: int) -> str:
         """It is done with this run; the function of it, if it had it."""
         self.worker.outstanding.pop(token, None)
         function, cost = self.costs.pop(token, ("", 0))
         self.cost -= cost
+        if self.sentence is not None and self.sentence[0] == token:
+            self.sentence = None
         return function
 
     def turn_to_next(self, now: float) -> None:
