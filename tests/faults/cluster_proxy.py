@@ -59,6 +59,7 @@ class Link:
         """Called by the network, on its thread."""
         for server in self._servers:
             server.close()
+        self._is_severed = True  # who was accepted just now and has not been heard yet is sent away
         await self._break()
 
     async def _cut(self, *, silently: bool) -> None:
@@ -106,8 +107,8 @@ class Link:
         finally:
             for way in ways:
                 way.cancel()
+            far_writer.transport.abort()  # before anything is waited for: we may be cancelled once more
             await asyncio.gather(*ways, return_exceptions=True)
-            far_writer.transport.abort()
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while data := await reader.read(_CHUNK):
@@ -157,5 +158,5 @@ class Network:
 
 async def _settle() -> None:
     """Let transports that were aborted say goodbye, before their loop is gone."""
-    for _ in range(3):
+    for _ in range(10):
         await asyncio.sleep(0)

@@ -1,5 +1,7 @@
 """Does the network of the cluster tests break where it is cut, and nowhere else?"""
 
+import asyncio
+import gc
 import socket
 import threading
 from collections.abc import Iterator
@@ -142,3 +144,22 @@ def test_a_slow_link_delays(network: Network, echo: Echo) -> None:
             talk.recv(1)
         talk.settimeout(10)
         assert talk.recv(1) == b"1"
+
+
+def test_who_is_cut_off_while_hanging_up_leaves_nothing_open(network: Network, echo: Echo) -> None:
+    link = network.link("a", [echo.address])
+
+    async def twice() -> None:
+        talks = list(link._talks)
+        for talk in talks:
+            talk.cancel()
+        await asyncio.sleep(0)
+        for talk in talks:
+            talk.cancel()
+        await asyncio.gather(*talks, return_exceptions=True)
+
+    with socket.create_connection(("127.0.0.1", link.ports[0])) as talk:
+        talk.sendall(b"x")
+        assert talk.recv(1) == b"x"
+        network.do(twice())
+    gc.collect()  # what was left open is told by now, and fails the test
