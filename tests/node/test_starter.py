@@ -72,15 +72,21 @@ def test_what_is_due_goes_at_once_and_the_rest_when_it_is() -> None:
     assert stage.counts.runs == 5
 
 
-@given(st.lists(st.lists(st.integers(-10_000, AHEAD), min_size=1, max_size=5), min_size=1, max_size=5))
-def test_nothing_is_early_or_much_later_than_it_is_due_whatever_else_is_held(dues: list[list[int]]) -> None:
-    stage = Stage()
+def all_handed_over(dues: list[list[int]], lead: int = 0) -> tuple[Stage, dict[int, int]]:
+    """After these were held for as long as it took; and when each of them was due."""
+    stage = Stage(lead)
     wanted: dict[int, int] = {}
     for due in dues:
         stage.start(*sorted(due), first=len(wanted))
         wanted.update(enumerate(sorted(due), len(wanted)))
     stage.loop.wait(1)
     assert sorted(token for token, *_ in stage.handed) == sorted(wanted)
+    return stage, wanted
+
+
+@given(st.lists(st.lists(st.integers(-10_000, AHEAD), min_size=1, max_size=5), min_size=1, max_size=5))
+def test_nothing_is_early_or_much_later_than_it_is_due_whatever_else_is_held(dues: list[list[int]]) -> None:
+    stage, wanted = all_handed_over(dues)
     assert all(0 <= at - max(wanted[token], 0) <= 2_000 for token, at, *_ in stage.handed)
 
 
@@ -91,13 +97,7 @@ def test_nothing_is_early_or_much_later_than_it_is_due_whatever_else_is_held(due
 def test_who_waits_for_the_moment_has_them_before_it_and_no_sooner_than_it_takes_them(
     dues: list[list[int]], lead: int
 ) -> None:
-    stage = Stage(lead)
-    wanted: dict[int, int] = {}
-    for due in dues:
-        stage.start(*sorted(due), first=len(wanted))
-        wanted.update(enumerate(sorted(due), len(wanted)))
-    stage.loop.wait(1)
-    assert sorted(token for token, *_ in stage.handed) == sorted(wanted)
+    stage, wanted = all_handed_over(dues, lead)
     before = {token: wanted[token] - at for token, at, *_ in stage.handed}
     assert all(early <= lead for early in before.values())
     assert all(early >= min(wanted[token], 0.5 * lead - 2_000) for token, early in before.items())
