@@ -136,7 +136,9 @@ class TestWhatPassed:
             hand.add(f"t{i}", every="1h", phase=f"{i + 1}s")
         hand.restart(after=30 * MINUTE)
         per_second = [len(hand.advance(SECOND)) for _ in range(25)]
-        assert max(per_second) <= 12  # with what is due just after the first second, and claimed already
+        first, *others = per_second
+        assert first <= 12  # with what is due just after it, and claimed already
+        assert max(others) <= 10
         assert sum(per_second) == 200
 
     def test_planned_runs_off_the_grid_whose_time_has_passed_are_paced_too(self) -> None:
@@ -154,7 +156,9 @@ class TestWhatPassed:
         assert hand.condition("c0").extra == hand.now + 10 * MINUTE
         hand.restart(after=HOUR)
         per_second = [len(hand.advance(SECOND)) for _ in range(15)]
-        assert max(per_second) <= 12  # with what is due just after the first second, and claimed already
+        first, *others = per_second
+        assert first <= 12  # with what is due just after it, and claimed already
+        assert max(others) <= 10
         assert sum(per_second) == 100
 
     def test_a_one_off_whose_time_has_passed_is_made_up_for(self) -> None:
