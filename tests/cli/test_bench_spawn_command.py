@@ -8,6 +8,7 @@ from evenbeat.cli import bench_spawn
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bench_spawn, "RUNS", 40)
     monkeypatch.setattr(bench_spawn, "WARM", 4)
+    monkeypatch.setattr(bench_spawn, "SLOTS", 8)  # not all at once: some must be left when the first ones have ended
 
 
 @pytest.mark.usefixtures("small")

@@ -45,6 +45,21 @@ def test_a_plain_next_does_not_wait_for_numpy() -> None:
     assert done.stderr.strip() == "False"
 
 
+@pytest.mark.parametrize("said", [None, "2"])
+def test_numpy_starts_no_threads_and_the_environment_stays(said: str | None) -> None:
+    code = (
+        "import os\nfrom evenbeat.cli.main import imported\nimported('evenbeat.cli.up')\n"
+        "print(len(os.listdir('/proc/self/task')), os.environ.get('OPENBLAS_NUM_THREADS'))"
+    )
+    env = {key: value for key, value in os.environ.items() if key != "OPENBLAS_NUM_THREADS"}
+    env |= {} if said is None else {"OPENBLAS_NUM_THREADS": said}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+    threads, left = done.stdout.split()
+    assert left == str(said)
+    if said is None:
+        assert threads == "1"
+
+
 def test_python_dash_m_is_the_same_command() -> None:
     argv = [sys.executable, "-m", "evenbeat", "explain", "@daily", "--name", "x", "--json"]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)

@@ -254,11 +254,13 @@ def test_a_terminal_shows_a_few_lines_and_what_is_worth_reading(database: Path, 
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120", "LINES": "30"}
     node = subprocess.Popen(command, stdin=other, stdout=other, stderr=other, env=environment)
     os.close(other)
+    reading = select.poll()
+    reading.register(terminal, select.POLLIN)
     shown = ""
     deadline = time.monotonic() + PATIENCE
     while not ("fails failed with status 3: no luck" in shown and "Ctrl-C stops" in shown and "1 tasks" in shown):
         assert time.monotonic() < deadline, shown
-        if select.select([terminal], [], [], 0.1)[0]:
+        if reading.poll(100):
             shown += os.read(terminal, 65536).decode(errors="replace")
     node.send_signal(signal.SIGINT)
     assert node.wait(PATIENCE) == 0

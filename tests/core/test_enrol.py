@@ -4,8 +4,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from evenbeat.core.enrol import enrol, timebox
+from evenbeat.core.enrol import Alike, enrol, timebox
 from evenbeat.core.task import Flag, TaskColumns
 from evenbeat.core.times import ScheduleTimes
 from evenbeat.model import (
@@ -108,12 +110,53 @@ def test_a_one_off_is_due_once() -> None:
     assert book.times.next_after(rows, Instant(DAY)).tolist() == [FOREVER]
 
 
-def test_many_at_once_are_each_as_alone() -> None:
-    tasks = [task(priority=i, limit="db" if i % 2 else None, check=i % 3 == 0) for i in range(10)]
+ANY = st.builds(
+    lambda name, fields: Task(**{"name": name, "schedule": Schedule(every=HOUR, phase=0), **fields}),
+    st.sampled_from("abc"),
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "schedule": st.sampled_from(
+                [
+                    Schedule(every=MINUTE, phase=0),
+                    Schedule(every=MINUTE, phase=SECOND),
+                    Schedule(every=MINUTE, spread=Spread.HASH),
+                    Schedule(every=HOUR, spread=Spread.ALIGNED),
+                    Schedule(cron="H H * * *"),
+                    Schedule(cron="@reboot"),
+                    Schedule(at="2030-01-01"),
+                    Schedule(calendar="daily"),
+                ]
+            ),
+            "job": st.sampled_from([Job(("true",)), Job(function="a:b"), Job(function="a:c")]),
+            "period": st.just("office"),
+            "check": st.booleans(),
+            "enabled": st.booleans(),
+            "paused": st.booleans(),
+            "timebox": st.sampled_from([1, MINUTE]),
+            "tolerance": st.sampled_from([0, SECOND]),
+            "missed": st.sampled_from(Missed),
+            "backlog": st.sampled_from(Backlog),
+            "limit": st.just("db"),
+            "priority": st.sampled_from([-1, 1]),
+            "retry": st.sampled_from([0, SECOND]),
+            "attempts": st.sampled_from([1, 2]),
+            "passive": st.booleans(),
+            "pool": st.just("site"),
+        },
+    ),
+)
+
+
+@given(st.lists(ANY, max_size=20))
+def test_many_at_once_are_each_as_alone(tasks: list[Task]) -> None:
     book = Book()
     rows = book.enrol(*tasks)
-    for name in ("priority", "limit", "flags", "retry"):
-        assert [getattr(book.columns, name)[row].item() for row in rows] == [Book().value(name, t) for t in tasks]
+    for name in ("every", "phase", "second", "period", "limit", "priority", "tolerance", "retry", "attempts", "flags"):
+        assert getattr(book.columns, name)[rows].tolist() == [Book().value(name, t) for t in tasks]
+    assert (book.columns.calendar[rows] >= 0).tolist() == [t.schedule.every is None for t in tasks]
+    for said in (timebox, lambda t: len(t.job.function or ""), lambda t: len(t.pool or "")):
+        assert Alike.of(tasks).each(said).tolist() == [said(t) for t in tasks]
 
 
 def test_a_new_definition_keeps_what_has_happened_to_the_task() -> None:

@@ -1,6 +1,7 @@
 """A real node, from its start to its stop: nothing is started twice, nothing is left behind."""
 
 import asyncio
+import gc
 import os
 import signal
 import subprocess
@@ -49,6 +50,30 @@ def forced(node: Living, name: str) -> None:
     with node.door() as door:
         door.force([name], wait=False)
     eventually(lambda: node.runs(name))
+
+
+@pytest.mark.parametrize("is_on", [True, False])
+def test_the_collector_is_as_it_was_when_the_node_is_up_or_could_not_start(
+    database: Path, tmp_path: Path, *, is_on: bool
+) -> None:
+    found = []
+
+    def up(node: Node) -> None:
+        found.append(gc.isenabled())
+        node.stop("seen")
+
+    bad = write(tmp_path / "bad.toml", "nonsense")
+    before, thresholds = gc.isenabled(), gc.get_threshold()
+    (gc.enable if is_on else gc.disable)()
+    try:
+        asyncio.run(live(database, Options(workers=1), up, signals=False))
+        found.append(gc.isenabled())
+        with pytest.raises(BadFileError):
+            asyncio.run(live(database, Options(files=(bad,)), up, signals=False))
+        assert [*found, gc.isenabled()] == [is_on] * 3
+    finally:
+        (gc.enable if before else gc.disable)()
+        gc.set_threshold(*thresholds)
 
 
 def test_a_stop_lets_runs_end(database: Path, tmp_path: Path) -> None:

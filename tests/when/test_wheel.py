@@ -244,6 +244,26 @@ def test_many_at_once_and_one_by_one_give_the_same_phases(every: int, weight: fl
     assert together.place_all([(every, weight)] * 100) == [in_turn.place(every, weight) for _ in range(100)]
 
 
+@given(
+    st.sampled_from([SECOND, 10 * SECOND, MINUTE, 20 * MINUTE, HOUR]),
+    st.sampled_from([0.001, 1.0, 86_400.0]),
+    st.lists(st.tuples(st.sampled_from([MINUTE, 5 * MINUTE, HOUR, 90 * MINUTE]), st.sampled_from([0.25, 1.0, 50.0]))),
+    st.dictionaries(st.integers(0, SLOTS - 1), st.floats(0, 1_000)),
+    st.integers(32, 300),
+)
+def test_alike_among_others_at_once_and_one_by_one_get_the_same_phases(
+    every: int, weight: float, others: list[tuple[int, float]], spikes: dict[int, float], count: int
+) -> None:
+    together, in_turn = LoadWheel(), LoadWheel()
+    for wheel in (together, in_turn):
+        wheel.add_slots(spikes)
+        for other in others:
+            wheel.place(*other)
+    for _ in range(2):
+        assert together.place_all([(every, weight)] * count) == [in_turn.place(every, weight) for _ in range(count)]
+        assert (together.load == in_turn.load).all()
+
+
 def test_bulk_placement_goes_from_short_to_long_and_from_heavy_to_light() -> None:
     wanted = [(HOUR, 1.0), (MINUTE, 1.0), (HOUR, 5.0), (10 * SECOND, 1.0), (HOUR, 1.0)]
     together, in_turn = LoadWheel(), LoadWheel()

@@ -72,13 +72,15 @@ def throughput(job: Job, tasks: int, warm: int, slots: int) -> float:
 
     async def force(node: Node) -> None:
         nonlocal seconds
-        node.force(list(node.store.entries(EVERYTHING)))
-        await until_ended(node, warm)  # workers are up, and that all are forced is in the store
-        start, before = time.perf_counter(), _ended(node)
-        await until_ended(node, tasks)
-        await node.outbox.empty()
-        seconds = (time.perf_counter() - start) * tasks / (tasks - before)
-        node.stop("measured")
+        try:
+            node.force(list(node.store.entries(EVERYTHING)))
+            await until_ended(node, warm)  # workers are up, and that all are forced is in the store
+            start, before = time.perf_counter(), _ended(node)
+            await until_ended(node, tasks)
+            await node.outbox.empty()
+            seconds = (time.perf_counter() - start) * tasks / (tasks - before)
+        finally:
+            node.stop("measured")
 
     live_on(job, tasks, HOUR, slots, up)
     return tasks / seconds

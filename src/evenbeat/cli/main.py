@@ -6,6 +6,7 @@ import sys
 from enum import StrEnum
 from importlib import import_module
 from io import TextIOWrapper
+from types import ModuleType
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from evenbeat.cli.manage import LISTS, add_commands
@@ -184,7 +185,7 @@ def main(argv: list[str]) -> int:
         if (value == [] and name not in _LISTS) or (isinstance(value, list) and [] in value):
             top.error(f"--{name.rstrip('_')} needs a value")
     try:
-        code: int = import_module(args.answer).answer(args)
+        code: int = imported(args.answer).answer(args)
         sys.stdout.flush()
     except Invalid as e:
         print(f"evenbeat {args.command}: {e}", file=sys.stderr)
@@ -208,6 +209,20 @@ def main(argv: list[str]) -> int:
     return code
 
 
+def imported(module: str) -> ModuleType:
+    """What answers. With it comes numpy, which would start threads to multiply matrices: a fifth of what it takes to
+    import all of this, and we have none. Programs that we start may have some: their environment stays as it is.
+    """
+    if _THREADS in os.environ:
+        return import_module(module)
+    os.environ[_THREADS] = "1"
+    try:
+        return import_module(module)
+    finally:
+        del os.environ[_THREADS]
+
+
+_THREADS: Final = "OPENBLAS_NUM_THREADS"
 _LISTS: Final = ("lines", "period", "exclude", "include", *LISTS)
 
 

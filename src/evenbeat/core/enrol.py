@@ -1,7 +1,8 @@
 """Enrol tasks: from the noun Task to the columns by which the core decides."""
 
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -22,6 +23,37 @@ _MISSED: Final = {Missed.ONCE: 0, Missed.SKIP: int(Flag.MISSED_SKIP), Missed.ALL
 _OURS: Final = _ON | _CHECK | _EACH | _PASSIVE | int(Flag.MISSED_SKIP) | int(Flag.MISSED_ALL)
 """What a definition says; the other flags are what has happened to the task."""
 
+_ITS_OWN: Final = {"name", "schedule", "job", "labels", "weight"}
+_kind: Final = attrgetter(
+    *(field for field in Task.__struct_fields__ if field not in _ITS_OWN),
+    "schedule.every",
+    "schedule.cron",
+    "schedule.at",
+    "job.function",
+)
+"""What a definition says, apart from what may be different for each of a hundred thousand tasks."""
+
+
+class Alike(NamedTuple):
+    """Tasks by their kinds, of which there are few."""
+
+    samples: Sequence[Task]
+    """One of each."""
+    which: Ints
+    """The kind of each task."""
+
+    @staticmethod
+    def of(tasks: Sequence[Task]) -> "Alike":
+        kinds: dict[object, int] = {}
+        which = np.fromiter((kinds.setdefault(_kind(t), len(kinds)) for t in tasks), np.int64, len(tasks))
+        _, firsts = np.unique(which, return_index=True)
+        return Alike([tasks[i] for i in firsts.tolist()], which)
+
+    def each(self, said: Callable[[Task], int]) -> Ints:
+        """What each task says, if all of a kind say the same."""
+        numbers: Ints = np.array([said(task) for task in self.samples], dtype=np.int64)[self.which]
+        return numbers
+
 
 def enrol(
     columns: TaskColumns,
@@ -30,27 +62,30 @@ def enrol(
     tasks: Sequence[Task],
     periods: Mapping[str, int],
     limits: Mapping[str, int],
-) -> None:
+) -> Alike:
     """Fill in the columns of some rows. Intervals have their phase; periods and limits are numbered."""
-    c = columns
-    when = np.array([_numbers(task, times) for task in tasks], dtype=np.int64).reshape(-1, 4)
-    c.every[rows], c.phase[rows], c.calendar[rows], c.second[rows] = when.T
-    c.period[rows] = [-1 if task.period is None else periods[task.period] for task in tasks]
-    c.limit[rows] = [0 if task.limit is None else limits[task.limit] for task in tasks]
-    c.priority[rows] = [task.priority for task in tasks]
-    c.tolerance[rows] = [-1 if task.tolerance is None else task.tolerance for task in tasks]
-    c.retry[rows] = [_retry(task) for task in tasks]
-    c.attempts[rows] = [task.attempts for task in tasks]
-    said = np.array([_flags(task) for task in tasks], dtype=np.uint16)
-    c.flags[rows] = (c.flags[rows] & (0xFFFF ^ _OURS)) | said
+    c, alike = columns, Alike.of(tasks)
+    c.every[rows] = alike.each(lambda task: task.schedule.every or 1)
+    c.calendar[rows], c.second[rows] = -1, 0
+    phases = [task.schedule.phase for task in tasks]
+    c.phase[rows] = [phase or 0 for phase in phases]
+    others = np.array([i for i, phase in enumerate(phases) if phase is None], dtype=np.int64)
+    when = np.array([_numbers(tasks[i], times) for i in others.tolist()], dtype=np.int64).reshape(-1, 4)
+    some = rows[others]
+    c.every[some], c.phase[some], c.calendar[some], c.second[some] = when.T
+    c.period[rows] = alike.each(lambda task: -1 if task.period is None else periods[task.period])
+    c.limit[rows] = alike.each(lambda task: 0 if task.limit is None else limits[task.limit])
+    c.priority[rows] = alike.each(lambda task: task.priority)
+    c.tolerance[rows] = alike.each(lambda task: -1 if task.tolerance is None else task.tolerance)
+    c.retry[rows] = alike.each(_retry)
+    c.attempts[rows] = alike.each(lambda task: task.attempts)
+    c.flags[rows] = (c.flags[rows] & (0xFFFF ^ _OURS)) | alike.each(_flags).astype(np.uint16)
+    return alike
 
 
 def _numbers(task: Task, times: ScheduleTimes) -> tuple[int, int, int, int]:
     """Every, phase, calendar number, second."""
-    schedule = task.schedule
-    if schedule.every is not None and schedule.phase is not None:
-        return schedule.every, schedule.phase, -1, 0
-    compiled = compile_schedule(schedule, task.name)
+    compiled = compile_schedule(task.schedule, task.name)
     if isinstance(compiled, Interval):
         return compiled.every, compiled.phase, -1, 0
     if isinstance(compiled, Cron):

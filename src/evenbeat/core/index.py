@@ -1,15 +1,13 @@
 """Who is in which row: from a task's name to its row and back, without a Python object per task.
 
-Names lie one after the other in an arena. Their hashes, sorted, lead to the rows; names added lately wait in a dict
-until there are enough of them to be sorted in at once.
+Names lie one after the other in an arena. Their hashes (other ones in each process), sorted, lead to the rows; names
+added lately wait in a dict until there are enough of them to be sorted in at once.
 """
 
 from collections.abc import Collection, Sequence
-from hashlib import blake2b
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from evenbeat.core.columns import GrowingArray, Ints
 from evenbeat.model import NAME_LIMIT, Invalid
@@ -33,8 +31,8 @@ class NameIndex:
         """Is the row's present name among the sorted ones? What they say of other rows is outdated."""
         self._rows_seen = 0
         self._count = 0
-        self._hashes: NDArray[np.uint64] = np.empty(0, dtype=np.uint64)
-        self._rows: NDArray[np.int32] = np.empty(0, dtype=np.int32)
+        self._hashes: Ints = np.empty(0, dtype=np.int64)
+        self._rows = np.empty(0, dtype=np.int32)
         self._outdated = 0
         self._recent: dict[bytes, int] = {}
 
@@ -128,10 +126,10 @@ class NameIndex:
 
     def _find(self, text: bytes) -> int | None:
         row = self._recent.get(text)
-        return self._find_sorted(text, name_hash(text)) if row is None else row
+        return self._find_sorted(text, hash(text)) if row is None else row
 
     def _find_sorted(self, text: bytes, hash_: int) -> int | None:
-        at = int(self._hashes.searchsorted(np.uint64(hash_)))
+        at = int(self._hashes.searchsorted(np.int64(hash_)))
         while at < len(self._hashes) and self._hashes[at] == hash_:
             row = int(self._rows[at])
             if self._is_sorted.array[row] and self._text(row) == text:
@@ -148,7 +146,7 @@ class NameIndex:
 
     # Refusing
 
-    def _must_be_new(self, texts: list[bytes], hashes: NDArray[np.uint64]) -> None:
+    def _must_be_new(self, texts: list[bytes], hashes: Ints) -> None:
         seen = set(self._recent)
         if len(texts) + len(seen) != len(seen.union(texts)):
             for text in texts:
@@ -206,7 +204,7 @@ class NameIndex:
             self._sort_in(_hashes(self._recent), rows)
             self._recent.clear()
 
-    def _sort_in(self, hashes: NDArray[np.uint64], rows: Ints) -> None:
+    def _sort_in(self, hashes: Ints, rows: Ints) -> None:
         """Add names to the sorted ones, and drop from these what is outdated."""
         valid = self._is_sorted.array[self._rows]
         old_hashes, old_rows = self._hashes[valid], self._rows[valid]
@@ -218,13 +216,8 @@ class NameIndex:
         self._outdated = 0
 
 
-def name_hash(text: bytes) -> int:
-    """64 bits that are the same in every process."""
-    return int.from_bytes(blake2b(text, digest_size=8).digest(), "little")
-
-
-def _hashes(texts: Collection[bytes]) -> NDArray[np.uint64]:
-    return np.fromiter(map(name_hash, texts), np.uint64, len(texts))
+def _hashes(texts: Collection[bytes]) -> Ints:
+    return np.fromiter(map(hash, texts), np.int64, len(texts))
 
 
 def _encoded(name: str) -> bytes:

@@ -49,11 +49,12 @@ class Reader:
         return self.problems.table((section,), self._document.get(section, {})) or {}
 
     def _tables(self, section: str) -> dict[str, dict[str, Any]]:
-        return {
-            name: table
-            for name, table in self._section(section).items()
-            if type(table) is dict or self.problems.table((section, name), table) is not None
-        }
+        found = self._section(section)
+        wrong = [name for name, table in found.items() if type(table) is not dict]
+        if not wrong:
+            return found
+        refused = {name for name in wrong if self.problems.table((section, name), found[name]) is None}
+        return {name: table for name, table in found.items() if name not in refused}
 
     def _node(self) -> NodeSettings | None:
         if "node" not in self._document:

@@ -253,8 +253,9 @@ class Desk:
             created.append((owner, new))
             removed |= before
         self._must_be_free(created, configs)
-        # A task that moves from one file to the other is another one, at the same place.
-        created = [(owner, [_as_before(task, removed.get(task.name)) for task in tasks]) for owner, tasks in created]
+        if removed:
+            # A task that moves from one file to the other is another one, at the same place.
+            created = [(owner, [_as_before(t, removed.get(t.name)) for t in tasks]) for owner, tasks in created]
         with self._places.right():
             done = self._write(configs, created, changed, list(removed.values()), who)
         done.unchanged = unchanged

@@ -4,9 +4,11 @@ import asyncio
 import logging
 import signal
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
+from evenbeat.load.collector import without_collector
 from evenbeat.load.config import BadFileError, Durability
 from evenbeat.model import Entry, Invalid
 from evenbeat.node.clock import Clock
@@ -31,7 +33,14 @@ async def live(
     signals: bool = True,
 ) -> Node:
     """Run a node until it is stopped. `before` may change tasks through its desk, `ready` is told when all is up."""
-    with Ownership(database), Face(database, options.listen) as face:
+    with Ownership(database), Face(database, options.listen) as face, ExitStack() as starting:
+        # Until the node has put aside what is read here: see its `_settle_in`.
+        starting.enter_context(without_collector())
+
+        def up(node: Node) -> None:
+            starting.close()
+            ready(node)
+
         end_leftovers(database)
         store, all_new = _open_as_files_say(database, options.files)
         try:
@@ -40,7 +49,7 @@ async def live(
             del all_new
             node.page = face.url
             before(node)
-            await live_behind(Control(node, socket_path(database)), face, ready, signals=signals)
+            await live_behind(Control(node, socket_path(database)), face, up, signals=signals)
         finally:
             store.close()
     return node

@@ -125,21 +125,24 @@ class Roster:
         return rows
 
     def _define(self, rows: Ints, tasks: Sequence[Task]) -> None:
-        enrol(self.columns, self.times, rows, tasks, self._period_numbers, self._limits)
-        self.columns.timebox[rows] = [timebox(task) for task in tasks]
-        self.columns.function[rows] = [self._function(task.job.function) for task in tasks]
-        self.columns.pool[rows] = [self._pool(task.pool) for task in tasks]
+        alike = enrol(self.columns, self.times, rows, tasks, self._period_numbers, self._limits)
+        self.columns.timebox[rows] = alike.each(timebox)
+        self.columns.function[rows] = alike.each(lambda task: self._function(task.job.function))
+        self.columns.pool[rows] = alike.each(lambda task: self._pool(task.pool))
         encode = msgspec.msgpack.Encoder().encode
         self.jobs.put(rows, [encode(task.job) for task in tasks])
-        for row, task in zip(rows.tolist(), tasks, strict=True):
-            if task.missed is _ALL:
-                self.catch_up[row] = task.catch_up
-            if task.start_at is not None:
-                self._starts[row] = parse_instant(task.start_at, zone(task.schedule.zone))
-            if task.passive:
-                self.grace[row] = task.grace
-            if task.schedule.cron is not None and task.schedule.cron.strip() in self.occasions:
-                self.occasions[task.schedule.cron.strip()].add(row)
+        for i in np.flatnonzero(alike.each(_has_extras)).tolist():
+            self._define_extras(int(rows[i]), tasks[i])
+
+    def _define_extras(self, row: int, task: Task) -> None:
+        if task.missed is _ALL:
+            self.catch_up[row] = task.catch_up
+        if task.start_at is not None:
+            self._starts[row] = parse_instant(task.start_at, zone(task.schedule.zone))
+        if task.passive:
+            self.grace[row] = task.grace
+        if _occasion(task) in self.occasions:
+            self.occasions[_occasion(task)].add(row)
 
     def _function(self, function: str | None) -> int:
         if function is None:
@@ -304,6 +307,14 @@ class Roster:
             if start is not None and start > now:
                 skips += self.lifecycle.start_at(row, start, now)
         return skips
+
+
+def _has_extras(task: Task) -> bool:
+    return task.missed is _ALL or task.start_at is not None or task.passive or _occasion(task).startswith("@")
+
+
+def _occasion(task: Task) -> str:
+    return (task.schedule.cron or "").strip()
 
 
 def _pieces(things: Iterable[_Thing], most: int) -> Iterator[list[_Thing]]:

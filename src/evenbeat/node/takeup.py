@@ -55,7 +55,7 @@ def take_up(roster: Roster, beat: Beat, store: Store, clock: Clock, all_new: Seq
     beat.passive.expect(new, now, anew=True)
     skips += roster.start_at(new, now)
     life.occasion(np.array(sorted(roster.occasions["@reboot"]), dtype=np.int64), now)
-    beat.cursors |= store.cursors(c.number[rows].tolist())
+    beat.cursors |= store.cursors(c.number[known].tolist())
     moved = [new, known] if is_set_back else [new, late, roster.rows([p.task for p in open_claims])]
     standings = standings_of(c, np.unique(np.concatenate(moved)), now)
     return Batch(finishes=finishes, standings=standings, skips=beat.skips_of(skips, now))

@@ -9,8 +9,8 @@ from evenbeat.store.contract import Conflict
 
 def check_names(names: Sequence[str], taken: Sequence[str]) -> None:
     """Refuse names that somebody else has, or that are given twice."""
-    bad = {*taken, *(name for name, times in Counter(names).items() if times > 1)}
-    if bad:
+    if taken or len(set(names)) < len(names):
+        bad = {*taken, *(name for name, times in Counter(names).items() if times > 1)}
         raise Conflict(f"there is a task of this name already: {_few(sorted(bad))}", place="name")
 
 

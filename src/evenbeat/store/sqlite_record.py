@@ -33,14 +33,14 @@ def record(connection: sqlite3.Connection, batch: Batch) -> None:
         _tell(connection, told)
     for standings in _waves(batch.standings):
         _expect(connection, "stand", standings)
-        _execute(connection, "place_claimed", [row[:4] for row in standings])
+        _place_claimed(connection, standings)
     for skips in _waves(batch.skips):
         rows = [row[:7] for row in skips]
         _execute(connection, "skip", rows)
         _execute(connection, "extend_skip", rows)
         places = [(s.task, s.next_nominal, s.extra, s.extra_kind) for s in skips]
         _expect(connection, "place", places)
-        _execute(connection, "place_claimed", places)
+        _place_claimed(connection, places)
     if batch.refusals:
         _refuse(connection, batch.refusals)
     if batch.claims:
@@ -76,13 +76,19 @@ def _expect(connection: sqlite3.Connection, name: str, rows: Sequence[Row]) -> N
         raise Contradiction(f"there is no task {next(row[0] for row in rows if row[0] not in known)}")
 
 
+def _place_claimed(connection: sqlite3.Connection, places: Sequence[Row]) -> None:
+    """Where those with an open claim stand, of which there may be none: a node that starts places all its tasks."""
+    if connection.execute(query("any_claim")).fetchone() is not None:
+        _execute(connection, "place_claimed", [place[:4] for place in places])
+
+
 def _waves(rows: Sequence[T]) -> Iterable[Sequence[T]]:
     """A statement sees each task once; what there is more of a task comes after it, in a statement of its own."""
     while rows:
-        firsts = {row.task: i for i, row in reversed(list(enumerate(rows)))}
-        if len(firsts) == len(rows):
+        if len({row.task for row in rows}) == len(rows):
             yield rows
             return
+        firsts = {row.task: i for i, row in reversed(list(enumerate(rows)))}
         yield [rows[i] for i in sorted(firsts.values())]
         rows = [row for i, row in enumerate(rows) if firsts[row.task] != i]
 
@@ -164,7 +170,7 @@ def _tell(connection: sqlite3.Connection, told: Sequence[Told]) -> None:
     lessons = [_lesson_of_told(t, i, 0) for i, t in enumerate(plain, first_plain)]
     lessons += [_lesson_of_told(t, 0, i) for i, t in enumerate(notable, first_notable)]
     connection.executemany(query("learn_told"), lessons)
-    _execute(connection, "place_claimed", [(t.task, t.next_nominal, t.extra, t.extra_kind) for t in told])
+    _place_claimed(connection, [(t.task, t.next_nominal, t.extra, t.extra_kind) for t in told])
 
 
 def _told(t: Told, number: int, most: int) -> Row:

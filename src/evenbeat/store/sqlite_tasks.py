@@ -3,7 +3,7 @@
 import os
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain, islice
+from itertools import chain, islice, repeat
 from typing import Final
 
 from msgspec import structs
@@ -18,18 +18,19 @@ from evenbeat.store.statements import query, query_of_rows
 _AT_ONCE: Final = 100
 """Tasks that one statement creates: half the cost of one by one, and few enough statements to keep."""
 
+_UUID: Final = b"........-....-4...-V...-............ "
+_VARIANTS: Final = bytes.maketrans(b"0123456789abcdef", b"89ab" * 4)
+"""The digit at V is two given bits beside two random ones."""
+
 
 def create(connection: sqlite3.Connection, tasks: Sequence[Task], owner: str, now: Instant, who: str) -> list[Entry]:
     """New tasks, all or none."""
     names = [task.name for task in tasks]
-    check_names(names, _taken(connection, names))
     (last,) = connection.execute(query("last_number"), ("tasks",)).fetchone()
+    check_names(names, _taken(connection, names) if last else [])
     numbers = range(last + 1, last + 1 + len(tasks))
     ids = _new_ids(len(tasks))
-    rows = (
-        (number, id_, task.name, owner, now, as_text(task))
-        for number, id_, task in zip(numbers, ids, tasks, strict=True)
-    )
+    rows = zip(numbers, ids, names, repeat(owner), repeat(now), map(as_text, tasks), strict=False)
     while some := list(islice(rows, _AT_ONCE)):
         connection.execute(query_of_rows("create_task", len(some)), list(chain.from_iterable(some)))
     connection.execute(query("create_progress"), (last,))
@@ -38,11 +39,17 @@ def create(connection: sqlite3.Connection, tasks: Sequence[Task], owner: str, no
 
 
 def _new_ids(count: int) -> list[str]:
-    """Random UUIDs (version 4). In order, so that a hundred thousand do not go to as many places of their index."""
-    drawn = os.urandom(16 * count).hex()
-    some = (drawn[at : at + 32] for at in range(0, 32 * count, 32))
-    # The variant is two bits beside two random ones.
-    return sorted(f"{h[:8]}-{h[8:12]}-4{h[13:16]}-{'89ab'[int(h[16], 16) & 3]}{h[17:20]}-{h[20:]}" for h in some)
+    """Random UUIDs (version 4). In order, so that a hundred thousand do not go to as many places of their index.
+
+    Digit by digit, for all of them at once: that takes less than half of what it takes one by one.
+    """
+    digits = os.urandom(16 * count).hex().encode()
+    texts = bytearray(_UUID * count)
+    for digit, at in enumerate(at for at, letter in enumerate(_UUID) if letter in b".V"):
+        texts[at :: len(_UUID)] = digits[digit::32]
+    variants = slice(_UUID.index(b"V"), None, len(_UUID))
+    texts[variants] = texts[variants].translate(_VARIANTS)
+    return sorted(texts.decode().split())
 
 
 def update(

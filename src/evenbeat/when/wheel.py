@@ -22,6 +22,8 @@ GOLDEN: Final = 0.6180339887498949
 """Fraction of the golden ratio: its multiples modulo 1 stay spread out however many are taken."""
 _FEW: Final = 32
 """From this many tasks of one interval on, a heap of residues beats looking at the whole wheel for each."""
+_MOST_LOAD: Final = 1 << 60
+"""Beyond it sums might not fit int64 any more."""
 _LAP_CANDIDATES: Final = 16
 _MOST_LAPS: Final = 4_096
 """Longest table of laps; beyond it the golden sequence alone spreads well enough."""
@@ -108,22 +110,25 @@ class LoadWheel:
 
         For intervals that divide each other and equal weights the result is as even as can be: max - min <= 1.
         """
-        order = sorted(range(len(tasks)), key=lambda i: (tasks[i][0], -tasks[i][1]))
-        phases = [0] * len(tasks)
-        start = 0
-        while start < len(order):
-            every = tasks[order[start]][0]
-            end = start
-            while end < len(order) and tasks[order[end]][0] == every:
-                end += 1
-            same = order[start:end]
-            weights = [tasks[i][1] for i in same]
-            many = len(same) >= _FEW and gcd(every, HOUR) % SECOND == 0
-            chosen = self._place_many(every, weights) if many else self._place_few(every, weights)
-            for i, phase in zip(same, chosen, strict=True):
-                phases[i] = phase
-            start = end
-        return phases
+        every = np.array([every for every, _ in tasks], dtype=np.int64)
+        weight = np.array([weight for _, weight in tasks], dtype=np.float64)
+        order = np.lexsort((-weight, every))
+        phases = np.zeros(len(tasks), dtype=np.int64)
+        for same in np.split(order, np.flatnonzero(np.diff(every[order])) + 1):
+            if len(same):
+                phases[same] = self._place_same(int(every[same[0]]), weight[same])
+        placed: list[int] = phases.tolist()
+        return placed
+
+    def _place_same(self, every: int, weights: NDArray[np.float64]) -> Sequence[int] | Ints:
+        """Tasks of the same interval, heavy ones first."""
+        if len(weights) < _FEW or gcd(every, HOUR) % SECOND:
+            return self._place_few(every, weights.tolist())
+        if HOUR % every == 0 and weights[0] == weights[-1]:
+            units = _units(every, every, float(weights[0]))
+            if len(weights) * units * HOUR // every < _MOST_LOAD:
+                return self._place_alike(every, units, len(weights))
+        return self._place_many(every, weights.tolist())
 
     def add(self, task: Placed) -> None:
         """Count a task whose phase is known already (it was persisted, or another strategy chose it)."""
@@ -214,6 +219,28 @@ class LoadWheel:
         by_residue += np.array(added, dtype=np.int64)
         return phases
 
+    def _place_alike(self, every: int, units: int, count: int) -> Ints:
+        """`_place_many` for tasks that differ in nothing, and an interval that divides the hour: as most do.
+
+        The n-th task that a second takes finds there what was there before, and n others. So all that might be taken
+        are put in order at once: by peak, by sum, by rank.
+        """
+        residues = every // SECOND
+        by_residue = self._load.reshape(-1, residues)
+        peak, total = by_residue.max(axis=0), by_residue.sum(axis=0)
+        room = _room(peak, units, count)
+        second = np.repeat(np.arange(residues), room)
+        nth = np.arange(len(second)) - np.repeat(np.cumsum(room) - room, room)
+        found = peak[second] + nth * units, total[second] + nth * (units * len(by_residue))
+        chosen = np.lexsort((_golden_rank(residues)[second], *found[::-1]))[:count]
+        second, nth = second[chosen], nth[chosen]
+        visitors = self._visitors[:residues][second] + nth
+        taken = np.bincount(second, minlength=residues)
+        by_residue += taken * units
+        self._visitors.reshape(-1, residues)[:] += taken
+        within = ((second + visitors) * GOLDEN % 1 * SECOND).astype(np.int64)
+        return second * SECOND + within
+
     def _place_on_grid(self, every: int, weights: Sequence[float], heap: list[tuple[int, int, int, int]]) -> list[int]:
         """`_place_many` for an interval that divides the hour, as nearly all do: plain numbers until all are placed."""
         residues = every // SECOND
@@ -279,6 +306,18 @@ class LoadWheel:
 def _units(every: int, step: int, weight: float) -> int:
     """Load of one visited point per hour, in fixed point: `HOUR / every` runs share `HOUR / step` points."""
     return max(round(weight * UNIT * step / every), 1)
+
+
+def _room(peak: Ints, units: int, count: int) -> Ints:
+    """How many tasks fit into each slot below the lowest level that has room for so many."""
+    low, high = int(peak.min()), int(peak.min()) + units * count
+    while low < high:
+        level = (low + high) // 2
+        if np.maximum((level - peak) // units + 1, 0).sum() < count:
+            low = level + 1
+        else:
+            high = level
+    return np.maximum((low - peak) // units + 1, 0)
 
 
 def _visits(residue: int, step: int) -> Ints:

@@ -102,17 +102,22 @@ SELECT at, who, action, name, detail FROM changes WHERE name = :name ORDER BY id
 -- What a node records, many rows at once
 
 -- name: stand
-UPDATE progress
-SET next_nominal = s.next_nominal, extra = s.extra, extra_kind = s.extra_kind,
-    last_start = s.last_start, result_at = s.result_at
-FROM (WITH s (task, next_nominal, extra, extra_kind, last_start, result_at) AS (VALUES :rows) SELECT * FROM s) AS s
-WHERE progress.task = s.task;
+-- All of these are there: see `learn`.
+INSERT INTO progress (task, next_nominal, extra, extra_kind, last_start, result_at)
+WITH s (task, next_nominal, extra, extra_kind, last_start, result_at) AS (VALUES :rows)
+SELECT s.* FROM s CROSS JOIN progress AS p ON p.task = s.task WHERE true
+ON CONFLICT (task) DO UPDATE
+SET next_nominal = excluded.next_nominal, extra = excluded.extra, extra_kind = excluded.extra_kind,
+    last_start = excluded.last_start, result_at = excluded.result_at;
 
 -- name: place
 -- Where tasks stand from now on ...
 UPDATE progress SET next_nominal = s.next_nominal, extra = s.extra, extra_kind = s.extra_kind
 FROM (WITH s (task, next_nominal, extra, extra_kind) AS (VALUES :rows) SELECT * FROM s) AS s
 WHERE progress.task = s.task;
+
+-- name: any_claim
+SELECT 1 FROM claims LIMIT 1;
 
 -- name: place_claimed
 -- ... and the same for those with an open claim.
