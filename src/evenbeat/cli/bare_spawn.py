@@ -4,17 +4,15 @@ import os
 import select
 import sys
 
-IN_FLIGHT = 100
 
-
-def spawn(program: str, count: int) -> None:
-    """Run it so many times, a few at the same time."""
+def spawn(program: str, count: int, in_flight: int) -> None:
+    """Run it so many times, some at the same time."""
     poll = select.epoll()
     environment = dict(os.environb)
     children: dict[int, int] = {}
     started = 0
     while started < count or children:
-        while started < count and len(children) < IN_FLIGHT:
+        while started < count and len(children) < in_flight:
             reader, writer = os.pipe()
             output = ((os.POSIX_SPAWN_DUP2, writer, 1), (os.POSIX_SPAWN_DUP2, writer, 2))
             children[reader] = os.posix_spawn(program, (program,), environment, file_actions=output, setpgroup=0)
@@ -32,5 +30,5 @@ def spawn(program: str, count: int) -> None:
 
 for line in sys.stdin:
     program, count = line.split()
-    spawn(program, int(count))
+    spawn(program, int(count), int(sys.argv[1]))
     print("done", flush=True)

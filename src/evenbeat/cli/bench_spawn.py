@@ -15,12 +15,14 @@ from typing import Final, Self
 from evenbeat.cli.bench import Measure
 from evenbeat.cli.bench_node import measured, throughput
 from evenbeat.model import Job
+from evenbeat.node.service import MAX_CONCURRENT
 
 PROCESSES: Final = 2
-RUNS: Final = 5_000
+RUNS: Final = 10_000
 WARM: Final = 1_000
 """Of them, those that do not count."""
-SLOTS: Final = 200
+SLOTS: Final = MAX_CONCURRENT
+"""Runs at the same time: as many as a node has by default; and as many children of the baseline."""
 
 _CHECK_DUMMY: Final = r"""
 #include <stdio.h>
@@ -32,7 +34,7 @@ class Bare:
     """The baseline: as many loops as we have workers, each in a process of its own, kept for all pairs."""
 
     def __enter__(self) -> Self:
-        command = [sys.executable, "-m", "evenbeat.cli.bare_spawn"]
+        command = [sys.executable, "-m", "evenbeat.cli.bare_spawn", str(SLOTS // PROCESSES)]
         self._loops = [
             subprocess.Popen(command, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # noqa: S603
             for _ in range(PROCESSES)

@@ -37,10 +37,12 @@ _LONG_GAP: Final = 0.008
 """The same, for a node with much to do while somebody waits for a slot that is free now ..."""
 _LONGER_GAP: Final = 0.02
 """... and while nobody does: what is claimed ahead starts in time all the same."""
-_LONGEST_GAP: Final = 0.05
+_LONGEST_GAP: Final = 0.15
 """The same, while all slots are taken: then nothing can start before something has ended."""
 _MANY: Final = 256
-"""Slots that are free again are worth a turn if they are a third of all; of few slots half of them, at most so many."""
+"""Slots that are free again are worth a turn if they are a third of all; of few slots half, at most so many ..."""
+_BUSY: Final = 64
+"""... and more than half as long as so many are left, which keep workers busy."""
 _LONGEST_SLEEP: Final = 1.0
 _STANDSTILL: Final = 10 * SECOND
 """Without a turn for so long we have not been alive."""
@@ -122,6 +124,8 @@ class Beat:
         self._ended = 0.0
         """When the last turn ended, on the loop's clock."""
         self._gap = self._shorter_gap = _GAP
+        self._is_full = False
+        """Were all slots taken then?"""
         self.last_turn: Instant | None = None
         """What time it was then."""
 
@@ -130,8 +134,9 @@ class Beat:
     def results(self, results: Sequence[Result]) -> None:
         """Runs have ended."""
         self._results += results
-        slots = self.roster.lifecycle.slots
-        if len(self._results) >= max(slots // 3, min(slots // 2, _MANY)):
+        # Those that last will not be free soon, whatever we wait for.
+        slots = len(self.underway) - len(self.lasting) if self._is_full else self.roster.lifecycle.slots
+        if len(self._results) >= max(slots // 3, min(max(slots // 2, slots - _BUSY), _MANY)):
             self._gap = min(self._gap, self._shorter_gap)
         self.soon()
 
@@ -179,9 +184,10 @@ class Beat:
         took = self._ended - begun
         self._shorter_gap = min(max(_GAP, 4 * took), _LONG_GAP)
         self._gap = min(max(_GAP, 8 * took), _LONGER_GAP)
-        if self.roster.lifecycle.pending >= self.roster.lifecycle.slots:
-            self._gap = min(max(_GAP, 24 * took), _LONGEST_GAP)
         life = self.roster.lifecycle
+        self._is_full = life.pending >= life.slots
+        if self._is_full:
+            self._gap = min(max(_GAP, 24 * took), _LONGEST_GAP)
         due = min(_begin(life.timetable.next_due(), now), self.passive.next_due()) if self.claiming else FOREVER
         sleep = (due - self._clock.now()) / 1e6
         self._plan(self._ended + min(max(sleep, self._gap), _LONGEST_SLEEP))
