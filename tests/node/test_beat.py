@@ -76,6 +76,33 @@ class TestPace:
 
         hand.loop.run_until_complete(busy())
 
+    def test_what_lasts_is_not_waited_for(self) -> None:
+        hand = Busy(slots=9)
+
+        async def busy() -> None:
+            hand.beat._turn()
+            lasting = hand.dispatched[3:]
+            hand.beat.started([(run.token, hand.now) for run in lasting])
+            hand.beat._turn()
+            await hand.end_first(1, then_wait=0.005)
+            assert hand.turns == 3, "a third of those that may end soon"
+            hand.beat.stop()
+
+        hand.loop.run_until_complete(busy())
+
+    def test_while_many_are_left_to_keep_workers_busy_it_waits_for_more(self) -> None:
+        hand = Busy(slots=200)
+
+        async def busy() -> None:
+            hand.beat._turn()
+            await hand.end_first(120, then_wait=0.006)
+            assert hand.turns == 1, "80 are left"
+            await hand.end_first(16, then_wait=0.006)
+            assert hand.turns == 2
+            hand.beat.stop()
+
+        hand.loop.run_until_complete(busy())
+
     def test_one_slot_is_a_good_part_of_few(self) -> None:
         hand = Busy(slots=3)
 
