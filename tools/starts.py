@@ -72,7 +72,7 @@ def _start(folder: Path) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
     Beat._claim = first  # type: ignore[method-assign, assignment]
-    evenbeat(["up", "--db", str(folder / "starts.db"), "--workers", "2", str(folder / "checks.toml")])
+    sys.exit(evenbeat(["up", "--db", str(folder / "starts.db"), "--workers", "2", str(folder / "checks.toml")]))
 
 
 def _pss(pid: int) -> int:

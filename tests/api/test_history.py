@@ -11,6 +11,7 @@ def test_history_comes_newest_first_and_in_pages(api: Api) -> None:
     api.add("often", command=["false"])
     for _ in range(5):
         api.post("/v1/tasks/often/run?wait=true")
+    eventually(lambda: all(run["ended"] for run in api.get("/v1/tasks/often/history").json()["runs"]))
     newest = api.get("/v1/tasks/often/history?limit=2").json()
     assert len(newest["runs"]) == 2
     assert newest["runs"][0]["claimed"] > newest["runs"][1]["claimed"]

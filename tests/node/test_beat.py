@@ -90,15 +90,34 @@ class TestPace:
 
         hand.loop.run_until_complete(busy())
 
-    def test_while_many_are_left_to_keep_workers_busy_it_waits_for_more(self) -> None:
-        hand = Busy(slots=200)
+    def test_while_workers_have_more_than_they_can_begin_it_waits_but_not_for_long(self) -> None:
+        hand = Busy(slots=9)
 
         async def busy() -> None:
             hand.beat._turn()
-            await hand.end_first(120, then_wait=0.006)
-            assert hand.turns == 1, "80 are left"
-            await hand.end_first(16, then_wait=0.006)
+            hand.is_busy = True
+            await hand.end_first(9, then_wait=0.14)
+            assert hand.turns == 1
+            await asyncio.sleep(0.02)
             assert hand.turns == 2
+            await hand.end_first(9, then_wait=0.05)
+            assert hand.turns == 2
+            hand.is_busy = False
+            await asyncio.sleep(0.01)
+            assert hand.turns == 3
+            hand.beat.stop()
+
+        hand.loop.run_until_complete(busy())
+
+    def test_it_does_not_wait_for_them_while_a_slot_is_free(self) -> None:
+        hand = Busy(slots=100)
+        hand.is_busy = True
+
+        async def busy() -> None:
+            hand.roster.lifecycle.slots = 400
+            hand.beat._turn()
+            await hand.end_first(1, then_wait=0.05)
+            assert hand.turns > 1
             hand.beat.stop()
 
         hand.loop.run_until_complete(busy())

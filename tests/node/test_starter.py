@@ -23,6 +23,7 @@ class Stage:
 
     def __init__(self, lead: int = 0) -> None:
         self.lead = lead
+        self.is_busy = False
         self.loop = VirtualLoop()
         self.wall = int(T0)
         self.clock = Clock(wall=lambda: self.wall + self._passed(), boot=self._passed)

@@ -14,7 +14,8 @@ from courier import Courier, descriptors, is_alive, play
 
 from evenbeat.model import Job, Outcome
 from evenbeat.queue import pool, team
-from evenbeat.queue.frames import Result
+from evenbeat.queue.frames import Result, Results, ToNode
+from evenbeat.queue.process import Worker
 
 HERE = Path(__file__).parent
 
@@ -39,6 +40,54 @@ def test_a_thousand_runs_leave_no_zombie_and_no_descriptor() -> None:
 
     play(scene, workers=2)
     assert (descriptors(), children()) == before
+
+
+def is_busy(courier: Courier) -> bool:
+    return courier.queue.is_busy
+
+
+def test_workers_are_busy_while_each_has_more_than_it_can_begin() -> None:
+    async def scene(courier: Courier) -> None:
+        assert not is_busy(courier)
+        few = courier.send(*[Job(command=("true",))] * 100)
+        assert not is_busy(courier), "not all of them"
+        many = courier.send(*[Job(command=("true",))] * 400, timebox=60)
+        assert is_busy(courier)
+        await courier.answers(few + many)
+        assert not is_busy(courier)
+
+    play(scene, workers=2)
+
+
+def test_workers_are_not_busy_with_what_only_lasts() -> None:
+    async def scene(courier: Courier) -> None:
+        lasting = courier.send(*[Job(command=("sleep", "30"))] * 100, timebox=60)
+        assert is_busy(courier)
+        await courier.until(lambda: courier.started.keys() >= set(lasting))
+        assert not is_busy(courier)
+        courier.queue.cancel()
+
+    play(scene)
+
+
+def test_a_worker_tells_what_it_has_not_begun() -> None:
+    heard: list[ToNode] = []
+
+    async def scene(courier: Courier) -> None:
+        (worker,) = courier.queue._team.workers
+        hear = worker._heard
+
+        def listen(who: Worker, messages: list[ToNode]) -> None:
+            heard.extend(messages)
+            hear(who, messages)
+
+        worker._heard = listen
+        await courier.answers(courier.send(*[Job(command=("true",))] * 600, timebox=60))
+
+    play(scene)
+    unbegun = [message.unbegun for message in heard if isinstance(message, Results)]
+    assert max(unbegun) > 100
+    assert unbegun[-1] == 0
 
 
 def test_work_is_spread_over_the_workers() -> None:

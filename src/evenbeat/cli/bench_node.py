@@ -66,9 +66,10 @@ def measured(title: str, ours: str, bare: str, rates: list[tuple[float, float]])
 def throughput(job: Job, tasks: int, warm: int, slots: int) -> float:
     """Runs per second of a node whose tasks are all forced at once; the first ones do not count."""
     seconds = 0.0
+    forcing: list[asyncio.Task[None]] = []
 
     def up(node: Node) -> None:
-        asyncio.get_running_loop().create_task(force(node))
+        forcing.append(asyncio.get_running_loop().create_task(force(node)))
 
     async def force(node: Node) -> None:
         nonlocal seconds
@@ -83,6 +84,7 @@ def throughput(job: Job, tasks: int, warm: int, slots: int) -> float:
             node.stop("measured")
 
     live_on(job, tasks, HOUR, slots, up)
+    forcing[0].result()
     return tasks / seconds
 
 

@@ -219,7 +219,7 @@ def imported(module: str) -> ModuleType:
     try:
         return import_module(module)
     finally:
-        del os.environ[_THREADS]
+        os.environ.pop(_THREADS, None)
 
 
 _THREADS: Final = "OPENBLAS_NUM_THREADS"

@@ -31,7 +31,9 @@ _kind: Final = attrgetter(
     "schedule.at",
     "job.function",
 )
-"""What a definition says, apart from what may be different for each of a hundred thousand tasks."""
+"""What a definition says, apart from what may be different for each of a hundred thousand tasks. All that is asked of
+`samples` must be in it.
+"""
 
 
 class Alike(NamedTuple):

@@ -53,7 +53,7 @@ def _together(one: Released, two: Released) -> Released:
 
 
 _FRONT: Final = 128
-"""Of a long queue so many are looked at, and one for each free slot: some will be skipped, and have no need of one."""
+"""Of a long queue so many are looked at, and two for each free slot: some will be skipped, and have no need of one."""
 _NOBODY: Final[Ints] = np.empty(0, dtype=np.int64)
 _NONE: Final[Small] = np.empty(0, dtype=np.uint8)
 _NOBODY_REFUSED: Final = Refused(_NOBODY, _NOBODY, _NONE, _NONE)
@@ -226,7 +226,7 @@ class Lifecycle:
         """
         before = len(self.waiting)
         rows = np.concatenate((self.waiting, arrived)) if before else arrived
-        front = max(self.slots - self.pending, 0) + self.front
+        front = 2 * max(self.slots - self.pending, 0) + self.front
         if before == 0 or len(rows) <= front:
             return self._release(rows, now)
         order = np.argpartition(self._turn(rows, now), front)

@@ -37,12 +37,12 @@ _LONG_GAP: Final = 0.008
 """The same, for a node with much to do while somebody waits for a slot that is free now ..."""
 _LONGER_GAP: Final = 0.02
 """... and while nobody does: what is claimed ahead starts in time all the same."""
-_LONGEST_GAP: Final = 0.15
-"""The same, while all slots are taken: then nothing can start before something has ended."""
+_LONGEST_GAP: Final = 0.05
+"""The same, while all slots are taken: then nothing can start before something has ended ..."""
+_BUSY_GAP: Final = 0.15
+"""... and while workers have more than they can begin as well: a slot that is free is of no use then."""
 _MANY: Final = 256
-"""Slots that are free again are worth a turn if they are a third of all; of few slots half, at most so many ..."""
-_BUSY: Final = 64
-"""... and more than half as long as so many are left, which keep workers busy."""
+"""Slots that are free again are worth a turn if they are a third of all; of few slots half of them, at most so many."""
 _LONGEST_SLEEP: Final = 1.0
 _STANDSTILL: Final = 10 * SECOND
 """Without a turn for so long we have not been alive."""
@@ -134,9 +134,9 @@ class Beat:
     def results(self, results: Sequence[Result]) -> None:
         """Runs have ended."""
         self._results += results
-        # Those that last will not be free soon, whatever we wait for.
+        # Of slots that are all taken only those count that may be free soon.
         slots = len(self.underway) - len(self.lasting) if self._is_full else self.roster.lifecycle.slots
-        if len(self._results) >= max(slots // 3, min(max(slots // 2, slots - _BUSY), _MANY)):
+        if len(self._results) >= max(slots // 3, min(slots // 2, _MANY)):
             self._gap = min(self._gap, self._shorter_gap)
         self.soon()
 
@@ -168,6 +168,9 @@ class Beat:
         loop = asyncio.get_running_loop()
         begun = loop.time()
         self._planned = float("inf")
+        if self._is_full and begun < self._ended + _BUSY_GAP and self._queue.is_busy:
+            self._plan(begun + _LONG_GAP)
+            return
         try:
             now = self._clock.now()
             if self.last_turn is not None and now - self.last_turn > _STANDSTILL:

@@ -23,6 +23,10 @@ class Dispatch(Protocol):
     def lead(self) -> int:
         """Microseconds by which it takes runs before they are due, and lets them wait until then."""
 
+    @property
+    def is_busy(self) -> bool:
+        """Does it have more than it can begin for a while?"""
+
     def dispatch(
         self,
         runs: Sequence[Run],

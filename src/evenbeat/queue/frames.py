@@ -90,6 +90,8 @@ class Results(Struct, array_like=True, tag=5):
     """Worker to node: these have ended."""
 
     results: list[Result]
+    unbegun: int = 0
+    """Runs that it could not begin yet, as it had others to begin."""
 
 
 class Ready(Struct, array_like=True, tag=6):

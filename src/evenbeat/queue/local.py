@@ -59,6 +59,11 @@ class LocalQueue:
         return len(self._pending)
 
     @property
+    def is_busy(self) -> bool:
+        """Have workers more commands than they can begin for a while?"""
+        return self._team.is_busy
+
+    @property
     def workers(self) -> list[tuple[int, str]]:
         """All worker processes that are up, and what they run."""
         kinds = ((self._team, "commands"), (self._pool, "functions"), (self._loop_host, "async functions"))

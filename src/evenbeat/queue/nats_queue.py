@@ -107,6 +107,8 @@ class NatsQueue:
 
     lead: Final = 0
     """A worker elsewhere has a clock of its own."""
+    is_busy: Final = False
+    """Nor do they say here what they have not begun."""
 
     @property
     def pending(self) -> int:

@@ -35,6 +35,8 @@ class Worker:
         lifeline: bool,
     ) -> None:
         self.outstanding: dict[int, Run] = {}
+        self.unbegun = 0
+        """Of them, those that it has not begun for want of time: as it said last, and all that it was given since."""
         """In the order they were sent."""
         self.lasting: dict[int, int] = {}
         """Those known to have started, and when: they wait for something and cost next to nothing."""
@@ -84,6 +86,7 @@ class Worker:
     def give(self, runs: list[Run]) -> None:
         """Send runs, in frames of a bearable size."""
         self.outstanding.update((run.token, run) for run in runs)
+        self.unbegun += len(runs)
         part: list[Run] = []
         size = 0
         for run in runs:

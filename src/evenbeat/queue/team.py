@@ -10,6 +10,8 @@ from evenbeat.queue.frames import Cancel, Clock, Ready, Result, Results, Run, St
 from evenbeat.queue.process import Worker
 
 _PROGRAM: Final = ("evenbeat.work.runner",)
+_ENOUGH: Final = 64
+"""Runs that keep a worker busy for longer than it is silent: it takes hundreds of microseconds to begin one."""
 
 
 class Lived(Protocol):
@@ -74,6 +76,11 @@ class Team:
     def workers(self) -> list[Worker]:
         return self._workers
 
+    @property
+    def is_busy(self) -> bool:
+        """Has each worker more than enough that it could not begin yet?"""
+        return bool(self._workers) and all(min(w.unbegun, w.backlog) >= _ENOUGH for w in self._workers)
+
     def start(self, offset: int) -> None:
         """Bring up all workers."""
         self._offset = offset
@@ -132,7 +139,8 @@ class Team:
     def _hear(self, worker: Worker, messages: list[ToNode]) -> None:
         for message in messages:
             match message:
-                case Results(results):
+                case Results(results, unbegun):
+                    worker.unbegun = unbegun
                     for result in results:
                         worker.outstanding.pop(result.token, None)
                         if worker.lasting:

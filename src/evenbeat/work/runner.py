@@ -265,7 +265,7 @@ class Runner:
             self._flush()
 
     def _flush(self) -> None:
-        self._link.send_results(self._results)
+        self._link.send_results(self._results, len(self._waiting))
         self._results = []
         self._mind_the_link()
 
