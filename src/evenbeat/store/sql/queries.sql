@@ -102,10 +102,10 @@ SELECT at, who, action, name, detail FROM changes WHERE name = :name ORDER BY id
 -- What a node records, many rows at once
 
 -- name: stand
--- Nobody new comes into it this way: see `learn`.
+-- Nobody new comes into it this way: see `learn`. Not by way of `tasks`, whose pages would stay in memory.
 INSERT INTO progress (task, next_nominal, extra, extra_kind, last_start, result_at)
 WITH s (task, next_nominal, extra, extra_kind, last_start, result_at) AS (VALUES :rows)
-SELECT s.* FROM s CROSS JOIN tasks AS t ON t.number = s.task WHERE true
+SELECT s.* FROM s CROSS JOIN progress AS p ON p.task = s.task WHERE true
 ON CONFLICT (task) DO UPDATE
 SET next_nominal = excluded.next_nominal, extra = excluded.extra, extra_kind = excluded.extra_kind,
     last_start = excluded.last_start, result_at = excluded.result_at;
