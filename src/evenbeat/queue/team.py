@@ -10,8 +10,8 @@ from evenbeat.queue.frames import Cancel, Clock, Ready, Result, Results, Run, St
 from evenbeat.queue.process import Worker
 
 _PROGRAM: Final = ("evenbeat.work.runner",)
-_ENOUGH: Final = 64
-"""Runs that keep a worker busy for longer than it is silent: it takes hundreds of microseconds to begin one."""
+_ENOUGH: Final = 100
+"""Runs that keep a worker busy for longer than it is silent and than we may take: half a millisecond each, or so."""
 
 
 class Lived(Protocol):
