@@ -100,11 +100,11 @@ class TestPace:
             assert hand.turns == 1
             await asyncio.sleep(0.02)
             assert hand.turns == 2
-            await hand.end_first(9, then_wait=0.05)
+            await hand.end_first(8, then_wait=0.05)
             assert hand.turns == 2
             hand.is_busy = False
-            await asyncio.sleep(0.01)
-            assert hand.turns == 3
+            await hand.end_first(1, then_wait=0.01)
+            assert hand.turns == 3, "the worker said so with its results"
             hand.beat.stop()
 
         hand.loop.run_until_complete(busy())

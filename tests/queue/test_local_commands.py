@@ -82,6 +82,29 @@ def test_what_one_run_finds_in_its_environment_the_next_does_not() -> None:
     assert "COLOR=blue" not in lines
 
 
+def test_a_node_that_is_a_run_itself_tells_its_runs_of_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EVENBEAT_NAME", "that of the node")
+    for env in ({}, {"COLOR": "blue"}):
+        lines = answer("env", env=env).output.decode().splitlines()
+        assert [line for line in lines if line.startswith("EVENBEAT_NAME=")] == ["EVENBEAT_NAME=a task"]
+
+
+def test_a_nul_is_refused_wherever_it_is(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_bytes(b"half\0of it")
+    refused = (Outcome.BROKEN, b"'env': embedded null byte")
+
+    async def scene(courier: Courier) -> None:
+        for job, name in (
+            (Job(command=("env",)), "half\0of it"),
+            (Job(command=("env",), env={"A": "half\0of it"}), "task"),
+            (Job(command=("env",), env={"A": f"file:{tmp_path}/secret"}), "task"),
+        ):
+            result = await courier.run(job, name=name)
+            assert (result.outcome, result.output) == refused
+
+    play(scene)
+
+
 def test_secrets_come_by_reference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FROM_ENV", "one")
     (tmp_path / "secret").write_text("two\n")

@@ -147,7 +147,7 @@ class Beat:
 
     def soon(self) -> None:
         """Something has happened: a turn, as soon as the last one is a gap ago."""
-        self._plan(self._ended + self._gap)
+        self._plan(self._ended + self._pause())
 
     def stop(self) -> None:
         """No more turns, and what is held stays here."""
@@ -155,6 +155,9 @@ class Beat:
         if self._timer is not None:
             self._timer.cancel()
         self._planned = -float("inf")
+
+    def _pause(self) -> float:
+        return _BUSY_GAP if self._is_full and self._queue.is_busy else self._gap
 
     def _plan(self, when: float) -> None:
         if when >= self._planned:
@@ -168,9 +171,6 @@ class Beat:
         loop = asyncio.get_running_loop()
         begun = loop.time()
         self._planned = float("inf")
-        if self._is_full and begun < self._ended + _BUSY_GAP and self._queue.is_busy:
-            self._plan(begun + _LONG_GAP)
-            return
         try:
             now = self._clock.now()
             if self.last_turn is not None and now - self.last_turn > _STANDSTILL:
@@ -193,7 +193,7 @@ class Beat:
             self._gap = min(max(_GAP, 24 * took), _LONGEST_GAP)
         due = min(_begin(life.timetable.next_due(), now), self.passive.next_due()) if self.claiming else FOREVER
         sleep = (due - self._clock.now()) / 1e6
-        self._plan(self._ended + min(max(sleep, self._gap), _LONGEST_SLEEP))
+        self._plan(self._ended + min(max(sleep, self._pause()), _LONGEST_SLEEP))
 
     # A turn
 

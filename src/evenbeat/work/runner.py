@@ -24,8 +24,9 @@ from evenbeat.work.spawn import NOOP, CannotStart, NoRoom, Order, Spawner
 
 LASTING: Final = 100_000
 """A run that has not ended by then is told as started, and gets a timer and a descriptor of its own."""
-_STARTING: Final = 5_000
-"""After so long, children that have ended are seen to: results must not wait behind a long queue of starts."""
+_STARTING: Final = 15_000
+"""After so long, children that have ended are seen to: results must not wait behind a long queue of starts. Not sooner:
+it takes less time to see to some of them in a row."""
 _RESULTS_PER_FRAME: Final = 256
 _GATHERING: Final = 40_000
 """Results wait so long for others, unless these are already as many as what is left: every frame wakes the node."""

@@ -1,8 +1,8 @@
 """Start one child: its environment, its program, its working directory, its user; or say in words why it cannot be.
 
-`posix_spawn` does all but two of these. The working directory is the worker's own for the moment of the spawn, which
-costs two system calls and is safe in a process of one thread. Another user needs a fork, so that goes the long way
-through `subprocess`: ten times the cost, and only a worker that runs as root can do it.
+`posix_spawn` does all but two of these, see `work.libc`. The working directory is the worker's own for the moment of
+the spawn, which costs two system calls and is safe in a process of one thread. Another user needs a fork, so that goes
+the long way through `subprocess`: ten times the cost, and only a worker that runs as root can do it.
 """
 
 import errno
@@ -18,9 +18,12 @@ from msgspec import Struct
 
 from evenbeat.model import COMMAND_LIMIT, SECOND, Invalid, Job
 from evenbeat.queue.frames import Run
+from evenbeat.work.libc import PosixSpawn, Strings, refuse_nul, strings
 
 NOOP: Final = ("noop",)
 _SHELL: Final = ("/bin/sh", "-c")
+_NO_WORDS: Final = strings([])
+_TOLD: Final = (b"EVENBEAT_NAME", b"EVENBEAT_NOMINAL", b"EVENBEAT_ATTEMPT")
 _OUT_OF_RESOURCES: Final = {errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM}
 _WORDS: Final = {
     errno.EACCES: "not executable",
@@ -49,7 +52,9 @@ class Order(Struct, gc=False):
     run: Run
     job: Job
     words: tuple[str, ...]
-    told: dict[bytes, bytes]
+    argv: Strings
+    """The words as C has them."""
+    told: tuple[bytes, bytes, bytes]
     """What the environment tells of this run."""
 
 
@@ -57,9 +62,12 @@ class Spawner:
     """Starts children that inherit the worker's environment and nothing else of it."""
 
     def __init__(self, database: str) -> None:
-        self._environment = dict(os.environb)
         # Whose they are, should their worker and its node die before them.
-        self._environment[b"EVENBEAT_WORKER"] = os.fsencode(f"{os.getpid()} {database}")
+        worker = {b"EVENBEAT_WORKER": os.fsencode(f"{os.getpid()} {database}")}
+        self._environment = {n: v for n, v in os.environb.items() if n not in _TOLD} | worker
+        # The same for all: what it tells of one run at its beginning it tells anew of the next.
+        self._block = strings([*_TOLD, *(b"%b=%b" % variable for variable in self._environment.items())])
+        self._posix_spawn = PosixSpawn()
         self._home = os.open(".", os.O_PATH | os.O_CLOEXEC)
         self._second = -1
         self._second_text = b""
@@ -71,33 +79,70 @@ class Spawner:
         except (Invalid, msgspec.DecodeError) as e:
             raise CannotStart(str(e)) from None
         if job.command == NOOP:
-            return Order(run, job, NOOP, {})
+            return Order(run, job, NOOP, _NO_WORDS, _TOLD)
         if not job.command:
             raise CannotStart("nothing to run: the task has no command")
-        told = {
-            b"EVENBEAT_NAME": run.name.encode(),
-            b"EVENBEAT_NOMINAL": self._iso(run.nominal),
-            b"EVENBEAT_ATTEMPT": b"%d" % run.attempt,
-        }
-        return Order(run, job, (*_SHELL, *job.command) if job.shell else job.command, told)
+        words = (*_SHELL, *job.command) if job.shell else job.command
+        told = (
+            b"EVENBEAT_NAME=" + run.name.encode(),
+            b"EVENBEAT_NOMINAL=" + self._iso(run.nominal),
+            b"EVENBEAT_ATTEMPT=%d" % run.attempt,
+        )
+        try:
+            refuse_nul(told[0])
+            return Order(run, job, words, strings(map(os.fsencode, words)), told)
+        except ValueError as e:
+            raise CannotStart(f"{job.command[0]!r}: {e}") from None
 
     def spawn(self, order: Order) -> tuple[int, int]:
         """The process, leader of its own group, and the end of the pipe where its output arrives."""
         job = order.job
-        # The same dict for all: what it tells of one run it tells anew of the next.
-        environment = self._environment
-        environment.update(order.told)
         try:
-            if job.user is not None:
-                environment = environment | _user_variables(job.user)
-            if job.env:
-                environment = environment | {os.fsencode(n): os.fsencode(_resolved(n, v)) for n, v in job.env.items()}
+            own = self._own_environment(order) if job.env or job.user is not None else None
             if job.cwd is None:
-                return _spawn(order.words, environment, job.user)
+                return self._spawn(order, own)
             with self._directory(job.cwd):
-                return _spawn(order.words, environment, job.user)
+                return self._spawn(order, own)
         except ValueError as e:
             raise CannotStart(f"{job.command[0]!r}: {e}") from None
+
+    def _own_environment(self, order: Order) -> dict[bytes, bytes]:
+        job = order.job
+        told = {name: value for name, _, value in (variable.partition(b"=") for variable in order.told)}
+        user = {} if job.user is None else _user_variables(job.user)
+        its = {os.fsencode(n): os.fsencode(_resolved(n, v)) for n, v in job.env.items()}
+        return self._environment | told | user | its
+
+    def _spawn(self, order: Order, own: dict[bytes, bytes] | None) -> tuple[int, int]:
+        program = order.words[0]
+        if "/" not in program:
+            path = (self._environment if own is None else own).get(b"PATH", os.defpath.encode())
+            program = _found(program, os.fsdecode(path))
+        block = self._block
+        if own is None:
+            block[0], block[1], block[2] = order.told
+        else:
+            block = strings(b"%b=%b" % variable for variable in own.items())
+        try:
+            reader, writer = os.pipe()
+        except OSError as e:
+            raise NoRoom(_in_words(e)) from None
+        try:
+            # Standard input is the worker's own, which is /dev/null; everything else closes on exec.
+            if own is None or order.job.user is None:
+                process = self._posix_spawn(os.fsencode(program), order.argv, block, writer)
+            else:
+                process = _spawn_as(order.job.user, program, order.words, own, writer)
+        except BaseException as e:
+            os.close(reader)
+            if not isinstance(e, OSError):
+                raise
+            if e.errno in _OUT_OF_RESOURCES:
+                raise NoRoom(_in_words(e)) from None
+            raise CannotStart(_reason(program, e)) from None
+        finally:
+            os.close(writer)
+        return process, reader
 
     def _iso(self, instant: int) -> bytes:
         second, microseconds = divmod(instant, SECOND)
@@ -117,33 +162,6 @@ class Spawner:
             yield
         finally:
             os.fchdir(self._home)
-
-
-def _spawn(words: tuple[str, ...], environment: dict[bytes, bytes], user: str | None) -> tuple[int, int]:
-    program = words[0]
-    if "/" not in program:
-        program = _found(program, os.fsdecode(environment.get(b"PATH", os.defpath.encode())))
-    try:
-        reader, writer = os.pipe()
-    except OSError as e:
-        raise NoRoom(_in_words(e)) from None
-    try:
-        if user is None:
-            # Standard input is the worker's own, which is /dev/null; everything else closes on exec.
-            output = ((os.POSIX_SPAWN_DUP2, writer, 1), (os.POSIX_SPAWN_DUP2, writer, 2))
-            process = os.posix_spawn(program, words, environment, file_actions=output, setpgroup=0)
-        else:
-            process = _spawn_as(user, program, words, environment, writer)
-    except BaseException as e:
-        os.close(reader)
-        if not isinstance(e, OSError):
-            raise
-        if e.errno in _OUT_OF_RESOURCES:
-            raise NoRoom(_in_words(e)) from None
-        raise CannotStart(_reason(program, e)) from None
-    finally:
-        os.close(writer)
-    return process, reader
 
 
 def _found(program: str, path: str) -> str:
