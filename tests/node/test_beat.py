@@ -109,6 +109,22 @@ class TestPace:
 
         hand.loop.run_until_complete(busy())
 
+    def test_it_waits_too_if_they_have_more_only_since_the_turn_was_planned(self) -> None:
+        hand = Busy(slots=9)
+
+        async def busy() -> None:
+            hand.beat._turn()
+            await hand.end_first(1, then_wait=0)
+            hand.is_busy = True
+            await asyncio.sleep(0.1)
+            assert hand.turns == 1
+            hand.is_busy = False
+            await hand.end_first(1, then_wait=0.001)
+            assert hand.turns == 2
+            hand.beat.stop()
+
+        hand.loop.run_until_complete(busy())
+
     def test_it_does_not_wait_for_them_while_a_slot_is_free(self) -> None:
         hand = Busy(slots=100)
         hand.is_busy = True

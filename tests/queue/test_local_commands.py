@@ -89,6 +89,23 @@ def test_a_node_that_is_a_run_itself_tells_its_runs_of_themselves(monkeypatch: p
         assert [line for line in lines if line.startswith("EVENBEAT_NAME=")] == ["EVENBEAT_NAME=a task"]
 
 
+def test_runs_that_wait_for_their_start_together_find_themselves() -> None:
+    async def scene(courier: Courier) -> None:
+        job = Job(command=('echo "$EVENBEAT_NAME $EVENBEAT_ATTEMPT"',), shell=True)
+        tokens = [token for i in range(1, 40) for token in courier.send(job, name=f"task {i}", attempt=i)]
+        outputs = [result.output.decode() for result in await courier.answers(tokens)]
+        assert outputs == [f"task {i} {i}\n" for i in range(1, 40)]
+
+    play(scene)
+
+
+@pytest.mark.parametrize("name", ["", "A=B"])
+def test_a_variable_that_cannot_be_is_refused(name: str) -> None:
+    for user in (None, "root"):
+        result = answer("env", env={name: "x"}, user=user)
+        assert (result.outcome, result.output) == (Outcome.BROKEN, b"'env': illegal environment variable name")
+
+
 def test_a_nul_is_refused_wherever_it_is(tmp_path: Path) -> None:
     (tmp_path / "secret").write_bytes(b"half\0of it")
     refused = (Outcome.BROKEN, b"'env': embedded null byte")

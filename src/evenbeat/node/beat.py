@@ -146,7 +146,7 @@ class Beat:
         self.soon()
 
     def soon(self) -> None:
-        """Something has happened: a turn, as soon as the last one is a gap ago."""
+        """Something has happened: a turn, as soon as there was a pause since the last one."""
         self._plan(self._ended + self._pause())
 
     def stop(self) -> None:
@@ -171,6 +171,10 @@ class Beat:
         loop = asyncio.get_running_loop()
         begun = loop.time()
         self._planned = float("inf")
+        if begun < self._ended + _BUSY_GAP and self._pause() == _BUSY_GAP:
+            # Workers have become busy since this turn was planned.
+            self.soon()
+            return
         try:
             now = self._clock.now()
             if self.last_turn is not None and now - self.last_turn > _STANDSTILL:

@@ -24,9 +24,9 @@ from evenbeat.work.spawn import NOOP, CannotStart, NoRoom, Order, Spawner
 
 LASTING: Final = 100_000
 """A run that has not ended by then is told as started, and gets a timer and a descriptor of its own."""
-_STARTING: Final = 15_000
+_STARTING: Final = 10_000
 """After so long, children that have ended are seen to: results must not wait behind a long queue of starts. Not sooner:
-it takes less time to see to some of them in a row."""
+seeing to many of them one after the other takes less time for each."""
 _RESULTS_PER_FRAME: Final = 256
 _GATHERING: Final = 40_000
 """Results wait so long for others, unless these are already as many as what is left: every frame wakes the node."""
@@ -281,7 +281,7 @@ class Runner:
 def main(descriptor: int, database: str) -> None:
     """Make sure that children inherit no signal settings, then serve."""
     # Signals are for the node to decide about. A handler, unlike ignoring, ends with the exec of a child, and so does
-    # every disposition our own parent left us with.
+    # every disposition our own parent left us with: `subprocess`, which starts runs of other users, leaves them.
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         if number in _NOT_FOR_US or signal.getsignal(number) == signal.SIG_IGN:
             signal.signal(number, _pass_over)

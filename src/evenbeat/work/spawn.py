@@ -110,6 +110,8 @@ class Spawner:
         job = order.job
         told = {name: value for name, _, value in (variable.partition(b"=") for variable in order.told)}
         user = {} if job.user is None else _user_variables(job.user)
+        if any(not name or "=" in name for name in job.env):
+            raise ValueError("illegal environment variable name")
         its = {os.fsencode(n): os.fsencode(_resolved(n, v)) for n, v in job.env.items()}
         return self._environment | told | user | its
 
@@ -118,21 +120,12 @@ class Spawner:
         if "/" not in program:
             path = (self._environment if own is None else own).get(b"PATH", os.defpath.encode())
             program = _found(program, os.fsdecode(path))
-        block = self._block
-        if own is None:
-            block[0], block[1], block[2] = order.told
-        else:
-            block = strings(b"%b=%b" % variable for variable in own.items())
         try:
             reader, writer = os.pipe()
         except OSError as e:
             raise NoRoom(_in_words(e)) from None
         try:
-            # Standard input is the worker's own, which is /dev/null; everything else closes on exec.
-            if own is None or order.job.user is None:
-                process = self._posix_spawn(os.fsencode(program), order.argv, block, writer)
-            else:
-                process = _spawn_as(order.job.user, program, order.words, own, writer)
+            process = self._start(order, own, program, writer)
         except BaseException as e:
             os.close(reader)
             if not isinstance(e, OSError):
@@ -143,6 +136,17 @@ class Spawner:
         finally:
             os.close(writer)
         return process, reader
+
+    def _start(self, order: Order, own: dict[bytes, bytes] | None, program: str, output: int) -> int:
+        if own is None:
+            block = self._block
+            block[0], block[1], block[2] = order.told
+        elif order.job.user is None:
+            block = strings(b"%b=%b" % variable for variable in own.items())
+        else:
+            return _spawn_as(order.job.user, program, order.words, own, output)
+        # Standard input is the worker's own, which is /dev/null; everything else closes on exec.
+        return self._posix_spawn.start(os.fsencode(program), order.argv, block, output)
 
     def _iso(self, instant: int) -> bytes:
         second, microseconds = divmod(instant, SECOND)
