@@ -287,8 +287,9 @@ def main(descriptor: int, database: str) -> None:
             signal.signal(number, _pass_over)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    # What is here now stays, and need not be looked at again.
+    # What is here now stays, and need not be looked at again; nor what waits for its start or its end, again and again.
     gc.freeze()
+    gc.set_threshold(50_000)
     Runner(descriptor, database).serve()
     # Nothing to tidy up, and nobody to wait for.
     os._exit(0)
