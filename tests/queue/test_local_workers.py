@@ -70,23 +70,28 @@ def test_workers_are_not_busy_with_what_only_lasts() -> None:
     play(scene)
 
 
-def test_a_worker_tells_what_it_has_not_begun() -> None:
-    heard: list[ToNode] = []
+def test_what_a_worker_has_not_begun_is_known_also_if_it_was_given_more_while_it_told() -> None:
+    unbegun: list[int] = []
 
     async def scene(courier: Courier) -> None:
         (worker,) = courier.queue._team.workers
         hear = worker._heard
+        tokens = courier.send(*[Job(command=("true",))] * 150, timebox=60)
 
         def listen(who: Worker, messages: list[ToNode]) -> None:
-            heard.extend(messages)
+            told = any(isinstance(message, Results) for message in messages)
+            if told and not unbegun:
+                tokens.extend(courier.send(*[Job(command=("true",))] * 400, timebox=60))
             hear(who, messages)
+            if told:
+                unbegun.append(who.unbegun)
 
         worker._heard = listen
-        await courier.answers(courier.send(*[Job(command=("true",))] * 600, timebox=60))
+        await courier.until(lambda: bool(unbegun))
+        await courier.answers(tokens)
 
     play(scene)
-    unbegun = [message.unbegun for message in heard if isinstance(message, Results)]
-    assert max(unbegun) > 100
+    assert 400 <= unbegun[0] < 550, "not those that it had begun"
     assert unbegun[-1] == 0
 
 

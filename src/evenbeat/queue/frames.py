@@ -90,8 +90,9 @@ class Results(Struct, array_like=True, tag=5):
     """Worker to node: these have ended."""
 
     results: list[Result]
-    unbegun: int = 0
-    """Runs that it could not begin yet, as it had others to begin."""
+    held: int = 0
+    """Runs that it has begun and that have not ended, and those that are not due yet. What else it was given it could
+    not begin, as it had others to begin."""
 
 
 class Ready(Struct, array_like=True, tag=6):

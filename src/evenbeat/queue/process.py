@@ -35,9 +35,9 @@ class Worker:
         lifeline: bool,
     ) -> None:
         self.outstanding: dict[int, Run] = {}
-        self.unbegun = 0
-        """Of them, those that it has not begun for want of time: as it said last, and all that it was given since."""
         """In the order they were sent."""
+        self.held = 0
+        """Of them, those that it has begun or that were not due yet when it said so last."""
         self.lasting: dict[int, int] = {}
         """Those known to have started, and when: they wait for something and cost next to nothing."""
         self.is_ready = False
@@ -79,6 +79,11 @@ class Worker:
         self._loop.add_reader(self._pidfd, self._bury)
 
     @property
+    def unbegun(self) -> int:
+        """Runs that it has not begun for want of time."""
+        return len(self.outstanding) - max(self.held, len(self.lasting))
+
+    @property
     def backlog(self) -> int:
         """Runs that still cost something."""
         return len(self.outstanding) - len(self.lasting)
@@ -86,7 +91,6 @@ class Worker:
     def give(self, runs: list[Run]) -> None:
         """Send runs, in frames of a bearable size."""
         self.outstanding.update((run.token, run) for run in runs)
-        self.unbegun += len(runs)
         part: list[Run] = []
         size = 0
         for run in runs:

@@ -79,7 +79,7 @@ class Team:
     @property
     def is_busy(self) -> bool:
         """Has each worker more than enough that it could not begin yet?"""
-        return bool(self._workers) and all(min(w.unbegun, w.backlog) >= _ENOUGH for w in self._workers)
+        return bool(self._workers) and all(w.unbegun >= _ENOUGH for w in self._workers)
 
     def start(self, offset: int) -> None:
         """Bring up all workers."""
@@ -139,8 +139,8 @@ class Team:
     def _hear(self, worker: Worker, messages: list[ToNode]) -> None:
         for message in messages:
             match message:
-                case Results(results, unbegun):
-                    worker.unbegun = unbegun
+                case Results(results, held):
+                    worker.held = held
                     for result in results:
                         worker.outstanding.pop(result.token, None)
                         if worker.lasting:

@@ -50,7 +50,7 @@ class Link:
         self._unsent += frames.encode(message)
         self.proceed()
 
-    def send_results(self, results: list[frames.Result], unbegun: int = 0) -> None:
+    def send_results(self, results: list[frames.Result], held: int = 0) -> None:
         """In frames of a bearable size, whatever the functions or children had to say."""
         part: list[frames.Result] = []
         size = 0
@@ -58,10 +58,10 @@ class Link:
             part.append(result)
             size += len(result.output)
             if size > _ENOUGH:
-                self.send(frames.Results(part, unbegun))
+                self.send(frames.Results(part, held))
                 part, size = [], 0
         if part:
-            self.send(frames.Results(part, unbegun))
+            self.send(frames.Results(part, held))
 
     def proceed(self) -> None:
         """Send more of what waits."""

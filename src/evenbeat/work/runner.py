@@ -266,7 +266,7 @@ class Runner:
             self._flush()
 
     def _flush(self) -> None:
-        self._link.send_results(self._results, len(self._waiting))
+        self._link.send_results(self._results, len(self._children) + len(self._early))
         self._results = []
         self._mind_the_link()
 
