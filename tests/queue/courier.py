@@ -111,7 +111,7 @@ def is_alive(process: int) -> bool:
     """Does it run? A process that has ended and waits for its parent does not."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return False
 
 
