@@ -156,8 +156,11 @@ class Beat:
             self._timer.cancel()
         self._planned = -float("inf")
 
+    def _is_saturated(self) -> bool:
+        return self._is_full and self._queue.is_busy
+
     def _pause(self) -> float:
-        return _BUSY_GAP if self._is_full and self._queue.is_busy else self._gap
+        return _BUSY_GAP if self._is_saturated() else self._gap
 
     def _plan(self, when: float) -> None:
         if when >= self._planned:
@@ -171,7 +174,7 @@ class Beat:
         loop = asyncio.get_running_loop()
         begun = loop.time()
         self._planned = float("inf")
-        if begun < self._ended + _BUSY_GAP and self._pause() == _BUSY_GAP:
+        if begun < self._ended + _BUSY_GAP and self._is_saturated():
             # Workers have become busy since this turn was planned.
             self.soon()
             return
