@@ -64,18 +64,35 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 class Diary(MemoryStore):
-    """A store that keeps a diary of what it was given and what was dispatched, and that can fail for a while."""
+    """A store that keeps a diary of what it was given and what was dispatched, and that can fail or delay for a while."""
 
     def __init__(self) -> None:
         super().__init__()
         self.diary: list[Batch | list[Run]] = []
         self.is_failing = False
+        self.is_slow = False
+        """Commits wait for `commit`."""
+        self._uncommitted: list[tuple[tuple[Batch, ...], Future[None]]] = []
 
     def record(self, *batches: Batch) -> Future[None]:
+        if self.is_slow:
+            self._uncommitted.append((batches, later := Future[None]()))
+            return later
         if self.is_failing:
             failed: Future[None] = Future()
             failed.set_exception(StoreError("the disk is full"))
             return failed
+        return self._keep(*batches)
+
+    def commit(self) -> None:
+        """Keep what waits, and delay no longer."""
+        self.is_slow = False
+        uncommitted, self._uncommitted = self._uncommitted, []
+        for batches, later in uncommitted:
+            self._keep(*batches).result()
+            later.set_result(None)
+
+    def _keep(self, *batches: Batch) -> Future[None]:
         self.diary += batches
         return super().record(*batches)
 

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from evenbeat.core.absence import make_up
 from evenbeat.core.check import exit_state
@@ -74,10 +75,23 @@ class Underway(NamedTuple):
     name: str
     """As the task was named when it was claimed."""
     timebox: int
+    token: int
+    """Names the run between node and worker; 0 for a result that no run of ours had."""
 
 
 Listener = Callable[[Sequence[Underway], Sequence[Finish]], None]
-"""Told of runs that have ended: what they were, and how each of them ended."""
+"""Called with runs that have ended, and how each of them ended, once that is committed."""
+
+
+class _Ends(NamedTuple):
+    """Runs that have ended, as they are announced when the store has them."""
+
+    runs: Sequence[Underway]
+    finishes: list[Finish]
+    outcomes: Sequence[str]
+    seconds: NDArray[np.float64]
+    """How long those lasted that had really started."""
+
 
 # As `_make` does, without its detour: they are made by the ten thousand.
 _claim_of: Final[Callable[[tuple[object, ...]], Claim]] = partial(tuple.__new__, Claim)
@@ -106,6 +120,8 @@ class Beat:
         self.on_finished: list[Listener] = []
         self.on_told: list[Listener] = []
         """The same for results of checks that no run of ours had."""
+        self.on_leave: list[Callable[[list[int]], None]] = []
+        """Called with the numbers of tasks that another node has from now on: their runs are announced there."""
         self.passive = Passive(roster, self._record_told)
         self.on_failure: Callable[[Exception], None] = lambda _: None
         """Told if there will be no more turns, because one failed."""
@@ -207,7 +223,7 @@ class Beat:
     def turn(self, now: Instant) -> None:
         """Learn, then release, and have both kept together."""
         ended = [result.token for result in self._results]
-        batch = self._learn(now) if self._results or self._starts else Batch()
+        batch, ends = self._learn(now) if self._results or self._starts else (Batch(), None)
         ready: Ready | None = None
         learned = batch.refusals[:]
         may_claim = self.claiming and self.may_claim()
@@ -216,25 +232,34 @@ class Beat:
                 ready = self._release(batch, now)
             except Exception:
                 # What has been learned is true all the same.
-                self._outbox.put(Batch(starts=batch.starts, finishes=batch.finishes, refusals=learned), _nothing)
+                known = Batch(starts=batch.starts, finishes=batch.finishes, refusals=learned)
+                self._outbox.put(known, self._then(known, ended, ends, None))
                 raise
         if batch != _EMPTY:
-            self._outbox.put(batch, self._then(ended, ready))
+            self._outbox.put(batch, self._then(batch, ended, ends, ready))
         if may_claim and self.passive.next_due() <= now:
             self.passive.look(now)
 
-    def _then(self, ended: list[int], ready: Ready | None) -> Then:
-        """What there is to do once a turn is safe."""
+    def _then(self, batch: Batch, ended: list[int], ends: _Ends | None, ready: Ready | None) -> Then:
+        """What there is to do once a turn is committed: start what it claimed, announce what it learned."""
 
         def then() -> None:
             if ended:
                 self._queue.stored(ended)
             if ready is not None:
                 self.starter.start(ready)
+            self.counts.skips(batch.skips)
+            if ends is not None:
+                self._announce(ends)
 
         return then
 
-    def _learn(self, now: Instant) -> Batch:
+    def _announce(self, ends: _Ends) -> None:
+        self.counts.ended(ends.outcomes, ends.seconds)
+        for listener in self.on_finished:
+            listener(ends.runs, ends.finishes)
+
+    def _learn(self, now: Instant) -> tuple[Batch, _Ends | None]:
         started = [(token, at) for token, at in self._starts if token in self.underway]
         if started:
             late = [at - self.underway[token].nominal for token, at in started if token not in self.lasting]
@@ -243,14 +268,12 @@ class Beat:
         starts = [Start(self.underway[token].number, at) for token, at in started]
         ended = [(self.underway.pop(r.token), r) for r in self._results if r.token in self.underway]
         self._results, self._starts = [], []
-        finishes = self._finish(ended, now)
+        ends = self._finish(ended, now) if ended else None
         refusals, self._set_aside = self._set_aside, []
-        return Batch(starts=starts, finishes=finishes, refusals=refusals)
+        return Batch(starts=starts, finishes=[] if ends is None else ends.finishes, refusals=refusals), ends
 
-    def _finish(self, ended: list[tuple[Underway, Result]], now: Instant) -> list[Finish]:
+    def _finish(self, ended: list[tuple[Underway, Result]], now: Instant) -> _Ends:
         """Runs have ended: what that makes of their tasks."""
-        if not ended:
-            return []
         life, c = self.roster.lifecycle, self.roster.columns
         under_way, results = zip(*ended, strict=True)
         rows, nominal, kind = (np.array(of, dtype=np.int64) for of in list(zip(*under_way, strict=True))[1:4])
@@ -284,10 +307,7 @@ class Beat:
         really = (ends & _REALLY_STARTED != 0) & (ends & _IS_RESULT != 0) & is_news
         self.counts.began((started - nominal)[really] / 1e6)
         lasted = np.array([r.ended for r in results], dtype=np.int64) - started
-        self.counts.ended(outcome, lasted[ends & _REALLY_STARTED != 0] / 1e6)
-        for listener in self.on_finished:
-            listener(under_way, finishes)
-        return finishes
+        return _Ends(under_way, finishes, outcome, lasted[ends & _REALLY_STARTED != 0] / 1e6)
 
     def _not_set_aside(self, rows: Ints, lost: Bools, now: Instant) -> Ints:
         """Those of the lost that are made up for: not who has taken too many workers along, one after the other."""
@@ -325,7 +345,7 @@ class Beat:
         batch.claims = list(map(_claim_of, claimed))
         runs, timebox = self._runs(claims, tokens, numbers, now)
         names = [run.name for run in runs]
-        under_way = zip(numbers, rows.tolist(), nominal, kind, repeat(now), names, timebox, strict=False)
+        under_way = zip(numbers, rows.tolist(), nominal, kind, repeat(now), names, timebox, tokens, strict=False)
         self.underway.update(zip(tokens, map(_underway_of, under_way), strict=True))
         self.token += len(runs)
         # Those that are late come first, whatever their order; the others as they are due.
@@ -407,7 +427,7 @@ class Beat:
         for run, row, name, box in zip(runs, rows.tolist(), names, timebox, strict=True):
             claimed = run.claimed if run.claimed is not None else run.claimed_at
             self.underway[run.claimed_token] = Underway(
-                run.task, row, claimed, run.claimed_kind, run.claimed_at, name, box
+                run.task, row, claimed, run.claimed_kind, run.claimed_at, name, box, run.claimed_token
             )
 
     def hand_over_again(self, runs: Sequence[Progress], now: Instant) -> None:
@@ -427,8 +447,11 @@ class Beat:
         for token in tokens:
             del self.underway[token]
             self.lasting.pop(token, None)
-        for number in self.roster.columns.number[rows].tolist():
+        numbers = self.roster.columns.number[rows].tolist()
+        for number in numbers:
             self.cursors.pop(number, None)
+        for listener in self.on_leave:
+            listener(numbers)
         self.passive.forget(rows.tolist())
         self.roster.leave(rows)
         return tokens
@@ -447,35 +470,40 @@ class Beat:
     # Records
 
     def skips_of(self, skips: Sequence[Skips], now: Instant, numbers: Ints | None = None) -> list[Skip]:
-        """Skips as the store keeps them, and counted."""
-        for some in skips:
-            self.counts.passed(some)
+        """Skips as the store keeps them."""
         return [skip for some in skips for skip in skips_of(self.roster.columns, some, now, numbers)]
 
-    def record(self, batch: Batch) -> None:
-        """Remember what happened outside a turn."""
-        self._outbox.put(batch, lambda: None)
+    def record(self, batch: Batch, then: Then | None = None) -> None:
+        """Remember what happened outside a turn; `then` is called when it is committed."""
 
-    def _record_told(self, batch: Batch) -> None:
-        self.record(batch)
-        if batch.told and self.on_told:
-            runs = [self._as_run(told.task, told.nominal, told.kind, told.at) for told in batch.told]
-            for listener in self.on_told:
-                listener(runs, [as_finish(told) for told in batch.told])
+        def committed() -> None:
+            self.counts.skips(batch.skips)
+            if then is not None:
+                then()
+
+        self._outbox.put(batch, committed)
+
+    def _record_told(self, batch: Batch, then: Then | None = None) -> None:
+        heard = batch.told if self.on_told else []
+        runs = [self._as_run(told.task, told.nominal, told.kind, told.at) for told in heard]
+
+        def announce() -> None:
+            if then is not None:
+                then()
+            for listener in self.on_told if runs else ():
+                listener(runs, [as_finish(told) for told in heard])
+
+        self.record(batch, announce)
 
     def _as_run(self, number: int, nominal: int, kind: int, at: int) -> Underway:
         row = self.roster.row(number)
         assert row is not None
-        return Underway(number, row, nominal, kind, at, self.roster.names.name(row), 0)
+        return Underway(number, row, nominal, kind, at, self.roster.names.name(row), 0, 0)
 
 
 def _begin(due: int, now: Instant) -> int:
     """When to see to what is due then: ahead of it, unless that was done already, and it must wait for the moment."""
     return due if due <= now + AHEAD else due - AHEAD
-
-
-def _nothing() -> None:
-    pass
 
 
 def _text(output: bytes) -> str:

@@ -4,16 +4,16 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
-from evenbeat.core.task import Flag
 from evenbeat.load.config import BadFileError
-from evenbeat.model import Invalid
+from evenbeat.model import Invalid, Kind
 from evenbeat.node.beat import Underway
 from evenbeat.node.desk import Changed
 from evenbeat.node.heartbeat import answer
@@ -44,7 +44,7 @@ from evenbeat.node.requests import (
 )
 from evenbeat.node.service import Node
 from evenbeat.node.status import identity_of
-from evenbeat.store.contract import Conflict, Finish, StoreError
+from evenbeat.store.contract import Batch, Conflict, Finish, StoreError
 
 REQUEST_LIMIT: Final = 64 << 20
 UNREAD_LIMIT: Final = 4 << 20
@@ -56,6 +56,18 @@ _requests: Final = msgspec.json.Decoder(Request)
 _replies: Final = msgspec.json.Decoder(Reply)
 
 
+class _Waiter(NamedTuple):
+    """Somebody waits for the end of a forced run."""
+
+    end: asyncio.Future[Finish]
+    asked: int
+    """The token of the run that was claimed last before it was asked for: the run waited for has a later one."""
+
+    def waits_for(self, run: Underway) -> bool:
+        """Is this the run? One that was claimed before, forced or not, is another."""
+        return run.kind == Kind.FORCED and run.token > self.asked
+
+
 class Control:
     """The node's side."""
 
@@ -63,7 +75,7 @@ class Control:
         """Listens there: see `socket_path`."""
         self.node = node
         self._path = path
-        self._waiting: dict[int, list[asyncio.Future[Finish]]] = {}
+        self._waiting: dict[int, list[_Waiter]] = {}
         self._server: asyncio.Server | None = None
         self._serving: set[asyncio.Task[None]] = set()
 
@@ -78,6 +90,7 @@ class Control:
             os.umask(before)
         self._hub = Hub(self.node, asyncio.get_running_loop())
         self.node.beat.on_finished.append(self._finished)
+        self.node.beat.on_leave.append(self._has_left)
         self.node.on_change.append(self._forget)
 
     async def close(self) -> None:
@@ -193,10 +206,10 @@ class Control:
         noted = not request.is_passed_on
         entries = await asyncio.to_thread(desk.forced, request.names, request.who, request.only, noted=noted)
         here = [entry for entry in entries if node.roster.row(entry.number) is not None]
-        ends = []
+        ends: list[asyncio.Future[Finish]] = []
         for entry in here if request.wait else []:
             ends.append(asyncio.get_running_loop().create_future())
-            self._waiting.setdefault(entry.number, []).append(ends[-1])
+            self._waiting.setdefault(entry.number, []).append(_Waiter(ends[-1], node.beat.token))
         node.force(here)
         await node.outbox.safe()
         elsewhere = await node.force_elsewhere([entry for entry in entries if entry not in here], request)
@@ -210,26 +223,44 @@ class Control:
             touched=touched(entries, named=request.named),
         )
 
-    def _finished(self, _: Sequence[Underway], finishes: Sequence[Finish]) -> None:
-        for finish in finishes if self._waiting else []:
-            if self._still_to_come(finish.task):
-                continue
-            for future in self._waiting.pop(finish.task, []):
-                if not future.done():
-                    future.set_result(finish)
+    def _finished(self, runs: Sequence[Underway], finishes: Sequence[Finish]) -> None:
+        for run, finish in zip(runs, finishes, strict=True) if self._waiting else ():
+            for waiter in self._waiting.get(run.number, ()):
+                if waiter.waits_for(run) and not waiter.end.done():
+                    waiter.end.set_result(finish)
+        self._forget_answered()
 
-    def _still_to_come(self, number: int) -> bool:
-        """Does the forced run wait for its turn, so that what has ended is the run before it?"""
-        row = self.node.roster.row(number)
-        return row is not None and bool(self.node.roster.columns.flags[row] & int(Flag.FORCED))
+    def _forget(self, changed: Changed, _: Mapping[int, str]) -> None:
+        """Forced runs of tasks that were removed before they began will have no end."""
+        removed = {entry.number for entry in changed.removed} & self._waiting.keys()
+        if not removed:
+            return
+        running = [run for run in self.node.beat.underway.values() if run.number in removed]
+        never = [
+            waiter
+            for number in removed
+            for waiter in self._waiting[number]
+            if not any(run.number == number and waiter.waits_for(run) for run in running)
+        ]
+        # One may have ended already, and its end is on its way into the store: then that is the answer.
+        self.node.outbox.put(Batch(), partial(self._refuse, never, Invalid("the task was removed before it ran")))
 
-    def _forget(self, changed: Changed) -> None:
-        """Runs of tasks that were removed before they began: nobody will hear of them."""
-        running = {run.number for run in self.node.beat.underway.values()} if self._waiting else set()
-        for entry in changed.removed if self._waiting else []:
-            for future in self._waiting.pop(entry.number, []) if entry.number not in running else []:
-                if not future.done():
-                    future.set_exception(Invalid("the task was removed before it ran"))
+    def _has_left(self, numbers: list[int]) -> None:
+        """Another node of the cluster has these tasks now, and hears how their runs end."""
+        some = [waiter for number in numbers if self._waiting for waiter in self._waiting.get(number, ())]
+        words = "the task has moved to another node while its run was waited for: `evenbeat history` tells how it ends"
+        self._refuse(some, StoreError(words))
+
+    def _refuse(self, waiters: Sequence["_Waiter"], why: Exception) -> None:
+        for waiter in waiters:
+            if not waiter.end.done():
+                waiter.end.set_exception(why)
+        self._forget_answered()
+
+    def _forget_answered(self) -> None:
+        if self._waiting:
+            left = {number: [w for w in some if not w.end.done()] for number, some in self._waiting.items()}
+            self._waiting = {number: some for number, some in left.items() if some}
 
 
 class Client:

@@ -9,8 +9,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from evenbeat.core.gate import REASONS
-from evenbeat.core.task import Skips
+from evenbeat.store.contract import Skip
 
 _LATEST: Final = 10_000
 """Runs whose lateness is remembered, at least; at most twice as many."""
@@ -79,8 +78,7 @@ class Counts:
         for outcome, times in Counter(outcomes).items():
             self.outcomes[outcome] = self.outcomes.get(outcome, 0) + times
 
-    def passed(self, skips: Skips) -> None:
+    def skips(self, skips: Iterable[Skip]) -> None:
         """Nominal times were skipped."""
-        for reason, times in zip(skips.reason.tolist(), skips.times.tolist(), strict=True):
-            word = REASONS[reason].value
-            self.skipped[word] = self.skipped.get(word, 0) + times
+        for skip in skips:
+            self.skipped[skip.reason] = self.skipped.get(skip.reason, 0) + skip.times

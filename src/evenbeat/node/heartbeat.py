@@ -56,10 +56,11 @@ async def _tell(node: "Node", request: Tell) -> Reply:
     output = joined(request.output, request.perfdata)
     told = node.beat.passive.tell(row, request.status, output, Instant(min(at, now)), now, request.ttl)
     good_until = node.beat.passive.good_until(row)
-    _log.debug("%s told %s", request.who, name, extra={"action": "told", "task": name, "who": request.who})
     if good_until != before:
-        await _remember(node, row, GOOD_UNTIL, *good_until or ())
-    return await _taken(node, name, told)
+        await _remember(node, name, GOOD_UNTIL, *good_until or ())
+    reply = await _taken(node, name, told)
+    _log.debug("%s told %s", request.who, name, extra={"action": "told", "task": name, "who": request.who})
+    return reply
 
 
 def joined(output: str, perfdata: str) -> str:
@@ -87,9 +88,8 @@ async def _row(node: "Node", name_or_id: str) -> int:
     return row
 
 
-async def _remember(node: "Node", row: int, what: str, *times: int) -> None:
+async def _remember(node: "Node", name: str, what: str, *times: int) -> None:
     """For a node that starts after this one; without times there is nothing to remember any more."""
-    name = node.roster.names.name(row)
     entry = await asyncio.to_thread(node.store.find, name)
     if entry is not None:
         await asyncio.to_thread(node.store.set_settings, {what + entry.id: " ".join(map(str, times)) or None})
@@ -109,14 +109,16 @@ async def _beat(node: "Node", request: Beat) -> Reply:
     _must_be_passive(node, row)
     if request.signal is Signal.START:
         passive.begin(row, now)
-        await _remember(node, row, BEGUN, now)
+        await _remember(node, name, BEGUN, now)
         node.beat.soon()
         return Reply()
     had_begun = row in passive.begun
     told = passive.end(row, _STATUS[request.signal], request.output[:OUTPUT_LIMIT], now)
-    if had_begun:
-        await _remember(node, row, BEGUN)
-    return await _taken(node, name, told)
+    reply = await _taken(node, name, told)
+    # Not before: a node that dies in between must know that something has begun. It may have begun again by now.
+    if had_begun and row not in passive.begun:
+        await _remember(node, name, BEGUN)
+    return reply
 
 
 def _must_be_passive(node: "Node", row: int) -> None:

@@ -1,7 +1,7 @@
 """Gathers what happens in a live node and tells it to whoever watches; while nobody does, it costs next to nothing."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -114,7 +114,7 @@ class Hub:
                 self._left_out_here += 1
         self._gather()
 
-    def _changed(self, changed: Changed) -> None:
+    def _changed(self, changed: Changed, before: Mapping[int, str]) -> None:
         count = len(changed.removed) + len(changed.changed) + len(changed.created)
         if not count:
             return
@@ -123,7 +123,7 @@ class Hub:
             return
         self._tasks += count
         if self._tasks <= TASKS_AT_ONCE:
-            self._events += self._task_events(changed)
+            self._events += self._task_events(changed, before)
         self._gather()
 
     def _run_event(self, run: Underway, finish: Finish) -> RunEvent:
@@ -145,17 +145,16 @@ class Hub:
             finish.notable,
         )
 
-    def _task_events(self, changed: Changed) -> Iterator[TaskEvent]:
-        roster = self._node.roster
+    def _task_events(self, changed: Changed, before: Mapping[int, str]) -> Iterator[TaskEvent]:
         for entry in changed.removed:
             yield TaskEvent(entry.task.name, "removed")
         for entry in changed.changed:
-            row, name = roster.row(entry.number), entry.task.name
-            before = name if row is None else roster.names.name(row)
-            if before == name:
+            name = entry.task.name
+            old = before.get(entry.number, name)
+            if old == name:
                 yield TaskEvent(name, "changed")
             else:  # for those who know tasks by their names it is another one
-                yield TaskEvent(before, "removed")
+                yield TaskEvent(old, "removed")
                 yield TaskEvent(name, "created")
         for entry in changed.created:
             yield TaskEvent(entry.task.name, "created")

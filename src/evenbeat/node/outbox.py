@@ -132,7 +132,10 @@ class Outbox:
         if self._parcels:  # the store need not wait for what there is to do here
             self._wait_for(self._offer(), self._round)
         for parcel in kept:
-            parcel.then()
+            try:
+                parcel.then()
+            except Exception as e:  # the others are safe all the same, and what follows from them is done
+                self._on_failure(e)
 
     def _again(self, asked: int) -> None:
         if asked == self._round:

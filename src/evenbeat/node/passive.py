@@ -14,6 +14,7 @@ from evenbeat.core import passive as core
 from evenbeat.core.columns import Ints
 from evenbeat.core.task import Bools, Flag, Skips
 from evenbeat.model import Instant, Kind, Outcome, State
+from evenbeat.node.outbox import Then
 from evenbeat.node.records import skips_of, standings_of
 from evenbeat.node.roster import Roster
 from evenbeat.node.told import Results, learn_told
@@ -45,7 +46,7 @@ class _About(IntEnum):
 class Passive:
     """Takes results from outside, and looks when they are due."""
 
-    def __init__(self, roster: Roster, record: Callable[[Batch], None]) -> None:
+    def __init__(self, roster: Roster, record: Callable[[Batch, Then | None], None]) -> None:
         self.told = 0
         """How many results were told since the start ..."""
         self.missing = 0
@@ -171,9 +172,12 @@ class Passive:
         rows, nominal, known_, begun, ended, statuses = (
             np.array([value], dtype=np.int64) for value in (row, at, known, started, at, status)
         )
-        (told,) = self._take(Results(rows, nominal, known_, begun, ended, statuses, [output], Kind.TOLD), now)
-        self.told += 1
+        results = Results(rows, nominal, known_, begun, ended, statuses, [output], Kind.TOLD)
+        (told,) = self._take(results, now, self._count_one)
         return told
+
+    def _count_one(self) -> None:
+        self.told += 1
 
     def good_until(self, row: int) -> tuple[int, int] | None:
         """The end of its TTL, if it has one, and the time of the result that has it."""
@@ -230,7 +234,7 @@ class Passive:
         seen = core.look(self._roster.lifecycle, rows, self._allowed(rows), now)
         skips = [skip for some in seen.skips for skip in skips_of(c, some, now)]
         if skips or len(seen.fresh):
-            self._record(Batch(standings=standings_of(c, seen.fresh, now), skips=skips))
+            self._record(Batch(standings=standings_of(c, seen.fresh, now), skips=skips), None)
         words = [f"expected by {_said(t)}" for t in (seen.nominal + self._allowed(seen.stale)).tolist()]
         self._say_stale(seen.stale, seen.nominal, words, now)
         self.expect(rows, now)
@@ -241,16 +245,19 @@ class Passive:
         outputs = [f"{how}, {why}" for how, why in zip(since, words, strict=True)]
         known = core.stale_since(self._roster.lifecycle, rows, nominal)
         at, unknown = _all(rows, now), _all(rows, State.UNKNOWN)
-        self._take(Results(rows, nominal, known, at, at, unknown, outputs, Kind.STALE), now)
-        self.missing += len(rows)
+
+        def count() -> None:
+            self.missing += len(rows)
+
+        self._take(Results(rows, nominal, known, at, at, unknown, outputs, Kind.STALE), now, count)
         self.stale.update(rows.tolist())
 
-    def _take(self, results: Results, now: Instant) -> list[Told]:
+    def _take(self, results: Results, now: Instant, then: Then | None = None) -> list[Told]:
         if not len(results.rows):
             return []
         told = learn_told(self._roster, results, now)
         self.stale -= {row for row, t in zip(results.rows.tolist(), told, strict=True) if t.made is not None}
-        self._record(Batch(told=told))
+        self._record(Batch(told=told), then)
         return told
 
     # What is known of rows

@@ -5,7 +5,7 @@ import gc
 import logging
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from secrets import token_hex
@@ -102,8 +102,10 @@ class Node:
         self.started_at = self.clock.now()
         self.boot: Final = token_hex(8)
         """A word for this start, and no other."""
-        self.on_change: list[Callable[[Changed], None]] = []
-        """Told of every change just before it becomes true of the live tasks."""
+        self.on_change: list[Callable[[Changed, Mapping[int, str]], None]] = []
+        """Called with every change once it is true of the live tasks and committed; beside it the names that the
+        changed tasks had before, by their numbers.
+        """
         self.all_new: list[Entry] = []
         """All tasks of the store, if somebody has just created them and has them at hand; else the store tells."""
         self._to_take_over: deque[Changed] = deque()
@@ -153,10 +155,11 @@ class Node:
             self._fail(e)
 
     def _take_over(self, changed: Changed) -> None:
-        for listener in self.on_change:
-            listener(changed)
         now = self.clock.now()
         batch = Batch()
+        names = self.roster.names
+        found = ((entry.number, self.roster.row(entry.number)) for entry in changed.changed)
+        old_names = {number: names.name(row) for number, row in found if row is not None}
         if changed.settings:
             rows = self.roster.all_rows()
             before = self.roster.columns.nominal[rows]
@@ -185,8 +188,12 @@ class Node:
         for rows in moved:
             batch.standings += standings_of(self.roster.columns, rows, now)
         self.roster.lifecycle.pace.mean_rate = self.roster.mean_rate
-        self.beat.record(batch)
+        self.beat.record(batch, lambda: self._announce(changed, old_names))
         self.beat.soon()
+
+    def _announce(self, changed: Changed, old_names: Mapping[int, str]) -> None:
+        for listener in self.on_change:
+            listener(changed, old_names)
 
     def not_here(self, number: int) -> None:
         """A task is not known: raise whom to ask, if there is anybody else."""
