@@ -64,7 +64,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 class Diary(MemoryStore):
-    """A store that keeps a diary of what it was given and what was dispatched, and that can fail or delay for a while."""
+    """A store that keeps a diary of what it was given and what was dispatched, and can fail or delay for a while."""
 
     def __init__(self) -> None:
         super().__init__()

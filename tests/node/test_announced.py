@@ -1,11 +1,11 @@
-"""Commit, then tell: whoever hears how a run ended, or that a task has changed, can rely on it, whatever happens next."""
+"""Commit, then tell: an end or a change that was announced is in the store, whatever happens next."""
 
-import asyncio
 import logging
 import os
 import signal
 import subprocess
 import sys
+from asyncio import Task as Pending
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -52,14 +52,19 @@ class House:
         events, self._events = self._events, []
         return events
 
-    def ask(self, request: Force | Tell) -> "asyncio.Task[Reply | None]":
-        asked: asyncio.Task[Reply | None] = self.hand.loop.create_task(self.control.reply_to(request))
+    def ask(self, request: Force | Tell) -> "Pending[Reply | None]":
+        asked: Pending[Reply | None] = self.hand.loop.create_task(self.control.reply_to(request))
         self.wait_for(lambda: asked.done() or self.hand.store.is_slow or self.is_forced())
         return asked
 
     def wait_for(self, question: Callable[[], object]) -> None:
         """Threads read the store: that takes real time."""
-        eventually(lambda: self.hand.loop.wait(0.01) or question())
+
+        def looked() -> object:
+            self.hand.loop.wait(0.01)
+            return question()
+
+        eventually(looked)
 
     def is_forced(self) -> bool:
         return bool(self.control._waiting)
@@ -151,10 +156,10 @@ class TestAnEnd:
 class TestAForcedRun:
     """Who waits for it is answered with its end, when that is committed."""
 
-    def forced(self, house: House) -> "asyncio.Task[Reply | None]":
+    def forced(self, house: House) -> "Pending[Reply | None]":
         return house.ask(Force(("t",), "ana", wait=True))
 
-    def outcome(self, asked: "asyncio.Task[Reply | None]") -> str:
+    def outcome(self, asked: "Pending[Reply | None]") -> str:
         reply = asked.result()
         assert reply is not None
         assert reply.ended is not None
@@ -174,7 +179,7 @@ class TestAForcedRun:
         house.wait()
         assert self.outcome(asked) == "failed"
 
-    def test_is_not_taken_for_the_run_before_it_although_it_is_claimed_when_that_one_is_told(self, house: House) -> None:
+    def test_is_not_taken_for_the_run_before_it_also_if_it_is_claimed_when_that_one_is_told(self, house: House) -> None:
         hand = house.hand
         hand.add("t")
         hand.turn(MINUTE)
@@ -221,7 +226,7 @@ class TestAForcedRun:
         assert reply is not None
         assert reply.problem == "the task was removed before it ran"
 
-    def test_of_a_task_that_is_removed_while_its_end_is_on_its_way_is_answered_with_that_end(self, house: House) -> None:
+    def test_of_a_task_removed_while_its_end_is_on_its_way_is_answered_with_that_end(self, house: House) -> None:
         hand = house.hand
         hand.add("t")
         asked = self.forced(house)
@@ -332,6 +337,7 @@ def test_what_a_node_has_answered_is_in_the_history_if_it_is_killed_at_that_mome
     node = subprocess.Popen([sys.executable, "-c", SLOW, "up", "--db", str(database)])
     try:
         client = eventually(lambda: _connected(database))
+        assert client is not None
         client.ask(request_)
         os.kill(node.pid, signal.SIGKILL)
         client.close()
