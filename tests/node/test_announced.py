@@ -5,10 +5,9 @@ import os
 import signal
 import subprocess
 import sys
-from asyncio import Task as Pending
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
@@ -25,6 +24,9 @@ from evenbeat.node.hub import Hub
 from evenbeat.node.requests import Force, Reply, Tell
 from evenbeat.store.contract import Batch, StoreError
 from evenbeat.store.sqlite import SqliteStore
+
+if TYPE_CHECKING:
+    from asyncio import Task as Pending
 
 
 class House:
