@@ -118,6 +118,26 @@ class TestNow:
         found = why(facts(condition({"limit": "db"}), moment=moment))
         assert found.answer == f"web is due and {reason.value}, since Mon 2026-11-16 12:00:00+00:00."
 
+    @pytest.mark.parametrize("of", [condition(paused=True), condition({"enabled": False})])
+    def test_a_forced_run_starts_all_the_same(self, of: Condition) -> None:
+        found = why(facts(of, moment=Moment(NOW, Kind.FORCED, "", 0, 512)))
+        assert found.answer == "web runs now: a forced run is due."
+        assert any("a forced run starts all the same" in reason for reason in found.reasons)
+
+    def test_a_forced_run_does_not_mind_a_closed_period(self) -> None:
+        moment = Moment(NOW, Kind.FORCED, Reason.NO_SLOT.value, 512, 512)
+        found = why(facts(condition({"period": "office"}), now=at("2026-11-16T18:00"), moment=moment))
+        assert found.answer.startswith("web is due and waits for a slot")
+        assert "its period 'office' is closed: a forced run starts all the same" in found.reasons
+        assert "what waits is a forced run" in found.reasons
+
+    def test_a_forced_run_waits_for_the_one_that_is_running(self) -> None:
+        moment = Moment(NOW, Kind.FORCED, Reason.RUNNING.value, 1, 512)
+        found = why(facts(condition(paused=True, running_since=at("2026-11-16T12:00")), moment=moment))
+        assert found.answer.startswith("web is running")
+        assert "a forced run waits for this one to end" in found.reasons
+        assert not any("no other follows" in reason for reason in found.reasons)
+
     def test_its_period_is_closed_and_opens_at_a_time(self) -> None:
         of = condition({"period": "office"}, next_nominal=at("2026-11-17T09:00"))
         found = why(facts(of, now=at("2026-11-16T18:00")))

@@ -62,6 +62,8 @@ class ForcedRuns(Struct):
     """How they ended, if that was waited for."""
 
     runs: list[Forced]
+    waiting: dict[str, str]
+    """Of the tasks that could not start at once: what each waited for, by its name."""
 
 
 async def act(call: Call) -> dict[str, Any]:
@@ -104,8 +106,9 @@ def _would(store: Store, action: Action, only: Filter) -> dict[str, Any]:
 
 async def run(call: Call) -> Response:
     asked: Runs = call.body
-    ended = (await call.house.ask(Force(asked.tasks, call.who, asked.wait))).ended or []
-    return JSONResponse({"runs": [ended_document(run) for run in ended]}, 200 if asked.wait else 202)
+    reply = await call.house.ask(Force(asked.tasks, call.who, asked.wait))
+    runs = [ended_document(run) for run in reply.ended or []]
+    return JSONResponse({"runs": runs, "waiting": reply.waiting or {}}, 200 if asked.wait else 202)
 
 
 ROUTES: Final = (

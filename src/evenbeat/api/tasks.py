@@ -109,12 +109,13 @@ async def delete(call: Call) -> None:
 
 async def run(call: Call) -> Response | Mapping[str, Any]:
     entry = await entry_of(call)
-    ended = (await call.house.ask(Force((entry.id,), call.who, call.query.wait))).ended
+    reply = await call.house.ask(Force((entry.id,), call.who, call.query.wait))
     if not call.query.wait:
-        return {"task": entry.task.name}
-    if not ended:
+        waiting = next(iter((reply.waiting or {}).values()), None)
+        return {"task": entry.task.name} if waiting is None else {"task": entry.task.name, "waiting": waiting}
+    if not reply.ended:
         raise Problem(409, "the task was removed before it ran")
-    return JSONResponse(ended_document(ended[0]))
+    return JSONResponse(ended_document(reply.ended[0]))
 
 
 async def pause(call: Call) -> Response:

@@ -205,6 +205,8 @@ class Forced(Struct, omit_defaults=True):
     outcome: OutcomeWord | UnsetType = UNSET
     status: int | UnsetType | None = UNSET
     output: str | UnsetType = UNSET
+    waiting: str | UnsetType = UNSET
+    """What it waits for, if it could not start at once and its end was not waited for."""
 
 
 class RunningDocument(Struct):

@@ -102,6 +102,7 @@ class Runs(Struct):
     """Several of them."""
 
     runs: list[EndedDocument]
+    waiting: dict[str, str] = {}
 
 
 class Done(Struct):

@@ -154,6 +154,9 @@ class Remote:
         ended = self._send("POST", "/v1/runs", Runs, body, patience=None if wait else PATIENCE).runs
         return [self._made(ended_of, run) for run in ended]
 
+    def ask_to_run(self, names: Sequence[str]) -> dict[str, str]:
+        return self._send("POST", "/v1/runs", Runs, {"tasks": list(names), "wait": False}).waiting
+
     def tell(
         self, name: str, status: int, output: str = "", *, ttl: int | None = None, at: Instant | None = None
     ) -> Taken:

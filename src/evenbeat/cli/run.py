@@ -1,6 +1,7 @@
 """`evenbeat run`: run tasks now, ignoring enabled and period; slots and running instances count as ever."""
 
 import argparse
+from collections.abc import Mapping
 
 import msgspec
 
@@ -18,8 +19,7 @@ def answer(args: argparse.Namespace) -> int:
         names = [need(side, name).task.name for name in args.names]
     with changing(args) as door:
         if not args.wait:
-            door.force(names, wait=False)
-            _tell_asked(args, names)
+            _tell_asked(args, names, door.ask_to_run(names))
             return 0
         with patience(f"waiting for {', '.join(names)}"):
             ended = door.force(names, wait=True)
@@ -30,11 +30,15 @@ def answer(args: argparse.Namespace) -> int:
     return 0 if all(run.outcome == Outcome.SUCCEEDED for run in ended) else 1
 
 
-def _tell_asked(args: argparse.Namespace, names: list[str]) -> None:
+def _tell_asked(args: argparse.Namespace, names: list[str], waiting: Mapping[str, str]) -> None:
     if args.json:
-        print_json({"asked": names})
-    else:
-        print(f"{', '.join(names)}: will run as soon as a slot is free")
+        print_json({"asked": names, "waiting": waiting})
+        return
+    by_reason: dict[str, list[str]] = {}
+    for name in names:
+        by_reason.setdefault(waiting.get(name, ""), []).append(name)
+    for reason, some in by_reason.items():
+        print(f"{', '.join(some)}: {f'{reason}, then runs' if reason else 'will run now'}")
 
 
 def _document(run: Ended) -> dict[str, object]:

@@ -1,6 +1,6 @@
 """What the task commands need of the other side, be it a database on this machine or a node elsewhere."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -57,6 +57,9 @@ class Changes(Protocol):
     def apply(self, files: Sequence[Path]) -> "Changed | Names": ...
 
     def force(self, names: Sequence[str], *, wait: bool) -> "list[Ended]": ...
+
+    def ask_to_run(self, names: Sequence[str]) -> Mapping[str, str]:
+        """Run tasks now, without waiting for them; what those wait for that cannot start at once, by their names."""
 
     def tell(
         self, name: str, status: int, output: str = "", *, ttl: int | None = None, at: Instant | None = None

@@ -22,7 +22,7 @@ from evenbeat.node.moment import Running, running_of
 from evenbeat.node.numbers import Membership, membership_of
 from evenbeat.node.orders import PATIENCE, Orders
 from evenbeat.node.relay import Relay
-from evenbeat.node.requests import Elsewhere, Ended, Force, Reply, Request, must_be_done
+from evenbeat.node.requests import Elsewhere, Force, Reply, Request, must_be_done
 from evenbeat.node.service import MAX_CONCURRENT, Node, Options
 from evenbeat.node.shares import ALL_SLOTS, Shares, demands_of, running_by_key
 from evenbeat.node.status import Status, status_of
@@ -110,11 +110,11 @@ class ClusterNode(Node):
         living = [] if self.view is None else [le for le in self.view.leases if le.expires > self.view.now]
         return await self.relay.all_running(most, sum(lease.node != self.member.id for lease in living))
 
-    def force(self, entries: Sequence[Entry]) -> None:
+    def force(self, entries: Sequence[Entry], named: int = 0) -> dict[str, str]:
         """Those that are here; of the others see `force_elsewhere`."""
-        super().force([entry for entry in entries if self.roster.row(entry.number) is not None])
+        return super().force([entry for entry in entries if self.roster.row(entry.number) is not None], named)
 
-    async def force_elsewhere(self, entries: Sequence[Entry], request: Force) -> list[Ended]:
+    async def force_elsewhere(self, entries: Sequence[Entry], request: Force) -> list[Reply]:
         passed = [
             self.pass_on(
                 entry.number,
@@ -124,11 +124,10 @@ class ClusterNode(Node):
             for entry in entries
             if self.roster.row(entry.number) is None
         ]
-        found: list[Ended] = []
-        for reply in await asyncio.gather(*passed):
+        replies = await asyncio.gather(*passed)
+        for reply in replies:
             must_be_done(reply)
-            found += reply.ended or []
-        return found
+        return replies
 
     def is_unwell(self) -> bool:
         """Are we cut off from the queue, for long enough to let others do our work?"""

@@ -210,7 +210,7 @@ class Control:
         for entry in here if request.wait else []:
             ends.append(asyncio.get_running_loop().create_future())
             self._waiting.setdefault(entry.number, []).append(_Waiter(ends[-1], node.beat.token))
-        node.force(here)
+        waiting = node.force(here, request.named)
         await node.outbox.safe()
         elsewhere = await node.force_elsewhere([entry for entry in entries if entry not in here], request)
         finishes = await asyncio.gather(*ends)
@@ -219,7 +219,8 @@ class Control:
                 Ended(entry.task.name, f.started, f.ended, f.outcome, f.status, f.output)
                 for entry, f in zip(here, finishes, strict=False)
             ]
-            + elsewhere,
+            + [end for reply in elsewhere for end in reply.ended or ()],
+            waiting=waiting | {name: why for reply in elsewhere for name, why in (reply.waiting or {}).items()},
             touched=touched(entries, named=request.named),
         )
 

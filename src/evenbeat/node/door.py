@@ -116,6 +116,10 @@ class Door:
         """Run tasks now."""
         return self._side.ask(Force(tuple(names), self._who, wait)).ended or []
 
+    def ask_to_run(self, names: Sequence[str]) -> dict[str, str]:
+        """Run tasks now, without waiting for them; what those wait for that cannot start at once, by their names."""
+        return self._side.ask(Force(tuple(names), self._who)).waiting or {}
+
     def tell(
         self, name: str, status: int, output: str = "", *, ttl: int | None = None, at: Instant | None = None
     ) -> Taken:
@@ -271,10 +275,10 @@ class Shared:
         entries = desk.forced(request.names, request.who, request.only)
         patience = None if request.wait else PATIENCE
         ids = [self._order(e.number, Force((e.id,), request.who, request.wait, is_passed_on=True)) for e in entries]
-        ended: list[Ended] = []
-        for id_ in ids:
-            ended += self._reply(id_, patience).ended or []
-        return Reply(ended=ended, touched=touched(entries, named=request.named))
+        replies = [self._reply(id_, patience) for id_ in ids]
+        ended = [end for reply in replies for end in reply.ended or ()]
+        waiting = {name: why for reply in replies for name, why in (reply.waiting or {}).items()}
+        return Reply(ended=ended, waiting=waiting, touched=touched(entries, named=request.named))
 
     def _pass_on(self, number: int, request: Request) -> Reply:
         return self._reply(self._order(number, request), PATIENCE)
@@ -314,8 +318,8 @@ class _Within:
             raise RuntimeError("this would wait for the loop it is called on; call it from another thread")
         if isinstance(request, Force):
             entries = node.desk.forced(request.names, request.who, request.only)
-            node.force(entries)
-            return Reply(ended=[], touched=touched(entries, named=request.named))
+            waiting = node.force(entries, request.named)
+            return Reply(ended=[], waiting=waiting, touched=touched(entries, named=request.named))
         try:
             return done(request, perform(node.desk, request, node.options.files))
         finally:

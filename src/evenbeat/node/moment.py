@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from evenbeat.core.gate import Reason
+from evenbeat.core.gate import Reason, holds_back
 from evenbeat.core.task import Flag
 from evenbeat.model import Instant, Kind
 from evenbeat.queue.handing import DEFAULT_POOL
@@ -43,14 +43,22 @@ def moment_of(node: "Node", number: int) -> Moment | None:
     due = nominal if kind is Kind.GRID else extra
     if flags & Flag.FORCED:
         kind, due = Kind.FORCED, min(extra, node.clock.now())
-    waiting = ""
-    if flags & Flag.WAITING:
-        limit = int(c.limit[row])
-        is_full = limit > 0 and life.pending_by_limit[limit] >= life.limits[limit]
-        waiting = Reason.RUNNING if flags & Flag.RUNNING else Reason.LIMIT if is_full else Reason.NO_SLOT
+    waiting = held_back(node, row) if flags & (Flag.WAITING | Flag.FORCED) else ""
     return Moment(
         Instant(due) if due < FOREVER else None, kind, waiting, life.pending, life.slots, *_untaken(node, row, number)
     )
+
+
+def held_back(node: "Node", row: int) -> str:
+    """What a run of this task would wait for if it were due now, in the words of `Reason`; empty: for nothing."""
+    c, life = node.roster.columns, node.roster.lifecycle
+    limit = int(c.limit[row])
+    reason = holds_back(
+        is_running=bool(c.flags[row] & int(Flag.RUNNING)),
+        free_slots=life.slots - life.pending,
+        free_of_limit=int(life.limits[limit] - life.pending_by_limit[limit]) if limit else None,
+    )
+    return "" if reason is Reason.NONE else reason.value
 
 
 def _untaken(node: "Node", row: int, number: int) -> tuple[bool, float | None]:

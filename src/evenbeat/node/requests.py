@@ -247,6 +247,8 @@ class Reply(Struct, omit_defaults=True):
     changed: Changed | None = None
     names: Names | None = None
     ended: list[Ended] | None = None
+    waiting: dict[str, str] | None = None
+    """Of the forced tasks that cannot start at once: what each waits for, by its name."""
     status: Status | None = None
     moment: Moment | None = None
     touched: Touched | None = None

@@ -25,7 +25,7 @@ from evenbeat.node.clock import Clock
 from evenbeat.node.desk import Changed, Desk
 from evenbeat.node.listen import Listen
 from evenbeat.node.memory import give_back_memory
-from evenbeat.node.moment import Running, running_of
+from evenbeat.node.moment import Running, held_back, running_of
 from evenbeat.node.notify import notify, watchdog_interval
 from evenbeat.node.outbox import Outbox
 from evenbeat.node.records import standings_of
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from evenbeat.node.about import ClusterView
     from evenbeat.node.numbers import Membership
     from evenbeat.node.relay import Relay
-    from evenbeat.node.requests import Ended, Force, Reply, Request
+    from evenbeat.node.requests import Force, Reply, Request
 
 MAX_CONCURRENT: Final = 512
 KEEP: Final = 30 * DAY
@@ -202,8 +202,8 @@ class Node:
         """Have it done by the node that has the task; a single one has all there are."""
         raise Invalid(f"there is no task with the number {number}")
 
-    async def force_elsewhere(self, entries: Sequence[Entry], request: "Force") -> "list[Ended]":  # noqa: ARG002
-        """Have those run that other nodes have; how they ended, if that was asked."""
+    async def force_elsewhere(self, entries: Sequence[Entry], request: "Force") -> "list[Reply]":  # noqa: ARG002
+        """Have those run that other nodes have; what those nodes answered."""
         return []
 
     def status(self) -> Status:
@@ -222,14 +222,18 @@ class Node:
         """What runs, together with all others of its cluster."""
         return running_of(self, most)
 
-    def force(self, entries: Sequence[Entry]) -> None:
-        """Run these now, slots and running instances permitting."""
+    def force(self, entries: Sequence[Entry], named: int = 0) -> dict[str, str]:
+        """Run these now, slots and running instances permitting. Of the first so many: what those wait for that cannot
+        start at once, by their names.
+        """
         self.take_over()  # one of them may be that new
         now = self.clock.now()
         rows = self.roster.active(self.roster.rows([entry.number for entry in entries]))
+        waiting = {self.roster.names.name(row): held_back(self, row) for row in rows[:named].tolist()}
         self.roster.lifecycle.force(rows)
         self.beat.record(Batch(standings=standings_of(self.roster.columns, rows, now)))
         self.beat.soon()
+        return {name: why for name, why in waiting.items() if why}
 
     # Its life
 

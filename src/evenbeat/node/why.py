@@ -58,6 +58,11 @@ class Subject:
             self.period = compile_periods(facts.periods)[self.task.period]
         self.inside = inside(self.times, self.period)
 
+    @property
+    def is_forced(self) -> bool:
+        """Does a forced run wait?"""
+        return self.facts.moment is not None and self.facts.moment.kind is Kind.FORCED
+
     def at(self, t: Instant) -> str:
         return spoken_instant(t, self.zone)
 
@@ -84,6 +89,7 @@ def why(facts: Facts) -> Answer:
     reasons = [f"its schedule is {long_schedule(subject.task, subject.times)}"]
     sentence = (
         _running(subject, reasons)
+        or _forced(subject, reasons)
         or _switched_off(subject, reasons)
         or _without_node(subject, reasons)
         or _passive(subject, reasons)
@@ -104,7 +110,9 @@ def _running(subject: Subject, reasons: list[str]) -> str:
     box = timebox(task)
     if box:
         reasons.append(f"its timebox ends {subject.ahead(Instant(since + box))}")
-    if not task.enabled or task.paused:
+    if subject.is_forced:
+        reasons.append("a forced run waits for this one to end")
+    elif not task.enabled or task.paused:
         reasons.append("it is disabled: this run may end, and no other follows")
     return f"is running, since {subject.at(since)}: {in_words(max(now - since, 0))}"
 
@@ -118,6 +126,18 @@ def _untaken(subject: Subject, moment: Moment, since: Instant, reasons: list[str
         gone = in_words(round(moment.without_worker_for) * SECOND)
         reasons.append(f"its pool {pool!r} has had no worker for {gone}; `evenbeat worker --pool {pool}` is one")
     return f"is due, and no worker has taken it yet, since {subject.at(since)}"
+
+
+def _forced(subject: Subject, reasons: list[str]) -> str:
+    """A forced run is due, whatever the definition and the period say."""
+    if not subject.is_forced or not subject.facts.is_live:
+        return ""
+    if subject.task.paused or not subject.task.enabled:
+        how = "paused" if subject.task.paused else "disabled"
+        reasons.append(f"it is {how}: a forced run starts all the same, and no other follows it")
+    if subject.period is not None and not subject.period.contains(subject.facts.now):
+        reasons.append(f"its period {subject.task.period!r} is closed: a forced run starts all the same")
+    return _waiting(subject, reasons) or "runs now: a forced run is due"
 
 
 def _switched_off(subject: Subject, reasons: list[str]) -> str:
@@ -165,7 +185,9 @@ def _waiting(subject: Subject, reasons: list[str]) -> str:
     moment = subject.facts.moment
     if moment is None or not moment.waiting:
         return ""
-    if moment.kind is not Kind.GRID:
+    if moment.kind is Kind.FORCED:
+        reasons.append("what waits is a forced run")
+    elif moment.kind is not Kind.GRID:
         reasons.append(f"what waits is {BECAUSE[moment.kind]}")
     if moment.waiting == Reason.LIMIT:
         reasons.append(f"all places of its limit {subject.task.limit!r} are taken")
