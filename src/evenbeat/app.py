@@ -21,7 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
-from evenbeat.load.config import Config
+from evenbeat.load.config import Config, node_duration
 from evenbeat.load.flat import changed, flat, task_of
 from evenbeat.model import Entry, Invalid
 from evenbeat.node.desk import Changed
@@ -47,6 +47,8 @@ class App:
         files: Sequence[str | Path] = (),
         workers: int | None = None,
         max_concurrent: int | None = None,
+        start_window: str | float | None = None,
+        start_rate: int | None = None,
         queue: str | None = None,
     ) -> None:
         """With a `database` of PostgreSQL and a `queue` of NATS the program is a node of a cluster, with a worker."""
@@ -58,6 +60,8 @@ class App:
             files=tuple(Path(file) for file in files),
             workers=workers or os.cpu_count() or 1,
             max_concurrent=max_concurrent,
+            start_window=None if start_window is None else node_duration("start_window", start_window),
+            start_rate=start_rate,
         )
         self._declared: dict[str, dict[str, dict[str, Any]]] = {"checks": {}, "tasks": {}}
         self._owner = f"app:{_program()}"

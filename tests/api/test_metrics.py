@@ -17,7 +17,7 @@ from evenbeat.load.flat import task_of
 from evenbeat.model import Outcome
 from evenbeat.node.door import open_door
 
-LABELS = {"outcome", "reason", "state", "version", "le", "pool"}
+LABELS = {"outcome", "reason", "state", "kind", "version", "le", "pool"}
 WRONG_UNITS = ("milli", "micro", "minute", "hour", "_ms", "_us", "kilo", "mega", "percent")
 WRONG_ENDS = ("_total", "_count", "_sum", "_bucket", "_info")
 

@@ -1,5 +1,6 @@
 """The pace of off-grid runs: evenly, together within the rate, and not at all where the grid comes first."""
 
+from collections import Counter
 from itertools import pairwise
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenbeat.core.pace import LEAST_RATE, Pace
+from evenbeat.core.pace import LEAST_RATE, START_RATE, Pace
 from evenbeat.model import HOUR, MINUTE, SECOND, Instant
 from evenbeat.when.windows import FOREVER
 
@@ -32,8 +33,12 @@ def allowed(rate: float) -> float:
     """Runs per second, as found; a little less than the mean, so that no second is rounded up beyond it."""
     first, *_, last = release(Pace(rate), [FOREVER] * 301)
     found = 300 * SECOND / (last - first)
-    assert max(0.8 * rate, 10) * 0.999 <= found <= max(rate, 10) * 1.001
+    assert min(max(0.8 * rate, 10), START_RATE) * 0.999 <= found <= min(max(rate, 10), START_RATE) * 1.001
     return found
+
+
+def per_second(due: list[int]) -> Counter[int]:
+    return Counter((t - NOW) // SECOND for t in released(due))
 
 
 rates = st.floats(0, 1_000)
@@ -92,8 +97,8 @@ def test_a_small_timetable_may_add_ten_runs_a_second() -> None:
 
 
 def test_a_large_timetable_may_add_its_own_mean_rate() -> None:
-    due = release(Pace(950), [FOREVER] * 2_000)
-    assert 0.8 * 950 <= sum(t < NOW + SECOND for t in due) <= 950
+    due = release(Pace(150), [FOREVER] * 2_000)
+    assert 0.8 * 150 <= sum(t < NOW + SECOND for t in due) <= 150
 
 
 def test_whose_grid_point_comes_first_gets_no_run_of_its_own() -> None:
@@ -146,3 +151,76 @@ def test_with_100_000_new_five_minute_checks_no_second_exceeds_twice_the_mean() 
     load = np.bincount((np.concatenate([extra, on_grid]) - NOW) // SECOND)
     assert len(extra) > count // 3
     assert load.max() <= 2 * mean
+
+
+# The start window and the start rate
+
+
+def test_3_000_new_hourly_checks_all_have_their_first_run_planned_within_the_minute_evenly() -> None:
+    grid = even_grid(3_000, HOUR)
+    due = release(Pace(3_000 / 3_600), grid)
+    assert max(min(t, point) for t, point in zip(due, grid, strict=True)) <= NOW + MINUTE
+    assert set(per_second(due).values()) <= {49, 50, 51}
+
+
+def test_checks_that_come_in_two_parts_are_within_the_minute_too_and_share_one_slope() -> None:
+    pace = Pace(1)
+    due = release(pace, [FOREVER] * 2_000) + release(pace, [FOREVER] * 1_000, NOW + SECOND)
+    assert max(due) <= NOW + MINUTE + SECOND
+    assert max(per_second(due).values()) <= 52
+
+
+def test_one_at_a_time_they_do_not_meet_in_one_moment() -> None:
+    pace = Pace(0)
+    due = [release(pace, [FOREVER])[0] for _ in range(1_200)]
+    assert max(due) <= NOW + MINUTE + SECOND
+    assert max(per_second(due).values()) <= 22
+    assert max(Counter(due).values()) <= 2
+
+
+def test_never_above_the_start_rate_however_many_there_are() -> None:
+    due = release(Pace(500), [FOREVER] * 100_000)
+    assert max(per_second(due).values()) == START_RATE == 200
+    assert max(due) == pytest.approx(NOW + 500 * SECOND, abs=SECOND)
+
+
+def test_a_start_window_and_a_start_rate_can_be_set() -> None:
+    pace = Pace(0)
+    pace.window = 10 * SECOND
+    assert max(release(pace, [FOREVER] * 1_000)) == pytest.approx(NOW + 10 * SECOND, abs=SECOND)
+    slow = Pace(50)
+    slow.start_rate = 2
+    assert release(slow, [FOREVER] * 3) == [NOW, NOW + 500_000, NOW + SECOND]
+
+
+def test_nodes_with_a_share_each_release_together_what_one_would() -> None:
+    due = []
+    for _ in range(4):
+        pace = Pace(100)
+        pace.share = 0.25
+        due += release(pace, [FOREVER] * 10_000)
+    assert max(per_second(due).values()) <= START_RATE
+
+
+def test_what_was_planned_before_a_stop_is_part_of_the_slope() -> None:
+    before = release(Pace(0), [FOREVER] * 3_000)
+    pace = Pace(0)
+    pace.expect(np.array(before, dtype=np.int64))
+    due = before + release(pace, [FOREVER] * 3_000)
+    assert max(per_second(due).values()) <= 106  # seconds are counted whole, and the first is not
+    assert max(due) <= NOW + MINUTE + SECOND
+
+
+@given(rates, st.integers(1, 120), st.lists(st.tuples(st.integers(0, 400), st.integers(0, 9 * SECOND)), max_size=8))
+def test_no_second_has_more_than_the_rate_and_one_for_each_call(
+    rate: float, window: int, calls: list[tuple[int, int]]
+) -> None:
+    pace, now, due, most = Pace(rate), int(NOW), [], LEAST_RATE
+    pace.window = window * SECOND
+    for number, passed in calls:
+        due += release(pace, [FOREVER] * number, now)
+        coming = sum(t > now for t in due)
+        most = max(most, rate, (coming + 1) / window)
+        now += passed
+    assert all(t < FOREVER for t in due)
+    assert max(per_second(due).values(), default=0) <= min(most, START_RATE) + len(calls) + 1

@@ -143,6 +143,8 @@ BAD = [
     ('[limits]\n"" = 3\n', "2:6", "the name: accepted: 1 to 256 characters"),
     ("limits = 4\n", "1:10", "'4' where a table [limits] should be"),
     ('[node]\nkeep = "30x"\n', "2:11", "node.keep: 'x' is not a unit"),
+    ('[node]\nstart_window = "2d"\n', "2:17", "node.start_window: '2d' is out of range, accepted: 1s to 1d"),
+    ("[node]\nstart_rate = 0\n", "2:14", "node.start_rate: Expected `int` >= 1"),
     ('[node]\ndurability = "ful"\n', "2:15", "'ful' is not a choice, accepted: normal, full"),
     ("[node]\nmax_concurrent = 0\n", "2:18", "node.max_concurrent: Expected `int` >= 1"),
     ("[node]\nslots = 3\n", "2:9", "'slots' is not a key here, accepted: max_concurrent, keep, durability"),

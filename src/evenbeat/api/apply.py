@@ -11,10 +11,9 @@ from evenbeat.api.answers import pointed
 from evenbeat.api.problems import FieldError, Problem, invalid, pointer
 from evenbeat.api.route import Call, Role, Route
 from evenbeat.api.types import Duration, TaskKeys
-from evenbeat.load.config import Config, Durability, NodeSettings
-from evenbeat.model import MAX_EVERY, Name, Period, Task
+from evenbeat.load.config import NODE_DURATIONS, Config, Durability, NodeSettings, node_duration
+from evenbeat.model import Name, Period, Task
 from evenbeat.node.requests import Declare, Names
-from evenbeat.when.duration import parse_duration
 
 _LIMIT: Final = 32 << 20
 """Bytes of a body: some 100,000 tasks. To the node it goes on as one request, which is a little longer."""
@@ -28,6 +27,8 @@ class NodeKeys(Struct, forbid_unknown_fields=True):
     max_concurrent: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
     keep: Duration | None = None
     durability: Durability | None = None
+    start_window: Duration | None = None
+    start_rate: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
 
 
 class Said(Struct, forbid_unknown_fields=True):
@@ -103,14 +104,12 @@ def _tasks(
 def _node(keys: NodeKeys | None, path: tuple[str, ...]) -> NodeSettings | None:
     if keys is None:
         return None
-    keep = None
-    if keys.keep is not None:
-        where = pointer((*path, "node", "keep"))
-        with pointed(where):
-            keep = parse_duration(keys.keep)
-        if not 1 <= keep <= MAX_EVERY:
-            raise invalid(FieldError(where, f"{keys.keep!r} is out of range, accepted: up to 3653d"))
-    return NodeSettings(keys.max_concurrent, keep, keys.durability)
+    durations = {}
+    for key in NODE_DURATIONS:
+        said = getattr(keys, key)
+        with pointed(pointer((*path, "node", key))):
+            durations[key] = None if said is None else node_duration(key, said)
+    return NodeSettings(keys.max_concurrent, durability=keys.durability, start_rate=keys.start_rate, **durations)
 
 
 ROUTES: Final = (

@@ -85,6 +85,10 @@ def _of_tasks(numbers: Numbers) -> Iterable[Metric]:
     yield _gauge("waiting_tasks", "Tasks that are due and held back by slots or limits.", status.waiting)
     yield _gauge("late_tasks", "Tasks that have been due for more than a second.", status.late)
     yield _gauge("stale_tasks", "Tasks whose result should have been there by now.", status.stale)
+    slope = GaugeMetricFamily("evenbeat_runs_to_come", "First and catch-up runs that are planned.", labels=["kind"])
+    slope.add_metric(["first"], status.first_runs_to_come)
+    slope.add_metric(["catch-up"], status.catch_ups_to_come)
+    yield slope
     checks = GaugeMetricFamily("evenbeat_checks", "Checks, by their state.", labels=["state"])
     for state, count in status.states.items():
         checks.add_metric([state], count)

@@ -23,7 +23,7 @@ from evenbeat.cli.decoded import (
     taken_of,
 )
 from evenbeat.cli.wire import LONG_PATIENCE, PATIENCE, Query, Wire
-from evenbeat.load.config import Config
+from evenbeat.load.config import NODE_DURATIONS, Config
 from evenbeat.load.files import load_file
 from evenbeat.load.flat import flat
 from evenbeat.model import SECOND, Entry, Instant, Invalid, Task
@@ -217,13 +217,13 @@ def _body(task: Task) -> dict[str, Any]:
 
 def _document(config: Config) -> dict[str, Any]:
     """What a file says, as the API takes it."""
-    node: dict[str, Any] | None = None if config.node is None else msgspec.to_builtins(config.node)
-    if node is not None and "keep" in node:
-        node["keep"] = format_duration(node["keep"])
+    node: dict[str, Any] = {} if config.node is None else msgspec.to_builtins(config.node)
+    for key in NODE_DURATIONS.keys() & node.keys():
+        node[key] = format_duration(node[key])
     return {
         "checks": {task.name: flat(task) for task in config.tasks if task.check},
         "tasks": {task.name: flat(task) for task in config.tasks if not task.check},
         "periods": config.periods,
         "limits": config.limits,
-        "node": node,
+        "node": None if config.node is None else node,
     }

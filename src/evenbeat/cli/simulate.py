@@ -7,6 +7,7 @@ import numpy as np
 
 from evenbeat.cli.common import at_option, console, length_option, load_file, now, print_json, seed_option
 from evenbeat.core.columns import Ints
+from evenbeat.core.pace import START_RATE, START_WINDOW
 from evenbeat.model import DAY, HOUR, SECOND, Instant, Invalid
 from evenbeat.sim.engine import Durations, Report, Simulation
 from evenbeat.when.curve import summarize
@@ -27,7 +28,15 @@ def answer(args: argparse.Namespace) -> int:
     start = at_option(args.from_, zone("UTC"), Instant(now() // HOUR * HOUR + HOUR), "--from")
     config = load_file(args.file)
     tasks = [task for task in config.tasks if not task.passive]  # those have nothing to run
-    simulation = Simulation(tasks, compile_periods(config.periods), args.slots, start, config.limits)
+    simulation = Simulation(
+        tasks,
+        compile_periods(config.periods),
+        args.slots,
+        start,
+        config.limits,
+        start_window=(config.node and config.node.start_window) or START_WINDOW,
+        start_rate=(config.node and config.node.start_rate) or START_RATE,
+    )
     weights = np.array([task.weight for task in tasks])
     report = simulation.run(length, _durations(weights, seed))
     if args.json:

@@ -66,6 +66,8 @@ def status_lines(status: Status) -> list[str]:
         f"{status.runs:,} runs in {in_words(round(status.uptime * SECOND))}: {status.runs_per_second:.2f}/s, "
         f"lateness p50 {late.p50:.3f} s, p99 {late.p99:.3f} s, max {late.max:.3f} s",
     ]
+    if to_come := _to_come(status):
+        lines.append(to_come)
     if any(status.states.values()):
         lines.append("checks: " + _counts(status.states))
     if status.outcomes:
@@ -75,6 +77,14 @@ def status_lines(status: Status) -> list[str]:
     if status.store != "ok":
         lines.append(f"[red]the store fails: {status.store}[/red]")
     return lines
+
+
+def _to_come(status: Status) -> str:
+    """The planned slope of first and catch-up runs, so that it does not look like a fault."""
+    kinds = {"first": status.first_runs_to_come, "catch-up": status.catch_ups_to_come}
+    if status.to_come_until is None:
+        return ""
+    return f"still to come: {_counts(kinds)} runs, evenly until {status.to_come_until}"
 
 
 def _counts(counts: dict[str, int]) -> str:

@@ -95,6 +95,7 @@ class Lifecycle:
     def restore(self, rows: Ints) -> None:
         """Tasks that were here before a stop, and whose columns are as they were, enter the timetable again."""
         self.idle += len(rows)
+        self.pace.expect(self.columns.extra[rows[self.is_paced(rows)]])
         self._set_due(rows)
 
     def adopt(self, rows: Ints) -> None:
@@ -456,6 +457,13 @@ class Lifecycle:
             instead[((flags & _RUNNING != 0) & ~forced) | (flags & _AWAY != 0)] = FOREVER
             due[apart] = instead
         self.timetable.set_due(rows, due)
+
+    def is_paced(self, rows: Ints) -> Bools:
+        """Which of them have a first or a catch-up run to come, at the time that the pace gave it?"""
+        c = self.columns
+        kind = c.extra_kind[rows]
+        paced: Bools = (c.extra[rows] < FOREVER) & ((kind == Kind.FIRST) | (kind == Kind.CATCH_UP))
+        return paced
 
     def _has(self, rows: Ints, flag: Flag) -> Bools:
         has: Bools = (self.columns.flags[rows] & int(flag)) != 0

@@ -1,43 +1,136 @@
-"""The pace of off-grid runs: first and catch-up runs are released evenly, adding at most the timetable's mean rate."""
+"""The pace of off-grid runs: first and catch-up runs are released evenly, on a planned and bounded slope.
+
+Together at most at the mean rate of the timetable, or as fast as it takes to have all of them within the start window,
+whichever is faster; never above the start rate.
+"""
 
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from evenbeat.core.columns import Ints
-from evenbeat.model import SECOND, Instant
+from evenbeat.model import MINUTE, SECOND, Instant
 from evenbeat.when.windows import FOREVER
 
+START_WINDOW: Final = MINUTE
+"""As in Icinga: a new check has its first result within a minute."""
+START_RATE: Final = 200
+"""Off-grid runs per second at most, however many there are."""
 LEAST_RATE: Final = 10.0
-"""Runs per second that any machine can add."""
+"""Runs per second that any machine can add: a few of them need not wait for each other."""
 _ROOM: Final = 0.9
 """Of the mean rate, so that what is rounded up within a second does not exceed it."""
+_GOLDEN: Final = 0.6180339887498949
+_KEPT: Final = 1e-9
+"""Of a rate, or in runs: what is less is a rounding error."""
+_DUST: Final = 1e-2
+"""Of a microsecond: the same."""
+
+_Floats = NDArray[np.float64]
 
 
 class Pace:
-    """One queue for all off-grid runs, so that together they stay within the rate."""
+    """One plan for all off-grid runs, so that together they stay within the rate.
+
+    What is planned is kept as rates: from each time in `_times` on so many runs per microsecond, the last of them none.
+    """
 
     def __init__(self, mean_rate: float = 0.0) -> None:
         self.mean_rate = mean_rate
         """What the timetable starts per second by itself, as its interval grids say."""
-        self._next = 0.0
+        self.window: int = START_WINDOW
+        self.start_rate: float = START_RATE
+        self.share = 1.0
+        """Of what all nodes together may release, this node's part."""
+        self._times: _Floats = np.zeros(1)
+        self._rates: _Floats = np.zeros(1)
+        self._rate = 0.0
+        """Of the slope that is under way: it does not become flatter while there are runs to come."""
+        self._calls = 0
 
     def release(self, grid: Ints, now: Instant) -> Ints:
         """When each of some tasks may have its off-grid run; FOREVER where its grid point comes first."""
-        gap = SECOND / max(self.mean_rate * _ROOM, LEAST_RATE)
-        start = max(self._next, float(now))
         due = np.full(len(grid), FOREVER, dtype=np.int64)
+        if not len(grid):
+            return due
+        since, planned = self._from(now)
+        rate = self._rate = self._allowed(len(grid), since, planned)
+        room = np.maximum(rate - planned, 0.0)
+        room[room < _KEPT * rate] = 0.0
+        room_before = np.concatenate(([0.0], np.cumsum(room[:-1] * np.diff(since))))
+        turns = np.arange(len(grid)) + self._phase(room, planned)
+        step = np.searchsorted(room_before, turns, side="right") - 1
+        # A step without room begins and ends with the same sum: its turns belong to the last one that has it.
+        offsets = since[step] + (turns - room_before[step]) / room[step]
         # Those whose grid point is farthest have the most to gain: they are served in order, the others fall out.
         order = np.argsort(-grid, kind="stable")
-        times = start + gap * np.arange(len(grid))
+        times = now + np.ceil(offsets - _DUST).astype(np.int64)
         served = grid[order] > times
         # Once one's grid comes first, so does that of all behind it: they are nearer, and their turn is later.
         count = int(served.argmin()) if not served.all() else len(grid)
-        chosen = order[:count]
-        due[chosen] = times[:count].astype(np.int64)
-        self._next = start + gap * count
+        due[order[:count]] = times[:count]
+        if count:
+            last = int(np.searchsorted(room_before, count, side="left")) - 1
+            self._fill(now, since, planned, rate, float(since[last] + (count - room_before[last]) / room[last]))
         return due
+
+    def expect(self, times: Ints) -> None:
+        """Off-grid runs that were planned elsewhere, or before a stop: they are part of the slope."""
+        if not len(times):
+            return
+        seconds, counts = np.unique(times // SECOND * SECOND, return_counts=True)
+        edges = np.union1d(seconds, seconds + SECOND).astype(np.float64)
+        here = np.zeros(len(edges))
+        here[np.searchsorted(edges, seconds)] = counts / SECOND
+        both = np.union1d(self._times, edges)
+        self._times, self._rates = both, self._rates_at(both) + _at(edges, here, both)
 
     def set_back(self, by: int) -> None:
         """The clock was set back: turns that were given move with it."""
-        self._next -= by
+        self._times = self._times - by
+
+    def _from(self, now: Instant) -> tuple[_Floats, _Floats]:
+        """What is planned from now on, in time since now."""
+        later = self._times > now
+        times = np.concatenate(([float(now)], self._times[later]))
+        return times - now, self._rates_at(times)
+
+    def _rates_at(self, times: _Floats) -> _Floats:
+        return _at(self._times, self._rates, times)
+
+    def _allowed(self, new: int, since: _Floats, planned: _Floats) -> float:
+        """Runs per microsecond, all off-grid runs together."""
+        coming = float((planned[:-1] * np.diff(since)).sum())
+        least = max(self.mean_rate * _ROOM, LEAST_RATE * self.share) / SECOND
+        rate = max(least, (coming + new) / self.window)
+        if coming > _KEPT:
+            rate = max(rate, self._rate)
+        return min(rate, max(self.start_rate * self.share, 1e-3) / SECOND)
+
+    def _phase(self, room: _Floats, planned: _Floats) -> float:
+        """Where the first turn lies, in turns. Between others that are planned each call begins elsewhere, so that many
+        calls for one task each do not meet in one moment.
+        """
+        first = int(np.argmax(room > 0))
+        if planned[first] == 0:
+            return 0.0
+        self._calls += 1
+        return self._calls * _GOLDEN % 1.0
+
+    def _fill(self, now: Instant, since: _Floats, planned: _Floats, rate: float, until: float) -> None:
+        """All of the rate is taken until then."""
+        before, after = since < until, since > until
+        filled = np.maximum(planned[before], rate)
+        # Steps of the same rate are one.
+        kept = np.append(True, np.diff(filled) != 0)
+        ends = _at(since, planned, np.array([until]))
+        self._times = now + np.concatenate((since[before][kept], [until], since[after]))
+        self._rates = np.concatenate((filled[kept], ends, planned[after]))
+
+
+def _at(times: _Floats, rates: _Floats, points: _Floats) -> _Floats:
+    """The rates that hold at some points."""
+    step = np.searchsorted(times, points, side="right") - 1
+    found: _Floats = np.where(step >= 0, rates[np.maximum(step, 0)], 0.0)
+    return found

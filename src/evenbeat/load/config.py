@@ -2,11 +2,12 @@
 
 from collections.abc import Callable
 from enum import StrEnum
-from typing import Annotated, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 from msgspec import Meta, Struct
 
-from evenbeat.model import MAX_EVERY, Period, Task
+from evenbeat.model import DAY, MAX_EVERY, SECOND, Invalid, Period, Task
+from evenbeat.when.duration import parse_duration
 
 
 class Durability(StrEnum):
@@ -24,6 +25,23 @@ class NodeSettings(Struct, frozen=True, forbid_unknown_fields=True, omit_default
     keep: Annotated[int, Meta(ge=1, le=MAX_EVERY)] | None = None
     """How long runs are remembered."""
     durability: Durability | None = None
+    start_window: Annotated[int, Meta(ge=SECOND, le=DAY)] | None = None
+    """Within which new checks have their first run, and what was missed is made up for."""
+    start_rate: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
+    """First and catch-up runs per second at most."""
+
+
+NODE_DURATIONS: Final = {"keep": (1, MAX_EVERY, "up to 3653d"), "start_window": (SECOND, DAY, "1s to 1d")}
+"""Those of its keys that are durations: least, most, and both in words."""
+
+
+def node_duration(key: str, said: str | float) -> int:
+    """A duration of `[node]` in microseconds; raise Invalid."""
+    length = parse_duration(said)
+    least, most, accepted = NODE_DURATIONS[key]
+    if not least <= length <= most:
+        raise Invalid(f"{said!r} is out of range, accepted: {accepted}")
+    return length
 
 
 class Config(NamedTuple):

@@ -5,13 +5,12 @@ from typing import Any, Final
 
 import msgspec
 
-from evenbeat.load.config import Config, NodeSettings
+from evenbeat.load.config import NODE_DURATIONS, Config, NodeSettings, node_duration
 from evenbeat.load.locate import Path
 from evenbeat.load.problems import Problems
 from evenbeat.load.tasks import TASK_KEYS, Tasks, inherited
 from evenbeat.load.templates import Templates
 from evenbeat.model import NAME_LIMIT, Invalid, Period, Task
-from evenbeat.when.duration import parse_duration
 from evenbeat.when.period import compile_periods
 
 _SECTIONS: Final = ("node", "defaults", "templates", "periods", "limits", "checks", "tasks")
@@ -60,12 +59,12 @@ class Reader:
         if "node" not in self._document:
             return None
         table = self.problems.only(("node",), self._section("node"), NodeSettings.__struct_fields__)
-        if "keep" in table:
+        for key in NODE_DURATIONS.keys() & table.keys():
             try:
-                table["keep"] = parse_duration(table["keep"])
+                table[key] = node_duration(key, table[key])
             except Invalid as e:
-                self.problems.refuse(("node", "keep"), e)
-                del table["keep"]
+                self.problems.refuse(("node", key), e)
+                del table[key]
         return self.problems.convert(("node",), table, NodeSettings)
 
     def _limits(self) -> dict[str, int]:

@@ -166,5 +166,8 @@ def together(statuses: Sequence[Status]) -> Status | None:
         lateness=Lateness(max(of.p50 for of in late), max(of.p99 for of in late), max(of.max for of in late)),
         uptime=max(status.uptime for status in statuses),
         generation=first.generation,
+        first_runs_to_come=total("first_runs_to_come"),
+        catch_ups_to_come=total("catch_ups_to_come"),
+        to_come_until=max((s.to_come_until for s in statuses if s.to_come_until is not None), default=None),
         store=next((status.store for status in statuses if status.store != "ok"), "ok"),
     )

@@ -329,6 +329,7 @@ class ClusterNode(Node):
             return
         async with self._changing:
             ours = {p for p, holder in enumerate(view.holders) if holder == self.member.id}
+            self._set_share(len(ours.union(steps.take)))  # before their tasks are here: they are released by it
             if stuck := ours - self._ready - set(steps.release):
                 # Something went wrong when we took them, or when we let them go: the store says that they are ours.
                 await self._take_up_partitions(Taken(sorted(stuck), [], 0, {}))
@@ -380,6 +381,7 @@ class ClusterNode(Node):
         self.roster.lifecycle.prepare_to_leave(rows)
         await self.outbox.safe()
         self._ready.difference_update(partitions)
+        self._set_share(len(self._ready))
         rows = self.roster.rows_in(partitions)
         self.shares.put_down(running_by_key(self.roster, rows, self.roster.limit_numbers))
         tokens = self.beat.leave(rows)
@@ -390,6 +392,10 @@ class ClusterNode(Node):
         await asyncio.to_thread(self.member.release, partitions, untaken)
         count = len(partitions)
         _log.info("%d partitions were handed over", count, extra={"action": "released", "partitions": count})
+
+    def _set_share(self, partitions: int) -> None:
+        """All nodes together release first and catch-up runs at the start rate: each by the partitions it has."""
+        self.roster.lifecycle.pace.share = max(partitions, 1) / PARTITIONS
 
     # What others change
 

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from evenbeat.core.absence import clock_set_back, resume
 from evenbeat.core.guard import kill_after
+from evenbeat.core.pace import START_RATE, START_WINDOW
 from evenbeat.core.task import Flag, Skips
 from evenbeat.load.apart import load_apart
 from evenbeat.load.collector import without_collector
@@ -65,6 +66,10 @@ class Options(Struct, frozen=True):
     workers: int = 1
     max_concurrent: int | None = None
     """None for what files say, else 512."""
+    start_window: int | None = None
+    """Microseconds within which first and catch-up runs are made; None for what files say, else a minute."""
+    start_rate: int | None = None
+    """First and catch-up runs per second at most; None for what files say, else 200."""
     grace: float = GRACE
     length: float | None = None
     """Seconds after which it stops by itself."""
@@ -331,6 +336,9 @@ class Node:
         self.roster.set_limits(self.desk.limits())
         self.roster.lifecycle.slots = self.options.max_concurrent or said.max_concurrent or MAX_CONCURRENT
         self._keep = said.keep or KEEP
+        pace = self.roster.lifecycle.pace
+        pace.window = self.options.start_window or said.start_window or START_WINDOW
+        pace.start_rate = self.options.start_rate or said.start_rate or START_RATE
         return skips
 
     # While it lives

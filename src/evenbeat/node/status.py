@@ -2,16 +2,18 @@
 
 import os
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
 from evenbeat.core.task import Bools, Flag
-from evenbeat.model import MINUTE, SECOND, Instant, State
+from evenbeat.model import MINUTE, SECOND, Instant, Kind, State
 from evenbeat.node.arena import NodeColumns
-from evenbeat.when.windows import NEVER
+from evenbeat.when.instant import format_instant
+from evenbeat.when.windows import FOREVER, NEVER
+from evenbeat.when.zone import zone
 
 if TYPE_CHECKING:
     from evenbeat.node.service import Node
@@ -78,6 +80,12 @@ class Status(Struct):
     """"ok", or why it cannot take anything."""
     late_by: dict[str, int] = {}
     """Those that are late, by how late they are."""
+    first_runs_to_come: int = 0
+    """New checks that wait for their first run, on the planned slope; late ones are not among them."""
+    catch_ups_to_come: int = 0
+    """Tasks that wait for a run that makes up for what was missed."""
+    to_come_until: str | None = None
+    """When the last of them is planned; None if there are none."""
 
 
 def identity_of(node: "Node") -> Identity:
@@ -117,7 +125,21 @@ def status_of(node: "Node") -> Status:
         generation=life.generation,
         store=node.outbox.failing or "ok",
         late_by=late_by(now - np.minimum(c.nominal[late], c.extra[late])),
+        **_to_come(node, enabled, now),
     )
+
+
+def _to_come(node: "Node", enabled: Bools, now: Instant) -> dict[str, Any]:
+    """First and catch-up runs that are planned."""
+    c = node.roster.columns
+    rows = np.flatnonzero(enabled & (c.extra > now) & (c.extra < FOREVER))
+    rows = rows[node.roster.lifecycle.is_paced(rows)]
+    first = int(np.count_nonzero(c.extra_kind[rows] == Kind.FIRST))
+    return {
+        "first_runs_to_come": first,
+        "catch_ups_to_come": len(rows) - first,
+        "to_come_until": format_instant(Instant(int(c.extra[rows].max())), zone("UTC")) if len(rows) else None,
+    }
 
 
 def late_by(delays: NDArray[np.int64]) -> dict[str, int]:

@@ -16,6 +16,7 @@ from evenbeat.core.columns import Column, Ints
 from evenbeat.core.enrol import enrol
 from evenbeat.core.gate import REASONS
 from evenbeat.core.lifecycle import Lifecycle
+from evenbeat.core.pace import START_RATE, START_WINDOW
 from evenbeat.core.task import Claims, Flag, Skips, Small, TaskColumns
 from evenbeat.core.times import ScheduleTimes
 from evenbeat.core.timetable import DueColumns, Timetable
@@ -117,6 +118,9 @@ class Simulation:
         slots: int,
         start: Instant,
         limits: Mapping[str, int] | None = None,
+        *,
+        start_window: int = START_WINDOW,
+        start_rate: float = START_RATE,
     ) -> None:
         self.columns = TaskColumns()
         self.times = ScheduleTimes(self.columns)
@@ -127,7 +131,8 @@ class Simulation:
         """How much the node's clock is ahead of it."""
         self.rows = self.columns.allocate(len(tasks))
         self._fill(tasks, periods, limits or {})
-        self.lifecycle.pace.mean_rate = self.mean_rate
+        pace = self.lifecycle.pace
+        pace.mean_rate, pace.window, pace.start_rate = self.mean_rate, start_window, start_rate
         self.lifecycle.arrive(self.rows, start)
         self._running = _RunColumns()
         self._running.allocate(len(tasks))

@@ -2,7 +2,7 @@
 
 import { get } from "../api.js";
 import { bar, setBar, timeChart } from "../charts.js";
-import { lastedWords, now, spanWords, sync, tick } from "../clock.js";
+import { clockWords, lastedWords, now, spanWords, sync, tick } from "../clock.js";
 import { fill, h, say } from "../dom.js";
 import * as live from "../live.js";
 import { refresher } from "../refresh.js";
@@ -58,6 +58,7 @@ function numbers(signal) {
     return h("div", { class: "measure", title: hint }, h("span", { class: "measure-label" }, label), cells[key], extra);
   };
   const late = h("div", { class: "late", hidden: true });
+  const slope = h("p", { class: "slope", hidden: true });
   const node = h(
     "section",
     { class: "panel measures", "aria-label": "The node" },
@@ -71,6 +72,7 @@ function numbers(signal) {
     cell("disabled", "Disabled", "Paused or disabled tasks"),
     cell("tasks", "Tasks", "All tasks; how long this node has been up"),
     late,
+    slope,
   );
   whileStatus(signal, (s) => {
     say(cells.slots, s.slots ? `${count(s.pending)} / ${count(s.slots)}` : "–");
@@ -85,8 +87,18 @@ function numbers(signal) {
     cells.tasks.title = s.uptime ? `up for ${spanWords(s.uptime * 1_000)}` : "";
     for (const key of ["waiting", "late", "stale"]) cells[key].classList.toggle("raised", Boolean(s[key]));
     showLate(late, s.late_by ?? s.late_buckets);
+    showSlope(slope, s);
   });
   return node;
+}
+
+/** First and catch-up runs that are planned, evenly, so that they do not look like a fault. */
+function showSlope(node, s) {
+  node.hidden = !s.to_come_until;
+  if (node.hidden) return;
+  const kinds = [[s.first_runs_to_come, "first"], [s.catch_ups_to_come, "catch-up"]].filter(([many]) => many > 0);
+  const runs = kinds.map(([many, kind]) => `${count(many)} ${kind}`).join(", ");
+  say(node, `Still to come: ${runs} runs, evenly until ${clockWords(s.to_come_until)}`);
 }
 
 /** Late tasks by how late they are, where the node tells it: {"1s": 4, "10s": 1, ...}. */
