@@ -93,8 +93,8 @@ def test_a_new_browser_learns_where_it_is_and_all_that_follows() -> None:
         listening.hear(told(2, 5))
         await new.until(lambda heard: len(names(heard)) == 2)
         assert [(one.id, one.data) for one in new.heard[1:]] == [
-            ("boot-4", {"name": "t-4", "change": "changed"}),
-            ("boot-5", {"name": "t-5", "change": "changed"}),
+            ("boot-4", {"name": "t-4", "change": "changed", "next": None}),
+            ("boot-5", {"name": "t-5", "change": "changed", "next": None}),
         ]
 
     asyncio.run(story())
@@ -247,6 +247,7 @@ def test_a_run_is_told_in_the_words_of_history() -> None:
             flapping=False,
             output="a\u2028b\r\n: c",
             notable=True,
+            next=Instant(1_800_000_300_000_000),
         )
         listening.hear(Feed("boot", 1, [run]))
         await connected.until(lambda heard: len(heard) == 2)
@@ -267,6 +268,7 @@ def test_a_run_is_told_in_the_words_of_history() -> None:
                 "flapping": False,
                 "output": "a\u2028b\r\n: c",
                 "notable": True,
+                "next": "2027-01-15T08:05:00+00:00",
             },
         )
 
@@ -293,7 +295,9 @@ def test_runs_changes_and_the_status_of_a_real_node_survive_its_restart(tmp_path
             run = next(one for one in connected.heard if one.name == "run")
             assert (run.data["task"], run.data["outcome"], run.data["notable"]) == ("failing", "failed", True)
             changes = [one.data for one in connected.heard if one.name == "task"]
-            assert changes == [{"name": "failing", "change": "created"}, {"name": "failing", "change": "removed"}]
+            assert [(one["name"], one["change"]) for one in changes] == [("failing", "created"), ("failing", "removed")]
+            assert [one["next"] is None for one in changes] == [False, True]
+            assert run.data["next"] == changes[0]["next"]
             assert listening.is_live
             assert listening.status is not None
             assert listening.status.tasks == status_of(living.node).tasks

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
-from hand_driven import Hand
+from hand_driven import T0, Hand
 from living import eventually
 
 from evenbeat.load.flat import task_of
-from evenbeat.model import MINUTE, Outcome
+from evenbeat.model import MINUTE, Instant, Outcome
 from evenbeat.node.clock import Clock
 from evenbeat.node.control import Client, Control
 from evenbeat.node.events import Events
@@ -277,14 +277,17 @@ class TestAChange:
         hand.add("t")
         assert house.heard() == []
         house.commit()
-        assert house.heard() == [TaskEvent("t", "created")]
+        assert house.heard() == [TaskEvent("t", "created", next=Instant(T0 + MINUTE))]
 
     def test_of_its_name_tells_both(self, house: House) -> None:
         hand = house.hand
         hand.add("t")
         house.heard()
-        hand.set("t", new_name="u", every="1m", command=["true"])
-        assert house.heard() == [TaskEvent("t", "removed"), TaskEvent("u", "created")]
+        hand.set("t", new_name="u", every="1m", phase="0s", command=["true"])
+        assert house.heard() == [
+            TaskEvent("t", "removed"),
+            TaskEvent("u", "created", next=Instant(T0 + MINUTE)),
+        ]
 
 
 def test_a_listener_that_fails_is_a_failure_of_the_node_and_costs_nobody_else_the_news(house: House) -> None:

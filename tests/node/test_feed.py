@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from hand_driven import Hand
+from hand_driven import T0, Hand
 from living import PATIENCE, Living, eventually
 
 from evenbeat.load.flat import task_of
@@ -115,6 +115,7 @@ def test_a_run_that_ends_is_told_with_all_that_a_page_shows(house: House) -> Non
             flapping=False,
             output="PING CRITICAL",
             notable=True,
+            next=Instant(nominal + 12 * SECOND),  # a retry
         )
     ]
 
@@ -175,15 +176,34 @@ def test_tasks_that_come_change_and_go_are_named(house: House) -> None:
     watcher, hand = house.watcher(), house.hand
     hand.add("a")
     hand.pause("a")
-    hand.set("a", new_name="b", **ONCE_A_MINUTE)
+    hand.pause("a", paused=False)
+    hand.set("a", new_name="b", every="1h", phase="30m", command=["true"])
     hand.remove("b")
     assert watcher.heard() == [
-        TaskEvent("a", "created"),
-        TaskEvent("a", "changed"),
+        TaskEvent("a", "created", next=Instant(T0 + MINUTE)),
+        TaskEvent("a", "changed", next=None),
+        TaskEvent("a", "changed", next=Instant(T0 + MINUTE)),
         TaskEvent("a", "removed"),
-        TaskEvent("b", "created"),
+        TaskEvent("b", "created", next=Instant(T0 + 30 * MINUTE)),
         TaskEvent("b", "removed"),
     ]
+
+
+def test_the_end_of_a_run_tells_when_the_next_is_due(house: House) -> None:
+    hand = house.hand
+    hand.add("web", check=True, attempts=3, every="10m", retry="20s", phase="0s")
+    hand.advance(MINUTE)
+    watcher = house.watcher()
+    (run,) = hand.turn(9 * MINUTE)
+    hand.end("web", Outcome.FAILED, 2)
+    hand.turn()
+    (soft,) = watcher.heard()
+    assert soft.next == run.nominal + 20 * SECOND, "its retry"
+    hand.turn(20 * SECOND)
+    hand.end("web")
+    hand.turn()
+    (well,) = watcher.heard()
+    assert well.next == run.nominal + 10 * MINUTE
 
 
 def test_of_many_changed_tasks_the_number_is_told(house: House) -> None:
@@ -243,7 +263,7 @@ def test_who_falls_behind_is_let_go_and_the_others_are_not(house: House) -> None
     slow, quick = house.watcher(), house.watcher()
     slow.keeps_up = False
     house.tasks(1)
-    assert quick.heard() == [TaskEvent("t000", "created")]
+    assert [event.change for event in quick.heard() if isinstance(event, TaskEvent)] == ["created"]
     slow.keeps_up = True
     house.all_run()
     quick.heard(2)
@@ -277,7 +297,7 @@ def test_what_was_before_is_told_to_those_who_were_there(house: House) -> None:
     early = house.watcher()
     house.tasks(1)
     late = house.watcher()
-    assert early.last.events == [TaskEvent("t000", "created")]
+    assert early.last.events == [TaskEvent("t000", "created", next=Instant(T0 + MINUTE))]
     assert early.last.seq == late.last.seq
     assert late.heard() == []
 
@@ -303,7 +323,8 @@ def test_a_real_node_is_watched_until_it_stops(tmp_path: Path) -> None:
 
     with node, pytest.raises(StoreError, match="stopped"):
         asyncio.run(asyncio.wait_for(see(), PATIENCE))
-    assert seen[0] == TaskEvent("a", "created")
+    assert isinstance(seen[0], TaskEvent)
+    assert (seen[0].name, seen[0].change, seen[0].next is None) == ("a", "created", False)
     assert isinstance(seen[-1], RunEvent)
     assert seen[-1].output == "hello"
     assert seen[-1].kind is Kind.FORCED

@@ -155,8 +155,8 @@ def _name(event: Event) -> str:
 
 def _document(event: Event) -> dict[str, Any]:
     if isinstance(event, TaskEvent):
-        many = {"count": event.count} if event.name is None else {}
-        return {"name": event.name, "change": event.change} | many
+        more = {"count": event.count} if event.name is None else {"next": instant(event.next)}
+        return {"name": event.name, "change": event.change} | more
     return {
         "task": event.task,
         "nominal": instant(event.nominal),
@@ -171,4 +171,5 @@ def _document(event: Event) -> dict[str, Any]:
         "flapping": event.flapping,
         "output": event.output,
         "notable": event.notable,
+        "next": instant(event.next),
     }

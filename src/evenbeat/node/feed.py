@@ -24,6 +24,8 @@ class RunEvent(Struct, frozen=True, tag="run"):
     output: str
     """Its first line."""
     notable: bool
+    next: Instant | None = None
+    """When its task is due next; None: it is paused, removed, or no time is left."""
 
 
 class TaskEvent(Struct, frozen=True, tag="task"):
@@ -34,6 +36,8 @@ class TaskEvent(Struct, frozen=True, tag="task"):
     change: str
     """created, changed, removed; many."""
     count: int = 1
+    next: Instant | None = None
+    """When it is due next, as in `RunEvent`; None also for many at once."""
 
 
 Event = RunEvent | TaskEvent

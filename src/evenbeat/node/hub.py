@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from evenbeat.core.task import Flag
-from evenbeat.model import Instant, Kind, Outcome, State
+from evenbeat.model import Entry, Instant, Kind, Outcome, State
 from evenbeat.node.beat import Underway
 from evenbeat.node.desk import Changed
 from evenbeat.node.feed import Event, Feed, RunEvent, TaskEvent
+from evenbeat.node.moment import next_of
 from evenbeat.node.phrases import first_line
 from evenbeat.store.contract import NEVER, Finish
 
@@ -143,6 +144,7 @@ class Hub:
             finish.flapping,
             first_line(finish.output[:_LOOKED_AT]),
             finish.notable,
+            None if row is None else next_of(self._node, row),
         )
 
     def _task_events(self, changed: Changed, before: Mapping[int, str]) -> Iterator[TaskEvent]:
@@ -152,12 +154,16 @@ class Hub:
             name = entry.task.name
             old = before.get(entry.number, name)
             if old == name:
-                yield TaskEvent(name, "changed")
+                yield TaskEvent(name, "changed", next=self._next(entry))
             else:  # for those who know tasks by their names it is another one
                 yield TaskEvent(old, "removed")
-                yield TaskEvent(name, "created")
+                yield TaskEvent(name, "created", next=self._next(entry))
         for entry in changed.created:
-            yield TaskEvent(entry.task.name, "created")
+            yield TaskEvent(entry.task.name, "created", next=self._next(entry))
+
+    def _next(self, entry: Entry) -> Instant | None:
+        row = self._node.roster.row(entry.number)
+        return None if row is None else next_of(self._node, row)
 
     # Telling it
 

@@ -37,16 +37,25 @@ def moment_of(node: "Node", number: int) -> Moment | None:
     row = node.roster.row(number)
     if row is None:
         return None
-    c, life = node.roster.columns, node.roster.lifecycle
+    life, flags = node.roster.lifecycle, int(node.roster.columns.flags[row])
+    due, kind = _planned(node, row)
+    waiting = held_back(node, row) if flags & (Flag.WAITING | Flag.FORCED) else ""
+    return Moment(due, kind, waiting, life.pending, life.slots, *_untaken(node, row, number))
+
+
+def next_of(node: "Node", row: int) -> Instant | None:
+    """When a task is due next, or since when it waits; None if it is paused or nothing is planned."""
+    return _planned(node, row)[0]
+
+
+def _planned(node: "Node", row: int) -> tuple[Instant | None, Kind]:
+    c = node.roster.columns
     flags, nominal, extra = int(c.flags[row]), int(c.nominal[row]), int(c.extra[row])
+    if flags & Flag.FORCED:
+        return Instant(min(extra, node.clock.now())), Kind.FORCED
     kind = Kind(int(c.extra_kind[row])) if extra < nominal or flags & Flag.CATCHING_UP else Kind.GRID
     due = nominal if kind is Kind.GRID else extra
-    if flags & Flag.FORCED:
-        kind, due = Kind.FORCED, min(extra, node.clock.now())
-    waiting = held_back(node, row) if flags & (Flag.WAITING | Flag.FORCED) else ""
-    return Moment(
-        Instant(due) if due < FOREVER else None, kind, waiting, life.pending, life.slots, *_untaken(node, row, number)
-    )
+    return Instant(due) if due < FOREVER and flags & Flag.ENABLED else None, kind
 
 
 def held_back(node: "Node", row: int) -> str:

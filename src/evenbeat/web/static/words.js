@@ -68,6 +68,7 @@ export function learnRun(task, run) {
   task.flapping = run.flapping ?? task.flapping;
   task.output = run.output ?? task.output;
   task.running_since = null;
+  task.next = run.next === undefined ? task.next : run.next;
   Object.assign(task, { hard: run.hard, attempt: run.attempt, outcome: run.outcome });
 }
 
