@@ -49,6 +49,7 @@ def test_a_run_that_started_late_never_costs_the_next_one_that_is_on_time(every:
     late = min(late, every // 2)
     start, next_nominal = Instant(nominal + late), Instant(nominal + every)
     assert not is_too_soon(next_nominal, start, every, default_tolerance(every))
+    assert not is_too_soon(start, start, every, default_tolerance(every, each=True))
 
 
 def test_a_box_is_half_the_interval_and_for_cron_all_of_it() -> None:

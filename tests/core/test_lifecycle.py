@@ -144,6 +144,17 @@ def test_a_backlog_is_queued_and_the_guard_drops_what_is_too_soon() -> None:
     ]
 
 
+def test_of_a_backlog_each_nominal_time_has_its_run_unless_a_tolerance_says_otherwise() -> None:
+    node = Node()
+    row = node.add(flags=Flag.EACH)
+    node.lasts = lambda r: 210 * SECOND if len(node.runs) < 2 else SECOND
+    node.advance(10 * MINUTE)
+    assert [(run.nominal - START) // MINUTE for run in node.runs] == list(range(1, 11))
+    assert not node.skips
+    assert all(run.at == run.nominal for run in node.runs[-3:])
+    node.must_have_accounted_for(row)
+
+
 def test_a_deleted_pending_task_finishes_and_does_not_come_back() -> None:
     node = Node()
     row = node.add()

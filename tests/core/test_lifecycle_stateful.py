@@ -39,6 +39,7 @@ class Task:
     limit: int
     priority: int
     each: bool
+    tolerance: int
     enabled: bool = True
     open: bool = True
     forced: int | None = None
@@ -98,8 +99,9 @@ class Machine(RuleBasedStateMachine):
         limit=st.integers(0, KEYS - 1),
         priority=st.integers(-1, 1),
         each=st.booleans(),
+        said=st.none() | st.integers(0, 8),
     )
-    def add(self, every: int, phase: int, limit: int, priority: int, each: bool) -> None:
+    def add(self, every: int, phase: int, limit: int, priority: int, each: bool, said: int | None) -> None:
         if len(self.tasks) > 8:
             return
         rows, c = self.columns.allocate(1), self.columns
@@ -107,11 +109,14 @@ class Machine(RuleBasedStateMachine):
         assert row not in self.tasks
         every, phase = every * SECOND, phase % every * SECOND
         c.every[row], c.phase[row], c.limit[row], c.priority[row] = every, phase, limit, priority
+        tolerance = (every if each else every // 2) if said is None else said * SECOND
+        if said is not None:
+            c.tolerance[row] = tolerance
         self.lifecycle.set_flag(rows, Flag.EACH, on=each)
         self.lifecycle.arrive(rows, self.now)
         self.times.closed -= {row}
         first = self.now + every - (self.now - phase) % every
-        self.tasks[row] = Task(every, phase, first, limit, priority, each)
+        self.tasks[row] = Task(every, phase, first, limit, priority, each, tolerance)
 
     @rule(data=st.data())
     def remove(self, data: st.DataObject) -> None:
@@ -211,7 +216,7 @@ class Machine(RuleBasedStateMachine):
         if task.forced is not None:
             run = (row, task.forced, int(Kind.FORCED))
             task.forced = None
-        elif self.now < task.last_start + task.every - task.every // 2:
+        elif self.now < task.last_start + task.every - task.tolerance:
             skips += task.skip(row, Reason.TOO_SOON)
             return []
         else:

@@ -1,6 +1,7 @@
 """Turns: what ended is learned, what is due is claimed, and nothing starts before its claim is safe."""
 
 import asyncio
+from typing import Any
 
 import msgspec
 import pytest
@@ -12,6 +13,7 @@ from evenbeat.model import HOUR, MINUTE, SECOND, Instant, Kind, Outcome, Period,
 from evenbeat.queue.frames import Result, Run
 from evenbeat.store.contract import Batch
 from evenbeat.when.windows import FOREVER, NEVER
+from evenbeat.work.admission import refusal
 
 PROBLEMS = [
     (Outcome.SUCCEEDED, 0, State.OK),
@@ -294,6 +296,26 @@ class TestOrder:
         both = hand.store.batches[-1]
         assert [len(both.finishes), len(both.claims)] == [1, 1]
         assert [run.ended is None for run in hand.store.runs()] == [True, False]
+
+    @pytest.mark.parametrize(("tolerance", "expected"), [(None, MINUTE), ("5s", 5 * SECOND)])
+    def test_the_worker_guards_a_backlog_as_the_gate_does(self, tolerance: str | None, expected: int) -> None:
+        hand = Hand()
+        keys: dict[str, Any] = {} if tolerance is None else {"tolerance": tolerance}
+        hand.add("a", backlog="each", **keys)
+        hand.turn(MINUTE)
+        made, lasted = [], 3 * MINUTE + 30 * SECOND
+        for _ in range(4):
+            hand.end("a", lasted=lasted)
+            lasted = 0
+            made += hand.turn(SECOND)
+            if not hand.under_way:
+                break
+            (run,) = hand.under_way.values()
+            assert run.tolerance == expected
+            assert refusal(run, hand.now) is None
+        assert len(made) == (3 if expected == MINUTE else 1)
+        dropped = [skip for skip in hand.store.skips() if "too soon" in skip.reason]
+        assert bool(dropped) == (expected < MINUTE)
 
     def test_what_has_ended_is_kept_even_if_nothing_can_be_released(self, monkeypatch: pytest.MonkeyPatch) -> None:
         hand = Hand()

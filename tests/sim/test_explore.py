@@ -88,7 +88,7 @@ def test_a_step_leaves_the_state_it_began_in() -> None:
 
 def test_the_lifecycle_remembers_nothing_that_a_state_does_not_tell() -> None:
     told = {"used", "flags", "nominal", "extra", "due"}
-    settled = {"extra_kind", "last_start", "limit", "priority"}
+    settled = {"extra_kind", "last_start", "limit", "priority", "tolerance"}
     columns = {name: c for room in TaskColumns.__mro__ for name, c in vars(room).items() if isinstance(c, Column)}
     assert told | settled < set(columns)
     world = World(EVERY_SWITCH)

@@ -5,7 +5,7 @@ import numpy as np
 from evenbeat.core.columns import Ints
 from evenbeat.core.gate import Reason
 from evenbeat.core.lifecycle import Lifecycle
-from evenbeat.core.task import Bools, Flag, Skips
+from evenbeat.core.task import Bools, Flag, Skips, tolerance_of
 from evenbeat.model import HOUR, Instant, Kind
 from evenbeat.when.windows import FOREVER, NEVER
 
@@ -97,8 +97,8 @@ def _bridge(life: Lifecycle, rows: Ints, planned: Ints, now: Instant) -> None:
 def _leaves_a_gap(life: Lifecycle, rows: Ints, planned: Ints, now: Instant) -> Bools:
     """Does the grid come more than half an interval after what was planned? Of calendar times: was one due already?"""
     c = life.columns
-    every, tolerance, comes = c.every[rows], c.tolerance[rows], c.nominal[rows]
-    tolerance = np.where(tolerance < 0, every // 2, tolerance)
+    every, comes = c.every[rows], c.nominal[rows]
+    tolerance = tolerance_of(c, rows, c.flags[rows], every)
     # A grid point that is too soon after the last start will be dropped by the guard.
     comes = np.where(comes < planned - tolerance, comes + every, comes)
     return np.where(c.calendar[rows] < 0, comes - planned > every // 2, planned <= now)

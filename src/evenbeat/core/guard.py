@@ -22,9 +22,12 @@ def is_too_soon(now: Instant, last_start: Instant | None, interval: int | None, 
     return now < last_start + interval - tolerance
 
 
-def default_tolerance(interval: int) -> int:
-    """Half the interval: a run that started late must not cost the next one that is on time."""
-    return interval // 2
+def default_tolerance(interval: int, *, each: bool = False) -> int:
+    """Half the interval: a run that started late must not cost the next one that is on time.
+
+    With `backlog = "each"` all of it: every nominal time has its run, so nothing is dropped.
+    """
+    return interval if each else interval // 2
 
 
 def default_timebox(interval: int | None, *, check: bool, cron: bool = False) -> int:

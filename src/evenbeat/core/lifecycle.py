@@ -12,7 +12,7 @@ from evenbeat.core.check import Condition, learn, retry_due, wants_retry
 from evenbeat.core.columns import Ints
 from evenbeat.core.gate import PRIORITY_STEP, REASONS, Action, Arrivals, Reason, verify
 from evenbeat.core.pace import Pace
-from evenbeat.core.task import Bools, Claims, Flag, Flags, Refused, Released, Skips, Small, TaskColumns
+from evenbeat.core.task import Bools, Claims, Flag, Flags, Refused, Released, Skips, Small, TaskColumns, tolerance_of
 from evenbeat.core.times import Times
 from evenbeat.core.timetable import Timetable
 from evenbeat.model import Instant, Kind
@@ -214,9 +214,10 @@ class Lifecycle:
             return _NOBODY
         c = self.columns
         nominal = c.nominal[rows]
-        so = (c.flags[rows] & _QUESTIONABLE == _GOOD) & (c.limit[rows] == 0)
+        flags = c.flags[rows]
+        so = (flags & _QUESTIONABLE == _GOOD) & (c.limit[rows] == 0)
         so &= np.maximum(nominal, c.extra[rows]) > horizon  # not two at once, of which one would settle the other
-        so &= (nominal > horizon) | ~self._is_too_soon(rows, nominal, now)
+        so &= (nominal > horizon) | ~self._is_too_soon(rows, flags, nominal, now)
         so &= self.times.is_open(rows, now) & self.times.is_open(rows, horizon)
         unquestioned: Ints = rows[so]
         return unquestioned
@@ -296,18 +297,17 @@ class Lifecycle:
             mine=flags & _MINE != 0,
             reachable=flags & _REACHABLE != 0,
             running=flags & _RUNNING != 0,
-            too_soon=on_grid & self._is_too_soon(rows, due, now),
+            too_soon=on_grid & self._is_too_soon(rows, flags, due, now),
             nominal=due,
             priority=c.priority[rows],
             limit=limit,
         )
 
-    def _is_too_soon(self, rows: Ints, nominal: Ints, now: Instant) -> Bools:
+    def _is_too_soon(self, rows: Ints, flags: Flags, nominal: Ints, now: Instant) -> Bools:
         """`guard.is_too_soon`, for columns."""
         c = self.columns
-        interval, tolerance = self.times.interval(rows, nominal), c.tolerance[rows]
-        tolerance = np.where(tolerance < 0, interval // 2, tolerance)
-        too_soon: Bools = c.last_start[rows] + interval - tolerance > now
+        interval = self.times.interval(rows, nominal)
+        too_soon: Bools = c.last_start[rows] + interval - tolerance_of(c, rows, flags, interval) > now
         return too_soon
 
     def _execute(self, claims: Claims, flags: Flags, nominal: Ints, extra: Ints, now: Instant) -> list[Skips]:

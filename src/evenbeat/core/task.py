@@ -57,7 +57,7 @@ class TaskColumns(ScheduleColumns):
     last_start = Column(np.int64, NEVER)
     """Of the last on-grid run: what the guard goes by."""
     tolerance = Column(np.int64, -1)
-    """How much closer than their interval two on-grid starts may be; -1 for half of it."""
+    """How much closer than their interval two on-grid starts may be; -1 for the default, see `tolerance_of`."""
     limit = Column(np.int16, 0)
     """The number of its limit key, 0 for none."""
     priority = Column(np.int8, 0)
@@ -69,6 +69,14 @@ class TaskColumns(ScheduleColumns):
     changes = Column(np.uint32, 0)
     flapping = Column(np.bool_, default=False)
     result_at = Column(np.int64, NEVER)
+
+
+def tolerance_of(columns: TaskColumns, rows: Ints, flags: Flags, interval: Ints) -> Ints:
+    """How much closer than `interval` two on-grid starts may be: as the task says, or `guard.default_tolerance`."""
+    said = columns.tolerance[rows]
+    # Whole where each nominal time has its run, else half.
+    tolerance: Ints = np.where(said < 0, interval >> (flags & int(Flag.EACH) == 0), said)
+    return tolerance
 
 
 class Claims(NamedTuple):

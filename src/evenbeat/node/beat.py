@@ -18,7 +18,7 @@ from evenbeat.core.absence import make_up
 from evenbeat.core.check import exit_state
 from evenbeat.core.columns import Ints
 from evenbeat.core.guard import default_timebox
-from evenbeat.core.task import Bools, Claims, Flag, Skips
+from evenbeat.core.task import Bools, Claims, Flag, Skips, tolerance_of
 from evenbeat.model import SECOND, Instant, Kind, Outcome, State
 from evenbeat.node.clock import Clock
 from evenbeat.node.counts import Counts
@@ -358,7 +358,7 @@ class Beat:
         c, rows = self.roster.columns, claims.rows
         on_grid = claims.kind == Kind.GRID
         interval = np.where(on_grid, self.roster.times.interval(rows, claims.nominal), 0)
-        tolerance = np.where(c.tolerance[rows] < 0, interval // 2, c.tolerance[rows])
+        tolerance = tolerance_of(c, rows, c.flags[rows], interval)
         guarded = np.where(on_grid, c.last_start[rows], NEVER)
         timebox = self._timebox(claims).tolist()
         runs = list(

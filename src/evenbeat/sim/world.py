@@ -113,6 +113,7 @@ class World:
     def _settle(self, rows: Ints) -> None:
         """What never changes in the life of a task."""
         self.columns.last_start[rows] = NOW
+        self.columns.tolerance[rows] = 1
         self.columns.extra_kind[rows] = Kind.OCCASION
         if self.shape.limits:
             self.columns.limit[rows] = rows < 2
