@@ -152,9 +152,13 @@ class Stores(RuleBasedStateMachine):
     def create(self, new: list[object], owner: str) -> None:
         self.both(lambda store: store.create(new, owner, self.now, "ann"))  # type: ignore[arg-type]
 
-    @rule(changes=st.lists(st.tuples(numbers, tasks), max_size=2), version=st.none() | st.integers(1, 2))
-    def update(self, changes: list[object], version: int | None) -> None:
-        self.both(lambda store: store.update(changes, self.now, "bob", version))  # type: ignore[arg-type]
+    @rule(
+        changes=st.lists(st.tuples(numbers, tasks), max_size=2),
+        version=st.none() | st.integers(1, 2),
+        owner=st.none() | st.sampled_from(["me", "you"]),
+    )
+    def update(self, changes: list[object], version: int | None, owner: str | None) -> None:
+        self.both(lambda store: store.update(changes, self.now, "bob", version, owner))  # type: ignore[arg-type]
 
     @rule(some=st.lists(numbers, max_size=2))
     def remove(self, some: list[int]) -> None:
@@ -204,6 +208,9 @@ class Stores(RuleBasedStateMachine):
     def find(self, only: Filter) -> None:
         self.both(lambda store: list(store.entries(only)))
         self.both(lambda store: store.count(only))
+        self.both(lambda store: store.removed_running())
+        for name in ("a", "b", "ab"):
+            self.both(lambda store, asked=name: [e for e in [store.find_removed(asked)] if e])  # type: ignore[misc]
 
     @rule(task=st.none() | numbers, before=st.none() | times, most=st.integers(1, 5), notable=st.booleans())
     def page(self, task: int | None, before: Instant | None, most: int, notable: bool) -> None:

@@ -165,6 +165,16 @@ class Lifecycle:
         self.requeue(leaving)
         return skips
 
+    def bring_back(self, rows: Ints, now: Instant) -> None:
+        """Tasks that were removed while pending are here again, with their columns filled in anew.
+
+        The run goes on, and counts; what was planned before the removal does not.
+        """
+        c = self.columns
+        self.set_flag(rows, Flag.REMOVED | Flag.CATCHING_UP, on=False)
+        c.extra[rows] = c.nominal[rows] = FOREVER
+        self.reschedule(rows, now)
+
     def requeue(self, rows: Ints) -> None:
         """What they may be waiting for has changed: back into the timetable."""
         self.set_flag(rows, Flag.WAITING, on=False)

@@ -47,6 +47,8 @@ _MANY: Final = 256
 _LONGEST_SLEEP: Final = 1.0
 _STANDSTILL: Final = 10 * SECOND
 """Without a turn for so long we have not been alive."""
+_KEPT_ENDED: Final = 1_000
+"""Runs of removed tasks that are remembered for a while after their end."""
 _NO_STATUS: Final = -1
 _EMPTY: Final = Batch()
 
@@ -114,6 +116,8 @@ class Beat:
         self.most_deaths: int | None = None
         """Of runs of one task in a row that were lost with their worker, before they are not made up for; None: any."""
         self._deaths: dict[int, int] = {}
+        self._ended_removed: dict[int, tuple[Finish, bytes | None]] = {}
+        """Runs of removed tasks that have ended lately, by the number of the task, and its cursor."""
         self._set_aside: list[Refusal] = []
         self.lasting: dict[int, int] = {}
         """Those of the runs under way that are known to have started, and when."""
@@ -287,6 +291,9 @@ class Beat:
         flags = c.flags[rows]
         removed = flags & int(Flag.REMOVED) != 0
         told = (flags & int(Flag.CHECK) != 0) & ~removed & (ends & _IS_RESULT != 0)
+        # With its end the row of a removed task is free: what is known of the task is read before.
+        gone = np.flatnonzero(removed)
+        left = condition_of(c, rows[gone], last_start[gone], ends[gone] & _IS_GOOD == 0, now) if len(gone) else ()
         life.complete(rows)
         changed = np.zeros(len(rows), dtype=bool)
         if told.any():
@@ -298,16 +305,41 @@ class Beat:
             make_up(life, self._not_set_aside(rows, lost, now), now)
         notable = changed | (ends & _IS_GOOD == 0)
         ended_so = [(u[0], r.started, r.ended, r.outcome, r.status, _text(r.output), r.cursor) for u, r in ended]
-        finishes = list(map(_finish_of, map(add, ended_so, condition_of(c, rows, last_start, notable, now))))
-        for (u, r), is_removed in zip(ended, removed.tolist(), strict=True):
-            if r.cursor is not None and not is_removed:
+        conditions = list(condition_of(c, rows, last_start, notable, now))
+        for i, condition in zip(gone.tolist(), left, strict=True) if len(gone) else ():
+            conditions[i] = condition
+        finishes = list(map(_finish_of, map(add, ended_so, conditions)))
+        for u, r in ended:
+            if r.cursor is not None:
                 self.cursors[u.number] = r.cursor
+        if len(gone):
+            self._keep_ended([finishes[i] for i in gone.tolist()])
         # Of those that lasted it was counted when their start was told.
         is_news = np.array([self.lasting.pop(r.token, None) is None for r in results]) if self.lasting else True
         really = (ends & _REALLY_STARTED != 0) & (ends & _IS_RESULT != 0) & is_news
         self.counts.began((started - nominal)[really] / 1e6)
         lasted = np.array([r.ended for r in results], dtype=np.int64) - started
         return _Ends(under_way, finishes, outcome, lasted[ends & _REALLY_STARTED != 0] / 1e6)
+
+    def _keep_ended(self, finishes: Sequence[Finish]) -> None:
+        """Runs of removed tasks have ended here, but maybe not yet in the store: until then the store brings such a
+        task back if its name is created again.
+        """
+        for finish in finishes:
+            self._ended_removed[finish.task] = (finish, self.cursors.pop(finish.task, None))
+        for number in list(self._ended_removed)[:-_KEPT_ENDED]:
+            del self._ended_removed[number]
+
+    def restore_ended(self, rows: Ints) -> None:
+        """Some of these new tasks may be removed ones that the store brought back while we freed their rows."""
+        c = self.roster.columns
+        for row, number in zip(rows.tolist(), c.number[rows].tolist(), strict=True) if self._ended_removed else ():
+            if number in self._ended_removed:
+                finish, cursor = self._ended_removed.pop(number)
+                for name in ("last_start", "state", "hard", "attempt", "changes", "flapping", "result_at"):
+                    getattr(c, name)[row] = getattr(finish, name)
+                if cursor is not None:
+                    self.cursors[number] = cursor
 
     def _not_set_aside(self, rows: Ints, lost: Bools, now: Instant) -> Ints:
         """Those of the lost that are made up for: not who has taken too many workers along, one after the other."""

@@ -112,8 +112,13 @@ class Desk:
         """New tasks, all or none."""
         with self._lock, self._places.right():
             must_refer_to_what_is_there(tasks, self._periods(), self.limits())
-            created = self.store.create(self._places.give(tasks), owner, self._now(), who)
-            return self._done(Changed(created=created))
+            placed_ = self._places.give(self._as_still_running(tasks))
+            return self._done(Changed(created=self.store.create(placed_, owner, self._now(), who)))
+
+    def _as_still_running(self, tasks: Sequence[Task]) -> Sequence[Task]:
+        """Tasks that were removed while they ran come back if they still do: each keeps its phase."""
+        running = {entry.task.name: entry.task for entry in self.store.removed_running()}
+        return [keep_phase(t, running[t.name]) if t.name in running else t for t in tasks] if running else tasks
 
     def set(self, name: str, new: Task, who: str, version: int | None = None) -> Changed:
         """A new definition for a task; its phase stays where it can."""
@@ -233,8 +238,8 @@ class Desk:
     def _apply(self, configs: Mapping[str, Config], who: str) -> Changed:
         """Everything that can be refused is, before anything is changed."""
         self._must_agree(configs)
-        created: list[tuple[str, list[Task]]] = []
-        changed: list[tuple[Entry, Task]] = []
+        created: dict[str, list[Task]] = {}
+        changed: dict[str | None, list[tuple[Entry, Task]]] = {None: []}
         removed: dict[str, Entry] = {}
         unchanged = 0
         for owner, config in configs.items():
@@ -249,13 +254,16 @@ class Desk:
                 if task_now == entry.task:
                     unchanged += 1
                 else:
-                    changed.append((entry, task_now))
-            created.append((owner, new))
+                    changed[None].append((entry, task_now))
+            created[owner] = new
             removed |= before
         self._must_be_free(created, configs)
-        if removed:
-            # A task that moves from one file to the other is another one, at the same place.
-            created = [(owner, [_as_before(t, removed.get(t.name)) for t in tasks]) for owner, tasks in created]
+        for owner, tasks in created.items() if removed else ():
+            # A task that moves from one owner to another stays the same task.
+            changed[owner] = [(removed[t.name], _as_before(t, removed[t.name])) for t in tasks if t.name in removed]
+            created[owner] = [task for task in tasks if task.name not in removed]
+            for entry, _ in changed[owner]:
+                del removed[entry.task.name]
         with self._places.right():
             done = self._write(configs, created, changed, list(removed.values()), who)
         done.unchanged = unchanged
@@ -264,14 +272,15 @@ class Desk:
     def _write(
         self,
         configs: Mapping[str, Config],
-        created: list[tuple[str, list[Task]]],
-        changed: list[tuple[Entry, Task]],
+        created: Mapping[str, list[Task]],
+        changed: Mapping[str | None, list[tuple[Entry, Task]]],
         removed: list[Entry],
         who: str,
     ) -> Changed:
         """Step by step, so that a live node knows of each that was done: what tasks refer to is there before them.
 
-        For a live node each step is written in parts: between them its claims get into the store in time.
+        `changed` has the tasks that move under the owners that they get, and all others under None. For a live node
+        each step is written in parts: between them its claims get into the store in time.
         """
         now, all_done = self._now(), Changed()
         if self._set_up(configs, now, who):
@@ -280,10 +289,12 @@ class Desk:
             self.store.remove([entry.number for entry in leaving], now, who)
             self._places.free(leaving)
             all_done.removed += self._done(Changed(removed=leaving)).removed
-        for moved in self._parts(self._places.move(changed)):
-            all_done.changed += self._done(Changed(changed=self.store.update(moved, now, who))).changed
-        for owner, tasks in created:
-            for placed_ in self._parts(self._places.give(tasks) if tasks else []):
+        for new_owner, some in changed.items():
+            for moved in self._parts(self._places.move(some)):
+                entries = self.store.update(moved, now, who, owner=new_owner)
+                all_done.changed += self._done(Changed(changed=entries)).changed
+        for owner, tasks in created.items():
+            for placed_ in self._parts(list(self._places.give(self._as_still_running(tasks)) if tasks else [])):
                 entries = self.store.create(placed_, owner, now, who)
                 all_done.created += self._done(Changed(created=entries)).created
         if self._clear_up(configs, now, who):
@@ -307,14 +318,14 @@ class Desk:
             must_not_need((entry for entry in self.store.entries() if entry.owner not in configs), *going)
         compile_periods(periods)
 
-    def _must_be_free(self, created: list[tuple[str, list[Task]]], configs: Mapping[str, Config]) -> None:
+    def _must_be_free(self, created: Mapping[str, list[Task]], configs: Mapping[str, Config]) -> None:
         owners: dict[str, str] = {}
         for owner, config in configs.items():
             for task in config.tasks:
                 if task.name in owners:
                     raise Conflict(f"the name {task.name!r} of {owner} is taken by a task of {owners[task.name]}")
                 owners[task.name] = owner
-        if any(tasks for _, tasks in created):
+        if any(created.values()):
             for entry in self.store.entries():
                 name = entry.task.name
                 if entry.owner not in configs and name in owners:

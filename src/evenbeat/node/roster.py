@@ -240,6 +240,27 @@ class Roster:
         skips = self.lifecycle.remove(rows, now)
         return [(s, np.array([by_row[row] for row in s.rows.tolist()], dtype=np.int64)) for s in skips]
 
+    def bring_back(self, entries: Sequence[Entry], now: Instant) -> tuple[Ints, list[Entry]]:
+        """Of tasks that were created, those that were removed here before and still run get their rows back.
+
+        Returns these rows, and the other tasks, which are new here.
+        """
+        c = self.columns
+        removed = self.removed_rows()
+        row_of = dict(zip(c.number[removed].tolist(), removed.tolist(), strict=True))
+        back = [entry for entry in entries if entry.number in row_of]
+        rows = np.array([row_of[entry.number] for entry in back], dtype=np.int64)
+        if back:
+            self.names.add_many([entry.task.name for entry in back], rows)
+            self._row_by_number.array[c.number[rows]] = rows + 1
+            self._define(rows, [entry.task for entry in back])
+            self.lifecycle.bring_back(rows, now)
+        return rows, [entry for entry in entries if entry.number not in row_of]
+
+    def removed_rows(self) -> Ints:
+        """Rows of tasks that were removed and whose runs have not ended."""
+        return np.flatnonzero(self.columns.flags & int(Flag.REMOVED))
+
     def leave(self, rows: Ints) -> None:
         """Tasks go to another node, as they are."""
         named = rows[self.columns.flags[rows] & int(Flag.REMOVED) == 0]

@@ -176,18 +176,22 @@ class Node:
             self.beat.passive.forget(self.roster.rows([entry.number for entry in changed.removed]).tolist())
             for skips, numbers in self.roster.remove([entry.number for entry in changed.removed], now):
                 batch.skips += self.beat.skips_of([skips], now, numbers)
-            for entry in changed.removed:
-                self.beat.cursors.pop(entry.number, None)
+            running = self.roster.columns.number[self.roster.removed_rows()].tolist()
+            for number in {entry.number for entry in changed.removed}.difference(running):
+                self.beat.cursors.pop(number, None)
         moved = []
         if changed.changed:
             rows, postponed = self.roster.change(changed.changed, now)
             batch.skips += self.beat.skips_of(postponed, now)
             moved.append(rows)
         if changed.created:
-            rows = self.roster.bring_in(changed.created)
+            back, new = self.roster.bring_back(changed.created, now)
+            rows = self.roster.bring_in(new)
             self.roster.begin(rows, now)
-            batch.skips += self.beat.skips_of(self.roster.start_at(rows, now), now)
-            moved.append(rows)
+            self.beat.restore_ended(rows)
+            for some in (back, rows):
+                batch.skips += self.beat.skips_of(self.roster.start_at(some, now), now)
+                moved.append(some)
         told_of = [entry.number for entry in (*changed.changed, *changed.created) if entry.task.passive]
         self.beat.passive.expect(self.roster.rows(told_of), now, anew=True)
         for rows in moved:

@@ -201,6 +201,8 @@ class World:
     def _can_befall(self, task: TaskState) -> Iterator[str]:
         if task.running:
             yield "complete"
+        if task.removed:
+            yield "return"
         if task.removed or not task.used:
             return
         yield "remove"
@@ -239,6 +241,8 @@ class World:
                 life.complete(rows)
             case "remove":
                 return _listed(life.remove(rows, NOW))
+            case "return":
+                life.bring_back(rows, NOW)
             case "force":
                 life.force(rows)
             case "arrive":
@@ -254,10 +258,8 @@ class World:
                 life.slots = event.subject
             case "limit":
                 life.set_limit(1, event.subject)
-            case "open":
-                self.times.open[rows] ^= True
-            case "soon":
-                self.times.soon[rows] ^= True
+            case "open" | "soon":
+                getattr(self.times, event.name)[rows] ^= True
             case switch:
                 flag = Flag[switch.upper()]
                 life.set_flag(rows, flag, on=not self.columns.flags[event.subject] & flag)

@@ -15,20 +15,28 @@ def created(entries: Iterable[Entry], now: Instant, who: str) -> list[Change]:
     return [Change(now, who, "created", entry.task.name) for entry in entries]
 
 
+def came_back(entries: Iterable[Entry], now: Instant, who: str) -> list[Change]:
+    """Tasks that were removed while they ran, and created again before the run had ended."""
+    return [Change(now, who, "created", entry.task.name, "the task of this name that still runs") for entry in entries]
+
+
 def removed(entries: Iterable[Entry], now: Instant, who: str) -> list[Change]:
     """Deleted ones."""
     return [Change(now, who, "removed", entry.task.name) for entry in entries]
 
 
-def changed(before: Task, after: Task, now: Instant, who: str) -> Change:
-    """A task with another definition: which parts of it are others."""
-    values = zip(Task.__struct_fields__, _values(before), _values(after), strict=True)
+def changed(before: Entry, after: Task, now: Instant, who: str, owner: str | None = None) -> Change:
+    """A task with another definition or another owner: which parts of it are others."""
+    values = zip(Task.__struct_fields__, _values(before.task), _values(after), strict=True)
     names = [name for name, old, new in values if old is not new and old != new]
+    if owner not in (None, before.owner):
+        names.append("owner")
     if names == ["enabled"]:
         return Change(now, who, "enabled" if after.enabled else "disabled", after.name)
     if names == ["paused"]:
         return Change(now, who, "paused" if after.paused else "resumed", after.name)
-    detail = ", ".join(f"name (was {before.name})" if name == "name" else name for name in names)
+    was = {"name": before.task.name, "owner": before.owner}
+    detail = ", ".join(f"{name} (was {was[name]})" if name in was else name for name in names)
     return Change(now, who, "changed", after.name, detail)
 
 

@@ -298,12 +298,23 @@ class Store(Protocol):
     # Tasks: create, read, update, delete, list
 
     def create(self, tasks: Sequence[Task], owner: str, now: Instant, who: str = "") -> list[Entry]:
-        """New tasks, all or none; raise Conflict, naming them, if names are taken."""
+        """New tasks, all or none; raise Conflict, naming them, if names are taken.
+
+        A task that was removed while it ran comes back if its name is given again before that run has ended: number,
+        id, state, cursor and history stay, definition and owner are the new ones, and the version counts on.
+        """
 
     def update(
-        self, changes: Sequence[tuple[int, Task]], now: Instant, who: str = "", version: int | None = None
+        self,
+        changes: Sequence[tuple[int, Task]],
+        now: Instant,
+        who: str = "",
+        version: int | None = None,
+        owner: str | None = None,
     ) -> list[Entry]:
         """New definitions for tasks by number, all or none; with `version`, only if that is what they have.
+
+        With `owner`, the tasks belong to that owner from now on.
 
         Raise Conflict if one is gone, has another version, or its new name is taken.
         """
@@ -313,6 +324,12 @@ class Store(Protocol):
 
     def find(self, name_or_id: str) -> Entry | None:
         """One task by its name or id."""
+
+    def find_removed(self, name_or_id: str) -> Entry | None:
+        """The task with this id, or the last one of this name, that was removed and is kept for its history."""
+
+    def removed_running(self) -> list[Entry]:
+        """Tasks that were removed while they ran, and whose runs have not ended; in the order of their numbers."""
 
     def entries(self, only: Filter = EVERYTHING) -> Iterator[Entry]:
         """Tasks in the order of their names; of use for millions."""

@@ -28,6 +28,7 @@ from evenbeat.store.contract import (
 )
 from evenbeat.store.filters import check_filter, fits, fits_state
 from evenbeat.store.memory_rows import Draft, Ran, Row, Skipped
+from evenbeat.store.redefined import in_order, redefined
 
 PLAIN_RUNS: Final = 100_000
 """Plain successes that history keeps, of all tasks together."""
@@ -63,17 +64,27 @@ class MemoryStore:
         with self._lock:
             names = [task.name for task in tasks]
             check_names(names, taken=[name for name in names if name in self._names])
+            running = {entry.task.name: entry for entry in self.removed_running()}
+            back = [redefined(running[task.name], task, now, owner) for task in tasks if task.name in running]
             entries = []
             for task in tasks:
-                self._numbers += 1
-                entries.append(Entry(self._numbers, self._new_id(), 1, owner, now, now, task))
+                if task.name not in running:
+                    self._numbers += 1
+                    entries.append(Entry(self._numbers, self._new_id(), 1, owner, now, now, task))
             self._rows |= {entry.number: Row(entry) for entry in entries}
-            self._names |= {entry.task.name: entry.number for entry in entries}
-            self._changes += audit.created(entries, now, who)
-            return entries
+            for entry in back:
+                self._rows[entry.number].entry, self._rows[entry.number].removed = entry, None
+            self._names |= {entry.task.name: entry.number for entry in (*entries, *back)}
+            self._changes += audit.created(entries, now, who) + audit.came_back(back, now, who)
+            return in_order(tasks, entries, back)
 
     def update(
-        self, changes: Sequence[tuple[int, Task]], now: Instant, who: str = "", version: int | None = None
+        self,
+        changes: Sequence[tuple[int, Task]],
+        now: Instant,
+        who: str = "",
+        version: int | None = None,
+        owner: str | None = None,
     ) -> list[Entry]:
         with self._lock:
             before = {number: self._rows[number].entry for number, _ in changes if self._is_there(number)}
@@ -83,9 +94,9 @@ class MemoryStore:
             after = []
             for number, task in changes:
                 old = before[number]
-                entry = structs.replace(old, task=task, version=old.version + 1, changed=now)
+                entry = redefined(old, task, now, owner)
                 self._rows[number].entry = entry
-                self._changes.append(audit.changed(old.task, task, now, who))
+                self._changes.append(audit.changed(old, task, now, who, owner))
                 after.append(entry)
             for entry in before.values():
                 del self._names[entry.task.name]
@@ -108,6 +119,17 @@ class MemoryStore:
             if name_or_id in self._names:
                 return self._rows[self._names[name_or_id]].entry
             return next((row.entry for row in self._found(EVERYTHING) if row.entry.id == name_or_id), None)
+
+    def find_removed(self, name_or_id: str) -> Entry | None:
+        with self._lock:
+            removed = [(row.removed, row.entry) for row in self._rows.values() if row.removed is not None]
+            named = [some for some in removed if some[1].task.name == name_or_id]
+            found = named or [some for some in removed if some[1].id == name_or_id]
+            return max(found, key=lambda some: (some[0], some[1].number))[1] if found else None
+
+    def removed_running(self) -> list[Entry]:
+        with self._lock:
+            return [row.entry for row in self._rows.values() if row.removed is not None and row.claim is not None]
 
     def entries(self, only: Filter = EVERYTHING) -> Iterator[Entry]:
         return (row.entry for row in self._page(only))

@@ -46,15 +46,26 @@ class PostgresStore(Cluster):
         return self._change(lambda connection: postgres_tasks.create(connection, tasks, owner, now, who))
 
     def update(
-        self, changes: Sequence[tuple[int, Task]], now: Instant, who: str = "", version: int | None = None
+        self,
+        changes: Sequence[tuple[int, Task]],
+        now: Instant,
+        who: str = "",
+        version: int | None = None,
+        owner: str | None = None,
     ) -> list[Entry]:
-        return self._change(lambda connection: postgres_tasks.update(connection, changes, now, who, version))
+        return self._change(lambda connection: postgres_tasks.update(connection, changes, now, who, version, owner))
 
     def remove(self, numbers: Sequence[int], now: Instant, who: str = "") -> None:
         self._change(lambda connection: postgres_tasks.remove(connection, numbers, now, who))
 
     def find(self, name_or_id: str) -> Entry | None:
         return next(map(rows.entry, self._readers.all(query("find_task"), {"asked": name_or_id})), None)
+
+    def find_removed(self, name_or_id: str) -> Entry | None:
+        return next(map(rows.entry, self._readers.all(query("find_removed"), {"asked": name_or_id})), None)
+
+    def removed_running(self) -> list[Entry]:
+        return list(map(rows.entry, self._readers.all(query("removed_running"))))
 
     def entries(self, only: Filter = EVERYTHING) -> Iterator[Entry]:
         return map(rows.entry, self._filtered("entries", only))

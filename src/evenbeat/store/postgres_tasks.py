@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
-from msgspec import structs
 
 from evenbeat.model import Entry, Instant, Period, Task
 from evenbeat.store import audit
@@ -15,6 +14,7 @@ from evenbeat.store.postgres_open import Connection
 from evenbeat.store.postgres_rows import entry
 from evenbeat.store.postgres_statements import query
 from evenbeat.store.postgres_text import from_text, texts
+from evenbeat.store.redefined import in_order, redefined
 from evenbeat.store.sqlite_rows import as_text, period
 
 _SHARED: Final = ("limits:", "node:")
@@ -41,8 +41,22 @@ def create(connection: Connection, tasks: Sequence[Task], owner: str, now: Insta
     stamp = _next_stamp(connection)
     names = [task.name for task in tasks]
     check_names(names, _taken(connection, names))
-    if not tasks:
-        return []
+    running = {e.task.name: e for e in map(entry, connection.execute(query("removed_running")))}
+    back = [redefined(running[task.name], task, now, owner) for task in tasks if task.name in running]
+    new = [task for task in tasks if task.name not in running] if back else tasks
+    created = _create(connection, new, owner, now, who, stamp) if new else []
+    if back:
+        _define(connection, [(e.number, e.task) for e in back], now, stamp, owner)
+        note(connection, audit.came_back(back, now, who))
+    if tasks:
+        notify(connection, "tasks")
+    return in_order(tasks, created, back)
+
+
+def _create(
+    connection: Connection, tasks: Sequence[Task], owner: str, now: Instant, who: str, stamp: int
+) -> list[Entry]:
+    """Tasks that were never here."""
     last = int(_one(connection, "take_numbers", (len(tasks),)))
     first = last - len(tasks) + 1
     ids = _new_ids(len(tasks))
@@ -56,7 +70,6 @@ def create(connection: Connection, tasks: Sequence[Task], owner: str, now: Insta
             )  # fmt: skip
     connection.execute(query("create_progress"), (first, last))
     connection.execute(query("note_created"), (who, first, last))
-    notify(connection, "tasks")
     return [
         Entry(number, id_, 1, owner, now, now, task)
         for number, id_, task in zip(range(first, last + 1), ids, tasks, strict=True)
@@ -72,9 +85,14 @@ def _new_ids(count: int) -> list[str]:
 
 
 def update(
-    connection: Connection, changes: Sequence[tuple[int, Task]], now: Instant, who: str, version: int | None
+    connection: Connection,
+    changes: Sequence[tuple[int, Task]],
+    now: Instant,
+    who: str,
+    version: int | None,
+    owner: str | None,
 ) -> list[Entry]:
-    """New definitions, all or none."""
+    """New definitions, all or none; with `owner`, for tasks that belong to it from now on."""
     stamp = _next_stamp(connection)
     numbers = [number for number, _ in changes]
     before = _by_number(connection, numbers)
@@ -85,23 +103,27 @@ def update(
     renamed = [number for number, task in changes if before[number].task.name != task.name]
     if renamed:
         connection.execute(query("step_aside"), (renamed,))
+    _define(connection, changes, now, stamp, owner)
+    note(connection, (audit.changed(before[number], task, now, who, owner) for number, task in changes))
+    notify(connection, "tasks")
+    return [redefined(before[number], task, now, owner) for number, task in changes]
+
+
+def _define(
+    connection: Connection, changes: Sequence[tuple[int, Task]], now: Instant, stamp: int, owner: str | None
+) -> None:
+    """New definitions; who was removed is there again."""
     tasks = [task for _, task in changes]
     columns = (
-        numbers,
-        names,
+        [number for number, _ in changes],
+        [task.name for task in tasks],
         list(map(as_text, tasks)),
         [task.check for task in tasks],
         list(map(is_off, tasks)),
         list(map(labels_of, tasks)),
         [task.limit for task in tasks],
     )
-    connection.execute(query("define_tasks"), (now, stamp, *columns))
-    note(connection, (audit.changed(before[number].task, task, now, who) for number, task in changes))
-    notify(connection, "tasks")
-    return [
-        structs.replace(before[number], task=task, version=before[number].version + 1, changed=now)
-        for number, task in changes
-    ]
+    connection.execute(query("define_tasks"), (owner, now, stamp, *columns))
 
 
 def remove(connection: Connection, numbers: Sequence[int], now: Instant, who: str) -> None:

@@ -6,12 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, islice, repeat
 from typing import Final
 
-from msgspec import structs
-
 from evenbeat.model import Entry, Instant, Period, Task
 from evenbeat.store import audit
 from evenbeat.store.conflicts import check_names, check_versions
 from evenbeat.store.contract import Change
+from evenbeat.store.redefined import in_order, redefined
 from evenbeat.store.sqlite_rows import as_list, as_text, entry, period
 from evenbeat.store.statements import query, query_of_rows
 
@@ -28,8 +27,23 @@ def create(connection: sqlite3.Connection, tasks: Sequence[Task], owner: str, no
     names = [task.name for task in tasks]
     (last,) = connection.execute(query("last_number"), ("tasks",)).fetchone()
     check_names(names, _taken(connection, names) if last else [])
+    running = {e.task.name: e for e in map(entry, connection.execute(query("removed_running")))}
+    if not running:
+        return _create(connection, tasks, owner, now, who, last)
+    back = [redefined(running[task.name], task, now, owner) for task in tasks if task.name in running]
+    new = _create(connection, [task for task in tasks if task.name not in running], owner, now, who, last)
+    connection.executemany(query("bring_back_task"), ((owner, as_text(e.task), now, e.number) for e in back))
+    note(connection, audit.came_back(back, now, who))
+    return in_order(tasks, new, back)
+
+
+def _create(
+    connection: sqlite3.Connection, tasks: Sequence[Task], owner: str, now: Instant, who: str, last: int
+) -> list[Entry]:
+    """Tasks that were never here; `last` is the largest number that any task has had."""
     numbers = range(last + 1, last + 1 + len(tasks))
     ids = _new_ids(len(tasks))
+    names = (task.name for task in tasks)
     rows = zip(numbers, ids, names, repeat(owner), repeat(now), map(as_text, tasks), strict=False)
     while some := list(islice(rows, _AT_ONCE)):
         connection.execute(query_of_rows("create_task", len(some)), list(chain.from_iterable(some)))
@@ -53,9 +67,14 @@ def _new_ids(count: int) -> list[str]:
 
 
 def update(
-    connection: sqlite3.Connection, changes: Sequence[tuple[int, Task]], now: Instant, who: str, version: int | None
+    connection: sqlite3.Connection,
+    changes: Sequence[tuple[int, Task]],
+    now: Instant,
+    who: str,
+    version: int | None,
+    owner: str | None,
 ) -> list[Entry]:
-    """New definitions, all or none."""
+    """New definitions, all or none; with `owner`, for tasks that belong to it from now on."""
     numbers = [number for number, _ in changes]
     before = _by_number(connection, numbers)
     check_versions(numbers, before, version)
@@ -66,11 +85,10 @@ def update(
     connection.executemany(query("step_aside"), ((number,) for number, _ in renamed))
     connection.executemany(query("define_task"), ((as_text(task), now, number) for number, task in changes))
     connection.executemany(query("rename_task"), ((name, number) for number, name in renamed))
-    note(connection, (audit.changed(before[number].task, task, now, who) for number, task in changes))
-    return [
-        structs.replace(before[number], task=task, version=before[number].version + 1, changed=now)
-        for number, task in changes
-    ]
+    if owner is not None:
+        connection.executemany(query("give_task"), ((owner, number) for number in numbers))
+    note(connection, (audit.changed(before[number], task, now, who, owner) for number, task in changes))
+    return [redefined(before[number], task, now, owner) for number, task in changes]
 
 
 def remove(connection: sqlite3.Connection, numbers: Sequence[int], now: Instant, who: str) -> None:

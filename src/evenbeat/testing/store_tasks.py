@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from evenbeat.model import Entry, Instant, Invalid, Period, Schedule, Task
+from evenbeat.model import MINUTE, Entry, Instant, Invalid, Period, Schedule, Task
 from evenbeat.store.contract import Batch, Change, Conflict, Filter, Store
 from evenbeat.testing.samples import T0, a_claim, a_finish, a_standing, a_task
 
@@ -54,6 +54,35 @@ class TasksContract:
         assert new.id != old.id
         assert store.find(old.id) is None
 
+    def test_a_task_removed_while_it_runs_comes_back_under_its_name(self, store: Store) -> None:
+        a, b = created(store, "a", "b", owner="me")
+        store.record(Batch(standings=[a_standing(a.number)], claims=[a_claim(a.number)])).result()
+        store.record(Batch(finishes=[a_finish(a.number, state=2, notable=True, cursor=b"here")])).result()
+        store.record(Batch(claims=[a_claim(a.number, T0 + MINUTE)])).result()
+        before = next(store.progress())
+        assert store.removed_running() == []
+        store.remove([a.number, b.number], LATER)
+        assert store.removed_running() == [a]
+        task = a_task("a", check=True)
+        new, back, again = store.create([a_task("0"), task, a_task("b")], "you", LATER, who="ann")
+        assert back == Entry(a.number, a.id, 2, "you", T0, LATER, task)
+        assert (new.version, new.owner, again.number > b.number, new.number > b.number) == (1, "you", True, True)
+        assert store.find("a") == store.find(a.id) == back
+        assert names(store, Filter(owner="you")) == ["0", "a", "b"]
+        assert next(store.progress()) == before, "its run goes on"
+        assert store.cursors([a.number]) == {a.number: b"here"}
+        assert len(store.runs(a.number)) == 2
+        assert store.removed_running() == []
+        assert sorted((c.action, c.name) for c in store.changes(most=3)) == [("created", n) for n in ("0", "a", "b")]
+
+    def test_once_its_run_has_ended_the_name_is_that_of_a_new_task(self, store: Store) -> None:
+        (a,) = created(store, "a")
+        store.record(Batch(standings=[a_standing(a.number)], claims=[a_claim(a.number)])).result()
+        store.remove([a.number], LATER)
+        store.record(Batch(finishes=[a_finish(a.number)])).result()
+        (new,) = created(store, "a")
+        assert (new.number > a.number, new.version) == (True, 1)
+
     def test_creating_none_is_nothing(self, store: Store) -> None:
         assert store.create([], "me", T0) == []
 
@@ -71,6 +100,17 @@ class TasksContract:
         store.update([(old.number, a_task("z"))], LATER)
         assert store.find("a") is None
         assert names(store, Filter()) == ["z"]
+
+    def test_an_update_can_give_tasks_to_another_owner(self, store: Store) -> None:
+        a, b = created(store, "a", "b", owner="me")
+        (new,) = store.update([(a.number, a_task("a", site="x"))], LATER, who="ann", owner="you")
+        assert new == Entry(a.number, a.id, 2, "you", T0, LATER, a_task("a", site="x"))
+        assert store.find("a") == new
+        assert names(store, Filter(owner="you")) == ["a"]
+        assert names(store, Filter(owner="me")) == ["b"]
+        assert store.changes(most=1)[0].detail == "labels, owner (was me)"
+        store.update([(b.number, a_task("b", enabled=False))], LATER, owner="me")
+        assert store.changes(most=1)[0].action == "disabled", "the owner was this one already"
 
     def test_names_can_be_exchanged(self, store: Store) -> None:
         a, b = created(store, "a", "b")
@@ -113,6 +153,19 @@ class TasksContract:
         store.remove([a.number, a.number, 4711], LATER)
         store.remove([a.number], LATER)
         assert [change.action for change in store.changes()] == ["removed", "created"]
+
+    def test_a_removed_task_is_found_for_the_sake_of_its_history(self, store: Store) -> None:
+        a, b = created(store, "a", "b")
+        assert store.find_removed("a") is None
+        store.remove([a.number], LATER)
+        assert store.find_removed("a") == store.find_removed(a.id) == a
+        assert store.find_removed("b") is None
+        assert store.find_removed(b.id) is None
+        (other,) = created(store, "a")
+        assert store.find_removed("a") == a
+        store.remove([other.number], Instant(LATER + 1))
+        assert store.find_removed("a") == other, "the last of this name"
+        assert store.find_removed(a.id) == a
 
     # List
 

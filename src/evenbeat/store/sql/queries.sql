@@ -39,6 +39,17 @@ UPDATE tasks SET definition = ?, version = version + 1, changed = ? WHERE number
 -- name: rename_task
 UPDATE tasks SET name = ?, removed = NULL WHERE number = ?;
 
+-- name: give_task
+UPDATE tasks SET owner = ? WHERE number = ?;
+
+-- name: removed_running
+-- Few claims are open: from them to their tasks.
+SELECT t.number, t.id, t.version, t.owner, t.created, t.changed, t.definition
+FROM claims c CROSS JOIN tasks t ON t.number = c.task WHERE t.removed IS NOT NULL ORDER BY t.number;
+
+-- name: bring_back_task
+UPDATE tasks SET owner = ?, definition = ?, version = version + 1, changed = ?, removed = NULL WHERE number = ?;
+
 -- name: remove_task
 UPDATE tasks SET removed = ? WHERE number = ?;
 
@@ -49,6 +60,11 @@ FROM tasks WHERE number = coalesce(
     (SELECT number FROM tasks WHERE removed IS NULL AND name = ?1),
     (SELECT number FROM tasks WHERE removed IS NULL AND id = ?1)
 );
+
+-- name: find_removed
+-- Of several with this name the one that was removed last.
+SELECT number, id, version, owner, created, changed, definition
+FROM tasks WHERE removed IS NOT NULL AND (name = ?1 OR id = ?1) ORDER BY name = ?1 DESC, removed DESC, number DESC LIMIT 1;
 
 -- name: entries
 SELECT t.number, t.id, t.version, t.owner, t.created, t.changed, t.definition

@@ -110,12 +110,16 @@ UPDATE tasks SET removed = changed WHERE number = ANY(%s);
 
 -- name: define_tasks
 UPDATE tasks
-SET name = d.name, definition = d.definition, is_check = d.is_check, is_off = d.is_off,
+SET name = d.name, owner = coalesce(%s::text, owner), definition = d.definition, is_check = d.is_check, is_off = d.is_off,
     labels = d.labels::text[], limit_key = d.limit_key, version = version + 1, changed = %s, stamp = %s,
     removed = NULL
 FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::boolean[], %s::boolean[], %s::text[], %s::text[])
     AS d (number, name, definition, is_check, is_off, labels, limit_key)
 WHERE tasks.number = d.number;
+
+-- name: removed_running
+SELECT t.number, t.id, t.version, t.owner, t.created, t.changed, t.definition
+FROM claims c JOIN tasks t ON t.number = c.task WHERE t.removed IS NOT NULL ORDER BY t.number;
 
 -- name: remove_tasks
 UPDATE tasks SET removed = %s, stamp = %s WHERE number = ANY(%s);
@@ -127,6 +131,12 @@ FROM tasks WHERE number = coalesce(
     (SELECT number FROM tasks WHERE removed IS NULL AND name = %(asked)s),
     (SELECT number FROM tasks WHERE removed IS NULL AND id = %(asked)s)
 );
+
+-- name: find_removed
+-- Of several with this name the one that was removed last.
+SELECT number, id, version, owner, created, changed, definition
+FROM tasks WHERE removed IS NOT NULL AND (name = %(asked)s OR id = %(asked)s)
+ORDER BY name = %(asked)s DESC, removed DESC, number DESC LIMIT 1;
 
 -- name: entries
 SELECT t.number, t.id, t.version, t.owner, t.created, t.changed, t.definition
