@@ -27,6 +27,7 @@ from evenbeat.model import Entry, Invalid
 from evenbeat.node.desk import Changed
 from evenbeat.node.door import Door, open_door, own_door
 from evenbeat.node.live import live
+from evenbeat.node.past import find_also_removed
 from evenbeat.node.requests import Ended
 from evenbeat.node.service import Node, Options
 from evenbeat.store.contract import Condition, Filter, RunRecord, Store
@@ -192,10 +193,9 @@ class App:
         self._do(lambda d: d.remove(_these(names)))
 
     def history(self, name: str | None = None, most: int = 100) -> list[RunRecord]:
-        """Runs, newest first."""
-        number = None if name is None else self.read(name).entry.number
+        """Runs, newest first; also of a task that was removed."""
         with self._store() as store:
-            return store.runs(number, most=most)
+            return store.runs(None if name is None else find_also_removed(store, name).number, most=most)
 
     def pause(self, *names: str) -> None:
         """Disable tasks by hand."""

@@ -40,6 +40,18 @@ def test_a_skip_is_told_with_its_reason(api: Api) -> None:
     api.ask("DELETE", "/v1/tasks/slow")
 
 
+def test_the_history_of_a_removed_task_is_told_while_it_is_kept(api: Api) -> None:
+    api.add("gone")
+    api.post("/v1/tasks/gone/run?wait=true")
+    before = api.get("/v1/tasks/gone").json()
+    api.ask("DELETE", "/v1/tasks/gone")
+    assert api.get("/v1/tasks/gone").status_code == 404
+    for name in ("gone", before["id"]):
+        assert [run["task"] for run in api.get(f"/v1/tasks/{name}/history").json()["runs"]] == ["gone"]
+    assert next(c["action"] for c in api.get("/v1/tasks/gone/changes").json()["changes"]) == "removed"
+    assert api.get("/v1/tasks/never/history").status_code == 404
+
+
 def test_the_audit_tells_who_changed_what(api: Api) -> None:
     api.add("watched")
     api.post("/v1/tasks/watched/pause")

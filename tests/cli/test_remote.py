@@ -268,6 +268,11 @@ class TestAsking:
             whole = [evenbeat("history", "-n", "9", "--json", *option).json for option in self.options(served)]
             assert whole[0] == whole[1]
             assert len(whole[0]["runs"]) == 9
+        for option in self.options(served):
+            assert evenbeat("add", "gone", "--every", "1d", *option, "--", "true").code == 0
+            evenbeat("run", "gone", "--wait", *option)
+            assert evenbeat("rm", "gone", *option).code == 0
+            assert [run["task"] for run in evenbeat("history", "gone", "--json", *option).json["runs"]] == ["gone"]
         assert both("history", "-n", "0").code == 2
         assert both("history", "@-two").code == 2
 

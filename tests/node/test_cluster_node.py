@@ -15,6 +15,7 @@ from evenbeat.core import authority
 from evenbeat.model import PARTITIONS, Kind, Outcome, State, partition_of
 from evenbeat.node.door import Door
 from evenbeat.node.requests import AskCluster, AskMoment
+from evenbeat.store.contract import Filter
 from evenbeat.testing.servers_nats import NatsServer
 from evenbeat.testing.servers_postgres import PostgresServer
 
@@ -119,6 +120,41 @@ def test_what_no_worker_has_taken_goes_out_again_after_a_handover(tell: Callable
         assert one.names
         assert {c.runs(name)[0].outcome for name in names} == {Outcome.SUCCEEDED}
         assert [c.runs(name) for name in names if len(c.runs(name)) != 1] == []
+
+    tell(story)
+
+
+@pytest.mark.parametrize("is_handed_over", [False, True])
+def test_a_task_that_is_removed_and_comes_back_while_it_runs_is_the_same(
+    tell: Callable[[Story], None], tmp_path: Path, *, is_handed_over: bool
+) -> None:
+    log, hold = tmp_path / "log", tmp_path / "hold"
+    script = f"echo start >> {log}; while [ -e {hold} ]; do sleep 0.02; done; echo end >> {log}"
+
+    async def story(c: Cluster) -> None:
+        hold.touch()
+        await c.start_worker()
+        await c.add(job := sleeping("job", "sh", "-c", script))
+        number = c.store.find("job").number  # type: ignore[union-attr]
+        one = await c.start()
+        await c.do(lambda door: door.force(["job"], wait=False))
+        await until(log.exists, "the run")
+        await c.do(lambda door: door.remove(Filter(names=("job",))))
+        await until(lambda: not one.names, "the removal")
+        if is_handed_over:
+            two = await c.start()
+            c.members.remove(one)
+            await one.stop()
+            await until(lambda: two.node.beat.underway, "the takeover")
+            one = two
+        await c.add(job)
+        assert c.store.find("job").number == number  # type: ignore[union-attr]
+        await until(lambda: one.names, "the return")
+        await c.do(lambda door: door.force(["job"], wait=False))
+        assert len(one.node.beat.underway) == 1
+        hold.unlink()
+        await until(lambda: log.read_text().split() == ["start", "end"] * 2, "the next run")
+        await until(lambda: [run.outcome for run in c.runs("job")] == [Outcome.SUCCEEDED] * 2, "both ends")
 
     tell(story)
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from hand_driven import Hand
+from living import Living, eventually
 
 from evenbeat.model import MINUTE, SECOND, Entry, Outcome, State
 from evenbeat.node.desk import Changed, owner_of
@@ -183,3 +184,34 @@ class TestMovedBetweenFiles:
         hand.end("job")
         assert len(hand.turn(MINUTE)) == 1
         assert hand.life.pending == 1
+
+
+LOGGING = """[tasks.job]
+every = "1s"
+timebox = "1h"
+command = ["sh", "-c", "echo start >> log; while [ -e hold ]; do sleep 0.02; done; echo end >> log"]
+cwd = "{}"
+"""
+TICK = '[tasks.tick]\nevery = "1s"\ncommand = ["true"]\n'
+
+
+def test_a_real_node_does_not_start_a_moved_task_beside_its_run(tmp_path: Path) -> None:
+    a, b, log, hold = (tmp_path / name for name in ("a.toml", "b.toml", "log", "hold"))
+    a.write_text(LOGGING.format(tmp_path))
+    b.write_text(TICK)
+    hold.touch()
+    with Living(tmp_path / "a.db", files=(a, b)) as node:
+        eventually(log.exists)
+        a.write_text("")
+        b.write_text(TICK + LOGGING.format(tmp_path))
+        with node.door() as door:
+            changed = door.apply([])
+        assert [entry.task.name for entry in changed.changed] == ["job"]
+        ticked = len(node.runs("tick"))
+        eventually(lambda: len(node.runs("tick")) > ticked + 2)
+        assert log.read_text() == "start\n"
+        hold.unlink()
+        eventually(lambda: log.read_text().count("end") > 1)
+    lines = log.read_text().split()
+    assert lines == ["start", "end"] * (len(lines) // 2)
+    assert len(node.runs("job")) == len(lines) // 2

@@ -44,6 +44,17 @@ async def entry_of(call: Call) -> Entry:
     return await call.house.read(lambda store: found(store, call.path["name"]))
 
 
+async def entry_also_removed(call: Call) -> Entry:
+    """The task that the path names; a removed one while its history is kept."""
+
+    def read(store: Store) -> Entry:
+        name = call.path["name"]
+        removed = None if store.find(name) is not None else store.find_removed(name)
+        return removed or found(store, name)
+
+    return await call.house.read(read)
+
+
 async def task_answer(call: Call, name_or_id: str, status: int = 200) -> Response:
     """A task as a document, with its version and its address."""
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta, Struct
 
-from evenbeat.api.answers import entry_of, moment, pointed
+from evenbeat.api.answers import entry_also_removed, entry_of, moment, pointed
 from evenbeat.api.health import status_of
 from evenbeat.api.route import Call, Role, Route
 from evenbeat.api.types import Changes, History, RunningNow, TimeText
@@ -71,7 +71,7 @@ class Live(Status):
 
 
 async def task_history(call: Call) -> dict[str, Any]:
-    return await _history(call, (await entry_of(call)).number)
+    return await _history(call, (await entry_also_removed(call)).number)
 
 
 async def history(call: Call) -> dict[str, Any]:
@@ -94,7 +94,7 @@ async def _history(call: Call, task: int | None) -> dict[str, Any]:
 
 
 async def changes(call: Call) -> dict[str, Any]:
-    entry = await entry_of(call)
+    entry = await entry_also_removed(call)
     found = await call.house.read(lambda store: store.changes(entry.task.name, call.query.limit))
     return {"changes": [{"at": instant(c.at), "who": c.who, "action": c.action, "detail": c.detail} for c in found]}
 

@@ -25,11 +25,16 @@ def answer(args: argparse.Namespace) -> int:
         raise Invalid(f"{args.n} is out of range, accepted: 1 to {MOST}", place="-n")
     where = zone("UTC")
     with asking(args) as side:
-        entry = None
-        if args.name is not None:
-            entry = need(side, args.name)
+        entry = None if args.name is None else side.find(args.name)
+        if entry is not None:
             where = zone_of(entry.task, times_of(entry.task))
-        found = side.records(entry, args.n, failed=args.failed, skips=args.skips)
+        asked = args.name if entry is None else entry.id
+        try:
+            found = side.records(asked, args.n, failed=args.failed, skips=args.skips)
+        except Invalid:
+            if args.name is not None:
+                need(side, args.name)  # says which name is like it
+            raise
     if args.json:
         print_json(
             {

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from evenbeat.cli.common import now
 from evenbeat.model import Entry, Instant
-from evenbeat.node.past import Question, Record, records
+from evenbeat.node.past import Question, Record, find_also_removed, records
 from evenbeat.store.cluster import ClusterStore
 from evenbeat.store.contract import Condition, Filter, RunRecord, SkipRecord
 from evenbeat.store.opening import open_store
@@ -46,8 +46,8 @@ class Near:
     def latest(self, entry: Entry, most: int) -> tuple[list[RunRecord], list[SkipRecord]]:
         return self._store.runs(entry.number, most=most), self._store.skips(entry.number, most=most)
 
-    def records(self, entry: Entry | None, most: int, *, failed: bool, skips: bool) -> list[Record]:
-        number = None if entry is None else entry.number
+    def records(self, name_or_id: str | None, most: int, *, failed: bool, skips: bool) -> list[Record]:
+        number = None if name_or_id is None else find_also_removed(self._store, name_or_id).number
         return records(self._store, Question(number, most=most, failed=failed, skips=skips))
 
     # Of these the imports are heavy.

@@ -90,8 +90,8 @@ class Remote:
         skips = self._get(path, History, [("skips", "true"), limit]).skips
         return [self._made(run_of, run) for run in runs], [self._made(skip_of, skip) for skip in skips]
 
-    def records(self, entry: Entry | None, most: int, *, failed: bool, skips: bool) -> list[Record]:
-        path = "/v1/history" if entry is None else f"{_path(entry.id)}/history"
+    def records(self, name_or_id: str | None, most: int, *, failed: bool, skips: bool) -> list[Record]:
+        path = "/v1/history" if name_or_id is None else f"{_path(name_or_id)}/history"
         query = [("failed", "true")] if failed else [("skips", "true")] if skips else []
         found: list[Record] = []
         edge: Instant | None = None

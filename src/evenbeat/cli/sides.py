@@ -31,8 +31,8 @@ class Questions(Protocol):
     def latest(self, entry: Entry, most: int) -> tuple[list[RunRecord], list[SkipRecord]]:
         """So many of both."""
 
-    def records(self, entry: Entry | None, most: int, *, failed: bool, skips: bool) -> list[Record]:
-        """Of one task or of all, newest first."""
+    def records(self, name_or_id: str | None, most: int, *, failed: bool, skips: bool) -> list[Record]:
+        """Of one task, also a removed one, or of all, newest first; raise Invalid if there was no such task."""
 
     def why(self, entry: Entry, at: str | None) -> "Answer": ...
 

@@ -353,8 +353,12 @@ class ClusterNode(Node):
     async def _take_up_piece(self, partitions: Sequence[int], new: Collection[int]) -> None:
         store = self._shared
         stamp = await asyncio.to_thread(store.stamp)
-        entries, progress = await asyncio.to_thread(
-            lambda: (list(store.entries_in(partitions)), list(store.progress_in(partitions)))
+        entries, removed, progress = await asyncio.to_thread(
+            lambda: (
+                list(store.entries_in(partitions)),
+                [entry for entry in store.removed_running() if partition_of(entry.number) in partitions],
+                list(store.progress_in(partitions)),
+            )
         )
         cursors = await asyncio.to_thread(store.cursors, [entry.number for entry in entries])
         told = await asyncio.to_thread(remembered, store)
@@ -363,6 +367,9 @@ class ClusterNode(Node):
             await asyncio.to_thread(store.retake, untaken)
         # From here on nothing waits: either all of it is here, or nothing.
         now = self.clock.now()
+        # Removed tasks that still run come as well, and go again at once: their runs end here, or the tasks come back.
+        removed = [entry for entry in removed if self.roster.names.find(entry.task.name) is None]
+        entries += removed
         batch, running = take_up_part(self.roster, self.beat, entries, progress, cursors, now, begins=new)
         restore(self.beat.passive, self.roster, told, entries)
         self.beat.adopt(running)
@@ -371,6 +378,7 @@ class ClusterNode(Node):
         self.beat.record(batch)
         if untaken:
             self.beat.hand_over_again([p for p in running if p.claimed_untaken], now)
+        self.roster.remove_again([entry.number for entry in removed], now)
         self._stamp = min(self._stamp, stamp)  # what was changed meanwhile is news
         self._news.set()
         self.beat.soon()

@@ -2,7 +2,7 @@
 
 from typing import Final, NamedTuple
 
-from evenbeat.model import Instant, Outcome
+from evenbeat.model import Entry, Instant, Invalid, Outcome
 from evenbeat.store.contract import RunRecord, SkipRecord, Store
 
 Record = RunRecord | SkipRecord
@@ -36,6 +36,14 @@ def records(store: Store, question: Question) -> list[Record]:
         skips = store.skips(task, before, most)
     merged: list[Record] = [*runs, *skips]
     return sorted(merged, key=when, reverse=True)[:most]
+
+
+def find_also_removed(store: Store, name_or_id: str) -> Entry:
+    """A task, or one that was removed and whose history is kept; raise Invalid if there is neither."""
+    entry = store.find(name_or_id) or store.find_removed(name_or_id)
+    if entry is None:
+        raise Invalid(f"there is no task {name_or_id!r}")
+    return entry
 
 
 def when(record: Record) -> Instant:

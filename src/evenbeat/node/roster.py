@@ -240,6 +240,11 @@ class Roster:
         skips = self.lifecycle.remove(rows, now)
         return [(s, np.array([by_row[row] for row in s.rows.tolist()], dtype=np.int64)) for s in skips]
 
+    def remove_again(self, numbers: Sequence[int], now: Instant) -> None:
+        """Tasks that were removed before they came here: what was due of them was accounted for then."""
+        self.columns.nominal[self.rows(numbers)] = FOREVER
+        self.remove(numbers, now)
+
     def bring_back(self, entries: Sequence[Entry], now: Instant) -> tuple[Ints, list[Entry]]:
         """Of tasks that were created, those that were removed here before and still run get their rows back.
 
