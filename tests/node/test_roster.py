@@ -270,22 +270,6 @@ class TestGoing:
         assert not hand.turn(HOUR)
         assert not hand.beat.cursors
 
-    def test_its_name_may_be_used_again_while_it_still_runs(self) -> None:
-        hand = Hand()
-        old = hand.add("a")
-        hand.turn(MINUTE)
-        run = hand.under_way["a"]
-        hand.remove("a")
-        new = hand.add("a", every="1m", phase="30s")
-        (again,) = hand.turn(30 * SECOND)
-        assert again.token != run.token
-        hand.under_way["a"] = run
-        hand.end("a")
-        hand.turn()
-        assert [r.ended is None for r in hand.store.runs(old.number)] == [False]
-        assert [r.ended is None for r in hand.store.runs(new.number)] == [True]
-        assert hand.roster.names.name(hand.row("a")) == "a"
-
     def test_a_task_moves_on_to_its_former_row_with_nothing_of_it(self) -> None:
         hand = Hand()
         hand.add(
