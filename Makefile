@@ -1,5 +1,8 @@
 # For a fresh machine with only python3, pip and make: `make run`, `make cluster` and `make test`.
-VENV := .venv
+# Another Python: `make test PYTHON=python3.13`. Each version has an environment of its own, .venv-3.13.
+PYTHON := python3
+VERSION = $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+VENV := $(if $(filter python3,$(PYTHON)),.venv,.venv-$(VERSION))
 PY := $(VENV)/bin/python
 INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e
 READY := $(VENV)/.ready
@@ -7,11 +10,11 @@ READY_TO_RUN := $(VENV)/.ready-to-run
 READY_FOR_CLUSTER := $(VENV)/.ready-for-cluster
 LISTEN := 127.0.0.1:8629
 
-.PHONY: run cluster tour test lint bench docs screenshots mutants faults soak clean
+.PHONY: run cluster tour test test-dev lint bench docs screenshots mutants faults soak clean
 
 $(READY_TO_RUN): pyproject.toml constraints.txt
 	@echo "Setting up $(VENV), once ..."
-	@python3 -m venv $(VENV)
+	@$(PYTHON) -m venv $(VENV)
 	@$(INSTALL) '.[holidays,plot]'
 	@touch $@
 
@@ -45,6 +48,9 @@ tour: $(READY_TO_RUN) ## what evenbeat knows of time, on the example files
 test: $(READY) ## everything
 	$(PY) -m pytest -n auto
 
+test-dev: $(READY) ## the part that opens files, sockets and processes, in Python's development mode: is each of them closed?
+	PYTHONDEVMODE=1 $(PY) -m pytest -n auto tests/store tests/node tests/queue tests/work tests/test_app.py
+
 lint: $(READY) ## style, types, and who may import whom
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
@@ -72,4 +78,4 @@ soak: $(READY) ## hours of a mixed load in minutes: do memory and descriptors st
 	$(PY) tests/soak/soak.py
 
 clean:
-	rm -rf $(VENV) out
+	rm -rf .venv .venv-* out

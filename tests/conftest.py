@@ -2,6 +2,8 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -33,6 +35,24 @@ def _no_loop_is_left() -> Iterator[None]:
     if hand_driven := sys.modules.get("hand_driven"):
         while hand_driven.VirtualLoop.made:
             hand_driven.VirtualLoop.made.pop().close()
+
+
+@pytest.fixture(autouse=True)
+def _no_file_is_left_open(request: pytest.FixtureRequest) -> Iterator[None]:
+    """What a test opens in its folder is closed when it ends, on failing paths too. Newer Pythons warn of SQLite's."""
+    yield
+    if (folder := request.node.funcargs.get("tmp_path")) is not None:
+        left = [path for path in open_files() if path.startswith(f"{folder}/")]
+        assert not left, f"left open: {left}"
+
+
+def open_files() -> list[str]:
+    """Paths of all files this process has open."""
+    found = []
+    for descriptor in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):  # the one that lists them
+            found.append(str(descriptor.readlink()))
+    return found
 
 
 Evenbeat = Callable[..., Result]

@@ -40,8 +40,12 @@ def test_a_call_is_a_function_with_literal_arguments(command: str, job: Job) -> 
         ("py m:f(a=1, a=2)", 13, "each key once"),
         ("py m:f(1)(2)", 8, "is more than arguments"),
         ("py m:f(1).g(2)", 8, "is more than arguments"),
-        ("py m:f(" + "(" * 5_000 + ")" * 5_000 + ")", 8, "too many nested parentheses"),
-        ("py m:f(" + "-" * 5_000 + "1)", 8, "nested too deep"),
+        ("py m:f(" + "(" * 5_000 + ")" * 5_000 + ")", 71, "nested too deep"),
+        ("py m:f(1, " + "-" * 5_000 + "1)", 74, "nested too deep"),
+        ("py m:f(" + "not " * 5_000 + "1)", 260, "nested too deep"),
+        ("py m:f(" + "1**" * 5_000 + "1)", 71, "nested too deep"),
+        ("py m:f(x" + "(1, 2)" * 5_000 + ")", 376, "nested too deep"),
+        ("py m:f(" + "[1," * 5_000 + "]" * 5_000 + ")", 195, "nested too deep"),
         ("py m:f('\0')", 9, "a NUL"),
     ],
 )
@@ -49,8 +53,12 @@ def test_anything_else_is_refused_with_its_column(command: str, column: int, mes
     with pytest.raises(Invalid) as caught:
         parse_call(command)
     assert message in str(caught.value)
-    if "nested" not in message:
-        assert caught.value.column == column
+    assert caught.value.column == column
+
+
+@pytest.mark.parametrize("text", ["(" * 1_000, "-" * 1_000, "[1," * 1_000])
+def test_texts_and_long_lists_of_arguments_are_not_deep(text: str) -> None:
+    assert parse_call(f"py m:f({text!r}, {', '.join(['-1'] * 500)})").args == (text, *[-1] * 500)
 
 
 LITERALS = st.text(st.characters(codec="ascii", categories=["L", "N", "P", "S"])) | st.integers(-(2**63) + 1, 2**63 - 1)

@@ -10,6 +10,11 @@ from evenbeat.model import Invalid, Job, Literal
 _CALL: Final = re.compile(r"py\s+(?P<function>[^\s(]+)\s*(?:\((?P<arguments>.*)\))?\s*")
 _ACCEPTED: Final = 'accepted: py module:function("text", 3, key=True)'
 _LITERALS: Final = "accepted: texts, numbers, True, False and None"
+_DEEPEST: Final = 64
+"""Brackets, signs and words inside each other. The limits of Python's own parser differ from version to version."""
+_TOKEN: Final = re.compile(
+    r"""(?P<text>'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*")|(?P<word>[\w.]+)|(?P<sign>\S)""", re.DOTALL
+)
 
 
 def is_call(command: str) -> bool:
@@ -41,6 +46,7 @@ def parse_call(command: str) -> Job:
 def _parsed(arguments: str, start: int) -> ast.Call:
     if "\0" in arguments:
         raise Invalid(f"a NUL, {_ACCEPTED}", column=start + arguments.index("\0") + 1)
+    _refuse_deep_nesting(arguments, start)
     try:
         with warnings.catch_warnings(action="ignore"):  # of "\d" Python would warn whoever started us
             # Offsets count bytes; of ASCII they are columns.
@@ -52,6 +58,24 @@ def _parsed(arguments: str, start: int) -> ast.Call:
     if not isinstance(tree, ast.Call) or not isinstance(tree.func, ast.Name):
         raise Invalid(f"{arguments[:64]!r} is more than arguments, {_ACCEPTED}", column=start + 1)
     return tree
+
+
+def _refuse_deep_nesting(arguments: str, start: int) -> None:
+    """Refuse before Python parses it: with this many operators and brackets it cannot be a list of literals."""
+    in_a_row = [0]
+    """For each open bracket: the words and signs since its last comma."""
+    for token in _TOKEN.finditer(arguments):
+        sign = token["sign"]
+        if sign == ",":
+            in_a_row[-1] = 0
+        elif sign is not None and sign in "([{":
+            in_a_row.append(0)
+        elif token["text"] is None:
+            if sign is not None and sign in ")]}" and len(in_a_row) > 1:
+                in_a_row.pop()
+            in_a_row[-1] += 1
+        if len(in_a_row) + sum(in_a_row) > _DEEPEST:
+            raise Invalid(f"arguments nested too deep, {_ACCEPTED}", column=start + token.start() + 1)
 
 
 def _literal(node: ast.expr, start: int) -> Literal:

@@ -84,19 +84,26 @@ def _begin_log(connection: sqlite3.Connection) -> None:
 
 def connect_writer(path: Path, durability: str) -> sqlite3.Connection:
     """The one connection that writes."""
-    with explained(path):
-        connection = _connect(f"{path.absolute().as_uri()}?mode=rw")
+    with explained(path), _closed_on_failure(_connect(f"{path.absolute().as_uri()}?mode=rw")) as connection:
         _tune(connection, durability, _WRITER_CACHE)
         return connection
 
 
 def connect_reader(path: Path, known: int) -> sqlite3.Connection:
     """One of those that read."""
-    with explained(path):
-        connection = _connect(f"{path.absolute().as_uri()}?mode=ro")
+    with explained(path), _closed_on_failure(_connect(f"{path.absolute().as_uri()}?mode=ro")) as connection:
         connection.execute(f"PRAGMA cache_size = -{_READER_CACHE}")
         _check_version(path, _version(connection), known, exactly=True)
         return connection
+
+
+@contextmanager
+def _closed_on_failure(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+    try:
+        yield connection
+    except BaseException:
+        connection.close()
+        raise
 
 
 def check_readable(path: Path) -> None:

