@@ -26,6 +26,7 @@ from evenbeat.model import (
     Schedule,
     Spread,
     Task,
+    WhenMissing,
     placed,
 )
 
@@ -304,10 +305,11 @@ def test_defaults_are_the_ones_that_are_documented() -> None:
     assert Schedule(cron="H * * * *").days is Days.OR
     assert Period().prefer is Prefer.INCLUDE
     task = Task("a", schedule)
-    assert (task.weight, task.timebox, task.tolerance, task.retry, task.attempts) == (1.0, None, None, None, 3)
+    assert (task.weight, task.timebox, task.tolerance, task.retry, task.attempts) == (1.0, None, None, None, None)
     assert (task.missed, task.catch_up, task.backlog) == (Missed.ONCE, HOUR, Backlog.MERGE)
-    assert (task.enabled, task.paused, task.check, task.priority, task.grace) == (True, False, False, 0, 0)
+    assert (task.enabled, task.paused, task.check, task.priority, task.grace) == (True, False, False, 0, None)
     assert task.job == Job()
+    assert (task.passive, task.when_missing) == (False, WhenMissing.CRITICAL)
 
 
 def test_only_what_differs_from_the_default_is_written() -> None:

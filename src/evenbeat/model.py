@@ -176,6 +176,14 @@ class Missed(StrEnum):
     ALL = "all"
 
 
+class WhenMissing(StrEnum):
+    """The state of a passive check whose result did not come in time."""
+
+    CRITICAL = "critical"
+    UNKNOWN = "unknown"
+    WARNING = "warning"
+
+
 class Backlog(StrEnum):
     """Nominal times that pass while a run waits or runs: merged into one, or each made, the guard permitting."""
 
@@ -197,6 +205,8 @@ class Kind(IntEnum):
     """No run of ours: somebody outside told the result of a check."""
     STALE = 8
     """Nor is this: a result that was expected has not been told in time."""
+    FRESHNESS = 9
+    """A run of a check whose submitted results are missing: its own command has to say how things are."""
 
     @property
     def word(self) -> str:
@@ -290,11 +300,17 @@ class Task(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     priority: Annotated[int, Meta(ge=-100, le=100)] = 0
     retry: Duration | None = None
     """Of a check in a SOFT problem state; None for a fifth of its interval, at least a second; 0 for none."""
-    attempts: Annotated[int, Meta(ge=1, le=255)] = 3
-    grace: Duration = 0
+    attempts: Annotated[int, Meta(ge=1, le=255)] | None = None
+    """Problems in a row until a check is HARD; None for the default: see `core.guard.attempts_of`."""
+    grace: Duration | None = None
+    """How much later than its timebox a result may come; None for the default: see `core.guard.grace_of`."""
     labels: dict[Name, Name] = {}
     passive: bool = False
-    """A check without anything to run: its results are told from outside, and expected by its schedule."""
+    """A check whose results are submitted from outside, and expected by its schedule. A command or function that it
+    has is run only when a result is missing.
+    """
+    when_missing: WhenMissing = WhenMissing.CRITICAL
+    """Of a passive check without anything to run: its state when a result is missing."""
     pool: Name | None = None
     """Only workers of this pool run it: a site, a capability. None for any that serves the default pool."""
 

@@ -1,17 +1,28 @@
-"""Passive checks in the core: they never run, and their nominal times are settled by what was told."""
+"""Passive checks in the core: their nominal times bring no runs, and are settled by results."""
 
 import numpy as np
 import pytest
 from virtual_node import START, Node
 
+from evenbeat.core.absence import clock_set_back, make_up
 from evenbeat.core.columns import Ints
-from evenbeat.core.passive import counts_since, look, look_at, missed_one, resume, stale_since
+from evenbeat.core.passive import (
+    allowed_after,
+    counts_since,
+    look,
+    look_at,
+    missed_one,
+    resume,
+    run_instead,
+    stale_since,
+)
 from evenbeat.core.task import Flag
-from evenbeat.model import DAY, HOUR, MINUTE, SECOND, Instant
+from evenbeat.model import DAY, HOUR, MINUTE, SECOND, Instant, Kind, State
 from evenbeat.when.cron import compile_cron
 from evenbeat.when.windows import FOREVER, NEVER
 
-PASSIVE = Flag.PASSIVE | Flag.CHECK
+PASSIVE = Flag.PASSIVE | Flag.NOTHING_TO_RUN | Flag.CHECK
+WITH_COMMAND = Flag.PASSIVE | Flag.CHECK
 
 
 def nightly(node: Node) -> Ints:
@@ -139,3 +150,141 @@ def test_of_a_calendar_or_without_any_result_nobody_told_in_vain() -> None:
     rows = np.concatenate([nightly(node), node.add(flags=PASSIVE)])
     node.columns.result_at[rows] = [START, NEVER]
     assert not missed_one(node.lifecycle, rows, all_at(rows, 0), START, Instant(START + 3 * DAY)).any()
+
+
+# With something to run, if a result is missing
+
+
+def test_what_it_has_to_run_does_not_run_by_its_schedule() -> None:
+    node = Node()
+    rows = node.add(flags=WITH_COMMAND)
+    node.advance(HOUR)
+    assert (node.runs, node.skips) == ([], [])
+    node.lifecycle.force(rows)
+    node.advance(HOUR)
+    assert [(run.kind, run.settles) for run in node.runs] == [(Kind.FORCED, False)]
+    assert node.columns.nominal[rows] == START + MINUTE, "its nominal times are settled by results"
+
+
+def test_it_runs_off_the_grid_when_its_result_is_missing() -> None:
+    node = Node()
+    rows = node.add(2, flags=WITH_COMMAND)
+    node.lifecycle.set_flag(rows[1:], Flag.NOTHING_TO_RUN, on=True)
+    node.advance(90 * SECOND)
+    assert run_instead(node.lifecycle, rows, node.now).tolist() == [True, False]
+    node.advance(90 * SECOND)
+    assert [(run.row, run.kind, run.at, run.settles) for run in node.runs] == [
+        (rows[0], Kind.FRESHNESS, START + 90 * SECOND, False)
+    ]
+    assert (node.skips, node.columns.result_at[rows[0]]) == ([], START + 90 * SECOND)
+
+
+def test_one_run_is_enough_and_it_may_wait_for_a_slot() -> None:
+    node = Node(slots=1)
+    other, rows = node.add(every=HOUR), node.add(flags=WITH_COMMAND)
+    node.lasts = lambda row: 10 * SECOND
+    node.lifecycle.force(other)
+    node.advance(SECOND)
+    for _ in range(3):
+        assert run_instead(node.lifecycle, rows, node.now).tolist() == [True]
+        node.advance(node.now - START + SECOND)
+    assert node.lifecycle.pending == 1
+    node.advance(MINUTE)
+    assert [run.kind for run in node.runs] == [Kind.FORCED, Kind.FRESHNESS]
+
+
+def test_a_running_one_is_not_run_again() -> None:
+    node = Node()
+    rows = node.add(flags=WITH_COMMAND)
+    node.lasts = lambda row: MINUTE
+    node.lifecycle.force(rows)
+    node.advance(SECOND)
+    assert run_instead(node.lifecycle, rows, node.now).tolist() == [True]
+    node.advance(HOUR)
+    assert [run.kind for run in node.runs] == [Kind.FORCED]
+
+
+def test_outside_its_period_it_does_not_run_and_its_result_is_missing() -> None:
+    node = Node()
+    rows = node.add(flags=WITH_COMMAND)
+    node.period(rows, "00:00-00:30")
+    node.advance(HOUR)
+    assert run_instead(node.lifecycle, rows, node.now).tolist() == [False]
+    node.advance(2 * HOUR)
+    assert node.runs == []
+
+
+def test_a_refusal_settles_none_of_its_nominal_times() -> None:
+    node = Node()
+    rows = node.add(flags=WITH_COMMAND | Flag.EACH)
+    node.advance(2 * MINUTE)
+    run_instead(node.lifecycle, rows, node.now)
+    node.lifecycle.set_flag(rows, Flag.ENABLED, on=False)
+    node.advance(3 * MINUTE)
+    assert [(refusal.kind, refusal.reason) for refusal in node.refused] == [(Kind.FRESHNESS, "disabled")]
+    assert (node.skips, node.columns.nominal[rows].tolist()) == ([], [START + MINUTE])
+
+
+def test_one_that_was_lost_is_made_up_for_whatever_its_nominal_time() -> None:
+    node = Node()
+    rows = node.add(flags=WITH_COMMAND)
+    node.advance(5 * MINUTE)
+    make_up(node.lifecycle, rows, node.now)
+    node.advance(6 * MINUTE)
+    assert [run.kind for run in node.runs] == [Kind.CATCH_UP]
+
+
+def test_a_soft_problem_is_retried_if_that_was_asked_for() -> None:
+    node = Node()
+    rows = node.add(flags=WITH_COMMAND)
+    node.columns.retry[rows] = 20 * SECOND
+    node.columns.attempts[rows] = 2
+    node.state = lambda row: State.CRITICAL
+    node.advance(90 * SECOND)
+    run_instead(node.lifecycle, rows, node.now)
+    node.advance(HOUR)
+    assert [(run.kind, run.at - START) for run in node.runs] == [
+        (Kind.FRESHNESS, 90 * SECOND),
+        (Kind.RETRY, 110 * SECOND),
+    ]
+    assert node.columns.hard[rows]
+
+
+def test_a_clock_that_is_set_back_runs_nothing() -> None:
+    node = Node()
+    rows = node.add(flags=WITH_COMMAND)
+    node.advance(10 * MINUTE)
+    node.now = Instant(node.now - 5 * MINUTE)
+    clock_set_back(node.lifecycle, rows, 5 * MINUTE, node.now)
+    node.advance(HOUR)
+    assert node.runs == []
+
+
+# How long a result may take
+
+
+@pytest.mark.parametrize(
+    ("every", "grace", "allowed"),
+    [
+        (MINUTE, -1, 40 * SECOND),
+        (DAY, -1, HOUR + 10 * SECOND),
+        (DAY, 0, 10 * SECOND),
+        (MINUTE, HOUR, HOUR + 10 * SECOND),
+    ],
+)
+def test_by_default_the_grace_is_half_the_interval_and_at_most_an_hour(every: int, grace: int, allowed: int) -> None:
+    node = Node()
+    rows = node.add(every=every, flags=PASSIVE)
+    timebox, said = all_at(rows, 10 * SECOND), all_at(rows, grace)
+    nominal = node.columns.nominal[rows]
+    assert allowed_after(node.lifecycle, rows, nominal, timebox, said).tolist() == [allowed]
+
+
+def test_of_a_calendar_it_is_half_of_the_time_since_the_nominal_time_before() -> None:
+    node = Node()
+    rows = node.add_calendar(compile_cron("0,10 2 * * *", name="a", second=0), PASSIVE)
+    nothing, unsaid = all_at(rows, 0), all_at(rows, -1)
+    for minute, grace in ((0, HOUR), (10, 5 * MINUTE)):
+        nominal = all_at(rows, START + 2 * HOUR + minute * MINUTE)
+        assert allowed_after(node.lifecycle, rows, nominal, nothing, unsaid).tolist() == [grace]
+    assert allowed_after(node.lifecycle, rows, all_at(rows, FOREVER), nothing, unsaid).tolist() == [HOUR]

@@ -148,8 +148,9 @@ def test_the_unit_of_intervals_can_be_set() -> None:
 def test_a_passive_service_is_expected_within_its_freshness() -> None:
     passive = "host_name db\nactive_checks_enabled 0\ncheck_freshness 1\nfreshness_threshold 600"
     tasks, _, _ = imported(HOSTS, SERVICE % passive)
-    assert tasks["db/HTTP"].job == Job()
-    assert tasks["db/HTTP"].schedule.every == 10 * MINUTE
+    task = tasks["db/HTTP"]
+    assert (task.passive, task.schedule.every) == (True, 10 * MINUTE)
+    assert task.job.command[0] == "/usr/lib/nagios/plugins/check_http", "Nagios runs it when no result came"
 
 
 @pytest.mark.parametrize(
@@ -261,7 +262,7 @@ def test_lists_are_added_to_cancelled_and_inherited_from_the_first_that_has_them
     service = SERVICE % "hostgroup_name two" + (SERVICE % "hostgroup_name one").replace("HTTP", "other")
     tasks, _, _ = imported(HOSTS, text, service)
     assert tasks["h"].schedule.every == 7 * MINUTE
-    assert tasks["h"].attempts == 3
+    assert tasks["h"].attempts is None
     assert {"h/HTTP", "h/other"} <= set(tasks)
 
 

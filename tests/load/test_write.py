@@ -192,6 +192,7 @@ def test_every_key_of_a_task_is_written() -> None:
         *("tolerance", "missed", "catch_up", "backlog", "limit", "priority", "retry", "attempts", "grace", "labels"),
         "pool",
         "passive",
+        "when_missing",
         *("command", "shell", "function", "args", "kwargs", "env", "cwd", "user"),
         *("every", "cron", "calendar", "at", "zone", "spread", "phase", "hash", "days", "second"),
     }

@@ -49,7 +49,7 @@ def stale_at(hand: Hand, name: str = "a") -> list[float]:
 
 
 def test_a_told_result_is_a_result_like_any_other(hand: Hand) -> None:
-    add_passive(hand)
+    add_passive(hand, attempts=3)
     live(hand, 3 * SECOND)
     told = tell(hand, 2, output="broken | t=1s")
     assert (told.made, told.state, told.hard, told.attempt) == (2, State.CRITICAL, False, 1)
@@ -146,8 +146,8 @@ def test_whoever_tells_in_time_is_never_stale(hand: Hand) -> None:
     assert hand.beat.passive.stale == set()
 
 
-def test_silence_becomes_unknown_once_for_each_expected_time(hand: Hand) -> None:
-    add_passive(hand, every="1m", phase="0s")
+def test_silence_is_a_problem_once_for_each_expected_time(hand: Hand) -> None:
+    add_passive(hand, every="1m", phase="0s", attempts=3)
     live(hand, 30 * SECOND)
     tell(hand)
     live(hand, MINUTE)
@@ -156,10 +156,10 @@ def test_silence_becomes_unknown_once_for_each_expected_time(hand: Hand) -> None
     live(hand, 10 * MINUTE - 90 * SECOND)
     assert stale_at(hand) == [m * 60 + 15 for m in range(3, 10)]
     assert [(r.state, r.hard, r.attempt) for r in runs(hand) if r.kind is Kind.STALE][:4] == [
-        (State.UNKNOWN, False, 1),
-        (State.UNKNOWN, False, 2),
-        (State.UNKNOWN, True, 3),
-        (State.UNKNOWN, True, 3),
+        (State.CRITICAL, False, 1),
+        (State.CRITICAL, False, 2),
+        (State.CRITICAL, True, 3),
+        (State.CRITICAL, True, 3),
     ]
     output = hand.condition("a").output
     assert output.startswith("no result since Fri 2024-10-04 00:01:30+00:00, expected by ")
@@ -184,7 +184,7 @@ def test_a_new_check_has_an_interval_before_anything_is_late(hand: Hand) -> None
 def test_what_was_late_but_newer_than_the_last_one_counts_against_staleness(hand: Hand) -> None:
     add_passive(hand, every="1m", phase="0s")
     live(hand, 5 * MINUTE)
-    assert hand.condition("a").state == State.UNKNOWN
+    assert hand.condition("a").state == State.CRITICAL
     assert tell(hand, at=hand.now - 30 * SECOND).made == State.OK
 
 
@@ -239,13 +239,136 @@ def test_nothing_is_expected_while_it_is_paused_or_its_period_is_closed(hand: Ha
     assert kinds(hand, "b") == [Kind.STALE]
 
 
+def test_a_nightly_backup_that_fails_is_a_hard_problem_the_first_morning(hand: Hand) -> None:
+    hand.add("silent", passive=True, cron="0 2 * * *", second=0)
+    hand.add("failing", passive=True, cron="0 2 * * *", second=0)
+    live(hand, 2 * HOUR + 5 * MINUTE, MINUTE)
+    assert (tell(hand, 2, name="failing").state, hand.condition("failing").hard) == (State.CRITICAL, True)
+    live(hand, 55 * MINUTE, MINUTE)
+    assert hand.condition("silent").state is None
+    live(hand, 2 * MINUTE, MINUTE)
+    assert stale_at(hand, "silent") == [3 * 3600 + 60], "a minute of timebox and an hour of grace after two"
+    found = hand.condition("silent")
+    assert (found.state, found.hard, found.attempt) == (State.CRITICAL, True, 1)
+
+
+@pytest.mark.parametrize(("word", "state"), [("warning", 1), ("critical", 2), ("unknown", 3)])
+def test_when_missing_says_what_silence_means(hand: Hand, word: str, state: State) -> None:
+    add_passive(hand, every="1m", phase="0s", when_missing=word)
+    add_passive(hand, "ttl", every="1d", when_missing=word)
+    add_passive(hand, "begun", every="1d", when_missing=word)
+    tell(hand, name="ttl", ttl=MINUTE)
+    hand.beat.passive.begin(hand.row("begun"), Instant(hand.now))
+    live(hand, 3 * MINUTE)
+    found = [(c.state, c.hard, c.outcome) for c in map(hand.condition, ("a", "ttl", "begun"))]
+    assert found == [(state, True, "failed"), (state, True, "failed"), (state, True, "timeboxed")]
+
+
+# A command for when no result came
+
+
+def add_with_command(hand: Hand, name: str = "a", **keys: Any) -> None:
+    add_passive(hand, name, **{"every": "1m", "phase": "0s", "command": ["check"], **keys})
+
+
+def test_a_command_runs_when_no_result_came_and_its_result_counts(hand: Hand) -> None:
+    add_with_command(hand)
+    live(hand, 30 * SECOND)
+    tell(hand)
+    (run,) = hand.advance(2 * MINUTE)
+    assert (run.kind, run.nominal, run.check) == (Kind.FRESHNESS, T0 + 135 * SECOND, True)
+    assert kinds(hand) == [Kind.TOLD, Kind.FRESHNESS]
+    found = hand.condition("a")
+    assert (found.state, found.outcome) == (State.OK, Outcome.SUCCEEDED)
+    assert (hand.beat.passive.missing, hand.beat.passive.stale) == (1, set())
+    assert hand.store.skips() == []
+
+
+def test_it_does_not_run_while_results_come(hand: Hand) -> None:
+    add_with_command(hand)
+    for _ in range(60):
+        live(hand, MINUTE)
+        tell(hand)
+    assert kinds(hand) == [Kind.TOLD] * 60
+
+
+def test_its_failure_is_a_hard_problem_and_it_runs_again_for_a_later_time(hand: Hand) -> None:
+    add_with_command(hand)
+    while not hand.under_way:
+        hand.turn(SECOND)
+    assert hand.now == T0 + 76 * SECOND, "it is looked at a second before, in a turn of its own"
+    hand.end("a", Outcome.FAILED, 2, output=b"no backup")
+    hand.turn()
+    found = hand.condition("a")
+    assert (found.state, found.hard, found.output) == (State.CRITICAL, True, "no backup")
+    assert [run.kind for run in hand.advance(3 * MINUTE)] == [Kind.FRESHNESS]
+
+
+def test_it_obeys_pause_and_period_and_may_be_forced(hand: Hand) -> None:
+    hand.periods(work=Period(ranges=("00:00-00:30",)))
+    add_with_command(hand, "paused")
+    add_with_command(hand, "closed", period="work", timebox="20s", grace="5m")
+    hand.pause("paused")
+    made = hand.advance(HOUR)
+    assert {run.name for run in made} == {"closed"}
+    assert max(run.nominal for run in made) < T0 + 30 * MINUTE
+    # Its last times were looked at after the period had closed: all that can be said is that nothing came.
+    assert (hand.condition("closed").state, kinds(hand, "closed")[-1]) == (State.CRITICAL, Kind.STALE)
+    assert hand.beat.passive.stale == {hand.row("closed")}
+    hand.force("closed", "paused")
+    assert sorted(run.name for run in hand.advance(MINUTE)) == ["closed", "paused"]
+    assert (hand.condition("closed").state, hand.beat.passive.stale) == (State.OK, set())
+
+
+def test_a_planned_run_outlives_the_node(hand: Hand) -> None:
+    hand = Hand(slots=1)
+    hand.add("busy", every="1d", phase="10s", timebox="1h")
+    add_with_command(hand)
+    hand.turn(10 * SECOND)
+    assert list(hand.under_way) == ["busy"]
+    for _ in range(75):
+        hand.turn(SECOND)
+    assert (hand.progress("a").extra, hand.progress("a").extra_kind) == (T0 + 75 * SECOND, Kind.FRESHNESS)
+    hand.restart(after=SECOND)
+    assert (Kind.FRESHNESS, "a") in [(run.kind, run.name) for run in hand.advance(10 * SECOND)]
+
+
+def test_a_heartbeat_that_does_not_end_and_a_result_that_is_too_old_have_it_run_too(hand: Hand) -> None:
+    add_with_command(hand, "begun", every="1d", phase="12h")
+    add_with_command(hand, "ttl", every="1d", phase="12h")
+    tell(hand, name="ttl", ttl=MINUTE)
+    hand.beat.passive.begin(hand.row("begun"), Instant(hand.now))
+    made = hand.advance(2 * MINUTE)
+    assert [(run.name, run.kind, run.nominal) for run in made] == [
+        ("begun", Kind.FRESHNESS, T0 + 10 * SECOND),
+        ("ttl", Kind.FRESHNESS, T0 + MINUTE),
+    ]
+    assert (hand.condition("begun").state, hand.condition("ttl").state) == (State.OK, State.OK)
+
+
+def test_a_check_that_runs_by_its_schedule_runs_when_a_submitted_result_is_too_old(hand: Hand) -> None:
+    hand.add("a", every="1h", phase="30m", check=True)
+    hand.advance(10 * SECOND)
+    tell(hand, 2, ttl=5 * MINUTE)
+    assert [run.kind for run in hand.advance(6 * MINUTE)] == [Kind.FRESHNESS]
+    assert hand.condition("a").state == State.OK
+
+
+def test_a_command_that_comes_or_goes_changes_what_is_planned(hand: Hand) -> None:
+    add_with_command(hand)
+    hand.turn(30 * SECOND)
+    hand.set("a", passive=True, every="1m", phase="0s", timebox="10s", grace="5s")
+    live(hand, 3 * MINUTE)
+    assert set(kinds(hand)) == {Kind.STALE}
+    hand.set("a", passive=True, every="1m", phase="0s", timebox="10s", grace="5s", command=["x"])
+    assert [run.kind for run in hand.advance(2 * MINUTE)] == [Kind.FRESHNESS]
+
+
 # A result that is good for some time only
 
 
-@pytest.mark.parametrize("passive", [True, False])
-def test_a_result_is_good_for_its_ttl(hand: Hand, *, passive: bool) -> None:
-    keys = {"passive": True} if passive else {"check": True}
-    hand.add("a", every="1h", phase="30m", **keys)  # type: ignore[arg-type]
+def test_a_result_is_good_for_its_ttl(hand: Hand) -> None:
+    hand.add("a", every="1h", phase="30m", passive=True)
     hand.advance(10 * SECOND)
     tell(hand, ttl=MINUTE)
     hand.advance(30 * SECOND)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, Literal, get_type_hints
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from evenbeat.model import Backlog, Days, Hash, Missed, Name, Spread, Text, Word
+from evenbeat.model import Backlog, Days, Hash, Missed, Name, Spread, Text, WhenMissing, Word
 
 Time = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
 """ISO 8601 with an offset."""
@@ -27,7 +27,7 @@ Line = Annotated[str, Meta(min_length=1, max_length=100_000)]
 StateWord = Literal["ok", "warning", "critical", "unknown"]
 FilterState = Literal["ok", "warning", "critical", "unknown", "unchecked", "running", "disabled", "failed"]
 """What a filter may ask for: `evenbeat.store.contract.STATES`."""
-KindWord = Literal["grid", "first", "catch-up", "retry", "start-at", "occasion", "forced", "told", "stale"]
+KindWord = Literal["grid", "first", "catch-up", "retry", "start-at", "occasion", "forced", "told", "stale", "freshness"]
 OutcomeWord = Literal["succeeded", "failed", "killed", "timeboxed", "broken", "dropped", "lost", "cancelled"]
 Literals = str | float | bool | None
 
@@ -69,6 +69,7 @@ class TaskKeys(Struct, forbid_unknown_fields=True):
     grace: Duration | UnsetType = UNSET
     labels: dict[Name, Name] | UnsetType = UNSET
     passive: bool | UnsetType = UNSET
+    when_missing: WhenMissing | UnsetType = UNSET
     pool: Name | UnsetType = UNSET
 
 

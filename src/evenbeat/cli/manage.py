@@ -34,8 +34,13 @@ KEY_OPTIONS: Final = (
     ("pool", "P", "only workers of this pool run it"),
     ("priority", "N", "from -100 to 100, at saturation"),
     ("retry", "D", "of a check in a SOFT problem state"),
-    ("attempts", "N", "problems in a row until a check is HARD"),
-    ("grace", "D", "how much later than its timebox a result is still fresh"),
+    ("attempts", "N", "problems in a row until a check is HARD (default: 3, of a passive check 1)"),
+    (
+        "grace",
+        "D",
+        "how much later than its timebox a result may come (default of a passive check: half the interval, at most 1h)",
+    ),
+    ("when_missing", "S", "critical (default), unknown or warning: a passive check without a result in time"),
     ("weight", "S", "expected run time in seconds, for the load wheel"),
     ("function", "M:F", "run a function of yours: module:function"),
     ("cwd", "DIR", "where the command runs"),
@@ -123,7 +128,7 @@ def _add_changes(commands: "_Commands", new: NewCommand) -> None:
     command.add_argument("--check", action="store_true", help="its exit status is a monitoring state")
     for key, metavar, help_ in KEY_OPTIONS:
         command.add_argument(f"--{key.replace('_', '-')}", metavar=metavar, help=help_)
-    command.add_argument("--passive", action="store_true", help="a check whose results are told from outside")
+    command.add_argument("--passive", action="store_true", help="its results are submitted from outside")
     command.add_argument("--shell", action="store_true", help="the command is one line, and a shell reads it")
     command.add_argument("--arg", action="append", default=[], metavar="X", help="an argument of the function")
     command.add_argument("--kwarg", action="append", default=[], metavar="K=X", help="one with a name")

@@ -5,6 +5,7 @@ from typing import Final
 
 from evenbeat.cli.common import at_option, now, print_json
 from evenbeat.cli.tasks import asking, changing, need
+from evenbeat.core.guard import attempts_of
 from evenbeat.model import OUTPUT_LIMIT, Invalid, State
 from evenbeat.node.phrases import state_words, times_of, zone_of
 from evenbeat.when.duration import parse_duration
@@ -30,7 +31,7 @@ def answer(args: argparse.Namespace) -> int:
         document = {"task": taken.task, "state": taken.state.name.lower(), "hard": taken.hard, "attempt": taken.attempt}
         print_json({**document, "newest": taken.is_newest})
         return 0
-    words = state_words(taken.state, hard=taken.hard, attempt=taken.attempt, attempts=task.attempts)
+    words = state_words(taken.state, hard=taken.hard, attempt=taken.attempt, attempts=attempts_of(task))
     print(f"{taken.task} is {words}" if taken.is_newest else f"{taken.task} is still {words}: a newer result was known")
     return 0
 

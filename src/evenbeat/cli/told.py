@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from evenbeat.core.guard import attempts_of
 from evenbeat.model import Instant, Outcome, State
 from evenbeat.node.phrases import state_words
 from evenbeat.store.contract import Condition
@@ -24,7 +25,7 @@ def condition_words(condition: Condition) -> tuple[str, str]:
     if task.paused or not task.enabled:
         return "paused" if task.paused else "disabled", "dim"
     if condition.state is not None:
-        words = state_words(condition.state, hard=condition.hard, attempt=condition.attempt, attempts=task.attempts)
+        words = state_words(condition.state, hard=condition.hard, attempt=condition.attempt, attempts=attempts_of(task))
         return f"{words}, flapping" if condition.flapping else words, _COLOURS[condition.state]
     if condition.outcome is not None:
         return condition.outcome.value, _COLOURS.get(condition.outcome, "red")

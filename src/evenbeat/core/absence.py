@@ -45,7 +45,7 @@ def make_up(life: Lifecycle, rows: Ints, now: Instant) -> None:
     """Runs were lost, with a worker or a whole node: one more for each, unless what is missed is to be skipped."""
     c = life.columns
     some = rows[c.flags[rows] & int(Flag.MISSED_SKIP) == 0]
-    c.extra[some] = life.pace.release(c.nominal[some], now)
+    c.extra[some] = life.pace.release(life.next_grid_run(some), now)
     c.extra_kind[some] = Kind.CATCH_UP
     life.requeue(some)
 
@@ -75,7 +75,7 @@ def clock_set_back(life: Lifecycle, rows: Ints, by: int, now: Instant) -> list[S
     life.set_flag(rows, Flag.CATCHING_UP, on=False)
     for i in np.flatnonzero(asked).tolist():
         skips += life.skip_until(rows[i : i + 1], Instant(int(c.extra[rows[i]])), Reason.POSTPONED)
-    some = ~asked & (planned < FOREVER)
+    some = ~asked & (planned < FOREVER) & (c.flags[rows] & int(Flag.PASSIVE) == 0)
     _bridge(life, rows[some], planned[some] - by, now)
     life.requeue(rows)
     return skips

@@ -11,8 +11,6 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 Small = NDArray[np.uint8]
 
-
-DEFAULT_ATTEMPTS: Final = 3
 FLAP_WINDOW: Final = 20
 FLAP_STOPS: Final = 25.0
 FLAP_STARTS: Final = 30.0

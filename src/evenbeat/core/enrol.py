@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from evenbeat.core.columns import Ints
-from evenbeat.core.guard import default_timebox
+from evenbeat.core.guard import attempts_of, default_timebox
 from evenbeat.core.task import Flag, TaskColumns
 from evenbeat.core.times import ScheduleTimes
 from evenbeat.model import MINUTE, SECOND, Backlog, Missed, Task
@@ -19,8 +19,9 @@ _ON: Final = int(Flag.ENABLED)
 _CHECK: Final = int(Flag.CHECK)
 _EACH: Final = int(Flag.EACH)
 _PASSIVE: Final = int(Flag.PASSIVE)
+_NOTHING_TO_RUN: Final = int(Flag.NOTHING_TO_RUN)
 _MISSED: Final = {Missed.ONCE: 0, Missed.SKIP: int(Flag.MISSED_SKIP), Missed.ALL: int(Flag.MISSED_ALL)}
-_OURS: Final = _ON | _CHECK | _EACH | _PASSIVE | int(Flag.MISSED_SKIP) | int(Flag.MISSED_ALL)
+_OURS: Final = _ON | _CHECK | _EACH | _PASSIVE | _NOTHING_TO_RUN | int(Flag.MISSED_SKIP) | int(Flag.MISSED_ALL)
 """What a definition says; the other flags are what has happened to the task."""
 
 _ITS_OWN: Final = {"name", "schedule", "job", "labels", "weight"}
@@ -80,8 +81,13 @@ def enrol(
     c.priority[rows] = alike.each(lambda task: task.priority)
     c.tolerance[rows] = alike.each(lambda task: -1 if task.tolerance is None else task.tolerance)
     c.retry[rows] = alike.each(_retry)
-    c.attempts[rows] = alike.each(lambda task: task.attempts)
+    c.attempts[rows] = alike.each(attempts_of)
     c.flags[rows] = (c.flags[rows] & (0xFFFF ^ _OURS)) | alike.each(_flags).astype(np.uint16)
+    # Commands differ from task to task, so this is asked of each passive check and not of each kind.
+    passive = np.flatnonzero(c.flags[rows] & _PASSIVE).tolist()
+    idle = [i for i in passive if not tasks[i].job.command and tasks[i].job.function is None]
+    c.flags[rows[idle]] |= _NOTHING_TO_RUN
+    c.retry[rows[idle]] = 0
     return alike
 
 
@@ -109,11 +115,13 @@ def _flags(task: Task) -> int:
 
 
 def _retry(task: Task) -> int:
-    """A fifth of the interval, as Icinga's five minutes and one minute."""
-    if not task.check or task.passive:
+    """A fifth of the interval, as Icinga's five minutes and one minute. The sender of a passive check comes when it
+    comes: what is run instead is retried only if the task says how often.
+    """
+    if not task.check:
         return 0
-    if task.retry is not None:
-        return task.retry
+    if task.retry is not None or task.passive:
+        return task.retry or 0
     return MINUTE if task.schedule.every is None else max(task.schedule.every // 5, SECOND)
 
 

@@ -5,11 +5,14 @@ A worker imports this without numpy; plain integers in microseconds throughout.
 
 from typing import Final, NamedTuple
 
-from evenbeat.model import HOUR, SECOND, Instant, Invalid
+from evenbeat.model import HOUR, SECOND, Instant, Invalid, Task
 
 CHECK_TIMEBOX: Final = 60 * SECOND
 """A check that has not answered within a minute is a result of its own."""
 TIMEBOX_WITHOUT_INTERVAL: Final = HOUR
+DEFAULT_ATTEMPTS: Final = 3
+LONGEST_DEFAULT_GRACE: Final = HOUR
+"""A nightly backup takes its time, but a missing one should be known in the morning."""
 LONGEST_KILL_AFTER: Final = 5 * SECOND
 CURSOR_LIMIT: Final = 4_096
 """A cursor says where to go on; what is larger belongs into the task's own storage."""
@@ -35,6 +38,23 @@ def default_timebox(interval: int | None, *, check: bool, cron: bool = False) ->
     longest = TIMEBOX_WITHOUT_INTERVAL if interval is None else interval
     timebox = longest if cron or interval is None else longest // 2
     return min(timebox, CHECK_TIMEBOX) if check else timebox
+
+
+def attempts_of(task: Task) -> int:
+    """Problems in a row until a check is HARD. A passive one cannot be asked again, so its first problem counts."""
+    return task.attempts if task.attempts is not None else 1 if task.passive else DEFAULT_ATTEMPTS
+
+
+def grace_of(task: Task, interval: int | None) -> int:
+    """How much later than its timebox a result may come; `interval` is the time since the nominal time before."""
+    if task.grace is not None:
+        return task.grace
+    return default_grace(interval) if task.passive else 0
+
+
+def default_grace(interval: int | None) -> int:
+    """Of a passive check: half the interval, at most an hour, which is also for one that has no interval."""
+    return LONGEST_DEFAULT_GRACE if not interval else min(LONGEST_DEFAULT_GRACE, interval // 2)
 
 
 def kill_after(timebox: int) -> int:

@@ -32,8 +32,11 @@ _REMOVED: Final = int(Flag.REMOVED)
 _CATCHING_UP: Final = int(Flag.CATCHING_UP)
 _QUEUES: Final = int(Flag.EACH | Flag.CATCHING_UP)
 """Nominal times that pass meanwhile are not merged: they wait for the end of the run before them."""
-_AWAY: Final = int(Flag.WAITING | Flag.REMOVED | Flag.PASSIVE | Flag.LEAVING)
-_APART: Final = _QUEUES | _FORCED | _AWAY
+_PASSIVE: Final = int(Flag.PASSIVE)
+_OFF_GRID_ONLY: Final = int(Flag.CATCHING_UP | Flag.PASSIVE)
+"""They arrive when their off-grid run is due, whatever their nominal time."""
+_AWAY: Final = int(Flag.WAITING | Flag.REMOVED | Flag.NOTHING_TO_RUN | Flag.LEAVING)
+_APART: Final = _QUEUES | _FORCED | _PASSIVE | _AWAY
 """Not simply due at the nominal time or the off-grid one."""
 _GOOD: Final = _ENABLED | _MINE | _REACHABLE
 _QUESTIONABLE: Final = _GOOD | _RUNNING | _APART
@@ -255,7 +258,7 @@ class Lifecycle:
         """What those who wait are served by: the time they are due, priority counted in."""
         c = self.columns
         nominal = c.nominal[rows]
-        settles = (nominal <= now) & (c.flags[rows] & _FORCED == 0)
+        settles = (nominal <= now) & (c.flags[rows] & (_FORCED | _PASSIVE) == 0)
         due: Ints = np.where(settles, nominal, np.minimum(c.extra[rows], now))
         return due - c.priority[rows].astype(np.int64) * PRIORITY_STEP
 
@@ -273,7 +276,7 @@ class Lifecycle:
             first_seen = forced & (extra == FOREVER)
             c.extra[rows[first_seen]] = extra[first_seen] = now
         # What has come by the schedule is settled by this run, and an off-grid run that still waits merges into it.
-        settles = (nominal <= now) & ~forced
+        settles = (nominal <= now) & (flags & (_FORCED | _PASSIVE) == 0)
         kind = np.where(settles & (flags & _CATCHING_UP == 0), _GRID, c.extra_kind[rows])
         kind[forced] = _FORCED_KIND
         due = np.where(settles, nominal, np.minimum(extra, now))
@@ -326,11 +329,11 @@ class Lifecycle:
         self._count_pending(rows, 1)
         c.flags[rows] = (flags & (0xFFFF ^ _FORCED)) | _RUNNING
         self._clear_extra(rows, extra, now)
-        settles = (nominal <= now) & (claims.kind != _FORCED_KIND)
+        settles = (nominal <= now) & (claims.kind != _FORCED_KIND) & (flags & _PASSIVE == 0)
         ran = rows[settles]
         c.nominal[ran] = nominal[settles] = self.times.following(ran, nominal[settles], now)
         # What else has passed is made up for by this run; a backlog waits for its end.
-        merges = (nominal <= now) & (flags & _QUEUES == 0)
+        merges = (nominal <= now) & (flags & (_QUEUES | _PASSIVE) == 0)
         skips = self.skip_until(rows[merges], now, Reason.COALESCED)
         if skips:
             nominal[merges] = c.nominal[rows[merges]]
@@ -373,11 +376,13 @@ class Lifecycle:
         c.flags[rows] = flags & (0xFFFF ^ (_FORCED | _CATCHING_UP))
         # Of a backlog each nominal time is judged on its own. All others go together, also those of a forced run that
         # is refused and of one that catches up: what keeps one of them from running keeps them all.
-        single = (flags & _QUEUES == _EACH) & (c.nominal[rows] <= now)
+        passive = flags & _PASSIVE != 0
+        single = (flags & _QUEUES == _EACH) & (c.nominal[rows] <= now) & ~passive
         some = rows[single]
         first = c.nominal[some]
         c.nominal[some] = self.times.following(some, first, now)
-        skips = self.skip_until(rows[~single], now, reason[~single])
+        merged = ~single & ~passive
+        skips = self.skip_until(rows[merged], now, reason[merged])
         if len(some):
             skips.append(Skips(some, first, first, np.ones(len(some), dtype=np.int64), reason[single]))
         self._set_due(rows)
@@ -442,14 +447,20 @@ class Lifecycle:
         c.changes[rows], c.flapping[rows], c.result_at[rows] = after.changes, after.flapping, after.result_at
         again = learned.accepted & wants_retry(after) & (c.retry[rows] > 0)
         some = rows[again]
-        due = retry_due(nominal[again], c.retry[some], np.full(len(some), now, dtype=np.int64), c.nominal[some])
+        grid = self.next_grid_run(some)
+        due = retry_due(nominal[again], c.retry[some], np.full(len(some), now, dtype=np.int64), grid)
         # Never later than what is planned anyway, and never instead of a start that somebody asked for.
         asked = (c.extra_kind[some] == Kind.START_AT) & (c.extra[some] < FOREVER)
-        sooner = ~asked & (due < np.minimum(c.nominal[some], c.extra[some]))
+        sooner = ~asked & (due < np.minimum(grid, c.extra[some]))
         c.extra[some[sooner]] = due[sooner]
         c.extra_kind[some[sooner]] = Kind.RETRY
         self._set_due(some)
         return learned.changed
+
+    def next_grid_run(self, rows: Ints) -> Ints:
+        """When the schedule brings the next run of each; FOREVER for passive checks: theirs brings none."""
+        c = self.columns
+        return np.where(c.flags[rows] & _PASSIVE != 0, FOREVER, c.nominal[rows])
 
     def _set_due(self, rows: Ints) -> None:
         """Into the timetable, by what is known of each row: the one place that says when a task arrives."""
@@ -460,10 +471,10 @@ class Lifecycle:
         if len(apart):
             flags = flags[apart]
             forced = flags & _FORCED != 0
-            instead = np.where(flags & _CATCHING_UP != 0, extra[apart], due[apart])
+            instead = np.where(flags & _OFF_GRID_ONLY != 0, extra[apart], due[apart])
             instead[forced] = NEVER
-            # A backlog waits for the run before it, one that waits for a slot is not in the timetable, a passive check
-            # has nothing to run, and a removed task does not come back.
+            # A backlog waits for the run before it, one that waits for a slot is not in the timetable, most passive
+            # checks have nothing to run, and a removed task does not come back.
             instead[((flags & _RUNNING != 0) & ~forced) | (flags & _AWAY != 0)] = FOREVER
             due[apart] = instead
         self.timetable.set_due(rows, due)

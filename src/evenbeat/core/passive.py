@@ -1,19 +1,46 @@
-"""Passive checks: their results are told from outside. Which is new enough, and by when must the next one be there?
+"""Passive checks: results are submitted from outside. Which is new enough, and by when must the next one be there?
 
 A nominal time of a passive check is when a result is expected. It is looked at once, when the result must be there:
-then it is settled, by a result that was told in time or by one that says that there was none.
+then it is settled, by a result that was submitted in time, by a run of the check's own command, or by a result that
+says that there was none.
 """
 
-from typing import NamedTuple
+from functools import lru_cache
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from evenbeat.core.columns import Ints
 from evenbeat.core.gate import Reason
+from evenbeat.core.guard import LONGEST_DEFAULT_GRACE
 from evenbeat.core.lifecycle import Lifecycle
 from evenbeat.core.task import Bools, Flag, Skips
-from evenbeat.model import Instant
-from evenbeat.when.windows import NEVER
+from evenbeat.model import Instant, Kind, State, Task, WhenMissing
+from evenbeat.when.windows import FOREVER, NEVER
+
+_STATES: Final = {
+    WhenMissing.CRITICAL: State.CRITICAL,
+    WhenMissing.UNKNOWN: State.UNKNOWN,
+    WhenMissing.WARNING: State.WARNING,
+}
+
+
+class Expectation(NamedTuple):
+    """What a passive check says of results that do not come."""
+
+    grace: int | None
+    """None for the default, which depends on the interval."""
+    when_missing: State
+
+
+def expectation_of(task: Task) -> Expectation:
+    """What a passive check says; equal ones are one object, as there may be a hundred thousand of them."""
+    return _expectation(task.grace, task.when_missing)
+
+
+@lru_cache(maxsize=256)
+def _expectation(grace: int | None, when_missing: WhenMissing) -> Expectation:
+    return Expectation(grace, _STATES[when_missing])
 
 
 class Seen(NamedTuple):
@@ -36,6 +63,36 @@ def look_at(life: Lifecycle, rows: Ints, allowed: Ints, not_before: Ints) -> Int
     """
     times: Ints = np.maximum(life.columns.nominal[rows] + allowed, not_before)
     return times
+
+
+def allowed_after(life: Lifecycle, rows: Ints, nominal: Ints, timebox: Ints, grace: Ints) -> Ints:
+    """How long after its nominal time a result may come: timebox and grace; -1 is the default grace."""
+    unsaid = np.flatnonzero((grace < 0) & (nominal < FOREVER))
+    interval = np.zeros(len(rows), dtype=np.int64)
+    interval[unsaid] = life.times.interval(rows[unsaid], nominal[unsaid])
+    # As `guard.default_grace`, for columns.
+    default = np.where(interval > 0, np.minimum(interval // 2, LONGEST_DEFAULT_GRACE), LONGEST_DEFAULT_GRACE)
+    allowed: Ints = timebox + np.where(grace < 0, default, grace)
+    return allowed
+
+
+def run_instead(life: Lifecycle, rows: Ints, now: Instant) -> Bools:
+    """Results of these checks are missing: those that have something to run are run now, off the grid.
+
+    Says which have a run that provides a result: planned here, or under way already. The others have nothing to run,
+    or may not run now as their period is closed: that their result is missing is all that can be said of them.
+    """
+    c = life.columns
+    flags, extra = c.flags[rows], c.extra[rows]
+    running = flags & int(Flag.RUNNING) != 0
+    starts_later = (c.extra_kind[rows] == Kind.START_AT) & (extra < FOREVER)
+    may_run = (flags & int(Flag.NOTHING_TO_RUN) == 0) & ~starts_later & life.times.is_open(rows, now)
+    new = rows[may_run & ~running & (extra > now)]
+    c.extra[new] = now
+    c.extra_kind[new] = Kind.FRESHNESS
+    life.requeue(new)
+    provided: Bools = running | may_run
+    return provided
 
 
 def look(life: Lifecycle, rows: Ints, allowed: Ints, now: Instant) -> Seen:

@@ -40,9 +40,11 @@ class Flag(IntFlag):
     CATCHING_UP = 2048
     """Makes up for nominal times one after the other: `nominal` is the first of them, `extra` its turn."""
     PASSIVE = 4096
-    """Has nothing to run, so it never arrives: whether its results are told in time is looked at in `passive`."""
+    """Its nominal times are when results are expected from outside: none of them brings a run. See `passive`."""
     LEAVING = 8192
     """Another node will have it in a moment: it is not due here any more."""
+    NOTHING_TO_RUN = 16384
+    """A passive check without a command or function: it never arrives."""
 
 
 class TaskColumns(ScheduleColumns):

@@ -12,6 +12,7 @@ from evenbeat.when.duration import format_duration
 
 _TABLES: Final = ("labels", "env", "kwargs")
 """Keys whose value is a table, so that `labels.team` means one entry of it."""
+_WORK: Final = ("command", "function")
 
 
 def flat(task: Task) -> dict[str, Any]:
@@ -47,8 +48,9 @@ def _here(error: Invalid, header: str) -> Invalid:
 def changed(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """The table with some keys set; None takes a key away, back to its default.
 
-    One kind of schedule replaces the other, as a command and a function do, with the keys that belong to it. Of a table
-    of labels, variables or arguments single entries can be set: `labels.team`.
+    One kind of schedule replaces the other, as a command and a function do, with the keys that belong to it; a passive
+    check stays passive and keeps what it runs. Of a table of labels, variables or arguments single entries can be set:
+    `labels.team`.
     """
     before = {key: dict(value) if isinstance(value, dict) else value for key, value in table.items()}
     new: dict[str, Any] = {}
@@ -68,4 +70,6 @@ def changed(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, A
         before.pop("phase", None)  # it belongs to the grid as it was; whether it can stay, the desk knows
     if not isinstance(new.get("command", ""), str):
         before.pop("shell", None)
+    stays = ("passive",) if new.keys() & set(_WORK) else _WORK
+    new |= {key: before[key] for key in stays if key in before and key not in new}
     return inherited(new, before)

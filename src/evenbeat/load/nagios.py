@@ -199,14 +199,16 @@ class _Reader:
         if not MIN_EVERY <= every <= MAX_EVERY:
             every = min(max(every, MIN_EVERY), MAX_EVERY)
             self._warn(one, f"{what}: the interval is out of range, it becomes {format_duration(every)}")
-        table: dict[str, Any] = {"every": format_duration(every)}
+        table: dict[str, Any] = {"every": format_duration(every)} | ({} if active else {"passive": True})
         if active and (retry := self._duration(one, ("retry_interval", "retry_check_interval"), defaults[1])):
             table["retry"] = format_duration(retry)
         attempts = _number(one.get("max_check_attempts"))
         if attempts:
             table["attempts"] = min(max(int(attempts), 1), 255)
         table |= {"labels": labels}
-        doubts = [*self._add_period(one, table), *(self._add_command(one, table, labels) if active else ())]
+        # The command of a passive one is what Nagios runs when no result came in time, and we do too.
+        runs = active or one.get("check_command")
+        doubts = [*self._add_period(one, table), *(self._add_command(one, table, labels) if runs else ())]
         if doubts:
             table["enabled"] = False
             self._warn(one, f"{what} is written disabled: {'; '.join(doubts)}")

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from evenbeat.load.problems import Problems
-from evenbeat.model import SECOND, Invalid, Job, Schedule, Task
+from evenbeat.model import SECOND, Invalid, Job, Schedule, Task, WhenMissing
 from evenbeat.when.cron_entry import DAY_FIELD, MONTH_FIELD, WEEKDAY_FIELD, parse_entry
 from evenbeat.when.duration import parse_duration
 from evenbeat.when.instant import parse_instant
@@ -38,16 +38,25 @@ _BELONGS_TO: Final = {
     "shell": "command",
     "args": "function",
     "kwargs": "function",
+    "when_missing": "passive",
 }
-_GO_WITH: Final = {"command": ("shell",), "shell": ("command",), "args": ("function",), "kwargs": ("function",)}
+_GO_WITH: Final = {
+    "command": ("shell",),
+    "shell": ("command",),
+    "args": ("function",),
+    "kwargs": ("function",),
+    "when_missing": ("passive",),
+}
 _SAMPLES: Final[dict[str, dict[str, Any]]] = {
     "every": {"every": SECOND},
     "cron": {"cron": "@daily"},
     "command": {"command": ["x"]},
     "function": {"function": "x:x"},
+    "passive": {"passive": True},
 }
 _JOINED: Final = ("labels", "env")
 """Tables of which a task adds to those of its template and of the defaults."""
+_CRITICAL: Final = WhenMissing.CRITICAL
 _ANY: Final = Schedule(every=SECOND)
 """Will do, to see what else is wrong."""
 
@@ -75,7 +84,7 @@ class Tasks:
     def __init__(self, problems: Problems, defaults: dict[str, Any]) -> None:
         self._problems = problems
         self._schedules: dict[Any, tuple[Schedule, bool]] = {}
-        self._shapes: dict[tuple[str, ...], _Shape] = {}
+        self._shapes: dict[tuple[object, ...], _Shape] = {}
         self._defaults = self._checked_defaults(defaults)
 
     @property
@@ -101,7 +110,7 @@ class Tasks:
 
     def make(self, path: tuple[str, str], table: dict[str, Any], name: str) -> Task | None:
         """The task of a table, or None if it was refused."""
-        keys = tuple(table)
+        keys = (table.get("passive") is True, *table)
         shape = self._shapes.get(keys)
         if shape is None:
             shape = self._shapes[keys] = self._shape(table)
@@ -161,6 +170,7 @@ class Tasks:
         if (
             task.start_at is not None
             or task.passive
+            or task.when_missing is not _CRITICAL
             or task.job.env
             or task.job.function is not None
             or "\0" in "".join(task.job.command)
@@ -189,6 +199,8 @@ class Tasks:
                 self._problems.refuse((*path, "start_at"), e)
         if task.passive:
             self._check_passive(path, task)
+        elif task.when_missing is not _CRITICAL:
+            self._problems.refuse((*path, "when_missing"), "`when_missing` belongs to passive checks")
         if any("\0" in word for word in task.job.command):
             self._problems.refuse((*path, "command"), "a NUL, which no command can have")
         for name in task.job.env:
@@ -201,12 +213,9 @@ class Tasks:
             )
 
     def _check_passive(self, path: tuple[str, ...], task: Task) -> None:
-        """Its results are told: there is nothing to run, and no event of the node to run it at."""
-        runs = "function" if task.job.function is not None else "command" if task.job.command else ""
-        if runs:
-            self._problems.refuse((*path, runs), f"a passive check has no {runs}: its results are told from outside")
+        """Its results are submitted: no start and no event of the node has to do with them."""
         if task.start_at is not None:
-            self._problems.refuse((*path, "start_at"), "a passive check does not start: its results are told")
+            self._problems.refuse((*path, "start_at"), "a passive check does not start: its results are submitted")
         entry = (task.schedule.cron or "").strip()
         if entry in ("@reboot", "@shutdown"):
             self._problems.refuse(
@@ -250,7 +259,10 @@ class Tasks:
 
 
 def inherited(table: dict[str, Any], below: Mapping[str, Any]) -> dict[str, Any]:
-    """A table with the keys it takes from what is below it, itself winning."""
+    """A table with the keys it takes from what is below it, itself winning.
+
+    `command`, `function` and `passive` go together: a table that says one of them takes none of the others.
+    """
     kind, work = _kind(table) or _kind(below), _work(table) or _work(below)
     return _over(table, {key: value for key, value in below.items() if _suits(key, kind, work)})
 
@@ -270,17 +282,19 @@ def _kind(table: Mapping[str, Any]) -> str:
     return ""
 
 
-def _work(table: Mapping[str, Any]) -> str:
-    if "command" in table or "function" in table:
-        return "command" if "command" in table else "function"
-    return "passive" if table.get("passive") is True else ""
+def _work(table: Mapping[str, Any]) -> frozenset[str]:
+    """What a table runs, and whether it is passive."""
+    found = {key for key in ("command", "function") if key in table}
+    return frozenset(found | {"passive"} if table.get("passive") is True else found)
 
 
-def _suits(key: str, kind: str, work: str) -> bool:
+def _suits(key: str, kind: str, work: frozenset[str]) -> bool:
     # A default spread is for interval tasks, a default hash for cron ones: each task takes what suits it.
-    if key in _KINDS or key in _WORKS:
-        return key in (kind, work)
-    return key not in _BELONGS_TO or _BELONGS_TO[key] in (kind, work)
+    if key in _KINDS:
+        return key == kind
+    if key in _WORKS:
+        return key in work
+    return key not in _BELONGS_TO or _BELONGS_TO[key] == kind or _BELONGS_TO[key] in work
 
 
 def _depends_on_name(schedule: Schedule) -> bool:

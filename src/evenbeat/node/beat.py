@@ -300,6 +300,8 @@ class Beat:
             status = np.array([_NO_STATUS if r.status is None else r.status for r in results], dtype=np.int64)
             state = np.where(ends & _ENDED_ITSELF != 0, exit_state(status), State.UNKNOWN).astype(np.uint8)
             changed[told] = life.results(rows[told], state[told], started[told], nominal[told], now)
+            if self.passive.stale:
+                self.passive.stale.difference_update(rows[told].tolist())
         lost = (ends & _CUT_SHORT != 0) & ~removed
         if lost.any() or self._deaths:
             make_up(life, self._not_set_aside(rows, lost, now), now)

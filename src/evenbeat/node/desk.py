@@ -150,12 +150,12 @@ class Desk:
     def forced(self, names: Sequence[str], who: str, only: Filter | None = None, *, noted: bool = True) -> list[Entry]:
         """The tasks that somebody wants to run now, by name and by what fits; the audit knows, unless it did before."""
         entries = [self.need(name) for name in names]
-        passive = next((entry.task.name for entry in entries if entry.task.passive), None)
-        if passive is not None:
-            raise Conflict(f"{passive!r} is a passive check: it has nothing to run, its results are told from outside")
+        idle = next((entry.task.name for entry in entries if not _has_something_to_run(entry.task)), None)
+        if idle is not None:
+            raise Conflict(f"{idle!r} is a passive check: nothing to run, results are submitted from outside")
         if only is not None:
             named = {entry.number for entry in entries}
-            some = (entry for entry in self.store.entries(only) if not entry.task.passive)
+            some = (entry for entry in self.store.entries(only) if _has_something_to_run(entry.task))
             entries += [entry for entry in some if entry.number not in named]
         if noted:
             self.store.note([Change(self._now(), who, "forced", entry.task.name) for entry in entries])
@@ -393,6 +393,10 @@ def _as_before(task: Task, entry: Entry | None) -> Task:
     if task.paused is not entry.task.paused:
         task = replace(task, paused=entry.task.paused)
     return keep_phase(task, entry.task)
+
+
+def _has_something_to_run(task: Task) -> bool:
+    return bool(task.job.command) or task.job.function is not None
 
 
 def _packed(said: dict[str, int] | NodeSettings | None) -> str | None:

@@ -1,6 +1,7 @@
-"""Results from outside: what somebody tells of a check, and what it means that nobody does, for long enough.
+"""Results from outside: what is submitted for a check, and what it means that nothing is, for long enough.
 
-No worker and no slot has a part in it. A check that is told of may well be running: that run goes on as it would.
+A submitted result needs no worker and no slot. Its check may be running meanwhile: that run goes on as it would. If a
+result is missing, a check that has something to run is run, off the grid; the others get a result that says so.
 """
 
 from collections.abc import Callable, Sequence
@@ -50,7 +51,7 @@ class Passive:
         self.told = 0
         """How many results were told since the start ..."""
         self.missing = 0
-        """... and how many were not, and should have been."""
+        """... and how many should have been submitted and were not, whether or not a run took their place."""
         self.stale: set[int] = set()
         """Rows whose latest result says that there is none."""
         self.begun: dict[int, int] = {}
@@ -79,10 +80,11 @@ class Passive:
     def expect(self, rows: Ints, now: Instant, *, anew: bool = False) -> None:
         """Results of those that are passive are expected; who is new or has changed has an interval more."""
         rows = self._passive(rows)
-        self._roster.columns.extra[rows] = FOREVER
+        c = self._roster.columns
+        c.extra[rows[c.flags[rows] & int(Flag.NOTHING_TO_RUN) != 0]] = FOREVER
         if anew:
             self._give_time(rows, now)
-        life, c = self._roster.lifecycle, self._roster.columns
+        life = self._roster.lifecycle
         later = np.array([self._not_before.get(row, NEVER) for row in rows.tolist()], dtype=np.int64)
         times = core.look_at(life, rows, self._allowed(rows), later)
         for row, nominal, when in zip(rows.tolist(), c.nominal[rows].tolist(), times.tolist(), strict=True):
@@ -110,7 +112,7 @@ class Passive:
     def _a_chance(self, row: int) -> int:
         c = self._roster.columns
         every = int(c.every[row]) if c.calendar[row] < 0 else 0
-        return every + int(c.timebox[row]) + self._roster.grace.get(row, 0)
+        return every + int(self._allowed(np.array([row], dtype=np.int64))[0])
 
     def clock_set_back(self, rows: Ints, by: int, now: Instant) -> None:
         """What goes by elapsed time goes on at its pace."""
@@ -213,18 +215,21 @@ class Passive:
         began = np.array([self.begun.pop(row) for row in rows.tolist()], dtype=np.int64)
         enabled = self._enabled(rows)
         rows, began = rows[enabled], began[enabled]
+        untold = ~self._run_instead(rows, now)
+        rows, began = rows[untold], began[untold]
         outputs = [
             f"began {_said(since)} and has not ended within its timebox of {format_duration(box)}"
             for since, box in zip(began.tolist(), self._roster.columns.timebox[rows].tolist(), strict=True)
         ]
-        at, critical = _all(rows, now), _all(rows, State.CRITICAL)
-        self._take(Results(rows, at, at, began, at, critical, outputs, Kind.TOLD, Outcome.TIMEBOXED), now)
+        at, status = _all(rows, now), self._when_missing(rows)
+        self._take(Results(rows, at, at, began, at, status, outputs, Kind.TOLD, Outcome.TIMEBOXED), now)
 
     def _look_at_ttl(self, rows: Ints, now: Instant) -> None:
         good_for = np.array([self._good_for.pop(row) for row in rows.tolist()], dtype=np.int64).reshape(-1, 2)
         latest = (good_for[:, 0] == self._roster.columns.result_at[rows]) & self._enabled(rows)
-        words = [f"that one was good for {format_duration(length)}" for length in good_for[latest, 1].tolist()]
-        self._say_stale(rows[latest], _all(rows[latest], now), words, now)
+        rows, lengths = rows[latest], good_for[latest, 1]
+        words = [f"that one was good for {format_duration(length)}" for length in lengths.tolist()]
+        self._are_missing(rows, _all(rows, now), words, now)
 
     def _look_at_expected(self, rows: Ints, now: Instant) -> None:
         c = self._roster.columns
@@ -235,21 +240,39 @@ class Passive:
         skips = [skip for some in seen.skips for skip in skips_of(c, some, now)]
         if skips or len(seen.fresh):
             self._record(Batch(standings=standings_of(c, seen.fresh, now), skips=skips), None)
-        words = [f"expected by {_said(t)}" for t in (seen.nominal + self._allowed(seen.stale)).tolist()]
-        self._say_stale(seen.stale, seen.nominal, words, now)
+        expected_by = seen.nominal + self._allowed(seen.stale, seen.nominal)
+        words = [f"expected by {_said(t)}" for t in expected_by.tolist()]
+        self._are_missing(seen.stale, seen.nominal, words, now)
         self.expect(rows, now)
+
+    def _are_missing(self, rows: Ints, nominal: Ints, words: Sequence[str], now: Instant) -> None:
+        """Results of these should be there: run what can be run instead, and say so of the others."""
+        untold = ~self._run_instead(rows, now, counted=True)
+        self._say_stale(rows[untold], nominal[untold], [words[i] for i in np.flatnonzero(untold).tolist()], now)
+
+    def _run_instead(self, rows: Ints, now: Instant, *, counted: bool = False) -> Bools:
+        provided = core.run_instead(self._roster.lifecycle, rows, now)
+        if provided.any():
+            standings = standings_of(self._roster.columns, rows[provided], now)
+            self._record(Batch(standings=standings), self._missed(len(standings)) if counted else None)
+        return provided
+
+    def _missed(self, number: int) -> Then:
+        """What there is to do once so many missing results are safe in the store."""
+
+        def count() -> None:
+            self.missing += number
+
+        return count
 
     def _say_stale(self, rows: Ints, nominal: Ints, words: Sequence[str], now: Instant) -> None:
         told = self._roster.columns.result_at[rows].tolist()
         since = [f"no result since {_said(t)}" if t > NEVER else "no result yet" for t in told]
         outputs = [f"{how}, {why}" for how, why in zip(since, words, strict=True)]
         known = core.stale_since(self._roster.lifecycle, rows, nominal)
-        at, unknown = _all(rows, now), _all(rows, State.UNKNOWN)
-
-        def count() -> None:
-            self.missing += len(rows)
-
-        self._take(Results(rows, nominal, known, at, at, unknown, outputs, Kind.STALE), now, count)
+        at = _all(rows, now)
+        results = Results(rows, nominal, known, at, at, self._when_missing(rows), outputs, Kind.STALE)
+        self._take(results, now, self._missed(len(rows)))
         self.stale.update(rows.tolist())
 
     def _take(self, results: Results, now: Instant, then: Then | None = None) -> list[Told]:
@@ -271,11 +294,21 @@ class Passive:
         enabled: Bools = self._roster.columns.flags[rows] & int(Flag.ENABLED) != 0
         return enabled
 
-    def _allowed(self, rows: Ints) -> Ints:
-        """How long after its nominal time a result may come."""
-        grace = np.array([self._roster.grace.get(row, 0) for row in rows.tolist()], dtype=np.int64)
-        allowed: Ints = self._roster.columns.timebox[rows] + grace
-        return allowed
+    def _when_missing(self, rows: Ints) -> Ints:
+        """The state of each while its result is missing; of one that is not passive nothing is known then."""
+        said = map(self._roster.expectations.get, rows.tolist())
+        return np.array([State.UNKNOWN if e is None else e.when_missing for e in said], dtype=np.int64)
+
+    def _allowed(self, rows: Ints, nominal: Ints | None = None) -> Ints:
+        """How long after its nominal time a result may come; by default of the next one that is not settled."""
+        c = self._roster.columns
+        said = [self._roster.expectations.get(row) for row in rows.tolist()]
+        grace = [0 if e is None else -1 if e.grace is None else e.grace for e in said]
+        if nominal is None:
+            nominal = c.nominal[rows]
+        return core.allowed_after(
+            self._roster.lifecycle, rows, nominal, c.timebox[rows], np.array(grace, dtype=np.int64)
+        )
 
 
 def _all(rows: Ints, value: int) -> Ints:

@@ -23,6 +23,7 @@ BECAUSE: Final = {
     Kind.FORCED: "because somebody asked for it",
     Kind.TOLD: "told from outside",
     Kind.STALE: "no result was told in time",
+    Kind.FRESHNESS: "a run because no result came in time",
 }
 
 

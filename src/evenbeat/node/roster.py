@@ -11,6 +11,7 @@ from evenbeat.core.columns import GrowingArray, Ints
 from evenbeat.core.enrol import enrol, timebox
 from evenbeat.core.index import NameIndex
 from evenbeat.core.lifecycle import Lifecycle
+from evenbeat.core.passive import Expectation, expectation_of
 from evenbeat.core.task import Flag, Skips
 from evenbeat.core.times import ScheduleTimes
 from evenbeat.core.timetable import Timetable
@@ -27,6 +28,7 @@ _AT_ONCE: Final = 10_000
 """Tasks that are brought in together: enough for columns to pay, few enough to need little memory."""
 _WHEN: Final = ("every", "phase", "calendar", "second", "period", "limit")
 _ALL: Final = Missed.ALL
+_PASSIVE: Final = int(Flag.PASSIVE | Flag.NOTHING_TO_RUN)
 _Thing = TypeVar("_Thing")
 
 
@@ -53,8 +55,8 @@ class Roster:
         """Of the rows with missed = "all": how far back."""
         self._starts: dict[int, Instant] = {}
         """Of the rows with `start_at`: when that is."""
-        self.grace: dict[int, int] = {}
-        """Of passive checks: how much later than its timebox a result may come."""
+        self.expectations: dict[int, Expectation] = {}
+        """Of the rows that are passive checks: what they say of missing results."""
         self.occasions: dict[str, set[int]] = {"@reboot": set(), "@shutdown": set()}
 
     # Who is where
@@ -85,9 +87,14 @@ class Roster:
         return found
 
     def active(self, rows: Ints) -> Ints:
-        """Those of some rows that have something to run."""
+        """Those of some rows that run by their schedule: all but passive checks."""
         active: Ints = rows[self.columns.flags[rows] & int(Flag.PASSIVE) == 0]
         return active
+
+    def runnable(self, rows: Ints) -> Ints:
+        """Those of some rows that have something to run, by their schedule or when a result is missing."""
+        runnable: Ints = rows[self.columns.flags[rows] & int(Flag.NOTHING_TO_RUN) == 0]
+        return runnable
 
     def catch_up_of(self, rows: Ints) -> Ints:
         """How far back those with missed = "all" go; 0 for the others."""
@@ -140,7 +147,7 @@ class Roster:
         if task.start_at is not None:
             self._starts[row] = parse_instant(task.start_at, zone(task.schedule.zone))
         if task.passive:
-            self.grace[row] = task.grace
+            self.expectations[row] = expectation_of(task)
         if _occasion(task) in self.occasions:
             self.occasions[_occasion(task)].add(row)
 
@@ -193,13 +200,13 @@ class Roster:
         c = self.columns
         before = [getattr(c, name)[rows] for name in _WHEN]
         starts = [self._starts.get(row) for row in rows.tolist()]
-        was_passive = c.flags[rows] & int(Flag.PASSIVE)
+        was_passive = c.flags[rows] & _PASSIVE
         for row, name, entry in zip(rows.tolist(), self.names.names(rows), known, strict=True):
             self._forget_extras(row)
             if name != entry.task.name:
                 self.names.rename(row, entry.task.name)
         self._define(rows, [entry.task for entry in known])
-        turned = c.flags[rows] & int(Flag.PASSIVE) != was_passive
+        turned = c.flags[rows] & _PASSIVE != was_passive
         self._turn(rows[turned])
         other = [self._starts.get(row) != start for row, start in zip(rows.tolist(), starts, strict=True)]
         differs = np.array(other, dtype=bool)
@@ -211,7 +218,7 @@ class Roster:
         return other_times, self._reschedule(other_times, now)
 
     def _turn(self, rows: Ints) -> None:
-        """From something that runs to a passive check, or back: nothing else is planned any more."""
+        """From something that runs to a passive check, or back; or its command came or went. Nothing planned stays."""
         self.columns.extra[rows] = FOREVER
         self.lifecycle.set_flag(rows, Flag.FORCED | Flag.CATCHING_UP, on=False)
         self.lifecycle.requeue(rows)
@@ -278,7 +285,7 @@ class Roster:
     def _forget_extras(self, row: int) -> None:
         self.catch_up.pop(row, None)
         self._starts.pop(row, None)
-        self.grace.pop(row, None)
+        self.expectations.pop(row, None)
         for rows in self.occasions.values():
             rows.discard(row)
 

@@ -237,7 +237,7 @@ class Node:
         """
         self.take_over()  # one of them may be that new
         now = self.clock.now()
-        rows = self.roster.active(self.roster.rows([entry.number for entry in entries]))
+        rows = self.roster.runnable(self.roster.rows([entry.number for entry in entries]))
         waiting = {self.roster.names.name(row): held_back(self, row) for row in rows[:named].tolist()}
         self.roster.lifecycle.force(rows)
         self.beat.record(Batch(standings=standings_of(self.roster.columns, rows, now)))

@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from evenbeat.core.enrol import timebox
 from evenbeat.core.gate import Reason
+from evenbeat.core.guard import attempts_of, grace_of
 from evenbeat.model import SECOND, Instant, Kind, Period, State, Task
 from evenbeat.node.moment import Moment
 from evenbeat.node.phrases import BECAUSE, long_schedule, run_words, skip_words, state_words, times_of, zone_of
@@ -169,13 +170,17 @@ def _without_node(subject: Subject, reasons: list[str]) -> str:
 
 def _passive(subject: Subject, reasons: list[str]) -> str:
     task = subject.task
-    if not task.passive:
+    moment = subject.facts.moment
+    if not task.passive or (moment is not None and (moment.waiting or moment.kind is not Kind.GRID)):
         return ""
     due = _due(subject)[0]
     if due is None:
         return "does not run: its results are told from outside, and no further one is expected"
-    allowed = timebox(task) + task.grace
-    reasons.append(f"it becomes UNKNOWN if none is told by {subject.at(Instant(due + allowed))}")
+    before = subject.times.previous_before(due)
+    allowed = timebox(task) + grace_of(task, None if before is None else due - before)
+    runs = "function" if task.job.function is not None else "command" if task.job.command else ""
+    otherwise = f"its {runs} is run" if runs else f"it becomes {task.when_missing.upper()}"
+    reasons.append(f"{otherwise} if none is submitted by {subject.at(Instant(due + allowed))}")
     if due <= subject.facts.now:
         return f"does not run: its results are told from outside, and one is expected since {subject.at(due)}"
     return f"does not run: its results are told from outside, and the next is expected {subject.ahead(due)}"
@@ -219,8 +224,9 @@ def _next(subject: Subject, reasons: list[str]) -> str:
         return "does not run again: no time of its schedule is left"
     if condition.state not in (None, State.OK) and not condition.hard:
         assert condition.state is not None
-        words = state_words(condition.state, hard=False, attempt=condition.attempt, attempts=task.attempts)
-        reasons.append(f"it is {words}; after attempt {task.attempts} the problem is HARD")
+        attempts = attempts_of(task)
+        words = state_words(condition.state, hard=False, attempt=condition.attempt, attempts=attempts)
+        reasons.append(f"it is {words}; after attempt {attempts} the problem is HARD")
     if kind is not Kind.GRID:
         reasons.append(f"that is {BECAUSE[kind]}")
     return f"runs next {subject.ahead(due)}"

@@ -26,6 +26,7 @@ const KINDS = {
   forced: "forced",
   told: "told from outside",
   stale: "no result came",
+  freshness: "because no result came",
 };
 
 export const STATES = ["ok", "warning", "critical", "unknown"];
@@ -47,6 +48,11 @@ export function tasks(number) {
   return `${count(number)} ${number === 1 ? "task" : "tasks"}`;
 }
 
+/** Problems in a row until a check is hard. Takes a task document. */
+export function attemptsOf(task) {
+  return task.task?.attempts ?? (task.task?.passive ? 1 : 3);
+}
+
 /** How a task is: `look` chooses colour and shape, `label` says it, `more` are remarks. Takes a task document. */
 export function condition(task) {
   const more = [];
@@ -55,7 +61,7 @@ export function condition(task) {
   else if (task.enabled === false) more.push("disabled");
   if (task.flapping) more.push("flapping");
   if (task.state) {
-    if (!task.hard && task.state !== "ok") more.unshift(`soft ${task.attempt}/${task.task?.attempts ?? 3}`);
+    if (!task.hard && task.state !== "ok") more.unshift(`soft ${task.attempt}/${attemptsOf(task)}`);
     return { look: task.state, label: task.state.toUpperCase(), more };
   }
   if (task.outcome) return { look: outcomeLook(task.outcome), label: task.outcome, more };

@@ -4,7 +4,8 @@ import { h } from "../dom.js";
 
 const SCHEDULES = ["every", "cron", "calendar", "at"];
 const SHOWN = [
-  ...SCHEDULES, "command", "shell", "function", "passive", "zone", "period", "timebox", "grace", "pool", "labels",
+  ...SCHEDULES, "command", "shell", "function", "passive", "when_missing", "zone", "period", "timebox", "grace", "pool",
+  "labels",
 ];
 
 const text = (attributes = {}) => (changed) => h("input", { type: "text", oninput: changed, spellcheck: "false",
@@ -32,15 +33,21 @@ export const FIELDS = [
   { key: "period", label: "Only in period", input: text({ placeholder: "always", list: "known-periods" }) },
   { key: "what", label: "What",
     input: choice(["command", "a command"], ["line", "a line for the shell"], ["function", "a Python function"],
-      ["passive", "nothing: results are told"]) },
+      ["passive", "nothing: results are submitted"]) },
   { key: "command", label: "Command", what: ["command"], kind: "area", input: area(3),
     hint: "One word per line; no shell reads it." },
   { key: "line", label: "Line", what: ["line"], kind: "area", input: area(2) },
   { key: "function", label: "Function", what: ["function"], input: text({ placeholder: "module:function" }) },
-  { key: "timebox", label: "Timebox", what: ["command", "line", "function"],
-    input: text({ placeholder: "by default" }), hint: "The longest that a run may last." },
-  { key: "grace", label: "Grace", what: ["passive"], input: text({ placeholder: "0s" }),
-    hint: "How much later than expected a result may come." },
+  { key: "timebox", label: "Timebox", input: text({ placeholder: "by default" }),
+    hint: "The longest that a run may last, or that what sends a result may take." },
+  { key: "passive", label: "Passive", kind: "tick", what: ["command", "line", "function"], input: tick,
+    hint: "Results are submitted from outside; this runs only when one is missing." },
+  { key: "when_missing", label: "If none comes", what: ["passive"],
+    input: choice(["", "CRITICAL"], ["unknown", "UNKNOWN"], ["warning", "WARNING"]),
+    hint: "Its state when a result is missing." },
+  { key: "grace", label: "Grace", input: text({ placeholder: "by default" }),
+    hint: "How much later than expected a result may come. By default of a passive check half the interval, " +
+      "at most 1h." },
   { key: "pool", label: "Pool", what: ["command", "line", "function"],
     input: text({ placeholder: "default", list: "known-pools", maxlength: "256" }),
     hint: "In a cluster: only workers of this pool run it." },
@@ -59,7 +66,10 @@ export function write(inputs, task) {
   put("check", task.check);
   put("when", SCHEDULES.find((key) => task[key] !== undefined && task[key] !== null) ?? "every");
   for (const key of [...SCHEDULES, "zone", "period", "function", "timebox", "grace", "pool"]) put(key, task[key]);
-  put("what", task.passive ? "passive" : task.function ? "function" : task.shell ? "line" : "command");
+  const runs = task.function || (task.command?.length ?? 0) > 0;
+  put("what", task.passive && !runs ? "passive" : task.function ? "function" : task.shell ? "line" : "command");
+  put("passive", task.passive && runs);
+  put("when_missing", task.when_missing === "critical" ? "" : task.when_missing);
   const words = Array.isArray(task.command) ? task.command : task.command ? [task.command] : [];
   put("command", task.shell ? "" : words.join("\n"));
   put("line", task.shell ? words.join(" ") : "");
@@ -78,7 +88,8 @@ export function read(inputs, before) {
   const when = value("when");
   const what = value("what");
   put("name", value("name"));
-  task.check = inputs.check.input.checked || what === "passive";
+  const passive = what === "passive" || inputs.passive.input.checked;
+  task.check = inputs.check.input.checked || passive;
   task[when] = value(when);
   if (when !== "every") for (const key of ["phase", "spread"]) delete task[key];
   if (when !== "cron") for (const key of ["hash", "days", "second"]) delete task[key];
@@ -92,8 +103,9 @@ export function read(inputs, before) {
   if (what === "line") Object.assign(task, { command: value("line"), shell: true });
   if (what === "function") task.function = value("function");
   else for (const key of ["args", "kwargs"]) delete task[key];
-  if (what === "passive") task.passive = true;
-  put(what === "passive" ? "grace" : "timebox", value(what === "passive" ? "grace" : "timebox"));
+  if (passive) task.passive = true;
+  if (passive) put("when_missing", value("when_missing"));
+  for (const key of ["timebox", "grace"]) put(key, value(key));
   if (what !== "passive") put("pool", value("pool"));
   const labels = value("labels").split("\n").map((line) => line.trim()).filter(Boolean).map((line) => {
     const [key, ...rest] = line.split("=");

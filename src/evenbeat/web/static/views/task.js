@@ -12,7 +12,7 @@ import {
   announce, attempt, button, conditionBadge, confirm, countdown, editorHref, empty, facts, failure, headings, panel,
   trail, zoneNote,
 } from "../ui.js";
-import { learnRun } from "../words.js";
+import { attemptsOf, learnRun } from "../words.js";
 import { definition } from "./task_definition.js";
 import { history } from "./task_history.js";
 
@@ -174,7 +174,7 @@ function aboutTask(task) {
   const never = task.paused ? "never, it is paused" : "never";
   const next = () => [countdown(task.next, zone), " at ", clockWords(task.next), " ", zoneNote(task.next, zone)];
   const chips = Object.entries(labels).map(([key, value]) => labelChip(`${key}=${value}`));
-  const attempt = `${task.attempt} of ${task.task?.attempts ?? 3}, ${task.hard ? "hard" : "soft"}`;
+  const attempt = `${task.attempt} of ${attemptsOf(task)}, ${task.hard ? "hard" : "soft"}`;
   return facts([
     ["Kind", task.check ? "check" : "task"],
     ["Schedule", h("code", null, task.schedule)],

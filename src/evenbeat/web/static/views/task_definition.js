@@ -8,7 +8,7 @@ const ORDER = [
   ["When", ["every", "cron", "calendar", "at", "zone", "spread", "phase", "hash", "days", "second"]],
   ["Not always", ["period", "start_at"]],
   ["How", ["timebox", "tolerance", "missed", "catch_up", "backlog", "limit", "priority", "weight"]],
-  ["Check", ["retry", "attempts", "grace", "passive"]],
+  ["Check", ["retry", "attempts", "grace", "passive", "when_missing"]],
 ];
 
 /** Both forms, with a way to go from one to the other. */
