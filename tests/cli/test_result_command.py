@@ -36,7 +36,7 @@ def shown(evenbeat: Evenbeat, name: str = "backup") -> Any:
 class TestWithANode:
     def test_a_result_is_told_and_shown(self, evenbeat: Evenbeat) -> None:
         found = evenbeat("result", "backup", "critical", "disk full | free=0B")
-        assert (found.code, found.out) == (0, "backup is CRITICAL (SOFT, attempt 1 of 3)\n")
+        assert (found.code, found.out) == (0, "backup is CRITICAL\n")
         document = shown(evenbeat)
         assert (document["check"], document["state"], document["output"]) == (True, "critical", "disk full | free=0B")
         assert [run["kind"] for run in document["runs"]] == ["told"]
@@ -67,7 +67,7 @@ class TestWithANode:
     def test_show_why_and_history_know_that_it_does_not_run(self, evenbeat: Evenbeat) -> None:
         why = evenbeat("why", "backup").out
         assert "its results are told from outside, and the next is expected on " in why
-        assert "it becomes UNKNOWN if none is told by " in why
+        assert "it becomes CRITICAL if none is submitted by " in why
         assert "nobody has told a result yet" in why
         evenbeat("result", "backup", "warning", "slow")
         assert "the last result was told" in evenbeat("why", "backup").out
@@ -83,6 +83,17 @@ class TestWithANode:
         found = evenbeat("run", "backup")
         assert found.code == 2
         assert "'backup' is a passive check: it has nothing to run" in found.err
+
+    def test_with_a_command_it_can_be_run_and_is_when_no_result_came(self, evenbeat: Evenbeat) -> None:
+        keys = ("--passive", "--every", "1h", "--when-missing", "warning")
+        assert evenbeat("add", "disk", *keys, "--", "echo", "fine").code == 0
+        assert "its command is run if none is submitted by " in evenbeat("why", "disk").out
+        assert evenbeat("run", "disk", "--wait").code == 0
+        document = json.loads(evenbeat("show", "disk", "--json").out)
+        assert (document["state"], document["output"], document["task"]["passive"]) == ("ok", "fine\n", True)
+        assert evenbeat("set", "disk", "command=").code == 0
+        assert "it becomes WARNING if none is submitted by " in evenbeat("why", "disk").out
+        assert evenbeat("rm", "disk").code == 0
 
     def test_a_token_is_told_once_and_taken_away(self, evenbeat: Evenbeat, live: Living) -> None:
         token = evenbeat("heartbeat", "backup").out.strip()

@@ -41,7 +41,7 @@ def database(tmp_path: Path) -> Path:
 
 
 def add_tasks(door: Door) -> None:
-    passive = task_of("backup", {"passive": True, "every": "1h", "timebox": "10m"}, check=False)
+    passive = task_of("backup", {"passive": True, "every": "1h", "timebox": "10m", "attempts": 3}, check=False)
     check = task_of("web", {"every": "1d", "phase": "0s", "command": ["sleep", "1"]}, check=True)
     task = task_of("job", {"every": "1d", "command": ["noop"]}, check=False)
     door.add([passive, check, task], "ana")

@@ -339,6 +339,23 @@ def test_a_pool_is_chosen_in_the_editor_and_shown(sight: Sight, node: NodeProces
     assert "pool" not in node.task("elsewhere")["task"]
 
 
+def test_a_passive_check_keeps_what_it_runs_in_the_editor(sight: Sight, node: NodeProcess) -> None:
+    keys = {"name": "asked", "passive": True, "every": "1h", "command": ["true"], "when_missing": "warning"}
+    node.ask("POST", "/v1/tasks", keys)
+    page = sight.go("/editor/asked")
+    expect(page.get_by_label("Passive")).to_be_checked(timeout=60_000)
+    page.get_by_label("Grace").fill("2m")
+    page.get_by_role("button", name="Save").click()
+    shows(page, ".task-head", "asked")
+    found = node.task("asked")["task"]
+    assert {key: found[key] for key in ("passive", "command", "when_missing", "grace")} == {
+        "passive": True,
+        "command": ["true"],
+        "when_missing": "warning",
+        "grace": "2m",
+    }
+
+
 def test_a_page_finds_the_node_again_when_it_is_back(browser: Browser, tmp_path: Path) -> None:
     with NodeProcess(tmp_path, SHORT) as node:
         sight = Sight(browser, node.url)

@@ -151,7 +151,9 @@ def _add_changes(commands: "_Commands", new: NewCommand) -> None:
     command.add_argument(
         "output", nargs="?", default="", metavar="OUTPUT", help='as a plugin says it: "text | perfdata"'
     )
-    command.add_argument("--ttl", metavar="D", help="UNKNOWN after so much time, unless another one is told")
+    command.add_argument(
+        "--ttl", metavar="D", help="good for so long; then a result is missing, unless another one came"
+    )
     command.add_argument("--at", metavar="T", help="when it was so (default: now)")
     command = _with_node(new(commands, "heartbeat", "a new token for a passive check", "evenbeat.cli.heartbeat"))
     command.add_argument("name", metavar="NAME")

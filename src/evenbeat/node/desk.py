@@ -152,7 +152,7 @@ class Desk:
         entries = [self.need(name) for name in names]
         idle = next((entry.task.name for entry in entries if not _has_something_to_run(entry.task)), None)
         if idle is not None:
-            raise Conflict(f"{idle!r} is a passive check: nothing to run, results are submitted from outside")
+            raise Conflict(f"{idle!r} is a passive check: it has nothing to run, results are submitted")
         if only is not None:
             named = {entry.number for entry in entries}
             some = (entry for entry in self.store.entries(only) if _has_something_to_run(entry.task))
