@@ -208,11 +208,12 @@ def test_no_interval_task_stops_or_bursts_when_the_clock_is_set_back(by: int) ->
     st.integers(SECOND, 20 * MINUTE),
     st.integers(0, 20 * MINUTE),
     st.sampled_from([-1, 5 * SECOND]),
+    st.sampled_from([0, SECOND // 10]),
 )
 def test_whatever_the_steps_every_gap_is_between_half_an_interval_and_one_and_a_half(
-    steps: list[tuple[int, int]], every: int, phase: int, tolerance: int
+    steps: list[tuple[int, int]], every: int, phase: int, tolerance: int, ahead: int
 ) -> None:
-    node = Node()
+    node = Node(ahead=ahead)  # what is claimed ahead is started at the moment it was planned for, whatever the clock
     row = node.add(every=every, phase=phase % every)
     node.columns.tolerance[row] = min(tolerance, every // 2)
     done = []
@@ -226,6 +227,23 @@ def test_whatever_the_steps_every_gap_is_between_half_an_interval_and_one_and_a_
     assert gaps.min() >= every // 2
     assert gaps.max() <= every * 3 // 2 + 1
     assert node.lifecycle.generation == len(steps)
+
+
+@pytest.mark.parametrize("by", [1.5, 2, 3, 10])
+@pytest.mark.parametrize("every", [1, 2, 3, 4, 5, 6, 60])
+def test_a_run_that_is_claimed_when_the_clock_is_set_back_keeps_its_distance_from_the_next(
+    every: int, by: float
+) -> None:
+    node = Node(ahead=SECOND // 10)
+    row = node.add(every=every * SECOND)
+    node.advance(10 * every * SECOND - SECOND // 20)
+    count = len(node.runs)
+    assert node.runs[-1].at > node.now
+    set_back(node, row, round(by * SECOND))
+    node.advance(node.now - START + 10 * every * SECOND)
+    gaps = np.diff(real_starts(node, 0, [(count, round(by * SECOND))]))
+    assert gaps.min() >= every * SECOND // 2
+    assert gaps.max() <= every * SECOND * 3 // 2
 
 
 def test_the_clock_set_back_starts_a_new_generation() -> None:

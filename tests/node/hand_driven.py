@@ -160,8 +160,10 @@ class Hand:
         self.dispatched += runs
         self.functions += functions or [None] * len(runs)
 
-    def set_clock(self, offset: int) -> None:
+    def set_clock(self, offset: int, by: int = 0) -> None:
         self.told_offset = offset
+        for run in self.under_way.values():
+            run.move(by)
 
     # Time
 

@@ -50,8 +50,14 @@ class Stage:
     def stored(self, tokens: Sequence[int]) -> None:
         raise AssertionError
 
-    def start(self, *due: int, functions: list[str | None] | None = None, first: int = 0) -> None:
-        """Due so long after the begin; the tokens count from `first`."""
+    def start(
+        self,
+        *due: int,
+        functions: list[str | None] | None = None,
+        first: int = 0,
+        claimed_at: int | None = None,
+    ) -> None:
+        """Due so long after the begin; the tokens count from `first`. `claimed_at` is what `moved` was then."""
         tokens = range(first, first + len(due))
         runs = [
             Run(token, JOB, f"t{token}", T0 + at, 0, SECOND, 0, 0, 0, 0, 1, None)
@@ -59,7 +65,8 @@ class Stage:
         ]
 
         async def started() -> None:
-            self.starter.start(Ready([T0 + at for at in due], runs, functions, [t * 10 for t in tokens], None))
+            ready = Ready([T0 + at for at in due], runs, functions, [t * 10 for t in tokens], None)
+            self.starter.start(ready, claimed_at)
 
         self.loop.run_until_complete(started())
 
@@ -137,6 +144,38 @@ def test_a_clock_that_is_set_back_holds_nothing_up() -> None:
     assert stage.clock.compare() == -HOUR
     stage.loop.wait(1)
     assert [token for token, *_ in stage.handed] == [0, 1]
+
+
+@given(
+    st.lists(st.integers(-10_000, AHEAD), min_size=1, max_size=5),
+    st.sampled_from([-HOUR, -2 * SECOND, 2 * SECOND, HOUR]),
+    st.sampled_from([0, 20_000]),
+    st.booleans(),
+)
+def test_what_is_claimed_and_not_started_moves_with_the_clock(
+    dues: list[int], by: int, lead: int, is_committed: bool
+) -> None:
+    stage, calm = Stage(lead), Stage(lead)
+    calm.start(*sorted(dues))
+    calm.loop.wait(1)
+    handed_over = []
+
+    def set_clock() -> None:
+        handed_over.extend(stage.handed)
+        stage.handed.clear()
+        stage.wall += by
+        assert stage.clock.compare() == by
+        stage.starter.clock_was_set(by)
+
+    if is_committed:
+        stage.start(*sorted(dues))
+        set_clock()
+    else:
+        set_clock()
+        stage.start(*sorted(dues), claimed_at=0)
+    stage.loop.wait(1)
+    moved = [(token, at - by, function, pool) for token, at, function, pool in stage.handed]
+    assert [*handed_over, *moved] == calm.handed
 
 
 def test_it_waits_for_nothing_when_nothing_is_held() -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 
 import msgspec
 import pytest
-from courier import NEVER, Courier, play
+from courier import NEVER, Courier, clock_offset, play
 
 from evenbeat.model import HOUR, SECOND, Job, Outcome
 from evenbeat.queue import frames, pool
@@ -68,6 +68,30 @@ def test_none_starts_before_it_is_due(job: Job) -> None:
 def test_a_clock_that_was_set_back_holds_nothing_up(job: Job) -> None:
     async def scene(courier: Courier) -> None:
         assert (await courier.run(job, nominal=now() + HOUR)).outcome == Outcome.SUCCEEDED
+
+    play(scene)
+
+
+@pytest.mark.parametrize("by", [-2 * SECOND, 2 * SECOND])
+@pytest.mark.parametrize("job", [NOOP, SYNC, ASYNC, NAP], ids=["command", "function", "async function", "long one"])
+def test_what_waits_for_its_moment_when_the_clock_is_set_starts_at_that_moment_and_is_guarded_by_it(
+    job: Job, by: int
+) -> None:
+    async def scene(courier: Courier) -> None:
+        await courier.run(job)
+        offset = clock_offset()
+        courier.queue.set_clock(offset)
+        due = boot_time() + offset + LEAD
+        guard = {"interval": 10 * SECOND, "tolerance": SECOND, "latest_start": due + HOUR}
+        (token,) = courier.send(job, nominal=due, last_start=due - 9 * SECOND, **guard)
+        (again,) = courier.send(job, nominal=due, last_start=due - 9 * SECOND + SECOND, **guard)
+        courier.queue.set_clock(offset + by, by)
+        result, too_soon = await courier.answers([token, again])
+        assert result.outcome == Outcome.SUCCEEDED
+        assert result.started >= due + by
+        assert result.started < due + by + 60 * SECOND
+        # Nothing about the guard has changed either, whichever way the clock was set.
+        assert too_soon.outcome == Outcome.DROPPED
 
     play(scene)
 

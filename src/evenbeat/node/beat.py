@@ -134,6 +134,8 @@ class Beat:
         self._outbox = outbox
         self._queue = queue
         self._clock = clock
+        self._moved: dict[int, int] = {}
+        """Of runs under way: how far the clock was set since they were claimed, unless it was not."""
         self.starter = Starter(queue, clock, self.counts, self.underway)
         self._results: list[Result] = []
         self._starts: list[tuple[int, int]] = []
@@ -246,17 +248,29 @@ class Beat:
 
     def _then(self, batch: Batch, ended: list[int], ends: _Ends | None, ready: Ready | None) -> Then:
         """What there is to do once a turn is committed: start what it claimed, announce what it learned."""
+        moved = self.starter.moved
 
         def then() -> None:
             if ended:
                 self._queue.stored(ended)
             if ready is not None:
-                self.starter.start(ready)
+                self.starter.start(ready, moved)
             self.counts.skips(batch.skips)
             if ends is not None:
                 self._announce(ends)
 
         return then
+
+    def clock_was_set(self, by: int) -> None:
+        """Runs that are claimed move with the clock: they start at the same moment as before, and that is when they are
+        due, by the clock as it is now.
+        """
+        self.starter.clock_was_set(by)
+        self._moved = {token: self._moved.get(token, 0) + by for token in self.underway}
+        self.lasting = {token: at + by for token, at in self.lasting.items()}
+
+    def _due(self, token: int) -> int:
+        return self.underway[token].nominal + self._moved.get(token, 0)
 
     def _announce(self, ends: _Ends) -> None:
         self.counts.ended(ends.outcomes, ends.seconds)
@@ -266,7 +280,7 @@ class Beat:
     def _learn(self, now: Instant) -> tuple[Batch, _Ends | None]:
         started = [(token, at) for token, at in self._starts if token in self.underway]
         if started:
-            late = [at - self.underway[token].nominal for token, at in started if token not in self.lasting]
+            late = [at - self._due(token) for token, at in started if token not in self.lasting]
             self.counts.began(np.array(late) / 1e6)
             self.lasting.update(started)
         starts = [Start(self.underway[token].number, at) for token, at in started]
@@ -319,6 +333,8 @@ class Beat:
         # Of those that lasted it was counted when their start was told.
         is_news = np.array([self.lasting.pop(r.token, None) is None for r in results]) if self.lasting else True
         really = (ends & _REALLY_STARTED != 0) & (ends & _IS_RESULT != 0) & is_news
+        if self._moved:
+            nominal = nominal + np.array([self._moved.pop(r.token, 0) for r in results], dtype=np.int64)
         self.counts.began((started - nominal)[really] / 1e6)
         lasted = np.array([r.ended for r in results], dtype=np.int64) - started
         return _Ends(under_way, finishes, outcome, lasted[ends & _REALLY_STARTED != 0] / 1e6)

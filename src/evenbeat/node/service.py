@@ -89,7 +89,7 @@ class Queue(Dispatch, Protocol):
 
     def cancel(self, tokens: Sequence[int] = ()) -> None: ...
 
-    def set_clock(self, offset: int) -> None: ...
+    def set_clock(self, offset: int, by: int = 0) -> None: ...
 
     async def stop(self, grace: float) -> None: ...
 
@@ -363,7 +363,7 @@ class Node:
         if abs(self.clock.offset - self._told_offset) > _CLOCK_STEP:
             # Workers wait by it until their runs are due.
             self._told_offset = self.clock.offset
-            self.queue.set_clock(self._told_offset)
+            self.queue.set_clock(self._told_offset, by)
 
     def _stood_still(self, length: int) -> None:
         """The machine slept, or somebody stopped the process: for tasks that is a stop like any other."""
@@ -372,6 +372,7 @@ class Node:
 
     def _clock_was_set(self, by: int) -> None:
         _log.warning("the clock was set by %+.1f s", by / SECOND, extra={"action": "clock_set", "by": by})
+        self.beat.clock_was_set(by)
         self._make_good(by, max(by, 0))
         self._remember_clock()
         self.beat.soon()

@@ -55,6 +55,12 @@ class Ready(NamedTuple):
         functions = self.functions and self.functions[some]
         return Ready(self.due[some], self.runs[some], functions, self.tasks[some], self.pools and self.pools[some])
 
+    def move(self, by: int) -> "Ready":
+        """The same, after the clock was set: due at the same moment."""
+        for run in self.runs:
+            run.move(by)
+        return self._replace(due=[due + by for due in self.due])
+
 
 class Starter:
     """Holds what is not due yet."""
@@ -67,11 +73,18 @@ class Starter:
         self._wanted = wanted
         self._held: list[Ready] = []
         self._timer: asyncio.TimerHandle | None = None
+        self.moved = 0
+        """How far the clock was set, all in all."""
 
-    def start(self, ready: Ready) -> None:
-        """Each when it is due."""
-        self._held.append(ready)
+    def start(self, ready: Ready, moved: int | None = None) -> None:
+        """Each when it is due; `moved` as it was when they were claimed, unless that is just now."""
+        self._held.append(ready if moved in (None, self.moved) else ready.move(self.moved - (moved or 0)))
         self._go()
+
+    def clock_was_set(self, by: int) -> None:
+        """What is claimed and not started yet is started at the same moment as before."""
+        self.moved += by
+        self._held = [ready.move(by) for ready in self._held]
 
     def held(self) -> set[int]:
         """The tokens of what is not due yet: no worker knows of it."""

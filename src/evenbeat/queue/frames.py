@@ -39,10 +39,23 @@ class Run(Struct, array_like=True, gc=False):
     check: bool = False
     """The result is a monitoring state: what a function returns is read as one."""
 
+    moved: int = 0
+    """How far the node's clock was set since the run was claimed: a run that is not started yet moves with it."""
+
+    @property
+    def due(self) -> int:
+        """When to start it, by the clock as it is now."""
+        return self.nominal + self.moved
+
     def wait(self, now: int) -> int:
-        """Microseconds until it is due; none if that is longer than can be: then the clock was set back meanwhile."""
-        wait = self.nominal - now
+        """Microseconds until it is due; none if that is longer than can be."""
+        wait = self.nominal + self.moved - now
         return wait if 0 < wait <= 2 * LEAD else 0
+
+    def move(self, by: int) -> None:
+        """The clock was set: the run starts at the same moment as before, and the guard counts from the same one."""
+        self.moved += by
+        self.last_start += by
 
 
 class Runs(Struct, array_like=True, tag=1):
@@ -55,6 +68,8 @@ class Clock(Struct, array_like=True, tag=2):
     """Node to worker: the node's clock is this far ahead of the boot-time clock."""
 
     offset: int
+    set_by: int = 0
+    """The clock was set, by so much: runs that are not started yet move with it."""
 
 
 class Cancel(Struct, array_like=True, tag=3):

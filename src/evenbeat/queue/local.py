@@ -132,12 +132,12 @@ class LocalQueue:
                 if not wanted.isdisjoint(worker.outstanding):
                     worker.signal(signal.SIGKILL)
 
-    def set_clock(self, offset: int) -> None:
-        """The node's clock was set."""
+    def set_clock(self, offset: int, by: int = 0) -> None:
+        """The node's clock is another: it was disciplined, or set by so much; then runs move with it."""
         self._offset = offset
-        self._team.set_clock(offset)
-        self._pool.set_clock(offset)
-        self._loop_host.set_clock(offset)
+        self._team.set_clock(offset, by)
+        self._pool.set_clock(offset, by)
+        self._loop_host.set_clock(offset, by)
 
     async def stop(self, grace: float) -> None:
         """Wait so many seconds for what runs, cancel the rest, end all workers. Every result has come when it returns.

@@ -48,10 +48,15 @@ class LoopHost:
     def workers(self) -> list[Worker]:
         return [] if self._worker is None else [self._worker]
 
-    def set_clock(self, offset: int) -> None:
+    def set_clock(self, offset: int, by: int = 0) -> None:
         self._offset = offset
+        if by:
+            for run in self._waiting:
+                run.move(by)
+            for worker in self.workers:
+                worker.move(by)
         for worker in self.workers:
-            worker.send(Clock(offset))
+            worker.send(Clock(offset, by))
 
     def give(self, runs: list[Run]) -> None:
         """Send them all: an asynchronous run costs little while it waits."""

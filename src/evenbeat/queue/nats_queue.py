@@ -214,7 +214,7 @@ class NatsQueue:
         for worker, theirs in by_worker.items():
             self._tell(worker, Cancelled(self._node, theirs))
 
-    def set_clock(self, offset: int) -> None:
+    def set_clock(self, offset: int, by: int = 0) -> None:
         """Workers learn the time from every answer."""
 
     async def stop(self, grace: float) -> None:

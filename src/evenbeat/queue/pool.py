@@ -72,7 +72,7 @@ class _Host:
     def age(self, head: Run, now: float, wall: int) -> float:
         """Seconds for which it has been at this run, its first; none while it waits until that is due."""
         age = now - self.since
-        waited = max(age - (wall - head.nominal) / SECOND, 0.0)
+        waited = max(age - (wall - head.due) / SECOND, 0.0)
         return max(age - min(waited, 2 * LEAD / SECOND), 0.0)
 
     def remove(self, token: int) -> str:
@@ -129,10 +129,16 @@ class Pool:
     def workers(self) -> list[Worker]:
         return list(self._hosts)
 
-    def set_clock(self, offset: int) -> None:
+    def set_clock(self, offset: int, by: int = 0) -> None:
         self._offset = offset
+        if by:
+            for run in (*(run for _, _, run, _ in self._early), *(run for run, _ in self._waiting)):
+                run.move(by)
+            self._early = [(run.due, token, run, function) for _, token, run, function in self._early]
+            for worker in self._hosts:
+                worker.move(by)
         for worker in self._hosts:
-            worker.send(Clock(offset))
+            worker.send(Clock(offset, by))
 
     def give(self, runs: list[tuple[Run, str]]) -> None:
         """Runs and their functions, those that are not due yet behind the others."""
@@ -140,7 +146,7 @@ class Pool:
         if runs and runs[-1][0].wait(now):
             for run, function in runs:
                 if run.wait(now) and self._durations.get(function, _UNKNOWN) > _QUICK:
-                    heapq.heappush(self._early, (run.nominal, run.token, run, function))
+                    heapq.heappush(self._early, (run.due, run.token, run, function))
                 else:
                     self._waiting.append((run, function))
         else:

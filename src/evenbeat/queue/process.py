@@ -78,6 +78,11 @@ class Worker:
         self._loop.add_reader(self._descriptor, self._read)
         self._loop.add_reader(self._pidfd, self._bury)
 
+    def move(self, by: int) -> None:
+        """The clock was set; the process itself hears of it by its `Clock`."""
+        for run in self.outstanding.values():
+            run.move(by)
+
     @property
     def unbegun(self) -> int:
         """Runs that it has not begun for want of time."""

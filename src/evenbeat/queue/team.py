@@ -87,10 +87,15 @@ class Team:
         for _ in range(self._size):
             self._start_one()
 
-    def set_clock(self, offset: int) -> None:
+    def set_clock(self, offset: int, by: int = 0) -> None:
         self._offset = offset
+        if by:
+            for run in self._waiting:
+                run.move(by)
+            for worker in self.workers:
+                worker.move(by)
         for worker in self._workers:
-            worker.send(Clock(offset))
+            worker.send(Clock(offset, by))
 
     def give(self, runs: list[Run]) -> None:
         """Level the backlogs of the workers with these runs."""

@@ -73,9 +73,12 @@ class AsyncHost:
             match message:
                 case Runs(runs):
                     for run in runs:
-                        heapq.heappush(self._early, (run.nominal, run.token, run))
-                case Clock(offset):
+                        heapq.heappush(self._early, (run.due, run.token, run))
+                case Clock(offset, by):
                     self._offset = offset
+                    for _, _, run in self._early if by else ():
+                        run.move(by)
+                    self._early = [(run.due, token, run) for _, token, run in self._early]
                     self._link.send(Ready(os.getpid()))  # the node asks this way whether the loop still turns
                 case Cancel(tokens):
                     self._cancel_early(set(tokens))

@@ -127,10 +127,17 @@ class Runner:
             match message:
                 case Runs(runs):
                     self._take(runs)
-                case Clock(offset):
-                    self._offset = offset
+                case Clock(offset, by):
+                    self._set_clock(offset, by)
                 case Cancel(tokens):
                     self._cancel(set(tokens))
+
+    def _set_clock(self, offset: int, by: int) -> None:
+        self._offset = offset
+        if by:
+            for order in (*self._waiting, *(order for _, _, order in self._early)):
+                order.run.move(by)
+            self._early = [(due + by, token, order) for due, token, order in self._early]
 
     def _take(self, runs: list[Run]) -> None:
         now = boot_time() + self._offset
@@ -138,7 +145,7 @@ class Runner:
             try:
                 order = self._spawner.order(run)
                 if run.wait(now):
-                    heapq.heappush(self._early, (run.nominal, run.token, order))
+                    heapq.heappush(self._early, (run.due, run.token, order))
                 else:
                     self._waiting.append(order)
             except CannotStart as e:

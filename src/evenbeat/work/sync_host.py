@@ -66,7 +66,7 @@ class SyncHost:
 
     def _wait(self, run: Run) -> int:
         """Microseconds until it is due; of those that are late the clock need not be asked."""
-        if run.nominal <= self._now:
+        if run.due <= self._now:
             return 0
         self._now = boot_time() + self._offset
         return run.wait(self._now)
@@ -77,8 +77,10 @@ class SyncHost:
             match message:
                 case Runs(runs):
                     self._waiting.extend(runs)
-                case Clock(offset):
+                case Clock(offset, by):
                     self._offset = offset
+                    for run in self._waiting if by else ():
+                        run.move(by)
                     self._now = 0
                 case Cancel(tokens):
                     self._cancelled.update(tokens or (run.token for run in self._waiting))
