@@ -117,6 +117,8 @@ class Schedule(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
     spread: Spread = Spread.EVEN
     phase: int | None = None
     """Microseconds; None until it is placed. Kept as long as `every` and `spread` do not change."""
+    pinned: bool = False
+    """The phase was given with the definition: without it there the task is placed anew."""
     hash: Hash = Hash.STABLE
     days: Days = Days.OR
     second: Second | None = None

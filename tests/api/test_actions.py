@@ -19,7 +19,7 @@ def names_of(api: Api, query: str) -> list[str]:
 def test_pause_and_resume_by_filter(several: Api) -> None:
     body = {"action": "pause", "filter": {"labels": {"team": "web"}}}
     dry = several.post("/v1/actions", json={**body, "dry_run": True}).json()
-    assert dry == {"action": "pause", "count": 3, "names": ["bulk-1", "bulk-2", "bulk-3"], "unchanged": 0}
+    assert dry == {"action": "pause", "count": 3, "names": ["bulk-1", "bulk-2", "bulk-3"], "unchanged": 0, "files": []}
     assert names_of(several, "state=disabled") == []
     assert several.post("/v1/actions", json=body).json() == dry
     assert names_of(several, "state=disabled") == dry["names"]
@@ -32,7 +32,7 @@ def test_pause_and_resume_by_filter(several: Api) -> None:
 
 def test_run_by_filter(several: Api, living: Living) -> None:
     done = several.post("/v1/actions", json={"action": "run", "filter": {"names": ["bulk-0", "bulk-[x]", "*-1"]}})
-    assert done.json() == {"action": "run", "count": 2, "names": ["bulk-0", "bulk-1"], "unchanged": 0}
+    assert done.json() == {"action": "run", "count": 2, "names": ["bulk-0", "bulk-1"], "unchanged": 0, "files": []}
     eventually(lambda: living.runs("bulk-0") and living.runs("bulk-1"))
 
 

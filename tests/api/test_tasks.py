@@ -51,6 +51,35 @@ def test_put_replaces_the_whole_definition_and_may_rename(api: Api) -> None:
     assert api.ask("PUT", "/v1/tasks/before", json={"every": "5m"}).status_code == 404
 
 
+@pytest.mark.parametrize("keys", [{"every": "5m"}, {"every": "5m", "phase": "7s"}, {"cron": "H 3 * * *"}])
+def test_a_document_that_is_put_back_changes_nothing(api: Api, keys: dict[str, str]) -> None:
+    api.post("/v1/tasks", json={"name": "same", "command": ["noop"], **keys})
+    before = api.get("/v1/tasks/same").json()
+    after = api.ask("PUT", "/v1/tasks/same", json=before["task"])
+    assert (after.json()["version"], after.json()["task"]) == (1, before["task"])
+    assert "evenbeat-notice" not in after.headers
+    again = api.ask("PATCH", "/v1/tasks/same", json={"phase": None}).json()
+    assert (again["version"], again["task"].get("phase") == "7s") == (1 + ("phase" in keys), False)
+    api.ask("DELETE", "/v1/tasks/same")
+
+
+def test_who_changes_a_task_of_a_file_hears_that_it_does_not_last(api: Api) -> None:
+    body = {
+        "owners": {"file:/etc/evenbeat/ü.toml": {"tasks": {n: {"every": "1d", "command": ["noop"]} for n in "xyz"}}}
+    }
+    assert api.post("/v1/apply", json=body).status_code == 200
+    said = "/etc/evenbeat/%C3%BC.toml: your change is overwritten when that file is next applied"
+    for method, more in (
+        ("PUT", {"json": {"every": "2d", "command": ["noop"]}}),
+        ("PATCH", {"json": {}}),
+        ("DELETE", {}),
+    ):
+        assert api.ask(method, "/v1/tasks/x", **more).headers["evenbeat-notice"].endswith(said)
+    action = {"action": "delete", "filter": {"names": ["y", "z"]}}
+    for dry_run in (True, False):
+        assert api.post("/v1/actions", json={**action, "dry_run": dry_run}).json()["files"] == ["/etc/evenbeat/ü.toml"]
+
+
 def test_a_name_is_one_encoded_segment_whatever_is_in_it(api: Api) -> None:
     for name, path in (
         ("web/ping", "web%2Fping"),

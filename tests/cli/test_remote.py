@@ -204,7 +204,10 @@ class TestChanging:
         assert both("apply", file, "--json").json == {"created": [], "changed": [], "removed": [], "unchanged": 3}
         owner = f"file:{tmp_path / 'u.toml'}"
         assert both("show", "@-a", "--json").json["owner"] == owner
-        assert "has the last word" in both("set", "@-a", "priority=1").err
+        said = "@.toml: your change is overwritten when that file is next applied"
+        assert said in both("set", "@-a", "priority=1").err.replace("u.toml", "@.toml")
+        assert both("rm", "@-c").err.endswith("u.toml creates its tasks again when it is next applied\n")
+        assert both("apply", file, "--json").json["created"] == ["u-c"]
         file = write("2d", "a")
         assert both("apply", file, "--json").json == {
             "created": [],

@@ -93,6 +93,9 @@ def test_another_interval_leaves_the_phase_to_the_desk_but_another_label_does_no
     assert "phase" not in changed(table, {"every": "10m"})
     assert changed(table, {"labels.team": "web"})["phase"] == "7s"
     assert changed(table, {"every": "10m", "phase": "1m"})["phase"] == "1m"
+    assert changed(table, {"every": "300s", "spread": "even"})["phase"] == "7s", "the same grid as before"
+    assert "phase" not in changed(table, {"spread": "bergamot"})
+    assert "phase" not in changed(table, {"every": "soon"})
 
 
 def test_single_labels_are_set_and_taken_away() -> None:

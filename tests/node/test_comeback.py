@@ -8,7 +8,8 @@ from hand_driven import Hand
 from living import Living, eventually
 
 from evenbeat.model import MINUTE, SECOND, Entry, Outcome, State
-from evenbeat.node.desk import Changed, owner_of
+from evenbeat.node.desk import Changed
+from evenbeat.node.file_owner import owner_of
 from evenbeat.store.contract import Filter
 
 TABLE = '[{kind}.job]\nevery = "1m"\nphase = "0s"\ncommand = ["true"]\n'

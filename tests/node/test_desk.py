@@ -1,5 +1,6 @@
 """Every change passes over the desk: what it refuses changes nothing, and what it does it tells once, in order."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -7,9 +8,10 @@ import pytest
 from msgspec.structs import replace
 
 from evenbeat.load.config import BadFileError, Config
-from evenbeat.load.flat import task_of
+from evenbeat.load.flat import flat, task_of
 from evenbeat.model import HOUR, MINUTE, SECOND, Entry, Instant, Invalid, Period, Task
-from evenbeat.node.desk import Changed, Desk, owner_of
+from evenbeat.node.desk import Changed, Desk
+from evenbeat.node.file_owner import owner_of
 from evenbeat.node.placing import fill_wheel
 from evenbeat.store.contract import Conflict, Filter, StoreError
 from evenbeat.store.memory import MemoryStore
@@ -183,6 +185,88 @@ class TestSingleTasks:
             (0, 1, 0),
             (0, 0, 1),
         ]
+
+
+class TestPhases:
+    def test_a_phase_given_by_hand_is_undone_without_it(self, office: Office) -> None:
+        office.desk.add([task("a"), task("b", weight=30)], "cli", "ana")
+        (given,) = office.desk.set("a", task("a", phase="7s"), "ana").changed
+        assert (given.task.schedule.phase, given.task.schedule.pinned) == (7 * SECOND, True)
+        (back,) = office.desk.set("a", task("a"), "ana").changed
+        assert back.task.schedule.phase is not None
+        assert (back.task.schedule.phase == 7 * SECOND, back.task.schedule.pinned) == (False, False)
+        office.must_have_a_right_wheel()
+
+    @pytest.mark.parametrize("keys", [{}, {"phase": "7s"}])
+    def test_a_document_that_is_given_back_changes_nothing(self, office: Office, keys: dict[str, str]) -> None:
+        office.desk.add([task("a", **keys)], "cli", "ana")
+        before = office.entry("a")
+        assert office.desk.set("a", task_of("a", flat(before.task), check=False), "ana") == Changed(unchanged=1)
+        assert office.entry("a") == before
+        assert office.desk.set("a", task("a"), "ana").unchanged == (not keys)
+
+    def test_a_file_that_no_longer_gives_a_phase_has_it_placed(self, office: Office) -> None:
+        office.apply(office.file("a.toml", tasks("a", more="") + 'phase = "7s"\n'))
+        assert office.entry("a").task.schedule.pinned
+        office.apply(office.file("a.toml", tasks("a")))
+        assert not office.entry("a").task.schedule.pinned
+        office.must_have_a_right_wheel()
+
+
+class TestTheFileWins:
+    """Whatever was changed by hand, when the file is next applied it is as the file says, except for pauses."""
+
+    TEXT = OFFICE + LIMIT + tasks("a", "b")
+
+    @pytest.mark.parametrize(
+        "edit",
+        [
+            lambda desk: desk.set("a", task("a", priority=3), "bob"),
+            lambda desk: desk.set("a", task("a", phase="1s"), "bob"),
+            lambda desk: desk.set("a", task("c"), "bob"),
+            lambda desk: desk.remove(Filter(names=("b",)), "bob"),
+            lambda desk: desk.set_periods({"office": Period(ranges=("sunday",))}, "api", "bob"),
+            lambda desk: desk.remove_period("office", "bob"),
+        ],
+    )
+    def test_an_unchanged_file_undoes_it(self, office: Office, edit: Callable[[Desk], object]) -> None:
+        file = office.file("a.toml", self.TEXT)
+        office.apply(file)
+        before = [entry.task for entry in office.store.entries()], office.store.periods()
+        edit(office.desk)
+        assert ([entry.task for entry in office.store.entries()], office.store.periods()) != before
+        office.apply(file)
+        after = [entry.task for entry in office.store.entries()], office.store.periods()
+        assert [_without_phase(t) for t in after[0]] == [_without_phase(t) for t in before[0]]
+        assert after[1] == before[1]
+        assert office.apply(file).unchanged == 2, "and nothing is left to do"
+
+    def test_a_task_that_was_given_to_it_by_hand_goes(self, office: Office) -> None:
+        file = office.file("a.toml", self.TEXT)
+        office.apply(file)
+        office.desk.add([task("x")], owner_of(file), "bob")
+        assert [entry.task.name for entry in office.apply(file).removed] == ["x"]
+
+    def test_a_pause_stays(self, office: Office) -> None:
+        file = office.file("a.toml", self.TEXT)
+        office.apply(file)
+        office.desk.pause(Filter(names=("a",)), "bob", paused=True)
+        office.apply(file)
+        assert office.entry("a").task.paused
+
+    def test_what_belongs_to_others_leaves_the_file_alone(
+        self, office: Office, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        file = office.file("a.toml", self.TEXT)
+        office.apply(file)
+        office.desk.add([task("mine")], "cli:bob", "bob")
+        office.desk.set("mine", task("mine", priority=1), "bob")
+        monkeypatch.setattr(office.desk, "load", None)
+        office.apply(file)
+
+
+def _without_phase(said: Task) -> Task:
+    return replace(said, schedule=replace(said.schedule, phase=None))
 
 
 class TestFiles:

@@ -11,6 +11,7 @@ from evenbeat.api.route import Call, Role, Route
 from evenbeat.api.tasks import ended_document
 from evenbeat.api.types import FilterState, Forced, Number
 from evenbeat.model import Name
+from evenbeat.node.file_owner import files_of
 from evenbeat.node.requests import NAMED, Force, Pause, Remove, Request
 from evenbeat.store.contract import Filter, Store
 
@@ -47,6 +48,8 @@ class Done(Struct):
     names: list[str]
     unchanged: Number
     """Those that fit and were so already."""
+    files: list[str]
+    """That own some of them: a task that was deleted is created again when its file is next applied."""
 
 
 class Runs(Struct, forbid_unknown_fields=True):
@@ -93,15 +96,16 @@ def _request(action: Action, only: Filter, who: str) -> Request:
 
 def _would(store: Store, action: Action, only: Filter) -> dict[str, Any]:
     """What is so already is not touched."""
-    count, unchanged, names = 0, 0, []
+    count, unchanged, names, files = 0, 0, [], set[str]()
     for entry in store.entries(only):
         if action.action in ("run", "delete") or entry.task.paused is not (action.action == "pause"):
             count += 1
+            files.update(files_of([entry]))
             if count <= action.named:
                 names.append(entry.task.name)
         else:
             unchanged += 1
-    return {"action": action.action, "count": count, "names": names, "unchanged": unchanged}
+    return {"action": action.action, "count": count, "names": names, "unchanged": unchanged, "files": sorted(files)}
 
 
 async def run(call: Call) -> Response:

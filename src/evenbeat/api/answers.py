@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
+from urllib.parse import quote
 
 import msgspec
 from starlette.responses import Response
@@ -13,6 +14,7 @@ from evenbeat.api.problems import FieldError, Problem, invalid
 from evenbeat.api.route import JSON, Call
 from evenbeat.model import Entry, Instant, Invalid
 from evenbeat.node.documents import task_document
+from evenbeat.node.file_owner import OVERWRITTEN, file_of
 from evenbeat.store.contract import Condition, Filter, Store
 from evenbeat.when.instant import parse_instant
 from evenbeat.when.zone import zone
@@ -66,7 +68,14 @@ async def task_answer(call: Call, name_or_id: str, status: int = 200) -> Respons
     headers = {"ETag": f'"{entry.version}"'}
     if call.request.method not in ("GET", "HEAD"):
         headers["Location"] = task_url(entry)
+        headers |= notice(entry) if call.request.method in ("PUT", "PATCH") else {}
     return Response(content, status, headers, JSON)
+
+
+def notice(entry: Entry) -> dict[str, str]:
+    """The header that says that a file will undo this change."""
+    file = file_of(entry.owner)
+    return {} if file is None else {"Evenbeat-Notice": f"the task comes from {quote(file)}: {OVERWRITTEN}"}
 
 
 def precondition(call: Call, entry: Entry) -> int | None:

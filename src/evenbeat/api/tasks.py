@@ -7,7 +7,7 @@ from msgspec import Meta, Struct
 from starlette.responses import JSONResponse, Response
 
 from evenbeat.api import definitions
-from evenbeat.api.answers import entry_of, pairs, precondition, task_answer
+from evenbeat.api.answers import entry_of, notice, pairs, precondition, task_answer
 from evenbeat.api.problems import Problem
 from evenbeat.api.route import Call, Role, Route
 from evenbeat.api.types import FilterState, Forced, NewTask, TaskDocument, TaskPage, TaskPatch, WholeTask
@@ -101,10 +101,11 @@ async def _set(call: Call, entry: Entry, task: Task, version: int | None) -> Res
     return await task_answer(call, entry.id)
 
 
-async def delete(call: Call) -> None:
+async def delete(call: Call) -> Response:
     entry = await entry_of(call)
     precondition(call, entry)
     await call.house.ask(Remove(Filter(names=(entry.id,)), call.who))
+    return Response(None, 204, notice(entry))
 
 
 async def run(call: Call) -> Response | Mapping[str, Any]:

@@ -110,6 +110,7 @@ class Done(Struct):
 
     names: list[str]
     unchanged: int
+    files: list[str] = []
 
 
 class TakenDocument(Struct):

@@ -28,8 +28,8 @@ from evenbeat.load.files import load_file
 from evenbeat.load.flat import flat
 from evenbeat.model import SECOND, Entry, Instant, Invalid, Task
 from evenbeat.node.cluster_document import ClusterDocument
-from evenbeat.node.desk import owner_of
 from evenbeat.node.documents import instant
+from evenbeat.node.file_owner import owner_of
 from evenbeat.node.past import Record, when
 from evenbeat.node.requests import Ended, Missing, Names, Taken
 from evenbeat.node.status import Status
@@ -138,7 +138,8 @@ class Remote:
         return Names(unchanged=1) if new.version == version else Names(changed=[new.name])
 
     def remove(self, only: Filter) -> Names:
-        return Names(removed=self._act("delete", only).names)
+        done = self._act("delete", only)
+        return Names(removed=done.names, files=done.files)
 
     def pause(self, only: Filter, *, paused: bool) -> Names:
         done = self._act("pause" if paused else "resume", only)

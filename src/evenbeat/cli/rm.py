@@ -1,8 +1,11 @@
 """`evenbeat rm`: delete tasks. A run that is under way finishes; history stays for as long as it is kept."""
 
 import argparse
+import sys
 
 from evenbeat.cli.tasks import changing, chosen_on_purpose, tell
+from evenbeat.node.file_owner import files_of
+from evenbeat.node.requests import Names
 
 
 def answer(args: argparse.Namespace) -> int:
@@ -11,4 +14,6 @@ def answer(args: argparse.Namespace) -> int:
     with changing(args) as door:
         changed = door.remove(only)
     tell(args, changed)
+    for file in changed.files if isinstance(changed, Names) else files_of(changed.removed):
+        print(f"evenbeat rm: {file} creates its tasks again when it is next applied", file=sys.stderr)
     return 0 if changed.removed else 1

@@ -9,6 +9,7 @@ from evenbeat.cli.values import value_of
 from evenbeat.load.flat import changed as changed_table
 from evenbeat.load.flat import flat, task_of
 from evenbeat.model import Invalid
+from evenbeat.node.file_owner import OVERWRITTEN, file_of
 
 
 def answer(args: argparse.Namespace) -> int:
@@ -21,11 +22,8 @@ def answer(args: argparse.Namespace) -> int:
     with changing(args) as door:
         changed = door.set(entry.id, task, entry.version)
     tell(args, changed)
-    if entry.owner.startswith("file:"):
-        file = entry.owner.removeprefix("file:")
-        print(
-            f"evenbeat set: {before.name} comes from {file}, which has the last word when it changes", file=sys.stderr
-        )
+    if (file := file_of(entry.owner)) is not None:
+        print(f"evenbeat set: {before.name} comes from {file}: {OVERWRITTEN}", file=sys.stderr)
     return 0
 
 

@@ -7,8 +7,8 @@ import msgspec
 
 from evenbeat.load.problems import Problems
 from evenbeat.load.tasks import DURATIONS, Tasks, inherited
-from evenbeat.model import Invalid, Task
-from evenbeat.when.duration import format_duration
+from evenbeat.model import Invalid, Spread, Task
+from evenbeat.when.duration import format_duration, parse_duration
 
 _TABLES: Final = ("labels", "env", "kwargs")
 """Keys whose value is a table, so that `labels.team` means one entry of it."""
@@ -19,7 +19,7 @@ def flat(task: Task) -> dict[str, Any]:
     """The keys of a task, as a file would have them: `task_of` makes the same task of it, unless it is paused."""
     table: dict[str, Any] = msgspec.to_builtins(task)
     table = {**table.pop("schedule"), **table.pop("job", {}), **table}
-    for key in ("name", "check", "paused"):
+    for key in ("name", "check", "paused", "pinned"):
         table.pop(key, None)
     for key in DURATIONS:
         if key in table:
@@ -45,6 +45,14 @@ def _here(error: Invalid, header: str) -> Invalid:
     return Invalid(error.problem, column=error.column, place=error.place.removeprefix(header).lstrip("., "))
 
 
+def _is_same(key: str, new: Any, old: Any) -> bool:
+    """Do both say the same interval, or the same strategy?"""
+    try:
+        return parse_duration(new) == parse_duration(old) if key == "every" else new == (old or Spread.EVEN)
+    except (Invalid, TypeError):
+        return False
+
+
 def changed(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """The table with some keys set; None takes a key away, back to its default.
 
@@ -66,8 +74,8 @@ def changed(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, A
         before.pop(key, None)
         if value is not None:
             new[key] = value
-    if new.keys() & {"every", "spread"}:
-        before.pop("phase", None)  # it belongs to the grid as it was; whether it can stay, the desk knows
+    if any(key in new and not _is_same(key, new[key], table.get(key)) for key in ("every", "spread")):
+        before.pop("phase", None)  # it belongs to the grid as it was
     if not isinstance(new.get("command", ""), str):
         before.pop("shell", None)
     stays = ("passive",) if new.keys() & set(_WORK) else _WORK

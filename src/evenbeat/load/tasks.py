@@ -18,7 +18,7 @@ from evenbeat.when.zone import zone
 
 _KINDS: Final = ("every", "cron", "calendar", "at")
 _WORKS: Final = ("command", "function", "passive")
-_SCHEDULE_KEYS: Final = Schedule.__struct_fields__
+_SCHEDULE_KEYS: Final = tuple(field for field in Schedule.__struct_fields__ if field != "pinned")
 _JOB_KEYS: Final = Job.__struct_fields__
 _FROM_ELSEWHERE: Final = {"name", "check", "schedule", "job", "paused"}
 """Fields of a task that its header, its other keys or people by hand give."""
@@ -154,6 +154,8 @@ class Tasks:
             (schedule if key in _OF_SCHEDULE else job if key in _OF_JOB else whole)[key] = value
         if whole.get("passive") is True:
             whole["check"] = True
+        if "phase" in schedule:
+            schedule["pinned"] = True
         when = self._schedule(path, schedule, name)
         if type(job.get("command")) is str:
             self._split(path, job)

@@ -4,7 +4,7 @@ It works on a store. If a node lives on that store, it takes over each change wh
 """
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from hashlib import blake2b
 from pathlib import Path
@@ -20,6 +20,7 @@ from evenbeat.load.config import Config, NodeSettings
 from evenbeat.load.files import load_file
 from evenbeat.model import Entry, Instant, Invalid, Period, Task, placed
 from evenbeat.node.agreement import must_not_need, must_refer_to_what_is_there, said_together
+from evenbeat.node.file_owner import owner_of
 from evenbeat.node.memo import forget_told
 from evenbeat.node.placing import Places, keep_phase
 from evenbeat.store.cluster import ClusterStore
@@ -112,6 +113,7 @@ class Desk:
         """New tasks, all or none."""
         with self._lock, self._places.right():
             must_refer_to_what_is_there(tasks, self._periods(), self.limits())
+            self._edited_by_hand({owner})
             placed_ = self._places.give(self._as_still_running(tasks))
             return self._done(Changed(created=self.store.create(placed_, owner, self._now(), who)))
 
@@ -128,6 +130,7 @@ class Desk:
             task = keep_phase(replace(new, paused=entry.task.paused), entry.task)
             if task == entry.task:
                 return Changed(unchanged=1)
+            self._edited_by_hand({entry.owner})
             moved = self._places.move([(entry, task)])
             return self._done(Changed(changed=self.store.update(moved, self._now(), who, version)))
 
@@ -135,6 +138,7 @@ class Desk:
         """Delete tasks; a run that is under way finishes."""
         with self._lock, self._places.right():
             entries = list(self.store.entries(only))
+            self._edited_by_hand({entry.owner for entry in entries})
             self.store.remove([entry.number for entry in entries], self._now(), who)
             self._places.free(entries)
             return self._done(Changed(removed=entries))
@@ -172,6 +176,12 @@ class Desk:
             raise Invalid(f"there is no task {name!r}")
         return entry
 
+    def _edited_by_hand(self, owners: Collection[str]) -> None:
+        """A file whose tasks or periods were changed otherwise is not as it was applied: `apply` reads it again."""
+        digests = [_DIGEST + owner for owner in owners]
+        if known := [key for key in digests if self.store.setting(key) is not None]:
+            self.store.set_settings(dict.fromkeys(known))
+
     # Periods
 
     def set_periods(self, periods: Mapping[str, Period], owner: str, who: str) -> Changed:
@@ -184,6 +194,7 @@ class Desk:
                 whose, before = stored.get(name, (owner, None))
                 if period != before:
                     different.setdefault(whose, {})[name] = period
+            self._edited_by_hand(different.keys())
             for whose, some in different.items():
                 self.store.set_periods(some, whose, self._now(), who)
             return self._done(Changed(settings=True)) if different else Changed()
@@ -198,6 +209,7 @@ class Desk:
                 if name in (*period.include, *period.exclude):
                     raise Conflict(f"the period {name!r} cannot go: the period {other!r} uses it")
             must_not_need(self.store.entries(), {name}, set())
+            self._edited_by_hand({stored[name][0]})
             self.store.set_periods({name: None}, stored[name][0], self._now(), who)
             return self._done(Changed(settings=True))
 
@@ -206,7 +218,8 @@ class Desk:
     def apply(self, files: Sequence[Path], who: str, *, anew: bool = False) -> Changed:
         """Make the tasks that these files own be what the files say: all of them, or nothing if one is wrong.
 
-        A file that is as it was when it was last applied is not read again, unless `anew` asks for it.
+        The files win over what was changed by hand, except for pauses. A file that is as it was when it was last
+        applied, and whose tasks nobody has changed since, is not read again, unless `anew` asks for it.
         """
         with self._lock, without_collector():
             fresh: dict[str, Config] = {}
@@ -401,11 +414,6 @@ def _has_something_to_run(task: Task) -> bool:
 
 def _packed(said: dict[str, int] | NodeSettings | None) -> str | None:
     return msgspec.json.encode(said).decode() if said else None
-
-
-def owner_of(path: Path) -> str:
-    """How tasks say that this file created them."""
-    return f"file:{path.resolve()}"
 
 
 def _digest(path: Path) -> str | None:

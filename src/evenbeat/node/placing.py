@@ -119,10 +119,15 @@ def place(wheel: LoadWheel, tasks: Sequence[Task]) -> list[Task]:
 
 
 def keep_phase(new: Task, old: Task) -> Task:
-    """An edit keeps the phase as long as `every` and `spread` stay as they were."""
-    same = (new.schedule.every, new.schedule.spread) == (old.schedule.every, old.schedule.spread)
-    if same and new.schedule.phase is None and old.schedule.phase is not None:
-        return _with_phase(new, old.schedule.phase)
+    """An edit keeps the phase that a task was placed at, as long as `every` and `spread` stay as they were.
+
+    A phase that was given counts as long as the definition gives it. Whoever gives the phase that the task has anyway,
+    as documents of tasks do, changes nothing.
+    """
+    after, before = new.schedule, old.schedule
+    same = before.phase is not None and (after.every, after.spread) == (before.every, before.spread)
+    if same and (after.phase == before.phase or (after.phase is None and not before.pinned)):
+        return replace(new, schedule=replace(after, phase=before.phase, pinned=before.pinned))
     return new
 
 

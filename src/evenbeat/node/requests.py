@@ -11,6 +11,7 @@ from evenbeat.load.config import Config
 from evenbeat.model import MAX_EVERY, NAME_LIMIT, OUTPUT_LIMIT, Entry, Instant, Invalid, Name, Period, State, Task
 from evenbeat.node.about import ClusterView
 from evenbeat.node.desk import Changed, Desk
+from evenbeat.node.file_owner import files_of
 from evenbeat.node.moment import Moment, Running
 from evenbeat.node.numbers import Numbers
 from evenbeat.node.status import Identity, Status
@@ -228,6 +229,8 @@ class Touched(Struct):
     """... and the names of the first of them."""
     unchanged: int = 0
     """Those that fit and were so already."""
+    files: list[str] = []
+    """That own some of them: each undoes the change when it is next applied."""
 
 
 class Names(Struct):
@@ -239,6 +242,8 @@ class Names(Struct):
     unchanged: int = 0
     settings: bool = False
     """Periods, limits or settings of the node."""
+    files: list[str] = []
+    """That own some of what was removed: each brings it back when it is next applied."""
 
 
 class Reply(Struct, omit_defaults=True):
@@ -282,7 +287,7 @@ def must_be_done(reply: Reply) -> None:
 
 def touched(entries: Sequence[Entry], unchanged: int = 0, named: int = NAMED) -> Touched:
     """These, in a few words."""
-    return Touched(len(entries), names_of(entries[:named]), unchanged)
+    return Touched(len(entries), names_of(entries[:named]), unchanged, files_of(entries))
 
 
 def names_of(entries: Sequence[Entry]) -> list[str]:

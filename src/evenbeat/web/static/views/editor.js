@@ -74,7 +74,7 @@ export function mount(root, { name, query }) {
       begin({ ...document.task, name: document.name, check: document.check });
       fill(trouble, document.owner.startsWith("file:")
         ? h("p", { class: "notice" }, "This task belongs to ", h("code", null, document.owner.slice(5)),
-          ". What is changed here lasts until that file is read again.") : null);
+          ": your change is overwritten when that file is next applied.") : null);
     } catch (problem) {
       if (!signal.aborted) fill(trouble, failure(problem, load));
     }

@@ -119,7 +119,7 @@ function one(root, name, signal) {
       for (const key of ["holidays", "prefer", "zone"]) input[key].value = period[key] ?? "";
       fill(trouble, period.owner.startsWith("file:")
         ? h("p", { class: "notice" }, "This period belongs to ", h("code", null, period.owner.slice(5)),
-          ". What is changed here lasts until that file is read again.") : null);
+          ": your change is overwritten when that file is next applied.") : null);
       await check();
     } catch (problem) {
       if (!signal.aborted) fill(trouble, failure(problem, load));

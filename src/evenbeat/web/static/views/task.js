@@ -135,7 +135,9 @@ export function mount(root, { name }) {
   }
 
   async function discard() {
-    const text = "It is gone for good; its history stays as long as `keep` says.";
+    const text = task?.owner.startsWith("file:")
+      ? `It belongs to ${task.owner.slice(5)}, which creates it again when it is next applied.`
+      : "It is gone for good; its history stays as long as `keep` says.";
     const yes = await confirm("Delete this task?", { text, list: [name], verb: "Delete", dangerous: true });
     if (yes && (await attempt(() => remove(taskPath(name)), "Deleted"))) location.hash = trail.tasks;
   }

@@ -38,7 +38,7 @@ export function bulkBar({ filter, total, done, signal }) {
     if (!(await attempt(async () => (found = await send(true))))) return;
     const shown = found.names.slice(0, 8);
     const yes = await confirm(`${verb}: ${tasksWords(found.count)}?`, {
-      text: dangerous ? "They are gone for good; their history stays as long as `keep` says." : "",
+      text: dangerous ? lasting(found.files) : "",
       list: shown, more: found.count - shown.length, verb: `${verb} (${count(found.count)})`, dangerous,
     });
     if (!yes) return;
@@ -64,6 +64,11 @@ export function bulkBar({ filter, total, done, signal }) {
 
   selection.onChange(refresh);
   return { node, selection, refresh };
+}
+
+function lasting(files) {
+  if (!files.length) return "They are gone for good; their history stays as long as `keep` says.";
+  return `Those of ${files.join(", ")} are created again when that file is next applied.`;
 }
 
 /** Tasks that are chosen one by one (kept by id: a name may look like a pattern), or all that match the filter. */
