@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from evenbeat.store.contract import Batch, StoreError
+from evenbeat.store.contract import Batch, Damaged, StoreError
 from evenbeat.store.sqlite import SqliteStore
 from evenbeat.store.sqlite_open import APPLICATION_ID, migrate
 from evenbeat.store.statements import FOLDER, migrations
@@ -67,9 +67,9 @@ def test_damage_within_is_reported_where_it_is_met_and_never_overwritten(tmp_pat
         content[page * 4096 : page * 4096 + 64] = b"\xee" * 64
     path.write_bytes(content)
     store = SqliteStore(path)
-    with pytest.raises(StoreError, match="quick_check"):
+    with pytest.raises(Damaged, match="put a backup in its place"):
         list(store.entries())
-    with pytest.raises(StoreError, match="quick_check"):
+    with pytest.raises(Damaged, match="put a backup in its place"):
         store.create([a_task(f"more{i}") for i in range(500)], "me", T0)
     store.close()
     assert path.read_bytes() == content

@@ -21,7 +21,8 @@ from evenbeat.node.owner import is_owned, socket_path
 from evenbeat.node.requests import Reply, Request, must_be_done
 from evenbeat.store.cluster import ClusterStore
 from evenbeat.store.contract import Store, StoreError
-from evenbeat.store.opening import open_store
+from evenbeat.store.opening import is_cluster, open_store
+from evenbeat.store.sqlite import SqliteStore
 
 T = TypeVar("T")
 _LOOK: Final = 10.0
@@ -36,12 +37,21 @@ class House:
         """`control` is where the node listens, if the database does not say that."""
         self.database: Final = database
         self.control: Final = control or socket_path(Path(database))
-        self.store: Store = open_store(database, read_only=True)
+        self.store: Store = self._open()
         self.listening: Final = Listening(database, control=control)
         """What the node tells; whoever serves the house starts it, and stops it at the end."""
         self.outlooks: Final = Outlooks(self.read)
         self.totals: Final = Totals()
         self._clock = _SharedClock(self.store) if isinstance(self.store, ClusterStore) else Clock()
+
+    def _open(self) -> Store:
+        try:
+            return open_store(self.database, read_only=True)
+        except StoreError:
+            if is_cluster(self.database) or not is_owned(Path(self.database)):
+                raise
+            # A node lives on a file that cannot be read any more: /readyz and the node's answers say so.
+            return SqliteStore(Path(self.database), read_only=True, is_checked=False)
 
     def now(self) -> Instant:
         return self._clock.now()

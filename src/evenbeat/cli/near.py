@@ -9,7 +9,7 @@ from evenbeat.cli.common import now
 from evenbeat.model import Entry, Instant
 from evenbeat.node.past import Question, Record, find_also_removed, records
 from evenbeat.store.cluster import ClusterStore
-from evenbeat.store.contract import Condition, Filter, RunRecord, SkipRecord
+from evenbeat.store.contract import Condition, Filter, RunRecord, SkipRecord, Store, StoreError
 from evenbeat.store.opening import open_store
 
 if TYPE_CHECKING:
@@ -26,10 +26,27 @@ class Near:
 
     def __init__(self, path: Path | str) -> None:
         self._path = path
-        self._store = open_store(path, read_only=True)
+        self._opened: Store | None = None
+
+    @property
+    def _store(self) -> Store:
+        """Opened when it is needed: what only the node is asked works without it."""
+        if self._opened is None:
+            self._opened = self._open()
+        return self._opened
+
+    def _open(self) -> Store:
+        try:
+            return open_store(self._path, read_only=True)
+        except StoreError as e:
+            status = self.status() if isinstance(self._path, Path) else None
+            if status is None or status.store == "ok":
+                raise
+            raise StoreError(f"the node does not run anything, as its store fails: {status.store}") from e
 
     def close(self) -> None:
-        self._store.close()
+        if self._opened is not None:
+            self._opened.close()
 
     def find(self, name_or_id: str) -> Entry | None:
         return self._store.find(name_or_id)

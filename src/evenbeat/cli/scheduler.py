@@ -20,7 +20,7 @@ _QUEUE: Final = "EVENBEAT_QUEUE"
 
 
 def answer(args: argparse.Namespace) -> int:
-    """Run it; exit 0 when it has stopped in order."""
+    """Run it; exit 0 when it has stopped in order and everything is in the store."""
     return _run(args, worker=False)
 
 
@@ -50,4 +50,4 @@ def _run(args: argparse.Namespace, *, worker: bool) -> int:
         raise Invalid(str(e)) from None
     if args.json:
         print_json(summary(node))
-    return 0
+    return 1 if node.left_unsafe else 0

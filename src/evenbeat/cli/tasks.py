@@ -15,6 +15,7 @@ from evenbeat.cli.common import print_json
 from evenbeat.cli.sides import Changes, Questions
 from evenbeat.load.config import BadFileError
 from evenbeat.model import Entry, Invalid
+from evenbeat.node.owner import is_owned
 from evenbeat.store.contract import Filter, Store
 from evenbeat.store.opening import is_cluster, open_store
 
@@ -128,7 +129,7 @@ def _told_as_invalid() -> Iterator[None]:
 def _existing(args: argparse.Namespace) -> Path | str:
     node_url(args)
     path = database(args)
-    if isinstance(path, Path) and not path.exists():
+    if isinstance(path, Path) and not path.exists() and not is_owned(path):
         raise Invalid(f"there is no database {path}; `evenbeat up` and `evenbeat add` make one, --db names another")
     return path
 

@@ -28,7 +28,7 @@ _log: Final = logging.getLogger("evenbeat.node")
 
 
 def answer(args: argparse.Namespace) -> int:
-    """Run it; exit 0 when it has stopped in order."""
+    """Run it; exit 0 when it has stopped in order and everything is in the store."""
     if isinstance(database(args), str):
         from evenbeat.cli.scheduler import both  # noqa: PLC0415 - who is alone needs none of it
 
@@ -42,7 +42,7 @@ def answer(args: argparse.Namespace) -> int:
         raise Invalid(str(e)) from None
     if args.json:
         print_json(summary(node))
-    return 0
+    return 1 if node.left_unsafe else 0
 
 
 def options_of(args: argparse.Namespace) -> Options:

@@ -39,6 +39,7 @@ async def live(
 
         def up(node: Node) -> None:
             starting.close()
+            store.inspect(node.store_was_inspected)
             ready(node)
 
         end_leftovers(database)

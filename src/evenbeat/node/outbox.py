@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from evenbeat.node.counts import COMMIT_BOUNDS, Buckets
 from evenbeat.store.cluster import Fenced
-from evenbeat.store.contract import Batch, Contradiction, Store, StoreError
+from evenbeat.store.contract import Batch, Contradiction, Damaged, Store, StoreError
 
 _AGAIN: Final = 1.0
 """Seconds until the store is asked again after it failed: it is full, or slow, or on a disk that comes back."""
@@ -52,6 +52,8 @@ class Outbox:
         self._waiting: list[asyncio.Future[None]] = []
         self.failing: str = ""
         """What the store said last, while it cannot take anything."""
+        self.is_hopeless = False
+        """Is the database itself gone or damaged, so that waiting for it is of no use?"""
 
     @property
     def waiting(self) -> int:
@@ -61,6 +63,10 @@ class Outbox:
     def oldest_age(self) -> float:
         """Seconds since the first of them was put; 0 if there is none."""
         return self._loop.time() - self._parcels[0].put if self._parcels else 0.0
+
+    def unsafe_claims(self) -> set[int]:
+        """The tasks whose runs are claimed in batches that are not safe yet."""
+        return {claim.task for parcel in self._parcels for claim in parcel.batch.claims}
 
     def put(self, batch: Batch, then: Then) -> None:
         """Remember a batch; `then` is called on the loop when it is safe."""
@@ -117,15 +123,18 @@ class Outbox:
     def _settle(self, future: Future[None]) -> None:
         error = future.exception()
         if isinstance(error, StoreError) and not isinstance(error, Contradiction | Fenced):
-            if not self.failing:
+            if str(error) != self.failing:
                 _log.error("the store cannot take anything: %s", error, extra={"action": "store_failing"})
             self.failing = str(error)
+            self.is_hopeless = isinstance(error, Damaged)
             self._loop.call_later(_AGAIN, self._again, self._round)
             return
         if error is not None:
             self._on_failure(error)
             return
-        self.failing = ""
+        if self.failing:
+            _log.warning("the store works again", extra={"action": "store_works"})
+        self.failing, self.is_hopeless = "", False
         self._is_busy = False
         self.took.add_one(self._loop.time() - self._offered_at)
         kept = [self._parcels.popleft() for _ in range(self._offered)]

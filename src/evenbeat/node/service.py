@@ -122,6 +122,8 @@ class Node:
         self._instantly = asyncio.Event()
         self._failure: BaseException | None = None
         self.reason = ""
+        self.left_unsafe = ""
+        """After a stop: why not all that was done is in the store."""
         self.page = ""
         """Where its page is, if it has one."""
         self.relay: Relay | None = None
@@ -139,6 +141,12 @@ class Node:
         if self._stopping.is_set():
             self._instantly.set()
         self.stop(reason)
+
+    def store_was_inspected(self, problem: Exception | None) -> None:
+        """From any thread: the database was found damaged, or whole again. What the store says now is asked of it."""
+        if problem is not None:
+            with suppress(RuntimeError):  # the loop is closed
+                self.loop.call_soon_threadsafe(self.outbox.put, Batch(), lambda: None)
 
     def take_over(self) -> None:
         """What the desk has changed becomes true of the live tasks, in the order in which it was done."""
@@ -442,17 +450,29 @@ class Node:
             self.beat.cancel_held()
             self.queue.cancel()
             deadline = time.monotonic() + 10
-            while self.beat.underway and time.monotonic() < deadline:
+            while self._runs_something() and time.monotonic() < deadline:
                 await asyncio.sleep(0.02)
 
     def _is_busy(self) -> bool:
+        if self.outbox.is_hopeless:
+            return self._runs_something()
         return bool(self.beat.underway) or (self.beat.claiming and len(self.roster.lifecycle.waiting) > 0)
+
+    def _runs_something(self) -> bool:
+        """Runs whose claims a failing store has not taken have not begun, and nothing will come of them."""
+        not_begun = self.outbox.unsafe_claims() if self.outbox.failing else set()
+        return any(run.number not in not_begun for run in self.beat.underway.values())
 
     async def _have_everything_safe(self) -> None:
         """All into the store. One that fails is waited for as long as runs are, unless somebody is in a hurry."""
         deadline = time.monotonic() + self.options.grace
-        while self.outbox.waiting:
-            if self.outbox.failing and (self._instantly.is_set() or time.monotonic() > deadline):
-                _log.error("not all is in the store: %s", self.outbox.failing, extra={"action": "store_failing"})
+        outbox = self.outbox
+        while outbox.waiting:
+            if self._failure is not None:
+                raise self._failure
+            in_vain = outbox.is_hopeless or self._instantly.is_set() or time.monotonic() > deadline
+            if outbox.failing and in_vain:
+                self.left_unsafe = outbox.failing
+                _log.error("not all is in the store: %s", outbox.failing, extra={"action": "store_failing"})
                 return
             await asyncio.sleep(0.005)

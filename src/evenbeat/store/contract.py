@@ -32,6 +32,10 @@ class StoreError(Exception):
     """The store cannot do its work: disk full, read-only, corrupt, written by a newer program. Says what to do."""
 
 
+class Damaged(StoreError):
+    """The database itself is spoiled, gone or replaced: waiting and trying again do not help."""
+
+
 class Contradiction(StoreError):
     """A batch that cannot be true beside what is there: a second claim, an end without a claim, an unknown task."""
 

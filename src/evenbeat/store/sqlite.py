@@ -3,7 +3,7 @@
 import os
 import sqlite3
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -18,6 +18,7 @@ from evenbeat.store.contract import (
     Batch,
     Change,
     Condition,
+    Damaged,
     Filter,
     Progress,
     RunRecord,
@@ -25,6 +26,7 @@ from evenbeat.store.contract import (
     StoreError,
 )
 from evenbeat.store.filters import check_filter, conditions_of
+from evenbeat.store.sqlite_inspect import Inspector
 from evenbeat.store.sqlite_open import check_readable, connect_reader, explained, prepare
 from evenbeat.store.sqlite_record import record
 from evenbeat.store.sqlite_writer import T, Work, Writer
@@ -48,18 +50,22 @@ class SqliteStore:
         durability: Literal["normal", "full"] = "normal",
         *,
         read_only: bool = False,
+        is_checked: bool = True,
         plain_runs: int = PLAIN_RUNS,
     ) -> None:
+        """With `is_checked=False` a file that cannot be read is refused when it is read, not now."""
         self._path = path
         self._plain_runs = plain_runs
         self._schema = len(migrations())
         self._readers: deque[sqlite3.Connection] = deque()
         self._is_closed = False
         if read_only:
-            check_readable(path)
+            if is_checked:
+                check_readable(path)
         else:
             prepare(path, durability)
         self._writer = None if read_only else Writer(path, durability)
+        self._inspector: Inspector | None = None
 
     # Tasks
 
@@ -201,10 +207,25 @@ class SqliteStore:
         finally:
             part.unlink(missing_ok=True)
 
+    def inspect(self, told: Callable[[Damaged | None], None]) -> None:
+        """Look after the file from now on. `told`, in a thread, what is wrong with it, and None when it is right again.
+
+        Meanwhile nothing is written, as nobody would ever read it, and nothing is read that may be of another file.
+        """
+        writer = self._write()
+
+        def found(problem: Damaged | None) -> None:
+            writer.damage = problem
+            told(problem)
+
+        self._inspector = Inspector(self._path, self._schema, writer, found)
+
     def close(self) -> None:
         self._is_closed = True
         self._close_readers()
-        if self._writer is not None:
+        if self._writer is not None and self._inspector is not None:
+            self._inspector.close(self._writer)
+        elif self._writer is not None:
             self._writer.close()
 
     def _close_readers(self) -> None:
@@ -226,9 +247,13 @@ class SqliteStore:
         """A connection that nobody else uses meanwhile; there are as many as there are reads at the same time."""
         if self._is_closed:
             raise StoreError(f"{self._path}: the store is closed")
+        if self._writer is not None and self._writer.damage is not None:
+            raise Damaged(str(self._writer.damage))
         try:
             connection = self._readers.pop()
         except IndexError:
+            if self._writer is not None and (problem := self._writer.files.problem()) is not None:
+                raise problem from None
             connection = connect_reader(self._path, self._schema)
         try:
             with explained(self._path):

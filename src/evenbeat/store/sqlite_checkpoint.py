@@ -7,6 +7,8 @@ import sqlite3
 import threading
 from typing import Final
 
+from evenbeat.store.sqlite_files import Stamps
+
 _CHANGES: Final = 16_000
 """Rows that may have changed since it was last done ..."""
 _GROWTH: Final = 8 << 20
@@ -19,8 +21,9 @@ _MOVE: Final = "PRAGMA wal_checkpoint(PASSIVE)"
 class Checkpoints:
     """A thread with a connection of its own, which sleeps until the writer has written much."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection, stamps: Stamps) -> None:
         self._connection = connection
+        self._stamps = stamps
         (self._page,) = connection.execute("PRAGMA page_size").fetchone()
         self._changes = 0
         self._size = 0
@@ -35,9 +38,10 @@ class Checkpoints:
         if self._log_is_long:
             # Most of it has just been moved, and while the writer is here nothing is added: the rest is short.
             self._log_is_long = False
-            writer.execute(_MOVE).close()
+            self._stamps.move(writer, _MOVE)
         self._size = min(self._size, size)
         if writer.total_changes - self._changes > _CHANGES or size - self._size > _GROWTH:
+            self._stamps.issue(writer)
             self._changes, self._size = writer.total_changes, size
             self._is_wanted.set()
 
@@ -51,7 +55,7 @@ class Checkpoints:
         while self._is_wanted.wait() and not self._is_closed:
             self._is_wanted.clear()
             try:
-                _, pages, _ = self._connection.execute(_MOVE).fetchone()
+                pages = self._stamps.move(self._connection, _MOVE)
             except sqlite3.Error:
                 # It is only care: what is wrong with the file is told with the next commit.
                 continue

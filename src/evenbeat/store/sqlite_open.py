@@ -1,4 +1,8 @@
-"""Opening an SQLite file: ours or refused, brought up to date by migrations; and what its errors mean to people."""
+"""Opening an SQLite file: ours or refused, brought up to date by migrations; and what its errors mean to people.
+
+The bytes of a database file are read by SQLite only, never by opening the file ourselves: POSIX locks belong to the
+process, and closing any descriptor of the file would release the locks of all SQLite connections of this process.
+"""
 
 import sqlite3
 import time
@@ -7,13 +11,11 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final
 
-from evenbeat.store.contract import StoreError
+from evenbeat.store.contract import Damaged, StoreError
 from evenbeat.store.statements import Migration, migrations
 
 APPLICATION_ID: Final = 0x65766274
 """The letters evbt, in the place where SQLite files say whose they are."""
-_MAGIC: Final = b"SQLite format 3\0"
-_HEADER: Final = 100
 _PATIENCE: Final = 5.0
 """Seconds to wait for another program that writes to the file, such as a shell."""
 _PAGE: Final = 1024
@@ -24,14 +26,19 @@ _WRITER_CACHE: Final = 32_000
 _READER_CACHE: Final = 4_000
 """KiB of pages in memory, per connection."""
 
+DAMAGED: Final = (
+    "the file is damaged and was left as it is: stop the node, move the file aside together with its -wal and -shm, "
+    "and put a backup in its place; or save what `.recover` of the sqlite3 program still finds"
+)
+_HOPELESS: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _ADVICE: Final = {
     sqlite3.SQLITE_FULL: "the disk is full: nothing that was recorded is lost; make room, and it goes on by itself",
     sqlite3.SQLITE_READONLY: "the file or its folder cannot be written: look at their owner and mode",
     sqlite3.SQLITE_BUSY: "another program has locked the file: close it, and it goes on by itself",
     sqlite3.SQLITE_LOCKED: "another program has locked the file: close it, and it goes on by itself",
-    sqlite3.SQLITE_CORRUPT: "the file is damaged and was left as it is: look at it with `PRAGMA quick_check` of the "
-    "sqlite3 program, save what `.recover` still finds, or go on with a backup",
-    sqlite3.SQLITE_NOTADB: "this is not an evenbeat database; it was left as it is",
+    sqlite3.SQLITE_CORRUPT: DAMAGED,
+    sqlite3.SQLITE_NOTADB: "this is not an evenbeat database; it was left as it is. Choose another file, or, if it was "
+    "one, go on with a backup of it",
     sqlite3.SQLITE_IOERR: "the disk does not read or write: see the system's log; nothing that was recorded is lost",
     sqlite3.SQLITE_CANTOPEN: "the file cannot be opened: look at its folder, its owner and its mode",
 }
@@ -40,8 +47,12 @@ _ADVICE: Final = {
 def explain(path: Path, error: sqlite3.Error) -> StoreError:
     """An error of SQLite's, for the person who must act."""
     code = getattr(error, "sqlite_errorcode", None)
-    advice = _ADVICE.get(code & 0xFF) if code is not None else None
-    return StoreError(f"{path}: {advice} ({error})" if advice else f"{path}: {error}")
+    if code is None and "decode to UTF-8" in str(error):
+        code = sqlite3.SQLITE_CORRUPT  # what we write is UTF-8
+    code = None if code is None else code & 0xFF
+    advice = None if code is None else _ADVICE.get(code)
+    kind = Damaged if code in _HOPELESS else StoreError
+    return kind(f"{path}: {advice} ({error})" if advice else f"{path}: {error}")
 
 
 @contextmanager
@@ -86,6 +97,7 @@ def connect_writer(path: Path, durability: str) -> sqlite3.Connection:
     """The one connection that writes."""
     with explained(path), _closed_on_failure(_connect(f"{path.absolute().as_uri()}?mode=rw")) as connection:
         _tune(connection, durability, _WRITER_CACHE)
+        _version(connection)  # the first look opens the log too
         return connection
 
 
@@ -134,22 +146,30 @@ def _tune(connection: sqlite3.Connection, durability: str, cache: int) -> None:
     connection.execute(f"PRAGMA journal_size_limit = {_WAL_LIMIT}")
 
 
+def connect_untouched(path: Path) -> sqlite3.Connection:
+    """To read the main file as it is: without locks, without its log, and without tidying it up."""
+    return _connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1")
+
+
 def _look_at_header(path: Path, known: int) -> None:
-    """By the bytes: SQLite itself would tidy up a file as it opens it, and another program's is not ours to touch."""
+    """Untouched: SQLite would tidy up a file as it opens it, and another program's is not ours to touch."""
     try:
         if not path.parent.is_dir():
             raise StoreError(f"{path}: there is no folder {path.parent}; create it first")
         if not path.exists() or not path.stat().st_size:
             return
-        with path.open("rb") as file:
-            header = file.read(_HEADER)
+        if not path.is_file():
+            raise StoreError(f"{path}: this is not a file; choose another name")
     except OSError as e:
         raise StoreError(f"{path}: the file cannot be read: {e.strerror}") from e
-    if not header.startswith(_MAGIC) or len(header) < _HEADER:
-        raise StoreError(f"{path}: this is not an evenbeat database; it was left as it is. Choose another file")
-    if int.from_bytes(header[68:72], "big") != APPLICATION_ID:
-        raise StoreError(f"{path}: this SQLite file belongs to another program; it was left as it is")
-    _check_version(path, int.from_bytes(header[60:64], "big"), known, exactly=False)
+    with closing(connect_untouched(path)) as connection:
+        (whose,) = connection.execute("PRAGMA application_id").fetchone()
+        if whose != APPLICATION_ID:
+            raise StoreError(
+                f"{path}: this SQLite file belongs to another program; it was left as it is. Choose another file, or, "
+                "if it was evenbeat's, go on with a backup of it"
+            )
+        _check_version(path, _version(connection), known, exactly=False)
 
 
 def _version(connection: sqlite3.Connection) -> int:

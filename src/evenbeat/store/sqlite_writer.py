@@ -9,8 +9,9 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Final, Generic, NamedTuple, TypeVar
 
-from evenbeat.store.contract import StoreError
+from evenbeat.store.contract import Damaged, StoreError
 from evenbeat.store.sqlite_checkpoint import Checkpoints
+from evenbeat.store.sqlite_files import OpenFiles, Stamps
 from evenbeat.store.sqlite_open import connect_writer, explain
 
 T = TypeVar("T")
@@ -32,11 +33,17 @@ class Writer:
 
     def __init__(self, path: Path, durability: str) -> None:
         self._path = path
-        self._wal = path.with_name(path.name + "-wal")
+        whole = path.resolve()
+        self._wal = whole.with_name(whole.name + "-wal")
         self._wal_waited_for = 0
+        self.damage: Damaged | None = None
+        """Set from outside: nothing more is to be written."""
         with ExitStack() as opened:
             self._connection = opened.enter_context(closing(connect_writer(path, durability)))
-            self._checkpoints = Checkpoints(opened.enter_context(closing(connect_writer(path, durability))))
+            self.files = OpenFiles(path)
+            self.stamps = Stamps(path, self._connection)
+            moving = opened.enter_context(closing(connect_writer(path, durability)))
+            self._checkpoints = Checkpoints(moving, self.stamps)
             opened.pop_all()  # from now on `close` sees to them
         self._jobs: queue.SimpleQueue[_Job[object] | None] = queue.SimpleQueue()
         self._closing = threading.Lock()
@@ -79,7 +86,12 @@ class Writer:
                     break
                 job = self._jobs.get()
             is_open = job is not None
-            if jobs:
+            problem = (self.damage or self.files.problem()) if jobs else None
+            if problem is not None:
+                # Nothing is written that nobody will ever read.
+                for refused in jobs:
+                    refused.future.set_exception(Damaged(str(problem)))
+            elif jobs:
                 self._commit(jobs)
                 # What was changed is no longer ours to hold while we wait.
                 jobs, job = [], None
@@ -123,7 +135,7 @@ class Writer:
                 self._wal_waited_for = 0
             elif size > self._wal_waited_for + _WAL_TOO_LONG:
                 self._wal_waited_for = size
-                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").close()
+                self.stamps.move(self._connection, "PRAGMA wal_checkpoint(TRUNCATE)")
         except (OSError, sqlite3.Error):
             # It is only care: what is wrong with the file is told with the next commit.
             return

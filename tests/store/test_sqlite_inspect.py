@@ -1,0 +1,218 @@
+"""A database file that is deleted, replaced, overwritten or spoiled while it is open: that is found out, and said."""
+
+import re
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from queue import SimpleQueue
+
+import pytest
+
+from evenbeat.store import sqlite_checkpoint, sqlite_inspect
+from evenbeat.store.contract import Damaged
+from evenbeat.store.sqlite import SqliteStore
+from evenbeat.testing.samples import T0, a_task
+
+PATIENCE = 60.0
+"""Seconds; only a broken store needs them."""
+
+
+class Watched:
+    """A store with an inspector that hurries."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.store = SqliteStore(path)
+        self.create("first", 300)
+        self.told: SimpleQueue[Damaged | None] = SimpleQueue()
+        self.store.inspect(self.told.put)
+
+    def create(self, name: str, count: int = 1) -> None:
+        self.store.create([a_task(f"{name}{i}") for i in range(count)], "me", T0)
+
+    def finds(self, words: str = "") -> None:
+        """Wait until it says so. While a file is being copied, it is empty, and so on."""
+        while not re.search(words, str(self.told.get(timeout=PATIENCE))):
+            pass
+
+    def looks(self, times: int = 5) -> None:
+        """Wait until it has looked so often."""
+        inspector = self.store._inspector
+        assert inspector is not None
+        before = inspector.looks
+        while inspector.looks < before + times:
+            assert inspector._thread.is_alive()
+
+    def checkpoints(self) -> None:
+        """Have everything moved to the main file, and the log begun anew."""
+        writer = self.store._writer
+        assert writer is not None
+        for i in range(3):
+            before = writer.stamps.moves()
+            self.store.set_settings({f"x{i}": "y"})
+            while writer.stamps.moves() in (before, None):
+                pass
+
+
+@pytest.fixture
+def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Watched]:
+    monkeypatch.setattr(sqlite_inspect, "_LOOK", 0.01)
+    monkeypatch.setattr(sqlite_inspect, "_PAUSE", 0.0)
+    monkeypatch.setattr(sqlite_checkpoint, "_CHANGES", 0)
+    made = Watched(tmp_path / "x.db")
+    made.checkpoints()
+    yield made
+    made.store.close()
+
+
+def overwrite(path: Path, at: int, content: bytes) -> None:
+    with path.open("r+b") as file:
+        file.seek(at)
+        file.write(content)
+
+
+def delete(path: Path) -> None:
+    path.unlink()
+
+
+def replace(path: Path) -> None:
+    shutil.copy(path, path.with_name("other"))
+    path.with_name("other").rename(path)
+
+
+def delete_log(path: Path) -> None:
+    path.with_name("x.db-wal").unlink()
+
+
+def delete_index(path: Path) -> None:
+    path.with_name("x.db-shm").unlink()
+
+
+def put_another_in_its_place(path: Path) -> None:
+    other = path.with_name("other.db")
+    SqliteStore(other).close()
+    shutil.copyfile(other, path)
+
+
+def truncate(path: Path) -> None:
+    with path.open("r+b") as file:
+        file.truncate(path.stat().st_size // 2)
+
+
+def empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def spoil_pages(path: Path) -> None:
+    for at in range(20 * 1024, path.stat().st_size, 1024):
+        overwrite(path, at, b"\xee" * 64)
+
+
+def spoil_header(path: Path) -> None:
+    overwrite(path, 0, b"\0" * 100)
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        (delete, r"x\.db: the file was deleted or moved away"),
+        (replace, r"x\.db: the file was replaced"),
+        (delete_log, r"x\.db-wal: the file was (deleted|replaced)"),
+        (delete_index, r"x\.db-shm: the file was (deleted|replaced)"),
+        (put_another_in_its_place, r"x\.db(-wal)?: (?!the file was emptied)"),
+        (truncate, r"x\.db: (the file is damaged|the disk does not read)"),
+        (empty, r"x\.db(-wal)?: "),
+        (spoil_pages, r"x\.db: the file is damaged.*backup"),
+        (spoil_header, r"x\.db: this is not an evenbeat database"),
+    ],
+)
+def test_what_happens_to_the_file_is_found_and_nothing_is_kept_any_more(
+    watched: Watched, how: Callable[[Path], None], words: str
+) -> None:
+    how(watched.path)
+    watched.finds(words)
+    with pytest.raises(Damaged):
+        watched.create("more")
+    with pytest.raises(Damaged):
+        watched.store.count()
+
+
+def test_nothing_is_said_to_be_kept_in_the_moment_before_it_is_found(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "x.db")
+    delete(tmp_path / "x.db")
+    with pytest.raises(Damaged, match="deleted or moved away"):
+        store.create([a_task("a")], "me", T0)
+    store.close()
+
+
+def test_an_old_copy_over_the_file_is_found_though_it_is_whole(watched: Watched, tmp_path: Path) -> None:
+    watched.store.backup(tmp_path / "backup.db")
+    watched.create("since")
+    watched.checkpoints()
+    shutil.copyfile(tmp_path / "backup.db", watched.path)
+    watched.finds("another program has overwritten the file, perhaps with an old copy")
+
+
+def test_a_file_that_comes_back_is_used_again(watched: Watched) -> None:
+    aside = watched.path.with_name("aside")
+    watched.path.rename(aside)
+    watched.finds()
+    aside.rename(watched.path)
+    assert watched.told.get(timeout=PATIENCE) is None
+    watched.create("more")
+    assert watched.store.count() == 301
+
+
+def test_another_program_that_uses_the_file_as_one_should_does_no_harm(watched: Watched) -> None:
+    watched.create("more", 50)
+    with closing(sqlite3.connect(watched.path, isolation_level=None)) as other:
+        other.execute("PRAGMA wal_checkpoint(PASSIVE)")
+        other.execute("UPDATE tasks SET changed = changed + 1")
+        other.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        watched.looks()
+        other.execute("VACUUM")
+        other.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        watched.looks()
+    watched.create("most", 50)
+    watched.looks()
+    assert watched.told.empty()
+
+
+def test_our_own_checkpoints_are_never_taken_for_damage(watched: Watched) -> None:
+    for i in range(150):
+        watched.create(f"more{i}.", 20)
+    watched.looks()
+    assert watched.told.empty()
+
+
+def test_a_file_that_was_replaced_is_left_alone_when_the_store_is_closed(watched: Watched) -> None:
+    other = watched.path.with_name("other.db")
+    SqliteStore(other).close()
+    other.rename(watched.path)
+    for suffix in ("-wal", "-shm"):
+        log = watched.path.with_name(f"x.db{suffix}")
+        log.unlink()
+        log.write_bytes(b"whose?")
+    watched.finds()
+    before = watched.path.read_bytes()
+    watched.store.close()
+    assert watched.path.read_bytes() == before
+    assert watched.path.with_name("x.db-wal").read_bytes() == b"whose?"
+
+
+def test_all_tables_are_checked_in_turn_also_if_nobody_writes(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checked: SimpleQueue[str] = SimpleQueue()
+    check = sqlite_inspect.check_tables
+
+    def noted(path: Path, schema: int, tables: list[str] | None = None) -> Damaged | None:
+        for table in tables or []:
+            checked.put(table)
+        return check(path, schema, tables)
+
+    monkeypatch.setattr(sqlite_inspect, "check_tables", noted)
+    seen = {checked.get(timeout=PATIENCE) for _ in range(20)}
+    assert seen >= {"tasks", "progress", "claims", "plain_runs", "notable_runs", "skips", "changes", "settings"}
