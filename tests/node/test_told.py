@@ -119,9 +119,10 @@ def test_a_run_that_began_before_the_told_result_is_older(hand: Hand) -> None:
     hand.now += SECOND
     tell(hand, 2)
     hand.now -= SECOND
-    hand.end("a", lasted=5 * SECOND)
+    hand.end("a", lasted=5 * SECOND, output=b"older")
     hand.turn()
-    assert hand.condition("a").state == State.CRITICAL
+    found = hand.condition("a")
+    assert (found.state, found.output, found.outcome) == (State.CRITICAL, "", Outcome.FAILED)
     assert [run.state for run in runs(hand) if run.started == started] == [None]
 
 
@@ -426,6 +427,56 @@ def test_what_begins_and_does_not_end_is_critical(hand: Hand) -> None:
     (run,) = runs(hand)
     assert (run.outcome, run.state, run.started) == (Outcome.TIMEBOXED, State.CRITICAL, T0)
     assert "has not ended within its timebox of 10m" in run.output
+
+
+# What ends while its check is paused
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize("keys", [{"passive": True, "every": "1d"}, {"check": True, "every": "1d", "phase": "12h"}])
+def test_a_ttl_that_ends_during_a_pause_is_looked_at_when_the_check_is_resumed(
+    hand: Hand, keys: dict[str, Any], *, restarts: bool
+) -> None:
+    hand.add("a", **keys)
+    hand.advance(SECOND)
+    until = tell(hand, ttl=MINUTE).result_at + MINUTE
+    before = kinds(hand)
+    hand.pause("a")
+    live(hand, 10 * MINUTE)
+    if restarts:
+        hand.restart(after=SECOND)
+        hand.beat.passive.restore_ttl(hand.row("a"), until, until - MINUTE)
+        live(hand, MINUTE)
+    assert kinds(hand) == before
+    hand.pause("a", paused=False)
+    hand.advance(SECOND)
+    assert kinds(hand)[len(before) :] == [Kind.STALE if "passive" in keys else Kind.FRESHNESS]
+
+
+def test_a_newer_result_during_the_pause_ends_the_ttl(hand: Hand) -> None:
+    add_passive(hand, every="1d")
+    tell(hand, ttl=MINUTE)
+    hand.pause("a")
+    live(hand, 10 * MINUTE)
+    tell(hand)
+    hand.pause("a", paused=False)
+    live(hand, 10 * MINUTE)
+    assert kinds(hand) == [Kind.TOLD] * 2
+
+
+def test_a_heartbeat_that_should_have_ended_during_a_pause_is_looked_at_when_the_check_is_resumed(hand: Hand) -> None:
+    for name in ("silent", "ended"):
+        add_passive(hand, name, every="1d")
+        hand.beat.passive.begin(hand.row(name), Instant(hand.now))
+    hand.pause("silent", "ended")
+    live(hand, 10 * MINUTE)
+    hand.beat.passive.end(hand.row("ended"), 0, "", Instant(hand.now))
+    hand.pause("silent", "ended", paused=False)
+    live(hand, SECOND)
+    (run,) = runs(hand, "silent")
+    assert (run.outcome, run.state, run.started) == (Outcome.TIMEBOXED, State.CRITICAL, T0)
+    (run,) = runs(hand, "ended")
+    assert (run.state, run.started) == (State.OK, T0)
 
 
 # Stops, clocks and changes

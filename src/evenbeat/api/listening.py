@@ -172,4 +172,5 @@ def _document(event: Event) -> dict[str, Any]:
         "output": event.output,
         "notable": event.notable,
         "next": instant(event.next),
+        "newest": event.newest,
     }

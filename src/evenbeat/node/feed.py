@@ -26,6 +26,8 @@ class RunEvent(Struct, frozen=True, tag="run"):
     notable: bool
     next: Instant | None = None
     """When its task is due next; None: it is paused, removed, or no time is left."""
+    newest: bool = True
+    """False if a newer result was known: outcome and output of the task stay those of that one."""
 
 
 class TaskEvent(Struct, frozen=True, tag="task"):

@@ -145,6 +145,7 @@ class Hub:
             first_line(finish.output[:_LOOKED_AT]),
             finish.notable,
             None if row is None else next_of(self._node, row),
+            finish.is_latest,
         )
 
     def _task_events(self, changed: Changed, before: Mapping[int, str]) -> Iterator[TaskEvent]:

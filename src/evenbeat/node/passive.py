@@ -199,11 +199,21 @@ class Passive:
 
     # Looking
 
+    def look_again(self, rows: Ints) -> None:
+        """These checks have changed, and may be enabled again: what ended while they were disabled is due."""
+        for row in rows.tolist():
+            for about in (_About.TTL, _About.BEGUN):
+                when = self._alarms.get((row, about))
+                if when is not None:
+                    heappush(self._heap, (when, row, about))
+
     def look(self, now: Instant) -> None:
         """At all that is due by now."""
         found: dict[_About, list[int]] = {about: [] for about in _About}
         while self.next_due() <= now:
             _, row, about = heappop(self._heap)
+            if about is not _About.EXPECTED and not self._roster.columns.flags[row] & int(Flag.ENABLED):
+                continue  # until `look_again`: nothing is expected of a disabled check, and nothing is forgotten
             del self._alarms[row, about]
             found[about].append(row)
         begun, ttl, expected = (np.array(found[about], dtype=np.int64) for about in reversed(_About))
@@ -213,8 +223,6 @@ class Passive:
 
     def _look_at_begun(self, rows: Ints, now: Instant) -> None:
         began = np.array([self.begun.pop(row) for row in rows.tolist()], dtype=np.int64)
-        enabled = self._enabled(rows)
-        rows, began = rows[enabled], began[enabled]
         untold = ~self._run_instead(rows, now)
         rows, began = rows[untold], began[untold]
         outputs = [
@@ -226,7 +234,7 @@ class Passive:
 
     def _look_at_ttl(self, rows: Ints, now: Instant) -> None:
         good_for = np.array([self._good_for.pop(row) for row in rows.tolist()], dtype=np.int64).reshape(-1, 2)
-        latest = (good_for[:, 0] == self._roster.columns.result_at[rows]) & self._enabled(rows)
+        latest = good_for[:, 0] == self._roster.columns.result_at[rows]
         rows, lengths = rows[latest], good_for[latest, 1]
         words = [f"that one was good for {format_duration(length)}" for length in lengths.tolist()]
         self._are_missing(rows, _all(rows, now), words, now)
@@ -289,10 +297,6 @@ class Passive:
         c = self._roster.columns
         passive: Ints = rows[c.used[rows] & (c.flags[rows] & int(Flag.PASSIVE) != 0)]
         return passive
-
-    def _enabled(self, rows: Ints) -> Bools:
-        enabled: Bools = self._roster.columns.flags[rows] & int(Flag.ENABLED) != 0
-        return enabled
 
     def _when_missing(self, rows: Ints) -> Ints:
         """The state of each while its result is missing; of one that is not passive nothing is known then."""

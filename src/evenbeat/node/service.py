@@ -202,6 +202,7 @@ class Node:
                 moved.append(some)
         told_of = [entry.number for entry in (*changed.changed, *changed.created) if entry.task.passive]
         self.beat.passive.expect(self.roster.rows(told_of), now, anew=True)
+        self.beat.passive.look_again(self.roster.rows([entry.number for entry in changed.changed]))
         for rows in moved:
             batch.standings += standings_of(self.roster.columns, rows, now)
         self.roster.lifecycle.pace.mean_rate = self.roster.mean_rate

@@ -82,7 +82,8 @@ def as_finish(told: Told) -> Finish:
         attempt=told.attempt,
         changes=told.changes,
         flapping=told.flapping,
-        result_at=told.result_at,
+        # Of a run its start says whether it is the latest; of a submitted result the time at which it was so.
+        result_at=told.started if told.made is not None else max(told.result_at, told.started + 1),
         extra=told.extra,
         extra_kind=told.extra_kind,
         notable=told.notable,

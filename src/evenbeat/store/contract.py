@@ -97,6 +97,13 @@ class Finish(NamedTuple):
     notable: bool
     """Whether it is more than a plain success: failures and changes of state are kept for as long as `keep` says."""
 
+    @property
+    def is_latest(self) -> bool:
+        """False if it started before the latest result of its check: then that one stays the latest, with its times,
+        outcome and output, and this run is only in the history.
+        """
+        return self.result_at <= self.started
+
 
 class Told(NamedTuple):
     """A result of a check without a run of ours: told from outside, or that none was told. Needs no claim, and leaves

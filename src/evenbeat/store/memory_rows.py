@@ -230,8 +230,10 @@ class Draft:
             )
         )
         row.claim, row.claim_started = None, None
-        row.started, row.ended, row.outcome = finish.started, finish.ended, Outcome(finish.outcome)
-        row.output, row.last_start, row.result_at = finish.output, finish.last_start, finish.result_at
+        if finish.is_latest:
+            row.started, row.ended, row.outcome = finish.started, finish.ended, Outcome(finish.outcome)
+            row.output = finish.output
+        row.last_start, row.result_at = finish.last_start, finish.result_at
         row.state, row.hard, row.attempt = finish.state, finish.hard, finish.attempt
         row.changes, row.flapping = finish.changes, finish.flapping
         row.extra, row.extra_kind = finish.extra, finish.extra_kind

@@ -50,6 +50,21 @@ class ToldContract:
         assert (found.claimed, found.next_nominal, found.extra) == (None, T0 + MINUTE, T0 + 7)
         assert {run.kind for run in store.runs(a)} == {Kind.GRID, Kind.TOLD}
 
+    def test_a_run_that_began_before_the_latest_result_is_only_in_the_history(self, store: Store) -> None:
+        a = number_of(store)
+        store.record(Batch(claims=[a_claim(a)])).result()
+        told = a_told(a, T0 + 5_000, "submitted", made=2, notable=True)
+        store.record(Batch(told=[told])).result()
+        older = a_finish(a)._replace(
+            started=T0 + 10, ended=T0 + 9_000, output="older", state=2, hard=False, result_at=told.result_at
+        )
+        store.record(Batch(finishes=[older])).result()
+        (condition,) = store.conditions(Filter(names=("a",)))
+        assert (condition.state, condition.output, condition.outcome) == (State.CRITICAL, "submitted", Outcome.FAILED)
+        assert (condition.last_start, condition.last_end) == (told.started, told.ended)
+        assert {(run.output, run.state) for run in store.runs(a)} == {("older", None), ("submitted", State.CRITICAL)}
+        assert progress_of(store, a).claimed is None
+
     def test_many_of_one_check_in_one_batch_are_all_kept(self, store: Store) -> None:
         a, b = number_of(store), number_of(store, "b")
         told = [a_told(n, T0 + i, f"{n} {i}", notable=i % 3 == 0) for i in range(20) for n in (a, b)]

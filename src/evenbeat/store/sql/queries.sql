@@ -197,7 +197,7 @@ FROM f CROSS JOIN claims c ON c.task = f.task CROSS JOIN progress p ON p.task = 
 
 -- name: learn
 -- What runs that ended make of their tasks. All of these are there: an UPDATE of many rows would say the same, but
--- SQLite would copy all of them aside first. One of the two ids is 0.
+-- SQLite would copy all of them aside first. One of the two ids is 0. The latest result stays the latest if it is newer.
 INSERT INTO progress (
     task, newest_plain, newest_notable, started, ended, outcome, output, last_start, state, hard, attempt, changes,
     flapping, result_at, extra, extra_kind, next_nominal
@@ -210,7 +210,10 @@ SELECT l.*, c.next_nominal FROM l CROSS JOIN claims c ON c.task = l.task WHERE t
 ON CONFLICT (task) DO UPDATE
 SET newest_plain = iif(excluded.newest_plain, excluded.newest_plain, newest_plain),
     newest_notable = iif(excluded.newest_notable, excluded.newest_notable, newest_notable),
-    started = excluded.started, ended = excluded.ended, outcome = excluded.outcome, output = excluded.output,
+    started = iif(excluded.result_at > excluded.started, started, excluded.started),
+    ended = iif(excluded.result_at > excluded.started, ended, excluded.ended),
+    outcome = iif(excluded.result_at > excluded.started, outcome, excluded.outcome),
+    output = iif(excluded.result_at > excluded.started, output, excluded.output),
     last_start = excluded.last_start, state = excluded.state, hard = excluded.hard, attempt = excluded.attempt,
     changes = excluded.changes, flapping = excluded.flapping, result_at = excluded.result_at, extra = excluded.extra,
     extra_kind = excluded.extra_kind, next_nominal = excluded.next_nominal;

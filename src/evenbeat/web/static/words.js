@@ -72,10 +72,12 @@ export function condition(task) {
 export function learnRun(task, run) {
   task.state = run.state ?? task.state;
   task.flapping = run.flapping ?? task.flapping;
-  task.output = run.output ?? task.output;
   task.running_since = null;
   task.next = run.next === undefined ? task.next : run.next;
-  Object.assign(task, { hard: run.hard, attempt: run.attempt, outcome: run.outcome });
+  Object.assign(task, { hard: run.hard, attempt: run.attempt });
+  if (run.newest === false) return; // outcome and output stay those of the latest result
+  task.output = run.output ?? task.output;
+  task.outcome = run.outcome;
 }
 
 /** The look of a run: that of its state where it is a check's, else of its outcome. */

@@ -216,7 +216,10 @@ WITH f AS (
 ), learned AS (
     UPDATE progress p
     SET next_nominal = e.next_nominal, extra = e.extra, extra_kind = e.extra_kind, last_start = e.last_start,
-        started = e.started, ended = e.ended, outcome = e.outcome, output = e.output, state = e.state, hard = e.hard,
+        started = CASE WHEN e.result_at > e.started THEN p.started ELSE e.started END,
+        ended = CASE WHEN e.result_at > e.started THEN p.ended ELSE e.ended END,
+        outcome = CASE WHEN e.result_at > e.started THEN p.outcome ELSE e.outcome END,
+        output = CASE WHEN e.result_at > e.started THEN p.output ELSE e.output END, state = e.state, hard = e.hard,
         attempt = e.attempt, changes = e.changes, flapping = e.flapping, result_at = e.result_at
     FROM ended e WHERE p.task = e.task
 ), plain AS (
