@@ -269,6 +269,7 @@ def test_a_run_is_told_in_the_words_of_history() -> None:
                 "output": "a\u2028b\r\n: c",
                 "notable": True,
                 "next": "2027-01-15T08:05:00+00:00",
+                "newest": True,
             },
         )
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from evenbeat.model import DAY, HOUR, MINUTE, SECOND, Instant, Kind, Outcome, Period, State
 from evenbeat.node.status import status_of
+from evenbeat.node.told import as_finish
 from evenbeat.store.contract import RunRecord, Told
 
 
@@ -85,6 +86,16 @@ def test_an_older_result_is_recorded_and_changes_nothing(hand: Hand) -> None:
     assert (told.made, told.state) == (None, State.OK)
     assert (hand.condition("a").state, hand.condition("a").output) == (State.OK, "new")
     assert [(run.output, run.state) for run in runs(hand)] == [("new", State.OK), ("old", None)]
+
+
+def test_who_listens_to_results_hears_which_is_the_latest(hand: Hand) -> None:
+    add_passive(hand)
+    hand.beat.passive.begin(hand.row("a"), Instant(hand.now))
+    live(hand, 5 * SECOND)
+    ended = hand.beat.passive.end(hand.row("a"), 0, "", Instant(hand.now))
+    hand.now += SECOND
+    results = [ended, tell(hand, 2), tell(hand, 0, at=hand.now - SECOND // 2)]
+    assert [as_finish(told).is_latest for told in results] == [True, True, False]
 
 
 def test_of_two_within_one_tick_the_second_is_newer(hand: Hand) -> None:
