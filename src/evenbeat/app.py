@@ -59,7 +59,7 @@ class App:
             raise Invalid(f"{database} is a file: a queue is for a cluster, on postgresql://...")
         self._options = Options(
             files=tuple(Path(file) for file in files),
-            workers=workers or os.cpu_count() or 1,
+            workers=os.cpu_count() or 1 if workers is None else workers,
             max_concurrent=max_concurrent,
             start_window=None if start_window is None else node_duration("start_window", start_window),
             start_rate=start_rate,

@@ -14,7 +14,8 @@ from evenbeat.api.access import Access
 from evenbeat.api.health import numbers_of, problems_of
 from evenbeat.api.house import House
 from evenbeat.api.server import whole
-from evenbeat.node.numbers import Membership
+from evenbeat.node.numbers import Membership, Numbers
+from evenbeat.node.obstacles import NO_WORKERS
 
 
 @pytest.fixture(scope="module")
@@ -104,12 +105,25 @@ def test_a_store_that_fails_makes_it_not_ready_and_its_reason_is_not_for_everybo
     assert "/secret" not in answer.text
 
 
+def test_a_node_without_workers_on_purpose_is_ready_and_says_so(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    well = asyncio.run(numbers_of(house))
+    without = replace(well, workers=0, last_turn=0.1, oldest_unsafe=0.0, status=replace(well.status, executes=False))
+
+    async def numbers(_: House) -> Numbers:
+        return without
+
+    monkeypatch.setattr(health, "numbers_of", numbers)
+    answer = ask(house, "/readyz")
+    assert (answer.status_code, answer.json()) == (200, {"ok": True, "problems": [], "notes": [NO_WORKERS]})
+
+
 @pytest.mark.parametrize(
     ("wrong", "problem"),
     [
         ({"last_turn": 5.1}, "the beat has not turned for 5 s"),
         ({"oldest_unsafe": 10.1}, "the store has not taken what was offered for 10 s"),
         ({"workers": 0}, "no worker process is alive"),
+        ({"queue": "out of /secret"}, "runs cannot be started; the node's log says why"),
     ],
 )
 def test_each_sign_of_life_counts(house: House, wrong: dict[str, Any], problem: str) -> None:

@@ -143,6 +143,7 @@ class Hand:
     lead = AHEAD
     """Whatever is claimed is handed over at once, so that a turn needs no loop."""
     is_busy = False
+    problem = ""
 
     def stored(self, tokens: Sequence[int]) -> None:
         self.safe += tokens

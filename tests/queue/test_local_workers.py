@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -250,11 +251,38 @@ def test_a_machine_too_full_for_a_worker_is_tried_again(monkeypatch: pytest.Monk
     monkeypatch.setattr("subprocess.Popen", full)
 
     async def scene(courier: Courier) -> None:
+        assert courier.queue.problem == "worker processes cannot be started: no room for another process"
         jobs = Job(command=("true",)), Job(function="os:getcwd"), Job(function="asyncio:sleep", args=(0,))
         assert {r.outcome for r in await courier.answers(courier.send(*jobs))} == {Outcome.SUCCEEDED}
+        assert courier.queue.problem == ""
 
     play(scene)
     assert descriptors() == before
+
+
+def test_a_worker_without_descriptors_says_that_it_waits_for_some() -> None:
+    async def scene(courier: Courier) -> None:
+        (long,) = courier.send(Job(command=("sleep", "60")), timebox=600)
+        await courier.until(lambda: long in courier.started)
+        (worker,) = courier.queue.pids
+        before = resource.prlimit(worker, resource.RLIMIT_NOFILE)
+        resource.prlimit(worker, resource.RLIMIT_NOFILE, (_room_for_one(worker), before[1]))
+        (waits,) = courier.send(Job(command=("true",)))
+        await courier.until(lambda: "workers wait to start commands" in courier.queue.problem)
+        resource.prlimit(worker, resource.RLIMIT_NOFILE, before)
+        courier.queue.cancel([long])
+        (result,) = await courier.answers([waits])
+        assert result.outcome == Outcome.SUCCEEDED
+        await courier.until(lambda: courier.queue.problem == "")
+
+    play(scene)
+
+
+def _room_for_one(process: int) -> int:
+    """A limit below which one descriptor is free; a pipe needs two."""
+    taken = {int(number) for number in [path.name for path in Path(f"/proc/{process}/fd").iterdir()]}
+    free = [number for number in range(max(taken) + 3) if number not in taken]
+    return free[1]
 
 
 def test_stopping_waits_for_what_ends_in_time_and_cancels_the_rest() -> None:

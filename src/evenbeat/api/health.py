@@ -13,6 +13,7 @@ from evenbeat.api.house import House
 from evenbeat.api.route import Call, Role, Route
 from evenbeat.node.about import ClusterView
 from evenbeat.node.numbers import Numbers
+from evenbeat.node.obstacles import NO_WORKERS
 from evenbeat.node.requests import AskCluster, AskNumbers, AskStatus, Reply, Request
 from evenbeat.node.status import Status
 from evenbeat.store.contract import StoreError
@@ -25,11 +26,13 @@ _FRESH: Final = 1.0
 """Seconds for which one look is enough for all who ask: nobody keeps a node busy by asking how it is."""
 
 
-class Health(Struct):
+class Health(Struct, omit_defaults=True):
     """Whether all is well, and if not, what is wrong."""
 
     ok: bool
     problems: list[str]
+    notes: list[str] = []
+    """What is so on purpose: a node without workers is ready, and executes nothing."""
 
 
 class _Look(NamedTuple):
@@ -87,7 +90,11 @@ def problems_of(numbers: Numbers) -> list[str]:
     if numbers.oldest_unsafe > STUCK:
         problems.append(f"the store has not taken what was offered for {numbers.oldest_unsafe:.0f} s")
     if numbers.cluster is None:
-        return problems if numbers.workers else [*problems, "no worker process is alive"]
+        if not numbers.workers and numbers.status.executes:
+            problems.append("no worker process is alive")
+        elif numbers.queue:
+            problems.append("runs cannot be started; the node's log says why")
+        return problems
     # That a pool has no worker is no fault of the scheduler's: see evenbeat_pool_without_worker_seconds.
     if numbers.cluster.lease <= 0:
         problems.append(f"its lease ran out {-numbers.cluster.lease:.0f} s ago: the database does not answer")
@@ -101,11 +108,15 @@ async def _healthy(_: Call) -> Health:
 
 
 async def _ready(call: Call) -> Response:
+    notes = []
     try:
-        problems = problems_of(await numbers_of(call.house))
+        numbers = await numbers_of(call.house)
+        problems = problems_of(numbers)
+        if not numbers.status.executes:
+            notes.append(NO_WORKERS)
     except StoreError as e:
         problems = [str(e)]
-    health = Health(ok=not problems, problems=problems)
+    health = Health(ok=not problems, problems=problems, notes=notes)
     return Response(msgspec.json.encode(health), 200 if health.ok else 503, media_type="application/json")
 
 

@@ -33,10 +33,10 @@ def at_option(text: str | None, zone: Zone, default: Instant, option: str) -> In
         return parse_instant(text, zone)
 
 
-def number_option(value: int | None, option: str, most: int) -> int | None:
+def number_option(value: int | None, option: str, most: int, least: int = 1) -> int | None:
     """A count given by an option; None if it was not."""
-    if value is not None and not 1 <= value <= most:
-        raise Invalid(f"{value} is out of range, accepted: 1 to {most}", place=option)
+    if value is not None and not least <= value <= most:
+        raise Invalid(f"{value} is out of range, accepted: {least} to {most}", place=option)
     return value
 
 

@@ -87,7 +87,9 @@ def _with_selection(command: argparse.ArgumentParser) -> argparse.ArgumentParser
 
 def _add_up(commands: "_Commands", new: NewCommand) -> None:
     command = _with_database(new(commands, "up", "run a node: it runs the tasks of a database", "evenbeat.cli.up"))
-    command.add_argument("--workers", type=int, metavar="N", help="worker processes (default: one per core)")
+    command.add_argument(
+        "--workers", type=int, metavar="N", help="worker processes (default: one per core; 0 executes nothing)"
+    )
     _with_life(command)
     help_ = "a node of a cluster, without workers of its own"
     _with_life(_with_database(new(commands, "scheduler", help_, "evenbeat.cli.scheduler")))

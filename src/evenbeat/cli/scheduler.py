@@ -26,7 +26,7 @@ def answer(args: argparse.Namespace) -> int:
 
 def both(args: argparse.Namespace) -> int:
     """A scheduler, and a worker beside it that ends with it."""
-    return _run(args, worker=True)
+    return _run(args, worker=args.workers != 0)
 
 
 def _where(args: argparse.Namespace) -> Where:

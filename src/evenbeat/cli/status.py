@@ -5,11 +5,13 @@ from typing import Any
 
 import msgspec
 from rich.console import Console
+from rich.markup import escape
 
 from evenbeat.cli.cluster_lines import cluster_lines
 from evenbeat.cli.common import console, print_json
 from evenbeat.cli.tasks import asking, database, reading
 from evenbeat.model import SECOND, State
+from evenbeat.node.obstacles import NO_WORKERS
 from evenbeat.node.status import Status
 from evenbeat.store.contract import Filter, Store
 from evenbeat.store.opening import is_cluster, shown
@@ -17,7 +19,7 @@ from evenbeat.when.duration import in_words
 
 
 def answer(args: argparse.Namespace) -> int:
-    """Tell it; exit 0, or 1 if no node lives on the database or its store fails."""
+    """Tell it; exit 0, or 1 if no node lives on the database or something keeps it from executing tasks."""
     with asking(args) as side:
         status = side.status()
         cluster = None if status is None else side.cluster()
@@ -32,7 +34,7 @@ def answer(args: argparse.Namespace) -> int:
         show_status(out, status)
         for line in [] if cluster is None else cluster_lines(cluster):
             out.print(line, soft_wrap=True, highlight=False)
-    return 0 if status.store == "ok" else 1
+    return 1 if status.problems or status.store != "ok" else 0
 
 
 def _tell_alone(args: argparse.Namespace, store: Store) -> int:
@@ -74,8 +76,9 @@ def status_lines(status: Status) -> list[str]:
         lines.append("outcomes: " + _counts(status.outcomes))
     if status.skipped:
         lines.append("skipped: " + _counts(status.skipped))
-    if status.store != "ok":
-        lines.append(f"[red]the store fails: {status.store}[/red]")
+    lines += [f"[red]{escape(problem)}[/red]" for problem in status.problems]
+    if not status.executes:
+        lines.append(f"[yellow]{NO_WORKERS}[/yellow]")
     return lines
 
 

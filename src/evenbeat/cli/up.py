@@ -47,13 +47,13 @@ def answer(args: argparse.Namespace) -> int:
 
 def options_of(args: argparse.Namespace) -> Options:
     """What was typed, as a node needs it."""
-    cores = len(os.sched_getaffinity(0))
+    workers = number_option(getattr(args, "workers", None), "--workers", _MOST_WORKERS, least=0)
     length = None if args.for_ is None else duration_option(args.for_, "--for")
     if length is not None and not 0 < length <= MAX_EVERY:
         raise Invalid(f"{args.for_} is out of range, accepted: more than 0, up to 3653d", place="--for")
     return Options(
         files=tuple(Path(file) for file in args.files),
-        workers=number_option(getattr(args, "workers", None), "--workers", _MOST_WORKERS) or cores,
+        workers=len(os.sched_getaffinity(0)) if workers is None else workers,
         max_concurrent=number_option(args.max_concurrent, "--max-concurrent", _MOST_SLOTS),
         length=None if length is None else length / SECOND,
         listen=_listen(args),

@@ -170,4 +170,6 @@ def together(statuses: Sequence[Status]) -> Status | None:
         catch_ups_to_come=total("catch_ups_to_come"),
         to_come_until=max((s.to_come_until for s in statuses if s.to_come_until is not None), default=None),
         store=next((status.store for status in statuses if status.store != "ok"), "ok"),
+        problems=list(dict.fromkeys(problem for status in statuses for problem in status.problems)),
+        executes=any(status.executes for status in statuses),
     )

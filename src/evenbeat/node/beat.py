@@ -148,8 +148,8 @@ class Beat:
         self._gap = self._shorter_gap = _GAP
         self._is_full = False
         """Were all slots taken then?"""
-        self.last_turn: Instant | None = None
-        """What time it was then."""
+        self.last_turn: int | None = None
+        """When that was, as `Clock.elapsed` has it."""
 
     # When is the next turn?
 
@@ -201,10 +201,10 @@ class Beat:
             self.soon()
             return
         try:
+            before, self.last_turn = self.last_turn, self._clock.elapsed()
+            if before is not None and self.last_turn - before > _STANDSTILL:
+                self.on_standstill(self.last_turn - before)
             now = self._clock.now()
-            if self.last_turn is not None and now - self.last_turn > _STANDSTILL:
-                self.on_standstill(now - self.last_turn)
-            self.last_turn = now
             self.turn(now)
         except Exception as e:
             # Half a turn leaves nobody knows what behind, but the store knows: whoever starts next goes by that.

@@ -91,6 +91,15 @@ class ClusterNode(Node):
     def not_here(self, number: int) -> None:
         raise Elsewhere(number)
 
+    @property
+    def executes(self) -> bool:
+        """Workers come and go by themselves: see the pools."""
+        return True
+
+    def problems(self) -> list[str]:
+        lost = [] if self.may_act() else ["the lease of this node has ended: the database does not answer"]
+        return super().problems() + lost
+
     def status(self) -> Status:
         mine = status_of(self)
         view = self.view

@@ -8,6 +8,7 @@ from msgspec import Struct
 from evenbeat.core.gate import Reason, holds_back
 from evenbeat.core.task import Flag
 from evenbeat.model import Instant, Kind
+from evenbeat.node.obstacles import obstacles_of
 from evenbeat.queue.handing import DEFAULT_POOL
 from evenbeat.when.windows import FOREVER
 
@@ -30,6 +31,10 @@ class Moment(Struct):
     """Its run is with the queue, and no worker has said that it has started it."""
     without_worker_for: float | None = None
     """Seconds that its pool has had no worker; None if it has one."""
+    is_claimed: bool = False
+    """The node has claimed a run of it, be it that the store does not have the claim yet."""
+    obstacles: list[str] = []
+    """What keeps the node from executing anything at all."""
 
 
 def moment_of(node: "Node", number: int) -> Moment | None:
@@ -40,7 +45,11 @@ def moment_of(node: "Node", number: int) -> Moment | None:
     life, flags = node.roster.lifecycle, int(node.roster.columns.flags[row])
     due, kind = _planned(node, row)
     waiting = held_back(node, row) if flags & (Flag.WAITING | Flag.FORCED) else ""
-    return Moment(due, kind, waiting, life.pending, life.slots, *_untaken(node, row, number))
+    return Moment(
+        *(due, kind, waiting, life.pending, life.slots, *_untaken(node, row, number)),
+        is_claimed=bool(flags & Flag.RUNNING),
+        obstacles=obstacles_of(node),
+    )
 
 
 def next_of(node: "Node", row: int) -> Instant | None:

@@ -68,6 +68,8 @@ class Numbers(Struct):
     """Processor time that the node itself has used, without its workers."""
     cluster: Membership | None = None
     """None of a node that is alone."""
+    queue: str = ""
+    """Why runs cannot be handed over or started, if so."""
 
 
 def numbers_of(node: "Node") -> Numbers:
@@ -82,9 +84,10 @@ def numbers_of(node: "Node") -> Numbers:
         workers=len(node.queue.workers),
         unsafe=outbox.waiting,
         oldest_unsafe=outbox.oldest_age(),
-        last_turn=max(node.clock.now() - (node.beat.last_turn or node.started_at), 0) / SECOND,
+        last_turn=(node.clock.elapsed() - (node.beat.last_turn or node.began)) / SECOND,
         cpu=used.user + used.system,
         cluster=node.membership(),
+        queue=node.queue.problem,
     )
 
 

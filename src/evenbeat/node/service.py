@@ -28,6 +28,7 @@ from evenbeat.node.listen import Listen
 from evenbeat.node.memory import give_back_memory
 from evenbeat.node.moment import Running, held_back, running_of
 from evenbeat.node.notify import notify, watchdog_interval
+from evenbeat.node.obstacles import problems_of
 from evenbeat.node.outbox import Outbox
 from evenbeat.node.records import standings_of
 from evenbeat.node.roster import Roster
@@ -87,6 +88,10 @@ class Queue(Dispatch, Protocol):
     @property
     def restarts(self) -> int: ...
 
+    @property
+    def problem(self) -> str:
+        """Why nothing can be handed over or started now, or ""."""
+
     def cancel(self, tokens: Sequence[int] = ()) -> None: ...
 
     def set_clock(self, offset: int, by: int = 0) -> None: ...
@@ -105,6 +110,8 @@ class Node:
         self._told_offset = self.clock.offset
         self.desk = Desk(store, self.clock.now)
         self.started_at = self.clock.now()
+        self.began = self.clock.elapsed()
+        """The same on the clock that nobody sets."""
         self.boot: Final = token_hex(8)
         """A word for this start, and no other."""
         self.on_change: list[Callable[[Changed, Mapping[int, str]], None]] = []
@@ -124,6 +131,8 @@ class Node:
         self.reason = ""
         self.left_unsafe = ""
         """After a stop: why not all that was done is in the store."""
+        self._queue_problem = ""
+        """As it was when it was last looked at."""
         self.page = ""
         """Where its page is, if it has one."""
         self.relay: Relay | None = None
@@ -223,6 +232,15 @@ class Node:
     async def force_elsewhere(self, entries: Sequence[Entry], request: "Force") -> "list[Reply]":  # noqa: ARG002
         """Have those run that other nodes have; what those nodes answered."""
         return []
+
+    @property
+    def executes(self) -> bool:
+        """Has it workers? Without, it only schedules, takes results from outside, and shows."""
+        return self.options.workers > 0
+
+    def problems(self) -> list[str]:
+        """What keeps it from executing or recording anything at the moment."""
+        return problems_of(self)
 
     def status(self) -> Status:
         """How it is, together with all others of its cluster."""
@@ -347,7 +365,8 @@ class Node:
         said = self.desk.settings()
         skips = self.roster.set_periods({name: period for name, (_, period) in self.store.periods().items()}, now)
         self.roster.set_limits(self.desk.limits())
-        self.roster.lifecycle.slots = self.options.max_concurrent or said.max_concurrent or MAX_CONCURRENT
+        slots = self.options.max_concurrent or said.max_concurrent or MAX_CONCURRENT
+        self.roster.lifecycle.slots = slots if self.executes else 0  # whatever is due waits
         self._keep = said.keep or KEEP
         pace = self.roster.lifecycle.pace
         pace.window = self.options.start_window or said.start_window or START_WINDOW
@@ -364,6 +383,15 @@ class Node:
             if interval is not None:
                 notify("WATCHDOG=1")
             self._look_at_the_clock()
+            self._look_at_the_queue()
+
+    def _look_at_the_queue(self) -> None:
+        before, problem = self._queue_problem, self.queue.problem
+        self._queue_problem = problem
+        if problem and not before:
+            _log.error("runs do not start: %s", problem, extra={"action": "queue_failing"})
+        elif before and not problem:
+            _log.info("runs start again", extra={"action": "queue_works"})
 
     def _look_at_the_clock(self) -> None:
         by = self.clock.compare()

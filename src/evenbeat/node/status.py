@@ -86,6 +86,10 @@ class Status(Struct):
     """Tasks that wait for a run that makes up for what was missed."""
     to_come_until: str | None = None
     """When the last of them is planned; None if there are none."""
+    problems: list[str] = []
+    """What keeps it from executing or recording anything: a failing store, a queue out of reach, no process."""
+    executes: bool = True
+    """False if it was started without workers: then it only schedules, takes results and shows."""
 
 
 def identity_of(node: "Node") -> Identity:
@@ -103,7 +107,7 @@ def status_of(node: "Node") -> Status:
     active = due[c.flags[due] & int(Flag.PASSIVE) == 0]
     late = active[c.flags[active] & int(Flag.RUNNING) == 0]
     lateness = np.array(counts.lateness or [0.0])
-    uptime = max((now - node.started_at) / SECOND, 1e-6)
+    uptime = max((node.clock.elapsed() - node.began) / SECOND, 1e-6)
     tasks = int(np.count_nonzero(here))
     return Status(
         tasks=tasks,
@@ -125,6 +129,8 @@ def status_of(node: "Node") -> Status:
         generation=life.generation,
         store=node.outbox.failing or "ok",
         late_by=late_by(now - np.minimum(c.nominal[late], c.extra[late])),
+        problems=node.problems(),
+        executes=node.executes,
         **_to_come(node, enabled, now),
     )
 

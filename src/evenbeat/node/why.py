@@ -94,6 +94,7 @@ def why(facts: Facts) -> Answer:
         or _switched_off(subject, reasons)
         or _without_node(subject, reasons)
         or _passive(subject, reasons)
+        or _hindered(subject, reasons)
         or _waiting(subject, reasons)
         or _closed(subject, reasons)
         or _next(subject, reasons)
@@ -121,7 +122,9 @@ def _running(subject: Subject, reasons: list[str]) -> str:
 def _untaken(subject: Subject, moment: Moment, since: Instant, reasons: list[str]) -> str:
     """Claimed and handed over, in a cluster."""
     pool = subject.task.pool or DEFAULT_POOL
-    if moment.without_worker_for is None:
+    if moment.obstacles:
+        reasons += moment.obstacles
+    elif moment.without_worker_for is None:
         reasons.append(f"the workers of its pool {pool!r} may have no slot free; `evenbeat status` tells")
     else:
         gone = in_words(round(moment.without_worker_for) * SECOND)
@@ -138,7 +141,7 @@ def _forced(subject: Subject, reasons: list[str]) -> str:
         reasons.append(f"it is {how}: a forced run starts all the same, and no other follows it")
     if subject.period is not None and not subject.period.contains(subject.facts.now):
         reasons.append(f"its period {subject.task.period!r} is closed: a forced run starts all the same")
-    return _waiting(subject, reasons) or "runs now: a forced run is due"
+    return _hindered(subject, reasons) or _waiting(subject, reasons) or "runs now: a forced run is due"
 
 
 def _switched_off(subject: Subject, reasons: list[str]) -> str:
@@ -184,6 +187,19 @@ def _passive(subject: Subject, reasons: list[str]) -> str:
     if due <= subject.facts.now:
         return f"does not run: its results are told from outside, and one is expected since {subject.at(due)}"
     return f"does not run: its results are told from outside, and the next is expected {subject.ahead(due)}"
+
+
+def _hindered(subject: Subject, reasons: list[str]) -> str:
+    """The node can execute nothing, or cannot record that it does; for a task that is not due yet, one more reason."""
+    moment, condition = subject.facts.moment, subject.facts.condition
+    if moment is None or not moment.obstacles:
+        return ""
+    is_due = moment.waiting or (moment.due is not None and moment.due <= subject.facts.now)
+    if not is_due and not (moment.is_claimed and condition.running_since is None):
+        reasons += (f"at the moment it would not start: {obstacle}" for obstacle in moment.obstacles)
+        return ""
+    reasons += moment.obstacles[1:]
+    return f"is due and does not start: {moment.obstacles[0]}"
 
 
 def _waiting(subject: Subject, reasons: list[str]) -> str:

@@ -122,8 +122,14 @@ class Elsewhere(Struct, array_like=True, tag=7):
     tokens: list[int]
 
 
+class Full(Struct, array_like=True, tag=8):
+    """Worker to node: nothing can be started now, for want of descriptors, processes or memory; "" if it can again."""
+
+    reason: str
+
+
 ToWorker = Runs | Clock | Cancel
-ToNode = Started | Results | Ready | Elsewhere
+ToNode = Started | Results | Ready | Elsewhere | Full
 
 _encoder: Final = msgspec.msgpack.Encoder()
 

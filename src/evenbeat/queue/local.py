@@ -70,6 +70,11 @@ class LocalQueue:
         return [(worker.pid, kind) for part, kind in kinds for worker in part.workers]
 
     @property
+    def problem(self) -> str:
+        """Why nothing, or not everything, can be started now, or ""."""
+        return self._team.problem or self._pool.problem or self._loop_host.problem
+
+    @property
     def restarts(self) -> int:
         """Worker processes that ended before they were told to."""
         return self._team.restarts + self._pool.restarts + self._loop_host.restarts

@@ -43,6 +43,8 @@ class LoopHost:
         self._paused = False
         self._look: asyncio.TimerHandle | None = None
         self._is_closing = False
+        self.problem = ""
+        """Why functions cannot be started now, or ""."""
 
     @property
     def workers(self) -> list[Worker]:
@@ -66,10 +68,12 @@ class LoopHost:
         if self._worker is None:
             try:
                 self._worker = Worker(_PROGRAM, self._hear, self._replace, lifeline=True)
-            except OSError:
+            except OSError as e:
+                self.problem = f"the host of async functions cannot be started: {e.strerror or e}"
                 self._waiting += runs
                 self._pause(Backoff.FULL)
                 return
+            self.problem = ""
             self._worker.send(Clock(self._offset))
         self._sent.update(dict.fromkeys((run.token for run in runs), time.monotonic()))
         self._worker.give(runs)

@@ -124,6 +124,8 @@ class Pool:
         self._paused = False
         self._look: asyncio.TimerHandle | None = None
         self._is_closing = False
+        self.problem = ""
+        """Why functions cannot be started now, or ""."""
 
     @property
     def workers(self) -> list[Worker]:
@@ -188,9 +190,11 @@ class Pool:
                     break
                 try:
                     host = self._start_one()
-                except OSError:
+                except OSError as e:
+                    self.problem = f"function hosts cannot be started: {e.strerror or e}"
                     self._pause(Backoff.FULL)
                     break
+                self.problem = ""
             room = host.room_for(cost)
             while room and self._waiting and self._waiting[0][1] == function:
                 host.add(self._waiting.popleft()[0], function, cost)

@@ -43,6 +43,8 @@ class Worker:
         self.is_ready = False
         """Before that, nothing it was given has been begun."""
         self.is_gone = False
+        self.full = ""
+        """Why it can start nothing now."""
         self.last_heard = self.began = time.monotonic()
         self._heard = heard
         self._died = died

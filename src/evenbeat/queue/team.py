@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from evenbeat.model import Outcome
-from evenbeat.queue.frames import Cancel, Clock, Ready, Result, Results, Run, Started, ToNode
+from evenbeat.queue.frames import Cancel, Clock, Full, Ready, Result, Results, Run, Started, ToNode
 from evenbeat.queue.process import Worker
 
 _PROGRAM: Final = ("evenbeat.work.runner",)
@@ -71,6 +71,18 @@ class Team:
         self.restarts = 0
         """Workers that ended before they were told to."""
         self._is_closing = False
+        self._cannot_start = ""
+        """Why the last attempt to start a worker failed."""
+
+    @property
+    def problem(self) -> str:
+        """Why commands cannot be started now, or ""."""
+        if self._cannot_start:
+            return f"worker processes cannot be started: {self._cannot_start}"
+        if self._size and not self._workers and not self._is_closing:
+            return "no worker process is up"
+        full = next((worker.full for worker in self._workers if worker.full), "")
+        return f"workers wait to start commands: {full}" if full else ""
 
     @property
     def workers(self) -> list[Worker]:
@@ -133,9 +145,11 @@ class Team:
             return
         try:
             worker = Worker((*_PROGRAM, self._database), self._hear, self._replace, lifeline=False)
-        except OSError:
+        except OSError as e:
+            self._cannot_start = e.strerror or str(e)
             asyncio.get_running_loop().call_later(Backoff.FULL, self._start_one)
             return
+        self._cannot_start = ""
         self._workers.append(worker)
         worker.send(Clock(self._offset))
         waiting, self._waiting = self._waiting, []
@@ -156,6 +170,8 @@ class Team:
                     self._started(starts)
                 case Ready():
                     worker.is_ready = True
+                case Full(reason):
+                    worker.full = reason
 
     def _replace(self, worker: Worker) -> None:
         self.restarts += not self._is_closing

@@ -16,7 +16,7 @@ from typing import Final
 
 from evenbeat.core.guard import kill_after
 from evenbeat.model import Outcome
-from evenbeat.queue.frames import Cancel, Clock, Ready, Result, Run, Runs, Started
+from evenbeat.queue.frames import Cancel, Clock, Full, Ready, Result, Run, Runs, Started
 from evenbeat.work.admission import boot_time, refusal
 from evenbeat.work.child import CLOSED, READ, Child
 from evenbeat.work.link import Link, NodeGone
@@ -44,6 +44,8 @@ class Runner:
         self._poll.register(descriptor, select.EPOLLIN)
         self._asked = select.EPOLLIN
         self._is_unheard = False
+        self._full = ""
+        """Why nothing can be started, as the node was told last."""
         """Does the node read so little that it should get nothing more to read?"""
         self._spawner = Spawner(database)
         self._offset = 0
@@ -168,15 +170,25 @@ class Runner:
         except NoRoom as e:
             if self._children:
                 self._waiting.appendleft(order)
+                self._say_full(str(e))
                 return False
             self._tell_unstarted(run, Outcome.BROKEN, f"the machine is full: {e}")
             return True
+        if self._full:
+            self._say_full("")
         self._children[run.token] = child = Child(run, process, pipe, now)
         self._watch(child, pipe)
         self._young.append((now, run.token))
         if run.timebox < LASTING:
             self._set_timer(child, now + run.timebox)
         return True
+
+    def _say_full(self, reason: str) -> None:
+        """Once: the node tells people why runs wait here."""
+        if reason != self._full:
+            self._full = reason
+            self._link.send(Full(reason))
+            self._mind_the_link()
 
     def _watch(self, child: Child, descriptor: int) -> None:
         self._by_descriptor[descriptor] = child

@@ -116,10 +116,15 @@ function showLink(state) {
   if (state === "silent") get("/v1/status").then(showBanner, () => {});
 }
 
+function capitalised(problem) {
+  return `${problem.slice(0, 1).toUpperCase()}${problem.slice(1).replace(/\.?$/, ".")}`;
+}
+
 function showBanner(status) {
   const banner = document.getElementById("banner");
-  const store = status.store && status.store !== "ok" ? `The store fails: ${status.store}` : "";
-  const text = status.live === false ? "No node is running on this database: nothing is being scheduled." : store;
+  const idle = status.executes === false ? ["No worker executes anything on this node."] : [];
+  const wrong = [...(status.problems ?? []).map(capitalised), ...idle].join(" ");
+  const text = status.live === false ? "No node is running on this database: nothing is being scheduled." : wrong;
   banner.hidden = !text;
   banner.textContent = text;
 }
