@@ -27,7 +27,7 @@ def plant_two_minds() -> None:
 
     begin = Session.begin
 
-    async def stay(self: ClusterNode) -> None:
+    async def stay(self: ClusterNode, why: Exception) -> None:
         await asyncio.sleep(0.5)
 
     def unfenced(self: Session, connection: Any, number: int, held: object) -> None:

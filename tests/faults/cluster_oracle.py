@@ -24,6 +24,8 @@ _EARLY: Final = SECOND
 """What a clock may differ by from that of the store."""
 _TAKES: Final = 5 * SECOND
 """What is due so shortly before that moment may come after it."""
+_STILL_STARTED: Final = 8 * SECOND
+"""A claim may be so old when its run begins, while the server is gone."""
 _NEVER: Final = 1 << 62
 _LATE: Final = 60 * SECOND
 """Nothing waits so long between its claim and its start; only clocks differ by that."""
@@ -66,14 +68,17 @@ def findings(books: Books, *, is_timed: bool = False) -> list[str]:
         seen[sighting.name].append(sighting)
     accounted = [int(line.name) for word in ("begun", "settled") for line in lines if line.word == word]
     faults = list(windows(lines))
+    forgotten = [(int(line.name), line.at + _STILL_STARTED) for line in lines if line.word == "forgotten"]
     found = []
     for task in books.evidence.tasks:
         own = by_name[task.name]
         about = [*_unaccounted(task, accounted, is_promised=True), *_not_made_up(task), *_overlaps(own)]
-        about += [*_unexplained(task, own, known[task.name]), *_untimely(task, own), *_needless(task, own, faults)]
+        remembered = [line for line in own if not any(a <= line.at <= b for a, b in forgotten)]
+        about += _unexplained(task, own, {line.nominal for line in remembered} & known[task.name], remembered)
+        about += [*_untimely(task, remembered), *_needless(task, own, faults)]
         about += [
             *_unstored(task, own, faults, books.at),
-            *_disorder([s for s in books.sightings if s.name == task.name]),
+            *_disorder([s for s in books.sightings if s.name == task.name], forgotten),
         ]
         about += _not_back(task, own, faults, books.at) if is_timed else []
         found += [f"{task.name}: {what}" for what in about]
@@ -92,12 +97,13 @@ def windows(lines: list[Line]) -> Iterator[tuple[int, int]]:
         yield since, _NEVER
 
 
-def _unexplained(task: Task, lines: list[Line], known: set[int]) -> list[str]:
+def _unexplained(task: Task, lines: list[Line], known: set[int], remembered: list[Line]) -> list[str]:
     """Nothing begins without a claim, nothing begins twice, no claim has two results, and records tell what runs tell.
 
-    What makes up for a lost run has a nominal time of its own: the same one never begins again.
+    What makes up for a lost run has a nominal time of its own: the same one never begins again, unless the server had
+    forgotten that it did.
     """
-    begun = Counter(line.nominal for line in lines if line.word == "start")
+    begun = Counter(line.nominal for line in remembered if line.word == "start")
     ended = {line.nominal for line in lines if line.word == "end"}
     rows = Counter(run.nominal for run in task.runs)
     found = [f"the run of {nominal} began {times} times" for nominal, times in begun.items() if times > 1]
@@ -148,13 +154,14 @@ def _needless(task: Task, lines: list[Line], faults: list[tuple[int, int]]) -> l
     return found
 
 
-def _disorder(sightings: list[Sighting]) -> list[str]:
-    """A run has one token, and whoever claims later has a higher one."""
+def _disorder(sightings: list[Sighting], forgotten: list[tuple[int, int]]) -> list[str]:
+    """A run has one token, a later claim a higher one; a claim that the server has forgotten was another run."""
     found = []
     tokens: dict[tuple[int, int], int] = {}
     highest = 0
     for seen in sorted(sightings, key=lambda seen: seen.at):
-        token = tokens.setdefault((seen.nominal, seen.kind), seen.token)
+        is_forgotten = any(a <= seen.at <= b for a, b in forgotten)
+        token = seen.token if is_forgotten else tokens.setdefault((seen.nominal, seen.kind), seen.token)
         if token != seen.token:
             found.append(f"the run of {seen.nominal} was claimed with token {token} and with {seen.token}")
         elif seen.token <= highest:

@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
+from evenbeat.core.handover import HOLD
 from evenbeat.model import PARTITIONS, SECOND
 
 LEASE: Final = 5 * SECOND
@@ -20,6 +21,12 @@ RENEW: Final = SECOND
 """How often a lease is renewed."""
 MARGIN: Final = SECOND
 """So much before its lease ends a node stops: clocks that run at different speeds, a process that was not scheduled."""
+
+
+QUIET: Final = LEASE + HOLD
+"""After the store has forgotten its last commits, so long nothing begins in partitions that change hands: a node that
+has not noticed answers workers for LEASE - MARGIN at most, workers end what is not renewed after HOLD, and the margin
+of both is that of `handover`. Then no run is left that the store does not know of."""
 
 
 class Steps(NamedTuple):

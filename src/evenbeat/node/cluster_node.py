@@ -30,8 +30,8 @@ from evenbeat.node.takeup import GENERATION, take_up_part
 from evenbeat.queue.frames import Result
 from evenbeat.queue.nats_queue import NatsQueue
 from evenbeat.queue.where import Where
-from evenbeat.store.cluster import ClusterStore, Fenced, News, Taken, View
-from evenbeat.store.contract import Change, StoreError
+from evenbeat.store.cluster import ClusterStore, Fenced, Forgot, News, Taken, View
+from evenbeat.store.contract import Change, Contradiction, StoreError
 
 _PIECE: Final = 8
 """Partitions that are taken up at once: others have their turn in between."""
@@ -79,6 +79,8 @@ class ClusterNode(Node):
         """Partitions come and go one after the other, and news in between."""
         self._is_leaving = False
         self._unwell_since = 0
+        self._quiet_until = 0
+        """By the clock of the database: what we took was taken after it had forgotten something."""
         self.takeovers = 0
         self.fenced = 0
 
@@ -147,6 +149,9 @@ class ClusterNode(Node):
     def may_act(self) -> bool:
         return self.member.may_act()
 
+    def _may_claim(self) -> bool:
+        return self.may_act() and self.clock.now() >= self._quiet_until
+
     # Coming up
 
     def _new_queue(self) -> NatsQueue:
@@ -165,7 +170,7 @@ class ClusterNode(Node):
         return queue
 
     async def _come_up(self) -> None:
-        self.beat.may_claim = self.may_act
+        self.beat.may_claim = self._may_claim
         self.beat.most_deaths = DEATHS
         self._generation = self.roster.lifecycle.generation
         self._stop_listening = self._shared.listen(self._heard)
@@ -195,8 +200,8 @@ class ClusterNode(Node):
             try:
                 await some()
                 said = ""
-            except Fenced:
-                await self._start_over()
+            except Fenced as e:
+                await self._start_over(e)
                 await asyncio.sleep(_AGAIN / 10)  # somebody else may be at it
             except StoreError as e:
                 if str(e) != said:
@@ -276,13 +281,23 @@ class ClusterNode(Node):
         """Whoever took our lease meanwhile has made up for it; if nobody did, that is seen when it is renewed."""
         _log.warning("nothing was done for %.0f s", length / SECOND, extra={"action": "stood_still", "length": length})
 
-    async def _start_over(self) -> None:
-        """Our lease is gone: all that we had is somebody else's. We know nothing, and join anew."""
+    async def _start_over(self, why: StoreError) -> None:
+        """Our lease is gone, or the database has forgotten what we know: we forget it too, and join anew."""
         if not self.member.until:
-            return  # somebody has seen to it already
+            return  # another task of this node has seen to it already
         self.member.until = 0
         self.fenced += 1
-        _log.warning("the lease is lost: joining anew", extra={"action": "fenced", "node": self.member.id})
+        forgot = not isinstance(why, Fenced) or isinstance(why, Forgot)
+        if forgot:
+            _log.warning(
+                "the database contradicts what it had confirmed, as after the promotion of a standby that was behind; "
+                "joining anew, and nothing new starts for %d s (%s)",
+                authority.QUIET // SECOND,
+                why,
+                extra={"action": "forgotten", "node": self.member.id},
+            )
+        else:
+            _log.warning("the lease is lost: joining anew", extra={"action": "fenced", "node": self.member.id})
         lost = Fenced("the lease is lost")
         self.outbox.drop(lost)  # also for who waits for it, and keeps others waiting
         async with self._changing:
@@ -294,15 +309,15 @@ class ClusterNode(Node):
         while not self._stopping.is_set():
             try:
                 self._stamp = await asyncio.to_thread(self._shared.stamp)
-                await asyncio.to_thread(self.member.join, msgspec.json.encode(about_of(self)))
+                await asyncio.to_thread(self.member.join, msgspec.json.encode(about_of(self)), forgot=forgot)
             except StoreError:
                 await asyncio.sleep(_AGAIN)
             else:
                 return
 
     def _fail(self, error: BaseException) -> None:
-        if isinstance(error, Fenced):
-            task = self.loop.create_task(self._start_over())
+        if isinstance(error, Fenced | Contradiction):
+            task = self.loop.create_task(self._start_over(error))
             self._doing.add(task)
             task.add_done_callback(self._doing.discard)
             return
@@ -339,6 +354,8 @@ class ClusterNode(Node):
         async with self._changing:
             ours = {p for p, holder in enumerate(view.holders) if holder == self.member.id}
             self._set_share(len(ours.union(steps.take)))  # before their tasks are here: they are released by it
+            if self._ready - ours:
+                raise Forgot("partitions that the database had given us are not ours any more")
             if stuck := ours - self._ready - set(steps.release):
                 # Something went wrong when we took them, or when we let them go: the store says that they are ours.
                 await self._take_up_partitions(Taken(sorted(stuck), [], 0, {}))
@@ -346,6 +363,7 @@ class ClusterNode(Node):
                 taken = await asyncio.to_thread(self.member.take, steps.take)
                 self.beat.token = max(self.beat.token, taken.fence << _TOKEN_BITS)
                 self.shares.carry(taken.shares)
+                self._quiet_until = max(self._quiet_until, taken.quiet_until)
                 await self._take_up_partitions(taken)
             if steps.release:
                 await self._hand_over(steps.release)
@@ -371,9 +389,12 @@ class ClusterNode(Node):
         )
         cursors = await asyncio.to_thread(store.cursors, [entry.number for entry in entries])
         told = await asyncio.to_thread(remembered, store)
+        is_quiet = self.clock.now() < self._quiet_until
         untaken = [p.claimed_token for p in progress if p.claimed_untaken]
         if untaken:
             await asyncio.to_thread(store.retake, untaken)
+        if is_quiet:  # that it is untaken may have changed in what the database has forgotten
+            progress = [p._replace(claimed_untaken=False) for p in progress]
         # From here on nothing waits: either all of it is here, or nothing.
         now = self.clock.now()
         # Removed tasks that still run come as well, and go again at once: their runs end here, or the tasks come back.
@@ -433,6 +454,8 @@ class ClusterNode(Node):
         """What has been changed is true of our tasks when this returns."""
         async with self._changing:
             news = await asyncio.to_thread(self._shared.news, self._stamp, sorted(self._ready))
+            if news.stamp < self._stamp:
+                raise Forgot("changes of tasks that the database had confirmed are gone")
             self._take_news(news)
             self._stamp = max(self._stamp, news.stamp)
 

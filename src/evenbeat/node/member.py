@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Sequence
 from secrets import token_hex
 from typing import Final
 
-from evenbeat.core.authority import LEASE, acts_until
+from evenbeat.core.authority import LEASE, QUIET, acts_until
 from evenbeat.node.clock import boot_time
 from evenbeat.store.cluster import ClusterStore, Taken, View
 
@@ -51,10 +51,10 @@ class Member:
         """Is the lease good, whatever has happened since it was last renewed?"""
         return boot_time() < self.until
 
-    def join(self, about: bytes) -> None:
+    def join(self, about: bytes, *, forgot: bool = False) -> None:
         self.id, self.holds = token_hex(8), set()
         asked = boot_time()
-        self.epoch = self._store.join(self.id, LEASE, about)
+        self.epoch = self._store.join(self.id, LEASE, about, quiet=QUIET, forgot=forgot)
         self.until = acts_until(asked, LEASE)
 
     def renew(self, about: bytes) -> View:

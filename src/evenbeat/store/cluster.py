@@ -14,6 +14,13 @@ class Fenced(StoreError):
     """The lease is somebody else's by now, or nobody's: whoever had it has lost everything, and nothing was kept."""
 
 
+class Forgot(Fenced):
+    """The store has forgotten what it had confirmed, as an asynchronous standby that was promoted does.
+
+    What we know is more than what is true by the store, and what it knows counts.
+    """
+
+
 class Lease(Struct, frozen=True):
     """The right of a node to act."""
 
@@ -49,6 +56,9 @@ class Taken(NamedTuple):
     """Higher than any before, also than any epoch: tokens that begin with it are nobody else's."""
     shares: dict[str, int]
     """Our shares of limits, as far as they have grown by the runs that are under way in these partitions."""
+    quiet_until: int = 0
+    """Before that, by the clock of the store, nothing of them may be claimed: the store has forgotten its last commits,
+    and workers may be at runs of which it does not know."""
 
 
 class News(Struct):
@@ -87,14 +97,18 @@ class ClusterStore(Store, Protocol):
 
     # Authority
 
-    def join(self, node: str, lease: int, about: bytes) -> int:
+    def join(self, node: str, lease: int, about: bytes, *, quiet: int = 0, forgot: bool = False) -> int:
         """A lease for so many microseconds; its epoch. From now on `record` is fenced by it.
 
-        If no other lease is alive, the cluster starts with this: then every partition is new (see Taken).
+        If no other lease is alive, the cluster starts with this: then every partition is new (see Taken). A lease that
+        this store held before is given back. `forgot`: what we knew contradicted the store. Once it is seen that the
+        store has forgotten something, nothing is to be claimed for `quiet` microseconds in partitions that are taken.
         """
 
     def renew(self, lease: int, about: bytes) -> View:
-        """The same for another while, also if it has ended and nobody took it; raise Fenced if somebody did."""
+        """The same for another while, also if it has ended and nobody took it; raise Fenced if somebody did, and Forgot
+        if the store does not know any more what it had confirmed to us.
+        """
 
     def view(self) -> View:
         """Who there is, without being one of them."""

@@ -11,7 +11,7 @@ import psycopg
 from evenbeat.store.contract import StoreError
 from evenbeat.store.postgres_open import Address, check_readable, is_lost, prepare
 from evenbeat.store.postgres_reading import Parameters, Readers, Row
-from evenbeat.store.postgres_session import Held, Session, T, Work
+from evenbeat.store.postgres_session import Confirmed, Held, Session, T, Work
 from evenbeat.store.postgres_statements import query
 from evenbeat.store.postgres_writer import Recorder
 
@@ -32,12 +32,13 @@ class PostgresBase:
         self._sessions: deque[Session] = deque()
         self._listeners: list[Listener] = []
         self._held: Held | None = None
+        self._confirmed = Confirmed()
         self._is_closed = False
         if read_only:
             check_readable(self._address)
         else:
             prepare(self._address)
-        self._recorder = None if read_only else Recorder(self._address, lambda: self._held)
+        self._recorder = None if read_only else Recorder(self._address, lambda: self._held, self._confirmed)
 
     def close(self) -> None:
         """Everything that was recorded is kept; the store is not used any more."""
@@ -89,7 +90,7 @@ class PostgresBase:
         try:
             session = self._sessions.pop()
         except IndexError:
-            session = Session(self._address)
+            session = Session(self._address, self._confirmed)
         try:
             yield session
         finally:

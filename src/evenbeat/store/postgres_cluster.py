@@ -1,5 +1,6 @@
 """Authority, orders and news in PostgreSQL: what several nodes that share a store need. See `cluster`."""
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
@@ -7,11 +8,12 @@ import psycopg
 
 from evenbeat.model import PARTITIONS, SECOND, Entry
 from evenbeat.store import postgres_rows as rows
-from evenbeat.store.cluster import Fenced, Lease, News, Order, Taken, View
+from evenbeat.store.cluster import Fenced, Forgot, Lease, News, Order, Taken, View
 from evenbeat.store.contract import Progress, StoreError
 from evenbeat.store.postgres_base import PostgresBase
 from evenbeat.store.postgres_listen import Listener
 from evenbeat.store.postgres_open import Connection
+from evenbeat.store.postgres_reading import Parameters
 from evenbeat.store.postgres_session import Held
 from evenbeat.store.postgres_statements import query, with_part
 from evenbeat.store.postgres_tasks import notify
@@ -24,10 +26,17 @@ _MOST_SAID: Final = 1 << 20
 _BURYING: Final = 2.0
 """Seconds that a transaction of the dead may take to end; then it is ended."""
 _BURY_TRIES: Final = 3
+_JUMP: Final = 4096
+"""More fences than are given in what a server may forget."""
 
 
 class Cluster(PostgresBase):
     """The part of the store that nodes share."""
+
+    _quiet = 0
+    """Microseconds to be careful after the server has forgotten something."""
+    _seen = 0
+    """The highest fence that we know of."""
 
     def clock(self) -> int:
         """What time it is, by the clock of the store."""
@@ -36,30 +45,67 @@ class Cluster(PostgresBase):
 
     # Authority
 
-    def join(self, node: str, lease: int, about: bytes) -> int:
+    def join(self, node: str, lease: int, about: bytes, *, quiet: int = 0, forgot: bool = False) -> int:
         """A lease for so many microseconds; its epoch."""
         _check_size(about)
+        former, self._quiet = self._held, quiet
+        known = self._confirmed.question()
 
         def work(connection: Connection) -> int:
             connection.execute(query("lock_authority"))
-            _forget(connection, node)
-            connection.execute(query("begin_cluster"))
-            epoch = _number(connection, "next_fence")
+            if former is None or connection.execute(query("lease_of"), former).fetchone() is None:
+                _forget(connection, node)
+                connection.execute(query("begin_cluster"))
+            else:
+                _forget(connection, former.node)
+            has_forgotten = forgot or (former is not None and former == self._confirmed.forgotten)
+            if known is not None and not has_forgotten:
+                has_forgotten = bool(_number(connection, "has_forgotten", known[1]))
+            self._notice_promotion(connection, has_forgotten=has_forgotten)
+            epoch = self._next_fence(connection, _JUMP if has_forgotten else 0)
             connection.execute(query("add_lease"), (node, epoch, lease, about))
             notify(connection, "partitions")
             return epoch
 
         epoch = self._change(work)
         self._held = Held(node, epoch)
+        self._confirmed.begin(self._held)
         return epoch
+
+    def _next_fence(self, connection: Connection, jump: int = 0) -> int:
+        self._seen = _number(connection, "next_fence", {"seen": self._seen, "jump": jump})
+        return self._seen
+
+    def _notice_promotion(self, connection: Connection, *, has_forgotten: bool = False) -> int:
+        """The first node that sees that the server was promoted makes all nodes careful; until when they must be."""
+        now, before = connection.execute(query("timeline")).fetchall()[0]
+        if now != before:
+            connection.execute(query("set_timeline"), (now,))
+        if has_forgotten or (before is not None and now != before):
+            connection.execute(query("be_quiet"), (self._quiet,))
+        return _number(connection, "quiet_until")
 
     def renew(self, lease: int, about: bytes) -> View:
         """The same for another while, and who there is."""
         _check_size(about)
         held = self._must_hold()
-        renewed, seen = self._asked_to_change((query("renew"), (lease, about, *held)), (query("view"), ()))
+        known = self._confirmed.question()
+        assert known is not None
+        asked = time.monotonic()
+        ((forgotten,),), renewed, seen, ((now, before),) = self._asked_to_change(
+            (query("has_forgotten"), known[1]),
+            (query("renew"), (lease, about, *held)),
+            (query("view"), ()),
+            (query("timeline"), ()),
+        )
         if not renewed:
             raise Fenced(f"{self._address}: the lease of {held.node} was taken away")
+        if forgotten or held == self._confirmed.forgotten:
+            raise Forgot(f"{self._address}: the database does not know any more what it had confirmed")
+        self._confirmed.renewed(held, renewed[0][0], asked)
+        if now != before:
+            # We have lost nothing; but others may have, and what they had may come to us.
+            self._change(self._notice_promotion)
         return _view(seen)
 
     def view(self) -> View:
@@ -96,14 +142,15 @@ class Cluster(PostgresBase):
 
         def work(connection: Connection) -> Taken:
             found = sorted(connection.execute(query("take"), (list(partitions), held.node)).fetchall())
-            fence = _number(connection, "next_fence")
+            fence = self._next_fence(connection)
+            quiet_until = self._notice_promotion(connection)
             ours = [partition for partition, _ in found]
             shares: dict[str, int] = {}
             if ours:
                 carried = connection.execute(query("carry"), {"partitions": ours, "node": held.node})
                 shares = {from_text(key): share for key, share in carried.fetchall()}
                 notify(connection, "partitions")
-            return Taken(ours, [partition for partition, new in found if new], fence, shares)
+            return Taken(ours, [partition for partition, new in found if new], fence, shares, quiet_until)
 
         return self._change(work, held)
 
@@ -161,9 +208,11 @@ class Cluster(PostgresBase):
             connection.execute(query("lock_share"), (key,))
             row = connection.execute(query("shares"), {"key": key, "node": held.node}).fetchone()
             assert row is not None
-            mine, others = row
+            mine, others, is_quiet = row
             share = decide(others)
-            if share > mine:
+            if share > mine and is_quiet:
+                share = mine  # runs that the database has forgotten may still use it
+            elif share > mine:
                 share = max(mine, min(share, limit - others))
             share = max(share, running)
             if share > 0:
@@ -295,7 +344,7 @@ def _view(found: Sequence[rows.Row]) -> View:
     return View(now, sorted(leases, key=lambda lease: lease.epoch), holders, shares)
 
 
-def _number(connection: Connection, name: str, values: Sequence[object] = ()) -> int:
+def _number(connection: Connection, name: str, values: Parameters = ()) -> int:
     row = connection.execute(query(name), values).fetchone()
     assert row is not None
     return int(row[0])

@@ -1,12 +1,14 @@
 """A connection that writes, comes back when it was lost, and never leaves open what became of a transaction."""
 
 import secrets
+import threading
 import time
 from collections.abc import Callable
 from typing import Final, NamedTuple, TypeVar
 
 import psycopg
 
+from evenbeat.store.cluster import Forgot
 from evenbeat.store.contract import StoreError
 from evenbeat.store.postgres_open import Address, Connection, is_lost
 from evenbeat.store.postgres_statements import query
@@ -29,11 +31,55 @@ class Held(NamedTuple):
     epoch: int
 
 
+class Confirmed:
+    """What the server has confirmed to a node since its lease was last renewed: a promoted standby may not know it.
+
+    What was confirmed before that renewal is there if the renewal is: servers forget the last commits, and all of them.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._held: Held | None = None
+        self._expires = 0
+        self._marks: dict[str, tuple[int, float]] = {}
+        """Of each writer the number of its latest transaction, and when that was."""
+        self.forgotten: Held | None = None
+        """The lease under which the server had confirmed what it did not know when somebody connected."""
+
+    def begin(self, held: Held) -> None:
+        """A new lease: what was confirmed under another does not matter any more."""
+        with self._lock:
+            self._held, self._expires, self._marks = held, 0, {}
+
+    def kept(self, writer: str, number: int, held: Held | None) -> None:
+        """A transaction under this lease was confirmed."""
+        with self._lock:
+            if held is not None and held == self._held:
+                self._marks[writer] = number, time.monotonic()
+
+    def renewed(self, held: Held, expires: int, asked: float) -> None:
+        """The renewal of the lease was confirmed, which was asked for then."""
+        with self._lock:
+            if held == self._held:
+                self._expires = expires
+                self._marks = {writer: mark for writer, mark in self._marks.items() if mark[1] >= asked}
+
+    def question(self) -> tuple[Held, dict[str, object]] | None:
+        """The lease, and the values of the query `has_forgotten`; None if there is none."""
+        with self._lock:
+            if self._held is None:
+                return None
+            numbers = [number for number, _ in self._marks.values()]
+            values = {"writers": list(self._marks), "numbers": numbers, "expires": self._expires}
+            return self._held, values | self._held._asdict()
+
+
 class Session:
     """Used by one thread at a time."""
 
-    def __init__(self, address: Address, *, by_key: bool = False) -> None:
+    def __init__(self, address: Address, confirmed: Confirmed | None = None, *, by_key: bool = False) -> None:
         self.address = address
+        self._confirmed = confirmed or Confirmed()
         self._by_key = by_key
         self.writer: Final = secrets.token_hex(8)
         self._number = 0
@@ -47,7 +93,25 @@ class Session:
             self._connection = self.address.connect(by_key=self._by_key)
             self._pid = self._connection.info.backend_pid
             self._called = ""
+            self._check_memory(self._connection)
         return self._connection
+
+    def _check_memory(self, connection: Connection) -> None:
+        """A server that was promoted ended all connections: so it is enough to ask each new one what it knows."""
+        asked = self._confirmed.question()
+        if asked is None:
+            return
+        try:
+            row = connection.execute(query("has_forgotten"), asked[1]).fetchone()
+        except psycopg.Error as e:
+            self.drop()
+            raise self.address.explain(e) from e
+        if row is not None and row[0]:
+            self._confirmed.forgotten = asked[0]
+
+    def kept(self, number: int, held: Held | None) -> None:
+        """The server has confirmed a transaction."""
+        self._confirmed.kept(self.writer, number, held)
 
     def next_number(self) -> int:
         """Of a transaction: what `was_kept` asks by."""
@@ -55,7 +119,9 @@ class Session:
         return self._number
 
     def be_called(self, held: Held | None) -> None:
-        """Tell the server whose connection it is, so that whoever buries the node can end it."""
+        """Tell the server whose connection it is, so that whoever buries the node can end it; raise Forgot."""
+        if held is not None and held == self._confirmed.forgotten:
+            raise Forgot(f"{self.address}: the database does not know any more what it had confirmed")
         if held is not None and held.node != self._called:
             self.connection().execute(query("be_called"), (held.node,))
             self._called = held.node
@@ -90,6 +156,7 @@ class Session:
                     raise self.address.explain(e) from e
                 if not self.was_kept(number, lambda: time.monotonic() + PATIENCE):
                     continue
+            self.kept(number, held)
             return result
         raise StoreError(f"{self.address}: the connection was lost {_TRIES} times in a row; nothing was kept")
 

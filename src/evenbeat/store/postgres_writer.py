@@ -12,7 +12,7 @@ import psycopg
 from evenbeat.store.contract import Batch, StoreError
 from evenbeat.store.postgres_open import Address, is_lost
 from evenbeat.store.postgres_record import Statement, statements
-from evenbeat.store.postgres_session import PATIENCE, Held, Session
+from evenbeat.store.postgres_session import PATIENCE, Confirmed, Held, Session
 
 _MOST_TOGETHER: Final = 64
 """Calls of `record` in one commit: enough to share its cost, few enough that the first does not wait long."""
@@ -35,11 +35,11 @@ class _Ready(NamedTuple):
 class Recorder:
     """Takes batches from any thread and records them in the order they came."""
 
-    def __init__(self, address: Address, held: Callable[[], Held | None]) -> None:
+    def __init__(self, address: Address, held: Callable[[], Held | None], confirmed: Confirmed) -> None:
         """`held` says what lease must be there, if any."""
         self._address = address
         self._held = held
-        self.session = Session(address, by_key=True)
+        self.session = Session(address, confirmed, by_key=True)
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._closing = threading.Lock()
         self._closed_at: float | None = None
@@ -121,6 +121,7 @@ class Recorder:
                     raise
                 if not self.session.was_kept(number, self._deadline):
                     continue
+            self.session.kept(number, held)
             return
         raise StoreError(f"{self._address}: the connection was lost {_TRIES} times in a row; nothing was kept")
 

@@ -516,7 +516,35 @@ SELECT clock();
 SELECT pg_advisory_xact_lock(hashtextextended('evenbeat authority', 0));
 
 -- name: next_fence
-SELECT nextval('fences');
+-- Higher than any before, even on a database that has forgotten its last commits: at least the seconds since 2020 by
+-- the clock, and higher than any number that the node which asks has seen.
+INSERT INTO settings AS s (key, value)
+VALUES ('cluster:fence', greatest(%(seen)s::bigint + 1, clock() / 1000000 - 1577836800)::text)
+ON CONFLICT (key) DO UPDATE
+SET value = greatest(s.value::bigint + 1 + %(jump)s, %(seen)s::bigint + 1, clock() / 1000000 - 1577836800)::text
+RETURNING value::bigint;
+
+-- name: timeline
+-- The history that the server writes, and the one that nodes knew last: a promoted standby begins a new one.
+SELECT left(pg_walfile_name(pg_current_wal_lsn()), 8), (SELECT value FROM settings WHERE key = 'cluster:timeline');
+
+-- name: set_timeline
+INSERT INTO settings (key, value) VALUES ('cluster:timeline', %s)
+ON CONFLICT (key) DO UPDATE SET value = excluded.value;
+
+-- name: be_quiet
+INSERT INTO settings (key, value) VALUES ('cluster:quiet until', (clock() + %s)::text)
+ON CONFLICT (key) DO UPDATE SET value = excluded.value;
+
+-- name: quiet_until
+SELECT coalesce(max(value::bigint), 0) FROM settings WHERE key = 'cluster:quiet until';
+
+-- name: has_forgotten
+-- Whether a transaction is missing that the server had confirmed, or a renewal of the lease.
+SELECT EXISTS (
+    SELECT FROM unnest(%(writers)s::text[], %(numbers)s::bigint[]) AS m (writer, number)
+    LEFT JOIN writers w ON w.writer = m.writer WHERE w.recorded IS NULL OR w.recorded < m.number
+) OR EXISTS (SELECT FROM leases WHERE node = %(node)s AND epoch = %(epoch)s AND expires < %(expires)s);
 
 -- name: lease_of
 SELECT 1 FROM leases WHERE node = %s AND epoch = %s FOR UPDATE;
@@ -540,7 +568,7 @@ WHERE NOT is_new AND NOT EXISTS (SELECT FROM leases WHERE expires >= clock());
 INSERT INTO leases (node, epoch, expires, about) VALUES (%s, %s, clock() + %s, %s);
 
 -- name: renew
-UPDATE leases SET expires = clock() + %s, about = %s WHERE node = %s AND epoch = %s RETURNING epoch;
+UPDATE leases SET expires = clock() + %s, about = %s WHERE node = %s AND epoch = %s RETURNING expires;
 
 -- name: view
 SELECT 'clock', '', clock(), 0, NULL::bytea
@@ -589,7 +617,8 @@ SELECT coalesce(sum(share) FILTER (WHERE node = %(node)s), 0)::bigint,
     coalesce(sum(share) FILTER (WHERE node <> %(node)s), 0)::bigint + (
         SELECT count(*) FROM open_by_key o JOIN partitions p ON p.partition = o.partition
         WHERE p.holder IS NULL AND o.key = %(key)s
-    )
+    ),
+    EXISTS (SELECT FROM settings WHERE key = 'cluster:quiet until' AND value::bigint > clock())
 FROM shares WHERE key = %(key)s;
 
 -- name: carry

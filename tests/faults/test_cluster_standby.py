@@ -1,0 +1,45 @@
+"""A standby that lacks the last commits is promoted: schedulers go on by what the database knows, and nothing is lost.
+
+`make test` forgets a few seconds once, `make faults` (EVENBEAT_FAULTS=full) more often and for longer.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from cluster_house import Cluster, Servers
+from cluster_standby import Pair, promoted_with_a_loss
+from cluster_tasks import mixed
+
+from evenbeat.testing.servers_nats import NatsServer
+
+IS_FULL = os.environ.get("EVENBEAT_FAULTS") == "full"
+LOSSES = [1.0, 4.0, 8.0] * 2 if IS_FULL else [3.0]
+
+
+@pytest.fixture(scope="module")
+def nats(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsServer]:
+    server = NatsServer(tmp_path_factory.mktemp("nats"), 3, options=("--no_advertise",))
+    server.start()
+    yield server
+    server.kill()
+
+
+@pytest.mark.parametrize("seconds", LOSSES)
+def test_an_asynchronous_standby_is_promoted(tmp_path: Path, nats: NatsServer, seconds: float) -> None:
+    pair = Pair()
+    cluster = Cluster(tmp_path, Servers(pair.primary, nats), mixed(tmp_path))
+    try:
+        cluster.begin()
+        before = {program.pid for program in cluster.programs.values()}
+        pair.follow()
+        with cluster.fault("promote-standby"):
+            since = promoted_with_a_loss(pair, seconds)
+            cluster.note("forgotten", str(since))
+        assert before == {program.pid for program in cluster.programs.values()}, "none of them ended"
+        assert all(program.is_alive for program in cluster.programs.values())
+        assert cluster.findings() == [], cluster.tails()
+    finally:
+        cluster.close()
+        pair.close()
