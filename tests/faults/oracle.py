@@ -240,14 +240,14 @@ def _not_made_up(task: Task) -> list[str]:
 def _overlaps(lines: list[Line]) -> list[str]:
     """By the order of lines, for runs that ended; by the lock that a run met, also for those that were killed."""
     found = [f"the run of {line.nominal} met another that still lived" for line in lines if line.word == "overlap"]
-    ends = {line.nominal for line in lines if line.word == "end"}
-    running: set[int] = set()
+    ends = {(line.nominal, line.pid) for line in lines if line.word == "end"}
+    running: set[tuple[int, int]] = set()
     for line in lines:
-        if line.word == "start" and line.nominal in ends:
-            found += [f"the run of {line.nominal} began before that of {other} had ended" for other in running]
-            running.add(line.nominal)
+        if line.word == "start" and (line.nominal, line.pid) in ends:
+            found += [f"the run of {line.nominal} began before that of {other} had ended" for other, _ in running]
+            running.add((line.nominal, line.pid))
         elif line.word == "end":
-            running.discard(line.nominal)
+            running.discard((line.nominal, line.pid))
     return found
 
 
@@ -270,10 +270,10 @@ def _crowds(evidence: Evidence) -> list[str]:
         f"{line.name}: no room under {line.detail!r} at {line.nominal}" for line in lines if line.word == "crowded"
     ]
     keys = {task.name: task.definition["limit"] for task in evidence.tasks if "limit" in task.definition}
-    ends = {(line.name, line.nominal) for line in lines if line.word == "end"}
+    ends = {(line.name, line.nominal, line.pid) for line in lines if line.word == "end"}
     running: Counter[str] = Counter()
     for line in lines:
-        if line.name in keys and (line.name, line.nominal) in ends and line.word in ("start", "end"):
+        if line.name in keys and (line.name, line.nominal, line.pid) in ends and line.word in ("start", "end"):
             key = keys[line.name]
             running[key] += 1 if line.word == "start" else -1
             if running[key] > evidence.limits[key]:

@@ -110,3 +110,32 @@ def fair_share(limit: int, nodes: Sequence[str], me: str, turn: int) -> int:
     each, rest = divmod(limit, len(nodes))
     place = (sorted(nodes).index(me) + turn) % len(nodes)
     return each + (place < rest)
+
+
+SMALL: Final = 4
+"""A limit of which each node would have fewer than this goes from node to node as it is needed."""
+USE: Final = SECOND // 10
+"""A node that got some of a small limit begins runs with it for so long; then, if others need it, they have it."""
+PAUSE: Final = SECOND // 10
+"""So long a node leaves what is free to another that has waited for it longer."""
+
+
+def is_small(limit: int, nodes: int) -> bool:
+    """Is there too little of a limit to divide it among the nodes?"""
+    return limit < SMALL * nodes
+
+
+def need_of_small(
+    running: int, waiting: int, mine: int, *, others_need: bool, is_first: bool, since_got: int, since_free: int
+) -> int:
+    """How many runs a node may have when it begins another, of a small limit of which `mine` is its share.
+
+    While no other node needs any, it keeps what it has. Otherwise it begins runs for a moment only; what runs then
+    keeps its part until it ends, and goes back. What is free goes to the node that `is_first`, which has waited
+    longest; to others if that does not take it. Times are microseconds.
+    """
+    if not others_need:
+        return max(running + waiting, mine)
+    if mine and (since_got >= USE or not waiting):
+        return 0
+    return running + waiting if is_first or since_free >= PAUSE else mine

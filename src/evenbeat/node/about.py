@@ -40,6 +40,8 @@ class About(Struct, frozen=True):
     """The queue could not be reached for long: others should have its partitions. New keys come last, with a default:
     nodes of two versions read each other's.
     """
+    waits_since: dict[str, int] = {}
+    """Since when it has got nothing more of the keys that it needs, by the clock of the store."""
 
 
 class NodeView(Struct, frozen=True):
@@ -84,6 +86,7 @@ def about_of(node: "ClusterNode") -> About:
         queue.pools,
         status_of(node),
         node.is_unwell(),
+        node.shares.waits_since,
     )
 
 

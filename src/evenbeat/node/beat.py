@@ -129,6 +129,8 @@ class Beat:
         self.passive = Passive(roster, self._record_told)
         self.on_failure: Callable[[Exception], None] = lambda _: None
         """Told if there will be no more turns, because one failed."""
+        self.on_turn: Callable[[], None] | None = None
+        """Called after each turn."""
         self.on_standstill: Callable[[int], None] = lambda _: None
         """Told if there was no turn for long, because the machine slept or the process was stopped."""
         self._outbox = outbox
@@ -206,6 +208,8 @@ class Beat:
                 self.on_standstill(self.last_turn - before)
             now = self._clock.now()
             self.turn(now)
+            if self.on_turn is not None:
+                self.on_turn()
         except Exception as e:
             # Half a turn leaves nobody knows what behind, but the store knows: whoever starts next goes by that.
             self.stop()

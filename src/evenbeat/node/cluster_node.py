@@ -37,6 +37,8 @@ _PIECE: Final = 8
 """Partitions that are taken up at once: others have their turn in between."""
 _LOOK: Final = 1.0
 """Seconds between two looks for news and orders, should the hint have been lost."""
+_SHORTEST: Final = 0.02
+"""Seconds between two renewals of the lease, or two looks at limits, at least."""
 _AGAIN: Final = 0.5
 """Seconds until the database is asked again that did not answer."""
 _UNWELL: Final = 5 * SECOND
@@ -74,6 +76,9 @@ class ClusterNode(Node):
         self._stamp = 0
         self._generation = 0
         self._news, self._ordered, self._partitions, self._shares = (asyncio.Event() for _ in range(4))
+        self._say_needs = asyncio.Event()
+        """What we need of limits has changed: others should hear of it before the lease is renewed anyhow."""
+        self._looked_at_limits = 0.0
         self._doing: set[asyncio.Task[None]] = set()
         self._changing = asyncio.Lock()
         """Partitions come and go one after the other, and news in between."""
@@ -171,6 +176,7 @@ class ClusterNode(Node):
 
     async def _come_up(self) -> None:
         self.beat.may_claim = self._may_claim
+        self.beat.on_turn = self._look_at_limits
         self.beat.most_deaths = DEATHS
         self._generation = self.roster.lifecycle.generation
         self._stop_listening = self._shared.listen(self._heard)
@@ -229,38 +235,61 @@ class ClusterNode(Node):
     async def _keep_lease(self) -> None:
         about = msgspec.json.encode(about_of(self))
         before = self.member.until
-        view = await asyncio.to_thread(self.member.renew, about)
+        is_hint = self._say_needs.is_set()
+        self._say_needs.clear()
+        view = await asyncio.to_thread(self.member.renew, about, is_hint=is_hint)
         if before and boot_time() - before > _LONG:
             super()._stood_still(boot_time() - before)
         self.view = view
         self._partitions.set()
-        await asyncio.sleep(authority.RENEW / SECOND)
+        await asyncio.sleep(_SHORTEST)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._say_needs.wait(), authority.RENEW / SECOND - _SHORTEST)
 
     async def _keep_shares(self) -> None:
         """Apart from the lease: what is decided among all nodes may have to wait for another."""
+        longest = authority.PAUSE if self.shares.is_soon_again else authority.RENEW
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._shares.wait(), authority.RENEW / SECOND)
+            await asyncio.wait_for(self._shares.wait(), longest / SECOND)
         self._shares.clear()
         if self.may_act():
             await self._settle_shares(await asyncio.to_thread(self._shared.view))
 
+    def _look_at_limits(self) -> None:
+        """After a turn: have runs begun to wait for a limit, or may others have what they wait for?"""
+        now = self.loop.time()
+        if now - self._looked_at_limits < _SHORTEST:
+            return
+        self._looked_at_limits = now
+        life = self.roster.lifecycle
+        if not self.shares.wanted_by_others and not len(life.waiting):
+            return
+        demands = demands_of(self.roster, self._slots, self._limits, self.roster.limit_numbers)
+        if self.shares.is_to_be_settled(demands):
+            self._shares.set()
+
     async def _settle_shares(self, view: View) -> None:
         limits = self._limits
         slots = self._slots
-        needed: dict[str, list[str]] = {}
+        needed: dict[str, dict[str, int]] = {}
         for lease in view.leases:
-            for key in read_about(lease).needs if lease.node != self.member.id else ():
-                needed.setdefault(key, []).append(lease.node)
+            about = read_about(lease)
+            for key in about.needs if lease.node != self.member.id else ():
+                needed.setdefault(key, {})[lease.node] = about.waits_since.get(key, view.now)
         async with self._changing:  # with partitions runs and shares come and go
             demands = demands_of(self.roster, slots, limits, self.roster.limit_numbers)
-            wishes = self.shares.wish(self.member.id, view, needed, demands)
+            before = self.shares.waits_since.copy()
+            wishes = self.shares.wish(self.member.id, view, needed, demands, boot_time())
             unused = [key for key in self.shares.ours if key not in demands]
             self._apply_shares()
             if wishes or unused:
-                self.shares.ours |= await asyncio.to_thread(self.shares.ask, self._shared, wishes, unused)
+                decided = await asyncio.to_thread(self.shares.ask, self._shared, wishes, unused)
+                self.shares.learn(decided, boot_time())
                 for key in unused:
                     self.shares.ours.pop(key, None)
                 self._apply_shares()
+        if self.shares.waits_since != before:
+            self._say_needs.set()
 
     def _apply_shares(self) -> None:
         life = self.roster.lifecycle

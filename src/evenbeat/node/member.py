@@ -57,9 +57,9 @@ class Member:
         self.epoch = self._store.join(self.id, LEASE, about, quiet=QUIET, forgot=forgot)
         self.until = acts_until(asked, LEASE)
 
-    def renew(self, about: bytes) -> View:
+    def renew(self, about: bytes, *, is_hint: bool = False) -> View:
         asked = boot_time()
-        view = self._store.renew(LEASE, about)
+        view = self._store.renew(LEASE, about, is_hint=is_hint)
         self._clock.learn(asked, view.now, boot_time())
         self.until = acts_until(asked, LEASE)
         return view

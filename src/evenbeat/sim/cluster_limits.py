@@ -9,9 +9,11 @@ from itertools import product
 from typing import Final, NamedTuple
 
 from evenbeat.core import authority
+from evenbeat.model import SECOND
 from evenbeat.sim.cluster import put
 
 NOTHING: Final = -1
+LONG_AGO: Final = 60 * SECOND
 
 
 class Limit(NamedTuple):
@@ -76,6 +78,10 @@ def limit_events(shape: Limit, state: Spent) -> Iterator[tuple[str, Spent]]:
         for turn in range(shape.nodes) if m.asked != NOTHING else ():
             decided = _decided(shape, members, i, turn)
             yield f"node {i} has a new share, turn {turn}", (deaths, moves, put(members, i, decided))
+        for got, is_first in product((0, LONG_AGO), (False, True)) if m.asked != NOTHING else ():
+            decided = _decided_by_need(shape, members, i, got, is_first=is_first)
+            event = f"node {i} has what it needs, {'is first, ' if is_first else ''}and got some {got} ago"
+            yield event, (deaths, moves, put(members, i, decided))
         if deaths and len(living) > 1:
             dead = m._replace(waiting=0, asked=NOTHING, is_dead=True)
             yield f"node {i} dies", (deaths - 1, moves, put(members, i, dead))
@@ -131,4 +137,21 @@ def _decided(shape: Limit, members: Members, i: int, turn: int) -> Member:
         fair,
         others_need=any(n.running + n.waiting > n.room for n in others if not n.is_dead),
     )
+    return m._replace(share=decide(running=m.asked), room=decide(running=0), asked=NOTHING)
+
+
+def _decided_by_need(shape: Limit, members: Members, i: int, since_got: int, *, is_first: bool) -> Member:
+    """As nodes decide about a small limit."""
+    m = members[i]
+    others = [n for j, n in enumerate(members) if j != i]
+    need = authority.need_of_small(
+        m.running + m.given,
+        m.waiting,
+        m.share,
+        others_need=any(n.running + n.waiting > n.room for n in others if not n.is_dead),
+        is_first=is_first,
+        since_got=since_got,
+        since_free=0,
+    )
+    decide = partial(authority.share, shape.limit, sum(n.share for n in others), need, shape.limit, others_need=False)
     return m._replace(share=decide(running=m.asked), room=decide(running=0), asked=NOTHING)

@@ -105,9 +105,9 @@ class ClusterStore(Store, Protocol):
         store has forgotten something, nothing is to be claimed for `quiet` microseconds in partitions that are taken.
         """
 
-    def renew(self, lease: int, about: bytes) -> View:
+    def renew(self, lease: int, about: bytes, *, is_hint: bool = False) -> View:
         """The same for another while, also if it has ended and nobody took it; raise Fenced if somebody did, and Forgot
-        if the store does not know any more what it had confirmed to us.
+        if the store does not know any more what it had confirmed to us. With a hint others look at shares at once.
         """
 
     def view(self) -> View:

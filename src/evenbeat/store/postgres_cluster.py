@@ -85,18 +85,20 @@ class Cluster(PostgresBase):
             connection.execute(query("be_quiet"), (self._quiet,))
         return _number(connection, "quiet_until")
 
-    def renew(self, lease: int, about: bytes) -> View:
+    def renew(self, lease: int, about: bytes, *, is_hint: bool = False) -> View:
         """The same for another while, and who there is."""
         _check_size(about)
         held = self._must_hold()
         known = self._confirmed.question()
         assert known is not None
         asked = time.monotonic()
-        ((forgotten,),), renewed, seen, ((now, before),) = self._asked_to_change(
+        hints: list[tuple[str, Parameters]] = [(query("notify"), ("shares",))] if is_hint else []
+        ((forgotten,),), renewed, seen, ((now, before),), *_ = self._asked_to_change(
             (query("has_forgotten"), known[1]),
             (query("renew"), (lease, about, *held)),
             (query("view"), ()),
             (query("timeline"), ()),
+            *hints,
         )
         if not renewed:
             raise Fenced(f"{self._address}: the lease of {held.node} was taken away")

@@ -9,7 +9,7 @@ import psycopg
 from evenbeat.store.contract import StoreError
 from evenbeat.store.postgres_open import Address
 
-EVERYTHING: Final = ("tasks", "settings", "orders", "answers", "partitions")
+EVERYTHING: Final = ("tasks", "settings", "orders", "answers", "partitions", "shares")
 _LOOK: Final = 0.5
 """Seconds between two looks whether it is over."""
 
