@@ -475,8 +475,8 @@ def test_a_listener_whose_connection_is_cut_comes_back_and_looks_at_everything(a
     with psycopg.connect(dsn, autocommit=True) as other:
         asked = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'"
         assert other.execute(asked).fetchall() == [(True,)]
-    until(lambda: len(heard) >= 5)
-    assert set(heard) == {"tasks", "settings", "orders", "answers", "partitions"}
+    until(lambda: len(heard) >= 6)
+    assert set(heard) == {"tasks", "settings", "orders", "answers", "partitions", "shares"}
     stop()
 
 

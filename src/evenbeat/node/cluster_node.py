@@ -50,8 +50,10 @@ _HURRY: Final = 3.0
 """Seconds that are left to leave in order when somebody is in a hurry."""
 _LONG: Final = 10 * SECOND
 """Who could not act for longer than this has missed something."""
-_TOKEN_BITS: Final = 32
-"""Of a token: below the fence."""
+_TOKEN_BITS: Final = 28
+"""Of a token: below the fence, which needs 35 bits until the year 2088."""
+_FEW_LEFT: Final = 1 << (_TOKEN_BITS - 1)
+"""Half of the tokens of a fence are used: it is time for another one."""
 _log: Final = logging.getLogger("evenbeat.cluster")
 
 
@@ -388,7 +390,7 @@ class ClusterNode(Node):
             if stuck := ours - self._ready - set(steps.release):
                 # Something went wrong when we took them, or when we let them go: the store says that they are ours.
                 await self._take_up_partitions(Taken(sorted(stuck), [], 0, {}))
-            if steps.take:
+            if steps.take or self.beat.token & _FEW_LEFT:
                 taken = await asyncio.to_thread(self.member.take, steps.take)
                 self.beat.token = max(self.beat.token, taken.fence << _TOKEN_BITS)
                 self.shares.carry(taken.shares)

@@ -516,12 +516,16 @@ SELECT clock();
 SELECT pg_advisory_xact_lock(hashtextextended('evenbeat authority', 0));
 
 -- name: next_fence
--- Higher than any before, even on a database that has forgotten its last commits: at least the seconds since 2020 by
--- the clock, and higher than any number that the node which asks has seen.
-INSERT INTO settings AS s (key, value)
-VALUES ('cluster:fence', greatest(%(seen)s::bigint + 1, clock() / 1000000 - 1577836800)::text)
+-- Higher than any before, even on a database that has forgotten its last commits: at least the sixteenths of seconds
+-- since 2020 by the clock, more than any that the node which asks has seen, and than that of any lease.
+WITH least AS (
+    SELECT greatest(
+        (clock() - 1577836800000000) / 62500, %(seen)s::bigint + 1, (SELECT max(epoch) + 1 FROM leases)
+    ) AS fence
+)
+INSERT INTO settings AS s (key, value) SELECT 'cluster:fence', fence::text FROM least
 ON CONFLICT (key) DO UPDATE
-SET value = greatest(s.value::bigint + 1 + %(jump)s, %(seen)s::bigint + 1, clock() / 1000000 - 1577836800)::text
+SET value = greatest(s.value::bigint + 1 + %(jump)s, excluded.value::bigint)::text
 RETURNING value::bigint;
 
 -- name: timeline
