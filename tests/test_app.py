@@ -1,13 +1,14 @@
 """The Python way: declare, run, and change tasks from a program - in real processes where that matters."""
 
 import asyncio
+import functools
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
@@ -46,6 +47,33 @@ def tidy() -> None:
 
 
 async def a_tidy() -> None: ...
+
+
+def counting() -> Iterator[int]:
+    yield 1
+
+
+async def acounting() -> AsyncIterator[int]:
+    yield 1
+
+
+class Tool:
+    def __call__(self) -> None: ...
+
+    def tidy(self) -> None: ...
+
+
+def two_of_one_name() -> tuple[Callable[[], None], Callable[[], None]]:
+    """As a module has them in which the second replaces the first."""
+
+    def twin() -> None: ...
+
+    first = twin
+
+    def twin() -> None: ...  # type: ignore[no-redef]
+
+    first.__qualname__ = twin.__qualname__ = "twin"
+    return first, twin
 
 
 PROGRAM = """
@@ -110,6 +138,62 @@ class TestDeclaring:
             app.task(every="1h")(lambda: None)
         with pytest.raises(Invalid, match="cannot be found from outside"):
             app.task(every="1h")(self.start_briefly)
+
+    @pytest.mark.parametrize("function", [counting, acounting])
+    def test_a_generator_is_refused(self, app: App, function: Callable[..., object]) -> None:
+        for declare in (app.task, app.check):
+            with pytest.raises(Invalid, match=f"{function.__name__} is a generator: calling it runs nothing"):
+                declare(every="1h")(function)
+
+    @pytest.mark.parametrize(
+        ("thing", "message"),
+        [
+            (functools.partial(tidy), r"a functools.partial .* declare tidy itself, with args="),
+            (Tool, "the class Tool is not a function"),
+            (Tool(), "a Tool is not a function"),
+            (Tool().tidy, "Tool.tidy cannot be found from outside"),
+            (None, "a NoneType is not a function"),
+        ],
+    )
+    def test_what_cannot_be_found_by_its_name_is_refused(self, app: App, thing: Any, message: str) -> None:
+        with pytest.raises(Invalid, match=message):
+            app.task(every="1h")(thing)
+        with pytest.raises(Invalid, match=message):
+            app.check(name="c", every="1h")(thing)
+
+    def test_a_decorator_without_keys_is_refused(self, app: App) -> None:
+        with pytest.raises(Invalid, match=r"@app.check\(every="):
+            app.check(tidy)  # type: ignore[arg-type]
+
+    def test_two_functions_of_one_name_are_refused_and_both_are_named(self, app: App) -> None:
+        first, second = two_of_one_name()
+        app.task(name="a", every="1h")(first)
+        app.task(name="also a", every="1h")(first)
+        message = rf"'a' is {__name__}:twin at .*test_app.py:\d+, 'b' is {__name__}:twin at .*test_app.py:\d+: both"
+        with pytest.raises(Invalid, match=message):
+            app.task(name="b", every="1h")(second)
+
+    def test_a_function_that_was_replaced_since_keeps_the_app_from_starting(
+        self, app: App, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        first, second = two_of_one_name()
+        monkeypatch.setattr(sys.modules[__name__], "twin", first, raising=False)
+        app.task(name="a", every="1h")(first)
+        monkeypatch.setattr(sys.modules[__name__], "twin", second)
+        with pytest.raises(Invalid, match=rf"'a' is declared with .* but {__name__}:twin is something else"):
+            self.start_briefly(app)
+
+    def test_another_decorator_around_it_is_fine(self, app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+        first, _ = two_of_one_name()
+        app.task(name="a", every="1h")(first)
+
+        @functools.wraps(first)
+        def wrapper() -> None:
+            first()
+
+        monkeypatch.setattr(sys.modules[__name__], "twin", wrapper, raising=False)
+        self.start_briefly(app)
+        assert app.read("a").entry.task.job.function == f"{__name__}:twin"
 
     def test_what_is_no_longer_declared_goes_and_what_was_created_stays(self, app: App, tmp_path: Path) -> None:
         app.command("one", ["true"], every="1h")

@@ -13,7 +13,6 @@ Keys are those of the files. Functions run in processes of their own, which impo
 
 import asyncio
 import os
-import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -23,6 +22,7 @@ from typing import Any, Final, Self, TypeVar
 
 from evenbeat.load.config import Config, node_duration
 from evenbeat.load.flat import changed, flat, task_of
+from evenbeat.load.function_reference import is_found, place_of, program, reference_of
 from evenbeat.model import Entry, Invalid
 from evenbeat.node.desk import Changed
 from evenbeat.node.door import Door, open_door, own_door
@@ -65,9 +65,11 @@ class App:
             start_rate=start_rate,
         )
         self._declared: dict[str, dict[str, dict[str, Any]]] = {"checks": {}, "tasks": {}}
-        self._owner = f"app:{_program()}"
+        self._functions: dict[str, tuple[str, Callable[..., object]]] = {}
+        """What is declared, by its reference: the name of its task, and the function."""
+        self._owner = f"app:{program()}"
         """Of what is declared: what is so no longer goes with the next start. What is created stays until deleted."""
-        self._creator = f"program:{_program()}"
+        self._creator = f"program:{program()}"
         self._node: Node | None = None
         self._thread: int | None = None
         self._life: asyncio.Task[Node] | None = None
@@ -82,6 +84,8 @@ class App:
         """Declare a check: `app.check("disk", every="5m", command=[...])`, or a decorator for a function that returns
         0 to 3, a text, or both.
         """
+        if name is not None and not isinstance(name, str):
+            raise Invalid("the name of a check is a text; a decorator has keys: @app.check(every=...)")
         if "command" in keys:
             if name is None:
                 raise Invalid("a check that runs a command needs a name")
@@ -93,7 +97,16 @@ class App:
         self._take("tasks", name, {**keys, "command": list(command)})
 
     def _declare(self, section: str, function: _F, name: str | None, keys: dict[str, Any]) -> _F:
-        self._take(section, name or function.__name__, {**keys, "function": _reference(function)})
+        reference = reference_of(function)
+        name = name or function.__name__
+        before, known = self._functions.get(reference, (name, function))
+        if known is not function:
+            raise Invalid(
+                f"{before!r} is {reference} at {place_of(known)}, {name!r} is {reference} at {place_of(function)}:"
+                " both tasks would run the second of them. Give the functions different names"
+            )
+        self._take(section, name, {**keys, "function": reference})
+        self._functions[reference] = (before, function)
         return function
 
     def _take(self, section: str, name: str, keys: dict[str, Any]) -> None:
@@ -134,6 +147,8 @@ class App:
             self._node.loop.call_soon_threadsafe(self._node.stop, "the program asked for it")
 
     async def _live(self, *, signals: bool, ready: asyncio.Event | None = None) -> Node:
+        self._must_find_its_functions()
+
         def declare(node: Node) -> None:
             tasks = [
                 task_of(name, keys, check=section == "checks")
@@ -153,6 +168,14 @@ class App:
             return await self._live_in_cluster(self.database, up, declare, signals=signals)
         finally:
             self._node = self._thread = None
+
+    def _must_find_its_functions(self) -> None:
+        for reference, (name, function) in self._functions.items():
+            if not is_found(function):
+                raise Invalid(
+                    f"{name!r} is declared with a function of {place_of(function)}, but {reference} is something else"
+                    " by now. Give it a name of its own"
+                )
 
     async def _live_in_cluster(
         self, database: str, up: Callable[[Node], None], declare: Callable[[Node], None], *, signals: bool
@@ -245,17 +268,3 @@ def _must_not_be_in_a_host() -> None:
         raise RuntimeError(
             'the app is to be run under `if __name__ == "__main__":`, this module is imported to run a task'
         )
-
-
-def _reference(function: Callable[..., object]) -> str:
-    """How a process that runs it finds a function: by its module, or by the file that is the program."""
-    if "<" in function.__qualname__ or "." in function.__qualname__:
-        raise Invalid(f"{function.__qualname__} cannot be found from outside; a task is a function of a module")
-    if function.__module__ != "__main__":
-        return f"{function.__module__}:{function.__qualname__}"
-    return f"{_program()}:{function.__qualname__}"
-
-
-def _program() -> str:
-    path = getattr(sys.modules["__main__"], "__file__", None)
-    return str(Path(path).resolve()) if path else "python"

@@ -9,8 +9,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable
-from functools import wraps
+from collections.abc import AsyncIterator, Awaitable, Iterator
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any
 
@@ -168,3 +168,31 @@ not_a_function = 5
 
 async def nothing() -> None:
     pass
+
+
+def lazy() -> Iterator[int]:
+    yield 1
+
+
+async def lazy_async() -> AsyncIterator[int]:
+    yield 1
+
+
+class Lazy:
+    def __call__(self) -> Iterator[int]:
+        yield 1
+
+
+lazy_object = Lazy()
+lazy_partial = partial(lazy)
+
+
+def lazy_inside() -> Iterator[int]:
+    return lazy()
+
+
+async def lazy_inside_async() -> Iterator[int]:
+    return lazy()
+
+
+three = partial(add, 1, 2)

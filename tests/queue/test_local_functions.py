@@ -99,6 +99,25 @@ def test_a_check_returns_its_state_and_a_task_may_return_anything() -> None:
     play(scene)
 
 
+@pytest.mark.parametrize("function", ["lazy", "lazy_async", "lazy_object", "lazy_partial"])
+def test_a_generator_runs_nothing_so_it_is_refused(function: str) -> None:
+    result = answer(function)
+    assert result.outcome == Outcome.BROKEN
+    assert f"sample_functions:{function} is a generator: calling it runs nothing" in result.output.decode()
+
+
+@pytest.mark.parametrize("check", [False, True])
+@pytest.mark.parametrize("function", ["lazy_inside", "lazy_inside_async"])
+def test_a_function_that_returns_what_was_not_run_has_failed(function: str, *, check: bool) -> None:
+    result = answer(function, check=check)
+    assert (result.outcome, result.status) == (Outcome.FAILED, State.UNKNOWN if check else 1)
+    assert result.output == b"it returned a generator, and nothing of that was run\n"
+
+
+def test_a_partial_of_a_module_is_found_by_its_name() -> None:
+    assert answer("three").output == b"sum 3\n"
+
+
 def test_sys_exit_means_what_it_means_in_a_program() -> None:
     async def scene(courier: Courier) -> None:
         for code, status, output in [(None, 0, b""), (0, 0, b""), (2, 2, b""), ("sorry", 1, b"sorry\n")]:

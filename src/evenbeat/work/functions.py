@@ -8,7 +8,7 @@ import os
 import sys
 import traceback
 import zlib
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable, Generator
 from types import ModuleType
 from typing import Final, NamedTuple
 
@@ -69,6 +69,8 @@ def _find(reference: str) -> Function:
             raise NoFunction(f"{reference}: {e}") from None
     if not callable(found):
         raise NoFunction(f"{reference}: {type(found).__name__} is not a function")
+    if _is_generator(found):
+        raise NoFunction(f"{reference} is a generator: calling it runs nothing, so it cannot be a task")
     return Function(found, _first_parameter(found) == "run", _is_async(found))
 
 
@@ -100,6 +102,11 @@ def _first_parameter(function: Callable[..., object]) -> str | None:
         return None
 
 
+def _is_generator(function: Callable[..., object]) -> bool:
+    ways = (function, type(function).__call__)
+    return any(inspect.isgeneratorfunction(way) or inspect.isasyncgenfunction(way) for way in ways)
+
+
 def _is_async(function: Callable[..., object]) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
 
@@ -112,7 +119,13 @@ class Ending(NamedTuple):
 
 
 def returned(run: Run, value: object, *, check: bool) -> Ending:
-    """A text is output. Of a check, a state - alone or with a text - is its state; of a task it means nothing."""
+    """A text is output. Of a check, a state - alone or with a text - is its state; of a task it means nothing.
+
+    What would have to be awaited or iterated has not run: that is a failure.
+    """
+    if inspect.isawaitable(value) or isinstance(value, Generator | AsyncGenerator):
+        run.log(f"it returned a {type(value).__name__}, and nothing of that was run")
+        return Ending(Outcome.FAILED, State.UNKNOWN if check else 1)
     if isinstance(value, str):
         run.log(value)
     if not check or value is None or isinstance(value, str):
