@@ -12,7 +12,10 @@ from conftest import Evenbeat
 from evenbeat.cli.manage import KEY_OPTIONS, STATES
 from evenbeat.cli.values import value_of
 from evenbeat.load.tasks import TASK_KEYS
+from evenbeat.model import Kind
+from evenbeat.store.contract import FOREVER, Batch, Claim, Start
 from evenbeat.store.contract import STATES as STATES_OF_THE_STORE
+from evenbeat.store.sqlite import SqliteStore
 
 
 @pytest.fixture(autouse=True)
@@ -267,6 +270,22 @@ class TestWithoutNode:
     def test_history_is_empty(self, evenbeat: Evenbeat) -> None:
         assert evenbeat("history", "--json").json == {"runs": [], "skips": []}
         assert evenbeat("history", "x").out == "nothing yet\n"
+
+    def test_a_run_that_is_claimed_ahead_has_not_started(self, evenbeat: Evenbeat, database: Path) -> None:
+        store = SqliteStore(database)
+        entry = store.find("x")
+        assert entry is not None
+        due = 1_800_000_000_000_000
+        store.record(Batch(claims=[Claim(entry.number, due, 0, Kind.GRID, due - 99_000, due, FOREVER, 0)])).result()
+        line = evenbeat("history", "x").out
+        assert "claimed" in line
+        assert "-0.099" not in line
+        assert "was claimed" in evenbeat("show", "x").out
+        store.record(Batch(starts=[Start(entry.number, due + 2_000)])).result()
+        store.close()
+        line = evenbeat("history", "x").out
+        assert "+0.002 s" in line
+        assert "runs" in line
 
     def test_a_backup_is_a_database_and_replaces_nothing(self, evenbeat: Evenbeat, tmp_path: Path) -> None:
         copy = tmp_path / "copy.db"

@@ -28,9 +28,43 @@ def test_a_worker_ends_the_wait_of_its_pool_as_long_as_it_is_heard() -> None:
     assert staff.pools(gone + 3 * SECOND, {})["far"].without_worker_for == 3
 
 
-def _tidings(*pools: str) -> Tidings:
+class TestDead:
+    """A worker that is silent is missed, unless it is known what became of it."""
+
+    def silent(self) -> Staff:
+        staff = Staff()
+        staff.hear(_tidings("far", worker="old"), 0)
+        staff.look(handover.SILENT, [])
+        return staff
+
+    def listed(self, staff: Staff, now: int) -> list[str]:
+        staff.look(now, [])
+        return [worker.id for worker in staff.workers(now)]
+
+    def test_one_that_nobody_replaces_is_missed_for_minutes(self) -> None:
+        assert self.listed(self.silent(), 60 * SECOND) == ["old"]
+
+    def test_one_that_was_started_anew_is_not_listed_as_silent(self) -> None:
+        staff = self.silent()
+        staff.hear(_tidings("far", worker="new"), 7 * SECOND)
+        assert self.listed(staff, 8 * SECOND) == ["new"]
+
+    def test_one_that_was_beside_it_does_not_replace_it(self) -> None:
+        staff = Staff()
+        staff.hear(_tidings("far", worker="other"), 0)
+        staff.hear(_tidings("far", worker="old"), SECOND)
+        staff.hear(_tidings("far", worker="other"), 9 * SECOND)
+        assert self.listed(staff, 9 * SECOND) == ["other", "old"]
+
+    def test_one_for_other_pools_does_not_replace_it(self) -> None:
+        staff = self.silent()
+        staff.hear(_tidings("near", worker="new"), 7 * SECOND)
+        assert self.listed(staff, 8 * SECOND) == ["old", "new"]
+
+
+def _tidings(*pools: str, worker: str = "w") -> Tidings:
     return Tidings(
-        worker="w",
+        worker=worker,
         sent=0,
         settled=0,
         name="smith",

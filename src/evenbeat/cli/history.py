@@ -69,13 +69,14 @@ def _run(run: RunRecord) -> list[tuple[str, str]]:
     """What it was and how late, how long it took, how it ended, what that made of a check, and what it said."""
     good = run.outcome in (None, Outcome.SUCCEEDED)
     took = "-" if run.ended is None else lasted(run.ended - _begun(run))
-    late = f"{(_begun(run) - run.nominal) / SECOND:+.3f} s"
+    is_claimed = run.started is None and run.ended is None
+    late = "-" if is_claimed else f"{(_begun(run) - run.nominal) / SECOND:+.3f} s"
     state = ""
     if run.state is not None:
         state = f"{run.state.name} {'HARD' if run.hard else 'SOFT'} {run.attempt}"
     return [
         (f"{run.kind.word:8}  {late:>10}  {took:>8}  ", ""),
-        (f"{ending(run.outcome, run.status):9}  ", "green" if good else "red"),
+        (f"{'claimed' if is_claimed else ending(run.outcome, run.status):9}  ", "green" if good else "red"),
         (f"{state}  " if state else "", ""),
         (first_line(run.output), "dim"),
     ]

@@ -83,6 +83,8 @@ def run_words(run: RunRecord, where: Zone) -> str:
     begun = run.claimed if run.started is None else run.started
     if run.kind in (Kind.TOLD, Kind.STALE):
         return _told_words(run, where)
+    if run.ended is None and run.started is None:
+        return f"was claimed {spoken_instant(begun, where)} and has not started"
     when = f"started {spoken_instant(begun, where)}"
     if run.ended is None:
         return f"{when} and has not ended"

@@ -52,6 +52,8 @@ class Staff:
 
     def __init__(self) -> None:
         self._heard: dict[str, tuple[Tidings, int]] = {}
+        self._first: dict[str, int] = {}
+        """When each of them was heard for the first time."""
         self._without: dict[str, int] = {}
         """Since when pools are known to be without a worker."""
         self._wanted: dict[str, int] = {}
@@ -61,6 +63,7 @@ class Staff:
         """A worker tells of itself."""
         if tidings.worker in self._heard or len(self._heard) < _MOST_WORKERS:
             self._heard[tidings.worker] = (tidings, now)
+            self._first.setdefault(tidings.worker, now)
 
     def begin_anew(self, now: int) -> None:
         """Nobody could be heard until now: pools are not to be blamed for it."""
@@ -69,13 +72,25 @@ class Staff:
     def look(self, now: int, pools: Iterable[str]) -> None:
         """Forget who is gone for long, and see which of these pools have nobody."""
         for worker, (tidings, heard) in list(self._heard.items()):
-            if now - heard > (_LEFT if tidings.is_leaving else _REMEMBERED):
+            is_over = now - heard > (_LEFT if tidings.is_leaving else _REMEMBERED)
+            if is_over or (now - heard >= handover.SILENT and self._is_replaced(tidings, heard)):
                 del self._heard[worker]
+        self._first = {worker: first for worker, first in self._first.items() if worker in self._heard}
         serving = self._serving(now)
         self._wanted.update(dict.fromkeys(pools, now))
         self._wanted = {pool: at for pool, at in self._wanted.items() if now - at < _WANTED}
         known = set(self._wanted).union(*(tidings.pools for tidings, _ in self._heard.values()))
         self._without = {pool: self._without.get(pool, now) for pool in known if pool not in serving}
+
+    def _is_replaced(self, gone: Tidings, heard: int) -> bool:
+        """Has another worker of this name, for the same pools, come up since it was last heard? Then it is known dead:
+        who starts a worker of that name anew has seen to it.
+        """
+        return any(
+            (other.name, sorted(other.pools)) == (gone.name, sorted(gone.pools)) and self._first[id_] > heard
+            for id_, (other, _) in self._heard.items()
+            if id_ != gone.worker
+        )
 
     def _serving(self, now: int) -> dict[str, list[Tidings]]:
         serving: dict[str, list[Tidings]] = {}

@@ -93,7 +93,7 @@ export function outcomeLook(outcome) {
 
 /** "failed with status 2", as the command line says it. */
 export function endingWords(run) {
-  if (!run.outcome) return "running";
+  if (!run.outcome) return run.started === null ? "claimed" : "running";
   if (!run.status) return run.outcome;
   return run.status < 0 ? `${run.outcome} by signal ${-run.status}` : `${run.outcome} with status ${run.status}`;
 }
