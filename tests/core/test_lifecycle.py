@@ -406,7 +406,8 @@ def test_600_new_checks_all_start_within_about_a_minute_evenly() -> None:
     assert max(first.values()) <= START + 65 * SECOND
     load = Counter((at - START) // SECOND for at in first.values())
     assert max(load.values()) <= 13
-    assert all(load[second] >= 8 for second in range(max(load) - 1))
+    # Those whose grid is near have their first run there, so the last seconds have few.
+    assert all(load[second] >= 8 for second in range(45))
 
 
 STEPS = st.lists(

@@ -224,3 +224,13 @@ def test_no_second_has_more_than_the_rate_and_one_for_each_call(
         now += passed
     assert all(t < FOREVER for t in due)
     assert max(per_second(due).values(), default=0) <= min(most, START_RATE) + len(calls) + 1
+
+
+def test_those_that_have_to_wait_are_part_of_the_same_slope() -> None:
+    pace = Pace(0)
+    grid = np.full(300, FOREVER, dtype=np.int64)
+    later = [int(t) for t in pace.release(grid, NOW, 10 * SECOND)]
+    due = later + release(pace, [FOREVER] * 300)
+    assert min(later) == NOW + 10 * SECOND
+    assert max(due) <= NOW + MINUTE + SECOND
+    assert max(per_second(due).values()) <= 11

@@ -35,17 +35,26 @@ def resume(life: Lifecycle, rows: Ints, now: Instant, catch_up: Ints | int = HOU
     life.set_flag(catching_up, Flag.CATCHING_UP, on=True)
     # A forced run comes at once anyway, and what is overdue is settled with it.
     overdue = rows[(c.extra[rows] <= now) & (c.flags[rows] & int(Flag.FORCED | Flag.CATCHING_UP) == 0)]
-    c.extra[overdue] = life.pace.release(c.nominal[overdue], now)
+    c.extra[overdue] = _apart(life, overdue, now)
     life.take_turns(catching_up, now)
     life.requeue(rows)
     return skips
+
+
+def _apart(life: Lifecycle, rows: Ints, now: Instant) -> Ints:
+    """When each of some rows makes up for what it missed, also apart from a run of it that is under way."""
+    times = np.empty(len(rows), dtype=np.int64)
+    running = life.columns.flags[rows] & int(Flag.RUNNING) != 0
+    times[~running] = life.off_grid_times(rows[~running], now)
+    times[running] = life.off_grid_times(rows[running], now, int(life.least_gap(rows[running]).max(initial=0)))
+    return times
 
 
 def make_up(life: Lifecycle, rows: Ints, now: Instant) -> None:
     """Runs were lost, with a worker or a whole node: one more for each, unless what is missed is to be skipped."""
     c = life.columns
     some = rows[c.flags[rows] & int(Flag.MISSED_SKIP) == 0]
-    c.extra[some] = life.pace.release(life.next_grid_run(some), now)
+    c.extra[some] = life.off_grid_times(some, now)
     c.extra_kind[some] = Kind.CATCH_UP
     life.requeue(some)
 
@@ -88,7 +97,7 @@ def _bridge(life: Lifecycle, rows: Ints, planned: Ints, now: Instant) -> None:
     rows, planned = rows[needed], planned[needed]
     # What was planned is spread already; what should have been by now is released by the pace.
     overdue = planned <= now
-    planned[overdue] = life.pace.release(c.nominal[rows[overdue]], now)
+    planned[overdue] = life.off_grid_times(rows[overdue], now)
     sooner = planned < c.extra[rows]
     c.extra[rows[sooner]] = planned[sooner]
     c.extra_kind[rows[sooner]] = Kind.CATCH_UP

@@ -15,7 +15,7 @@ from evenbeat.core.pace import Pace
 from evenbeat.core.task import Bools, Claims, Flag, Flags, Refused, Released, Skips, Small, TaskColumns, tolerance_of
 from evenbeat.core.times import Times
 from evenbeat.core.timetable import Timetable
-from evenbeat.model import Instant, Kind
+from evenbeat.model import SECOND, Instant, Kind
 from evenbeat.when.windows import FOREVER, NEVER
 
 MOST_LIMITS: Final = 32_767
@@ -44,6 +44,8 @@ _QUESTIONABLE: Final = _GOOD | _RUNNING | _APART
 
 _GRID: Final = np.uint8(Kind.GRID)
 _FORCED_KIND: Final = np.uint8(Kind.FORCED)
+_FIRST: Final = np.uint8(Kind.FIRST)
+_CATCH_UP: Final = np.uint8(Kind.CATCH_UP)
 
 
 def _together(one: Released, two: Released) -> Released:
@@ -98,7 +100,6 @@ class Lifecycle:
     def restore(self, rows: Ints) -> None:
         """Tasks that were here before a stop, and whose columns are as they were, enter the timetable again."""
         self.idle += len(rows)
-        self.pace.expect(self.columns.extra[rows[self.is_paced(rows)]])
         self._set_due(rows)
 
     def adopt(self, rows: Ints) -> None:
@@ -123,7 +124,7 @@ class Lifecycle:
         """Checks that are new get one run soon, evenly, unless their grid comes first."""
         c = self.columns
         new = rows[c.nominal[rows] > now]
-        c.extra[new] = self.pace.release(c.nominal[new], now)
+        c.extra[new] = self.off_grid_times(new, now)
         c.extra_kind[new] = Kind.FIRST
         self._set_due(new)
 
@@ -229,7 +230,10 @@ class Lifecycle:
         nominal = c.nominal[rows]
         flags = c.flags[rows]
         so = (flags & _QUESTIONABLE == _GOOD) & (c.limit[rows] == 0)
-        so &= np.maximum(nominal, c.extra[rows]) > horizon  # not two at once, of which one would settle the other
+        extra = c.extra[rows]
+        so &= np.maximum(nominal, extra) > horizon  # not two at once, of which one would settle the other
+        if len(off_grid := np.flatnonzero(extra <= horizon)):
+            so[off_grid] &= nominal[off_grid] - self.least_gap(rows[off_grid]) > horizon
         so &= (nominal > horizon) | ~self._is_too_soon(rows, flags, nominal, now)
         so &= self.times.is_open(rows, now) & self.times.is_open(rows, horizon)
         unquestioned: Ints = rows[so]
@@ -279,6 +283,12 @@ class Lifecycle:
         settles = (nominal <= now) & (flags & (_FORCED | _PASSIVE) == 0)
         kind = np.where(settles & (flags & _CATCHING_UP == 0), _GRID, c.extra_kind[rows])
         kind[forced] = _FORCED_KIND
+        paced = ~settles & ((kind == _FIRST) | (kind == _CATCH_UP))
+        if paced.any() and (near := self._is_near_the_grid(rows, paced, extra, now)).any():
+            self._merge_into_grid(rows[near])
+            rest = ~near
+            rows, flags, nominal, extra = rows[rest], flags[rest], nominal[rest], extra[rest]
+            settles, kind = settles[rest], kind[rest]
         due = np.where(settles, nominal, np.minimum(extra, now))
         arrivals = self._arrivals(rows, flags, kind, due, now)
         action, reason = verify(arrivals, self.slots - self.pending, self.limits - self.pending_by_limit)
@@ -297,6 +307,25 @@ class Lifecycle:
             refused = Refused(rows[off_grid], due[off_grid], kind[off_grid], reason[off_grid])
             skips += self._skip(rows[skipped], reason[skipped], now)
         return Released(claims, skips, refused)
+
+    def _is_near_the_grid(self, rows: Ints, paced: Bools, extra: Ints, now: Instant) -> Bools:
+        """Which of them have waited so long for their first or catch-up run that the next one on the grid is as good?
+
+        One that is made in time keeps its distance by `off_grid_times`.
+        """
+        which = np.flatnonzero(paced & (extra < now))
+        near = np.zeros(len(rows), dtype=bool)
+        some = rows[which]
+        gap = self.least_gap(some)
+        # Of a long interval it waits no longer for the grid than it has waited already.
+        waits = np.where(gap < self.pace.window // 2, gap, np.minimum(gap, np.maximum(now - extra[which], SECOND)))
+        near[which] = self.next_grid_run(some) - waits < now
+        return near
+
+    def _merge_into_grid(self, rows: Ints) -> None:
+        """They make no first or catch-up run: the next one on the grid serves."""
+        self.columns.extra[rows] = FOREVER
+        self._set_due(rows)
 
     def _arrivals(self, rows: Ints, flags: Flags, kind: Small, due: Ints, now: Instant) -> Arrivals:
         c = self.columns
@@ -457,6 +486,29 @@ class Lifecycle:
         self._set_due(some)
         return learned.changed
 
+    def off_grid_times(self, rows: Ints, now: Instant, wait: int = 0) -> Ints:
+        """When each of some rows may have its first or catch-up run, `wait` from now at the earliest; FOREVER where a
+        run on the grid comes first, or so soon after it that the two are one.
+        """
+        grid, gap = self.next_grid_run(rows), self.least_gap(rows)
+        # What is promised within the start window does not come later only because the grid is near.
+        in_time = grid <= now + self.pace.window
+        least = np.where(in_time, gap, np.minimum(gap, SECOND))
+        return self.pace.release(grid - np.maximum(least - 1, 0), now, wait)
+
+    def least_gap(self, rows: Ints) -> Ints:
+        """A first or catch-up run and the run on the grid that follows sooner than this are one, the one on the grid.
+
+        It is the interval less the tolerance, but at most half of the interval, or of the start window: what was missed
+        does not wait for longer than that.
+        """
+        c = self.columns
+        nominal = c.nominal[rows]
+        interval = np.where(nominal < FOREVER, self.times.interval(rows, np.minimum(nominal, FOREVER - 1)), 0)
+        least = interval - tolerance_of(c, rows, c.flags[rows], interval)
+        gap: Ints = np.clip(np.minimum(least, interval // 2), 0, self.pace.window // 2)
+        return gap
+
     def next_grid_run(self, rows: Ints) -> Ints:
         """When the schedule brings the next run of each; FOREVER for passive checks: theirs brings none."""
         c = self.columns
@@ -478,6 +530,11 @@ class Lifecycle:
             instead[((flags & _RUNNING != 0) & ~forced) | (flags & _AWAY != 0)] = FOREVER
             due[apart] = instead
         self.timetable.set_due(rows, due)
+
+    def expect_off_grid(self, rows: Ints, now: Instant) -> None:
+        """First and catch-up runs that were planned before a stop, or by another node, are part of the slope."""
+        planned = self.columns.extra[rows[self.is_paced(rows)]]
+        self.pace.expect(planned[planned > now])
 
     def is_paced(self, rows: Ints) -> Bools:
         """Which of them have a first or a catch-up run to come, at the time that the pace gave it?"""

@@ -49,15 +49,17 @@ class Pace:
         """Of the slope that is under way: it does not become flatter while there are runs to come."""
         self._calls = 0
 
-    def release(self, grid: Ints, now: Instant) -> Ints:
-        """When each of some tasks may have its off-grid run; FOREVER where its grid point comes first."""
+    def release(self, grid: Ints, now: Instant, wait: int = 0) -> Ints:
+        """When each of some tasks may have its off-grid run, `wait` from now at the earliest; FOREVER where its grid
+        point comes first.
+        """
         due = np.full(len(grid), FOREVER, dtype=np.int64)
         if not len(grid):
             return due
-        since, planned = self._from(now)
+        since, planned = self._from(now, wait)
         rate = self._rate = self._allowed(len(grid), since, planned)
         room = np.maximum(rate - planned, 0.0)
-        room[room < _KEPT * rate] = 0.0
+        room[(room < _KEPT * rate) | (since < wait)] = 0.0
         room_before = np.concatenate(([0.0], np.cumsum(room[:-1] * np.diff(since))))
         turns = np.arange(len(grid)) + self._phase(room, planned)
         step = np.searchsorted(room_before, turns, side="right") - 1
@@ -72,7 +74,7 @@ class Pace:
         due[order[:count]] = times[:count]
         if count:
             last = int(np.searchsorted(room_before, count, side="left")) - 1
-            self._fill(now, since, planned, rate, float(since[last] + (count - room_before[last]) / room[last]))
+            self._fill(now, since, planned, room, float(since[last] + (count - room_before[last]) / room[last]))
         return due
 
     def expect(self, times: Ints) -> None:
@@ -90,10 +92,12 @@ class Pace:
         """The clock was set back: turns that were given move with it."""
         self._times = self._times - by
 
-    def _from(self, now: Instant) -> tuple[_Floats, _Floats]:
-        """What is planned from now on, in time since now."""
+    def _from(self, now: Instant, wait: int) -> tuple[_Floats, _Floats]:
+        """What is planned from now on, in time since now; with a step that begins after the wait."""
         later = self._times > now
         times = np.concatenate(([float(now)], self._times[later]))
+        if wait:
+            times = np.union1d(times, [float(now + wait)])
         return times - now, self._rates_at(times)
 
     def _rates_at(self, times: _Floats) -> _Floats:
@@ -118,10 +122,10 @@ class Pace:
         self._calls += 1
         return self._calls * _GOLDEN % 1.0
 
-    def _fill(self, now: Instant, since: _Floats, planned: _Floats, rate: float, until: float) -> None:
-        """All of the rate is taken until then."""
+    def _fill(self, now: Instant, since: _Floats, planned: _Floats, room: _Floats, until: float) -> None:
+        """All of the room is taken until then."""
         before, after = since < until, since > until
-        filled = np.maximum(planned[before], rate)
+        filled = (planned + room)[before]
         # Steps of the same rate are one.
         kept = np.append(True, np.diff(filled) != 0)
         ends = _at(since, planned, np.array([until]))

@@ -38,6 +38,7 @@ def take_up(roster: Roster, beat: Beat, store: Store, clock: Clock, all_new: Seq
     now = clock.now()  # reading a million tasks takes its time, which is part of the stop
     life.pace.mean_rate = roster.mean_rate
     life.restore(known)
+    life.expect_off_grid(known, now)
     new = np.setdiff1d(rows, known, assume_unique=True)
     skips = []
     last_seen = int(store.setting(LAST_SEEN) or 0)
@@ -81,6 +82,7 @@ def take_up_part(
     known, open_claims = roster.take_up(progress)
     life.pace.mean_rate = roster.mean_rate
     life.restore(known)
+    life.expect_off_grid(known, now)
     _force_again(life, known)
     # A single node, before its database was moved here, needed no tokens: nobody can tell how its runs ended.
     gone = _resolve(roster, [p for p in open_claims if not p.claimed_token or roster.row(p.task) is None], now)
