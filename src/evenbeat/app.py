@@ -9,13 +9,14 @@
         app.run()
 
 Keys are those of the files. Functions run in processes of their own, which import the module they are in.
+`App(":memory:")` keeps everything in this program, `App(store=...)` in a store of yours; `start` runs it in a thread.
 """
 
 import asyncio
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
@@ -26,14 +27,20 @@ from evenbeat.load.function_reference import is_found, place_of, program, refere
 from evenbeat.model import Entry, Invalid
 from evenbeat.node.desk import Changed
 from evenbeat.node.door import Door, open_door, own_door
-from evenbeat.node.live import live
+from evenbeat.node.inside import Inside
+from evenbeat.node.live import live, live_inside
 from evenbeat.node.past import find_also_removed
 from evenbeat.node.requests import Ended
 from evenbeat.node.service import Node, Options
+from evenbeat.store.cluster import ClusterStore
 from evenbeat.store.contract import Condition, Filter, RunRecord, Store
-from evenbeat.store.opening import is_cluster, open_store
+from evenbeat.store.memory import MemoryStore
+from evenbeat.store.opening import IN_MEMORY, is_cluster, open_store
 
 _F = TypeVar("_F", bound=Callable[..., object])
+_DEFAULT: Final = "evenbeat.db"
+_LOOK_EVERY: Final = 0.2
+"""Seconds between two looks of a node in a thread whether the program is still there."""
 _IN_HOST: Final = "EVENBEAT_HOST"
 """Set where functions run: the module is imported there too, and must not start a node of its own."""
 
@@ -43,8 +50,9 @@ class App:
 
     def __init__(
         self,
-        database: str | Path = "evenbeat.db",
+        database: str | Path | None = None,
         *,
+        store: Store | None = None,
         files: Sequence[str | Path] = (),
         workers: int | None = None,
         max_concurrent: int | None = None,
@@ -52,11 +60,24 @@ class App:
         start_rate: int | None = None,
         queue: str | None = None,
     ) -> None:
-        """With a `database` of PostgreSQL and a `queue` of NATS the program is a node of a cluster, with a worker."""
-        self.database = database if isinstance(database, str) and is_cluster(database) else Path(database)
+        """On the file "evenbeat.db", unless `database` is another one, or ":memory:", or `store` one of your own.
+
+        With a `database` of PostgreSQL and a `queue` of NATS the program is a node of a cluster, with a worker.
+        """
+        if store is not None and database is not None:
+            raise Invalid(f"a database {str(database)!r} and a store: give one of them")
+        if isinstance(store, ClusterStore):
+            raise Invalid('a store of a cluster is given by its address: App("postgresql://...", queue=...)')
+        database = _DEFAULT if database is None else database
+        is_text = isinstance(database, str) and (is_cluster(database) or database == IN_MEMORY)
+        self.database = database if is_text else Path(database)
+        """Where everything is kept; of a store of your own it says nothing."""
+        self._inside: Inside | None = None
+        if store is not None or database == IN_MEMORY:
+            self._inside = Inside(MemoryStore() if store is None else store)
         self._queue = queue or os.environ.get("EVENBEAT_QUEUE")
-        if isinstance(self.database, Path) and queue is not None:
-            raise Invalid(f"{database} is a file: a queue is for a cluster, on postgresql://...")
+        if queue is not None and (self._inside is not None or isinstance(self.database, Path)):
+            raise Invalid("a queue is for a cluster, on postgresql://...")
         self._options = Options(
             files=tuple(Path(file) for file in files),
             workers=os.cpu_count() or 1 if workers is None else workers,
@@ -73,6 +94,11 @@ class App:
         self._node: Node | None = None
         self._thread: int | None = None
         self._life: asyncio.Task[Node] | None = None
+        self._background: threading.Thread | None = None
+        self._state_lock = threading.Lock()
+        self._is_running = False
+        self._is_to_stop = False
+        """Somebody asked for a stop before the node was there."""
 
     # Declaring
 
@@ -118,14 +144,61 @@ class App:
     # Running
 
     def run(self) -> None:
-        """Live until a signal says otherwise; what is declared is applied first."""
+        """Live until a signal or `stop` says otherwise; what is declared is applied first.
+
+        In any thread: signals are heard in the main thread only. It can be run again after it has returned.
+        """
         _must_not_be_in_a_host()
-        asyncio.run(self._live(signals=True))
+        asyncio.run(self._live(signals=threading.current_thread() is threading.main_thread()))
+
+    def start(self) -> None:
+        """Run in a thread of its own; returns when everything is up, or raises why it cannot be.
+
+        The node is stopped in order when the main thread of the program ends.
+        """
+        _must_not_be_in_a_host()
+        if self._background is not None and self._is_to_stop:
+            self._background.join()
+        is_up, failed = threading.Event(), list[BaseException]()
+
+        def background() -> None:
+            try:
+                asyncio.run(self._live_as_long_as_the_program(is_up.set))
+            except BaseException as e:
+                failed.append(e)
+                if is_up.is_set():
+                    raise  # nobody waits for it any more: Python shows it
+            finally:
+                is_up.set()
+
+        thread = threading.Thread(target=background, name="evenbeat")
+        thread.start()
+        is_up.wait()
+        if failed:
+            thread.join()
+            raise failed[0]
+        self._background = thread
+
+    def stop(self, *, wait: bool = False) -> None:
+        """Stop the node of this program in order. With `wait`, return when a node that `start` started has ended."""
+        with self._state_lock:
+            self._is_to_stop = self._is_running
+            node = self._node
+        if node is not None:
+            with suppress(RuntimeError):  # its loop is closed: it has ended
+                node.loop.call_soon_threadsafe(node.stop, "the program asked for it")
+        if wait and self._background is not None:
+            self._background.join()
+
+    @property
+    def is_running(self) -> bool:
+        """Is a node of this program up?"""
+        return self._node is not None
 
     async def __aenter__(self) -> Self:
         _must_not_be_in_a_host()
         ready = asyncio.Event()
-        self._life = asyncio.create_task(self._live(signals=False, ready=ready))
+        self._life = asyncio.create_task(self._live(signals=False, ready=ready.set))
         waiting = asyncio.create_task(ready.wait())
         await asyncio.wait({self._life, waiting}, return_when=asyncio.FIRST_COMPLETED)
         if not ready.is_set():
@@ -141,13 +214,19 @@ class App:
             self._node.stop("the program left it")
         await self._life
 
-    def stop(self) -> None:
-        """Stop the node of this program in order; returns at once."""
-        if self._node is not None:
-            self._node.loop.call_soon_threadsafe(self._node.stop, "the program asked for it")
+    async def _live_as_long_as_the_program(self, ready: Callable[[], None]) -> None:
+        life = asyncio.create_task(self._live(signals=False, ready=ready))
+        while not life.done() and threading.main_thread().is_alive():
+            await asyncio.wait({life}, timeout=_LOOK_EVERY)
+        self.stop()
+        await life
 
-    async def _live(self, *, signals: bool, ready: asyncio.Event | None = None) -> Node:
+    async def _live(self, *, signals: bool, ready: Callable[[], None] = lambda: None) -> Node:
         self._must_find_its_functions()
+        with self._state_lock:
+            if self._is_running:
+                raise RuntimeError("this app is running already; stop it before it is started again")
+            self._is_running, self._is_to_stop = True, False
 
         def declare(node: Node) -> None:
             tasks = [
@@ -158,16 +237,22 @@ class App:
             node.desk.declare(self._owner, Config(tuple(tasks), {}, {}, None), "program")
 
         def up(node: Node) -> None:
-            self._node, self._thread = node, threading.get_ident()
-            if ready is not None:
-                ready.set()
+            with self._state_lock:
+                self._node, self._thread = node, threading.get_ident()
+                if self._is_to_stop:
+                    node.stop("the program asked for it")
+            ready()
 
         try:
+            if self._inside is not None:
+                return await live_inside(self._inside, self._options, up, before=declare, signals=signals)
             if isinstance(self.database, Path):
                 return await live(self.database, self._options, up, before=declare, signals=signals)
             return await self._live_in_cluster(self.database, up, declare, signals=signals)
         finally:
-            self._node = self._thread = None
+            with self._state_lock:
+                self._node = self._thread = None
+                self._is_running = False
 
     def _must_find_its_functions(self) -> None:
         for reference, (name, function) in self._functions.items():
@@ -190,10 +275,10 @@ class App:
 
     # Create, read, update, delete, list
 
-    def create(self, name: str, *, check: bool = False, **keys: Any) -> Entry:
-        """A new task."""
+    def create(self, name: str, *, check: bool = False, owner: str | None = None, **keys: Any) -> Entry:
+        """A new task. It belongs to `owner`, by default to this program: see `list` and `delete`."""
         task = task_of(name, keys, check=check)
-        return self._do(lambda d: d.add([task], self._creator)).created[0]
+        return self._do(lambda d: d.add([task], owner or self._creator)).created[0]
 
     def read(self, name: str) -> Condition:
         """A task by name or id, and how it is."""
@@ -211,22 +296,22 @@ class App:
         done = self._do(lambda d: d.set(before.task.name, new, before.version))
         return done.changed[0] if done.changed else before
 
-    def delete(self, *names: str) -> None:
-        """Remove tasks, by name, id or pattern; a run that is under way finishes."""
-        self._do(lambda d: d.remove(_these(names)))
+    def delete(self, *names: str, owner: str | None = None) -> None:
+        """Remove tasks, by name, id or pattern, or all of an owner; a run that is under way finishes."""
+        self._do(lambda d: d.remove(_these(names, owner)))
 
     def history(self, name: str | None = None, most: int = 100) -> list[RunRecord]:
         """Runs, newest first; also of a task that was removed."""
         with self._store() as store:
             return store.runs(None if name is None else find_also_removed(store, name).number, most=most)
 
-    def pause(self, *names: str) -> None:
+    def pause(self, *names: str, owner: str | None = None) -> None:
         """Disable tasks by hand."""
-        self._do(lambda d: d.pause(_these(names), paused=True))
+        self._do(lambda d: d.pause(_these(names, owner), paused=True))
 
-    def resume(self, *names: str) -> None:
+    def resume(self, *names: str, owner: str | None = None) -> None:
         """Enable them again."""
-        self._do(lambda d: d.pause(_these(names), paused=False))
+        self._do(lambda d: d.pause(_these(names, owner), paused=False))
 
     def force(self, *names: str, wait: bool = False) -> list[Ended]:
         """Run tasks now."""
@@ -241,10 +326,15 @@ class App:
         # On the loop of our own node nobody may wait for it.
         if self._node is not None and self._thread == threading.get_ident():
             return own_door(self._node, "program")
+        if self._inside is not None:
+            return Door(self._inside, "program")
         return open_door(self.database, "program")
 
     @contextmanager
     def _store(self) -> Iterator[Store]:
+        if self._inside is not None:
+            yield self._inside.store
+            return
         store = open_store(self.database, read_only=True)
         try:
             yield store
@@ -257,10 +347,10 @@ class App:
             return [*store.conditions(Filter(**only))]
 
 
-def _these(names: tuple[str, ...]) -> Filter:
-    if not names:
+def _these(names: tuple[str, ...], owner: str | None) -> Filter:
+    if not names and owner is None:
         raise Invalid("no task is named; the pattern '*' means all of them")
-    return Filter(names=names)
+    return Filter(names=names, owner=owner)
 
 
 def _must_not_be_in_a_host() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from evenbeat.app import App
 from evenbeat.model import Instant
 from evenbeat.store.contract import Batch, Store, StoreError
 from evenbeat.testing.samples import T0, a_claim, a_task
@@ -60,3 +61,15 @@ def test_a_disk_that_does_not_write_is_told(tmp_path: Path) -> None:
         store.create([a_task("a")], "me", Instant(T0))
     assert store.count() == 0
     store.close()
+
+
+def test_an_app_runs_on_it_and_finds_everything_again(tmp_path: Path) -> None:
+    for times in (1, 2):
+        store = JournalStore(tmp_path / "journal")
+        app = App(store=store, workers=1)
+        app.command("echo", ["echo", "here"], every="1d")
+        app.start()
+        app.force("echo", wait=True)
+        app.stop(wait=True)
+        assert [run.output for run in app.history("echo")] == ["here\n"] * times
+        store.close()

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -71,16 +71,22 @@ class _Waiter(NamedTuple):
 class Control:
     """The node's side."""
 
-    def __init__(self, node: Node, path: Path) -> None:
-        """Listens there: see `socket_path`."""
+    def __init__(self, node: Node, path: Path | None) -> None:
+        """Listens there: see `socket_path`; None if only the program itself asks."""
         self.node = node
         self._path = path
         self._waiting: dict[int, list[_Waiter]] = {}
         self._server: asyncio.Server | None = None
-        self._serving: set[asyncio.Task[None]] = set()
+        self._serving: set[asyncio.Task[Any]] = set()
 
     async def open(self) -> None:
         """Listen; only the user the node runs as may connect."""
+        self._hub = Hub(self.node, asyncio.get_running_loop())
+        self.node.beat.on_finished.append(self._finished)
+        self.node.beat.on_leave.append(self._has_left)
+        self.node.on_change.append(self._forget)
+        if self._path is None:
+            return
         self._path.unlink(missing_ok=True)
         before = os.umask(0o177)
         try:
@@ -88,20 +94,24 @@ class Control:
                 self._server = await asyncio.start_unix_server(self._connected, address, limit=REQUEST_LIMIT)
         finally:
             os.umask(before)
-        self._hub = Hub(self.node, asyncio.get_running_loop())
-        self.node.beat.on_finished.append(self._finished)
-        self.node.beat.on_leave.append(self._has_left)
-        self.node.on_change.append(self._forget)
 
     async def close(self) -> None:
         """Nobody is heard any more, and who waits for an answer learns that there will be none."""
-        if self._server is None:
-            return
-        self._server.close()
+        if self._server is not None:
+            self._server.close()
         for serving in self._serving:
             serving.cancel()
         await asyncio.gather(*self._serving, return_exceptions=True)
-        self._path.unlink(missing_ok=True)
+        if self._server is not None and self._path is not None:
+            self._path.unlink(missing_ok=True)
+
+    async def reply_within(self, request: Request) -> Reply | None:
+        """As `reply_to`, for another thread of this program; cancelled when the node stops."""
+        serving = asyncio.current_task()
+        assert serving is not None
+        self._serving.add(serving)
+        serving.add_done_callback(self._serving.discard)
+        return await self.reply_to(request)
 
     def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         serving = asyncio.get_running_loop().create_task(self._serve(reader, writer))

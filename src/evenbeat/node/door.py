@@ -64,7 +64,9 @@ _PATIENCE: Final = 10.0
 class Side(Protocol):
     """What is behind a door."""
 
-    is_live: bool
+    @property
+    def is_live(self) -> bool:
+        """Does a node run there?"""
 
     def ask(self, request: Request) -> Reply:
         """Do it, or raise why not."""

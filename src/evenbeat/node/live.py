@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import signal
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -15,6 +16,7 @@ from evenbeat.node.clock import Clock
 from evenbeat.node.control import Control
 from evenbeat.node.desk import Changed, Desk
 from evenbeat.node.face import Face
+from evenbeat.node.inside import Inside
 from evenbeat.node.leftovers import end_leftovers
 from evenbeat.node.owner import Ownership, socket_path
 from evenbeat.node.service import Node, Options
@@ -53,6 +55,36 @@ async def live(
             await live_behind(Control(node, socket_path(database)), face, up, signals=signals)
         finally:
             store.close()
+    return node
+
+
+async def live_inside(
+    inside: Inside,
+    options: Options,
+    ready: Callable[[Node], None] = lambda _: None,
+    *,
+    before: Callable[[Node], None] = lambda _: None,
+    signals: bool = True,
+) -> Node:
+    """Run a node on a store that only this program has, until it is stopped. The store stays open."""
+    try:
+        with inside.lock:
+            node = Node(inside.store, options, database=f"{type(inside.store).__name__} of process {os.getpid()}")
+            inside.node_comes(node.desk)
+            changed = node.desk.apply(options.files, "start")
+            before(node)
+        if changed.created or changed.changed or changed.removed:
+            tell_changes("files applied", "applied", changed)
+        control = Control(node, None)
+
+        def up(node: Node) -> None:
+            inside.node_is_up(control)
+            ready(node)
+
+        with Face("", None) as face:
+            await live_behind(control, face, up, signals=signals)
+    finally:
+        inside.node_is_gone()
     return node
 
 

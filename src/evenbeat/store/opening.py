@@ -7,6 +7,8 @@ from typing import Final
 from evenbeat.model import Invalid
 from evenbeat.store.contract import Store
 
+IN_MEMORY: Final = ":memory:"
+"""Where a program may say which database: nowhere but in itself."""
 _SCHEMES: Final = ("postgresql://", "postgres://")
 _SECRETS: Final = re.compile(r"((?:^|[?&])(?:ssl)?password=)[^&]*", re.IGNORECASE)
 
