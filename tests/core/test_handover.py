@@ -11,13 +11,16 @@ from evenbeat.core.handover import (
     PERMIT,
     Fate,
     Hand,
+    adopted,
     fate,
     granted,
     is_untaken,
     may_start,
     must_end,
     renewed,
+    silent_for,
 )
+from evenbeat.model import SECOND
 
 times = st.integers(1, 100 * HOLD)
 
@@ -95,3 +98,22 @@ def test_a_permission_is_taken_back_only_if_it_was_settled(asked: int, settled: 
     hand = Hand("a", asked, now)
     assert is_untaken(hand, "a", settled) == (asked <= settled)
     assert not is_untaken(hand, "b", settled)
+
+
+@given(st.lists(st.tuples(st.integers(0, HOLD), st.integers(0, SECOND)), max_size=5), st.integers(-HOLD, HOLD))
+def test_the_time_of_a_run_that_nobody_answers_for_goes_on_from_owner_to_owner(
+    owners: list[tuple[int, int]], clock: int
+) -> None:
+    """Each counts on a clock of its own; the ways between them are what it is counted too short by."""
+    hand, silent, passed = Hand("a", 5, clock), 0, 0
+    for held, way in owners:
+        now = clock + held
+        assert fate(hand, now) is (Fate.LOST if silent + held >= HOLD + MARGIN else Fate.STAY)
+        silent, passed, clock = silent_for(hand, now), passed + held + way, 7 * clock + way
+        hand = adopted(silent, clock)
+        assert silent <= passed
+    assert fate(hand, clock + HOLD + MARGIN - silent) is Fate.LOST
+
+
+def test_of_a_run_that_no_worker_may_have_nothing_is_counted() -> None:
+    assert silent_for(Hand(), 99) == 0

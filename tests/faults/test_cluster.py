@@ -20,6 +20,7 @@ from cluster_tasks import idle, mixed
 from house import eventually
 
 from evenbeat.core.authority import LEASE
+from evenbeat.core.handover import HOLD, MARGIN
 from evenbeat.model import SECOND
 from evenbeat.testing.servers_nats import NatsServer
 from evenbeat.testing.servers_postgres import PostgresServer
@@ -136,3 +137,25 @@ def test_the_gap_in_claims_after_a_kill(make: Make) -> None:
     print(f"gap in claims over {KILLS} kills: p50 {statistics.median(gaps):.2f} s, max {max(gaps):.2f} s")  # noqa: T201
     print(f"until the last task was claimed: p50 {statistics.median(laggards):.2f} s, max {max(laggards):.2f} s")  # noqa: T201
     assert not IS_FULL or max(gaps) <= LEASE / SECOND + 2
+
+
+@pytest.mark.skipif(not IS_FULL, reason="half a minute each: only in `make faults`")
+@pytest.mark.parametrize("seconds", [8, 12])
+def test_a_killed_scheduler_that_comes_back_makes_nobody_wait_again(make: Make, seconds: int) -> None:
+    """Runs that it had claimed are lost 9 s after the others took over, however often they change hands until then."""
+    cluster = make(idle(200), workers=1)
+    stalls = []
+    for i in range(3):
+        victim = cluster.programs[f"s{i % 2}"]
+        numbers = cluster.tasks_of(cluster.nodes()[victim.name])
+        victim.kill()
+        killed = time.time_ns() // 1_000
+        time.sleep(seconds)
+        victim.start()
+        victim.wait_until_ready()
+        eventually(lambda: all(cluster.claimed(numbers, killed).values()), "all its tasks are claimed again")  # noqa: B023
+        claims = cluster.claimed(numbers, killed).values()
+        stalls.append((max(min(times) for times in claims) - killed) / SECOND)
+        eventually(lambda: len(cluster.tasks_of(cluster.nodes().get(victim.name, ""))) > 10, "it has its share again")  # noqa: B023
+    print(f"until the last task was claimed again: {', '.join(f'{stall:.1f} s' for stall in stalls)}")  # noqa: T201
+    assert max(stalls) <= (LEASE + HOLD + MARGIN) / SECOND + 3

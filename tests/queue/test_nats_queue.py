@@ -187,7 +187,7 @@ def test_what_a_node_forgets_is_adopted_by_another_with_its_result(url: str) -> 
         await until(lambda: len(first.started) == 2)
         first.owned, second.owned = second.owned, first.owned
         first.queue.forget(tokens)
-        second.queue.adopt([(token, token) for token in tokens])
+        second.queue.adopt([(token, token) for token in tokens], {})
         results = await second.answers(tokens)
         assert {(r.outcome, r.output) for r in results} == {(Outcome.SUCCEEDED, b"done\n")}
         assert (first.results, first.late, second.late, first.queue.pending) == ({}, [], [], 0)
@@ -204,7 +204,7 @@ def test_what_is_adopted_and_nobody_has_is_lost_and_never_started(url: str, monk
         await until(lambda: not first.queue.problem)
         await first.queue.stop(0)
         second = await house.node("second")
-        second.queue.adopt([(token, token) for token in tokens])
+        second.queue.adopt([(token, token) for token in tokens], {})
         worker = await house.worker(second)  # gets the message of the first, and asks the second
         results = await second.answers(tokens)
         assert {r.outcome for r in results} == {Outcome.LOST}

@@ -253,9 +253,21 @@ def test_who_leaves_holds_nothing_and_records_nothing(a: PostgresStore, b: Postg
     assert b.set_share("k", 9, lambda others: 9 - others) == 9, "at once"
 
 
-def test_of_those_who_leave_one_is_the_last(a: PostgresStore, b: PostgresStore) -> None:
-    epoch = a.join("a", LONG, b"")
+def test_how_long_a_run_was_not_answered_for_is_told_to_the_next_owner_and_to_no_other(
+    a: PostgresStore, b: PostgresStore
+) -> None:
+    a.join("a", LONG, b"")
     b.join("b", LONG, b"")
+    a.take([1, 2, 3])
+    a.release([1, 2], [], {1: {7: 5 * SECOND, 8: SECOND}, 2: {9: 3}})
+    assert b.take([1]).silent == {7: 5 * SECOND, 8: SECOND}
+    b.release([1])
+    assert a.take([1, 2]).silent == {9: 3}, "of the first it may have been answered for again"
+
+
+def test_of_those_who_leave_one_is_the_last(a: PostgresStore, b: PostgresStore) -> None:
+    a.join("a", LONG, b"")
+    epoch = b.join("b", LONG, b"")
     assert a.may_leave()
     assert a.may_leave(), "said twice"
     assert not b.may_leave(), "who is about to leave does not stay"
@@ -267,7 +279,7 @@ def test_of_those_who_leave_one_is_the_last(a: PostgresStore, b: PostgresStore) 
     assert not b.may_leave(), "dead is not alive"
     a.renew(LONG, b"")
     b.renew(OVER, b"")
-    assert a.bury("b", epoch + 1)
+    assert a.bury("b", epoch)
     with pytest.raises(Fenced):
         b.may_leave()
 

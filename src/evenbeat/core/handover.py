@@ -39,7 +39,7 @@ class Hand(NamedTuple):
     asked: int = 0
     """When that worker asked, on its clock."""
     renewed: int = 0
-    """When the node last answered for it, or became its owner, on the node's clock."""
+    """When a node last answered for it, as far as is known, on the clock of this node: it, or a former owner."""
     adopted: bool = False
     """Taken over from another node: somebody may have begun it, and nobody else may."""
 
@@ -71,6 +71,19 @@ def renewed(hand: Hand, worker: str, now: int) -> Hand | None:
     if hand.worker == worker or (hand.adopted and not hand.worker):
         return Hand(worker, hand.asked, now, hand.adopted)
     return None
+
+
+def silent_for(hand: Hand, now: int) -> int:
+    """How long ago the node last answered for a run that it lets go: for so long its worker has to count already."""
+    return now - hand.renewed if hand.worker or hand.adopted else 0
+
+
+def adopted(silent: int, now: int) -> Hand:
+    """A run that another node has let go in order, or that has left it: whoever has it, nobody else may begin it.
+
+    `silent`: for so long, at least, the former owners had not answered for it when they let it go.
+    """
+    return Hand(renewed=now - silent, adopted=True)
 
 
 def is_untaken(hand: Hand, worker: str, settled: int) -> bool:

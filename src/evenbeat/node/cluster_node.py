@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -405,10 +405,12 @@ class ClusterNode(Node):
         if taken.partitions:
             count, new = len(taken.partitions), len(taken.new)
             _log.info("%d partitions are ours", count, extra={"action": "taken", "partitions": count, "new": new})
+        is_quiet = self.clock.now() < taken.quiet_until
+        silent = {} if is_quiet else taken.silent  # what was true before the database forgot may not be so any more
         for at in range(0, len(taken.partitions), _PIECE):
-            await self._take_up_piece(taken.partitions[at : at + _PIECE], set(taken.new))
+            await self._take_up_piece(taken.partitions[at : at + _PIECE], set(taken.new), silent)
 
-    async def _take_up_piece(self, partitions: Sequence[int], new: Collection[int]) -> None:
+    async def _take_up_piece(self, partitions: Sequence[int], new: Collection[int], silent: Mapping[int, int]) -> None:
         store = self._shared
         stamp = await asyncio.to_thread(store.stamp)
         entries, removed, progress = await asyncio.to_thread(
@@ -434,7 +436,7 @@ class ClusterNode(Node):
         batch, running = take_up_part(self.roster, self.beat, entries, progress, cursors, now, begins=new)
         restore(self.beat.passive, self.roster, told, entries)
         self.beat.adopt(running)
-        self.queue.adopt([(p.claimed_token, p.task) for p in running if not p.claimed_untaken])
+        self.queue.adopt([(p.claimed_token, p.task) for p in running if not p.claimed_untaken], silent)
         self._ready.update(partitions)
         self.beat.record(batch)
         if untaken:
@@ -456,9 +458,12 @@ class ClusterNode(Node):
         tokens = self.beat.leave(rows)
         self._apply_shares()
         untaken = [*self.queue.untaken(tokens), *self.beat.starter.held().intersection(tokens)]
+        silent: dict[int, dict[int, int]] = {}
+        for token, (number, age) in self.queue.silent_for(tokens).items():
+            silent.setdefault(partition_of(number), {})[token] = age
         self.queue.forget(tokens)
         await self.outbox.safe()
-        await asyncio.to_thread(self.member.release, partitions, untaken)
+        await asyncio.to_thread(self.member.release, partitions, untaken, silent)
         count = len(partitions)
         _log.info("%d partitions were handed over", count, extra={"action": "released", "partitions": count})
 

@@ -1,6 +1,6 @@
 """Membership in a cluster: the lease of a node, the partitions it holds, the database's clock. All calls block."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from secrets import token_hex
 from typing import Final
 
@@ -69,8 +69,10 @@ class Member:
         self.holds |= set(taken.partitions)
         return taken
 
-    def release(self, partitions: Collection[int], untaken: Sequence[int]) -> None:
-        self._store.release(sorted(partitions), untaken)
+    def release(
+        self, partitions: Collection[int], untaken: Sequence[int], silent: Mapping[int, Mapping[int, int]]
+    ) -> None:
+        self._store.release(sorted(partitions), untaken, silent)
         self.holds -= set(partitions)
 
     def read_clock(self) -> None:

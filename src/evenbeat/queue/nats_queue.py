@@ -6,7 +6,7 @@ lost is `core.handover`'s.
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -15,7 +15,6 @@ from msgspec import Struct
 from nats.aio.msg import Msg
 
 from evenbeat.core import handover
-from evenbeat.core.handover import Hand
 from evenbeat.model import SECOND, Outcome
 from evenbeat.queue.frames import Result, Run
 from evenbeat.queue.handing import (
@@ -39,7 +38,7 @@ from evenbeat.queue.nats_shipping import Shipping
 from evenbeat.queue.nats_staff import PoolView, Staff, WorkerView
 from evenbeat.queue.where import Where
 
-_LOOK: Final = 1.0
+_LOOK: Final = 0.5
 """Seconds between two looks at what is out."""
 _STREAM_LOOK: Final = 3.0
 """Seconds between two looks for the stream."""
@@ -172,20 +171,30 @@ class NatsQueue:
             self._counts.too_large += 1
             self._end(item, Outcome.BROKEN, f"larger than a message may be, accepted: at most {MESSAGE_LIMIT} bytes")
 
-    def adopt(self, runs: Sequence[tuple[int, int]]) -> None:
-        """Token and task of runs that a former owner has handed over: from now on they are ours."""
+    def adopt(self, runs: Sequence[tuple[int, int]], silent: Mapping[int, int]) -> None:
+        """Token and task of runs that a former owner has handed over: from now on they are ours.
+
+        `silent`: by their tokens, how long nobody had answered for them when they were let go.
+        """
         now = boot_time()
         for token, task in runs:
             if token in self._books.open:
                 continue
             item = Item(token, task, None, None, "", now)
-            item.hand = Hand(renewed=now, adopted=True)
+            item.hand = handover.adopted(silent.get(token, 0), now)
             self._books.open[token] = item
 
     def untaken(self, tokens: Sequence[int]) -> list[int]:
         """Those of these that no worker has, and that none will have by our permission if they are forgotten now."""
         items = (self._books.open.get(token) for token in tokens)
         return [item.token for item in items if item is not None and not item.hand.worker and not item.hand.adopted]
+
+    def silent_for(self, tokens: Sequence[int]) -> dict[int, tuple[int, int]]:
+        """The task of each of these runs that a worker may have, and how long ago we last answered for it."""
+        now = boot_time()
+        items = [item for token in tokens if (item := self._books.open.get(token)) is not None]
+        ages = [(item, handover.silent_for(item.hand, now)) for item in items]
+        return {item.token: (item.task, age) for item, age in ages if age > 0}
 
     def forget(self, tokens: Sequence[int]) -> None:
         """Another node owns them from now on; their results are not ours to give."""

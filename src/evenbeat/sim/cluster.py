@@ -93,6 +93,8 @@ class Part(NamedTuple):
     """Of the open claim."""
     hand: Hand = Hand()
     phase: Phase | None = None
+    silent: int = 0
+    """For how long nobody had answered for the open run: when it was dropped, or as was known when it was taken."""
 
 
 class Plan(NamedTuple):
@@ -147,6 +149,8 @@ class Book(NamedTuple):
     """How many claims there were; nobody reads this but the explorer ..."""
     is_started: bool = False
     """... nor this but the properties: the run of the open claim was begun."""
+    silent: int = 0
+    """For how long nobody had answered for the open run when its last owner released it."""
 
 
 class State(NamedTuple):

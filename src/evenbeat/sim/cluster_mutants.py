@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from evenbeat.core import authority, handover
 from evenbeat.core.handover import Fate, Hand
 from evenbeat.sim import cluster_limits, cluster_node, cluster_worker
-from evenbeat.sim.cluster import GONE, NOBODY, NOW, Broken, Held, Message, Part, Shape, State, Worker, put
+from evenbeat.sim.cluster import GONE, NOBODY, NOW, Book, Broken, Held, Message, Part, Shape, State, Worker, put
 from evenbeat.sim.cluster_explore import explore_cluster, explore_limit
 from evenbeat.sim.cluster_limits import Limit, Member
 from evenbeat.sim.explore import Counterexample
@@ -129,7 +129,16 @@ def _without_what_it_gave(member: Member) -> bool:
     return member.asked == cluster_limits.NOTHING and member.running < member.room
 
 
+def _not_adopted(book: Book, fence: int, silent: int) -> Part:
+    return Part("serving", fence)
+
+
+def _silent_for_longer(hand: Hand, now: int) -> int:
+    return 2 * _silent_for(hand, now) + 1
+
+
 _share: Final = authority.share
+_silent_for: Final = handover.silent_for
 
 PLANTED: Final = (
     Planted("a run is granted to two workers", handover, "granted", _granted_twice, TWO_WORKERS),
@@ -152,7 +161,12 @@ PLANTED: Final = (
     Planted("a lease is taken without looking again", cluster_node, "buried", _buried_unseen, LEASES),
     Planted("a record does not check the lease", cluster_node, "has_lease", lambda state, i: True, LEASES),
     Planted("tokens are used again", cluster_node, "next_token", lambda part, p: 2 | p, LEASES),
-    Planted("open claims are not adopted", cluster_node, "loaded", lambda book, fence: Part("serving", fence), LEASES),
+    Planted(
+        "open claims are not adopted", cluster_node, "loaded", lambda book, fence, _: Part("serving", fence), LEASES
+    ),
+    Planted(
+        "silence is counted twice", handover, "silent_for", lambda hand, now: 2 * _silent_for(hand, now) + 1, TWO_NODES
+    ),
     Planted("released before it is dropped", cluster_node, "dropped", _released_first, LEASES),
     Planted("a worker counts from the answer", cluster_worker, "counts_from", lambda message: 0, TWO_WORKERS),
     Planted("a worker forgets what it ended", cluster_worker, "killed", _killed_and_forgotten, TWO_WORKERS),

@@ -67,9 +67,10 @@ def _stages(state: State, i: int, node: Node) -> Iterator[Found]:
         if part is None:
             continue
         if part.stage == "taken":
-            yield f"node {i} loads task {p}", with_part(state, i, p, loaded(state.books[p], part.fence))
+            yield f"node {i} loads task {p}", with_part(state, i, p, loaded(state.books[p], part.fence, part.silent))
         elif part.stage == "dropped" and state.leases[i] != GONE:
-            free = state._replace(holders=put(state.holders, p, NOBODY))
+            book = state.books[p]._replace(silent=part.silent)
+            free = state._replace(holders=put(state.holders, p, NOBODY), books=put(state.books, p, book))
             yield f"node {i} releases task {p}", with_part(free, i, p, None)
 
 
@@ -86,8 +87,11 @@ def _partition_events(shape: Shape, state: State, i: int, node: Node, plan: Plan
     for p in plan.take:
         if state.holders[p] == NOBODY and node.parts[p] is None and state.fence < shape.fences:
             after = _with_plan(state, i, plan._replace(take=tuple(q for q in plan.take if q != p)))
-            held = after._replace(holders=put(state.holders, p, i), fence=state.fence + 1)
-            yield f"node {i} takes task {p}", with_part(held, i, p, Part("taken", state.fence + 1))
+            silent, book = told_silence(state.books[p])
+            held = after._replace(
+                holders=put(state.holders, p, i), fence=state.fence + 1, books=put(state.books, p, book)
+            )
+            yield f"node {i} takes task {p}", with_part(held, i, p, Part("taken", state.fence + 1, silent=silent))
     for p in plan.release:
         part = node.parts[p]
         if part is not None and part.stage == "serving" and may_drop(part):
@@ -97,7 +101,12 @@ def _partition_events(shape: Shape, state: State, i: int, node: Node, plan: Plan
 
 def dropped(state: State, i: int, p: int, part: Part) -> State:
     """First it serves a partition no longer, then the store may know it."""
-    return with_part(state, i, p, Part("dropped", part.fence))
+    return with_part(state, i, p, Part("dropped", part.fence, silent=handover.silent_for(part.hand, NOW)))
+
+
+def told_silence(book: Book) -> tuple[int, Book]:
+    """What the last owner told of the open run is for the next one only: then it may have been answered for again."""
+    return book.silent, book._replace(silent=0)
 
 
 def _with_plan(state: State, i: int, plan: Plan) -> State:
@@ -123,9 +132,9 @@ def buried(state: State, dead: int) -> State:
     return state._replace(leases=put(state.leases, dead, GONE), holders=holders)
 
 
-def loaded(book: Book, fence: int) -> Part:
+def loaded(book: Book, fence: int, silent: int) -> Part:
     """The new owner reads what the store knows; who has an open claim, it does not know."""
-    hand = Hand(renewed=NOW, adopted=True) if book.token else Hand()
+    hand = handover.adopted(silent, NOW) if book.token else Hand()
     return Part("serving", fence, 0, book.claims, book.makes_up, book.token, hand)
 
 

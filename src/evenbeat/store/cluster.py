@@ -1,6 +1,6 @@
 """What a store promises beyond `contract`, if several nodes share it: leases, partitions, orders, news, one clock."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -56,6 +56,8 @@ class Taken(NamedTuple):
     """Higher than any before, also than any epoch: tokens that begin with it are nobody else's."""
     shares: dict[str, int]
     """Our shares of limits, as far as they have grown by the runs that are under way in these partitions."""
+    silent: Mapping[int, int] = {}
+    """By its token, how many microseconds nobody had answered for a run when its last owner released it."""
     quiet_until: int = 0
     """Before that, by the clock of the store, nothing of them may be claimed: the store has forgotten its last commits,
     and workers may be at runs of which it does not know."""
@@ -122,8 +124,17 @@ class ClusterStore(Store, Protocol):
     def take(self, partitions: Sequence[int]) -> Taken:
         """Hold those of these partitions that nobody holds; raise Fenced."""
 
-    def release(self, partitions: Sequence[int], untaken: Sequence[int] = ()) -> None:
-        """Hold these no longer; raise Fenced. Of the runs with the tokens `untaken` nobody has any, that is known."""
+    def release(
+        self,
+        partitions: Sequence[int],
+        untaken: Sequence[int] = (),
+        silent: Mapping[int, Mapping[int, int]] | None = None,
+    ) -> None:
+        """Hold these no longer; raise Fenced. Of the runs with the tokens `untaken` nobody has any, that is known.
+
+        `silent`: by partition and token, for how long we have not answered for a run. Whoever takes the partition next
+        learns of it, and nobody after that.
+        """
 
     def retake(self, tokens: Sequence[int]) -> None:
         """Runs that were untaken are handed over again: from now on that is not known any more; raise Fenced."""

@@ -1,7 +1,8 @@
 """Authority, orders and news in PostgreSQL: what several nodes that share a store need. See `cluster`."""
 
+import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 import psycopg
@@ -148,15 +149,23 @@ class Cluster(PostgresBase):
             quiet_until = self._notice_promotion(connection)
             ours = [partition for partition, _ in found]
             shares: dict[str, int] = {}
+            silent: dict[int, int] = {}
             if ours:
+                for (told,) in connection.execute(query("take_settings"), ([_silence(p) for p in ours],)).fetchall():
+                    silent |= {int(token): age for token, age in json.loads(told).items()}
                 carried = connection.execute(query("carry"), {"partitions": ours, "node": held.node})
                 shares = {from_text(key): share for key, share in carried.fetchall()}
                 notify(connection, "partitions")
-            return Taken(ours, [partition for partition, new in found if new], fence, shares, quiet_until)
+            return Taken(ours, [partition for partition, new in found if new], fence, shares, silent, quiet_until)
 
         return self._change(work, held)
 
-    def release(self, partitions: Sequence[int], untaken: Sequence[int] = ()) -> None:
+    def release(
+        self,
+        partitions: Sequence[int],
+        untaken: Sequence[int] = (),
+        silent: Mapping[int, Mapping[int, int]] | None = None,
+    ) -> None:
         """Hold these no longer. Of the runs with the tokens `untaken` it is known that nobody has them."""
         held = self._must_hold()
 
@@ -165,6 +174,9 @@ class Cluster(PostgresBase):
                 connection.execute(query("untaken"), (True, list(untaken)))
             connection.execute(query("put_down"), {"partitions": list(partitions), "node": held.node})
             connection.execute(query("release"), (held.node, list(partitions)))
+            if silent:
+                told = [json.dumps(runs) for runs in silent.values()]
+                connection.execute(query("set_settings"), ([_silence(p) for p in silent], told))
             notify(connection, "partitions")
 
         self._change(work, held)
@@ -350,6 +362,11 @@ def _number(connection: Connection, name: str, values: Parameters = ()) -> int:
     row = connection.execute(query(name), values).fetchone()
     assert row is not None
     return int(row[0])
+
+
+def _silence(partition: int) -> str:
+    """The setting that says which runs of a partition nobody had answered for, and for how long."""
+    return f"cluster:silent:{partition}"
 
 
 def _check_size(said: bytes) -> None:

@@ -182,6 +182,9 @@ ON CONFLICT (key) DO UPDATE SET value = excluded.value;
 -- name: delete_settings
 DELETE FROM settings WHERE key = ANY(%s);
 
+-- name: take_settings
+DELETE FROM settings WHERE key = ANY(%s) RETURNING value;
+
 -- name: note
 INSERT INTO changes (at, who, action, name, detail)
 SELECT * FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::text[], %s::text[]);
