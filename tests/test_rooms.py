@@ -15,6 +15,7 @@ PROJECT = Path(__file__).parents[1]
 RoomsContract = import_module("tools.rooms").RoomsContract
 ROOMS = {
     "model",
+    "child_processes",
     "when",
     "core",
     "store",

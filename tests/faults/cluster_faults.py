@@ -3,12 +3,14 @@
 When one returns, everything has healed and every task has run again.
 """
 
+import os
 import random
+import signal
 import time
 from collections.abc import Callable
 from typing import Final
 
-from cluster_house import Cluster
+from cluster_house import Cluster, children_of, is_called
 from cluster_tasks import BOUNDARY, LONGEST
 from house import eventually
 from oracle import Line
@@ -79,6 +81,20 @@ def hold_scheduler(cluster: Cluster, chance: random.Random) -> None:
 def kill_worker(cluster: Cluster, chance: random.Random) -> None:
     run, victim = cluster.wait_for_run(LONGEST, "long", "slow", "forks")
     with cluster.fault("kill-worker"):
+        victim.kill()
+        victim.start()
+        victim.wait_until_ready()
+        _wait_until_lost(cluster, run)
+
+
+def kill_all_of_a_worker(cluster: Cluster, chance: random.Random) -> None:
+    """The worker and every process it has started but the runs, as `pkill -9 -f` does: nobody sees another end."""
+    run, victim = cluster.wait_for_run(LONGEST, fresh=_FRESH)
+    with cluster.fault("kill-all-of-a-worker"):
+        helpers = [pid for pid in children_of(victim.pid) if chance.random() < 0.5 or is_called(pid, b"evenbeat")]
+        for number in (signal.SIGSTOP, signal.SIGKILL):
+            for pid in (victim.pid, *helpers):
+                os.kill(pid, number)
         victim.kill()
         victim.start()
         victim.wait_until_ready()
@@ -179,6 +195,7 @@ FAULTS: Final[dict[str, Fault]] = {
         swap_at_the_minute,
         hold_scheduler,
         kill_worker,
+        kill_all_of_a_worker,
         stop_worker,
         hold_worker,
         kill_nats_leader,

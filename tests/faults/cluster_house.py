@@ -258,5 +258,13 @@ class Cluster:
         self.network.close()
 
 
+def children_of(process: int) -> list[int]:
+    return [int(pid) for pid in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
+
+
+def is_called(process: int, name: bytes) -> bool:
+    return name in Path(f"/proc/{process}/cmdline").read_bytes()
+
+
 def parent_of(process: int) -> int:
     return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])

@@ -151,11 +151,17 @@ class House:
         for worker in self.workers():
             _kill(worker)
 
-    def signal_workers_and_kill(self, number: signal.Signals) -> None:
-        """Workers that are dead or stopped, and then no node: nobody ends what they ran."""
-        self._living().send_signal(signal.SIGSTOP)
-        for worker in self.workers():
-            os.kill(worker, number)
+    def kill_all_but_runs(self, workers: signal.Signals, *, guardian: bool) -> None:
+        """The node and all that it has started, its workers stopped or killed too: nobody sees another end."""
+        node = self._living()
+        helpers = [int(pid) for pid in Path(f"/proc/{node.pid}/task/{node.pid}/children").read_text().split()]
+        others = set(helpers) - set(self.workers())
+        assert others, "there is a guardian"
+        node.send_signal(signal.SIGSTOP)
+        for pid in [*self.workers(), *(others if guardian else ())]:
+            os.kill(pid, signal.SIGSTOP)
+        for pid in [*(others if guardian else ()), *(self.workers() if workers == signal.SIGKILL else ())]:
+            os.kill(pid, signal.SIGKILL)
         self.kill()
 
     # What people ask of it

@@ -26,7 +26,9 @@ from evenbeat.testing.servers_nats import NatsServer
 from evenbeat.testing.servers_postgres import PostgresServer
 
 IS_FULL = os.environ.get("EVENBEAT_FAULTS") == "full"
-TOURS = [(name,) * 3 for name in FAULTS] if IS_FULL else [("hold scheduler", "kill nats leader")]
+TOURS = (
+    [(name,) * 3 for name in FAULTS] if IS_FULL else [("hold scheduler", "kill nats leader", "kill all of a worker")]
+)
 STORMS = range(1, 11) if IS_FULL else range(0)
 KILLS = 20 if IS_FULL else 1
 APART = 300

@@ -74,16 +74,27 @@ def test_workers_and_children_are_killed(house: House) -> None:
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
-def test_a_node_is_killed_and_its_workers_cannot_clear_up_after_it(house: House, how: signal.Signals) -> None:
+def test_a_node_is_killed_with_all_who_could_clear_up_after_it(house: House, how: signal.Signals) -> None:
     house.start()
     eventually(lambda: bool(house.running("slow") and house.running("forks")), "both run")
-    house.signal_workers_and_kill(how)
+    house.kill_all_but_runs(how, guardian=True)
     assert house.running("forks")
     house.start()
     house.live_on()
     house.stop()
     assert house.findings() == []
     assert outcomes(house)["lost"]
+
+
+def test_a_node_and_its_workers_are_killed_and_no_other_comes(house: House) -> None:
+    house.start()
+    eventually(lambda: bool(house.running("slow") and house.running("forks")), "both run")
+    house.kill_all_but_runs(signal.SIGKILL, guardian=False)
+    eventually(lambda: not house.running(), "nothing runs without a node")
+    house.start()
+    house.live_on()
+    house.stop()
+    assert house.findings() == []
 
 
 def test_a_task_is_removed_while_it_runs_and_the_node_is_killed(house: House) -> None:

@@ -25,13 +25,19 @@ def clock_offset() -> int:
 class Courier:
     """Dispatches jobs one by one or many at a time; `results` and `started` are by token."""
 
-    def __init__(self, workers: int = 1, hosts: int = 2) -> None:
+    def __init__(self, workers: int = 1, hosts: int = 2, records: Path | None = None) -> None:
         self.results: dict[int, Result] = {}
         self.started: dict[int, int] = {}
         self.told_twice: list[int] = []
         self._tokens = 0
         self.queue = LocalQueue(
-            workers, self._take, self.started.update, kill_after=kill_after, clock_offset=clock_offset(), hosts=hosts
+            workers,
+            self._take,
+            self.started.update,
+            kill_after=kill_after,
+            clock_offset=clock_offset(),
+            hosts=hosts,
+            records=records,
         )
 
     def _take(self, results: list[Result]) -> None:

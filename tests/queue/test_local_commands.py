@@ -1,6 +1,7 @@
 """Commands through the local queue, with real processes: polite ones and hostile ones."""
 
 import os
+import signal
 import time
 from pathlib import Path
 
@@ -367,3 +368,49 @@ def test_runs_can_be_cancelled_while_they_run() -> None:
 
     courier = play(scene)
     assert [r.outcome for r in courier.results.values()] == [Outcome.CANCELLED] * 2, "stopping cancels the other"
+
+
+SETSID = {
+    "a child that it waits for": "setsid -w sh -c 'echo $$; exec sleep 300'",
+    "a child beside it": "setsid sh -c 'echo $$; exec sleep 300' & wait",
+    "a child whose parent has ended": "(setsid sh -c 'echo $$; exec sleep 300' &); sleep 300",
+    "a child of such a child": "setsid sh -c 'setsid sh -c \"echo \\$\\$; sleep 300\" & wait' & wait",
+    "a child that ignores all but SIGKILL": "setsid sh -c 'trap \"\" TERM; echo $$; sleep 300' & wait",
+}
+
+
+@pytest.mark.parametrize("script", SETSID.values(), ids=SETSID.keys())
+def test_what_has_a_session_of_its_own_ends_at_the_timebox_too(script: str) -> None:
+    async def scene(courier: Courier) -> None:
+        result = await courier.shell(script, timebox=0.5)
+        assert result.outcome == Outcome.TIMEBOXED
+        (process,) = map(int, result.output.split())
+        await courier.until(lambda: not is_alive(process))
+
+    play(scene)
+
+
+def test_what_another_run_has_started_does_not_end_with_it() -> None:
+    async def scene(courier: Courier) -> None:
+        script = "(setsid sh -c 'echo $$; exec sleep 300' &); sleep {}"
+        other = courier.send(Job(command=(script.format(2),), shell=True), timebox=60, name="other")
+        result = await courier.run(Job(command=(script.format(300),), shell=True), timebox=0.5)
+        await courier.until(lambda: not is_alive(int(result.output)))
+        (its,) = await courier.answers(other)
+        # It ended by itself, so what it left wanted to stay.
+        assert its.outcome == Outcome.SUCCEEDED
+        assert is_alive(int(its.output))
+        os.kill(int(its.output), signal.SIGKILL)
+
+    play(scene)
+
+
+def test_daemons_that_end_are_reaped() -> None:
+    async def scene(courier: Courier) -> None:
+        result = await courier.shell("(setsid sleep 0.01 & echo $!)")
+        daemon = int(result.output)
+        (worker,) = courier.queue.pids
+        await courier.until(lambda: not Path(f"/proc/{daemon}").exists())
+        assert is_alive(worker)
+
+    play(scene)

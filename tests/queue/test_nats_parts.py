@@ -1,15 +1,7 @@
-"""Parts of the queue of a cluster that need no server: messages, the clock, the staff, the watchdog."""
-
-import os
-import signal
-import subprocess
-import sys
-import time
-from pathlib import Path
+"""Parts of the queue of a cluster that need no server: messages, the clock, the staff."""
 
 import msgspec
 import pytest
-from courier import is_alive
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -108,65 +100,3 @@ def test_a_silent_worker_is_missed_and_one_that_left_is_not() -> None:
     assert [(w.id, w.silent_for) for w in staff.workers(NOW + 60 * SECOND)] == [("one", 60.0)]
     staff.look(NOW + 301 * SECOND, [])
     assert staff.workers(NOW) == []
-
-
-WORKER = """
-import os, subprocess, sys, time
-from evenbeat.queue.nats_watchdog import Watchdog
-
-def boot_time():
-    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000
-
-script = "import os, subprocess, time; subprocess.Popen(['sleep', '300'], process_group=0); time.sleep(300)"
-host = subprocess.Popen([sys.executable, "-c", script, "evenbeat.work.host"], start_new_session=True)
-other = subprocess.Popen(["sleep", "300"], start_new_session=True)
-dog = Watchdog()
-dog.start()
-dog.expect(boot_time() + int(sys.argv[1]))
-print(host.pid, other.pid, dog.pid, flush=True)
-for line in sys.stdin:
-    dog.expect(int(line) and boot_time() + int(line))
-    print("told", flush=True)
-dog.stop()
-other.kill()
-"""
-
-
-def children_of(process: int) -> list[int]:
-    return list(map(int, Path(f"/proc/{process}/task/{process}/children").read_text().split()))
-
-
-def wait(is_so: object) -> None:
-    assert callable(is_so)
-    deadline = time.monotonic() + 30
-    while not is_so():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.01)
-
-
-def test_the_watchdog_ends_what_a_stopped_worker_runs_and_nothing_else() -> None:
-    worker = subprocess.Popen(
-        [sys.executable, "-c", WORKER, str(60 * SECOND)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    try:
-        assert worker.stdin is not None
-        assert worker.stdout is not None
-        host, other, dog = map(int, worker.stdout.readline().split())
-        wait(lambda: children_of(host))
-        (grandchild,) = children_of(host)
-        worker.stdin.write("0\n")
-        worker.stdin.flush()
-        assert worker.stdout.readline() == "told\n"
-        assert is_alive(host)
-        worker.stdin.write("300000\n")
-        worker.stdin.flush()
-        assert worker.stdout.readline() == "told\n"
-        os.kill(worker.pid, signal.SIGSTOP)
-        wait(lambda: not is_alive(host) and not is_alive(grandchild))
-        assert is_alive(other)
-        assert is_alive(dog)
-        os.kill(worker.pid, signal.SIGCONT)
-    finally:
-        worker.communicate()
-    wait(lambda: not is_alive(dog))
-    assert worker.returncode == 0

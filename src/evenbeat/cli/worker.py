@@ -6,11 +6,13 @@ import logging
 import os
 import signal
 import socket
+from pathlib import Path
 from typing import Final
 
 from evenbeat.cli.common import duration_option, log_lines, number_option, print_json
 from evenbeat.core.guard import kill_after
 from evenbeat.model import MAX_EVERY, NAME_LIMIT, SECOND, Invalid
+from evenbeat.node.owner import runtime_folder
 from evenbeat.queue.handing import DEFAULT_POOL
 from evenbeat.queue.where import Where, parse_where
 
@@ -33,6 +35,7 @@ def answer(args: argparse.Namespace) -> int:
     grace = duration_option(args.grace or _GRACE, "--grace")
     if not 0 <= grace <= MAX_EVERY:
         raise Invalid(f"{args.grace} is out of range, accepted: 0s to 3653d", place="--grace")
+    log_lines()
     options = WorkerOptions(
         kill_after,
         pools=_pools(args.pools),
@@ -40,8 +43,8 @@ def answer(args: argparse.Namespace) -> int:
         processes=number_option(args.workers, "--workers", _MOST_PROCESSES) or len(os.sched_getaffinity(0)),
         name=_short(args.name or socket.gethostname(), "--name"),
         grace=grace / SECOND,
+        records=_records(),
     )
-    log_lines()
 
     async def live() -> ClusterWorker:
         worker = ClusterWorker(where, options)
@@ -91,6 +94,15 @@ async def _first(task: asyncio.Task[None], event: asyncio.Event) -> asyncio.Task
         task.result()
         return task
     return None
+
+
+def _records() -> Path | None:
+    """Where it records its processes; a machine without such a folder is no reason not to work."""
+    try:
+        return runtime_folder()
+    except Invalid as e:
+        _log.warning("what this worker leaves if it is killed may not be found: %s", e, extra={"action": "records"})
+        return None
 
 
 def _where(args: argparse.Namespace) -> Where:

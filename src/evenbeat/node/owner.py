@@ -33,16 +33,21 @@ def socket_path(database: Path) -> Path:
 
 def cluster_socket(boot: str) -> Path:
     """Where a node of a cluster listens, for those of its own user on its machine."""
+    return runtime_folder() / f"{boot}.sock"
+
+
+def runtime_folder() -> Path:
+    """A folder of this user alone that is the same until the machine is booted again."""
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     folder = Path(runtime or tempfile.gettempdir()) / ("evenbeat" if runtime else f"evenbeat-{os.getuid()}")
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
         about = folder.lstat()
     except OSError as e:
-        raise Invalid(f"{folder} cannot be used for sockets: {e.strerror}") from None
+        raise Invalid(f"{folder} cannot be used for sockets and records: {e.strerror}") from None
     if about.st_uid != os.getuid() or about.st_mode & 0o077 or not stat.S_ISDIR(about.st_mode):
         raise Invalid(f"{folder} is not ours alone: remove it, or set XDG_RUNTIME_DIR to a folder of yours")
-    return folder / f"{boot}.sock"
+    return folder
 
 
 def _beside(database: Path, suffix: str) -> Path:

@@ -24,6 +24,7 @@ from evenbeat.model import DAY, SECOND, Entry, Instant, Invalid
 from evenbeat.node.beat import Beat
 from evenbeat.node.clock import Clock
 from evenbeat.node.desk import Changed, Desk
+from evenbeat.node.leftovers import records_path
 from evenbeat.node.listen import Listen
 from evenbeat.node.memory import give_back_memory
 from evenbeat.node.moment import Running, held_back, running_of
@@ -312,6 +313,7 @@ class Node:
             kill_after=kill_after,
             clock_offset=self.clock.offset,
             database=self.database,
+            records=records_path(Path(self.database)) if self.database else None,
         )
         queue.start()  # workers come up while we read what there is to do
         return queue

@@ -8,8 +8,10 @@ import signal
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
+from evenbeat.child_processes.keeper import Keeper
 from evenbeat.model import Outcome
 from evenbeat.queue.frames import LEAD, Result, Run
 from evenbeat.queue.loop_host import LoopHost
@@ -37,11 +39,13 @@ class LocalQueue:
         clock_offset: int,
         hosts: int = HOSTS,
         database: str = "",
+        records: Path | None = None,
     ) -> None:
         """`on_results` gets every dispatched run exactly once; `on_started` those that last (token, since when).
 
         `clock_offset` is the node's clock minus the boot-time clock, `kill_after` the rule of `core.guard`.
-        Worker processes and what they run can be told by the `database` they belong to, should they outlive the node.
+        Should worker processes and what they run outlive the node, its successor finds them by the file `records`, or
+        by the `database` they belong to.
         """
         self._on_results = on_results
         self._on_started = on_started
@@ -49,9 +53,10 @@ class LocalQueue:
         self._pending: set[int] = set()
         self._all_ended: asyncio.Event | None = None
         self._async_functions: set[str] = set()
-        self._team = Team(workers, self._take_results, on_started, self._now, database)
-        self._pool = Pool(hosts, self._take_results, on_started, self._redirect, self._now, kill_after)
-        self._loop_host = LoopHost(self._take_results, on_started, self._now, kill_after)
+        self.keeper: Final = Keeper(records)
+        self._team = Team(workers, self._take_results, on_started, self._now, database, self.keeper)
+        self._pool = Pool(hosts, self._take_results, on_started, self._redirect, self._now, kill_after, self.keeper)
+        self._loop_host = LoopHost(self._take_results, on_started, self._now, kill_after, self.keeper)
 
     @property
     def pending(self) -> int:
@@ -86,6 +91,7 @@ class LocalQueue:
 
     def start(self) -> None:
         """Bring up the process workers; function hosts come with the first function. Needs a running loop."""
+        self.keeper.start()
         self._pool.set_clock(self._offset)
         self._loop_host.set_clock(self._offset)
         self._team.start(self._offset)
@@ -157,6 +163,7 @@ class LocalQueue:
         self._loop_host.close()
         while self.pids:
             await asyncio.sleep(0.005)
+        self.keeper.stop()
         self._resolve_forgotten()
 
     async def _ended_within(self, seconds: float) -> bool:

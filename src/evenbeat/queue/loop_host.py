@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from evenbeat.child_processes.keeper import Keeper
 from evenbeat.model import SECOND, Outcome
 from evenbeat.queue.frames import Cancel, Clock, Ready, Result, Results, Run, Started, ToNode
 from evenbeat.queue.process import Worker
@@ -27,7 +28,9 @@ class LoopHost:
         started: Callable[[list[tuple[int, int]]], None],
         now: Callable[[], int],
         kill_after: Callable[[int], int],
+        keeper: Keeper,
     ) -> None:
+        self._keeper = keeper
         self._results = results
         self._started = started
         self._now = now
@@ -67,7 +70,7 @@ class LoopHost:
             return
         if self._worker is None:
             try:
-                self._worker = Worker(_PROGRAM, self._hear, self._replace, lifeline=True)
+                self._worker = Worker(_PROGRAM, self._hear, self._replace, self._keeper, lifeline=True)
             except OSError as e:
                 self.problem = f"the host of async functions cannot be started: {e.strerror or e}"
                 self._waiting += runs

@@ -11,12 +11,14 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import version
+from pathlib import Path
 from typing import Final
 
 import msgspec
 from msgspec import Struct
 from nats.aio.msg import Msg
 
+from evenbeat.child_processes.leftovers import end_leftovers
 from evenbeat.core import handover
 from evenbeat.model import SECOND, Outcome
 from evenbeat.queue.frames import Result
@@ -38,7 +40,6 @@ from evenbeat.queue.nats_fetch import Fetcher
 from evenbeat.queue.nats_hands import NEVER_AGAIN, Deliveries, Mine
 from evenbeat.queue.nats_link import Link, boot_time, end_tasks
 from evenbeat.queue.nats_reports import Reports
-from evenbeat.queue.nats_watchdog import Watchdog
 from evenbeat.queue.where import Where
 
 _TICK: Final = 0.1
@@ -51,8 +52,8 @@ _BACKLOG: Final = SECOND
 """What has found no slot by then is given back for others."""
 _MERCY: Final = 400_000
 """A run that must end, and has not when it was told to, is killed after this ..."""
-_DOG: Final = 600_000
-"""... and should we be unable to, by the watchdog after this. Both are within handover.MARGIN."""
+_GUARDIAN: Final = 600_000
+"""... and should we be unable to, by the guardian after this. Both are within handover.MARGIN."""
 _CLOCK_STEP: Final = 1_000
 """Microseconds that the cluster's clock must move before the processes hear of it."""
 _UNSAFE: Final = 16
@@ -76,6 +77,8 @@ class WorkerOptions(Struct, frozen=True):
     name: str = "worker"
     grace: float = 30.0
     """Seconds for runs to end when it leaves."""
+    records: Path | None = None
+    """A folder of this user, the same at every start: what a worker that was killed has left behind is found there."""
 
 
 class _Asked:
@@ -110,8 +113,8 @@ class ClusterWorker:
             clock_offset=self._local_offset,
             hosts=options.hosts,
             database=f"{where}",
+            records=None if options.records is None else options.records / f"worker-{os.getpid()}.workers",
         )
-        self._watchdog = Watchdog()
         self._backlog: deque[Mine] = deque()
         self._expected: dict[int, Mine] = {}
         """Runs that are not started: in the backlog, or asked for."""
@@ -159,7 +162,7 @@ class ClusterWorker:
 
     async def start(self) -> None:
         """Bring up the processes, then connect, however long it takes."""
-        self._watchdog.start()
+        await asyncio.to_thread(_end_leftovers, self._options.records, f"{self._where}")
         self._local.start()
         await self._link.start()
         self._tasks = [asyncio.create_task(self._keep_looking())]
@@ -191,7 +194,6 @@ class ClusterWorker:
         self._tell_tidings(boot_time())
         await end_tasks([*self._tasks, *self._fetching])
         await self._link.stop()
-        self._watchdog.stop()
 
     async def _idle_within(self, seconds: float, is_idle: Callable[[], bool]) -> None:
         deadline = time.monotonic() + seconds
@@ -316,7 +318,7 @@ class ClusterWorker:
             mine.node = permission.node
             mine.renewed_at = permission.asked
             self._running[mine.token] = mine
-        self._warn_dog()  # before anything runs
+        self._warn_guardian()  # before anything runs
         self._local.dispatch([mine.run for mine in granted], [mine.function for mine in granted])
 
     def _give_up(self, asked: int) -> None:
@@ -372,11 +374,11 @@ class ClusterWorker:
             self._local.kill([mine.token for mine in stubborn])
             for mine in stubborn:
                 mine.kill_at = now + SECOND
-        self._warn_dog()
+        self._warn_guardian()
 
-    def _warn_dog(self) -> None:
+    def _warn_guardian(self) -> None:
         oldest = min([mine.renewed_at for mine in self._running.values()], default=0)
-        self._watchdog.expect(oldest + handover.HOLD + _DOG if oldest else 0)
+        self._local.keeper.guardian.expect(oldest + handover.HOLD + _GUARDIAN if oldest else 0)
 
     # What nodes say
 
@@ -486,3 +488,8 @@ class ClusterWorker:
             restarts=self._local.restarts,
         )
         self._link.send(self._where.nodes, encode(tidings))
+
+
+def _end_leftovers(folder: Path | None, owner: str) -> None:
+    """Of every worker of this user on this machine that is gone, whichever queue it served."""
+    end_leftovers(folder.glob("worker-*.workers") if folder is not None else (), owner)

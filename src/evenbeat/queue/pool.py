@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
+from evenbeat.child_processes.keeper import Keeper
 from evenbeat.model import SECOND, Outcome
 from evenbeat.queue.frames import LEAD, Cancel, Clock, Elsewhere, Ready, Result, Results, Run, Started, ToNode
 from evenbeat.queue.process import Worker
@@ -103,8 +104,10 @@ class Pool:
         elsewhere: Callable[[list[tuple[Run, str]]], None],
         now: Callable[[], int],
         kill_after: Callable[[int], int],
+        keeper: Keeper,
     ) -> None:
         self._size = size
+        self._keeper = keeper
         self._results = results
         self._started = started
         self._elsewhere = elsewhere
@@ -219,7 +222,7 @@ class Pool:
             self._moment = asyncio.get_running_loop().call_later(wait / SECOND, self._place)
 
     def _start_one(self) -> _Host:
-        worker = Worker(_PROGRAM, self._hear, self._replace, lifeline=True)
+        worker = Worker(_PROGRAM, self._hear, self._replace, self._keeper, lifeline=True)
         worker.send(Clock(self._offset))
         host = self._hosts[worker] = _Host(worker)
         return host

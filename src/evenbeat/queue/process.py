@@ -8,9 +8,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Final
 
+from evenbeat.child_processes.keeper import Keeper
+from evenbeat.child_processes.table import Leader, kill, members, process
 from evenbeat.queue import frames
 from evenbeat.queue.frames import Cancel, Clock, Run, Runs, ToNode
 
@@ -31,6 +33,7 @@ class Worker:
         program: tuple[str, ...],
         heard: Callable[["Worker", list[ToNode]], None],
         died: Callable[["Worker"], None],
+        keeper: Keeper,
         *,
         lifeline: bool,
     ) -> None:
@@ -48,35 +51,39 @@ class Worker:
         self.last_heard = self.began = time.monotonic()
         self._heard = heard
         self._died = died
+        self._keeper = keeper
         self._frames = frames.Frames()
         self._unsent = bytearray()
         self._has_to_wait = False
         self._loop = asyncio.get_running_loop()
-        self._socket, theirs = socket.socketpair()
-        self._socket.setblocking(False)  # noqa: FBT003
-        self._descriptor = self._socket.fileno()
-        self._lifeline = -1
-        passed = [theirs.fileno()]
-        if lifeline:
-            reader, self._lifeline = os.pipe()
-            passed.append(reader)
-        command = [sys.executable, "-P", "-m", program[0], *map(str, passed), *program[1:]]
-        try:
+        with ExitStack() as opened, ExitStack() as passed:
+            self._socket, theirs = socket.socketpair()
+            opened.callback(self._socket.close)
+            passed.callback(theirs.close)
+            descriptors = [theirs.fileno()]
+            self._lifeline = -1
+            if lifeline:
+                reader, self._lifeline = os.pipe()
+                opened.callback(os.close, self._lifeline)
+                passed.callback(os.close, reader)
+                descriptors.append(reader)
+            command = [sys.executable, "-P", "-m", program[0], *map(str, descriptors), *program[1:]]
             # A session of its own: no terminal reaches it, and all that it starts can be found.
             self._process = subprocess.Popen(  # noqa: S603
-                command, stdin=subprocess.DEVNULL, stdout=2, pass_fds=passed, start_new_session=True
+                command, stdin=subprocess.DEVNULL, stdout=2, pass_fds=descriptors, start_new_session=True
             )
-        except OSError:
-            self._socket.close()
-            if lifeline:
-                os.close(self._lifeline)
-            raise
-        finally:
-            theirs.close()
-            if lifeline:
-                os.close(passed[1])
-        self.pid: Final = self._process.pid
-        self._pidfd = os.pidfd_open(self.pid)
+            opened.callback(self._process.wait)
+            opened.callback(self._process.kill)
+            self.pid: Final = self._process.pid
+            self._pidfd = os.pidfd_open(self.pid)
+            opened.callback(os.close, self._pidfd)
+            about = process(self.pid)
+            assert about is not None, "it is not reaped, so it is there"
+            self.leader: Final = Leader(self.pid, about.started)
+            keeper.add(self.leader)
+            opened.pop_all()  # from now on `_bury` closes them
+        self._socket.setblocking(False)  # noqa: FBT003
+        self._descriptor = self._socket.fileno()
         self._loop.add_reader(self._descriptor, self._read)
         self._loop.add_reader(self._pidfd, self._bury)
 
@@ -175,6 +182,7 @@ class Worker:
         self._loop.remove_reader(self._descriptor)
         self._loop.remove_writer(self._descriptor)
         self._sweep()
+        self._keeper.remove(self.leader)
         self._process.wait()
         os.close(self._pidfd)
         self._socket.close()
@@ -184,9 +192,6 @@ class Worker:
 
     def _sweep(self) -> None:
         # Until it is reaped, its number names its session and nothing else. A process that is just forking may be
-        # missed once, hence more than one sweep; what made a session of its own wanted to stay.
+        # missed once, hence more than one sweep; a daemon, whose parent has ended, wanted to stay.
         for _ in range(_SWEEPS):
-            for process in [int(entry.name) for entry in os.scandir("/proc") if entry.name.isdigit()]:
-                with suppress(OSError):
-                    if process != self.pid and os.getsid(process) == self.pid:
-                        os.kill(process, signal.SIGKILL)
+            kill(members([self.leader]))

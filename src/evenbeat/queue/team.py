@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from evenbeat.child_processes.keeper import Keeper
 from evenbeat.model import Outcome
 from evenbeat.queue.frames import Cancel, Clock, Full, Ready, Result, Results, Run, Started, ToNode
 from evenbeat.queue.process import Worker
@@ -58,8 +59,10 @@ class Team:
         started: Callable[[list[tuple[int, int]]], None],
         now: Callable[[], int],
         database: str,
+        keeper: Keeper,
     ) -> None:
         self._size = size
+        self._keeper = keeper
         self._database = database
         self._results = results
         self._started = started
@@ -144,7 +147,7 @@ class Team:
         if self._is_closing:
             return
         try:
-            worker = Worker((*_PROGRAM, self._database), self._hear, self._replace, lifeline=False)
+            worker = Worker((*_PROGRAM, self._database), self._hear, self._replace, self._keeper, lifeline=False)
         except OSError as e:
             self._cannot_start = e.strerror or str(e)
             asyncio.get_running_loop().call_later(Backoff.FULL, self._start_one)

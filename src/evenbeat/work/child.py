@@ -7,6 +7,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from evenbeat.child_processes.table import Process
 from evenbeat.model import OUTPUT_LIMIT, Outcome
 from evenbeat.queue.frames import Result, Run
 
@@ -31,6 +32,8 @@ class Child(Struct, gc=False, eq=False):
     """Why we told it to end; None as long as we did not."""
     kill_at: int = 0
     """When patience ends too, once it was told."""
+    strays: tuple[Process, ...] = ()
+    """What it had started outside its group when it was told to end."""
     status: int = 0
     """Once it has ended: its exit status, or less than nothing for a signal."""
 

@@ -7,7 +7,7 @@ what a short child costs.
 
 import os
 from collections.abc import Iterable
-from ctypes import CDLL, Array, byref, c_char_p, c_int, c_short, c_void_p, create_string_buffer
+from ctypes import CDLL, Array, byref, c_char_p, c_int, c_short, c_ulong, c_void_p, create_string_buffer
 from typing import Final
 
 Strings = Array[c_char_p]
@@ -23,6 +23,8 @@ _libc: Final = CDLL(None)
 _posix_spawn: Final = _libc.posix_spawn
 _posix_spawn.argtypes = (c_void_p, c_char_p, c_void_p, c_void_p, c_void_p, c_void_p)
 _posix_spawn.restype = c_int
+_SET_CHILD_SUBREAPER: Final = 36
+"""Of prctl(2), on Linux."""
 _adddup2: Final = _libc.posix_spawn_file_actions_adddup2
 
 
@@ -37,6 +39,11 @@ def refuse_nul(text: bytes) -> None:
     """Raise ValueError if C would take a part of it for the whole."""
     if b"\0" in text:
         raise ValueError("embedded null byte")
+
+
+def adopt_orphans() -> None:
+    """What a descendant leaves behind when it ends becomes a child of ours, not of the first process of the machine."""
+    _libc.prctl(_SET_CHILD_SUBREAPER, c_ulong(1), c_ulong(0), c_ulong(0), c_ulong(0))
 
 
 class PosixSpawn:

@@ -12,15 +12,19 @@ import select
 import signal
 import sys
 from collections import deque
+from contextlib import suppress
 from typing import Final
 
+from evenbeat.child_processes.table import kill
 from evenbeat.core.guard import kill_after
-from evenbeat.model import Outcome
+from evenbeat.model import SECOND, Outcome
 from evenbeat.queue.frames import Cancel, Clock, Full, Ready, Result, Run, Runs, Started
 from evenbeat.work.admission import boot_time, refusal
 from evenbeat.work.child import CLOSED, READ, Child
+from evenbeat.work.libc import adopt_orphans
 from evenbeat.work.link import Link, NodeGone
 from evenbeat.work.spawn import NOOP, CannotStart, NoRoom, Order, Spawner
+from evenbeat.work.strays import Strays, kill_strays, signal_strays
 
 LASTING: Final = 100_000
 """A run that has not ended by then is told as started, and gets a timer and a descriptor of its own."""
@@ -30,7 +34,11 @@ seeing to many of them one after the other takes less time for each."""
 _RESULTS_PER_FRAME: Final = 256
 _GATHERING: Final = 40_000
 """Results wait so long for others, unless these are already as many as what is left: every frame wakes the node."""
+_REAPING: Final = 2 * SECOND
+"""Between two looks whether something that was adopted has ended."""
+_PEEK: Final = os.WEXITED | os.WNOHANG | os.WNOWAIT
 _OWN_DESCRIPTORS: Final = 32
+_NO_DESCRIPTOR: Final = -2
 _READABLE: Final = select.EPOLLIN
 _HUNG_UP: Final = select.EPOLLHUP
 
@@ -59,6 +67,8 @@ class Runner:
         self._timers: list[tuple[int, int]] = []
         self._results: list[Result] = []
         self._send_at = 0
+        self._strays = Strays()
+        self._reap_at = boot_time() + _REAPING
         # A child costs its pipe, and its pidfd when it lasts.
         self._room = max(1, (resource.getrlimit(resource.RLIMIT_NOFILE)[0] - _OWN_DESCRIPTORS) // 2)
 
@@ -69,8 +79,11 @@ class Runner:
             while True:
                 self._turn()
         except NodeGone:
+            self._look_for_strays(boot_time())
             for child in self._children.values():
+                strays = self._strays.of(child.process, self._spawner.marks(child.run))
                 child.signal(signal.SIGKILL)
+                kill(one.pid for one in strays)
 
     def _turn(self) -> None:
         events = self._poll.poll(self._patience())
@@ -91,6 +104,8 @@ class Runner:
             self._waiting.append(heapq.heappop(self._early)[2])
         if self._waiting and not self._is_unheard:
             now = self._start_some(now + _STARTING)
+        if now >= self._reap_at:
+            self._reap_adopted(now)
         left = len(self._children) + len(self._waiting) + len(self._early)
         if self._results and (now >= self._send_at or len(self._results) >= left):
             self._flush()
@@ -113,8 +128,9 @@ class Runner:
             self._timers[0][0] if self._timers else sys.maxsize,
             self._send_at if self._results else sys.maxsize,
             self._early[0][0] - self._offset if self._early else sys.maxsize,
+            self._reap_at,
         )
-        return -1 if soonest == sys.maxsize else max(0, soonest - boot_time()) / 1_000_000
+        return max(0, soonest - boot_time()) / 1_000_000
 
     def _may_start(self) -> bool:
         return bool(self._waiting) and len(self._children) < self._room and not self._is_unheard
@@ -223,6 +239,8 @@ class Runner:
             self._unwatch(child.pipe)
         if child.pidfd != CLOSED:
             self._unwatch(child.pidfd)
+        if child.strays:
+            kill_strays(child.strays)
         del self._children[child.run.token]
         self._tell(child.result(now, self._offset))
 
@@ -251,14 +269,33 @@ class Runner:
             self._end(child, Outcome.TIMEBOXED, now)
         elif now >= child.kill_at:
             child.signal(signal.SIGKILL)
+            kill_strays(child.strays)
 
     def _end(self, child: Child, outcome: Outcome, now: int) -> None:
         child.ending = outcome
         child.kill_at = now + kill_after(child.run.timebox)
         self._watch_process(child)
-        child.signal(signal.SIGTERM)
-        child.signal(signal.SIGCONT)
+        self._look_for_strays(now)
+        child.strays = self._strays.of(child.process, self._spawner.marks(child.run))
+        for number in (signal.SIGTERM, signal.SIGCONT):
+            child.signal(number)
+            signal_strays(child.strays, number)
         self._set_timer(child, child.kill_at)
+
+    def _look_for_strays(self, now: int) -> None:
+        self._strays.look({child.process for child in self._children.values()}, now)
+
+    def _reap_adopted(self, now: int) -> None:
+        """What descendants of runs have left behind ends as a child of ours."""
+        self._reap_at = now + _REAPING
+        runs = {child.process: child for child in self._children.values()}
+        with suppress(ChildProcessError):
+            while (ended := os.waitid(os.P_ALL, 0, _PEEK)) is not None:
+                child = runs.get(ended.si_pid)
+                if child is None:
+                    os.waitpid(ended.si_pid, 0)
+                else:
+                    self._hear(child, _NO_DESCRIPTOR, 0, now)
 
     def _cancel(self, tokens: set[int]) -> None:
         now = boot_time()
@@ -306,6 +343,7 @@ def main(descriptor: int, database: str) -> None:
             signal.signal(number, _pass_over)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    adopt_orphans()
     # What is here now stays, and need not be looked at again; nor what waits for its start or its end, again and again.
     gc.freeze()
     gc.set_threshold(50_000)

@@ -83,16 +83,16 @@ class Spawner:
         if not job.command:
             raise CannotStart("nothing to run: the task has no command")
         words = (*_SHELL, *job.command) if job.shell else job.command
-        told = (
-            b"EVENBEAT_NAME=" + run.name.encode(),
-            b"EVENBEAT_NOMINAL=" + self._iso(run.nominal),
-            b"EVENBEAT_ATTEMPT=%d" % run.attempt,
-        )
+        told = (*self.marks(run), b"EVENBEAT_ATTEMPT=%d" % run.attempt)
         try:
             refuse_nul(told[0])
             return Order(run, job, words, strings(map(os.fsencode, words)), told)
         except ValueError as e:
             raise CannotStart(f"{job.command[0]!r}: {e}") from None
+
+    def marks(self, run: Run) -> tuple[bytes, bytes]:
+        """What the environment of a run has that no other run on this machine has at the same time."""
+        return b"EVENBEAT_NAME=" + run.name.encode(), b"EVENBEAT_NOMINAL=" + self._iso(run.nominal)
 
     def spawn(self, order: Order) -> tuple[int, int]:
         """The process, leader of its own group, and the end of the pipe where its output arrives."""

@@ -1,0 +1,80 @@
+"""Which worker processes a supervisor has, in a file: its successor ends what they have left behind.
+
+Workers and their runs end with their supervisor, unless all of them are killed at once. A successor believes only what
+was recorded: number and start time of each worker process, and the boot they belong to.
+"""
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from evenbeat.child_processes.table import Leader, process
+
+_BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
+
+
+class Recorded(NamedTuple):
+    """What a file says."""
+
+    supervisor: Leader
+    workers: list[Leader]
+
+    @property
+    def is_supervised(self) -> bool:
+        """Does the supervisor live, so that the workers are its to see to?"""
+        now = process(self.supervisor.pid)
+        return now is not None and now.is_alive and now.started == self.supervisor.started
+
+
+class Records:
+    """The file of this supervisor. It is there as long as there are workers."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        me = process(os.getpid())
+        assert me is not None
+        self._supervisor = Leader(me.pid, me.started)
+        self._workers: dict[int, Leader] = {}
+
+    def add(self, worker: Leader) -> None:
+        """Before it is given anything to run."""
+        self._workers[worker.pid] = worker
+        self._write()
+
+    def remove(self, worker: Leader) -> None:
+        """It has ended, and nothing of it is left."""
+        if self._workers.pop(worker.pid, None) is not None:
+            self._write()
+
+    def _write(self) -> None:
+        """A disk that is full is no reason not to run anything: see `leftovers`, which looks in a second way."""
+        part = self._path.with_name(f"{self._path.name}.part")
+        leaders = (self._supervisor, *self._workers.values())
+        lines = [_boot(), *(f"{leader.pid} {leader.started}" for leader in leaders)]
+        with suppress(OSError):
+            if not self._workers:
+                self._path.unlink(missing_ok=True)
+                return
+            part.touch(mode=0o600)
+            part.write_text("\n".join([*lines, ""]))
+            part.replace(self._path)
+
+
+def read_records(path: Path) -> Recorded | None:
+    """What another supervisor has recorded; None if there is nothing, or nothing of this boot, or of another user."""
+    try:
+        about = path.lstat()
+        boot, *lines = path.read_text().splitlines()
+        supervisor, *workers = [Leader(*map(int, line.split())) for line in lines]
+    except (OSError, ValueError, TypeError):
+        return None
+    if about.st_uid != os.geteuid() or boot != _boot():
+        return None
+    return Recorded(supervisor, workers)
+
+
+def _boot() -> str:
+    with suppress(OSError):
+        return _BOOT.read_text().strip()
+    return ""
