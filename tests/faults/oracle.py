@@ -106,7 +106,8 @@ def read(database: Path, log: Path) -> Evidence:
 def read_log(log: Path) -> list[Line]:
     """Lines in the order they were written."""
     lines = []
-    for text in log.read_text().splitlines():
+    # A line that is just being written may be seen in part, where it crosses a page.
+    for text in log.read_text().rpartition("\n")[0].splitlines():
         word, *rest = text.split()
         if word in ("start", "end", "overlap", "crowded"):
             name, nominal, pid, at, *detail = rest
