@@ -172,6 +172,9 @@ class House:
             self._ask(Force((name,), "test"), "forced", name)
 
     def remove(self, name: str) -> None:
+        """From the file first, which the next node applies; then from the one that lives."""
+        tables = self._file.read_text().split("\n[")
+        self._file.write_text("\n[".join(table for table in tables if not table.startswith(f"tasks.{name}]")))
         self._ask(Remove(Filter(names=(name,)), "test"), "removed", name)
 
     def _ask(self, request: Force | Remove, word: str, name: str) -> None:
