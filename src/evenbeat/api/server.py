@@ -25,7 +25,7 @@ from evenbeat.api.house import House
 from evenbeat.api.protocol import BODY_PATIENCE, PatientProtocol
 from evenbeat.model import Invalid
 from evenbeat.node.listen import Listen, bound, must_be_safe, parse_listen
-from evenbeat.node.log import KeyValue
+from evenbeat.node.log import Condensed, KeyValue
 from evenbeat.store.contract import StoreError
 from evenbeat.store.opening import is_cluster, shown
 
@@ -166,9 +166,9 @@ def _have_room() -> None:
 
 
 def _log_lines(level: int) -> None:
-    handler = logging.StreamHandler()
+    handler = Condensed()
     handler.setFormatter(KeyValue())
-    for name, least in (("evenbeat", level), ("uvicorn.error", logging.ERROR)):
+    for name, least in (("evenbeat", level), ("uvicorn.error", logging.ERROR), ("asyncio", logging.WARNING)):
         logger = logging.getLogger(name)
         logger.addHandler(handler)
         logger.setLevel(least)

@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import Final
 
 from evenbeat.child_processes import guardian
+from evenbeat.child_processes.descriptors import Reserve
 from evenbeat.child_processes.records import Records
 from evenbeat.child_processes.table import Leader
 
 _CODE: Final = b"from evenbeat.child_processes.guardian import main; main()"
 _ABOUT: Final = "ends what the workers of process {} leave behind"
+_ENDING: Final = 2.0
+"""Seconds for a guardian that has something left to end."""
 _AGAIN: Final = 1.0
 """Seconds until a guardian that has ended is replaced."""
 
@@ -24,10 +27,12 @@ class Keeper:
     def __init__(self, records: Path | None = None) -> None:
         self._records = None if records is None else Records(records)
         self.guardian: Final = Guardian()
+        self.reserve: Final = Reserve()
 
     def start(self) -> None:
         """On a running loop."""
-        self.guardian.start()
+        with self.reserve:
+            self.guardian.start()
 
     def add(self, worker: Leader) -> None:
         """Before it is given anything to run."""
@@ -42,8 +47,9 @@ class Keeper:
         self.guardian.remove(worker)
 
     def stop(self) -> None:
-        """All workers have ended."""
+        """All workers have ended, or the guardian sees to what is left of them."""
         self.guardian.stop()
+        self.reserve.close()
 
 
 class Guardian:
@@ -120,15 +126,17 @@ class Guardian:
             self._say(b"!%d\n" % until)
 
     def stop(self) -> None:
-        """All workers have ended."""
+        """All workers have ended, or it sees to what is left of them."""
         self._is_stopped = True
         if self._again is not None:
             self._again.cancel()
         process = self._process
         if process is not None:
             self._forget()
-            process.kill()  # it may be stopped
-            process.wait()
+            if not self._workers:
+                process.kill()  # it may be stopped
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(_ENDING)
 
     def _forget(self) -> None:
         assert self._process is not None

@@ -42,13 +42,14 @@ def number_option(value: int | None, option: str, most: int, least: int = 1) -> 
 
 def log_lines() -> None:
     """What happens, on stderr from now on."""
-    from evenbeat.node.log import KeyValue  # noqa: PLC0415 - most commands log nothing
+    from evenbeat.node.log import Condensed, KeyValue  # noqa: PLC0415 - most commands log nothing
 
-    handler = logging.StreamHandler()
+    handler = Condensed()
     handler.setFormatter(KeyValue())
-    logger = logging.getLogger("evenbeat")
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
+    for name, level in (("evenbeat", logging.INFO), ("asyncio", logging.WARNING)):
+        logger = logging.getLogger(name)
+        logger.addHandler(handler)
+        logger.setLevel(level)
 
 
 def duration_option(text: str, option: str) -> int:

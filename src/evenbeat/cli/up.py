@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
+from evenbeat.child_processes.descriptors import raise_limit
 from evenbeat.cli.common import duration_option, log_lines, number_option, print_json
 from evenbeat.cli.screen import Screen, follow
 from evenbeat.cli.tasks import database, patience
@@ -86,6 +87,7 @@ async def shown_live(
     living: Callable[[Callable[[Node], None]], Awaitable[Node]],
 ) -> Node:
     """Let a node live, and show how it is: on a terminal as it goes, else in lines of a log."""
+    raise_limit()
     is_shown = sys.stdout.isatty() and not args.json
     shows: list[asyncio.Task[None]] = []
     with ExitStack() as starting:

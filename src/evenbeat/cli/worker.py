@@ -9,6 +9,7 @@ import socket
 from pathlib import Path
 from typing import Final
 
+from evenbeat.child_processes.descriptors import raise_limit
 from evenbeat.cli.common import duration_option, log_lines, number_option, print_json
 from evenbeat.core.guard import kill_after
 from evenbeat.model import MAX_EVERY, NAME_LIMIT, SECOND, Invalid
@@ -36,6 +37,7 @@ def answer(args: argparse.Namespace) -> int:
     if not 0 <= grace <= MAX_EVERY:
         raise Invalid(f"{args.grace} is out of range, accepted: 0s to 3653d", place="--grace")
     log_lines()
+    raise_limit()
     options = WorkerOptions(
         kill_after,
         pools=_pools(args.pools),

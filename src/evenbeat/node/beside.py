@@ -29,7 +29,12 @@ class _Process:
             stdout=2,
             start_new_session=True,
         )
-        self.pidfd = os.pidfd_open(self._process.pid)
+        try:
+            self.pidfd = os.pidfd_open(self._process.pid)
+        except OSError:
+            self._process.kill()
+            self._process.communicate()
+            raise
 
     def signal(self, number: signal.Signals) -> None:
         with suppress(ProcessLookupError):
@@ -57,7 +62,13 @@ class Beside:
     def start(self) -> None:
         if self._is_stopping:
             return
-        self._process = _Process(self._command, self._environment)
+        try:
+            self._process = _Process(self._command, self._environment)
+        except OSError as e:
+            told = {"action": "beside_failed"}
+            _log.error("the %s beside us cannot be started: %s", self._command[1], e.strerror, extra=told)
+            asyncio.get_running_loop().call_later(Backoff.FULL, self.start)
+            return
         asyncio.get_running_loop().add_reader(self._process.pidfd, self._has_ended, self._process)
 
     async def stop(self) -> None:

@@ -43,7 +43,13 @@ class _Server:
         finally:
             os.close(theirs)
         self.pid = self._process.pid
-        self.pidfd = os.pidfd_open(self.pid)
+        try:
+            self.pidfd = os.pidfd_open(self.pid)
+        except OSError:
+            self._process.kill()
+            self._process.wait()
+            os.close(self._lifeline)
+            raise
 
     def signal(self, number: signal.Signals) -> None:
         with suppress(ProcessLookupError):

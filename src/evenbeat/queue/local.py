@@ -4,6 +4,7 @@ It lives on the node's asyncio loop and decides nothing: which run, when and how
 """
 
 import asyncio
+import logging
 import signal
 import time
 from collections.abc import Callable, Sequence
@@ -22,6 +23,11 @@ HOSTS: Final = 4
 """Ordinary functions that can run at the same time."""
 _LEAVING: Final = 7.0
 """Seconds for what was cancelled to end: kill_after is at most 5."""
+
+
+_GOING: Final = 5.0
+"""Seconds for worker processes to end, and as many again once they were killed."""
+_log: Final = logging.getLogger("evenbeat.node")
 
 
 class LocalQueue:
@@ -161,10 +167,21 @@ class LocalQueue:
         self._team.close()
         self._pool.close()
         self._loop_host.close()
-        while self.pids:
-            await asyncio.sleep(0.005)
+        if not await self._gone_within(_GOING):
+            for part in (self._team, self._pool, self._loop_host):
+                for worker in part.workers:
+                    worker.signal(signal.SIGKILL)
+            if not await self._gone_within(_GOING):
+                told = {"action": "leftovers", "workers": self.pids}
+                _log.error("worker processes do not end: the guardian sees to them", extra=told)
         self.keeper.stop()
         self._resolve_forgotten()
+
+    async def _gone_within(self, seconds: float) -> bool:
+        deadline = time.monotonic() + seconds
+        while self.pids and time.monotonic() < deadline:
+            await asyncio.sleep(0.005)
+        return not self.pids
 
     async def _ended_within(self, seconds: float) -> bool:
         self._all_ended = asyncio.Event()

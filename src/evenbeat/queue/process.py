@@ -1,6 +1,7 @@
 """One worker process as its node sees it: started, spoken to, and buried with all that it left behind."""
 
 import asyncio
+import logging
 import os
 import signal
 import socket
@@ -11,6 +12,7 @@ from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from typing import Final
 
+from evenbeat.child_processes.descriptors import raise_limit, restore_limit_of
 from evenbeat.child_processes.keeper import Keeper
 from evenbeat.child_processes.table import Leader, kill, members, process
 from evenbeat.queue import frames
@@ -20,6 +22,9 @@ _READ: Final = 1 << 20
 _RUNS_PER_FRAME: Final = 256
 _BYTES_PER_FRAME: Final = 1 << 20
 _SWEEPS: Final = 3
+_AGAIN: Final = 0.5
+"""Seconds between two attempts to clear up after a worker."""
+_log: Final = logging.getLogger("evenbeat.node")
 
 
 class Worker:
@@ -56,7 +61,7 @@ class Worker:
         self._unsent = bytearray()
         self._has_to_wait = False
         self._loop = asyncio.get_running_loop()
-        with ExitStack() as opened, ExitStack() as passed:
+        with keeper.reserve, ExitStack() as opened, ExitStack() as passed:
             self._socket, theirs = socket.socketpair()
             opened.callback(self._socket.close)
             passed.callback(theirs.close)
@@ -75,6 +80,7 @@ class Worker:
             opened.callback(self._process.wait)
             opened.callback(self._process.kill)
             self.pid: Final = self._process.pid
+            restore_limit_of(self.pid)
             self._pidfd = os.pidfd_open(self.pid)
             opened.callback(os.close, self._pidfd)
             about = process(self.pid)
@@ -168,7 +174,13 @@ class Worker:
             self.signal(signal.SIGKILL)  # what cannot be understood cannot be trusted with runs
             return False
         if messages:
-            self._heard(self, messages)
+            try:
+                self._heard(self, messages)
+            except Exception:
+                # Nobody knows which of its runs were seen to. When it has ended, all that are left are.
+                _log.exception("what worker process %d said was not understood", self.pid, extra={"action": "failed"})
+                self.signal(signal.SIGKILL)
+                return False
         return True
 
     def _bury(self) -> None:
@@ -181,14 +193,29 @@ class Worker:
         self._loop.remove_reader(self._pidfd)
         self._loop.remove_reader(self._descriptor)
         self._loop.remove_writer(self._descriptor)
-        self._sweep()
+        self._clear_up()
+
+    def _clear_up(self) -> None:
+        """Now, or as soon as it can be done: before nothing of it is left, none of its runs is over."""
+        try:
+            with self._keeper.reserve:
+                self._sweep()
+        except OSError as e:
+            told = {"action": "leftovers", "worker": self.pid}
+            _log.error("what a dead worker process left cannot be ended yet: %s", e.strerror, extra=told)
+            raise_limit()  # somebody may have lowered it
+            self._loop.call_later(_AGAIN, self._clear_up)
+            return
         self._keeper.remove(self.leader)
         self._process.wait()
         os.close(self._pidfd)
         self._socket.close()
         if self._lifeline != -1:
             os.close(self._lifeline)
-        self._died(self)
+        try:
+            self._died(self)
+        except Exception:
+            _log.exception("a dead worker process was not replaced in order", extra={"action": "failed"})
 
     def _sweep(self) -> None:
         # Until it is reaped, its number names its session and nothing else. A process that is just forking may be

@@ -38,6 +38,8 @@ _REAPING: Final = 2 * SECOND
 """Between two looks whether something that was adopted has ended."""
 _PEEK: Final = os.WEXITED | os.WNOHANG | os.WNOWAIT
 _OWN_DESCRIPTORS: Final = 32
+_ASKING: Final = 50_000
+"""Between two looks whether a child has ended for which there was no descriptor."""
 _NO_DESCRIPTOR: Final = -2
 _READABLE: Final = select.EPOLLIN
 _HUNG_UP: Final = select.EPOLLHUP
@@ -67,6 +69,8 @@ class Runner:
         self._timers: list[tuple[int, int]] = []
         self._results: list[Result] = []
         self._send_at = 0
+        self._unwatched: dict[int, Child] = {}
+        """By token: children that last, and have no descriptor."""
         self._strays = Strays()
         self._reap_at = boot_time() + _REAPING
         # A child costs its pipe, and its pidfd when it lasts.
@@ -104,6 +108,8 @@ class Runner:
             self._waiting.append(heapq.heappop(self._early)[2])
         if self._waiting and not self._is_unheard:
             now = self._start_some(now + _STARTING)
+        if self._unwatched:
+            self._ask_unwatched(now)
         if now >= self._reap_at:
             self._reap_adopted(now)
         left = len(self._children) + len(self._waiting) + len(self._early)
@@ -129,6 +135,7 @@ class Runner:
             self._send_at if self._results else sys.maxsize,
             self._early[0][0] - self._offset if self._early else sys.maxsize,
             self._reap_at,
+            boot_time() + _ASKING if self._unwatched else sys.maxsize,
         )
         return max(0, soonest - boot_time()) / 1_000_000
 
@@ -219,8 +226,18 @@ class Runner:
 
     def _watch_process(self, child: Child) -> None:
         if child.pidfd == CLOSED:
-            child.pidfd = os.pidfd_open(child.process)
+            try:
+                child.pidfd = os.pidfd_open(child.process)
+            except OSError:
+                self._unwatched[child.run.token] = child  # no descriptor is left: it is asked again and again
+                return
             self._watch(child, child.pidfd)
+
+    def _ask_unwatched(self, now: int) -> None:
+        unwatched, self._unwatched = self._unwatched, {}
+        for token, child in unwatched.items():
+            if token in self._children:
+                self._hear(child, _NO_DESCRIPTOR, 0, now)
 
     def _hear(self, child: Child, descriptor: int, event: int, now: int) -> None:
         if descriptor == child.pipe:

@@ -207,6 +207,8 @@ def _resolved(name: str, value: str) -> str:
         try:
             return _content(value[5:])
         except OSError as e:
+            if e.errno in _OUT_OF_RESOURCES:
+                raise NoRoom(_in_words(e)) from None
             raise CannotStart(f"env.{name}: {value[5:]}: {_in_words(e)}") from None
     return value
 
