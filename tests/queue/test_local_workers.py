@@ -316,3 +316,28 @@ def test_the_process_worker_imports_almost_nothing() -> None:
     code = "import sys, evenbeat.work.runner; print(*sys.modules)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert not {"numpy", "asyncio", "socket", "subprocess", "threading", "pathlib", "logging"} & set(found)
+
+
+def test_a_worker_whose_word_could_not_be_taken_is_replaced() -> None:
+    """A bug of ours in a callback must not leave runs that are pending for ever."""
+
+    async def scene(courier: Courier) -> None:
+        await courier.command("true")
+        (worker,) = courier.queue.pids
+        team = courier.queue._team
+        take, failures = team._results, iter([RuntimeError("a bug")])
+
+        def failing(results: list[Result]) -> None:
+            for error in failures:
+                raise error
+            take(results)
+
+        team._results = failing
+        lost = courier.send(Job(command=("true",)), Job(command=("sleep", "300")), timebox=600)
+        results = await courier.answers(lost[1:])
+        assert results[0].outcome == Outcome.LOST
+        await courier.until(lambda: courier.queue.pids not in ([], [worker]))
+        assert (await courier.command("echo", "well")).output == b"well\n"
+        courier.queue._pending.discard(lost[0])  # the node has failed, so it is the next one's to see to
+
+    play(scene)

@@ -12,17 +12,22 @@ from typing import Final
 _KEPT_BACK: Final = 16
 """A worker process takes eight to be started, and three while it lives; listing processes takes one."""
 _inherited: tuple[int, int] | None = None
-"""The limits that this process was started with, once they were raised."""
+"""The limits that this process was started with, before they were raised first."""
 
 
 def raise_limit() -> None:
     """To what the system allows. Workers, and what they run, get the limits that we were started with."""
     global _inherited  # noqa: PLW0603 - limits are of the process
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft < hard or hard == resource.RLIM_INFINITY:
-        with suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-            _inherited = _inherited or (soft, hard)
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    _inherited = _inherited or limits
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limits[1], limits[1]))
+
+
+def raise_limit_again() -> None:
+    """If it was raised at all: somebody may have lowered it since."""
+    if _inherited is not None:
+        raise_limit()
 
 
 def restore_limit_of(process: int) -> None:

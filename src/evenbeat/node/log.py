@@ -31,7 +31,7 @@ class KeyValue(logging.Formatter):
 class _Repeated(NamedTuple):
     record: logging.LogRecord
     """The one that was written."""
-    count: int
+    times: int
     """Those after it that were not."""
 
 
@@ -52,7 +52,7 @@ class Condensed(logging.StreamHandler[TextIO]):
         if record.levelno >= logging.WARNING:
             key = _key(record)
             if before := self._recent.get(key):
-                self._recent[key] = before._replace(count=before.count + 1)
+                self._recent[key] = before._replace(times=before.times + 1)
                 return
             self._recent[key] = _Repeated(record, 0)
         super().emit(record)
@@ -63,14 +63,14 @@ class Condensed(logging.StreamHandler[TextIO]):
         super().close()
 
     def _tell_repeated(self, since: float) -> None:
-        for key, (record, count) in list(self._recent.items()):
+        for key, (record, times) in list(self._recent.items()):
             if record.created <= since:
                 del self._recent[key]
-                if count:
+                if times:
                     again = copy.copy(record)
-                    again.msg, again.args = f"{record.getMessage()} (repeated {count:,} times)", ()
+                    again.msg, again.args = f"{record.getMessage()} (repeated {times:,} times)", ()
                     again.exc_info = again.exc_text = None
-                    again.__dict__["repeated"] = count
+                    again.__dict__["repeated"] = times
                     super().emit(again)
 
 

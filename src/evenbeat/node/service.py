@@ -354,12 +354,19 @@ class Node:
         self.stop("it failed")
 
     def _started(self, starts: list[tuple[int, int]]) -> None:
-        self.beat.started(starts)
+        try:
+            self.beat.started(starts)
+        except Exception as e:
+            self._fail(e)
 
     def _results(self, results: list[Result]) -> None:
-        if any(result.stop_node for result in results):
-            self.stop("a task asked for it")
-        self.beat.results(results)
+        try:
+            if any(result.stop_node for result in results):
+                self.stop("a task asked for it")
+            self.beat.results(results)
+        except Exception as e:
+            # Nobody knows which of them were taken, but the store does.
+            self._fail(e)
 
     # What it is told
 

@@ -17,6 +17,7 @@ from evenbeat.model import Outcome
 from evenbeat.queue.frames import LEAD, Result, Run
 from evenbeat.queue.loop_host import LoopHost
 from evenbeat.queue.pool import Pool
+from evenbeat.queue.process import Worker
 from evenbeat.queue.team import Team
 
 HOSTS: Final = 4
@@ -78,7 +79,7 @@ class LocalQueue:
     def workers(self) -> list[tuple[int, str]]:
         """All worker processes that are up, and what they run."""
         kinds = ((self._team, "commands"), (self._pool, "functions"), (self._loop_host, "async functions"))
-        return [(worker.pid, kind) for part, kind in kinds for worker in part.workers]
+        return [(worker.pid, kind) for part, kind in kinds for worker in part.workers if not worker.is_gone]
 
     @property
     def problem(self) -> str:
@@ -163,25 +164,30 @@ class LocalQueue:
         """
         if not await self._ended_within(grace):
             self.cancel()
-            await self._ended_within(_LEAVING)
+            if self.pids:
+                await self._ended_within(_LEAVING)
         self._team.close()
         self._pool.close()
         self._loop_host.close()
         if not await self._gone_within(_GOING):
-            for part in (self._team, self._pool, self._loop_host):
-                for worker in part.workers:
-                    worker.signal(signal.SIGKILL)
-            if not await self._gone_within(_GOING):
-                told = {"action": "leftovers", "workers": self.pids}
+            living = [worker for worker in self._all_workers() if not worker.is_gone]
+            for worker in living:
+                worker.signal(signal.SIGKILL)
+            if not living or not await self._gone_within(_GOING):
+                told = {"action": "leftovers", "workers": [worker.pid for worker in self._all_workers()]}
                 _log.error("worker processes do not end: the guardian sees to them", extra=told)
         self.keeper.stop()
         self._resolve_forgotten()
 
     async def _gone_within(self, seconds: float) -> bool:
         deadline = time.monotonic() + seconds
-        while self.pids and time.monotonic() < deadline:
+        while self._all_workers() and time.monotonic() < deadline:
             await asyncio.sleep(0.005)
-        return not self.pids
+        return not self._all_workers()
+
+    def _all_workers(self) -> list[Worker]:
+        """Also those that have ended and have left something behind."""
+        return [worker for part in (self._team, self._pool, self._loop_host) for worker in part.workers]
 
     async def _ended_within(self, seconds: float) -> bool:
         self._all_ended = asyncio.Event()

@@ -65,7 +65,7 @@ class LoopHost:
 
     def give(self, runs: list[Run]) -> None:
         """Send them all: an asynchronous run costs little while it waits."""
-        if self._paused or self._is_closing:
+        if self._paused or self._is_closing or (self._worker is not None and self._worker.is_gone):
             self._waiting += runs
             return
         if self._worker is None:

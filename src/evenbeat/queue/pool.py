@@ -187,7 +187,8 @@ class Pool:
         while self._waiting and not self._is_closing:
             function = self._waiting[0][1]
             cost = self._durations.get(function, _UNKNOWN)
-            host = min(self._hosts.values(), key=_load, default=None)
+            living = [host for host in self._hosts.values() if not host.worker.is_gone]
+            host = min(living, key=_load, default=None)
             if host is None or not host.room_for(cost):
                 if len(self._hosts) >= self._size or self._paused:
                     break

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from typing import Final
 
-from evenbeat.child_processes.descriptors import raise_limit, restore_limit_of
+from evenbeat.child_processes.descriptors import raise_limit_again, restore_limit_of
 from evenbeat.child_processes.keeper import Keeper
 from evenbeat.child_processes.table import Leader, kill, members, process
 from evenbeat.queue import frames
@@ -51,6 +51,9 @@ class Worker:
         self.is_ready = False
         """Before that, nothing it was given has been begun."""
         self.is_gone = False
+        """It has ended. It is replaced when nothing of it is left."""
+        self.stuck = ""
+        """Why what it left behind cannot be ended yet."""
         self.full = ""
         """Why it can start nothing now."""
         self.last_heard = self.began = time.monotonic()
@@ -203,7 +206,8 @@ class Worker:
         except OSError as e:
             told = {"action": "leftovers", "worker": self.pid}
             _log.error("what a dead worker process left cannot be ended yet: %s", e.strerror, extra=told)
-            raise_limit()  # somebody may have lowered it
+            self.stuck = e.strerror or str(e)
+            raise_limit_again()
             self._loop.call_later(_AGAIN, self._clear_up)
             return
         self._keeper.remove(self.leader)

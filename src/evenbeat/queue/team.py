@@ -82,7 +82,9 @@ class Team:
         """Why commands cannot be started now, or ""."""
         if self._cannot_start:
             return f"worker processes cannot be started: {self._cannot_start}"
-        if self._size and not self._workers and not self._is_closing:
+        if stuck := next((worker.stuck for worker in self._workers if worker.stuck), ""):
+            return f"what a dead worker process left behind cannot be ended: {stuck}"
+        if self._size and not self._living and not self._is_closing:
             return "no worker process is up"
         full = next((worker.full for worker in self._workers if worker.full), "")
         return f"workers wait to start commands: {full}" if full else ""
@@ -90,6 +92,10 @@ class Team:
     @property
     def workers(self) -> list[Worker]:
         return self._workers
+
+    @property
+    def _living(self) -> list[Worker]:
+        return [worker for worker in self._workers if not worker.is_gone]
 
     @property
     def is_busy(self) -> bool:
@@ -114,10 +120,11 @@ class Team:
 
     def give(self, runs: list[Run]) -> None:
         """Level the backlogs of the workers with these runs."""
-        if not self._workers:
+        living = self._living
+        if not living:
             self._waiting += runs
             return
-        by_backlog = sorted(self._workers, key=lambda w: (w.backlog, len(w.outstanding)))
+        by_backlog = sorted(living, key=lambda w: (w.backlog, len(w.outstanding)))
         given = 0
         for left, worker in zip(range(len(by_backlog), 0, -1), by_backlog, strict=True):
             others = sum(w.backlog for w in by_backlog[-left:])
