@@ -1,5 +1,7 @@
 """Who works in a cluster, as far as a node has heard."""
 
+import msgspec
+
 from evenbeat.core import handover
 from evenbeat.model import SECOND
 from evenbeat.queue.handing import Tidings
@@ -26,6 +28,13 @@ def test_a_worker_ends_the_wait_of_its_pool_as_long_as_it_is_heard() -> None:
     gone = 10 * SECOND + handover.SILENT
     staff.look(gone, [])
     assert staff.pools(gone + 3 * SECOND, {})["far"].without_worker_for == 3
+
+
+def test_what_keeps_a_worker_from_starting_runs_is_shown() -> None:
+    staff = Staff()
+    staff.hear(msgspec.structs.replace(_tidings("far"), problem="workers wait to start commands: too many files"), 0)
+    (worker,) = staff.workers(0)
+    assert worker.problem == "workers wait to start commands: too many files"
 
 
 class TestDead:

@@ -43,7 +43,8 @@ def _worker(worker: ClusterWorkerDocument) -> str:
     who = f"{escape(worker.name)} {worker.pid} ({worker.id}), pool {escape(', '.join(worker.pools))}"
     if worker.silent_for * SECOND >= SILENT:
         return f"[red]{who}: silent for {_span(worker.silent_for)}[/red]"
-    return f"{who}: {worker.held:,} of {worker.slots:,} slots taken" + (", leaving" if worker.is_leaving else "")
+    said = f"{who}: {worker.held:,} of {worker.slots:,} slots taken" + (", leaving" if worker.is_leaving else "")
+    return f"{said}\n    [red]{escape(worker.problem)}[/red]" if worker.problem else said
 
 
 def _pool(name: str, pool: PoolDocument) -> str:

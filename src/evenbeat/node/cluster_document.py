@@ -71,6 +71,8 @@ class ClusterWorkerDocument(Struct, frozen=True):
     processes: _Count
     restarts: _Count
     """Of its processes, before they were told to end."""
+    problem: str = ""
+    """Why it cannot start what it has, or not all of it: no descriptors or processes are left, for example."""
 
 
 class PoolDocument(Struct, frozen=True):
@@ -155,6 +157,7 @@ def document_of_one(identity: Identity, numbers: Numbers, now: str) -> ClusterDo
         version=identity.version,
         processes=processes,
         restarts=numbers.worker_restarts,
+        problem=numbers.queue,
     )
     return ClusterDocument(
         is_single=True,

@@ -93,6 +93,8 @@ class Tidings(Struct, array_like=True, tag=6):
     version: str
     processes: int
     restarts: int
+    problem: str = ""
+    """Why it cannot start what it has, or not all of it."""
 
 
 class Heard(Struct, array_like=True, tag=7):

@@ -34,6 +34,8 @@ class WorkerView(Struct, frozen=True):
     version: str
     processes: int
     restarts: int
+    problem: str = ""
+    """Why it cannot start what it has, or not all of it."""
 
 
 class PoolView(Struct, frozen=True):
@@ -128,6 +130,7 @@ class Staff:
                 version=t.version,
                 processes=t.processes,
                 restarts=t.restarts,
+                problem=t.problem,
             )
             for t, heard in self._heard.values()
         ]

@@ -486,6 +486,7 @@ class ClusterWorker:
             version=self._version,
             processes=len(self._local.pids),
             restarts=self._local.restarts,
+            problem=self._local.problem,
         )
         self._link.send(self._where.nodes, encode(tidings))
 
