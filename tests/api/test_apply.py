@@ -25,6 +25,7 @@ def test_an_owner_has_what_it_says(api: Api) -> None:
         "removed": [],
         "unchanged": 0,
         "settings": True,
+        "files": [],
     }
     found = api.get("/v1/tasks/ap-c").json()
     assert (found["owner"], found["check"], found["task"]["limit"]) == ("me", True, "two")
@@ -50,7 +51,7 @@ def test_all_of_it_or_nothing(api: Api) -> None:
     api.add("ap-mine")
     taken = api.post("/v1/apply", json={"owners": {"me": said("ap-e", "ap-mine")}})
     assert taken.status_code == 409
-    assert "'ap-mine' of me is taken by a task of admin" in taken.json()["detail"]
+    assert "the name 'ap-mine' is taken by a task of admin" in taken.json()["detail"]
     wrong = said("ap-e", "a/p", every="5x", checks={"ap-f": {"check": True, "nope": None}})
     answer = api.post("/v1/apply", json={"owners": {"me": wrong}})
     assert answer.status_code == 422
@@ -65,6 +66,21 @@ def test_all_of_it_or_nothing(api: Api) -> None:
     keep = api.post("/v1/apply", json={"owners": {"me": {"node": {"keep": "0s"}}}})
     assert keep.json()["errors"][0]["pointer"] == "/owners/me/node/keep"
     assert api.get("/v1/tasks/ap-e").status_code == 404
+
+
+def test_all_that_does_not_fit_is_told_with_its_place(api: Api) -> None:
+    tasks = {"fit-x": {"every": "1d"}, "fit-y": {"every": "1d", "command": ["noop"], "period": "p", "limit": "l"}}
+    answer = api.post("/v1/apply", json={"owners": {"me": {"tasks": tasks}}})
+    assert answer.status_code == 422
+    assert [error["pointer"] for error in answer.json()["errors"]] == [
+        "/owners/me/tasks/fit-x",
+        "/owners/me/tasks/fit-y/period",
+        "/owners/me/tasks/fit-y/limit",
+    ]
+    body = {"name": "fit-z", "every": "1d", "period": "p", "limit": "l"}
+    answer = api.post("/v1/tasks", json=body)
+    assert answer.status_code == 422
+    assert [error["pointer"] for error in answer.json()["errors"]] == ["/period", "/limit", ""]
 
 
 def test_some_run_now_all_or_none(api: Api, living: Living) -> None:

@@ -4,8 +4,8 @@ import pytest
 
 from conftest import Evenbeat
 
-GOOD = '[checks.a]\nevery = "1m"\n[tasks.b]\ncron = "H 3 * * *"\n'
-BAD = '[checks.a]\nevery = "5x"\n[tasks.b]\ncron = "0 25 * * *"\n'
+GOOD = '[checks.a]\nevery = "1m"\ncommand = ["a"]\n[tasks.b]\ncron = "H 3 * * *"\ncommand = ["b"]\n'
+BAD = '[checks.a]\nevery = "5x"\n[tasks.b]\ncron = "0 25 * * *"\ncommand = ["b"]\n'
 
 
 @pytest.fixture
@@ -52,9 +52,9 @@ def test_warnings_do_not_fail(evenbeat: Evenbeat) -> None:
 
 @pytest.mark.usefixtures("files")
 def test_files_are_checked_together(evenbeat: Evenbeat) -> None:
-    Path("more.toml").write_text('[tasks.b]\nevery = "1h"\n')
+    Path("more.toml").write_text('[tasks.b]\nevery = "1h"\ncommand = ["b"]\n')
     found = evenbeat("check-config", "good.toml", "more.toml", "--json").json
-    assert found["errors"] == ["more.toml:1:2: 'b' is in good.toml already; names are unique"]
+    assert found["errors"] == ["more.toml:1:2: the name 'b' is taken by a task of good.toml; names are unique"]
 
 
 def test_very_many_warnings_are_counted(evenbeat: Evenbeat, tmp_path: Path) -> None:

@@ -45,12 +45,35 @@ def test_nagios_objects_in_several_files_belong_together(evenbeat: Evenbeat, tmp
     assert "# " + result.err.splitlines()[0] in result.out
 
 
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("jenkins", "team/nightly: H H(1-4) * * *\n"),
+        ("crontab", "PATH=/bin\n@daily rotate\n@reboot py m:f(1)\n"),
+        (
+            "nagios",
+            "define host {\nhost_name h\ncheck_command unknown\n}\n"
+            "define service {\nhost_name h\nservice_description p\n"
+            "active_checks_enabled 0\ncheck_freshness 1\nfreshness_threshold 60\nmax_check_attempts 3\n}\n",
+        ),
+    ],
+)
+def test_what_is_imported_passes_every_validation(evenbeat: Evenbeat, tmp_path: Path, kind: str, text: str) -> None:
+    old, new = tmp_path / "old", tmp_path / "new.toml"
+    old.write_text(text)
+    new.write_text(evenbeat("import", kind, str(old)).out)
+    checked = evenbeat("check-config", str(new), "--json").json
+    assert checked["errors"] == []
+    assert checked["tasks"] > 0
+    assert evenbeat("apply", str(new), "--db", str(tmp_path / "a.db")).code == 0
+
+
 def test_two_crontabs_with_one_name_are_refused(evenbeat: Evenbeat, tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / name).write_text("@daily rotate\n")
     result = evenbeat("import", "crontab", str(tmp_path / "a"), str(tmp_path / "b"))
     assert result.code == 2
-    assert "'rotate' is in" in result.err
+    assert "the name 'rotate' is taken by a task of" in result.err
 
 
 @pytest.mark.parametrize(

@@ -106,9 +106,9 @@ class TestAdd:
 class TestSet:
     def test_keys_change_and_others_stay(self, evenbeat: Evenbeat) -> None:
         evenbeat("add", "x", "--every", "5m", "--phase", "7s", "--timebox", "1m", "--label", "a=b", "--", "true")
-        assert evenbeat("set", "x", "timebox=2m", "labels.c=d", "attempts=5").code == 0
+        assert evenbeat("set", "x", "timebox=2m", "labels.c=d", "priority=5").code == 0
         found = definition(evenbeat, "x")
-        assert (found["timebox"], found["labels"], found["attempts"]) == ("2m", {"a": "b", "c": "d"}, 5)
+        assert (found["timebox"], found["labels"], found["priority"]) == ("2m", {"a": "b", "c": "d"}, 5)
         assert (found["every"], found["phase"]) == ("5m", "7s")
 
     def test_an_empty_value_is_the_default(self, evenbeat: Evenbeat) -> None:

@@ -54,7 +54,7 @@ def test_a_list_keeps_jenkins_times_its_rule_of_days_and_second_0() -> None:
     assert schedules["team/nightly"] == Schedule(cron="H H(1-4) * * *", hash=Hash.JENKINS, days=Days.AND, second=0)
     assert schedules["plain"] == Schedule(cron="0 4 1 * 1", hash=Hash.JENKINS, days=Days.AND, second=0)
     assert schedules["mail"].zone == "Europe/Paris"
-    assert "a list says when, not what: give each task its command" in warned
+    assert "a list says when, not what: the tasks are written disabled; give each task its command" in warned
     assert resolved(config)["team/nightly"] == "28 2 * * *"
 
 
@@ -99,7 +99,7 @@ def test_a_disabled_job_stays_disabled() -> None:
 )
 def test_other_steps_are_told_and_leave_the_command_open(builders: str) -> None:
     config, warned = imported(job("H 3 * * *", builders=builders))
-    assert config.tasks[0].job == Job()
+    assert config.tasks[0].job == Job(command=("noop",))
     assert "only a single shell step becomes the command" in warned[0]
 
 

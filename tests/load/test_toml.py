@@ -125,7 +125,7 @@ BAD = [
     ('[tasks.a]\nevery = "1h"\nretry = []\n', "3:9", "'[]' is not a duration"),
     ('[tasks.a]\nevery = "1h"\nmissed = "never"\n', "3:11", "'never' is not a choice, accepted: once, skip, all"),
     ('[tasks.a]\nevery = "1h"\nbacklog = "x"\n', "3:12", "accepted: merge, each"),
-    ('[tasks.a]\nevery = "1h"\nattempts = 256\n', "3:12", "Expected `int` <= 255"),
+    ('[checks.a]\nevery = "1h"\nattempts = 256\n', "3:12", "Expected `int` <= 255"),
     ('[tasks.a]\nevery = "1h"\nstart_at = "soon"\n', "3:13", "tasks.a.start_at: 'soon' is not a time"),
     ('[tasks.a]\nevery = "1h"\npaused = true\n', "3:10", "'paused' is not a key here"),
     ('[tasks.a]\nevery = "1h"\nfunction = "reports"\n', "3:13", "'reports' is not a function, accepted: module:f"),

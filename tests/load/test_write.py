@@ -7,6 +7,8 @@ from msgspec.structs import replace
 
 from evenbeat.load.config import Config, Durability, NodeSettings
 from evenbeat.load.crontab import Manner, parse_crontab
+from evenbeat.load.effect import CONDITIONAL, why_without_effect
+from evenbeat.load.flat import flat, task_of
 from evenbeat.load.from_crontab import import_crontab
 from evenbeat.load.toml import parse_toml
 from evenbeat.load.write import write_config, write_document
@@ -98,6 +100,13 @@ def _as_passive(task: Task) -> Task:
     return replace(task, passive=True, job=Job(), start_at=None)
 
 
+def _effective(task: Task) -> Task:
+    """The same without keys that have no effect on it, and with the phase as one that was given."""
+    table = flat(task)
+    gone = [key for key in CONDITIONAL & table.keys() if why_without_effect(key, table, check=task.check)]
+    return task_of(task.name, {key: value for key, value in table.items() if key not in gone}, check=task.check)
+
+
 @st.composite
 def configs(draw: st.DrawFn) -> Config:
     checks = tasks(check=True)
@@ -105,7 +114,7 @@ def configs(draw: st.DrawFn) -> Config:
         *draw(st.lists(checks | checks.map(_as_passive), max_size=4)),
         *draw(st.lists(tasks(check=False), max_size=4)),
     ]
-    unique = {task.name: task for task in both[::-1]}
+    unique = {task.name: _effective(task) for task in both[::-1]}
     kept = sorted(unique.values(), key=lambda task: not task.check)
     periods = {"work": Period(ranges=("monday 09:00-17:00",), zone=draw(ZONE)), "free": Period(zone=draw(ZONE))}
     limits = draw(st.dictionaries(NAME, st.integers(1, 1_000_000), max_size=2))
@@ -195,4 +204,5 @@ def test_every_key_of_a_task_is_written() -> None:
         "when_missing",
         *("command", "shell", "function", "args", "kwargs", "env", "cwd", "user"),
         *("every", "cron", "calendar", "at", "zone", "spread", "phase", "hash", "days", "second"),
+        "pinned",
     }

@@ -104,8 +104,8 @@ class TestSingleTasks:
     @pytest.mark.parametrize(
         ("keys", "words"),
         [
-            ({"period": "office"}, "a.period: there is no period 'office', known: none is defined"),
-            ({"limit": "db"}, "a.limit: there is no limit 'db', known: none is defined"),
+            ({"period": "office"}, "period: there is no period 'office', known: none is defined"),
+            ({"limit": "db"}, "limit: there is no limit 'db', known: none is defined"),
         ],
     )
     def test_what_a_task_refers_to_must_be_there(self, office: Office, keys: dict[str, Any], words: str) -> None:
@@ -117,7 +117,7 @@ class TestSingleTasks:
     def test_a_task_must_have_something_to_run(self, office: Office) -> None:
         from evenbeat.model import Schedule
 
-        with pytest.raises(Invalid, match="a: there is nothing to run, say `command`, `function` or `passive = true`"):
+        with pytest.raises(Invalid, match="there is nothing to run, say `command`, `function` or `passive = true`"):
             office.desk.add([Task("a", Schedule(every=MINUTE))], "cli", "ana")
 
     def test_an_edit_keeps_the_phase_and_the_pause(self, office: Office) -> None:
@@ -372,7 +372,7 @@ class TestFiles:
         if together:
             office.file("a.toml", tasks("x", more="# the same\n"))
         before = office.everything()
-        with pytest.raises(Conflict, match=r"the name 'x' of file:.*b\.toml is taken by a task of file:.*a\.toml"):
+        with pytest.raises(Conflict, match=r"b\.toml:1:2: the name 'x' is taken by a task of /.*/a\.toml"):
             office.apply(a, b)
         assert office.everything() == before
 
@@ -446,13 +446,14 @@ class TestFiles:
         assert office.everything() == before
 
     def test_two_files_may_not_mean_different_things_by_one_name(self, office: Office) -> None:
-        a = office.file("a.toml", OFFICE + LIMIT)
+        a = office.file("a.toml", OFFICE + LIMIT + "[node]\nmax_concurrent = 6\n")
         office.apply(a)
         for text, words in (
-            (OFFICE.replace("09:00", "10:00"), "period 'office'"),
-            (LIMIT.replace("4", "5"), "limit 'db'"),
+            (OFFICE.replace("09:00", "10:00"), r"1:2: periods.office: /.*/a\.toml defines the period 'office' diff"),
+            (LIMIT.replace("4", "5"), r"2:6: limits.db: 5 here, 4 in /.*/a\.toml"),
+            ("[node]\nmax_concurrent = 5\n", r"2:18: node.max_concurrent: 5 here, 6 in /.*/a\.toml"),
         ):
-            with pytest.raises(Conflict, match=rf"the {words} of file:.*b\.toml is another one in file:.*a\.toml"):
+            with pytest.raises(Conflict, match=rf"b\.toml:{words}"):
                 office.apply(office.file("b.toml", text))
         assert not office.apply(office.file("b.toml", OFFICE + LIMIT)).created
 

@@ -12,8 +12,11 @@ from evenbeat.api.problems import FieldError, Problem, invalid, pointer
 from evenbeat.api.route import Call, Role, Route
 from evenbeat.api.types import Duration, TaskKeys
 from evenbeat.load.config import NODE_DURATIONS, Config, Durability, NodeSettings, node_duration
+from evenbeat.load.together import SHOWN, findings
 from evenbeat.model import Name, Period, Task
+from evenbeat.node.agreement import known_beside
 from evenbeat.node.requests import Declare, Names
+from evenbeat.store.contract import Filter, Store
 
 _LIMIT: Final = 32 << 20
 """Bytes of a body: some 100,000 tasks. To the node it goes on as one request, which is a little longer."""
@@ -65,6 +68,7 @@ class Files(Struct, forbid_unknown_fields=True):
 
 async def apply(call: Call) -> Names:
     configs = await asyncio.to_thread(_configs, call.body)
+    await call.house.read(lambda store: _must_fit(store, configs))
     names = (await call.house.ask(Declare(configs, call.who))).names
     assert names is not None
     return names
@@ -84,6 +88,19 @@ def _configs(body: Apply) -> dict[str, Config]:
     if errors:
         raise invalid(*errors)
     return configs
+
+
+def _must_fit(store: Store, configs: Mapping[str, Config]) -> None:
+    """What the node would refuse is refused here, with pointers."""
+    own = {entry.task.name for owner in configs for entry in store.entries(Filter(owner=owner))}
+    new = {task.name for config in configs.values() for task in config.tasks} - own
+    found = findings(configs, known_beside(store, configs, new))
+    if not found:
+        return
+    errors = [FieldError(pointer(("owners", f.owner, *f.path)), f.message) for f in found[:SHOWN]]
+    if all(finding.is_conflict for finding in found):
+        raise Problem(409, "; ".join(error.detail for error in errors), errors)
+    raise invalid(*errors)
 
 
 def _tasks(

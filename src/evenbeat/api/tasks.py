@@ -8,10 +8,12 @@ from starlette.responses import JSONResponse, Response
 
 from evenbeat.api import definitions
 from evenbeat.api.answers import entry_of, notice, pairs, precondition, task_answer
-from evenbeat.api.problems import Problem
+from evenbeat.api.problems import FieldError, Problem, invalid, pointer
 from evenbeat.api.route import Call, Role, Route
 from evenbeat.api.types import FilterState, Forced, NewTask, TaskDocument, TaskPage, TaskPatch, WholeTask
+from evenbeat.load.together import misfits
 from evenbeat.model import Entry, Instant, Name, Task
+from evenbeat.node.agreement import said_limits
 from evenbeat.node.documents import instant, task_document
 from evenbeat.node.requests import Add, Ended, Force, Pause, Remove, Set
 from evenbeat.store.contract import Conflict, Filter, Store
@@ -70,6 +72,7 @@ async def list_tasks(call: Call) -> dict[str, Any]:
 
 async def create(call: Call) -> Response:
     task = definitions.whole(call.body)
+    await _must_fit(call, task)
     changed = (await call.house.ask(Add((task,), call.query.owner or call.who, call.who))).changed
     assert changed is not None
     return await task_answer(call, changed.created[0].id, 201)
@@ -92,7 +95,20 @@ async def patch(call: Call) -> Response:
     return await _set(call, entry, definitions.patched(entry.task, call.body), entry.version)
 
 
+async def _must_fit(call: Call, task: Task) -> None:
+    """What the node would refuse is refused here, with pointers."""
+
+    def read(store: Store) -> list[FieldError]:
+        periods = {name: period for name, (_, period) in store.periods().items()}
+        limits = {name: most for some in said_limits(store).values() for name, most in some.items()}
+        return [FieldError(pointer(path), message) for path, message in misfits(task, periods, limits)]
+
+    if errors := await call.house.read(read):
+        raise invalid(*errors)
+
+
 async def _set(call: Call, entry: Entry, task: Task, version: int | None) -> Response:
+    await _must_fit(call, task)
     try:
         await call.house.ask(Set(entry.id, task, call.who, version))
     except Conflict:

@@ -79,7 +79,7 @@ def load_file(path: str) -> "Config":
     from evenbeat.load.files import load_together  # noqa: PLC0415
 
     try:
-        config = load_together([Path(path)])[0].config
+        config = load_together([Path(path)], must_run=False)[0].config
     except BadFileError as e:
         raise Invalid(str(e)) from None
     if not config.tasks:

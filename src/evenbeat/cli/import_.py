@@ -10,7 +10,7 @@ from evenbeat.load.from_crontab import import_crontab
 from evenbeat.load.jenkins import import_jenkins
 from evenbeat.load.nagios import import_nagios
 from evenbeat.load.text import read_text
-from evenbeat.load.toml import parse_toml
+from evenbeat.load.toml import toml_source
 from evenbeat.load.write import Document, Imported, write_document
 from evenbeat.model import Invalid, placed
 from evenbeat.when.zone import zone
@@ -29,7 +29,7 @@ def answer(args: argparse.Namespace) -> int:
         if args.zone is None and _lacks_zone(imported.document):
             warnings.append("times without a zone are taken as UTC; --zone Z takes them as another's")
         text = write_document(imported.document, [f"Imported from {args.kind}.", *warnings])
-        parse_toml(text, "what was imported")
+        toml_source(text, "what was imported", must_run=True)
     except BadFileError as e:
         raise Invalid(str(e)) from None
     for warning in warnings:

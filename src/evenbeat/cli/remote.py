@@ -24,9 +24,11 @@ from evenbeat.cli.decoded import (
 )
 from evenbeat.cli.wire import LONG_PATIENCE, PATIENCE, Query, Wire
 from evenbeat.load.config import NODE_DURATIONS, Config
-from evenbeat.load.files import load_file
+from evenbeat.load.files import load_file, load_source
 from evenbeat.load.flat import flat
+from evenbeat.load.together import Finding
 from evenbeat.model import SECOND, Entry, Instant, Invalid, Task
+from evenbeat.node.agreement import refusal
 from evenbeat.node.cluster_document import ClusterDocument
 from evenbeat.node.documents import instant
 from evenbeat.node.file_owner import owner_of
@@ -34,7 +36,7 @@ from evenbeat.node.past import Record, when
 from evenbeat.node.requests import Ended, Missing, Names, Taken
 from evenbeat.node.status import Status
 from evenbeat.node.why import Answer
-from evenbeat.store.contract import Condition, Filter, RunRecord, SkipRecord
+from evenbeat.store.contract import Condition, Conflict, Filter, RunRecord, SkipRecord
 from evenbeat.when.duration import format_duration
 
 _PAGE: Final = 500
@@ -147,8 +149,19 @@ class Remote:
 
     def apply(self, files: Sequence[Path]) -> Names:
         """The files are read here; their tasks belong to them by their paths here."""
-        owners = {owner_of(path): _document(load_file(path.resolve())) for path in files}
-        return self._send("POST", "/v1/apply", Names, {"owners": owners}, patience=LONG_PATIENCE)
+        owners = {owner_of(path): _document(load_file(path)) for path in files}
+        try:
+            return self._send("POST", "/v1/apply", Names, {"owners": owners}, patience=LONG_PATIENCE)
+        except Invalid as e:
+            paths = {owner_of(path): path for path in files}
+            found = [(pointer.split("/")[1:], detail) for pointer, detail in self._wire.errors]
+            if not found or any(len(parts) < 4 for parts, _ in found):
+                raise
+            refused = [
+                Finding(_unescaped(parts[1]), tuple(map(_unescaped, parts[2:])), detail, isinstance(e, Conflict))
+                for parts, detail in found
+            ]
+            raise refusal(refused, lambda owner: load_source(paths[owner]) if owner in paths else None) from None
 
     def force(self, names: Sequence[str], *, wait: bool) -> list[Ended]:
         body = {"tasks": list(names), "wait": wait}
@@ -206,6 +219,10 @@ class Remote:
             return make(document)
         except (Invalid, KeyError):
             raise self._wire.strange() from None
+
+
+def _unescaped(part: str) -> str:
+    return part.replace("~1", "/").replace("~0", "~")
 
 
 def _path(name_or_id: str) -> str:

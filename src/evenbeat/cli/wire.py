@@ -46,6 +46,8 @@ class Wire:
     """A connection to the API below a URL; whoever makes it closes it."""
 
     def __init__(self, url: str, token: str = "", ca_file: str | None = None) -> None:
+        self.errors: list[tuple[str, str]] = []
+        """Of the latest refusal: pointers, and what is wrong there."""
         parts = _parts(url)
         self.url: Final = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
         self._path = parts.path.rstrip("/")
@@ -144,6 +146,7 @@ class Wire:
         except (msgspec.MsgspecError, UnicodeDecodeError):
             return self.strange()
         text = _plain("\n".join(_sentence(error) for error in problem.errors) or problem.detail)
+        self.errors = [(error.pointer, _plain(error.detail)) for error in problem.errors]
         match status:
             case 401:
                 return Invalid(f"{self.url}: {text}; EVENBEAT_TOKEN is where it is looked for")

@@ -9,6 +9,8 @@ from msgspec import Meta, Struct
 from evenbeat.model import DAY, MAX_EVERY, SECOND, Invalid, Period, Task
 from evenbeat.when.duration import parse_duration
 
+NOTHING_TO_RUN: Final = "there is nothing to run, say `command`, `function` or `passive = true`"
+
 
 class Durability(StrEnum):
     """What a commit survives: the end of the process, or the end of the power too."""

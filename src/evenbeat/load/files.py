@@ -6,7 +6,7 @@ from pathlib import Path
 from evenbeat.load.config import BadFileError, Config, Source
 from evenbeat.load.crontab import crontab_source
 from evenbeat.load.text import read_text
-from evenbeat.load.together import disagreements
+from evenbeat.load.together import findings, problems_of
 from evenbeat.load.toml import toml_source
 
 
@@ -15,23 +15,30 @@ def load_file(path: Path) -> Config:
     return load_source(path).config
 
 
-def load_source(path: Path) -> Source:
-    """The same, for those who will ask where something stands."""
+def load_source(path: Path, *, must_run: bool = True) -> Source:
+    """The same, for those who will ask where something stands; without `must_run` tasks need no command."""
     text = read_text(path)
-    return toml_source(text, str(path)) if is_toml(path, text) else crontab_source(text, str(path))
+    if is_toml(path, text):
+        return toml_source(text, str(path), must_run=must_run)
+    return crontab_source(text, str(path))
 
 
-def load_together(paths: Sequence[Path]) -> list[Source]:
-    """Files that make one timetable; raise BadFileError with the problems of all of them, and between them."""
+def load_together(paths: Sequence[Path], *, must_run: bool = True) -> list[Source]:
+    """Files that make one timetable; raise BadFileError with the problems of all of them, and between them.
+
+    Without `must_run` tasks need no command.
+    """
     sources, problems, more = [], [], 0
     for path in dict.fromkeys(paths):
         try:
-            sources.append(load_source(path))
+            sources.append(load_source(path, must_run=must_run))
         except BadFileError as e:
             problems += e.problems
             more += e.more
     if not problems:
-        problems = disagreements(sources)
+        by_file = {source.file: source for source in sources}
+        found = findings({file: source.config for file, source in by_file.items()}, must_run=must_run)
+        problems, more = problems_of(found, by_file.get)
     if problems:
         raise BadFileError(problems, more)
     return sources

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
+from evenbeat.load.effect import CONDITIONAL, why_without_effect
 from evenbeat.load.problems import Problems
 from evenbeat.load.tasks import DURATIONS, Tasks, inherited
 from evenbeat.model import Invalid, Spread, Task
@@ -80,4 +81,7 @@ def changed(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, A
         before.pop("shell", None)
     stays = ("passive",) if new.keys() & set(_WORK) else _WORK
     new |= {key: before[key] for key in stays if key in before and key not in new}
-    return inherited(new, before)
+    whole = inherited(new, before)
+    # What belonged to a value that was replaced goes with it; what was typed is refused instead.
+    gone = [k for k in CONDITIONAL & (whole.keys() - new.keys()) if why_without_effect(k, whole, check=True)]
+    return {key: value for key, value in whole.items() if key not in gone}

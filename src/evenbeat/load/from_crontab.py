@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from evenbeat.load.config import BadFileError, Config, Problem, Source
 from evenbeat.load.crontab import Manner, crontab_source
-from evenbeat.load.together import disagreements
+from evenbeat.load.together import findings, problems_of
 from evenbeat.load.write import Imported, document_of
 
 
@@ -17,7 +17,10 @@ def import_crontab(texts: Sequence[tuple[str, str]], manner: Manner) -> Imported
             sources.append(crontab_source(text, file, manner))
         except BadFileError as e:
             problems += e.problems
-    problems = problems or disagreements(sources)
+    if not problems:
+        by_file = {source.file: source for source in sources}
+        found = findings({file: source.config for file, source in by_file.items()})
+        problems, _ = problems_of(found, by_file.get)
     if problems:
         raise BadFileError(problems)
     warnings = [warning for source in sources for warning in source.warnings]

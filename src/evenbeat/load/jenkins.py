@@ -22,6 +22,8 @@ _SPECS: Final = "./triggers//hudson.triggers.TimerTrigger/spec"
 _SPECS_OF_PIPELINES: Final = "./properties//hudson.triggers.TimerTrigger/spec"
 _STEPS: Final = "./builders/*"
 _SHELL_STEP: Final = "hudson.tasks.Shell"
+_PLACEHOLDER: Final = Job(command=("noop",))
+"""For a task whose command is not known; it is disabled."""
 
 
 class _Line(NamedTuple):
@@ -80,9 +82,9 @@ class _Reader:
             else:
                 at = Place(number, len(line) - len(line.lstrip()) + 1)
                 self._refuse(at, f"{line.strip()[:64]!r} is not understood, accepted: name: H/15 * * * *")
-        tasks = [task for lines in jobs.values() for task in self._tasks(lines, Job(), enabled=True)]
+        tasks = [task for lines in jobs.values() for task in self._tasks(lines, _PLACEHOLDER, enabled=False)]
         if tasks:
-            self._warn("a list says when, not what: give each task its command")
+            self._warn("a list says when, not what: the tasks are written disabled; give each task its command")
         return tasks
 
     # A job's config.xml
@@ -98,7 +100,9 @@ class _Reader:
             if not lines and not self.problems:
                 self._warn(f"{name}: no timer, so nothing to import")
             enabled = (root.findtext("disabled") or "").strip().lower() != "true"
-            tasks = self._tasks(lines, self._job(root, name), enabled=enabled) if lines else []
+            if lines:
+                job = self._job(root, name)
+                tasks = self._tasks(lines, job, enabled=enabled and job is not _PLACEHOLDER)
             for other in ("hudson.triggers.SCMTrigger", "jenkins.triggers.ReverseBuildTrigger"):
                 if root.find(f".//{other}") is not None:
                     self._warn(f"{name}: {other} is not imported, only timers are")
@@ -142,8 +146,9 @@ class _Reader:
             # As Jenkins runs it.
             return Job(command=("/bin/sh", "-xe", "-c", scripts[0]))
         found = ", ".join(dict.fromkeys(step.tag for step in steps)) or "none"
-        self._warn(f"{name}: only a single shell step becomes the command, found: {found}; give the task its command")
-        return Job()
+        only = f"only a single shell step becomes the command, found: {found}"
+        self._warn(f"{name} is written disabled: {only}; give the task its command")
+        return _PLACEHOLDER
 
     # Both
 

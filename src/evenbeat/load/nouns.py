@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
-from evenbeat.load.config import NODE_DURATIONS, Config, NodeSettings, node_duration
+from evenbeat.load.config import NODE_DURATIONS, NOTHING_TO_RUN, Config, NodeSettings, node_duration
 from evenbeat.load.locate import Path
 from evenbeat.load.problems import Problems
 from evenbeat.load.tasks import TASK_KEYS, Tasks, inherited
@@ -20,8 +20,9 @@ _MOST_AT_ONCE: Final = 1_000_000
 class Reader:
     """Reads a document once; `problems` holds every refusal with its path."""
 
-    def __init__(self, document: Mapping[str, Any]) -> None:
+    def __init__(self, document: Mapping[str, Any], *, must_run: bool = False) -> None:
         self._document = document
+        self._must_run = must_run
         self.problems = Problems()
         self._made: dict[str, tuple[str, str]] = {}
         """Which table a name comes from that is not in the document itself."""
@@ -133,6 +134,9 @@ class Reader:
                     if task.period is not None and task.period not in periods:
                         known = ", ".join(sorted(periods)) or "none is defined"
                         self.problems.refuse((*path, "period"), f"there is no period {task.period!r}, known: {known}")
+                    runs = whole.get("command") or whole.get("function") or task.job.command or task.job.function
+                    if self._must_run and not runs and not task.passive:
+                        self.problems.refuse(path, NOTHING_TO_RUN)
                     found.append(task)
                     if len(problems) > before:
                         break

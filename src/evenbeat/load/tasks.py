@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from evenbeat.load.effect import CONDITIONAL, why_without_effect
 from evenbeat.load.problems import Problems
 from evenbeat.model import SECOND, Invalid, Job, Schedule, Task, WhenMissing
 from evenbeat.when.cron_entry import DAY_FIELD, MONTH_FIELD, WEEKDAY_FIELD, parse_entry
@@ -76,6 +77,8 @@ class _Shape(NamedTuple):
     """Keys whose values are written in another way than the nouns hold them."""
     suiting: dict[str, Any]
     """The defaults for them."""
+    conditional: list[str]
+    """Those of all their keys that have an effect only on some tasks."""
 
 
 class Tasks:
@@ -118,7 +121,9 @@ class Tasks:
             table = self._problems.only(path, table, TASK_KEYS)
         if shape.spelt:
             table = self._plain(path, table, shape.spelt)
-        if shape.suiting:
+        if shape.conditional:
+            table = self._effective(path, table, shape)
+        elif shape.suiting:
             table = _over(table, shape.suiting)
         if shape.kind and shape.kind not in table:
             return None  # it was refused already
@@ -127,7 +132,19 @@ class Tasks:
     def _shape(self, table: dict[str, Any]) -> "_Shape":
         kind, work = _kind(table) or _kind(self._defaults), _work(table) or _work(self._defaults)
         suiting = {key: value for key, value in self._defaults.items() if _suits(key, kind, work)}
-        return _Shape(kind, table.keys() <= _ALL, [key for key in table if key in _SPELT], suiting)
+        conditional = [key for key in (*table, *(key for key in suiting if key not in table)) if key in CONDITIONAL]
+        return _Shape(kind, table.keys() <= _ALL, [key for key in table if key in _SPELT], suiting, conditional)
+
+    def _effective(self, path: tuple[str, str], table: dict[str, Any], shape: "_Shape") -> dict[str, Any]:
+        """The table with its defaults, without keys that have no effect: only defaults may say what is not for all."""
+        whole = _over(table, shape.suiting)
+        for key in shape.conditional:
+            why = why_without_effect(key, whole, check=path[0] == "checks")
+            if why:
+                if key in table:
+                    self._problems.refuse((*path, key), f"`{key}` has no effect here: {why}")
+                whole.pop(key, None)
+        return whole
 
     def _plain(self, path: tuple[str, ...], table: dict[str, Any], spelt: Iterable[str]) -> dict[str, Any]:
         """From what people may write to what the nouns hold."""

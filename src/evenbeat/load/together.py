@@ -1,60 +1,164 @@
-"""What several files say together: do they agree, and what in them works but deserves a second look?"""
+"""Do documents fit together, and with what is there already? Also: what in them works but deserves a second look.
 
-from collections.abc import Iterator, Sequence
+One validation for every path: `check-config`, `up`, `apply`, `reload`, the API and Python report the same findings.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from typing import Final, NamedTuple
 
-from evenbeat.load.config import Problem, Source
-from evenbeat.model import Days
+import msgspec
+
+from evenbeat.load.config import NODE_DURATIONS, NOTHING_TO_RUN, Config, NodeSettings, Place, Problem, Source
+from evenbeat.model import Days, Invalid, Period, Task
 from evenbeat.when.cron_entry import parse_entry
+from evenbeat.when.duration import format_duration
 from evenbeat.when.lint import lint
+from evenbeat.when.period import compile_periods
+
+SHOWN: Final = 100
+"""More findings than this are counted, not listed: the first ones explain them."""
+Path = tuple[str, ...]
 
 
-def disagreements(sources: Sequence[Source]) -> list[Problem]:
-    """Names given twice, limits that nobody declares, and settings that contradict each other."""
-    return [*_names(sources), *_limits(sources), *_settings(sources)]
+class Finding(NamedTuple):
+    """Something that does not fit."""
+
+    owner: str
+    """Whose document it is in: a file, or the owner of the tasks."""
+    path: Path
+    """Where in it, such as ("tasks", "report", "limit")."""
+    message: str
+    is_conflict: bool = False
+    """It would be right by itself, but another owner says otherwise."""
 
 
-def _names(sources: Sequence[Source]) -> Iterator[Problem]:
-    owners: dict[str, str] = {}
-    for source in sources:
-        for task in source.config.tasks:
-            if owners.setdefault(task.name, source.file) != source.file:
-                place = source.place_of(("tasks", task.name), None)
-                yield Problem(source.file, place, f"{task.name!r} is in {owners[task.name]} already; names are unique")
+class Known(NamedTuple):
+    """What is there beside the documents in question."""
+
+    periods: Mapping[str, tuple[str, Period]] = {}
+    limits: Mapping[str, tuple[str, int]] = {}
+    """Owner and definition by name."""
+    node: Mapping[str, NodeSettings] = {}
+    """What other owners say of the node."""
+    names: Mapping[str, str] = {}
+    """Owners of tasks, by those of their names that the documents use too."""
 
 
-def _limits(sources: Sequence[Source]) -> Iterator[Problem]:
-    known = {name for source in sources for name in source.config.limits}
-    for source in sources:
-        told: set[Problem] = set()
-        for task in source.config.tasks:
-            if task.limit is not None and task.limit not in known:
-                place = source.place_of(("tasks", task.name, "limit"), None)
-                accepted = ", ".join(sorted(known)) or "none is declared"
-                problem = Problem(
-                    source.file, place, f"there is no limit {task.limit!r} in [limits], known: {accepted}"
-                )
-                if problem not in told:  # a template says it for all that use it
-                    told.add(problem)
-                    yield problem
+NOTHING: Final = Known()
 
 
-def _settings(sources: Sequence[Source]) -> Iterator[Problem]:
-    said: dict[tuple[str, str], tuple[str, object]] = {}
-    for source in sources:
-        config = source.config
-        node = {} if config.node is None else {f: getattr(config.node, f) for f in config.node.__struct_fields__}
-        sections: tuple[tuple[str, dict[str, object]], ...] = (
-            ("periods", {**config.periods}),
-            ("limits", {**config.limits}),
-            ("node", {key: value for key, value in node.items() if value is not None}),
+def findings(configs: Mapping[str, Config], known: Known = NOTHING, *, must_run: bool = True) -> list[Finding]:
+    """All that does not fit. Without `must_run` tasks need no command: for those who only want to see their times."""
+    periods = {name: period for name, (_, period) in known.periods.items()}
+    limits = {name: most for name, (_, most) in known.limits.items()}
+    for config in configs.values():
+        periods |= config.periods
+        limits |= config.limits
+    found = [*_names(configs, known.names), *_settings(configs, known)]
+    for owner, config in configs.items():
+        found += (
+            Finding(owner, (_section(task), task.name, *path), message)
+            for task in config.tasks
+            for path, message in misfits(task, periods, limits, must_run=must_run)
+        )
+    return found or list(_compiled(configs, periods))
+
+
+def misfits(
+    task: Task, periods: Mapping[str, Period], limits: Mapping[str, int], *, must_run: bool = True
+) -> Iterator[tuple[Path, str]]:
+    """What a task refers to and is not there: the key, and what is wrong with it."""
+    if task.period is not None and task.period not in periods:
+        known = ", ".join(sorted(periods)) or "none is defined"
+        yield ("period",), f"there is no period {task.period!r}, known: {known}"
+    if task.limit is not None and task.limit not in limits:
+        known = ", ".join(sorted(limits)) or "none is defined"
+        yield ("limit",), f"there is no limit {task.limit!r}, known: {known}"
+    if must_run and not task.job.command and task.job.function is None and not task.passive:
+        yield (), NOTHING_TO_RUN
+
+
+def _section(task: Task) -> str:
+    return "checks" if task.check else "tasks"
+
+
+def _names(configs: Mapping[str, Config], taken: Mapping[str, str]) -> Iterator[Finding]:
+    owners = dict(taken)
+    for owner, config in configs.items():
+        for task in config.tasks:
+            other = owners.get(task.name)
+            if other is None:
+                owners[task.name] = owner
+            else:
+                message = f"the name {task.name!r} is taken by a task of {_spoken(other)}; names are unique"
+                yield Finding(owner, (_section(task), task.name), message, is_conflict=True)
+
+
+def _settings(configs: Mapping[str, Config], known: Known) -> Iterator[Finding]:
+    """Periods, limits and settings of the node of which two owners say different things."""
+    said: dict[Path, tuple[str, object]] = {("periods", name): of for name, of in known.periods.items()}
+    said |= {("limits", name): of for name, of in known.limits.items()}
+    for owner, node in known.node.items():
+        said |= {("node", key): (owner, value) for key, value in _said_of_node(node)}
+    for owner, config in configs.items():
+        sections: tuple[tuple[str, Iterable[tuple[str, object]]], ...] = (
+            ("periods", config.periods.items()),
+            ("limits", config.limits.items()),
+            ("node", () if config.node is None else _said_of_node(config.node)),
         )
         for section, values in sections:
-            for name, value in values.items():
-                file, other = said.setdefault((section, name), (source.file, value))
-                if other != value:
-                    place = source.place_of((section, name), None)
-                    yield Problem(source.file, place, f"{section}.{name}: {file} says otherwise")
+            for name, value in values:
+                other, before = said.setdefault((section, name), (owner, value))
+                if before != value:
+                    message = f"{_shown(name, value)} here, {_shown(name, before)} in {_spoken(other)}"
+                    if section == "periods":
+                        message = f"{_spoken(other)} defines the period {name!r} differently"
+                    yield Finding(owner, (section, name), message, is_conflict=True)
+
+
+def _said_of_node(node: NodeSettings) -> list[tuple[str, object]]:
+    return [(key, value) for key, value in msgspec.structs.asdict(node).items() if value is not None]
+
+
+def _shown(key: str, value: object) -> str:
+    return format_duration(value) if key in NODE_DURATIONS and isinstance(value, int) else str(value)
+
+
+def _spoken(owner: str) -> str:
+    return owner.removeprefix("file:")
+
+
+def _compiled(configs: Mapping[str, Config], periods: dict[str, Period]) -> Iterator[Finding]:
+    """Periods may include and exclude those of others."""
+    try:
+        compile_periods(periods)
+    except Invalid as e:
+        place = e.place.removeprefix("periods.")
+        mine = ((owner, name) for owner, config in configs.items() for name in config.periods)
+        owner, name = next((of for of in mine if place == of[1] or place.startswith(f"{of[1]}.")), ("", place))
+        yield Finding(owner or next(iter(configs)), ("periods", name), str(e))
+
+
+# In words
+
+
+def problems_of(found: Sequence[Finding], source_of: Callable[[str], Source | None]) -> tuple[list[Problem], int]:
+    """Findings with the lines and columns of files, as far as they can be told; and how many more there are."""
+    problems: dict[Problem, None] = {}
+    for finding in found[:SHOWN]:
+        source = source_of(finding.owner)
+        dotted = ".".join(finding.path)
+        if source is None:
+            problems[Problem(_spoken(finding.owner), None, f"{dotted}: {finding.message}")] = None
+            continue
+        path = ("tasks", *finding.path[1:]) if finding.path[0] == "checks" else finding.path
+        place = source.place_of(path, None)
+        # A template says it for all that use it, at one place.
+        is_of_task = place is not None and path[0] == "tasks"
+        problems[Problem(source.file, place, finding.message if is_of_task else f"{dotted}: {finding.message}")] = None
+    in_order = sorted(problems, key=lambda problem: (problem.file, problem.place or Place(0, 0)))
+    return in_order, max(len(found) - SHOWN, 0)
 
 
 def warnings(source: Source) -> list[Problem]:

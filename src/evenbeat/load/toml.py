@@ -36,13 +36,13 @@ def parse_toml(text: str, file: str) -> Config:
     return toml_source(text, file).config
 
 
-def toml_source(text: str, file: str) -> Source:
-    """The same, for those who will ask where something stands."""
+def toml_source(text: str, file: str, *, must_run: bool = False) -> Source:
+    """The same, for those who will ask where something stands; with `must_run` every task needs something to run."""
     # A line of a script ends in \n wherever it was written.
     text = text.replace("\r\n", "\n")
     with without_collector():
         document = _document(text, file)
-        reader = Reader(document)
+        reader = Reader(document, must_run=must_run)
         config = reader.read()
     if reader.problems.found:
         places = Places(text, document)

@@ -17,9 +17,18 @@ from msgspec.structs import replace
 
 from evenbeat.load.collector import without_collector
 from evenbeat.load.config import Config, NodeSettings
-from evenbeat.load.files import load_file
-from evenbeat.model import Entry, Instant, Invalid, Period, Task, placed
-from evenbeat.node.agreement import must_not_need, must_refer_to_what_is_there, said_together
+from evenbeat.load.files import load_file, load_source
+from evenbeat.load.together import Finding, findings
+from evenbeat.model import Entry, Instant, Invalid, Period, Task
+from evenbeat.node.agreement import (
+    LIMITS,
+    NODE,
+    known_beside,
+    must_not_need,
+    must_refer_to_what_is_there,
+    needed,
+    refusal,
+)
 from evenbeat.node.file_owner import owner_of
 from evenbeat.node.memo import forget_told
 from evenbeat.node.placing import Places, keep_phase
@@ -27,8 +36,6 @@ from evenbeat.store.cluster import ClusterStore
 from evenbeat.store.contract import Change, Conflict, Filter, Store
 from evenbeat.when.period import compile_periods
 
-_LIMITS: Final = "limits:"
-_NODE: Final = "node:"
 _DIGEST: Final = "digest:"
 _Thing = TypeVar("_Thing")
 
@@ -232,7 +239,7 @@ class Desk:
                     digests[_DIGEST + owner] = digest
             if not fresh:
                 return Changed(unchanged=self.store.count())
-            changed = self._apply(fresh, who)
+            changed = self._apply(fresh, who, {owner_of(path): path for path in files})
             self.store.set_settings(digests)
             return changed
 
@@ -248,9 +255,8 @@ class Desk:
             self._put(dict.fromkeys(_DIGEST + owner for owner in configs))
             return changed
 
-    def _apply(self, configs: Mapping[str, Config], who: str) -> Changed:
+    def _apply(self, configs: Mapping[str, Config], who: str, files: Mapping[str, Path] | None = None) -> Changed:
         """Everything that can be refused is, before anything is changed."""
-        self._must_agree(configs)
         created: dict[str, list[Task]] = {}
         changed: dict[str | None, list[tuple[Entry, Task]]] = {None: []}
         removed: dict[str, Entry] = {}
@@ -270,7 +276,7 @@ class Desk:
                     changed[None].append((entry, task_now))
             created[owner] = new
             removed |= before
-        self._must_be_free(created, configs)
+        self._must_fit(configs, {task.name for tasks in created.values() for task in tasks}, files or {})
         for owner, tasks in created.items() if removed else ():
             # A task that moves from one owner to another stays the same task.
             changed[owner] = [(removed[t.name], _as_before(t, removed[t.name])) for t in tasks if t.name in removed]
@@ -317,32 +323,27 @@ class Desk:
     def _parts(self, things: list[_Thing]) -> Iterator[list[_Thing]]:
         return (things[at : at + self.part] for at in range(0, len(things), self.part))
 
-    def _must_agree(self, configs: Mapping[str, Config]) -> None:
-        stored = self.store.periods()
-        others = [(owner, {name: period}) for name, (owner, period) in stored.items() if owner not in configs]
-        periods = said_together("period", others + [(owner, c.periods) for owner, c in configs.items()])
-        kept = [(owner, self._limits_of(owner)) for owner in self._owners(_LIMITS) if owner not in configs]
-        limits = said_together("limit", kept + [(owner, c.limits) for owner, c in configs.items()])
-        for owner, config in configs.items():
-            with placed(owner):
-                must_refer_to_what_is_there(config.tasks, periods, limits)
-        going = stored.keys() - periods.keys(), self.limits().keys() - limits.keys()
-        if any(going):
-            must_not_need((entry for entry in self.store.entries() if entry.owner not in configs), *going)
-        compile_periods(periods)
+    def _must_fit(self, configs: Mapping[str, Config], new: Collection[str], files: Mapping[str, Path]) -> None:
+        """Raise all that does not fit at once, with lines of files; `new`: names that these owners do not have yet."""
+        known = known_beside(self.store, configs, new)
+        found = findings(configs, known)
+        gone_periods = self._periods().keys() - known.periods.keys()
+        gone_limits = self.limits().keys() - known.limits.keys()
+        for config in configs.values():
+            gone_periods -= config.periods.keys()
+            gone_limits -= config.limits.keys()
+        if gone_periods or gone_limits:
+            others = (entry for entry in self.store.entries() if entry.owner not in configs)
+            for section, name, message in needed(others, gone_periods, gone_limits):
+                owner = self._owner_of_setting(section, name, configs)
+                found.append(Finding(owner, (section, name), message, is_conflict=True))
+        if found:
+            raise refusal(found, lambda owner: load_source(files[owner]) if owner in files else None)
 
-    def _must_be_free(self, created: Mapping[str, list[Task]], configs: Mapping[str, Config]) -> None:
-        owners: dict[str, str] = {}
-        for owner, config in configs.items():
-            for task in config.tasks:
-                if task.name in owners:
-                    raise Conflict(f"the name {task.name!r} of {owner} is taken by a task of {owners[task.name]}")
-                owners[task.name] = owner
-        if any(created.values()):
-            for entry in self.store.entries():
-                name = entry.task.name
-                if entry.owner not in configs and name in owners:
-                    raise Conflict(f"the name {name!r} of {owners[name]} is taken by a task of {entry.owner}")
+    def _owner_of_setting(self, section: str, name: str, configs: Mapping[str, Config]) -> str:
+        if section == "periods":
+            return self.store.periods()[name][0]
+        return next(owner for owner in configs if name in self._limits_of(owner))
 
     def _set_up(self, configs: Mapping[str, Config], now: Instant, who: str) -> bool:
         """What is new in periods, limits and settings; what goes stays until no task needs it."""
@@ -353,7 +354,7 @@ class Desk:
             if new:
                 self.store.set_periods(new, owner, now, who)
             limits = self._limits_of(owner) | config.limits
-            different |= bool(new) | self._put({_LIMITS + owner: _packed(limits), _NODE + owner: _packed(config.node)})
+            different |= bool(new) | self._put({LIMITS + owner: _packed(limits), NODE + owner: _packed(config.node)})
         return different
 
     def _clear_up(self, configs: Mapping[str, Config], now: Instant, who: str) -> bool:
@@ -363,7 +364,7 @@ class Desk:
             gone = [name for name, (of, _) in self.store.periods().items() if of == owner and name not in said]
             if gone:
                 self.store.set_periods(dict.fromkeys(gone), owner, now, who)
-            different |= bool(gone) | self._put({_LIMITS + owner: _packed(config.limits)})
+            different |= bool(gone) | self._put({LIMITS + owner: _packed(config.limits)})
         return different
 
     def _put(self, settings: dict[str, str | None]) -> bool:
@@ -377,18 +378,18 @@ class Desk:
     def limits(self) -> dict[str, int]:
         """All limits that files have declared, by name."""
         found: dict[str, int] = {}
-        for owner in self._owners(_LIMITS):
+        for owner in self._owners(LIMITS):
             found |= self._limits_of(owner)
         return found
 
     def _limits_of(self, owner: str) -> dict[str, int]:
-        return msgspec.json.decode(self.store.setting(_LIMITS + owner) or "{}", type=dict[str, int])
+        return msgspec.json.decode(self.store.setting(LIMITS + owner) or "{}", type=dict[str, int])
 
     def settings(self) -> NodeSettings:
         """What files say of the node; of two the later name counts."""
         found = NodeSettings()
-        for owner in self._owners(_NODE):
-            said = msgspec.json.decode(self.store.setting(_NODE + owner) or "{}", type=NodeSettings)
+        for owner in self._owners(NODE):
+            said = msgspec.json.decode(self.store.setting(NODE + owner) or "{}", type=NodeSettings)
             found = replace(found, **{k: v for k, v in msgspec.structs.asdict(said).items() if v is not None})
         return found
 

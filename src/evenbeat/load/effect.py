@@ -1,0 +1,35 @@
+"""Keys that have an effect only on some tasks: what has none is refused, not ignored."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+_OF_CHECKS: Final = frozenset({"attempts", "retry"})
+_OF_COMMANDS: Final = frozenset({"cwd", "user"})
+_OF_REPETITION: Final = frozenset({"tolerance", "backlog"})
+_OF_RUNS: Final = frozenset(
+    {"limit", "pool", "priority", "weight", "missed", "catch_up", "retry", "env", *_OF_COMMANDS, *_OF_REPETITION}
+)
+CONDITIONAL: Final = _OF_CHECKS | _OF_RUNS
+"""All of them."""
+
+
+def why_without_effect(key: str, table: Mapping[str, Any], *, check: bool) -> str:
+    """Why a key of `CONDITIONAL` has no effect on the task of this table; empty if it has one."""
+    passive = table.get("passive") is True
+    if key in _OF_RUNS and passive and "command" not in table and "function" not in table:
+        return "a passive check without a command or function runs nothing"
+    if key in _OF_CHECKS and not (check or passive):
+        return "it belongs to checks"
+    if key == "catch_up" and table.get("missed") != "all":
+        return 'it belongs to missed = "all"'
+    if key in _OF_REPETITION and _runs_once(table):
+        return "the task has no interval between runs"
+    if key in _OF_COMMANDS and "function" in table:
+        return "it belongs to commands; functions run in a process of their own"
+    return ""
+
+
+def _runs_once(table: Mapping[str, Any]) -> bool:
+    """Is it due at one time, or at events of the node?"""
+    cron = table.get("cron")
+    return "at" in table or (isinstance(cron, str) and cron.strip() in ("@reboot", "@shutdown"))
