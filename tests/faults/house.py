@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -40,8 +40,9 @@ def eventually(question: Callable[[], bool], what: str) -> None:
 class House:
     """One folder: tasks, database, log, locks."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, durability: str = "normal") -> None:
         self.folder = folder
+        self._durability = durability
         self.database = folder / "house.db"
         self.log = folder / "log"
         self.log.touch()
@@ -51,7 +52,8 @@ class House:
         self.crashes = 0
 
     def _tasks(self) -> str:
-        parts = [f"[node]\nmax_concurrent = {_SLOTS}\n[limits]\ntwo = 2\n[periods.blinks]\nranges = {_blinks()}\n"]
+        settings = f'[node]\nmax_concurrent = {_SLOTS}\ndurability = "{self._durability}"\n'
+        parts = [f"{settings}[limits]\ntwo = 2\n[periods.blinks]\nranges = {_blinks()}\n"]
 
         def add(name: str, every: str, lasts: float, *more: str, status: int = 0, section: str = "tasks") -> None:
             watch = [word for word in more if "=" not in word]
@@ -82,12 +84,20 @@ class House:
 
     # Nodes
 
-    def start(self, crash: tuple[str, int] | None = None, store: tuple[str, int, float] | None = None) -> None:
+    def start(
+        self,
+        crash: tuple[str, int] | None = None,
+        store: tuple[str, int, float] | None = None,
+        checkpoints: int = 0,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         """A node, with a fault planted; when it returns it is up, or has crashed already."""
-        fault = {name: value for name, value in (("crash", crash), ("store", store)) if value}
+        planted = (("crash", crash), ("store", store), ("checkpoints", checkpoints))
+        fault = {name: value for name, value in planted if value}
         command = [sys.executable, str(_HERE / "launcher.py"), self.database, self._file, self.log, json.dumps(fault)]
         with (self.folder / "node.log").open("ab") as output:
-            self.node = subprocess.Popen(list(map(str, command)), stdout=output, stderr=output)
+            whole = {**os.environ, **(environment or {})}
+            self.node = subprocess.Popen(list(map(str, command)), stdout=output, stderr=output, env=whole)
         eventually(lambda: self._is_over() or self.wrote("up"), "a node is up")
 
     def wait_for_crash(self) -> None:

@@ -20,7 +20,7 @@ from typing import Any, Final, NoReturn
 from evenbeat.node.live import live
 from evenbeat.node.outbox import Outbox
 from evenbeat.node.service import Node, Options
-from evenbeat.store import sqlite, sqlite_record
+from evenbeat.store import sqlite, sqlite_checkpoint, sqlite_record
 from evenbeat.store.contract import Batch
 from evenbeat.store.sqlite_writer import Writer
 
@@ -121,6 +121,11 @@ def plant_store_fault(log: Log, database: Path, kind: str, after: int, seconds: 
     Writer._commit = planted  # type: ignore[method-assign]
 
 
+def plant_checkpoints(changes: int) -> None:
+    """Move what was committed to the database so often."""
+    sqlite_checkpoint._CHANGES = changes  # type: ignore[misc]
+
+
 def tell_when_taken_up(log: Log) -> None:
     """The first batch of a node is what taking up has decided: the log says as of when, once it is safe."""
     put = Outbox.put
@@ -157,6 +162,8 @@ if __name__ == "__main__":
     tell_when_taken_up(_log)
     if "store" in _fault:
         plant_store_fault(_log, _database, *_fault["store"])
+    if "checkpoints" in _fault:
+        plant_checkpoints(_fault["checkpoints"])
     if "crash" in _fault:
         plant_crash(_log, *_fault["crash"])
     asyncio.run(main(_database, _file, _log))

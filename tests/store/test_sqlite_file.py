@@ -3,6 +3,7 @@
 import sqlite3
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -237,3 +238,25 @@ def test_values_that_only_look_like_ints_are_refused(tmp_path: Path) -> None:
     store.record(Batch(claims=[a_claim(entry.number)])).result()
     store.record(Batch(finishes=[a_finish(entry.number)])).result()
     store.close()
+
+
+def test_a_power_loss_in_the_middle_of_a_checkpoint_leaves_a_database_that_opens(tmp_path: Path) -> None:
+    """The first half of the pages is on the disk, the rest only in the log; the first page tells of all of them."""
+    path, copy = tmp_path / "x.db", tmp_path / "after" / "x.db"
+    copy.parent.mkdir()
+    store = SqliteStore(path)
+    before = path.stat().st_size
+    store.create([a_task(f"task {i}") for i in range(500)], "me", T0)
+    log = (tmp_path / "x.db-wal").read_bytes()
+    store._do(lambda connection: None)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+    whole = path.read_bytes()
+    store.close()
+    half = (before + len(whole)) // 2 // 1024 * 1024
+    assert before < half < len(whole)
+    copy.write_bytes(whole[:half])
+    copy.with_name("x.db-wal").write_bytes(log)
+    found = SqliteStore(copy)
+    assert found.count() == 500
+    found.close()

@@ -162,14 +162,27 @@ def _look_at_header(path: Path, known: int) -> None:
             raise StoreError(f"{path}: this is not a file; choose another name")
     except OSError as e:
         raise StoreError(f"{path}: the file cannot be read: {e.strerror}") from e
-    with closing(connect_untouched(path)) as connection:
+    try:
+        whose, version = _read_header(connect_untouched(path))
+    except sqlite3.DatabaseError:
+        # After a power loss in the middle of a checkpoint the main file is whole only together with its log.
+        log = path.with_name(path.name + "-wal")
+        if not log.exists() or not log.stat().st_size:
+            raise
+        whose, version = _read_header(_connect(f"{path.absolute().as_uri()}?mode=ro"))
+    if whose != APPLICATION_ID:
+        raise StoreError(
+            f"{path}: this SQLite file belongs to another program; it was left as it is. Choose another file, or, "
+            "if it was evenbeat's, go on with a backup of it"
+        )
+    _check_version(path, version, known, exactly=False)
+
+
+def _read_header(connection: sqlite3.Connection) -> tuple[int, int]:
+    """Whose it is, and of which version."""
+    with closing(connection):
         (whose,) = connection.execute("PRAGMA application_id").fetchone()
-        if whose != APPLICATION_ID:
-            raise StoreError(
-                f"{path}: this SQLite file belongs to another program; it was left as it is. Choose another file, or, "
-                "if it was evenbeat's, go on with a backup of it"
-            )
-        _check_version(path, _version(connection), known, exactly=False)
+        return int(whose), _version(connection)
 
 
 def _version(connection: sqlite3.Connection) -> int:

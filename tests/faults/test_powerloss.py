@@ -1,0 +1,95 @@
+"""The power goes: of the database only what was synced is left, and by chance some of the rest. No run outlives it."""
+
+import os
+import random
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from house import House, eventually
+
+IS_FULL = os.environ.get("EVENBEAT_FAULTS") == "full"
+SEEDS = range(12) if IS_FULL else range(1)
+ROUNDS = 4 if IS_FULL else 2
+SECTOR = 512
+COMPILER = shutil.which("cc") or shutil.which("gcc")
+
+pytestmark = pytest.mark.skipif(COMPILER is None, reason="there is no C compiler for the library that is preloaded")
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("library") / "powerloss.so"
+    source = Path(__file__).with_name("powerloss.c")
+    command = [str(COMPILER), "-O1", "-shared", "-fPIC", "-o", str(made), str(source), "-ldl", "-lpthread"]
+    subprocess.run(command, check=True)
+    return made
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[House]:
+    one = House(tmp_path, durability="full")
+    yield one
+    one.close()
+
+
+def preloaded(library: Path, house: House, **more: str) -> dict[str, str]:
+    return {"LD_PRELOAD": str(library), "POWERLOSS_DATABASE": str(house.database), **more}
+
+
+def come_back(house: House, chance: random.Random) -> None:
+    """The machine is booted again: every process is gone, and files have what the disk has."""
+    eventually(lambda: not house.running(), "no run is left")
+    survivors = chance.choice([0.0, 0.0, 0.5])
+    for suffix in ("", "-wal", "-journal"):
+        path = house.database.with_name(house.database.name + suffix)
+        disk = path.with_name(f"{path.name}.disk")
+        if not disk.exists():
+            path.unlink(missing_ok=True)
+            continue
+        content = bytearray(disk.read_bytes())
+        cached = path.read_bytes() if path.exists() else b""
+        for at in range(0, min(len(content), len(cached)), SECTOR):
+            if chance.random() < survivors:
+                content[at : at + SECTOR] = cached[at : at + SECTOR][: len(content) - at]
+        path.write_bytes(content)
+        disk.write_bytes(content)
+    house.database.with_name(house.database.name + "-shm").unlink(missing_ok=True)
+
+
+def test_what_is_not_synced_is_gone(library: Path, tmp_path: Path) -> None:
+    """The library can fail: with durability "normal" a commit is not synced, and such a power loss forgets it."""
+    house = House(tmp_path)
+    try:
+        house.start(environment=preloaded(library, house))
+        eventually(lambda: len(house.running()) > 2, "it runs")
+        house.kill()
+        before = (tmp_path / "house.db-wal").read_bytes()
+        come_back(house, random.Random(0))
+        path = tmp_path / "house.db-wal"
+        assert not path.exists() or len(path.read_bytes()) < len(before)
+    finally:
+        house.close()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("where", ["anywhere", "POWERLOSS_COMMIT", "POWERLOSS_CHECKPOINT"])
+def test_the_power_goes(house: House, library: Path, where: str, seed: int) -> None:
+    chance = random.Random(f"{where} {seed}")
+    for _ in range(ROUNDS):
+        at = {} if where == "anywhere" else {where: str(chance.choice([3, 5, 8, 13, 21]))}
+        house.start(checkpoints=20, environment=preloaded(library, house, **at))
+        house.force("rare", "plain0")
+        if where == "anywhere":
+            time.sleep(chance.uniform(0.0, 2.0))
+            house.kill()
+        else:
+            house.wait_for_crash()
+        come_back(house, chance)
+    house.start(checkpoints=20)
+    house.live_on()
+    house.stop()
+    assert house.findings() == []
