@@ -130,6 +130,22 @@ def kill_nats_leader(cluster: Cluster, chance: random.Random) -> None:
         nats.start(leader)
 
 
+def part_nats_servers(cluster: Cluster, chance: random.Random) -> None:
+    """One of the three cannot talk to the others, and whoever is connected to it can talk to nobody else."""
+    nats, network = cluster.servers.nats, cluster.servers.network
+    assert network is not None
+    with cluster.fault("part-nats-servers"):
+        leader = nats.leader(cluster.stream)
+        alone = chance.choice([leader, *range(nats.count)])
+        silently = chance.random() < 0.5
+        for name, link in network.links.items():
+            if f"nats{alone}" in name:
+                link.cut(silently=silently)
+        time.sleep(_WHILE)
+        eventually(lambda: nats.leader(cluster.stream, without=alone) not in (-1, alone), "another leads")
+        network.heal()
+
+
 def restart_postgres(cluster: Cluster, chance: random.Random) -> None:
     with cluster.fault("restart-postgres"):
         cluster.servers.postgres.restart("immediate" if chance.random() < 0.5 else "fast")
@@ -199,6 +215,7 @@ FAULTS: Final[dict[str, Fault]] = {
         stop_worker,
         hold_worker,
         kill_nats_leader,
+        part_nats_servers,
         restart_postgres,
         cut_node_store,
         cut_node_queue,

@@ -32,6 +32,8 @@ class Servers(NamedTuple):
 
     postgres: PostgresServer
     nats: NatsServer
+    network: Network | None = None
+    """Between the NATS servers, if it can be broken: `nats0-nats1` is the way from the first to the second."""
 
 
 class Cluster:

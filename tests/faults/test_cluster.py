@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from cluster_faults import FAULTS
 from cluster_house import Cluster, Servers
+from cluster_proxy import Address, Network
 from cluster_tasks import idle, mixed
 from house import eventually
 
@@ -42,9 +43,15 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
     postgres = PostgresServer(durable=False).start()
     # Servers that tell clients of each other would lead them past the links.
     nats = NatsServer(tmp_path_factory.mktemp("nats"), 3, options=("--no_advertise",))
+    network = Network()
+    for i in range(3):
+        others = [j for j in range(3) if j != i]
+        links = [network.link(f"nats{i}-nats{j}", [Address("127.0.0.1", nats.routes[j])]) for j in others]
+        nats.ways[i] = [link.ports[0] for link in links]
     nats.start()
-    yield Servers(postgres, nats)
+    yield Servers(postgres, nats, network)
     nats.kill()
+    network.close()
     postgres.close()
 
 

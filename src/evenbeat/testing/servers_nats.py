@@ -43,7 +43,10 @@ class NatsServer:
         ports = _free_ports(3 * count)
         self.ports: Final = ports[:count]
         self._watched: Final = ports[count : 2 * count]
-        self._routes: Final = ports[2 * count :]
+        self.routes: Final = ports[2 * count :]
+        """Where each listens for the others."""
+        self.ways: Final[dict[int, list[int]]] = {}
+        """Ports through which one reaches the others instead, if something is between them. Set them before `start`."""
         self._options = options
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
 
@@ -80,9 +83,9 @@ class NatsServer:
         """At once, one or all."""
         self._end(place, subprocess.Popen.kill)
 
-    def leader(self, stream: str) -> int:
-        """The place of the server that leads a stream, or -1 if nobody does at the moment."""
-        for place in self._processes:
+    def leader(self, stream: str, without: int = -1) -> int:
+        """The place of the server that leads a stream, or -1 if nobody does at the moment; one need not be asked."""
+        for place in self._processes.keys() - {without}:
             with suppress(OSError, ValueError):
                 told = self._ask(place, "/jsz?streams=true")
                 for account in told.get("account_details", []):
@@ -96,9 +99,12 @@ class NatsServer:
         arguments = ["-a", _HERE, "-p", str(self.ports[place]), "-m", str(self._watched[place])]
         arguments += ["-n", f"server{place}", "-js", "-sd", str(self.folder / f"data{place}")]
         if self.count > 1:
-            routes = ",".join(f"nats://{_HERE}:{port}" for port in self._routes)
+            routes = ",".join(f"nats://{_HERE}:{port}" for port in self.ways.get(place, self.routes))
             arguments += ["--cluster_name", "evenbeat", "--routes", routes]
-            arguments += ["--cluster", f"nats://{_HERE}:{self._routes[place]}"]
+            arguments += ["--cluster", f"nats://{_HERE}:{self.routes[place]}"]
+        if place in self.ways:
+            # Servers tell each other where the third is: nobody listens there.
+            arguments += ["--cluster_advertise", f"{_HERE}:1"]
         return arguments
 
     def _wait_until_ready(self, place: int) -> None:
