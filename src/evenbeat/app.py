@@ -24,7 +24,8 @@ from typing import Any, Final, Self, TypeVar
 from evenbeat.load.config import Config, node_duration
 from evenbeat.load.flat import changed, flat, task_of
 from evenbeat.load.function_reference import is_found, place_of, program, reference_of
-from evenbeat.model import Entry, Invalid
+from evenbeat.model import Entry, Instant, Invalid
+from evenbeat.node.clock import Clock
 from evenbeat.node.desk import Changed
 from evenbeat.node.door import Door, open_door, own_door
 from evenbeat.node.inside import Inside
@@ -32,6 +33,7 @@ from evenbeat.node.live import live, live_inside
 from evenbeat.node.past import find_also_removed
 from evenbeat.node.requests import Ended
 from evenbeat.node.service import Node, Options
+from evenbeat.node.upcoming import Upcoming
 from evenbeat.store.cluster import ClusterStore
 from evenbeat.store.contract import Condition, Filter, RunRecord, Store
 from evenbeat.store.memory import MemoryStore
@@ -284,7 +286,7 @@ class App:
         """A task by name or id, and how it is."""
         with self._store() as store:
             entry = store.find(name)
-            found = list(store.conditions(Filter(names=(entry.id,)))) if entry is not None else []
+            found = [*self._with_next(store, Filter(names=(entry.id,)))] if entry is not None else []
         if not found:
             raise Invalid(f"there is no task {name!r}")
         return found[0]
@@ -344,7 +346,12 @@ class App:
     def list(self, **only: Any) -> list[Condition]:
         """Tasks and how they are: by `owner`, `labels`, `state`, or `names` with * and ?."""
         with self._store() as store:
-            return [*store.conditions(Filter(**only))]
+            return [*self._with_next(store, Filter(**only))]
+
+    @staticmethod
+    def _with_next(store: Store, only: Filter) -> Iterator[Condition]:
+        now = Instant(store.clock()) if isinstance(store, ClusterStore) else Clock().now()
+        return Upcoming(store, now).of_all(store.conditions(only))
 
 
 def _these(names: tuple[str, ...], owner: str | None) -> Filter:

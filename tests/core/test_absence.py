@@ -108,7 +108,7 @@ def test_all_those_who_catch_up_together_add_at_most_the_mean_rate() -> None:
     assert not node.skips
 
 
-@pytest.mark.parametrize("flag", [Flag.ENABLED, Flag.MINE, Flag.REACHABLE])
+@pytest.mark.parametrize("flag", [Flag.MINE, Flag.REACHABLE])
 def test_who_may_not_run_any_more_stops_catching_up_and_says_why(flag: Flag) -> None:
     node = Node()
     row = node.add(flags=ALL)
@@ -405,17 +405,12 @@ def test_in_every_generation_each_nominal_time_is_accounted_for_once(
                 node.advance(node.now - START + n * SECOND)
             case "back":
                 # Up to the old time everything is accounted for in the old generation; a new one begins with now.
-                next_nominal, known = (
-                    max(node.columns.nominal[row], node.times.next_after(row, node.now)),
-                    len(node.skips),
-                )
+                next_nominal = max(node.columns.nominal[row], node.times.next_after(row, node.now))
                 set_back(node, row, (n + 2) * SECOND)
-                postponed = [s for s in node.skips[known:] if s.reason is Reason.POSTPONED]
-                node.skips = [s for s in node.skips if s not in postponed]
                 first, node.columns.nominal[row] = int(node.columns.nominal[0]), next_nominal
                 node.must_have_accounted_for(row, since)
                 node.columns.nominal[row] = first
-                node.runs, node.skips, since = [], postponed, node.now
+                node.runs, node.skips, since = [], [], node.now
             case "stop":
                 stop(node, row, n * SECOND, catch_up=20 * SECOND)
             case "force":

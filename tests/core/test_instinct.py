@@ -66,10 +66,11 @@ def test_a_session_runs_reboot_the_minutes_until_the_stop_and_shutdown() -> None
 
 def test_start_at_postpones_the_first_occurrence() -> None:
     instinct = Instinct()
-    (skips,) = instinct.lifecycle.start_at(3, Instant(START + 4 * MINUTE), START)
+    assert instinct.lifecycle.start_at(3, Instant(START + 4 * MINUTE), START) == []
+    assert instinct.session() == ["reboot", "minute", "minute", "minute", "minute", "shutdown"]
+    (skips,) = instinct.skips
     assert REASONS[skips.reason[0]] is Reason.POSTPONED
     assert skips.times.tolist() == [2]
-    assert instinct.session() == ["reboot", "minute", "minute", "minute", "minute", "shutdown"]
     assert instinct.now == START + 4 * MINUTE
 
 

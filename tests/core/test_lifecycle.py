@@ -10,6 +10,7 @@ from virtual_node import START, Node, Refusal, Skip, seconds
 
 from evenbeat.core.absence import resume
 from evenbeat.core.columns import Ints
+from evenbeat.core.edits import settle
 from evenbeat.core.gate import Reason
 from evenbeat.core.task import Flag
 from evenbeat.model import DAY, HOUR, MINUTE, SECOND, Instant, Kind, State
@@ -219,7 +220,7 @@ def test_a_pending_task_whose_limit_changes_counts_for_the_new_one() -> None:
     node.lasts = lambda r: MINUTE
     node.advance(SECOND)
     node.columns.limit[first] = 2
-    node.lifecycle.reschedule(first, node.now)
+    node.lifecycle.recount_limits()
     node.advance(30 * SECOND)
     assert len(node.runs) == 1
     node.advance(2 * MINUTE)
@@ -264,10 +265,7 @@ def test_off_grid_runs_obey_the_period_and_their_refusal_is_told() -> None:
     node.lifecycle.occasion(row, node.now)
     node.advance(DAY - 1)
     assert node.started() == [12 * HOUR + MINUTE]
-    assert node.refused == [
-        Refusal(0, START, Kind.FIRST, Reason.PERIOD_CLOSED),
-        Refusal(0, START + MINUTE, Kind.OCCASION, Reason.PERIOD_CLOSED),
-    ]
+    assert node.refused == [Refusal(0, START + MINUTE, Kind.OCCASION, Reason.PERIOD_CLOSED)]
 
 
 def test_what_is_skipped_on_the_grid_is_not_refused_as_well() -> None:
@@ -293,12 +291,17 @@ def test_a_new_schedule_does_not_lose_the_run_that_waits() -> None:
     node = Node(slots=0)
     row = node.add(every=HOUR, phase=MINUTE)
     node.advance(2 * MINUTE)
+    node.record(settle(node.lifecycle, row, node.now))
     node.columns.every[row], node.columns.phase[row] = 10 * MINUTE, 5 * MINUTE
     node.lifecycle.reschedule(row, node.now)
     node.set_slots(1)
     node.advance(16 * MINUTE)
-    assert [r.nominal - START for r in node.runs] == [MINUTE, 15 * MINUTE]
-    assert [(s.first - START, s.reason) for s in node.skips] == [(5 * MINUTE, Reason.TOO_SOON)]
+    assert [(r.at - START, r.kind) for r in node.runs] == [
+        (2 * MINUTE, Kind.CATCH_UP),
+        (5 * MINUTE, Kind.GRID),
+        (15 * MINUTE, Kind.GRID),
+    ]
+    assert [(s.first - START, s.reason) for s in node.skips] == [(MINUTE, Reason.COALESCED)]
 
 
 def test_a_reload_changes_no_phase_and_no_due_time() -> None:

@@ -27,12 +27,12 @@ def read(dsn: str, log: Path, sightings: list[Sighting]) -> Books:
     known = len(read_log(log))
     with connect(dsn) as connection, connection.transaction():
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
-        tasks, limits = _tasks(connection), _limits(connection)
+        tasks, limits = tasks_of(connection), _limits(connection)
         ((now,),) = connection.execute("SELECT (extract(epoch FROM now()) * 1000000)::bigint").fetchall()
     return Books(Evidence(read_log(log), tasks, limits, []), known, sightings, now)
 
 
-def _tasks(connection: "psycopg.Connection[Any]") -> list[Task]:
+def tasks_of(connection: "psycopg.Connection[Any]") -> list[Task]:
     runs, skips = defaultdict(list), defaultdict(list)
     for table in ("plain_runs", "notable_runs"):
         for task, *row in connection.execute(f"SELECT task, nominal, kind, generation, claimed, outcome FROM {table}"):
@@ -42,14 +42,14 @@ def _tasks(connection: "psycopg.Connection[Any]") -> list[Task]:
     for task, *row in connection.execute("SELECT task, first, last, times, reason FROM skips WHERE kind = 0"):
         skips[task].append(Skip(*row))
     tasks = []
-    for number, name, created, removed, definition, following in connection.execute(
-        "SELECT number, name, created, removed, definition, coalesce(c.next_nominal, p.next_nominal) "
+    for number, name, created, removed, definition, accounted in connection.execute(
+        "SELECT number, name, created, removed, definition, coalesce(c.accounted, p.accounted) "
         "FROM tasks JOIN progress p ON p.task = number LEFT JOIN claims c ON c.task = number"
     ):
         known = json.loads(definition) if isinstance(definition, str | bytes) else definition
         history = sorted(runs[number], key=lambda run: run.claimed)
         tasks.append(
-            Task(name, created, removed, following, known | {"schedule": _grid(known)}, None, history, skips[number])
+            Task(name, created, removed, accounted, known | {"schedule": _grid(known)}, None, history, skips[number])
         )
     return tasks
 

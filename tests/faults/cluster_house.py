@@ -14,7 +14,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import cluster_oracle
 import oracle
-from cluster_books import Watcher, connect, read
+from cluster_books import Watcher, connect, read, tasks_of
 from cluster_program import Program
 from cluster_proxy import Address, Link, Network
 from house import PATIENCE, eventually
@@ -151,12 +151,8 @@ class Cluster:
 
     def _is_up_to_date(self, since: int) -> bool:
         with connect(self.dsn) as connection:
-            behind = connection.execute(
-                "SELECT count(*) FROM progress p LEFT JOIN claims c USING (task) JOIN tasks ON number = p.task "
-                "WHERE removed IS NULL AND coalesce(c.next_nominal, p.next_nominal) <= %s",
-                (since,),
-            ).fetchall()
-        return behind == [(0,)]
+            tasks = [task for task in tasks_of(connection) if task.removed is None]
+        return all(task.accounted is not None and task.following > since for task in tasks)
 
     def _until(self, question: Any, what: str) -> None:
         deadline = time.monotonic() + PATIENCE

@@ -220,7 +220,7 @@ class House:
 
     def _is_up_to_date(self, tasks: list[oracle.Task]) -> bool:
         since = max(int(line.name) for line in oracle.read_log(self.log) if line.word == "taken-up")
-        return all(task.next_nominal is not None and task.next_nominal > since for task in tasks)
+        return all(task.accounted is not None and task.following > since for task in tasks)
 
     def findings(self) -> list[str]:
         """What is not right, now that the last node was stopped."""

@@ -57,12 +57,20 @@ class Task(NamedTuple):
     name: str
     created: int
     removed: int | None
-    next_nominal: int | None
+    accounted: int | None
+    """Every nominal time up to this instant should be accounted for."""
     definition: dict[str, Any]
     windows: list[tuple[int, int]] | None
     """Open from and to, in seconds of the day; None for always."""
     runs: list[Run]
     skips: list[Skip]
+
+    @property
+    def following(self) -> int:
+        """The first nominal time that is yet to come."""
+        assert self.accounted is not None
+        to_come = self.nominals(self.accounted + 1, self.accounted + _LONGEST)
+        return to_come[0] if to_come else self.accounted + _LONGEST
 
     @property
     def missed(self) -> str:
@@ -131,14 +139,14 @@ def _read_store(connection: sqlite3.Connection) -> tuple[list[Task], dict[str, i
     for task, *row in connection.execute("SELECT task, first, last, times, reason FROM skips WHERE kind = 0"):
         skips[task].append(Skip(*row))
     tasks = []
-    for number, name, created, removed, text, following in connection.execute(
-        "SELECT number, name, created, removed, definition, coalesce(c.next_nominal, p.next_nominal) "
+    for number, name, created, removed, text, accounted in connection.execute(
+        "SELECT number, name, created, removed, definition, coalesce(c.accounted, p.accounted) "
         "FROM tasks JOIN progress p ON p.task = number LEFT JOIN claims c ON c.task = number"
     ):
         definition = json.loads(text)
         windows = periods[definition["period"]] if "period" in definition else None
         history = sorted(runs[number], key=lambda run: run.claimed)
-        tasks.append(Task(name, created, removed, following, definition, windows, history, skips[number]))
+        tasks.append(Task(name, created, removed, accounted, definition, windows, history, skips[number]))
     limits: dict[str, int] = {}
     for (text,) in connection.execute("SELECT value FROM settings WHERE key LIKE 'limits:%'"):
         limits |= json.loads(text)
@@ -191,20 +199,20 @@ def _unaccounted(task: Task, taken_up: list[int], *, is_promised: bool) -> list[
         if len(within) != skip.times or not within or (within[0], within[-1]) != (skip.first, skip.last):
             found.append(f"a skip of {skip.times} from {skip.first} to {skip.last}, where the grid has {len(within)}")
     found += [f"nominal {t} is accounted for {times} times" for t, times in sorted(accounts.items()) if times > 1]
-    if task.next_nominal is None or not taken_up:
+    if task.accounted is None or not taken_up:
         return [*found, "no node has ever taken it up"]
-    first = min([task.next_nominal, *accounts])
+    first = min([task.following, *accounts])
     # The accounts of a task that was removed are closed then, by the node that says so.
-    end = task.next_nominal if task.removed is None else min(task.next_nominal, task.removed + 1)
+    end = task.following if task.removed is None else min(task.following, task.removed + 1)
     missing = [t for t in task.nominals(first, end) if not accounts[t]]
     found += [f"nominal {t} is not accounted for" for t in missing]
-    found += [f"nominal {t} is accounted for, and yet to come" for t in accounts if t >= task.next_nominal]
+    found += [f"nominal {t} is accounted for, and yet to come" for t in accounts if t >= task.following]
     # Where the accounts begin, and how far they go: no further behind than a node that took it up would leave them.
     until = taken_up[-1] if task.removed is None else task.removed
     if task.nominals(taken_up[0], first):
         found.append(f"accounts begin at {first}, but a node has it since {taken_up[0]}")
-    if (task.removed is None or is_promised) and task.nominals(task.next_nominal, until):
-        found.append(f"accounts end at {task.next_nominal}, but they should go until {until}")
+    if (task.removed is None or is_promised) and task.nominals(task.following, until):
+        found.append(f"accounts end at {task.following}, but they should go until {until}")
     return found
 
 

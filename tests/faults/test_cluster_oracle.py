@@ -72,7 +72,7 @@ class Draft:
 
     def findings(self) -> list[str]:
         tasks = [
-            Task(name, at(-10), None, at(following), _definition(phase), None, self.runs[name], self.skips[name])
+            Task(name, at(-10), None, at(following) - 1, _definition(phase), None, self.runs[name], self.skips[name])
             for name, following, phase in (("a", 62, 0), ("b", 61, 1))
         ]
         evidence = Evidence(self.lines, tasks, {"one": 1}, [])

@@ -92,7 +92,7 @@ class Books:
             (number, name, name, BEGIN - 5, BEGIN - 5, json.dumps(definition)),
         )
         following = BEGIN + (10 if name != "b" else 12) * SECOND
-        self._store.execute("INSERT INTO progress (task, next_nominal) VALUES (?, ?)", (number, following))
+        self._store.execute("INSERT INTO progress (task, accounted) VALUES (?, ?)", (number, following - 1))
 
     def run(self, task: int, second: float, outcome: str = "succeeded", *, kind: int = 0, ends: bool = True) -> None:
         nominal, name = BEGIN + round(second * SECOND), "abcd"[task - 1]
@@ -153,8 +153,8 @@ def books(tmp_path: Path) -> Iterator[Books]:
         ("UPDATE plain_runs SET outcome = 'succeeded' WHERE outcome = 'lost'", "but did not end"),
         ("UPDATE plain_runs SET outcome = 'lost' WHERE task = 1 AND nominal = {9}", "was never made up for"),
         ("UPDATE plain_runs SET kind = 2 WHERE kind = 6", "that was promised"),
-        ("UPDATE progress SET next_nominal = {9} WHERE task = 1", "and yet to come"),
-        ("UPDATE progress SET next_nominal = {11} WHERE task = 1", "is not accounted for"),
+        ("UPDATE progress SET accounted = {9} - 1 WHERE task = 1", "and yet to come"),
+        ("UPDATE progress SET accounted = {11} - 1 WHERE task = 1", "is not accounted for"),
         ("INSERT INTO claims VALUES (1, {9}, 0, 0, {9}, {10}, 0, 0, NULL)", "is still open"),
         ("DELETE FROM plain_runs WHERE task = 1 AND nominal = {0}", "accounts begin at"),
         ("UPDATE tasks SET created = {3} WHERE number = 1", "no node has ever taken it up"),

@@ -18,6 +18,7 @@ from evenbeat.node.roster import Roster
 from evenbeat.node.service import Node, Options
 from evenbeat.node.starter import AHEAD
 from evenbeat.node.takeup import GENERATION
+from evenbeat.node.upcoming import Upcoming
 from evenbeat.queue.frames import Result, Run
 from evenbeat.store.contract import Batch, Change, Claim, Condition, Filter, Progress, StoreError
 from evenbeat.store.memory import MemoryStore
@@ -269,7 +270,7 @@ class Hand:
 
     def condition(self, name: str) -> Condition:
         (found,) = self.store.conditions(Filter(names=(name,)))
-        return found
+        return Upcoming(self.store, Instant(self.now)).of(found)
 
     def progress(self, name: str) -> Progress:
         number = self.desk.need(name).number

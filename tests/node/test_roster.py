@@ -68,7 +68,7 @@ class TestChanging:
         hand = Hand()
         hand.add("web", every="1h", phase="30m")
         hand.set("web", every="10m", phase="1m", command=["true"])
-        assert hand.condition("web").next_nominal == T0 + MINUTE
+        assert hand.condition("web").next_run == T0 + MINUTE
         assert hand.advance(2 * MINUTE)[0].nominal == T0 + MINUTE
 
     def test_what_is_no_matter_of_time_leaves_the_nominal_time_alone(self) -> None:

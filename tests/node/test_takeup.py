@@ -117,7 +117,7 @@ class TestWhatPassed:
         hand = Hand()
         hand.add("a", every="1h", phase="30m")
         hand.restart(after=10 * MINUTE)
-        assert hand.condition("a").next_nominal == T0 + 30 * MINUTE
+        assert hand.condition("a").next_run == T0 + 30 * MINUTE
         assert not hand.turn()
 
     def test_what_is_decided_at_the_start_is_known_to_the_next_node(self) -> None:
@@ -125,7 +125,7 @@ class TestWhatPassed:
         hand.add("a")
         hand.restart(after=10 * MINUTE + 30 * SECOND)
         found = hand.progress("a")
-        assert (found.next_nominal, found.extra_kind) == (T0 + 11 * MINUTE, Kind.CATCH_UP)
+        assert (found.accounted, found.extra_kind) == (T0 + 10 * MINUTE + 30 * SECOND, Kind.CATCH_UP)
         hand.restart()
         assert [skip.times for skip in hand.store.skips()] == [10]
         assert [run.kind for run in hand.advance(20 * SECOND)] == [Kind.CATCH_UP]
@@ -166,7 +166,7 @@ class TestWhatPassed:
         hand.add("a", at="2024-10-04T01:00")
         hand.restart(after=2 * HOUR)
         assert [run.kind for run in hand.advance(2 * SECOND)] == [Kind.CATCH_UP]
-        assert hand.condition("a").next_nominal is None
+        assert hand.condition("a").next_run is None
         assert not hand.advance(HOUR, step=MINUTE)
 
     def test_a_start_that_was_asked_for_and_passed_is_made_up_for(self) -> None:
@@ -201,7 +201,7 @@ class TestWhoIsNew:
     def test_where_a_new_task_stands_is_known_to_the_store_at_once(self) -> None:
         hand = Hand()
         hand.add("a", every="1h", phase="5m")
-        assert hand.progress("a").next_nominal == T0 + 5 * MINUTE
+        assert hand.progress("a").accounted == T0
         assert hand.condition("a").extra is None
 
     def test_a_start_in_the_future_is_waited_for(self) -> None:

@@ -8,13 +8,15 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from evenbeat.core.gate import Reason
+from evenbeat.core.next_time import Progress, next_run
 from evenbeat.load.flat import task_of
 from evenbeat.model import DAY, MINUTE, SECOND, Entry, Instant, Kind, Outcome, Period, State
 from evenbeat.node.moment import Moment
 from evenbeat.node.why import Answer, Facts, why
 from evenbeat.node.why_then import why_then
-from evenbeat.store.contract import Condition, RunRecord, SkipRecord
+from evenbeat.store.contract import FOREVER, NEVER, Condition, RunRecord, SkipRecord
 from evenbeat.when.instant import parse_instant
+from evenbeat.when.period import compile_periods
 from evenbeat.when.zone import zone
 
 UTC = zone("UTC")
@@ -38,7 +40,8 @@ def condition(
     created = how.pop("created", at("2026-11-01"))
     entry = Entry(1, "id", how.pop("version", 1), "ana", created, how.pop("changed", created), task)
     plain: dict[str, Any] = dict.fromkeys(("extra", "running_since", "last_start", "last_end", "outcome", "state"))
-    plain |= {"next_nominal": at("2026-11-16T12:05"), "hard": True, "attempt": 1, "flapping": False, "output": ""}
+    plain |= {"accounted": at("2026-11-16T12:00"), "extra_kind": Kind.GRID, "pause_from": NEVER, "pause_until": NEVER}
+    plain |= {"hard": True, "attempt": 1, "flapping": False, "output": ""}
     return Condition(entry=entry, **{**plain, **how})
 
 
@@ -68,7 +71,12 @@ def skip(first: str, last: str, times: int, reason: Reason, kind: Kind = Kind.GR
 
 def facts(of: Condition, **known: Any) -> Facts:
     plain: dict[str, Any] = {"runs": (), "skips": (), "periods": OFFICE, "now": NOW, "keep": 30 * DAY, "is_live": True}
-    return Facts(of, **{**plain, **known})
+    plain |= known
+    progress = Progress(of.accounted, of.extra or FOREVER, of.extra_kind)
+    found = next_run(of.entry.task, progress, compile_periods(plain["periods"]), plain["now"])
+    if found is not None:
+        of = replace(of, next_run=found.at, next_kind=found.kind)
+    return Facts(of, **plain)
 
 
 def then(of: Condition, time: str, length: int = MINUTE, **known: Any) -> Answer:
@@ -103,7 +111,7 @@ class TestNow:
         assert "enabled = false" in why(facts(condition({"enabled": False}))).answer
 
     def test_no_node_lives(self) -> None:
-        found = why(facts(condition(next_nominal=at("2026-11-16T11:00")), is_live=False))
+        found = why(facts(condition(accounted=at("2026-11-16T10:55")), is_live=False))
         assert found.answer == "web does not run: no node lives on this database."
         assert any("due since Mon 2026-11-16 11:00:00" in reason for reason in found.reasons)
 
@@ -139,7 +147,7 @@ class TestNow:
         assert not any("no other follows" in reason for reason in found.reasons)
 
     def test_its_period_is_closed_and_opens_at_a_time(self) -> None:
-        of = condition({"period": "office"}, next_nominal=at("2026-11-17T09:00"))
+        of = condition({"period": "office"}, accounted=at("2026-11-16T17:00"))
         found = why(facts(of, now=at("2026-11-16T18:00")))
         opens = "opens on Tue 2026-11-17 09:00:00+00:00, in 15 h"
         assert found.answer == f"web does not run now: its period 'office' is closed, and {opens}."
@@ -153,15 +161,15 @@ class TestNow:
         assert "that is a retry" in found.reasons
 
     def test_a_single_time_that_has_passed_does_not_come_again(self) -> None:
-        of = condition({"every": None, "phase": None, "at": "2026-11-02T09:00"}, next_nominal=None)
+        of = condition({"every": None, "phase": None, "at": "2026-11-02T09:00"})
         assert why(facts(of)).answer == "web does not run again: no time of its schedule is left."
 
     def test_an_occasion_has_no_time(self) -> None:
-        of = condition({"every": None, "phase": None, "cron": "@reboot"}, next_nominal=None)
+        of = condition({"every": None, "phase": None, "cron": "@reboot"})
         assert why(facts(of)).answer == "web runs at every start of the node."
 
     def test_a_task_that_no_node_has_seen_is_due_by_its_schedule(self) -> None:
-        found = why(facts(condition(next_nominal=None), is_live=False))
+        found = why(facts(condition(accounted=None), is_live=False))
         assert "it would be due on Mon 2026-11-16 12:05:00+00:00, in 4 min 30 s" in found.reasons
 
     def test_the_last_skip_is_told(self) -> None:
@@ -233,7 +241,7 @@ class TestThen:
         assert "history is kept for 30d" in found.reasons
 
     def test_no_node_was_there_to_account_for_it(self) -> None:
-        of = condition(next_nominal=at("2026-11-16T09:00"))
+        of = condition(accounted=at("2026-11-16T08:55"))
         found = then(of, "2026-11-16T10:00", is_live=False)
         due = "it was due on Mon 2026-11-16 10:00:00+00:00"
         assert found.answer == f"web did not run then: {due}, but no node was running."

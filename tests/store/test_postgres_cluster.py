@@ -13,10 +13,10 @@ from msgspec.structs import replace
 from evenbeat.model import DAY, PARTITIONS, SECOND, Instant, Period, partition_of
 from evenbeat.store import postgres_cluster
 from evenbeat.store.cluster import Fenced
-from evenbeat.store.contract import Batch, Refusal, StoreError
+from evenbeat.store.contract import Batch, StoreError
 from evenbeat.store.postgres import PostgresStore
 from evenbeat.store.postgres_session import Held
-from evenbeat.testing.samples import T0, a_claim, a_finish, a_standing, a_task
+from evenbeat.testing.samples import T0, a_claim, a_finish, a_refusal, a_standing, a_task
 
 ALL = range(PARTITIONS)
 LONG = 3600 * SECOND
@@ -132,7 +132,7 @@ def test_what_was_decided_under_one_lease_is_recorded_under_that_or_not_at_all(a
     a.join("a", LONG, b"")
     with psycopg.connect(dsn) as other:
         other.execute("LOCK TABLE evenbeat.skips IN ACCESS EXCLUSIVE MODE")
-        first = a.record(Batch(refusals=[Refusal(entry.number, T0, 3, "late", T0)]))  # under way, and held up
+        first = a.record(Batch(refusals=[a_refusal(entry.number)]))  # under way, and held up
         second = a.record(Batch(standings=[a_standing(entry.number)]))  # waits behind it
         a._held = Held("another", 1)  # a lease that is not there, as if it had joined anew and lost that too
         third = a.record(Batch(standings=[a_standing(entry.number)]))

@@ -186,7 +186,7 @@ def test_a_backup_can_be_made_while_everything_goes_on(store: SqliteStore, tmp_p
     for i in range(5):
         store.backup(tmp_path / f"copy{i}")
         copy = SqliteStore(tmp_path / f"copy{i}")
-        assert len({progress.next_nominal for progress in copy.progress()}) <= 1, "no batch is there in part"
+        assert len({progress.accounted for progress in copy.progress()}) <= 1, "no batch is there in part"
         assert copy.count() == 200
         copy.close()
     stop.set()

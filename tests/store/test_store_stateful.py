@@ -62,7 +62,7 @@ finishes = st.builds(
 )
 skips = st.builds(
     lambda task, first, length, reason, at: Skip(
-        task, first, first + (length - 1) * DAY, length, reason, at, first + length * DAY, first + length * DAY, 0
+        task, first, first + (length - 1) * DAY, length, reason, at, first + length * DAY, at, first + length * DAY, 0
     ),
     numbers,
     times,

@@ -15,6 +15,7 @@ from evenbeat.api.route import JSON, Call
 from evenbeat.model import Entry, Instant, Invalid
 from evenbeat.node.documents import task_document
 from evenbeat.node.file_owner import OVERWRITTEN, file_of
+from evenbeat.node.upcoming import Upcoming
 from evenbeat.store.contract import Condition, Filter, Store
 from evenbeat.when.instant import parse_instant
 from evenbeat.when.zone import zone
@@ -61,7 +62,7 @@ async def task_answer(call: Call, name_or_id: str, status: int = 200) -> Respons
     """A task as a document, with its version and its address."""
 
     def read(store: Store) -> tuple[Entry, bytes]:
-        condition = condition_of(store, name_or_id)
+        condition = Upcoming(store, call.house.now()).of(condition_of(store, name_or_id))
         return condition.entry, msgspec.json.encode(task_document(condition))
 
     entry, content = await call.house.read(read)

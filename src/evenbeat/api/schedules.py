@@ -15,7 +15,7 @@ from evenbeat.api.types import TaskDraft, Time, TimeText
 from evenbeat.model import Instant, Invalid, Job, Task
 from evenbeat.node.agreement import must_refer_to_what_is_there
 from evenbeat.node.desk import Desk
-from evenbeat.node.preview import Preview, preview
+from evenbeat.node.preview import Preview, paused, preview
 from evenbeat.store.contract import Store
 from evenbeat.when.period import Period, compile_periods
 from evenbeat.when.schedule import has_own_phase
@@ -65,7 +65,8 @@ async def next_times(call: Call) -> Preview:
 
     def read(store: Store) -> Preview:
         task = found(store, call.path["name"]).task
-        return preview(task, _period_of(task, store), start, q.n)
+        shown = preview(task, _period_of(task, store), start, q.n)
+        return paused(shown, task) if task.paused or not task.enabled else shown
 
     return await call.house.read(read)
 

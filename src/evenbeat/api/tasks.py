@@ -16,6 +16,7 @@ from evenbeat.model import Entry, Instant, Name, Task
 from evenbeat.node.agreement import said_limits
 from evenbeat.node.documents import instant, task_document
 from evenbeat.node.requests import Add, Ended, Force, Pause, Remove, Set
+from evenbeat.node.upcoming import Upcoming
 from evenbeat.store.contract import Conflict, Filter, Store
 
 _TAG: Final = "Tasks"
@@ -60,7 +61,7 @@ async def list_tasks(call: Call) -> dict[str, Any]:
 
     def read(store: Store) -> dict[str, Any]:
         found = list(store.conditions(only))
-        page = found[: q.limit]
+        page = [*Upcoming(store, call.house.now()).of_all(found[: q.limit])]
         return {
             "tasks": [task_document(condition) for condition in page],
             "next": page[-1].entry.task.name if len(found) > len(page) else None,

@@ -112,7 +112,7 @@ def _connect(path: Path) -> sqlite3.Connection:
 def _bare(connection: sqlite3.Connection, batches: list[tuple[list[Claim], list[Finish]]]) -> Callable[[], object]:
     run = "INSERT INTO plain_runs VALUES (NULL, NULL, ?, ?, 0, 0, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
     learn = (
-        "UPDATE progress SET next_nominal = ?, extra = ?, extra_kind = ?, last_start = ?, state = ?, hard = ?, "
+        "UPDATE progress SET accounted = ?, extra = ?, extra_kind = ?, last_start = ?, state = ?, hard = ?, "
         "attempt = ?, changes = ?, flapping = ?, result_at = ?, started = ?, ended = ?, outcome = ?, output = ? "
         "WHERE task = ?"
     )
@@ -124,7 +124,7 @@ def _bare(connection: sqlite3.Connection, batches: list[tuple[list[Claim], list[
                 for c, f in zip(claims, finishes, strict=True)
             ],
             [
-                (c.next_nominal, f.extra, f.extra_kind, f.last_start, f.state, 1, f.attempt, f.changes, 0, f.result_at,
+                (c.accounted, f.extra, f.extra_kind, f.last_start, f.state, 1, f.attempt, f.changes, 0, f.result_at,
                  f.started, f.ended, f.outcome, f.output, f.task)
                 for c, f in zip(claims, finishes, strict=True)
             ],

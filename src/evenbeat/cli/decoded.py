@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from evenbeat.load.flat import task_of
 from evenbeat.model import Entry, Instant, Kind, Outcome, State
 from evenbeat.node.requests import Ended, Taken
-from evenbeat.store.contract import Condition, RunRecord, SkipRecord
+from evenbeat.store.contract import NEVER, Condition, RunRecord, SkipRecord
 from evenbeat.when.instant import parse_instant
 from evenbeat.when.zone import zone
 
@@ -142,13 +142,16 @@ def _maybe(text: str | None) -> Instant | None:
 
 
 def condition_of(said: TaskDocument) -> Condition:
-    """A task and how it is. Which of the next times is on the grid is not told."""
+    """A task and how it is. Whether its next run is on the grid, and how far it has come, is not told."""
     task = replace(task_of(said.name, said.task, check=said.check), paused=said.paused)
     created, changed = instant_of(said.created), instant_of(said.changed)
     return Condition(
         entry=Entry(UNNUMBERED, said.id, said.version, said.owner, created, changed, task),
-        next_nominal=_maybe(said.next),
+        accounted=None,
         extra=None,
+        extra_kind=Kind.GRID,
+        pause_from=NEVER,
+        pause_until=NEVER,
         running_since=_maybe(said.running_since),
         last_start=_maybe(said.last_start),
         last_end=_maybe(said.last_end),
@@ -158,6 +161,7 @@ def condition_of(said: TaskDocument) -> Condition:
         attempt=said.attempt or 0,
         flapping=said.flapping,
         output=said.output,
+        next_run=_maybe(said.next),
     )
 
 

@@ -14,7 +14,7 @@ from evenbeat.cli.common import console, now
 from evenbeat.cli.tasks import asking, chosen
 from evenbeat.cli.told import condition_words, distance
 from evenbeat.model import Instant
-from evenbeat.node.documents import next_due, task_document
+from evenbeat.node.documents import task_document
 from evenbeat.node.phrases import short_schedule
 from evenbeat.store.contract import Condition
 
@@ -69,7 +69,7 @@ def _row(condition: Condition, at: Instant) -> tuple[tuple[str, str], ...]:
 
 
 def _next(condition: Condition, at: Instant) -> str:
-    due = next_due(condition)
+    due = condition.next_run
     return f"due {distance(due, at)}" if due is not None and due <= at else distance(due, at)
 
 

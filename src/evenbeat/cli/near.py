@@ -15,6 +15,7 @@ from evenbeat.store.opening import open_store
 if TYPE_CHECKING:
     from evenbeat.node.cluster_document import ClusterDocument
     from evenbeat.node.status import Status
+    from evenbeat.node.upcoming import Upcoming
     from evenbeat.node.why import Answer
 
 _NAMES_LOOKED_AT: Final = 100_000
@@ -55,10 +56,19 @@ class Near:
         return (entry.task.name for entry in islice(self._store.entries(), _NAMES_LOOKED_AT))
 
     def conditions(self, only: Filter) -> Iterator[Condition]:
-        return self._store.conditions(only)
+        return self._upcoming().of_all(self._store.conditions(only))
 
     def condition(self, entry: Entry) -> Condition:
-        return next(self._store.conditions(Filter(names=(entry.id,))))
+        return self._upcoming().of(next(self._store.conditions(Filter(names=(entry.id,)))))
+
+    def _upcoming(self) -> "Upcoming":
+        from evenbeat.node.upcoming import Upcoming  # noqa: PLC0415 - heavy
+
+        return Upcoming(self._store, self._now())
+
+    def _now(self) -> Instant:
+        """In a cluster times are told by one clock, and it is not that of this machine."""
+        return Instant(self._store.clock()) if isinstance(self._store, ClusterStore) else now()
 
     def latest(self, entry: Entry, most: int) -> tuple[list[RunRecord], list[SkipRecord]]:
         return self._store.runs(entry.number, most=most), self._store.skips(entry.number, most=most)
@@ -77,8 +87,7 @@ class Near:
         from evenbeat.node.why import why  # noqa: PLC0415
         from evenbeat.node.why_then import why_then  # noqa: PLC0415
 
-        # In a cluster times are told by one clock, and it is not that of this machine.
-        when = Instant(self._store.clock()) if isinstance(self._store, ClusterStore) else now()
+        when = self._now()
         span = None if at is None else span_of(at, entry)
         node, moment = live_node(self._path), None
         if node is not None:

@@ -11,7 +11,7 @@ from evenbeat.cli.told import condition_words, distance
 from evenbeat.load.flat import flat
 from evenbeat.load.write import write_document
 from evenbeat.model import Instant
-from evenbeat.node.documents import next_due, run_document, skip_document, task_document
+from evenbeat.node.documents import run_document, skip_document, task_document
 from evenbeat.node.phrases import long_schedule, run_words, skip_words, times_of, zone_of
 from evenbeat.store.contract import Condition, RunRecord, SkipRecord
 from evenbeat.when.instant import spoken_instant
@@ -42,7 +42,7 @@ def _show(condition: Condition, runs: list[RunRecord], skips: list[SkipRecord], 
     kind = "passive check" if task.passive else "check" if task.check else "task"
     out.print(Text(f"  {kind} {entry.id}, of {entry.owner}, version {entry.version}", "dim"))
     out.print(Text(f"  {long_schedule(task, times)}"))
-    due = next_due(condition)
+    due = condition.next_run
     if due is not None:
         what = "next result expected" if task.passive else "next"
         out.print(f"  {what} {spoken_instant(due, where)}, {distance(due, at)}")

@@ -3,6 +3,7 @@
 import numpy as np
 
 from evenbeat.core.columns import Ints
+from evenbeat.core.edits import settle_pauses, skip_disabled, skip_postponed
 from evenbeat.core.gate import Reason
 from evenbeat.core.lifecycle import Lifecycle
 from evenbeat.core.task import Bools, Flag, Skips, tolerance_of
@@ -19,16 +20,25 @@ def resume(life: Lifecycle, rows: Ints, now: Instant, catch_up: Ints | int = HOU
     All these runs, and the off-grid ones that were due meanwhile, are released by the pace. A task that catches up has
     one run at each of its grid points, as always, and others in between as the pace permits.
     """
-    c = life.columns
+    c, all_rows = life.columns, rows
+    skips = life.end_postponement(rows[c.extra[rows] <= now])
+    skips += skip_postponed(life, rows, now)
+    skips += skip_disabled(life, rows, now)
+    # What disabled tasks owe waits until they are enabled.
+    enabled = c.flags[rows] & int(Flag.ENABLED) != 0
+    reaches = np.broadcast_to(np.asarray(catch_up, dtype=np.int64), rows.shape)[enabled]
+    rows = rows[enabled]
     flags = c.flags[rows]
     late = c.nominal[rows] <= now
     wants_all = flags & int(Flag.MISSED_ALL) != 0
-    skips = life.skip_until(rows[late & ~wants_all], now, Reason.MISSED)
+    skips += life.skip_until(rows[late & ~wants_all], now, Reason.MISSED)
     once = rows[late & ~wants_all & (flags & int(Flag.MISSED_SKIP) == 0)]
+    # A start that was asked for and missed is one of these, and keeps its name.
+    once = once[(c.extra[once] > now) | (c.extra_kind[once] != Kind.START_AT)]
     c.extra[once] = now
     c.extra_kind[once] = Kind.CATCH_UP
     catching_up = rows[late & wants_all]
-    reach = np.broadcast_to(np.asarray(catch_up, dtype=np.int64), rows.shape)[late & wants_all]
+    reach = reaches[late & wants_all]
     for length in np.unique(reach).tolist():
         skips += life.skip_until(catching_up[reach == length], Instant(now - length - 1), Reason.MISSED)
     catching_up = catching_up[c.nominal[catching_up] <= now]
@@ -37,7 +47,7 @@ def resume(life: Lifecycle, rows: Ints, now: Instant, catch_up: Ints | int = HOU
     overdue = rows[(c.extra[rows] <= now) & (c.flags[rows] & int(Flag.FORCED | Flag.CATCHING_UP) == 0)]
     c.extra[overdue] = _apart(life, overdue, now)
     life.take_turns(catching_up, now)
-    life.requeue(rows)
+    life.requeue(all_rows)
     return skips
 
 
@@ -53,7 +63,7 @@ def _apart(life: Lifecycle, rows: Ints, now: Instant) -> Ints:
 def make_up(life: Lifecycle, rows: Ints, now: Instant) -> None:
     """Runs were lost, with a worker or a whole node: one more for each, unless what is missed is to be skipped."""
     c = life.columns
-    some = rows[c.flags[rows] & int(Flag.MISSED_SKIP) == 0]
+    some = rows[c.flags[rows] & int(Flag.MISSED_SKIP | Flag.POSTPONED) == 0]
     c.extra[some] = life.off_grid_times(some, now)
     c.extra_kind[some] = Kind.CATCH_UP
     life.requeue(some)
@@ -78,13 +88,15 @@ def clock_set_back(life: Lifecycle, rows: Ints, by: int, now: Instant) -> list[S
     moving = rows[~asked & (c.extra[rows] < FOREVER)]
     c.extra[moving] -= by
     planned = c.nominal[rows]
-    skips = life.skip_until(rows, Instant(now + by), Reason.CLOCK_SET_BACK)
+    before = Instant(now + by)
+    skips = settle_pauses(life, rows, before)
+    skips += skip_postponed(life, rows, before)
+    skips += skip_disabled(life, rows, before)
+    skips += life.skip_until(rows, before, Reason.CLOCK_SET_BACK)
     again = rows[life.times.repeats_after(rows) < by]
-    c.nominal[again] = life.times.next_after(again, now)
+    life.account(again, now)
     life.set_flag(rows, Flag.CATCHING_UP, on=False)
-    for i in np.flatnonzero(asked).tolist():
-        skips += life.skip_until(rows[i : i + 1], Instant(int(c.extra[rows[i]])), Reason.POSTPONED)
-    some = ~asked & (planned < FOREVER) & (c.flags[rows] & int(Flag.PASSIVE) == 0)
+    some = ~asked & (planned < FOREVER) & (c.flags[rows] & int(Flag.ENABLED | Flag.PASSIVE) == int(Flag.ENABLED))
     _bridge(life, rows[some], planned[some] - by, now)
     life.requeue(rows)
     return skips

@@ -21,7 +21,7 @@ _EACH: Final = int(Flag.EACH)
 _PASSIVE: Final = int(Flag.PASSIVE)
 _NOTHING_TO_RUN: Final = int(Flag.NOTHING_TO_RUN)
 _MISSED: Final = {Missed.ONCE: 0, Missed.SKIP: int(Flag.MISSED_SKIP), Missed.ALL: int(Flag.MISSED_ALL)}
-_OURS: Final = _ON | _CHECK | _EACH | _PASSIVE | _NOTHING_TO_RUN | int(Flag.MISSED_SKIP) | int(Flag.MISSED_ALL)
+DEFINED_FLAGS: Final = _ON | _CHECK | _EACH | _PASSIVE | _NOTHING_TO_RUN | int(Flag.MISSED_SKIP) | int(Flag.MISSED_ALL)
 """What a definition says; the other flags are what has happened to the task."""
 
 _ITS_OWN: Final = {"name", "schedule", "job", "labels", "weight"}
@@ -82,7 +82,7 @@ def enrol(
     c.tolerance[rows] = alike.each(lambda task: -1 if task.tolerance is None else task.tolerance)
     c.retry[rows] = alike.each(_retry)
     c.attempts[rows] = alike.each(attempts_of)
-    c.flags[rows] = (c.flags[rows] & (0xFFFF ^ _OURS)) | alike.each(_flags).astype(np.uint16)
+    c.flags[rows] = (c.flags[rows] & (0xFFFF ^ DEFINED_FLAGS)) | alike.each(_flags).astype(np.uint16)
     # Commands differ from task to task, so this is asked of each passive check and not of each kind.
     passive = np.flatnonzero(c.flags[rows] & _PASSIVE).tolist()
     idle = [i for i in passive if not tasks[i].job.command and tasks[i].job.function is None]

@@ -33,15 +33,20 @@ _CATCHING_UP: Final = int(Flag.CATCHING_UP)
 _QUEUES: Final = int(Flag.EACH | Flag.CATCHING_UP)
 """Nominal times that pass meanwhile are not merged: they wait for the end of the run before them."""
 _PASSIVE: Final = int(Flag.PASSIVE)
-_OFF_GRID_ONLY: Final = int(Flag.CATCHING_UP | Flag.PASSIVE)
+_POSTPONED: Final = int(Flag.POSTPONED)
+_OFF_GRID_ONLY: Final = int(Flag.CATCHING_UP | Flag.PASSIVE | Flag.POSTPONED)
 """They arrive when their off-grid run is due, whatever their nominal time."""
 _AWAY: Final = int(Flag.WAITING | Flag.REMOVED | Flag.NOTHING_TO_RUN | Flag.LEAVING)
-_APART: Final = _QUEUES | _FORCED | _PASSIVE | _AWAY
+_APART: Final = _QUEUES | _FORCED | _PASSIVE | _POSTPONED | _AWAY
 """Not simply due at the nominal time or the off-grid one."""
 _GOOD: Final = _ENABLED | _MINE | _REACHABLE
 _QUESTIONABLE: Final = _GOOD | _RUNNING | _APART
 
 
+OWED: Final[Bools] = np.isin(np.arange(len(Kind)), (Kind.FIRST, Kind.CATCH_UP, Kind.RETRY))
+"""By the number of a kind: does a run of it stay owed while its task is disabled? All others are refused then."""
+_PERIOD_CLOSED: Final = REASONS.index(Reason.PERIOD_CLOSED)
+_DISABLED: Final = REASONS.index(Reason.DISABLED)
 _GRID: Final = np.uint8(Kind.GRID)
 _FORCED_KIND: Final = np.uint8(Kind.FORCED)
 _FIRST: Final = np.uint8(Kind.FIRST)
@@ -88,19 +93,52 @@ class Lifecycle:
         self.front = _FRONT
         self.waiting: Ints = _NOBODY
         """Those with Flag.WAITING: out of the timetable until they may run or are skipped."""
+        self.pauses: dict[int, tuple[int, int]] = {}
+        """Rows that were paused while they owed runs for several nominal times: those after the first of these instants
+        and up to the second are accounted for, those before still owed. While a pause lasts, the second is FOREVER.
+        """
 
     # Tasks come, change and go
 
     def arrive(self, rows: Ints, now: Instant) -> None:
         """New tasks, whose columns are filled in, enter the timetable: each is idle until its first nominal time."""
         self.idle += len(rows)
-        self.columns.nominal[rows] = self.times.next_after(rows, now)
+        self.account(rows, now)
         self._set_due(rows)
 
     def restore(self, rows: Ints) -> None:
-        """Tasks that were here before a stop, and whose columns are as they were, enter the timetable again."""
+        """Tasks that were here before a stop enter the timetable again: what is accounted for is as it was, and what
+        comes next is as their schedules say now.
+        """
+        c = self.columns
         self.idle += len(rows)
+        c.nominal[rows] = self.times.next_after_each(rows, c.accounted[rows])
+        self._pass_pauses(rows)
         self._set_due(rows)
+
+    def account(self, rows: Ints, t: Instant) -> None:
+        """Every nominal time up to `t` is accounted for: the first one after it comes next."""
+        self.columns.accounted[rows] = t
+        self.columns.nominal[rows] = self.times.next_after(rows, t)
+        self._pass_pauses(rows)
+
+    def _pass_pauses(self, rows: Ints) -> None:
+        """Rows whose next nominal time lies in their pause go on after it."""
+        if not self.pauses:
+            return
+        c = self.columns
+        for row in [row for row in rows.tolist() if row in self.pauses]:
+            since, until = self.pauses[row]
+            if c.nominal[row] <= since or until == FOREVER:
+                continue
+            del self.pauses[row]
+            if c.accounted[row] < until:
+                self.account(np.array([row], dtype=np.int64), Instant(until))
+
+    def _free(self, rows: Ints) -> None:
+        for row in rows.tolist() if self.pauses else ():
+            self.pauses.pop(row, None)
+        self.columns.free(rows)
 
     def adopt(self, rows: Ints) -> None:
         """Of tasks that were restored, these are running: another node claimed the runs, their ends come to us."""
@@ -117,25 +155,36 @@ class Lifecycle:
         """They go as they are, running ones too: somebody else accounts for them."""
         self._count_pending(rows[self._has(rows, Flag.RUNNING)], -1)
         self.idle -= len(rows)
-        self.columns.free(rows)
+        self._free(rows)
         self.waiting = self.waiting[self._has(self.waiting, Flag.WAITING)]
 
     def make_first_runs(self, rows: Ints, now: Instant) -> None:
-        """Checks that are new get one run soon, evenly, unless their grid comes first."""
+        """Checks that are new get one run soon, evenly, unless their grid comes first or their period is closed."""
         c = self.columns
-        new = rows[c.nominal[rows] > now]
+        new = rows[(c.nominal[rows] > now) & self.times.is_open(rows, now)]
         c.extra[new] = self.off_grid_times(new, now)
         c.extra_kind[new] = Kind.FIRST
         self._set_due(new)
 
     def start_at(self, row: int, t: Instant, now: Instant) -> list[Skips]:
-        """Run exactly at `t`, not before, and follow the schedule after it."""
+        """Run exactly at `t`, not before, and follow the schedule after it. Results count from then on, too."""
         rows, t = np.array([row], dtype=np.int64), max(t, now)
-        skips = self.skip_until(rows, t, Reason.POSTPONED)
+        is_passive = bool(self.columns.flags[row] & _PASSIVE)
+        skips = self.skip_until(rows, t if is_passive else now, Reason.POSTPONED)
         self.set_flag(rows, Flag.CATCHING_UP, on=False)
+        self.set_flag(rows, Flag.POSTPONED, on=not is_passive)
         self.columns.extra[row] = t
         self.columns.extra_kind[row] = Kind.START_AT
         self.requeue(rows)
+        return skips
+
+    def end_postponement(self, rows: Ints) -> list[Skips]:
+        """The start that rows were postponed to has come: their nominal times before it are skipped."""
+        c, skips = self.columns, []
+        postponed = rows[self._has(rows, Flag.POSTPONED)]
+        self.set_flag(postponed, Flag.POSTPONED, on=False)
+        for i, start in enumerate(c.extra[postponed].tolist()):
+            skips += self.skip_until(postponed[i : i + 1], Instant(start), Reason.POSTPONED)
         return skips
 
     def occasion(self, rows: Ints, now: Instant) -> None:
@@ -145,24 +194,26 @@ class Lifecycle:
         self._set_due(rows)
 
     def reschedule(self, rows: Ints, now: Instant) -> None:
-        """Their columns have changed: due by the new schedule from now on. What is due already remains so."""
+        """Their columns have changed: due by the new schedule from now on. What was due before is settled already, see
+        `edits.settle`.
+        """
+        self.account(rows, now)
+        self.requeue(rows)
+
+    def recount_limits(self) -> None:
+        """Rows have other limit keys than before, and some of them may be pending."""
         c = self.columns
-        later = rows[c.nominal[rows] > now]
-        c.nominal[later] = self.times.next_after(later, now)
-        self._set_due(later)
-        # Some of them may be pending, with another limit key from now on.
-        self._declare_limits(int(c.limit[rows].max(initial=0)))
+        self._declare_limits(int(c.limit.max(initial=0)))
         pending = np.flatnonzero(c.flags & _RUNNING)
         self.pending_by_limit = np.bincount(c.limit[pending], minlength=len(self.limits))
 
     def remove(self, rows: Ints, now: Instant) -> list[Skips]:
         """Delete tasks. One that is pending finishes first: its result is recorded, it does not come back."""
-        c = self.columns
         skips = self.skip_until(rows, now, Reason.REMOVED)
         running = self._has(rows, Flag.RUNNING)
         idle = rows[~running]
         self.idle -= len(idle)
-        c.free(idle)
+        self._free(idle)
         leaving = rows[running]
         self.set_flag(leaving, Flag.FORCED, on=False)
         self.set_flag(leaving, Flag.REMOVED, on=True)
@@ -178,6 +229,7 @@ class Lifecycle:
         self.set_flag(rows, Flag.REMOVED | Flag.CATCHING_UP, on=False)
         c.extra[rows] = c.nominal[rows] = FOREVER
         self.reschedule(rows, now)
+        self.recount_limits()
 
     def requeue(self, rows: Ints) -> None:
         """What they may be waiting for has changed: back into the timetable."""
@@ -217,10 +269,13 @@ class Lifecycle:
         could by then. All others are verified when they are due.
         """
         arrived = self.timetable.arrived(Instant(now + ahead))
+        skips = self.end_postponement(arrived[self.columns.extra[arrived] <= now + ahead])
         late = len(arrived) if not ahead else int(self.columns.due[arrived].searchsorted(now, side="right"))
         released = self._release_late(arrived[:late], now)
         early = self._unquestioned(arrived[late:], now, Instant(now + ahead))
-        return _together(released, self._release(early, Instant(now + ahead))) if len(early) else released
+        if len(early):
+            released = _together(released, self._release(early, Instant(now + ahead)))
+        return released._replace(skips=skips + released.skips) if skips else released
 
     def _unquestioned(self, rows: Ints, now: Instant, horizon: Instant) -> Ints:
         """Those of the rows that are due by the horizon of which is known already that they will run then."""
@@ -304,8 +359,12 @@ class Lifecycle:
         )
         if skipped.any():
             off_grid = skipped & ~settles
+            waits = off_grid & (kind == Kind.RETRY) & (reason == _PERIOD_CLOSED)
+            off_grid &= ~waits
             refused = Refused(rows[off_grid], due[off_grid], kind[off_grid], reason[off_grid])
             skips += self._skip(rows[skipped], reason[skipped], now)
+            if waits.any():
+                self._retry_when_open(rows[waits], now)
         return Released(claims, skips, refused)
 
     def _is_near_the_grid(self, rows: Ints, paced: Bools, extra: Ints, now: Instant) -> Bools:
@@ -325,6 +384,18 @@ class Lifecycle:
     def _merge_into_grid(self, rows: Ints) -> None:
         """They make no first or catch-up run: the next one on the grid serves."""
         self.columns.extra[rows] = FOREVER
+        self._set_due(rows)
+
+    def _retry_when_open(self, rows: Ints, now: Instant) -> None:
+        """Retries that find their period closed are made when it opens: as evenly as grids are, within one `retry`."""
+        c = self.columns
+        opens = self.times.opens_at(rows, now)
+        rows, opens = rows[opens < FOREVER], opens[opens < FOREVER]
+        fraction = np.where(c.calendar[rows] < 0, c.phase[rows] / c.every[rows], c.second[rows] / 60)
+        due = opens + (fraction * c.retry[rows]).astype(np.int64)
+        sooner = due < c.nominal[rows]
+        c.extra[rows[sooner]] = due[sooner]
+        c.extra_kind[rows[sooner]] = Kind.RETRY
         self._set_due(rows)
 
     def _arrivals(self, rows: Ints, flags: Flags, kind: Small, due: Ints, now: Instant) -> Arrivals:
@@ -360,9 +431,9 @@ class Lifecycle:
         self._clear_extra(rows, extra, now)
         settles = (nominal <= now) & (claims.kind != _FORCED_KIND) & (flags & _PASSIVE == 0)
         ran = rows[settles]
-        c.nominal[ran] = nominal[settles] = self.times.following(ran, nominal[settles], now)
-        # What else has passed is made up for by this run; a backlog waits for its end.
-        merges = (nominal <= now) & (flags & (_QUEUES | _PASSIVE) == 0)
+        nominal[settles] = self._follow(ran, nominal[settles], now)
+        # What else has passed is made up for by this run; a backlog waits for its end, a postponed task for its start.
+        merges = (nominal <= now) & (flags & (_QUEUES | _PASSIVE | _POSTPONED) == 0)
         skips = self.skip_until(rows[merges], now, Reason.COALESCED)
         if skips:
             nominal[merges] = c.nominal[rows[merges]]
@@ -372,6 +443,17 @@ class Lifecycle:
         else:
             self.timetable.set_due(rows, np.minimum(nominal, extra))
         return skips
+
+    def _follow(self, rows: Ints, nominal: Ints, now: Instant) -> Ints:
+        """Rows have these nominal times behind them, and go on to the next."""
+        c = self.columns
+        c.accounted[rows] = nominal
+        following = self.times.following(rows, nominal, now)
+        c.nominal[rows] = following
+        if self.pauses:
+            self._pass_pauses(rows)
+            following = c.nominal[rows]
+        return following
 
     def take_turns(self, rows: Ints, now: Instant) -> None:
         """Of those who catch up, who has more nominal times behind gets the turn for its next one."""
@@ -400,8 +482,9 @@ class Lifecycle:
 
     def _skip(self, rows: Ints, reason: Small, now: Instant) -> list[Skips]:
         c = self.columns
-        self._clear_extra(rows, c.extra[rows], now)
         flags = c.flags[rows]
+        settled = (reason != _DISABLED) | ~OWED[c.extra_kind[rows]]
+        self._clear_extra(rows[settled], c.extra[rows[settled]], now)
         c.flags[rows] = flags & (0xFFFF ^ (_FORCED | _CATCHING_UP))
         # Of a backlog each nominal time is judged on its own. All others go together, also those of a forced run that
         # is refused and of one that catches up: what keeps one of them from running keeps them all.
@@ -409,9 +492,9 @@ class Lifecycle:
         single = (flags & _QUEUES == _EACH) & (c.nominal[rows] <= now) & ~passive
         some = rows[single]
         first = c.nominal[some]
-        c.nominal[some] = self.times.following(some, first, now)
-        merged = ~single & ~passive
-        skips = self.skip_until(rows[merged], now, reason[merged])
+        self._follow(some, first, now)
+        together = ~single & ~passive & (flags & _POSTPONED == 0)
+        skips = self.skip_until(rows[together], now, reason[together])
         if len(some):
             skips.append(Skips(some, first, first, np.ones(len(some), dtype=np.int64), reason[single]))
         self._set_due(rows)
@@ -419,6 +502,20 @@ class Lifecycle:
 
     def skip_until(self, rows: Ints, t: Instant, reason: Reason | Small) -> list[Skips]:
         """Account for all nominal times up to and including `t`, and move on to the one after it."""
+        if isinstance(reason, Reason):
+            reason = np.full(len(rows), REASONS.index(reason), np.uint8)
+        skips = []
+        if self.pauses:
+            # What is owed before a pause and what has come since are two ranges.
+            apart = np.isin(rows, list(self.pauses))
+            for i in np.flatnonzero(apart).tolist():
+                before = Instant(min(t, self.pauses[int(rows[i])][0]))
+                skips += self._skip_until(rows[i : i + 1], before, reason[i : i + 1])
+                skips += self._skip_until(rows[i : i + 1], t, reason[i : i + 1])
+            rows, reason = rows[~apart], reason[~apart]
+        return skips + self._skip_until(rows, t, reason)
+
+    def _skip_until(self, rows: Ints, t: Instant, reason: Small) -> list[Skips]:
         c = self.columns
         which = np.flatnonzero(c.nominal[rows] <= t)
         if not len(which):
@@ -426,9 +523,8 @@ class Lifecycle:
         rows = rows[which]
         first = c.nominal[rows]
         count, last = self.times.count_between(rows, first, t)
-        c.nominal[rows] = self.times.next_after(rows, t)
-        why = np.full(len(rows), REASONS.index(reason), np.uint8) if isinstance(reason, Reason) else reason[which]
-        return [Skips(rows, first, last, count, why)]
+        self.account(rows, t)
+        return [Skips(rows, first, last, count, reason[which])]
 
     # What comes back
 
@@ -445,7 +541,7 @@ class Lifecycle:
         gone = flags & _REMOVED != 0
         if gone.any():
             self.idle -= int(np.count_nonzero(gone))
-            c.free(rows[gone])
+            self._free(rows[gone])
             rows, flags = rows[~gone], flags[~gone]
         self._end_catching_up(rows)
         # The backlog may go now; what waits for this end is looked at with the next release anyway. All others are in
@@ -517,8 +613,9 @@ class Lifecycle:
     def _set_due(self, rows: Ints) -> None:
         """Into the timetable, by what is known of each row: the one place that says when a task arrives."""
         c = self.columns
-        flags, extra = c.flags[rows], c.extra[rows]
-        due = np.minimum(c.nominal[rows], extra)
+        flags, nominal, extra = c.flags[rows], c.nominal[rows], c.extra[rows]
+        self._suspend(rows, flags, nominal, extra)
+        due = np.minimum(nominal, extra)
         apart = np.flatnonzero(flags & _APART)
         if len(apart):
             flags = flags[apart]
@@ -535,6 +632,15 @@ class Lifecycle:
         """First and catch-up runs that were planned before a stop, or by another node, are part of the slope."""
         planned = self.columns.extra[rows[self.is_paced(rows)]]
         self.pace.expect(planned[planned > now])
+
+    def _suspend(self, rows: Ints, flags: Flags, nominal: Ints, extra: Ints) -> None:
+        """What disabled tasks owe waits until they are enabled again."""
+        off = np.flatnonzero(flags & _ENABLED == 0)
+        if not len(off):
+            return
+        extra[off[OWED[self.columns.extra_kind[rows[off]]]]] = FOREVER
+        if self.pauses:
+            nominal[off[np.isin(rows[off], list(self.pauses))]] = FOREVER
 
     def is_paced(self, rows: Ints) -> Bools:
         """Which of them have a first or a catch-up run to come, at the time that the pace gave it?"""

@@ -45,14 +45,18 @@ class Flag(IntFlag):
     """Another node will have it in a moment: it is not due here any more."""
     NOTHING_TO_RUN = 16384
     """A passive check without a command or function: it never arrives."""
+    POSTPONED = 32768
+    """`start_at` lies ahead: `extra` is that start, and no nominal time before it has a run."""
 
 
 class TaskColumns(ScheduleColumns):
     """Everything the core knows of a task: about a hundred bytes."""
 
     flags = Column(np.uint16, Flag.ENABLED | Flag.MINE | Flag.REACHABLE)
+    accounted = Column(np.int64, NEVER)
+    """Every nominal time up to this instant is accounted for: what a store keeps ..."""
     nominal = Column(np.int64, FOREVER)
-    """The first nominal time that is not accounted for."""
+    """... and the first one after it, by the schedule and period as they are now."""
     extra = Column(np.int64, FOREVER)
     """When an off-grid run is to be made."""
     extra_kind = Column(np.uint8, Kind.FIRST)

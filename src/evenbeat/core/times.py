@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from evenbeat.core.columns import Column, Ints
 from evenbeat.core.timetable import DueColumns
 from evenbeat.model import SECOND, Instant
-from evenbeat.when.inside import CalendarInside, nominal_after_inside
+from evenbeat.when.inside import CalendarInside, nominal_after_inside, nominal_after_inside_each
 from evenbeat.when.interval import nominal_after
 from evenbeat.when.nominals import Forward, Shared
 from evenbeat.when.period import Period
@@ -33,6 +33,9 @@ class Times(Protocol):
     def next_after(self, rows: Ints, t: Instant) -> Ints:
         """The first nominal time of each row strictly after `t`; FOREVER where there is none."""
 
+    def next_after_each(self, rows: Ints, t: Ints) -> Ints:
+        """`next_after`, with an instant for each row."""
+
     def count_between(self, rows: Ints, first: Ints, t: Instant) -> tuple[Ints, Ints]:
         """How many nominal times of each row lie in [first, t], and the last of them; `first` is one, or FOREVER."""
 
@@ -44,6 +47,9 @@ class Times(Protocol):
 
     def is_open(self, rows: Ints, now: Instant) -> Bools:
         """Is the period of each row open? Each distinct period is asked once."""
+
+    def opens_at(self, rows: Ints, now: Instant) -> Ints:
+        """When the period of each row opens, for rows whose period is closed; FOREVER if it does not."""
 
     def repeats_after(self, rows: Ints) -> Ints:
         """How far the clock can be set back without the nominal times of each row happening again."""
@@ -88,6 +94,19 @@ class ScheduleTimes:
             found[which] = nominal_after_inside(c.phase[some], c.every[some], self._periods[number], t)
         for i in np.flatnonzero(calendar >= 0).tolist():
             found[i] = self._calendar_after(int(rows[i]), t)
+        return found
+
+    def next_after_each(self, rows: Ints, t: Ints) -> Ints:
+        """`next_after`, with an instant for each row."""
+        c = self._columns
+        calendar, period = c.calendar[rows], c.period[rows]
+        found = nominal_after(c.phase[rows], c.every[rows], t)
+        for number in np.unique(period[(calendar < 0) & (period >= 0)]).tolist():
+            which = np.flatnonzero((calendar < 0) & (period == number))
+            some = rows[which]
+            found[which] = nominal_after_inside_each(c.phase[some], c.every[some], self._periods[number], t[which])
+        for i in np.flatnonzero(calendar >= 0).tolist():
+            found[i] = self._calendar_after(int(rows[i]), Instant(int(t[i])))
         return found
 
     def following(self, rows: Ints, nominal: Ints, now: Instant) -> Ints:
@@ -157,6 +176,15 @@ class ScheduleTimes:
         for number in np.unique(period[period >= 0]).tolist():
             is_open[period == number] = self._periods[number].contains(now)
         return is_open
+
+    def opens_at(self, rows: Ints, now: Instant) -> Ints:
+        """When the period of each row opens, for rows whose period is closed; FOREVER if it does not."""
+        period = self._columns.period[rows]
+        found = np.full(len(rows), FOREVER, dtype=np.int64)
+        for number in np.unique(period[period >= 0]).tolist():
+            opens = self._periods[number].next_open(now)
+            found[period == number] = FOREVER if opens is None else opens
+        return found
 
     def repeats_after(self, rows: Ints) -> Ints:
         """How far the clock can be set back without the nominal times of each row happening again; grids always do."""

@@ -377,7 +377,9 @@ class Beat:
                 kept.append(row)
             else:
                 reason = f"set aside: {deaths} workers in a row were lost with it"
-                self._set_aside.append(Refusal(number, now, Kind.CATCH_UP, reason, now))
+                extra, kind = planned_of(self.roster.columns, np.array([row], dtype=np.int64), now)
+                place = int(self.roster.columns.accounted[row]), int(extra[0]), int(kind[0])
+                self._set_aside.append(Refusal(number, now, Kind.CATCH_UP, reason, now, *place))
         return np.array(kept, dtype=np.int64)
 
     def _release(self, batch: Batch, now: Instant) -> Ready | None:
@@ -393,7 +395,7 @@ class Beat:
         life, c, rows = self.roster.lifecycle, self.roster.columns, claims.rows
         numbers, nominal, kind = c.number[rows].tolist(), claims.nominal.tolist(), claims.kind.tolist()
         extra, extra_kind = planned_of(c, rows, now)
-        following = (c.nominal[rows].tolist(), extra.tolist(), extra_kind.tolist())
+        following = (c.accounted[rows].tolist(), extra.tolist(), extra_kind.tolist())
         tokens = range(self.token + 1, self.token + 1 + len(rows))
         claimed = zip(numbers, nominal, repeat(life.generation), kind, repeat(now), *following, tokens, strict=False)
         batch.claims = list(map(_claim_of, claimed))

@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 
 from evenbeat.core import authority
+from evenbeat.core.columns import Ints
 from evenbeat.core.handover import DEATHS
 from evenbeat.core.task import Skips
 from evenbeat.model import PARTITIONS, SECOND, Entry, Instant, partition_of
@@ -31,7 +32,7 @@ from evenbeat.queue.frames import Result
 from evenbeat.queue.nats_queue import NatsQueue
 from evenbeat.queue.where import Where
 from evenbeat.store.cluster import ClusterStore, Fenced, Forgot, News, Taken, View
-from evenbeat.store.contract import Change, Contradiction, StoreError
+from evenbeat.store.contract import Change, Contradiction, PastDefinition, StoreError
 
 _PIECE: Final = 8
 """Partitions that are taken up at once: others have their turn in between."""
@@ -301,12 +302,12 @@ class ClusterNode(Node):
         if (life.slots, life.limits.tolist()) != before:
             self.beat.soon()
 
-    def _read_settings(self, now: Instant) -> list[Skips]:
+    def _read_settings(self, now: Instant) -> tuple[Ints, list[Skips]]:
         self._limits = self.desk.limits()
-        skips = super()._read_settings(now)
+        changed = super()._read_settings(now)
         self._slots = self.options.max_concurrent or self.desk.settings().max_concurrent or MAX_CONCURRENT
         self._apply_shares()
-        return skips
+        return changed
 
     def _stood_still(self, length: int) -> None:
         """Whoever took our lease meanwhile has made up for it; if nobody did, that is seen when it is renewed."""
@@ -413,11 +414,12 @@ class ClusterNode(Node):
     async def _take_up_piece(self, partitions: Sequence[int], new: Collection[int], silent: Mapping[int, int]) -> None:
         store = self._shared
         stamp = await asyncio.to_thread(store.stamp)
-        entries, removed, progress = await asyncio.to_thread(
+        entries, removed, progress, past = await asyncio.to_thread(
             lambda: (
                 list(store.entries_in(partitions)),
                 [entry for entry in store.removed_running() if partition_of(entry.number) in partitions],
                 list(store.progress_in(partitions)),
+                list(store.past_definitions_in(partitions)),
             )
         )
         cursors = await asyncio.to_thread(store.cursors, [entry.number for entry in entries])
@@ -433,7 +435,7 @@ class ClusterNode(Node):
         # Removed tasks that still run come as well, and go again at once: their runs end here, or the tasks come back.
         removed = [entry for entry in removed if self.roster.names.find(entry.task.name) is None]
         entries += removed
-        batch, running = take_up_part(self.roster, self.beat, entries, progress, cursors, now, begins=new)
+        batch, running = take_up_part(self.roster, self.beat, entries, progress, cursors, now, begins=new, past=past)
         restore(self.beat.passive, self.roster, told, entries)
         self.beat.adopt(running)
         self.queue.adopt([(p.claimed_token, p.task) for p in running if not p.claimed_untaken], silent)
@@ -492,16 +494,21 @@ class ClusterNode(Node):
             news = await asyncio.to_thread(self._shared.news, self._stamp, sorted(self._ready))
             if news.stamp < self._stamp:
                 raise Forgot("changes of tasks that the database had confirmed are gone")
-            self._take_news(news)
+            past = await asyncio.to_thread(self._past_definitions) if news.settings else []
+            self._take_news(news, Instant(max((some.until for some in past if some.periods is not None), default=0)))
             self._stamp = max(self._stamp, news.stamp)
 
-    def _take_news(self, news: News) -> None:
+    def _past_definitions(self) -> list[PastDefinition]:
+        return list(self._shared.past_definitions_in(sorted(self._ready)))
+
+    def _take_news(self, news: News, settings_at: Instant) -> None:
         here = {entry.number: self.roster.row(entry.number) is not None for entry in news.entries}
         changed = Changed(
             created=[entry for entry in news.entries if not here[entry.number]],
             changed=[entry for entry in news.entries if here[entry.number]],
             removed=[entry for entry in news.removed if self.roster.row(entry.number) is not None],
             settings=news.settings,
+            settings_at=settings_at,
         )
         if changed.created or changed.changed or changed.removed or changed.settings:
             self._take_over(changed)

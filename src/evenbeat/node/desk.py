@@ -4,9 +4,10 @@ It works on a store. If a node lives on that store, it takes over each change wh
 """
 
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from hashlib import blake2b
+from itertools import chain
 from pathlib import Path
 from threading import RLock
 from typing import Final, TypeVar
@@ -32,6 +33,7 @@ from evenbeat.node.agreement import (
 from evenbeat.node.file_owner import owner_of
 from evenbeat.node.memo import forget_told
 from evenbeat.node.placing import Places, keep_phase
+from evenbeat.node.unsettled import changed_by_periods
 from evenbeat.store.cluster import ClusterStore
 from evenbeat.store.contract import Change, Conflict, Filter, Store
 from evenbeat.when.period import compile_periods
@@ -48,7 +50,9 @@ class Changed(Struct):
     removed: list[Entry] = []
     unchanged: int = 0
     settings: bool = False
-    """Periods, limits or settings of the node."""
+    """Periods, limits or settings of the node ..."""
+    settings_at: Instant = Instant(0)
+    """... and when."""
 
 
 class _Alone(AbstractContextManager[object]):
@@ -202,9 +206,10 @@ class Desk:
                 if period != before:
                     different.setdefault(whose, {})[name] = period
             self._edited_by_hand(different.keys())
+            now = self._now()
             for whose, some in different.items():
-                self.store.set_periods(some, whose, self._now(), who)
-            return self._done(Changed(settings=True)) if different else Changed()
+                self._set_periods(some, whose, now, who)
+            return self._done(Changed(settings=True, settings_at=now)) if different else Changed()
 
     def remove_period(self, name: str, who: str) -> Changed:
         """Delete a period that nobody uses."""
@@ -217,8 +222,25 @@ class Desk:
                     raise Conflict(f"the period {name!r} cannot go: the period {other!r} uses it")
             must_not_need(self.store.entries(), {name}, set())
             self._edited_by_hand({stored[name][0]})
-            self.store.set_periods({name: None}, stored[name][0], self._now(), who)
-            return self._done(Changed(settings=True))
+            now = self._now()
+            self._set_periods({name: None}, stored[name][0], now, who)
+            return self._done(Changed(settings=True, settings_at=now))
+
+    def _set_periods(
+        self,
+        periods: Mapping[str, Period | None],
+        owner: str,
+        now: Instant,
+        who: str,
+        changed: Iterable[Entry] = (),
+    ) -> None:
+        """Set or delete periods; what was due by the old ones is kept for whoever settles it, also of tasks that were
+        `changed` at the same time and went by them before.
+        """
+        before = self._periods()
+        known = [name for name in periods if name in before]
+        tasks = chain(self.store.entries(), changed) if known else ()
+        self.store.set_periods(periods, owner, now, who, list(changed_by_periods(tasks, before, known, now)))
 
     # Files
 
@@ -303,7 +325,7 @@ class Desk:
         """
         now, all_done = self._now(), Changed()
         if self._set_up(configs, now, who):
-            all_done.settings = self._done(Changed(settings=True)).settings
+            all_done.settings = self._done(Changed(settings=True, settings_at=now)).settings
         for leaving in self._parts(removed):
             self.store.remove([entry.number for entry in leaving], now, who)
             self._places.free(leaving)
@@ -316,8 +338,8 @@ class Desk:
             for placed_ in self._parts(list(self._places.give(self._as_still_running(tasks)) if tasks else [])):
                 entries = self.store.create(placed_, owner, now, who)
                 all_done.created += self._done(Changed(created=entries)).created
-        if self._clear_up(configs, now, who):
-            all_done.settings = self._done(Changed(settings=True)).settings
+        if self._clear_up(configs, [entry for some in changed.values() for entry, _ in some], now, who):
+            all_done.settings = self._done(Changed(settings=True, settings_at=now)).settings
         return all_done
 
     def _parts(self, things: list[_Thing]) -> Iterator[list[_Thing]]:
@@ -352,18 +374,18 @@ class Desk:
             known = {name: period for name, (_, period) in self.store.periods().items()}
             new = {name: period for name, period in config.periods.items() if known.get(name) != period}
             if new:
-                self.store.set_periods(new, owner, now, who)
+                self._set_periods(new, owner, now, who)
             limits = self._limits_of(owner) | config.limits
             different |= bool(new) | self._put({LIMITS + owner: _packed(limits), NODE + owner: _packed(config.node)})
         return different
 
-    def _clear_up(self, configs: Mapping[str, Config], now: Instant, who: str) -> bool:
+    def _clear_up(self, configs: Mapping[str, Config], changed: Sequence[Entry], now: Instant, who: str) -> bool:
         different = False
         said = {name for config in configs.values() for name in config.periods}
         for owner, config in configs.items():
             gone = [name for name, (of, _) in self.store.periods().items() if of == owner and name not in said]
             if gone:
-                self.store.set_periods(dict.fromkeys(gone), owner, now, who)
+                self._set_periods(dict.fromkeys(gone), owner, now, who, changed)
             different |= bool(gone) | self._put({LIMITS + owner: _packed(config.limits)})
         return different
 

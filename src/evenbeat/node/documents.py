@@ -18,7 +18,7 @@ def instant(t: Instant | None, where: Zone = _UTC) -> str | None:
 
 
 def task_document(condition: Condition) -> dict[str, Any]:
-    """A task and how it is; `task` has the keys of a file."""
+    """A task and how it is, its next run included; `task` has the keys of a file."""
     entry, task = condition.entry, condition.entry.task
     where = zone(task.schedule.zone)
     return {
@@ -30,7 +30,7 @@ def task_document(condition: Condition) -> dict[str, Any]:
         "enabled": task.enabled,
         "paused": task.paused,
         "schedule": short_schedule(task),
-        "next": instant(next_due(condition), where),
+        "next": instant(condition.next_run, where),
         "running_since": instant(condition.running_since, where),
         "last_start": instant(condition.last_start, where),
         "last_end": instant(condition.last_end, where),
@@ -44,13 +44,6 @@ def task_document(condition: Condition) -> dict[str, Any]:
         "changed": instant(entry.changed, where),
         "task": flat(task),
     }
-
-
-def next_due(condition: Condition) -> Instant | None:
-    """Its next run, on the grid or off it; None if it does not run."""
-    if condition.entry.task.paused or not condition.entry.task.enabled:
-        return None
-    return min((t for t in (condition.next_nominal, condition.extra) if t is not None), default=None)
 
 
 def run_document(run: RunRecord) -> dict[str, Any]:

@@ -3,14 +3,16 @@
 from heapq import nsmallest
 from typing import TYPE_CHECKING
 
+import numpy as np
 from msgspec import Struct
 
 from evenbeat.core.gate import Reason, holds_back
+from evenbeat.core.next_time import Place
+from evenbeat.core.next_time import next_of as place_next
 from evenbeat.core.task import Flag
 from evenbeat.model import Instant, Kind
 from evenbeat.node.obstacles import obstacles_of
 from evenbeat.queue.handing import DEFAULT_POOL
-from evenbeat.when.windows import FOREVER
 
 if TYPE_CHECKING:
     from evenbeat.node.beat import Beat
@@ -58,13 +60,23 @@ def next_of(node: "Node", row: int) -> Instant | None:
 
 
 def _planned(node: "Node", row: int) -> tuple[Instant | None, Kind]:
-    c = node.roster.columns
-    flags, nominal, extra = int(c.flags[row]), int(c.nominal[row]), int(c.extra[row])
-    if flags & Flag.FORCED:
-        return Instant(min(extra, node.clock.now())), Kind.FORCED
-    kind = Kind(int(c.extra_kind[row])) if extra < nominal or flags & Flag.CATCHING_UP else Kind.GRID
-    due = nominal if kind is Kind.GRID else extra
-    return Instant(due) if due < FOREVER and flags & Flag.ENABLED else None, kind
+    c, times = node.roster.columns, node.roster.times
+    flags, number = int(c.flags[row]), int(c.period[row])
+    place = Place(
+        int(c.nominal[row]),
+        int(c.extra[row]),
+        Kind(int(c.extra_kind[row])),
+        is_enabled=bool(flags & Flag.ENABLED),
+        is_forced=bool(flags & Flag.FORCED),
+        catches_up=bool(flags & Flag.CATCHING_UP),
+        runs_nothing=bool(flags & Flag.NOTHING_TO_RUN),
+    )
+
+    def after(t: int) -> int:
+        return int(times.next_after(np.array([row], dtype=np.int64), Instant(t))[0])
+
+    found = place_next(place, None if number < 0 else times.period(number), after, node.clock.now())
+    return (None, Kind.GRID) if found is None else found
 
 
 def held_back(node: "Node", row: int) -> str:

@@ -247,7 +247,7 @@ class Passive:
         seen = core.look(self._roster.lifecycle, rows, self._allowed(rows), now)
         skips = [skip for some in seen.skips for skip in skips_of(c, some, now)]
         if skips or len(seen.fresh):
-            self._record(Batch(standings=standings_of(c, seen.fresh, now), skips=skips), None)
+            self._record(Batch(standings=standings_of(self._roster, seen.fresh, now), skips=skips), None)
         expected_by = seen.nominal + self._allowed(seen.stale, seen.nominal)
         words = [f"expected by {_said(t)}" for t in expected_by.tolist()]
         self._are_missing(seen.stale, seen.nominal, words, now)
@@ -261,7 +261,7 @@ class Passive:
     def _run_instead(self, rows: Ints, now: Instant, *, counted: bool = False) -> Bools:
         provided = core.run_instead(self._roster.lifecycle, rows, now)
         if provided.any():
-            standings = standings_of(self._roster.columns, rows[provided], now)
+            standings = standings_of(self._roster, rows[provided], now)
             self._record(Batch(standings=standings), self._missed(len(standings)) if counted else None)
         return provided
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from evenbeat.model import Instant, Task
 from evenbeat.node.phrases import short_schedule, times_of, zone_of
@@ -52,6 +53,12 @@ def preview(task: Task, period: Period | None, start: Instant, n: int) -> Previe
         [format_instant(t, where) for t in found],
         warnings,
     )
+
+
+def paused(shown: Preview, task: Task) -> Preview:
+    """The same for a task that is paused or disabled: it has no next times."""
+    why = "it is paused" if task.paused else "it is disabled: its definition says enabled = false"
+    return replace(shown, next=[], warnings=[*shown.warnings, f"{why}, so it does not run"])
 
 
 def _after(task: Task, times: Listed, period: Period | None, start: Instant) -> Iterator[Instant]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import repeat
 from typing import Final
 
 import numpy as np
@@ -12,8 +13,9 @@ from evenbeat.core.gate import REASONS
 from evenbeat.core.task import Flag, Refused, Skips
 from evenbeat.model import Instant, Kind
 from evenbeat.node.arena import NodeColumns
+from evenbeat.node.roster import Roster
 from evenbeat.store.contract import Refusal, Skip, Standing
-from evenbeat.when.windows import FOREVER
+from evenbeat.when.windows import FOREVER, NEVER
 
 # As `_make` does, without its detour: they are made by the hundred thousand.
 _standing_of: Final[Callable[[tuple[object, ...]], Standing]] = partial(tuple.__new__, Standing)
@@ -38,14 +40,15 @@ def skips_of(columns: NodeColumns, skips: Skips, now: Instant, numbers: Ints | N
     c, rows = columns, skips.rows
     extra, extra_kind = planned_of(c, rows, now)
     return [
-        Skip(number, first, last, times, REASONS[reason].value, now, following, planned, kind)
-        for number, first, last, times, reason, following, planned, kind in zip(
+        Skip(number, first, last, times, REASONS[reason].value, now, following, accounted, planned, kind)
+        for number, first, last, times, reason, following, accounted, planned, kind in zip(
             (c.number[rows] if numbers is None else numbers).tolist(),
             skips.first.tolist(),
             skips.last.tolist(),
             skips.times.tolist(),
             skips.reason.tolist(),
             c.nominal[rows].tolist(),
+            c.accounted[rows].tolist(),
             extra.tolist(),
             extra_kind.tolist(),
             strict=True,
@@ -53,18 +56,20 @@ def skips_of(columns: NodeColumns, skips: Skips, now: Instant, numbers: Ints | N
     ]
 
 
-def standings_of(columns: NodeColumns, rows: Ints, now: Instant) -> list[Standing]:
+def standings_of(roster: Roster, rows: Ints, now: Instant) -> list[Standing]:
     """Where tasks stand, as the store keeps it."""
-    c = columns
+    c, pauses = roster.columns, roster.lifecycle.pauses
     extra, extra_kind = planned_of(c, rows, now)
     values = zip(
         c.number[rows].tolist(),
-        c.nominal[rows].tolist(),
+        c.accounted[rows].tolist(),
         extra.tolist(),
         extra_kind.tolist(),
         c.last_start[rows].tolist(),
         c.result_at[rows].tolist(),
-        strict=True,
+        [pauses[row][0] if row in pauses else NEVER for row in rows.tolist()] if pauses else repeat(NEVER),
+        [pauses[row][1] if row in pauses else NEVER for row in rows.tolist()] if pauses else repeat(NEVER),
+        strict=False,
     )
     return list(map(_standing_of, values))
 
@@ -91,14 +96,18 @@ def condition_of(
 
 
 def refusals_of(columns: NodeColumns, refused: Refused, now: Instant) -> list[Refusal]:
-    """Refused off-grid runs as the store keeps them."""
+    """Refused off-grid runs as the store keeps them, and where their tasks stand without them."""
+    extra, extra_kind = planned_of(columns, refused.rows, now)
     return [
-        Refusal(number, due, kind, REASONS[reason].value, now)
-        for number, due, kind, reason in zip(
+        Refusal(number, due, kind, REASONS[reason].value, now, *place)
+        for number, due, kind, reason, *place in zip(
             columns.number[refused.rows].tolist(),
             refused.due.tolist(),
             refused.kind.tolist(),
             refused.reason.tolist(),
+            columns.accounted[refused.rows].tolist(),
+            extra.tolist(),
+            extra_kind.tolist(),
             strict=True,
         )
     ]

@@ -8,25 +8,28 @@ import msgspec
 import numpy as np
 
 from evenbeat.core.columns import GrowingArray, Ints
-from evenbeat.core.enrol import enrol, timebox
+from evenbeat.core.edits import pause, settle, unpause
+from evenbeat.core.enrol import DEFINED_FLAGS, enrol, timebox
 from evenbeat.core.index import NameIndex
 from evenbeat.core.lifecycle import Lifecycle
 from evenbeat.core.passive import Expectation, expectation_of
-from evenbeat.core.task import Flag, Skips
+from evenbeat.core.task import Bools, Flag, Skips
 from evenbeat.core.times import ScheduleTimes
 from evenbeat.core.timetable import Timetable
 from evenbeat.model import PARTITIONS, SECOND, Entry, Instant, Kind, Missed, Period, Task
 from evenbeat.node.arena import JobArena, NodeColumns
+from evenbeat.node.unsettled import with_users
 from evenbeat.store.contract import Progress
 from evenbeat.when.instant import parse_instant
 from evenbeat.when.period import Period as CompiledPeriod
 from evenbeat.when.period import compile_periods
-from evenbeat.when.windows import FOREVER
+from evenbeat.when.windows import FOREVER, NEVER
 from evenbeat.when.zone import zone
 
 _AT_ONCE: Final = 10_000
 """Tasks that are brought in together: enough for columns to pay, few enough to need little memory."""
-_WHEN: Final = ("every", "phase", "calendar", "second", "period", "limit")
+_WHEN: Final = ("every", "phase", "calendar", "second", "period")
+"""Columns that say when a task is due."""
 _ALL: Final = Missed.ALL
 _PASSIVE: Final = int(Flag.PASSIVE | Flag.NOTHING_TO_RUN)
 _Thing = TypeVar("_Thing")
@@ -65,6 +68,12 @@ class Roster:
         """The row of a task by its number in the store."""
         found = int(self._row_by_number.array[number]) if 0 <= number < len(self._row_by_number.array) else 0
         return found - 1 if found else None
+
+    def must_have(self, number: int) -> int:
+        """The row of a task that is here."""
+        row = self.row(number)
+        assert row is not None
+        return row
 
     def rows(self, numbers: Sequence[int]) -> Ints:
         """The rows of some tasks; those that are not here are left out."""
@@ -116,23 +125,27 @@ class Roster:
 
     # Coming, changing, going
 
-    def bring_in(self, entries: Iterable[Entry]) -> Ints:
-        """Tasks get their rows and everything a definition says; not yet in the timetable."""
-        rows = [self._bring_in(some) for some in _pieces(entries, _AT_ONCE)]
+    def bring_in(self, entries: Iterable[Entry], periods: Mapping[str, int] | None = None) -> Ints:
+        """Tasks get their rows and everything a definition says; not yet in the timetable.
+
+        `periods` are the numbers of the periods that they refer to, if those are not the ones of now.
+        """
+        rows = [self._bring_in(some, periods) for some in _pieces(entries, _AT_ONCE)]
         return np.concatenate(rows) if rows else np.empty(0, dtype=np.int64)
 
-    def _bring_in(self, entries: Sequence[Entry]) -> Ints:
+    def _bring_in(self, entries: Sequence[Entry], periods: Mapping[str, int] | None) -> Ints:
         rows = self.columns.allocate(len(entries))
         self.names.add_many([entry.task.name for entry in entries], rows)
         numbers = np.array([entry.number for entry in entries], dtype=np.int64)
         self.columns.number[rows] = numbers
         self._row_by_number.reserve(int(numbers.max(initial=0)) + 1)
         self._row_by_number.array[numbers] = rows + 1
-        self._define(rows, [entry.task for entry in entries])
+        self._define(rows, [entry.task for entry in entries], periods)
         return rows
 
-    def _define(self, rows: Ints, tasks: Sequence[Task]) -> None:
-        alike = enrol(self.columns, self.times, rows, tasks, self._period_numbers, self._limits)
+    def _define(self, rows: Ints, tasks: Sequence[Task], periods: Mapping[str, int] | None) -> None:
+        numbers = self._period_numbers if periods is None else periods
+        alike = enrol(self.columns, self.times, rows, tasks, numbers, self._limits)
         self.columns.timebox[rows] = alike.each(timebox)
         self.columns.function[rows] = alike.each(lambda task: self._function(task.job.function))
         self.columns.pool[rows] = alike.each(lambda task: self._pool(task.pool))
@@ -183,39 +196,61 @@ class Roster:
         c = self.columns
         for name, values in zip(Progress._fields, zip(*known, strict=True), strict=False):
             match name:
-                case "next_nominal":
-                    c.nominal[rows] = values
-                case "extra" | "extra_kind" | "last_start" | "state" | "hard" | "attempt" | "changes":
+                case "accounted" | "extra" | "extra_kind" | "last_start" | "state" | "hard" | "attempt" | "changes":
                     getattr(c, name)[rows] = values
                 case "flapping" | "result_at":
                     getattr(c, name)[rows] = values
+        paused = {p.task: (p.pause_from, p.pause_until) for p in known if p.pause_until > NEVER}
+        for number, pause_ in paused.items():
+            self.lifecycle.pauses[self.must_have(number)] = pause_
+        asked = (c.extra_kind[rows] == Kind.START_AT) & (c.extra[rows] < FOREVER)
+        asked &= c.flags[rows] & int(Flag.PASSIVE) == 0
+        self.lifecycle.set_flag(rows[asked], Flag.POSTPONED, on=True)
 
-    def change(self, entries: Sequence[Entry], now: Instant) -> tuple[Ints, list[Skips]]:
-        """New definitions. Who has other nominal times than before is due by the new ones, a new `start_at` counts.
-
-        Says who that is: all others stand where they stood.
+    def change(
+        self, entries: Sequence[Entry], now: Instant, periods: Mapping[str, int] | None = None
+    ) -> tuple[Ints, list[Skips]]:
+        """New definitions. What was due before is settled by the old ones; from now on the new ones count, a new
+        `start_at` and a pause included. Says which rows stand elsewhere for it.
         """
         known = [entry for entry in entries if self.row(entry.number) is not None]
         rows = self.rows([entry.number for entry in known])
-        c = self.columns
-        before = [getattr(c, name)[rows] for name in _WHEN]
+        c, life = self.columns, self.lifecycle
+        before = {name: getattr(c, name)[rows] for name in (*_WHEN, "flags", "limit")}
         starts = [self._starts.get(row) for row in rows.tolist()]
-        was_passive = c.flags[rows] & _PASSIVE
         for row, name, entry in zip(rows.tolist(), self.names.names(rows), known, strict=True):
             self._forget_extras(row)
             if name != entry.task.name:
                 self.names.rename(row, entry.task.name)
-        self._define(rows, [entry.task for entry in known])
-        turned = c.flags[rows] & _PASSIVE != was_passive
+        self._define(rows, [entry.task for entry in known], periods)
+        turned = (c.flags[rows] ^ before["flags"]) & _PASSIVE != 0
+        other_start = np.array([self._starts.get(row) != t for row, t in zip(rows.tolist(), starts, strict=True)], bool)
+        differs = turned | other_start
+        for name in _WHEN:
+            differs |= getattr(c, name)[rows] != before[name]
+        skips = self._settle_by(before, rows, differs, now)
         self._turn(rows[turned])
-        other = [self._starts.get(row) != start for row, start in zip(rows.tolist(), starts, strict=True)]
-        differs = np.array(other, dtype=bool)
-        self._start_no_more(rows[differs])
-        differs |= turned
-        for name, old in zip(_WHEN, before, strict=True):
-            differs |= getattr(c, name)[rows] != old
-        other_times = rows[differs]
-        return other_times, self._reschedule(other_times, now)
+        self._start_no_more(rows[other_start])
+        skips += self._reschedule(rows[differs], now)
+        on, was_on = ((flags & int(Flag.ENABLED)) != 0 for flags in (c.flags[rows], before["flags"]))
+        skips += pause(life, rows[was_on & ~on], now)
+        skips += unpause(life, rows[on & ~was_on], now)
+        if (c.limit[rows] != before["limit"]).any():
+            life.recount_limits()
+        return rows[differs | (on != was_on)], skips
+
+    def _settle_by(self, before: Mapping[str, Ints], rows: Ints, differs: Bools, now: Instant) -> list[Skips]:
+        """Settle what was due of some rows by what their columns said before."""
+        c, some = self.columns, rows[differs]
+        names = (*_WHEN, "flags")
+        after = {name: getattr(c, name)[some] for name in names}
+        for name in names:
+            getattr(c, name)[some] = before[name][differs]
+        skips = settle(self.lifecycle, some, now)
+        for name in _WHEN:
+            getattr(c, name)[some] = after[name]
+        c.flags[some] = (c.flags[some] & (0xFFFF ^ DEFINED_FLAGS)) | (after["flags"] & DEFINED_FLAGS)
+        return skips
 
     def _turn(self, rows: Ints) -> None:
         """From something that runs to a passive check, or back; or its command came or went. Nothing planned stays."""
@@ -228,6 +263,7 @@ class Roster:
         c = self.columns
         asked = rows[(c.extra_kind[rows] == Kind.START_AT) & (c.extra[rows] < FOREVER)]
         c.extra[asked] = FOREVER
+        self.lifecycle.set_flag(rows, Flag.POSTPONED, on=False)
 
     def _reschedule(self, rows: Ints, now: Instant) -> list[Skips]:
         """Due by what they say now: by the schedule, but not before the start that they ask for."""
@@ -265,7 +301,7 @@ class Roster:
         if back:
             self.names.add_many([entry.task.name for entry in back], rows)
             self._row_by_number.array[c.number[rows]] = rows + 1
-            self._define(rows, [entry.task for entry in back])
+            self._define(rows, [entry.task for entry in back], None)
             self.lifecycle.bring_back(rows, now)
         return rows, [entry for entry in entries if entry.number not in row_of]
 
@@ -291,15 +327,18 @@ class Roster:
 
     # Periods and limits
 
-    def set_periods(self, periods: Mapping[str, Period], now: Instant) -> list[Skips]:
-        """All periods there are; tasks of those that differ are due by the new ones."""
+    def number_periods(self, periods: Mapping[str, Period]) -> dict[str, int]:
+        """Numbers for periods as they were once, by name."""
+        return {name: self.times.period_number(period) for name, period in compile_periods(dict(periods)).items()}
+
+    def set_periods(self, periods: Mapping[str, Period], now: Instant) -> tuple[Ints, list[Skips]]:
+        """All periods there are. Tasks of those that differ are due by the new ones from now on; says which."""
         compiled = compile_periods(dict(periods))
-        different = [name for name in compiled if self._definitions.get(name) != periods[name]]
-        # A period that includes or excludes one that differs is different too.
-        uses = {name: {*period.include, *period.exclude} for name, period in periods.items()}
-        while grown := [n for n in uses if n not in different and uses[n] & set(different)]:
-            different += grown
-        c, skips = self.columns, []
+        different = with_users(periods, [name for name in compiled if self._definitions.get(name) != periods[name]])
+        numbers = [self._period_numbers[name] for name in different if name in self._period_numbers]
+        rows = self.all_rows()
+        rows = rows[np.isin(self.columns.period[rows], numbers)]
+        skips = settle(self.lifecycle, rows, now)
         for name in different:
             self.periods[name] = compiled[name]
             number = self._period_numbers.get(name)
@@ -307,10 +346,13 @@ class Roster:
                 self._period_numbers[name] = self.times.period_number(compiled[name])
             else:
                 self.times.replace_period(number, compiled[name])
-                rows = self.all_rows()
-                skips += self._reschedule(rows[c.period[rows] == number], now)
         self._definitions = dict(periods)
-        return skips
+        return rows, skips + self._reschedule(rows, now)
+
+    @property
+    def period_numbers(self) -> Mapping[str, int]:
+        """The number of each period, as columns have it."""
+        return self._period_numbers
 
     @property
     def limit_numbers(self) -> Mapping[str, int]:
@@ -330,15 +372,15 @@ class Roster:
         life.arrive(rows, now)
         life.make_first_runs(self.active(rows[self.columns.flags[rows] & int(Flag.CHECK) != 0]), now)
 
-    def start_at(self, rows: Ints, now: Instant) -> list[Skips]:
-        """Those that say when to start, and that is to come, start then."""
+    def start_at(self, rows: Ints, since: Instant) -> list[Skips]:
+        """Schedule the tasks whose `start_at` lies after `since`."""
         if not self._starts:
             return []
         skips = []
         for row in rows.tolist():
             start = self._starts.get(row)
-            if start is not None and start > now:
-                skips += self.lifecycle.start_at(row, start, now)
+            if start is not None and start > since:
+                skips += self.lifecycle.start_at(row, start, since)
         return skips
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from msgspec import Struct
 
 from evenbeat.core.absence import clock_set_back, resume
+from evenbeat.core.columns import Ints
 from evenbeat.core.guard import kill_after
 from evenbeat.core.pace import START_RATE, START_WINDOW
 from evenbeat.core.task import Flag, Skips
@@ -38,7 +39,7 @@ from evenbeat.node.status import Status, status_of
 from evenbeat.node.takeup import GENERATION, LAST_SEEN, take_up
 from evenbeat.queue.frames import Result
 from evenbeat.queue.local import LocalQueue
-from evenbeat.store.contract import Batch, Store, StoreError
+from evenbeat.store.contract import Batch, Settled, Store, StoreError
 from evenbeat.when.windows import FOREVER
 
 if TYPE_CHECKING:
@@ -184,12 +185,11 @@ class Node:
         found = ((entry.number, self.roster.row(entry.number)) for entry in changed.changed)
         old_names = {number: names.name(row) for number, row in found if row is not None}
         if changed.settings:
-            rows = self.roster.all_rows()
-            before = self.roster.columns.nominal[rows]
-            batch.skips += self.beat.skips_of(self._read_settings(now), now)
+            rows, passed = self._read_settings(now)
+            batch.skips += self.beat.skips_of(passed, now)
             self.beat.passive.expect(rows, now)
-            elsewhere = rows[self.roster.columns.nominal[rows] != before]
-            batch.standings += standings_of(self.roster.columns, elsewhere, now)
+            batch.standings += standings_of(self.roster, rows, now)
+            batch.settled += [Settled(n, changed.settings_at) for n in self.roster.columns.number[rows].tolist()]
         if changed.removed:
             self.beat.passive.forget(self.roster.rows([entry.number for entry in changed.removed]).tolist())
             for skips, numbers in self.roster.remove([entry.number for entry in changed.removed], now):
@@ -201,6 +201,7 @@ class Node:
         if changed.changed:
             rows, postponed = self.roster.change(changed.changed, now)
             batch.skips += self.beat.skips_of(postponed, now)
+            batch.settled += [Settled(entry.number, entry.changed) for entry in changed.changed]
             moved.append(rows)
         if changed.created:
             back, new = self.roster.bring_back(changed.created, now)
@@ -214,7 +215,7 @@ class Node:
         self.beat.passive.expect(self.roster.rows(told_of), now, anew=True)
         self.beat.passive.look_again(self.roster.rows([entry.number for entry in changed.changed]))
         for rows in moved:
-            batch.standings += standings_of(self.roster.columns, rows, now)
+            batch.standings += standings_of(self.roster, rows, now)
         self.roster.lifecycle.pace.mean_rate = self.roster.mean_rate
         self.beat.record(batch, lambda: self._announce(changed, old_names))
         self.beat.soon()
@@ -268,7 +269,7 @@ class Node:
         rows = self.roster.runnable(self.roster.rows([entry.number for entry in entries]))
         waiting = {self.roster.names.name(row): held_back(self, row) for row in rows[:named].tolist()}
         self.roster.lifecycle.force(rows)
-        self.beat.record(Batch(standings=standings_of(self.roster.columns, rows, now)))
+        self.beat.record(Batch(standings=standings_of(self.roster, rows, now)))
         self.beat.soon()
         return {name: why for name, why in waiting.items() if why}
 
@@ -370,9 +371,10 @@ class Node:
 
     # What it is told
 
-    def _read_settings(self, now: Instant) -> list[Skips]:
+    def _read_settings(self, now: Instant) -> tuple[Ints, list[Skips]]:
+        """Which rows have other periods now, and what that skips."""
         said = self.desk.settings()
-        skips = self.roster.set_periods({name: period for name, (_, period) in self.store.periods().items()}, now)
+        changed = self.roster.set_periods({name: period for name, (_, period) in self.store.periods().items()}, now)
         self.roster.set_limits(self.desk.limits())
         slots = self.options.max_concurrent or said.max_concurrent or MAX_CONCURRENT
         self.roster.lifecycle.slots = slots if self.executes else 0  # whatever is due waits
@@ -380,7 +382,7 @@ class Node:
         pace = self.roster.lifecycle.pace
         pace.window = self.options.start_window or said.start_window or START_WINDOW
         pace.start_rate = self.options.start_rate or said.start_rate or START_RATE
-        return skips
+        return changed
 
     # While it lives
 
@@ -433,7 +435,7 @@ class Node:
             active = self.roster.active(rows)
             skips = resume(life, active, now, self.roster.catch_up_of(active))
             skips += self.beat.passive.after_a_stop(rows, Instant(now - length), now)
-        standings = standings_of(self.roster.columns, rows, now)
+        standings = standings_of(self.roster, rows, now)
         self.beat.record(Batch(standings=standings, skips=self.beat.skips_of(skips, now)))
 
     def _remember_clock(self) -> None:

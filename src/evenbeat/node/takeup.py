@@ -1,7 +1,7 @@
 """Take up where the last node stopped: what it left running is resolved, what passed meanwhile is made up for."""
 
 import logging
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -9,14 +9,15 @@ import numpy as np
 from evenbeat.core.absence import clock_set_back, make_up, resume
 from evenbeat.core.columns import Ints
 from evenbeat.core.lifecycle import Lifecycle
-from evenbeat.core.task import Flag
+from evenbeat.core.task import Flag, Skips
 from evenbeat.model import SECOND, Entry, Instant, Kind, Outcome, partition_of
 from evenbeat.node.beat import Beat
 from evenbeat.node.clock import Clock
+from evenbeat.node.edits import Edits
 from evenbeat.node.memo import restore_told
 from evenbeat.node.records import standings_of
 from evenbeat.node.roster import Roster
-from evenbeat.store.contract import Batch, Finish, Progress, Store
+from evenbeat.store.contract import Batch, Finish, PastDefinition, Progress, Store
 from evenbeat.when.windows import FOREVER
 
 GENERATION: Final = "clock generation"
@@ -33,33 +34,44 @@ def take_up(roster: Roster, beat: Beat, store: Store, clock: Clock, all_new: Seq
     A store whose tasks are `all_new` need not tell them again.
     """
     life, c = roster.lifecycle, roster.columns
-    rows = roster.bring_in(all_new or store.entries())
+    edits = Edits(roster, [] if all_new else store.past_definitions())
+    rows = edits.bring_in(all_new or store.entries())
     known, open_claims = roster.take_up(store.progress())
     now = clock.now()  # reading a million tasks takes its time, which is part of the stop
     life.pace.mean_rate = roster.mean_rate
     life.restore(known)
     life.expect_off_grid(known, now)
     new = np.setdiff1d(rows, known, assume_unique=True)
-    skips = []
+    skips: list[Skips] = []
     last_seen = int(store.setting(LAST_SEEN) or 0)
     is_set_back = last_seen > now + SECOND
     if is_set_back:
         skips += clock_set_back(life, known, last_seen - now, now)
     _force_again(life, known)
     finishes = _resolve(roster, open_claims, now)
+    edited = edits.settle(known, now, lambda some, then: resume(life, some, then, roster.catch_up_of(some)), skips)
     late = known[np.minimum(c.nominal[known], c.extra[known]) <= now]
     active = roster.active(known)
     skips += resume(life, active, now, roster.catch_up_of(active))
     restore_told(beat.passive, roster, store)
     skips += beat.passive.after_a_stop(known, Instant(min(last_seen or now, now)), now)
-    roster.begin(new, now)
-    beat.passive.expect(new, now, anew=True)
-    skips += roster.start_at(new, now)
+    beat.passive.expect(edited, now, anew=True)
+    skips += _begin(roster, beat, new, edits.created, now)
     life.occasion(np.array(sorted(roster.occasions["@reboot"]), dtype=np.int64), now)
     beat.cursors |= store.cursors(c.number[known].tolist())
-    moved = [new, known] if is_set_back else [new, late, roster.rows([p.task for p in open_claims])]
-    standings = standings_of(c, np.unique(np.concatenate(moved)), now)
-    return Batch(finishes=finishes, standings=standings, skips=beat.skips_of(skips, now))
+    moved = [new, known] if is_set_back else [new, late, edited, roster.rows([p.task for p in open_claims])]
+    standings = standings_of(roster, np.unique(np.concatenate(moved)), now)
+    return Batch(finishes=finishes, standings=standings, skips=beat.skips_of(skips, now), settled=edits.settled)
+
+
+def _begin(roster: Roster, beat: Beat, new: Ints, created: Mapping[int, Instant], now: Instant) -> list[Skips]:
+    """Tasks that no node has seen before. A start that was asked for since they were created is made, if late."""
+    roster.begin(new, now)
+    beat.passive.expect(new, now, anew=True)
+    skips = []
+    for i, number in enumerate(roster.columns.number[new].tolist()):
+        skips += roster.start_at(new[i : i + 1], min(created.get(number, now), now))
+    return skips
 
 
 def take_up_part(
@@ -71,6 +83,7 @@ def take_up_part(
     now: Instant,
     *,
     begins: Container[int] = (),
+    past: Iterable[PastDefinition] = (),
 ) -> tuple[Batch, list[Progress]]:
     """Bring in the tasks of some partitions from whoever had them: what that decides, and the runs under way.
 
@@ -78,7 +91,8 @@ def take_up_part(
     stop. `begins` are the partitions for which the cluster has just been started.
     """
     life, c = roster.lifecycle, roster.columns
-    rows = roster.bring_in(entries)
+    edits = Edits(roster, past)
+    rows = edits.bring_in(entries)
     known, open_claims = roster.take_up(progress)
     life.pace.mean_rate = roster.mean_rate
     life.restore(known)
@@ -89,23 +103,36 @@ def take_up_part(
     running = [p for p in open_claims if p.claimed_token and roster.row(p.task) is not None]
     taken_over = roster.rows([p.task for p in running])
     life.adopt(taken_over)
+
+    def late_and_idle(some: Ints, then: Instant) -> Ints:
+        late = some[np.minimum(c.nominal[some], c.extra[some]) <= then - _MOMENT]
+        idle: Ints = late[c.flags[late] & int(Flag.RUNNING) == 0]
+        return idle
+
+    def resume_late(some: Ints, then: Instant) -> list[Skips]:
+        idle = late_and_idle(some, then)
+        return resume(life, idle, then, roster.catch_up_of(idle))
+
+    skips: list[Skips] = []
+    edited = edits.settle(known, now, resume_late, skips)
     active = roster.active(known)
-    late = active[np.minimum(c.nominal[active], c.extra[active]) <= now - _MOMENT]
-    idle = late[c.flags[late] & int(Flag.RUNNING) == 0]
-    skips = resume(life, idle, now, roster.catch_up_of(idle))
+    idle = late_and_idle(active, now)
+    skips += resume_late(active, now)
     skips += beat.passive.after_a_stop(known, Instant(now - _MOMENT), now)
+    beat.passive.expect(edited, now, anew=True)
     new = np.setdiff1d(rows, known, assume_unique=True)
-    roster.begin(new, now)
-    beat.passive.expect(new, now, anew=True)
-    skips += roster.start_at(new, now)
+    skips += _begin(roster, beat, new, edits.created, now)
     here = set(rows.tolist())
     occasions = [
         row for row in roster.occasions["@reboot"] if row in here and partition_of(int(c.number[row])) in begins
     ]
     life.occasion(np.array(sorted(occasions), dtype=np.int64), now)
     beat.cursors |= cursors
-    standings = standings_of(c, np.unique(np.concatenate([new, idle])), now)
-    return Batch(finishes=gone, standings=standings, skips=beat.skips_of(skips, now)), running
+    standings = standings_of(roster, np.unique(np.concatenate([new, idle, edited])), now)
+    return (
+        Batch(finishes=gone, standings=standings, skips=beat.skips_of(skips, now), settled=edits.settled),
+        running,
+    )
 
 
 def _resolve(roster: Roster, open_claims: Sequence[Progress], now: Instant) -> list[Finish]:

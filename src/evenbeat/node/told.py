@@ -57,7 +57,7 @@ def learn_told(roster: Roster, results: Results, now: Instant) -> list[Told]:
             c.changes[rows].tolist(),
             c.flapping[rows].tolist(),
             c.result_at[rows].tolist(),
-            c.nominal[rows].tolist(),
+            c.accounted[rows].tolist(),
             extra.tolist(),
             extra_kind.tolist(),
             notable.tolist(),

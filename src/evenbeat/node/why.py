@@ -253,7 +253,4 @@ def _due(subject: Subject) -> tuple[Instant | None, Kind]:
     condition, moment = subject.facts.condition, subject.facts.moment
     if moment is not None:
         return moment.due, moment.kind
-    if condition.extra is not None and (condition.next_nominal is None or condition.extra < condition.next_nominal):
-        return condition.extra, Kind.RETRY if not condition.hard and condition.state else Kind.FIRST
-    # A task that no node has seen yet is due by its schedule.
-    return condition.next_nominal or subject.inside.next_after(subject.facts.now), Kind.GRID
+    return condition.next_run, condition.next_kind

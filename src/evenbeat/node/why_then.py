@@ -124,7 +124,7 @@ def _not_told(subject: Subject, start: Instant, end: Instant, reasons: list[str]
     if due is None:
         _around(subject, start, end, reasons)
         return "was told no result then, and none was expected"
-    following = facts.condition.next_nominal
+    following = _not_accounted_for(subject)
     if following is not None and following <= due:
         return f"was told no result then: one is expected since {subject.at(due)}, and may still come"
     return f"was told no result then: one was expected on {subject.at(due)}, and one of another time counts for it"
@@ -140,7 +140,7 @@ def _without_record(subject: Subject, start: Instant, end: Instant, reasons: lis
     due = next(iter(subject.inside.between(start, min(end, facts.now))), None)
     if due is None:
         return ""
-    following, entry = facts.condition.next_nominal, facts.condition.entry
+    following, entry = _not_accounted_for(subject), facts.condition.entry
     if following is not None and following <= due:
         reasons.append(f"what is due since {subject.at(following)} is not accounted for yet")
         if facts.is_live:
@@ -153,6 +153,12 @@ def _without_record(subject: Subject, start: Instant, end: Instant, reasons: lis
         reasons.append(f"it was created on {subject.at(entry.created)}")
     reasons.append("of plain successes only the latest are kept")
     return f"would be due then, on {subject.at(due)}, but there is no record of it"
+
+
+def _not_accounted_for(subject: Subject) -> Instant | None:
+    """The first nominal time of which it is not decided yet whether it has a run; None if no node has seen the task."""
+    accounted = subject.facts.condition.accounted
+    return None if accounted is None else subject.inside.next_after(accounted)
 
 
 def _not_due(subject: Subject, start: Instant, end: Instant, reasons: list[str]) -> str:

@@ -35,6 +35,16 @@ OUTSIDE: Final = {
     "take_turns": "the worlds never stop, so nobody catches up",
     "_end_catching_up": "the worlds never stop, so nobody catches up",
     "start_at": "the worlds have no clock to start at",
+    "end_postponement": "the worlds have no clock to start at",
+    "_pass_pauses": "the worlds switch tasks off and on at once, and keep no backlog over a pause",
+    "_follow": "the worlds switch tasks off and on at once, and keep no backlog over a pause",
+    "skip_until": "the worlds switch tasks off and on at once, and keep no backlog over a pause",
+    "_free": "the worlds switch tasks off and on at once, and keep no backlog over a pause",
+    "_suspend": "the off-grid runs of the worlds are occasions, which are refused and not owed",
+    "is_paced": "the worlds have no pace",
+    "holds_back": "for people who ask; no decision looks at it",
+    "_retry_when_open": "the worlds have no checks",
+    "bring_back": "in the worlds a name that was removed does not come back while its run lasts",
     "results": "the worlds have no checks",
     "started": "the worlds have no clock, every last start is now",
     "adopt": "the worlds have one node; those of `cluster_verify` have several",
@@ -49,6 +59,10 @@ OUTSIDE: Final = {
 
 EQUIVALENT: Final[dict[tuple[str, str, str], str]] = {
     ("_take_slots", "~a.forced & a.on_grid", "& to |"): "too_soon holds on the grid only, and no forced run is on it",
+    ("_release", "waits.any()", "not"): "of no retries none waits for its period",
+    ("_release", "reason == _PERIOD_CLOSED", "negate"): "of no retries none waits for its period",
+    ("_skip", "reason != _DISABLED", "negate"): "the off-grid runs of the worlds are refused and not owed",
+    ("_set_due", "_CATCHING_UP | _POSTPONED", "| to &"): "the worlds never stop and have no clock to start at",
     ("complete", "flags & _APART", "& to |"): "a shortcut: who is in the timetable is put there again, as it was",
     ("_execute", "flags & _APART", "& to |"): "a shortcut: the long way gives the same where it may be taken",
     **dict.fromkeys(

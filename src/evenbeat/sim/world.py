@@ -54,6 +54,9 @@ class _WorldTimes:
     def next_after(self, rows: Ints, t: Instant) -> Ints:  # noqa: ARG002
         return np.full(len(rows), self.coming, dtype=np.int64)
 
+    def next_after_each(self, rows: Ints, t: Ints) -> Ints:  # noqa: ARG002
+        return self.next_after(rows, NOW)
+
     def count_between(self, rows: Ints, first: Ints, t: Instant) -> tuple[Ints, Ints]:
         behind = self.behind[rows]
         two = (first < behind) & (behind <= t)
@@ -69,6 +72,9 @@ class _WorldTimes:
 
     def is_open(self, rows: Ints, now: Instant) -> NDArray[np.bool_]:  # noqa: ARG002
         return self.open[rows]
+
+    def opens_at(self, rows: Ints, now: Instant) -> Ints:  # noqa: ARG002
+        return np.full(len(rows), FOREVER, dtype=np.int64)
 
     def repeats_after(self, rows: Ints) -> Ints:
         return np.zeros(len(rows), dtype=np.int64)

@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 from msgspec import Struct
 
 from evenbeat.model import Entry
-from evenbeat.store.contract import Progress, Store, StoreError
+from evenbeat.store.contract import PastDefinition, Progress, Store, StoreError
 
 
 class Fenced(StoreError):
@@ -159,6 +159,8 @@ class ClusterStore(Store, Protocol):
 
     def progress_in(self, partitions: Sequence[int]) -> Iterator[Progress]:
         """With tokens; in the order of the tasks' numbers."""
+
+    def past_definitions_in(self, partitions: Sequence[int]) -> Iterator[PastDefinition]: ...
 
     # What others do
 

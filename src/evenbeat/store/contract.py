@@ -55,8 +55,8 @@ class Claim(NamedTuple):
     generation: int
     kind: int
     at: int
-    next_nominal: int
-    """Where the task stands from now on: the first nominal time that is not accounted for ..."""
+    accounted: int
+    """Where the task stands from now on: every nominal time up to this instant is accounted for ..."""
     extra: int
     extra_kind: int
     """... and the off-grid run that is planned, if any."""
@@ -129,7 +129,7 @@ class Told(NamedTuple):
     changes: int
     flapping: bool
     result_at: int
-    next_nominal: int
+    accounted: int
     extra: int
     extra_kind: int
     notable: bool
@@ -148,29 +148,47 @@ class Skip(NamedTuple):
     reason: str
     at: int
     next_nominal: int
+    """The nominal time that follows `last`, by the definition that the range was counted by."""
+    accounted: int
     extra: int
     extra_kind: int
 
 
 class Refusal(NamedTuple):
-    """An off-grid run that was refused."""
+    """An off-grid run that was refused, and where its task stands without it."""
 
     task: int
     due: int
     kind: int
     reason: str
     at: int
+    accounted: int
+    extra: int
+    extra_kind: int
 
 
 class Standing(NamedTuple):
     """Where a task stands without any run: just placed, resumed, forced to start at a time, its clock set back."""
 
     task: int
-    next_nominal: int
+    accounted: int
     extra: int
     extra_kind: int
     last_start: int
     result_at: int
+    pause_from: int = NEVER
+    pause_until: int = NEVER
+    """Nominal times after `pause_from` and up to `pause_until` are accounted for, though earlier ones are still owed.
+
+    While the task is paused, `pause_until` is FOREVER.
+    """
+
+
+class Settled(NamedTuple):
+    """Earlier definitions of a task, up to those that were in force until then, count no more: see `PastDefinition`."""
+
+    task: int
+    until: int
 
 
 class Batch(Struct):
@@ -187,16 +205,31 @@ class Batch(Struct):
     claims: list[Claim] = []
     told: list[Told] = []
     """Comes after `finishes`."""
+    settled: list[Settled] = []
 
 
 # What it is told
+
+
+class PastDefinition(NamedTuple):
+    """How a task was defined until it was changed: what was due before the change is settled by this definition.
+
+    The store keeps it from the change on until a node records that it is settled. So a change counts from the same
+    instant on whether a node takes it over at once, after a crash, or when it is started weeks later.
+    """
+
+    task: int
+    until: int
+    definition: Task
+    periods: Mapping[str, Period] | None
+    """The periods as they were, if they are what was changed."""
 
 
 class Progress(NamedTuple):
     """Where a task stands, as a node needs it when it starts."""
 
     task: int
-    next_nominal: int
+    accounted: int
     extra: int
     extra_kind: int
     last_start: int
@@ -215,6 +248,8 @@ class Progress(NamedTuple):
     claimed_token: int = 0
     claimed_untaken: bool = False
     """The node that claimed it has left in order, and knew that no worker had it."""
+    pause_from: int = NEVER
+    pause_until: int = NEVER
 
 
 class RunRecord(Struct, frozen=True):
@@ -266,8 +301,16 @@ class Condition(Struct, frozen=True):
     """A task and how it is: what `ls` and `show` tell."""
 
     entry: Entry
-    next_nominal: Instant | None
+    accounted: Instant | None
+    """Nominal times up to this instant are accounted for, or were due by an earlier definition; None: no node has seen
+    the task yet.
+    """
     extra: Instant | None
+    extra_kind: Kind
+    """The off-grid run that is planned."""
+    pause_from: int
+    pause_until: int
+    """As in `Standing`."""
     running_since: Instant | None
     last_start: Instant | None
     """Of the latest run that ended, on the grid or off it ..."""
@@ -279,6 +322,9 @@ class Condition(Struct, frozen=True):
     attempt: int
     flapping: bool
     output: str
+    next_run: Instant | None = None
+    """When it runs next; None: it is paused, or no time is left. Not from the store: see `evenbeat.node.upcoming`."""
+    next_kind: Kind = Kind.GRID
 
 
 class Filter(Struct, frozen=True):
@@ -325,7 +371,8 @@ class Store(Protocol):
     ) -> list[Entry]:
         """New definitions for tasks by number, all or none; with `version`, only if that is what they have.
 
-        With `owner`, the tasks belong to that owner from now on.
+        With `owner`, the tasks belong to that owner from now on. The definitions before are kept as `PastDefinition`s
+        until they are settled.
 
         Raise Conflict if one is gone, has another version, or its new name is taken.
         """
@@ -356,8 +403,18 @@ class Store(Protocol):
     def periods(self) -> dict[str, tuple[str, Period]]:
         """All periods: owner and definition by name."""
 
-    def set_periods(self, periods: Mapping[str, Period | None], owner: str, now: Instant, who: str = "") -> None:
-        """Create or replace periods; None deletes. Whether a task still uses it is the caller's question."""
+    def set_periods(
+        self,
+        periods: Mapping[str, Period | None],
+        owner: str,
+        now: Instant,
+        who: str = "",
+        past: Sequence[PastDefinition] = (),
+    ) -> None:
+        """Create or replace periods; None deletes. Whether a task still uses it is the caller's question.
+
+        `past`: the tasks whose nominal times are others by that, as they were until now.
+        """
 
     def setting(self, key: str) -> str | None:
         """A small text under a key: limits, clock generation, digests of files."""
@@ -372,6 +429,9 @@ class Store(Protocol):
 
     def progress(self) -> Iterator[Progress]:
         """Of every task that has any and is there, or was removed while it ran; in the order of their numbers."""
+
+    def past_definitions(self) -> Iterator[PastDefinition]:
+        """All that are not settled, in the order of tasks and times; not those of removed tasks."""
 
     def record(self, *batches: Batch) -> Future[None]:
         """Remember batches, in this order, all or none of them.

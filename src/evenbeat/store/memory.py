@@ -17,17 +17,19 @@ from evenbeat.store.conflicts import check_names, check_versions
 from evenbeat.store.contract import (
     EVERYTHING,
     FOREVER,
+    NEVER,
     Batch,
     Change,
     Condition,
     Filter,
+    PastDefinition,
     Progress,
     RunRecord,
     SkipRecord,
     StoreError,
 )
 from evenbeat.store.filters import check_filter, fits, fits_state
-from evenbeat.store.memory_rows import Draft, Ran, Row, Skipped
+from evenbeat.store.memory_rows import Draft, Ran, Row, Skipped, with_past
 from evenbeat.store.redefined import in_order, redefined
 
 PLAIN_RUNS: Final = 100_000
@@ -73,7 +75,9 @@ class MemoryStore:
                     entries.append(Entry(self._numbers, self._new_id(), 1, owner, now, now, task))
             self._rows |= {entry.number: Row(entry) for entry in entries}
             for entry in back:
-                self._rows[entry.number].entry, self._rows[entry.number].removed = entry, None
+                row = self._rows[entry.number]
+                row.entry, row.removed, row.past = entry, None, ()
+                row.accounted, row.extra, row.pause_from, row.pause_until = now, FOREVER, NEVER, NEVER
             self._names |= {entry.task.name: entry.number for entry in (*entries, *back)}
             self._changes += audit.created(entries, now, who) + audit.came_back(back, now, who)
             return in_order(tasks, entries, back)
@@ -94,8 +98,9 @@ class MemoryStore:
             after = []
             for number, task in changes:
                 old = before[number]
+                row = self._rows[number]
                 entry = redefined(old, task, now, owner)
-                self._rows[number].entry = entry
+                row.entry, row.past = entry, with_past(row.past, PastDefinition(number, now, old.task, None))
                 self._changes.append(audit.changed(old, task, now, who, owner))
                 after.append(entry)
             for entry in before.values():
@@ -162,8 +167,18 @@ class MemoryStore:
         with self._lock:
             return dict(self._periods)
 
-    def set_periods(self, periods: Mapping[str, Period | None], owner: str, now: Instant, who: str = "") -> None:
+    def set_periods(
+        self,
+        periods: Mapping[str, Period | None],
+        owner: str,
+        now: Instant,
+        who: str = "",
+        past: Sequence[PastDefinition] = (),
+    ) -> None:
         with self._lock:
+            for some in past:
+                row = self._rows[some.task]
+                row.past = with_past(row.past, some)
             self._changes += audit.periods(self._periods, periods, now, who)
             for name, period in periods.items():
                 if period is None:
@@ -200,7 +215,12 @@ class MemoryStore:
     def progress(self) -> Iterator[Progress]:
         with self._lock:
             known = [row for row in self._rows.values() if row.removed is None or row.claim is not None]
-            return iter([row.progress() for row in known if row.next_nominal is not None])
+            return iter([row.progress() for row in known if row.accounted is not None])
+
+    def past_definitions(self) -> Iterator[PastDefinition]:
+        with self._lock:
+            known = [row for row in self._rows.values() if row.removed is None]
+            return iter([past for row in known for past in row.past])
 
     def record(self, *batches: Batch) -> Future[None]:
         future: Future[None] = Future()

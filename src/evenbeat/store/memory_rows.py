@@ -15,6 +15,7 @@ from evenbeat.store.contract import (
     Condition,
     Contradiction,
     Finish,
+    PastDefinition,
     Progress,
     RunRecord,
     Skip,
@@ -48,7 +49,15 @@ class Skipped(Struct):
     reason: str
     at: int
     next_nominal: int | None
+    """The nominal time that follows `last`; None of an off-grid run, which no range continues."""
     kind: int
+
+
+def with_past(known: tuple[PastDefinition, ...], past: PastDefinition) -> tuple[PastDefinition, ...]:
+    """Of two changes at the same instant, the definition before the first was in force until then."""
+    if known and known[-1].until == past.until:
+        return (*known[:-1], known[-1]._replace(periods=known[-1].periods or past.periods))
+    return (*known, past)
 
 
 class Row(Struct):
@@ -56,9 +65,12 @@ class Row(Struct):
 
     entry: Entry
     removed: int | None = None
-    next_nominal: int | None = None
+    accounted: int | None = None
     extra: int = FOREVER
     extra_kind: int = 0
+    pause_from: int = NEVER
+    pause_until: int = NEVER
+    past: tuple[PastDefinition, ...] = ()
     last_start: int = NEVER
     state: int = 0
     hard: bool = True
@@ -84,11 +96,11 @@ class Row(Struct):
 
     def progress(self) -> Progress:
         claim = self.claim
-        assert self.next_nominal is not None
+        assert self.accounted is not None
         has_started = claim is not None and claim.kind == Kind.GRID and self.claim_started is not None
         return Progress(
             self.entry.number,
-            self.next_nominal,
+            self.accounted,
             self.extra,
             self.extra_kind,
             cast("int", self.claim_started) if has_started else self.last_start,
@@ -102,14 +114,19 @@ class Row(Struct):
             claim.kind if claim else 0,
             claim.at if claim else 0,
             claim.generation if claim else 0,
+            pause_from=self.pause_from,
+            pause_until=self.pause_until,
         )
 
     def condition(self) -> Condition:
         since = self.claim and (self.claim.at if self.claim_started is None else self.claim_started)
         return Condition(
             self.entry,
-            _instant(self.next_nominal),
+            _instant(None if self.accounted is None else max([self.accounted, *(p.until for p in self.past)])),
             _instant(self.extra),
+            Kind(self.extra_kind),
+            self.pause_from,
+            self.pause_until,
             _instant(since),
             _instant(self.started),
             _instant(self.ended),
@@ -190,19 +207,25 @@ class Draft:
             self._tell(self._row(told.task), told)
         for standing in batch.standings:
             row = self._row(standing.task)
-            _, row.next_nominal, row.extra, row.extra_kind, row.last_start, row.result_at = standing
+            _, row.accounted, row.extra, row.extra_kind, row.last_start, row.result_at, *pause = standing
+            row.pause_from, row.pause_until = pause
         for skip in batch.skips:
             self._skip(self._row(skip.task), skip)
         for refusal in batch.refusals:
-            self._row(refusal.task)
-            task, due, kind, reason, at = refusal
+            row = self._row(refusal.task)
+            task, due, kind, reason, at, *place = refusal
             self._add(Skipped(task, due, due, 1, reason, at, None, kind))
+            row.accounted, row.extra, row.extra_kind = place
         for claim in batch.claims:
             row = self._row(claim.task)
             if row.claim is not None:
                 raise Contradiction(f"task {claim.task} has an open claim: it must end before the next")
             row.claim, row.claim_started = claim, None
-            row.next_nominal, row.extra, row.extra_kind = claim.next_nominal, claim.extra, claim.extra_kind
+            row.accounted, row.extra, row.extra_kind = claim.accounted, claim.extra, claim.extra_kind
+        for settled in batch.settled:
+            if settled.task in self._all_rows:
+                row = self._row(settled.task)
+                row.past = tuple(past for past in row.past if past.until > settled.until)
 
     def _row(self, task: int) -> Row:
         if task not in self.rows:
@@ -241,7 +264,7 @@ class Draft:
             row.cursor = finish.cursor
 
     def _tell(self, row: Row, t: Told) -> None:
-        claim = Claim(t.task, t.nominal, t.generation, t.kind, t.at, t.next_nominal, t.extra, t.extra_kind)
+        claim = Claim(t.task, t.nominal, t.generation, t.kind, t.at, t.accounted, t.extra, t.extra_kind)
         output = t.output if t.notable else t.output[:PLAIN_OUTPUT]
         self.runs.append(
             Ran(t.task, claim, t.started, t.ended, t.outcome, t.status, t.made, t.hard, t.attempt, output, t.notable)
@@ -250,10 +273,10 @@ class Draft:
             row.started, row.ended, row.outcome, row.output = t.started, t.ended, Outcome(t.outcome), t.output
         row.state, row.hard, row.attempt, row.changes = t.state, t.hard, t.attempt, t.changes
         row.flapping, row.result_at = t.flapping, t.result_at
-        row.next_nominal, row.extra, row.extra_kind = t.next_nominal, t.extra, t.extra_kind
+        row.accounted, row.extra, row.extra_kind = t.accounted, t.extra, t.extra_kind
 
     def _skip(self, row: Row, skip: Skip) -> None:
-        row.next_nominal, row.extra, row.extra_kind = skip.next_nominal, skip.extra, skip.extra_kind
+        row.accounted, row.extra, row.extra_kind = skip.accounted, skip.extra, skip.extra_kind
         key = self.newest_skip.get(skip.task, self._all_newest.get(skip.task, 0))
         newest = self.skips.get(key) or self._all_skips.get(key)
         if newest is not None and (newest.next_nominal, newest.reason) == (skip.first, skip.reason):
@@ -262,7 +285,7 @@ class Draft:
                 newest, last=skip.last, times=times, at=skip.at, next_nominal=skip.next_nominal
             )
         else:
-            task, first, last, times, reason, at, next_nominal, _, _ = skip
+            task, first, last, times, reason, at, next_nominal, *_ = skip
             self._add(Skipped(task, first, last, times, reason, at, next_nominal, Kind.GRID))
 
     def _add(self, skipped: Skipped) -> None:

@@ -15,6 +15,7 @@ from evenbeat.store.contract import (
     Change,
     Condition,
     Filter,
+    PastDefinition,
     Progress,
     RunRecord,
     SkipRecord,
@@ -25,7 +26,7 @@ from evenbeat.store.postgres_cluster import Cluster
 from evenbeat.store.postgres_filters import conditions_of
 from evenbeat.store.postgres_statements import query, with_part
 from evenbeat.store.postgres_text import from_text
-from evenbeat.store.sqlite_rows import period
+from evenbeat.store.sqlite_rows import past_definition, period
 
 PLAIN_RUNS: Final = 10_000_000
 """Plain successes that history keeps, of all tasks together: about 2.5 GB."""
@@ -95,8 +96,15 @@ class PostgresStore(Cluster):
         found = self._readers.all(query("periods"))
         return {from_text(name): (from_text(owner), period(text)) for name, owner, text in found}
 
-    def set_periods(self, periods: Mapping[str, Period | None], owner: str, now: Instant, who: str = "") -> None:
-        self._change(lambda connection: postgres_tasks.set_periods(connection, periods, owner, now, who))
+    def set_periods(
+        self,
+        periods: Mapping[str, Period | None],
+        owner: str,
+        now: Instant,
+        who: str = "",
+        past: Sequence[PastDefinition] = (),
+    ) -> None:
+        self._change(lambda connection: postgres_tasks.set_periods(connection, periods, owner, now, who, past))
 
     def setting(self, key: str) -> str | None:
         return next((from_text(value) for (value,) in self._readers.all(query("setting"), (key,))), None)
@@ -120,6 +128,9 @@ class PostgresStore(Cluster):
 
     def progress(self) -> Iterator[Progress]:
         return map(rows.progress, self._readers.many(with_part("progress", ":filter", "true")))
+
+    def past_definitions(self) -> Iterator[PastDefinition]:
+        return map(past_definition, self._readers.many(with_part("past_definitions", ":filter", "true")))
 
     def record(self, *batches: Batch) -> Future[None]:
         return self._record().submit(batches)

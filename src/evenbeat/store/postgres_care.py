@@ -74,6 +74,8 @@ def _prune_rows(connection: Connection, cutoff: int, bound: int) -> int:
     for name in ("prune_plain", "prune_notable", "prune_skips", "prune_changes"):
         gone += connection.execute(query(name), asked).rowcount
     forgotten = [number for (number,) in connection.execute(query("forgotten"), asked)]
+    for name in ("forget_pauses", "forget_definitions") if forgotten else ():
+        connection.execute(query(name), (forgotten,))
     for name in ("forget_claims", "forget_progress", "forget_tasks") if forgotten else ():
         gone += connection.execute(query(name), (forgotten,)).rowcount
     connection.execute(query("prune_orders"), (_ORDERS,))

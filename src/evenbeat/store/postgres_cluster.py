@@ -10,7 +10,7 @@ import psycopg
 from evenbeat.model import PARTITIONS, SECOND, Entry
 from evenbeat.store import postgres_rows as rows
 from evenbeat.store.cluster import Fenced, Forgot, Lease, News, Order, Taken, View
-from evenbeat.store.contract import Progress, StoreError
+from evenbeat.store.contract import PastDefinition, Progress, StoreError
 from evenbeat.store.postgres_base import PostgresBase
 from evenbeat.store.postgres_listen import Listener
 from evenbeat.store.postgres_open import Connection
@@ -19,6 +19,7 @@ from evenbeat.store.postgres_session import Held
 from evenbeat.store.postgres_statements import query, with_part
 from evenbeat.store.postgres_tasks import notify
 from evenbeat.store.postgres_text import from_text
+from evenbeat.store.sqlite_rows import past_definition
 
 ORDER_LIFE: Final = 60 * SECOND
 """An order that nobody has answered by then is not for anybody any more: whoever gave it has gone."""
@@ -249,6 +250,11 @@ class Cluster(PostgresBase):
         """With tokens; in the order of the tasks' numbers."""
         statement = with_part("progress", ":filter", "mod(p.task, 256) = ANY(%s)")
         return map(rows.progress, self._readers.many(statement, (list(partitions),)))
+
+    def past_definitions_in(self, partitions: Sequence[int]) -> Iterator[PastDefinition]:
+        """In the order of tasks and times."""
+        statement = with_part("past_definitions", ":filter", "mod(d.task, 256) = ANY(%s)")
+        return map(past_definition, self._readers.many(statement, (list(partitions),)))
 
     # What others do
 

@@ -22,9 +22,11 @@ _MOST_DAYS: Final = 400
 _RUN: Final = "task, nominal, claimed, started, ended, generation, status, attempt, kind, state, hard, outcome, output"
 _COLUMNS: Final = {
     "tasks": "number, id, name, owner, version, created, changed, removed, definition",
-    "progress": "task, next_nominal, extra, last_start, result_at, started, ended, changes, attempt, extra_kind, "
+    "progress": "task, accounted, extra, last_start, result_at, started, ended, changes, attempt, extra_kind, "
     "state, hard, flapping, outcome, cursor, output",
-    "claims": "task, nominal, at, next_nominal, extra, started, generation, kind, extra_kind",
+    "claims": "task, nominal, at, accounted, extra, started, generation, kind, extra_kind",
+    "past_definitions": "task, until, definition, periods",
+    "pauses": "task, pause_from, pause_until",
     "plain_runs": _RUN,
     "notable_runs": _RUN,
     "skips": "task, first, last, times, at, next_nominal, kind, reason",

@@ -7,7 +7,7 @@ from evenbeat.store.contract import Batch, Finish, Refusal, Skip, Standing, Told
 from evenbeat.store.postgres_statements import query
 from evenbeat.store.postgres_text import numbers, texts
 
-T = TypeVar("T", Skip, Standing, Told)
+T = TypeVar("T", Refusal, Skip, Standing, Told)
 
 _OUTPUT_OF_FINISH = Finish._fields.index("output")
 _CURSOR = Finish._fields.index("cursor")
@@ -35,10 +35,12 @@ def statements(batch: Batch) -> Iterator[Statement]:
         yield Statement(query("stand"), _columns(standings))
     for skips in _waves(batch.skips):
         yield Statement(query("skip"), _columns(skips, _REASON_OF_SKIP))
-    if batch.refusals:
-        yield Statement(query("decline"), _columns(batch.refusals, _REASON_OF_REFUSAL))
+    for refusals in _waves(batch.refusals):
+        yield Statement(query("decline"), _columns(refusals, _REASON_OF_REFUSAL))
     if batch.claims:
         yield Statement(query("claim"), _columns(batch.claims))
+    if batch.settled:
+        yield Statement(query("settle_definitions"), _columns(batch.settled))
 
 
 def _columns(rows: Sequence[tuple[object, ...]], text: int = -1) -> list[str]:

@@ -9,13 +9,13 @@ import msgspec
 from evenbeat.model import Entry, Instant, Period, Task
 from evenbeat.store import audit
 from evenbeat.store.conflicts import check_names, check_versions
-from evenbeat.store.contract import Change
+from evenbeat.store.contract import Change, PastDefinition
 from evenbeat.store.postgres_open import Connection
 from evenbeat.store.postgres_rows import entry
 from evenbeat.store.postgres_statements import query
 from evenbeat.store.postgres_text import from_text, texts
 from evenbeat.store.redefined import in_order, redefined
-from evenbeat.store.sqlite_rows import as_text, period
+from evenbeat.store.sqlite_rows import as_text, past_row, period
 
 _SHARED: Final = ("limits:", "node:")
 """Settings that begin so concern every node: a change of theirs is news."""
@@ -47,6 +47,11 @@ def create(connection: Connection, tasks: Sequence[Task], owner: str, now: Insta
     created = _create(connection, new, owner, now, who, stamp) if new else []
     if back:
         _define(connection, [(e.number, e.task) for e in back], now, stamp, owner)
+        numbers = [e.number for e in back]
+        for name in ("begin_anew", "begin_anew_claimed"):
+            connection.execute(query(name), (now, numbers))
+        for name in ("forget_pauses", "forget_definitions"):
+            connection.execute(query(name), (numbers,))
         note(connection, audit.came_back(back, now, who))
     if tasks:
         notify(connection, "tasks")
@@ -100,6 +105,7 @@ def update(
     names = [task.name for _, task in changes]
     own = {e.task.name for e in before.values()}
     check_names(names, _taken(connection, [name for name in names if name not in own]))
+    keep_definitions(connection, [PastDefinition(number, now, before[number].task, None) for number in numbers])
     renamed = [number for number, task in changes if before[number].task.name != task.name]
     if renamed:
         connection.execute(query("step_aside"), (renamed,))
@@ -135,11 +141,24 @@ def remove(connection: Connection, numbers: Sequence[int], now: Instant, who: st
     notify(connection, "tasks")
 
 
+def keep_definitions(connection: Connection, past: Sequence[PastDefinition]) -> None:
+    """What was in force until now, for whoever settles it."""
+    if past:
+        columns = zip(*map(past_row, past), strict=True)
+        connection.execute(query("keep_definitions"), [list(column) for column in columns])
+
+
 def set_periods(
-    connection: Connection, periods: Mapping[str, Period | None], owner: str, now: Instant, who: str
+    connection: Connection,
+    periods: Mapping[str, Period | None],
+    owner: str,
+    now: Instant,
+    who: str,
+    past: Sequence[PastDefinition],
 ) -> None:
     """Create, replace, delete."""
     connection.execute(query("next_settings_stamp"))
+    keep_definitions(connection, past)
     found = connection.execute(query("periods")).fetchall()
     before = {from_text(name): (from_text(whose), period(text)) for name, whose, text in found}
     for name, definition in periods.items():

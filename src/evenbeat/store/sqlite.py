@@ -20,6 +20,7 @@ from evenbeat.store.contract import (
     Condition,
     Damaged,
     Filter,
+    PastDefinition,
     Progress,
     RunRecord,
     SkipRecord,
@@ -116,8 +117,15 @@ class SqliteStore:
     def periods(self) -> dict[str, tuple[str, Period]]:
         return {name: (owner, rows.period(text)) for name, owner, text in self._select(query("periods"))}
 
-    def set_periods(self, periods: Mapping[str, Period | None], owner: str, now: Instant, who: str = "") -> None:
-        self._do(lambda connection: sqlite_tasks.set_periods(connection, periods, owner, now, who))
+    def set_periods(
+        self,
+        periods: Mapping[str, Period | None],
+        owner: str,
+        now: Instant,
+        who: str = "",
+        past: Sequence[PastDefinition] = (),
+    ) -> None:
+        self._do(lambda connection: sqlite_tasks.set_periods(connection, periods, owner, now, who, past))
 
     def setting(self, key: str) -> str | None:
         return next((value for (value,) in self._select(query("setting"), (key,))), None)
@@ -147,6 +155,9 @@ class SqliteStore:
 
     def progress(self) -> Iterator[Progress]:
         return map(rows.progress, self._select(query("progress")))
+
+    def past_definitions(self) -> Iterator[PastDefinition]:
+        return map(rows.past_definition, self._select(query("past_definitions")))
 
     def record(self, *batches: Batch) -> Future[None]:
         def work(connection: sqlite3.Connection) -> None:
@@ -186,7 +197,10 @@ class SqliteStore:
             forgotten = connection.execute(query("forgotten"), asked).fetchall()
             for name in ("forget_claim", "forget_progress", "forget_task"):
                 connection.executemany(query(name), forgotten)
-            return connection.total_changes - before
+            gone = connection.total_changes - before
+            for name in ("forget_pause", "forget_definitions"):
+                connection.executemany(query(name), forgotten)
+            return gone
 
         return self._do(work)
 

@@ -13,14 +13,25 @@ from typing import Final, Literal, TypeVar
 
 import msgspec
 
-from evenbeat.store.contract import PLAIN_OUTPUT, Batch, Claim, Contradiction, Finish, Refusal, Skip, Standing, Told
+from evenbeat.store.contract import (
+    NEVER,
+    PLAIN_OUTPUT,
+    Batch,
+    Claim,
+    Contradiction,
+    Finish,
+    Refusal,
+    Skip,
+    Standing,
+    Told,
+)
 from evenbeat.store.statements import query, query_of_rows, width
 
 _SIZES: Final = (8, 16, 32, 64, 128, 256, 512, 1024)
 """Rows per statement. Each size is prepared once."""
 
 Row = tuple[object, ...]
-T = TypeVar("T", Skip, Standing, Told)
+T = TypeVar("T", Refusal, Skip, Standing, Told)
 
 
 def record(connection: sqlite3.Connection, batch: Batch) -> None:
@@ -32,19 +43,21 @@ def record(connection: sqlite3.Connection, batch: Batch) -> None:
     for told in _waves(batch.told):
         _tell(connection, told)
     for standings in _waves(batch.standings):
-        _expect(connection, "stand", standings)
+        _expect(connection, "stand", [standing[:6] for standing in standings])
         _place_claimed(connection, standings)
+        _pause(connection, standings)
     for skips in _waves(batch.skips):
         rows = [row[:7] for row in skips]
         _execute(connection, "skip", rows)
         _execute(connection, "extend_skip", rows)
-        places = [(s.task, s.next_nominal, s.extra, s.extra_kind) for s in skips]
-        _expect(connection, "place", places)
-        _place_claimed(connection, places)
-    if batch.refusals:
-        _refuse(connection, batch.refusals)
+        _place(connection, [(s.task, s.accounted, s.extra, s.extra_kind) for s in skips])
+    for refusals in _waves(batch.refusals):
+        _execute(connection, "refuse", [row[:5] for row in refusals])
+        _place(connection, [(r.task, r.accounted, r.extra, r.extra_kind) for r in refusals])
     if batch.claims:
         _claim(connection, batch.claims)
+    if batch.settled:
+        connection.executemany(query("settle_definitions"), batch.settled)
 
 
 def _execute(connection: sqlite3.Connection, name: str, rows: Iterable[Row]) -> int:
@@ -74,6 +87,20 @@ def _expect(connection: sqlite3.Connection, name: str, rows: Sequence[Row]) -> N
     if _execute(connection, name, rows) != len(rows):
         _, known = _open_and_known(connection, rows)
         raise Contradiction(f"there is no task {next(row[0] for row in rows if row[0] not in known)}")
+
+
+def _place(connection: sqlite3.Connection, places: Sequence[Row]) -> None:
+    _expect(connection, "place", places)
+    _place_claimed(connection, places)
+
+
+def _pause(connection: sqlite3.Connection, standings: Sequence[Standing]) -> None:
+    """The pauses of tasks that owe earlier runs, of which there are nearly always none."""
+    if connection.execute(query("any_pause")).fetchone() is not None:
+        tasks = msgspec.json.encode([standing.task for standing in standings]).decode()
+        connection.execute(query("forget_pauses"), (tasks,))
+    paused = [(s.task, s.pause_from, s.pause_until) for s in standings if s.pause_until > NEVER]
+    connection.executemany(query("pause"), paused)
 
 
 def _place_claimed(connection: sqlite3.Connection, places: Sequence[Row]) -> None:
@@ -107,11 +134,6 @@ def _claim(connection: sqlite3.Connection, claims: Sequence[Claim]) -> None:
         if again:
             raise Contradiction(f"task {again[0]} has an open claim: it must end before the next") from e
         raise
-
-
-def _refuse(connection: sqlite3.Connection, refusals: Sequence[Refusal]) -> None:
-    _must_be_known(connection, refusals)
-    _execute(connection, "refuse", refusals)
 
 
 def _finish(connection: sqlite3.Connection, finishes: Sequence[Finish]) -> None:
@@ -170,7 +192,7 @@ def _tell(connection: sqlite3.Connection, told: Sequence[Told]) -> None:
     lessons = [_lesson_of_told(t, i, 0) for i, t in enumerate(plain, first_plain)]
     lessons += [_lesson_of_told(t, 0, i) for i, t in enumerate(notable, first_notable)]
     connection.executemany(query("learn_told"), lessons)
-    _place_claimed(connection, [(t.task, t.next_nominal, t.extra, t.extra_kind) for t in told])
+    _place_claimed(connection, [(t.task, t.accounted, t.extra, t.extra_kind) for t in told])
 
 
 def _told(t: Told, number: int, most: int) -> Row:
@@ -183,7 +205,7 @@ def _told(t: Told, number: int, most: int) -> Row:
 def _lesson_of_told(t: Told, plain: int, notable: int) -> Row:
     return (
         t.task, plain, notable, t.made is not None, t.started, t.ended, t.outcome, t.output, t.state, +t.hard,
-        t.attempt, t.changes, +t.flapping, t.result_at, t.next_nominal, t.extra, t.extra_kind,
+        t.attempt, t.changes, +t.flapping, t.result_at, t.accounted, t.extra, t.extra_kind,
     )  # fmt: skip
 
 

@@ -6,13 +6,23 @@ from typing import Any, Final
 import msgspec
 
 from evenbeat.model import Entry, Instant, Kind, Outcome, Period, State, Task
-from evenbeat.store.contract import FOREVER, NEVER, Condition, Progress, RunRecord, SkipRecord, StoreError
+from evenbeat.store.contract import (
+    FOREVER,
+    NEVER,
+    Condition,
+    PastDefinition,
+    Progress,
+    RunRecord,
+    SkipRecord,
+    StoreError,
+)
 
 Row = tuple[Any, ...]
 
 _encode: Final = msgspec.json.Encoder().encode
 _task: Final = msgspec.json.Decoder(Task).decode
 _period: Final = msgspec.json.Decoder(Period).decode
+_periods: Final = msgspec.json.Decoder(dict[str, Period]).decode
 
 
 def as_text(definition: Task | Period) -> str:
@@ -45,11 +55,15 @@ def period(definition: str) -> Period:
 def condition(row: Row) -> Condition:
     """Of an entry's columns, then where it stands and its latest result."""
     its = entry(row[:7])
-    next_nominal, extra, since, started, ended, outcome, state, hard, attempt, flapping, result_at, output = row[7:]
+    accounted, extra, extra_kind, pause_from, pause_until, since, started, ended, *rest = row[7:]
+    outcome, state, hard, attempt, flapping, result_at, output = rest
     return Condition(
         its,
-        _instant(next_nominal),
+        _instant(accounted),
         _instant(extra),
+        Kind(extra_kind),
+        NEVER if pause_from is None else pause_from,
+        NEVER if pause_until is None else pause_until,
         since,
         started,
         ended,
@@ -67,11 +81,28 @@ def _instant(value: int | None) -> Instant | None:
 
 
 def progress(row: Row) -> Progress:
-    """Of the columns of Progress; SQLite has no bools."""
-    task, next_nominal, extra, extra_kind, last_start, state, hard, attempt, changes, flapping, *rest = row
+    """Of the columns of Progress; SQLite has no bools, and most tasks have no pause."""
+    task, accounted, extra, extra_kind, last_start, state, hard, attempt, changes, flapping, *rest = row
+    if rest[-1] is None:
+        rest[-2:] = NEVER, NEVER
     return Progress(
-        task, next_nominal, extra, extra_kind, last_start, state, hard == 1, attempt, changes, flapping == 1, *rest
+        task, accounted, extra, extra_kind, last_start, state, hard == 1, attempt, changes, flapping == 1, *rest
     )
+
+
+def past_definition(row: Row) -> PastDefinition:
+    """Of its columns."""
+    task, until, definition, periods = row
+    try:
+        return PastDefinition(task, until, _task(definition), None if periods is None else _periods(periods))
+    except msgspec.ValidationError as e:
+        raise StoreError(f"task number {task} had a definition that this program does not understand: {e}") from e
+
+
+def past_row(past: PastDefinition) -> Row:
+    """Its columns."""
+    periods = None if past.periods is None else _encode(past.periods).decode()
+    return past.task, past.until, as_text(past.definition), periods
 
 
 def run_record(row: Row) -> RunRecord:

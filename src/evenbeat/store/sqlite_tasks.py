@@ -9,9 +9,9 @@ from typing import Final
 from evenbeat.model import Entry, Instant, Period, Task
 from evenbeat.store import audit
 from evenbeat.store.conflicts import check_names, check_versions
-from evenbeat.store.contract import Change
+from evenbeat.store.contract import Change, PastDefinition
 from evenbeat.store.redefined import in_order, redefined
-from evenbeat.store.sqlite_rows import as_list, as_text, entry, period
+from evenbeat.store.sqlite_rows import as_list, as_text, entry, past_row, period
 from evenbeat.store.statements import query, query_of_rows
 
 _AT_ONCE: Final = 100
@@ -33,6 +33,10 @@ def create(connection: sqlite3.Connection, tasks: Sequence[Task], owner: str, no
     back = [redefined(running[task.name], task, now, owner) for task in tasks if task.name in running]
     new = _create(connection, [task for task in tasks if task.name not in running], owner, now, who, last)
     connection.executemany(query("bring_back_task"), ((owner, as_text(e.task), now, e.number) for e in back))
+    for name in ("begin_anew", "begin_anew_claimed"):
+        connection.executemany(query(name), ((now, e.number) for e in back))
+    for name in ("forget_pause", "forget_definitions"):
+        connection.executemany(query(name), ((e.number,) for e in back))
     note(connection, audit.came_back(back, now, who))
     return in_order(tasks, new, back)
 
@@ -82,6 +86,7 @@ def update(
     own = {e.task.name for e in before.values()}
     check_names(names, _taken(connection, [name for name in names if name not in own]))
     renamed = [(number, task.name) for number, task in changes if before[number].task.name != task.name]
+    keep_definitions(connection, [PastDefinition(number, now, before[number].task, None) for number in numbers])
     connection.executemany(query("step_aside"), ((number,) for number, _ in renamed))
     connection.executemany(query("define_task"), ((as_text(task), now, number) for number, task in changes))
     connection.executemany(query("rename_task"), ((name, number) for number, name in renamed))
@@ -98,10 +103,21 @@ def remove(connection: sqlite3.Connection, numbers: Sequence[int], now: Instant,
     note(connection, audit.removed((gone[number] for number in dict.fromkeys(numbers) if number in gone), now, who))
 
 
+def keep_definitions(connection: sqlite3.Connection, past: Sequence[PastDefinition]) -> None:
+    """What was in force until now, for whoever settles it."""
+    connection.executemany(query("keep_definition"), map(past_row, past))
+
+
 def set_periods(
-    connection: sqlite3.Connection, periods: Mapping[str, Period | None], owner: str, now: Instant, who: str
+    connection: sqlite3.Connection,
+    periods: Mapping[str, Period | None],
+    owner: str,
+    now: Instant,
+    who: str,
+    past: Sequence[PastDefinition],
 ) -> None:
     """Create, replace, delete."""
+    keep_definitions(connection, past)
     before = {name: (whose, period(text)) for name, whose, text in connection.execute(query("periods"))}
     given = [(name, owner, as_text(definition)) for name, definition in periods.items() if definition is not None]
     connection.executemany(query("set_period"), given)

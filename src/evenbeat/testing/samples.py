@@ -15,13 +15,13 @@ def a_task(name: str, *, check: bool = False, enabled: bool = True, **labels: st
     return Task(name, schedule, Job(command=("noop",)), check=check, enabled=enabled, labels=labels)
 
 
-def a_standing(task: int, next_nominal: int = T0, extra: int = FOREVER, kind: Kind = Kind.FIRST) -> Standing:
+def a_standing(task: int, accounted: int = T0, extra: int = FOREVER, kind: Kind = Kind.FIRST) -> Standing:
     """A task that was placed and has not run yet."""
-    return Standing(task, next_nominal, extra, kind, NEVER, NEVER)
+    return Standing(task, accounted, extra, kind, NEVER, NEVER)
 
 
 def a_claim(task: int, nominal: int = T0, kind: Kind = Kind.GRID, at: int | None = None) -> Claim:
-    """A run that is due, claimed a millisecond later; the task is due again a minute later."""
+    """A run that is due, claimed a millisecond later; all up to a minute later is accounted for."""
     return Claim(task, nominal, 0, kind, nominal + 1_000 if at is None else at, nominal + MINUTE, FOREVER, 0)
 
 
@@ -62,16 +62,16 @@ def a_finish(
 def a_skip(task: int, first: int = T0, times: int = 1, reason: str = "disabled") -> Skip:
     """So many nominal times, a minute apart, told when the last of them came."""
     last = first + (times - 1) * MINUTE
-    return Skip(task, first, last, times, reason, last, last + MINUTE, FOREVER, 0)
+    return Skip(task, first, last, times, reason, last, last + MINUTE, last, FOREVER, 0)
 
 
 def a_refusal(task: int, due: int = T0, kind: Kind = Kind.RETRY, reason: str = "period_closed") -> Refusal:
     """An off-grid run that was refused when it was due."""
-    return Refusal(task, due, kind, reason, due)
+    return Refusal(task, due, kind, reason, due, due, FOREVER, 0)
 
 
 def a_told(task: int, at: int = T0, output: str = "", *, made: int | None = 0, notable: bool = False) -> Told:
-    """A result that somebody told, of just then; the task is due a minute later."""
+    """A result that somebody told, of just then; all up to a minute later is accounted for."""
     state = 0 if made is None else made
     return Told(
         task,
@@ -91,7 +91,7 @@ def a_told(task: int, at: int = T0, output: str = "", *, made: int | None = 0, n
         changes=0,
         flapping=False,
         result_at=at,
-        next_nominal=T0 + MINUTE,
+        accounted=T0 + MINUTE,
         extra=FOREVER,
         extra_kind=0,
         notable=notable,

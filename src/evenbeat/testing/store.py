@@ -15,12 +15,13 @@ import pytest
 from evenbeat.store.contract import Store
 from evenbeat.testing.store_care import CareContract
 from evenbeat.testing.store_history import HistoryContract
+from evenbeat.testing.store_past import PastContract
 from evenbeat.testing.store_runs import RunsContract
 from evenbeat.testing.store_tasks import TasksContract
 from evenbeat.testing.store_told import ToldContract
 
 
-class StoreContract(TasksContract, RunsContract, ToldContract, HistoryContract, CareContract):
+class StoreContract(TasksContract, PastContract, RunsContract, ToldContract, HistoryContract, CareContract):
     """What every store does."""
 
     def make_store(self, folder: Path) -> Store:

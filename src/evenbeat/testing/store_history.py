@@ -190,17 +190,31 @@ class HistoryContract:
         entry = store.find("a")
         assert entry is not None
         assert found == Condition(
-            entry, None, None, None, None, None, None, None, hard=True, attempt=1, flapping=False, output=""
+            entry,
+            None,
+            None,
+            Kind.GRID,
+            NEVER,
+            NEVER,
+            None,
+            None,
+            None,
+            None,
+            None,
+            hard=True,
+            attempt=1,
+            flapping=False,
+            output="",
         )
 
     def test_a_task_in_its_course(self, store: Store) -> None:
         a = number_of(store)
         store.record(Batch(standings=[a_standing(a, at(0), at(-1))])).result()
         (found,) = store.conditions()
-        assert (found.next_nominal, found.extra) == (at(0), at(-1))
+        assert (found.accounted, found.extra) == (at(0), at(-1))
         store.record(Batch(claims=[a_claim(a)])).result()
         (found,) = store.conditions()
-        assert (found.next_nominal, found.extra, found.running_since) == (at(1), None, T0 + 1_000)
+        assert (found.accounted, found.extra, found.running_since) == (at(1), None, T0 + 1_000)
         text = "WORSE" * 1_000
         finish = a_finish(a, T0, text, outcome="failed", state=1, notable=True)._replace(attempt=2, flapping=True)
         store.record(Batch(finishes=[finish])).result()

@@ -34,11 +34,11 @@ def progress_of(store: Store, task: int) -> Progress:
     return found
 
 
-def fresh(task: int, next_nominal: int = T0, extra: int = FOREVER, extra_kind: int = Kind.FIRST) -> Progress:
+def fresh(task: int, accounted: int = T0, extra: int = FOREVER, extra_kind: int = Kind.FIRST) -> Progress:
     """Where a task stands that has never run."""
     return Progress(
         task,
-        next_nominal,
+        accounted,
         extra,
         extra_kind,
         NEVER,
@@ -73,7 +73,7 @@ class RunsContract:
     def test_of_two_standings_the_later_counts(self, store: Store) -> None:
         a = number_of(store)
         store.record(Batch(standings=[a_standing(a, T0), a_standing(a, T0 + 7)])).result()
-        assert progress_of(store, a).next_nominal == T0 + 7
+        assert progress_of(store, a).accounted == T0 + 7
 
     def test_an_open_claim_is_there_until_the_run_ends(self, store: Store) -> None:
         a = number_of(store)
@@ -82,11 +82,11 @@ class RunsContract:
         found = progress_of(store, a)
         assert (found.claimed, found.claimed_kind, found.claimed_at) == (T0, Kind.RETRY, T0 + 1_000)
         assert found.claimed_generation == 3
-        assert (found.next_nominal, found.extra, found.extra_kind) == (T0 + MINUTE, T0 + 9, Kind.START_AT)
+        assert (found.accounted, found.extra, found.extra_kind) == (T0 + MINUTE, T0 + 9, Kind.START_AT)
         store.record(Batch(finishes=[a_finish(a)])).result()
         found = progress_of(store, a)
         assert found.claimed is None
-        assert found.next_nominal == T0 + MINUTE
+        assert found.accounted == T0 + MINUTE
         assert found.extra == FOREVER
 
     def test_a_finish_says_what_the_run_made_of_the_task(self, store: Store) -> None:
@@ -173,7 +173,7 @@ class RunsContract:
         for future in futures:
             future.result()
         assert len(store.runs(a)) == 50
-        assert progress_of(store, a).next_nominal == T0 + 50 * MINUTE
+        assert progress_of(store, a).accounted == T0 + 50 * MINUTE
 
     def test_a_batch_may_be_large_or_empty(self, store: Store) -> None:
         entries = store.create([a_task(f"t{i}") for i in range(1_300)], "me", T0)
@@ -207,10 +207,36 @@ class RunsContract:
         skip = a_skip(a, T0 + 3 * MINUTE, 4, "coalesced")._replace(extra=T0 + 1, extra_kind=Kind.RETRY)
         store.record(Batch(skips=[skip])).result()
         found = progress_of(store, a)
-        assert (found.next_nominal, found.extra, found.extra_kind) == (T0 + 7 * MINUTE, T0 + 1, Kind.RETRY)
+        assert (found.accounted, found.extra, found.extra_kind) == (T0 + 6 * MINUTE, T0 + 1, Kind.RETRY)
         assert found.claimed == T0 + 2 * MINUTE
         store.record(Batch(finishes=[a_finish(a, T0 + 2 * MINUTE)])).result()
-        assert progress_of(store, a).next_nominal == T0 + 7 * MINUTE
+        assert progress_of(store, a).accounted == T0 + 6 * MINUTE
+
+    def test_a_refusal_moves_a_task_on_also_while_it_runs(self, store: Store) -> None:
+        a = number_of(store)
+        store.record(Batch(standings=[a_standing(a, T0, T0 + 5, Kind.START_AT)])).result()
+        store.record(Batch(refusals=[a_refusal(a, T0 + 5, Kind.START_AT)._replace(accounted=T0 + 2)])).result()
+        found = progress_of(store, a)
+        assert (found.accounted, found.extra) == (T0 + 2, FOREVER), "what was refused is not planned any more"
+        store.record(Batch(claims=[a_claim(a)])).result()
+        again = a_refusal(a, T0 + 6)._replace(accounted=T0 + 3, extra=T0 + 9, extra_kind=Kind.CATCH_UP)
+        store.record(Batch(refusals=[a_refusal(a, T0 + 5), again])).result()
+        found = progress_of(store, a)
+        assert (found.claimed, found.accounted, found.extra, found.extra_kind) == (T0, T0 + 3, T0 + 9, Kind.CATCH_UP)
+
+    def test_a_standing_says_which_nominal_times_a_pause_has_settled(self, store: Store) -> None:
+        a, b = number_of(store), number_of(store, "b")
+        store.record(
+            Batch(standings=[a_standing(a)._replace(pause_from=T0, pause_until=T0 + 9), a_standing(b)])
+        ).result()
+        assert [(p.pause_from, p.pause_until) for p in store.progress()] == [(T0, T0 + 9), (NEVER, NEVER)]
+        assert [(c.pause_from, c.pause_until) for c in store.conditions()] == [(T0, T0 + 9), (NEVER, NEVER)]
+        store.record(Batch(claims=[a_claim(a)], skips=[a_skip(b)])).result()
+        assert (progress_of(store, a).pause_from, progress_of(store, a).pause_until) == (T0, T0 + 9)
+        store.record(
+            Batch(standings=[a_standing(a), a_standing(b)._replace(pause_from=T0, pause_until=FOREVER)])
+        ).result()
+        assert [(p.pause_from, p.pause_until) for p in store.progress()] == [(NEVER, NEVER), (T0, FOREVER)]
 
     def test_a_cursor_is_kept_until_there_is_another(self, store: Store) -> None:
         a, b = number_of(store), number_of(store, "b")
@@ -236,7 +262,7 @@ class RunsContract:
 
         def read() -> None:
             while not stop.is_set():
-                seen = {progress.next_nominal for progress in store.progress()}
+                seen = {progress.accounted for progress in store.progress()}
                 if len(seen) > 1:
                     wrong.append(seen)
 

@@ -21,7 +21,7 @@ class ToldContract:
         found = progress_of(store, a)
         assert (found.state, found.hard, found.attempt, found.changes, found.flapping) == (2, False, 2, 5, True)
         assert (found.result_at, found.claimed) == (T0 + 5, None)
-        assert (found.next_nominal, found.extra, found.extra_kind) == (T0 + MINUTE, T0 + 9, Kind.RETRY)
+        assert (found.accounted, found.extra, found.extra_kind) == (T0 + MINUTE, T0 + 9, Kind.RETRY)
         (run,) = store.runs(a)
         assert (run.kind, run.nominal, run.claimed, run.started, run.ended) == (
             Kind.TOLD, T0 + 5, T0 + 5, T0 + 1, T0 + 5,
@@ -47,7 +47,7 @@ class ToldContract:
         assert (found.claimed, found.state, found.extra) == (T0, 2, T0 + 7)
         store.record(Batch(finishes=[a_finish(a)._replace(extra=T0 + 7)])).result()
         found = progress_of(store, a)
-        assert (found.claimed, found.next_nominal, found.extra) == (None, T0 + MINUTE, T0 + 7)
+        assert (found.claimed, found.accounted, found.extra) == (None, T0 + MINUTE, T0 + 7)
         assert {run.kind for run in store.runs(a)} == {Kind.GRID, Kind.TOLD}
 
     def test_a_run_that_began_before_the_latest_result_is_only_in_the_history(self, store: Store) -> None:

@@ -148,12 +148,30 @@ def nominal_after_inside(phase: Ints, every: Ints, period: Period, t: Instant) -
     return found
 
 
-def _in_window_many(phase: Ints, every: Ints, window: _Window, t: Instant) -> tuple[NDArray[np.bool_], Ints]:
-    times = nominal_after(phase, every, Instant(max(window.opens - 1, t)))
+def nominal_after_inside_each(phase: Ints, every: Ints, period: Period, t: Ints) -> Ints:
+    """The same with an instant for each task: those whose instants lie before the end of one window go together."""
+    found = np.full(len(phase), FOREVER, dtype=np.int64)
+    left = np.argsort(t, kind="stable")
+    while len(left):
+        window = _window_ending_after(period, Instant(int(t[left[0]])))
+        if window is None:
+            return found
+        here, left = np.split(left, [int(t[left].searchsorted(window.closes))])
+        settled, times = _in_window_many(phase[here], every[here], window, t[here])
+        found[here[settled]] = times[settled]
+        late = here[~settled]
+        if len(late) and window.closes < FOREVER:
+            # From the end of this window on they are all alike.
+            found[late] = nominal_after_inside(phase[late], every[late], period, Instant(window.closes - 1))
+    return found
+
+
+def _in_window_many(phase: Ints, every: Ints, window: _Window, t: Instant | Ints) -> tuple[NDArray[np.bool_], Ints]:
+    times = nominal_after(phase, every, np.maximum(window.opens - 1, t))
     settled = times < window.closes
     rows, instead = _substitutes(phase, every, window)
     times[rows] = instead
-    settled[rows] = instead > t
+    settled[rows] = instead > (t[rows] if isinstance(t, np.ndarray) else t)
     return settled, times
 
 

@@ -40,8 +40,10 @@ class Interval:
         return (Instant(t) for t in range(self.next_after(Instant(start - 1)), end, self.every))
 
 
-def nominal_after(phase: "NDArray[np.int64]", every: "NDArray[np.int64]", t: Instant) -> "NDArray[np.int64]":
-    """`Interval.next_after` for columns of phases and intervals."""
+def nominal_after(
+    phase: "NDArray[np.int64]", every: "NDArray[np.int64]", t: "Instant | NDArray[np.int64]"
+) -> "NDArray[np.int64]":
+    """`Interval.next_after` for columns of phases and intervals; after one instant, or after one for each."""
     # (t - phase) % every, in place: on a million rows the temporaries cost as much as the division.
     rest = t - phase
     rest %= every

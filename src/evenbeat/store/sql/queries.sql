@@ -36,6 +36,18 @@ UPDATE tasks SET removed = changed WHERE number = ?;
 -- What no index knows of, as most changes are no more.
 UPDATE tasks SET definition = ?, version = version + 1, changed = ? WHERE number = ?;
 
+-- name: begin_anew
+-- What was planned of a task before it was removed does not count once it is back.
+UPDATE progress SET accounted = ?, extra = 4611686018427387904 WHERE task = ?;
+
+-- name: begin_anew_claimed
+UPDATE claims SET accounted = ?, extra = 4611686018427387904 WHERE task = ?;
+
+-- name: keep_definition
+-- Of two changes at the same instant, the definition before the first was in force until then.
+INSERT INTO past_definitions (task, until, definition, periods) VALUES (?, ?, ?, ?)
+ON CONFLICT DO UPDATE SET periods = coalesce(periods, excluded.periods);
+
 -- name: rename_task
 UPDATE tasks SET name = ?, removed = NULL WHERE number = ?;
 
@@ -72,9 +84,15 @@ FROM tasks t WHERE t.removed IS NULL AND :filter AND t.name > ? ORDER BY t.name 
 
 -- name: conditions
 SELECT t.number, t.id, t.version, t.owner, t.created, t.changed, t.definition,
-    coalesce(c.next_nominal, p.next_nominal), coalesce(c.extra, p.extra), coalesce(c.started, c.at),
+    max(
+        coalesce(c.accounted, p.accounted),
+        coalesce((SELECT max(until) FROM past_definitions d WHERE d.task = t.number), -4611686018427387904)
+    ),
+    coalesce(c.extra, p.extra), coalesce(c.extra_kind, p.extra_kind), a.pause_from, a.pause_until,
+    coalesce(c.started, c.at),
     p.started, p.ended, p.outcome, p.state, p.hard, p.attempt, p.flapping, p.result_at, p.output
 FROM tasks t JOIN progress p ON p.task = t.number LEFT JOIN claims c ON c.task = t.number
+    LEFT JOIN pauses a ON a.task = t.number
 WHERE t.removed IS NULL AND :filter AND t.name > ? ORDER BY t.name LIMIT ?;
 
 -- name: count
@@ -119,17 +137,17 @@ SELECT at, who, action, name, detail FROM changes WHERE name = :name ORDER BY id
 
 -- name: stand
 -- Nobody new comes into it this way: see `learn`. Not by way of `tasks`, whose pages would stay in memory.
-INSERT INTO progress (task, next_nominal, extra, extra_kind, last_start, result_at)
-WITH s (task, next_nominal, extra, extra_kind, last_start, result_at) AS (VALUES :rows)
+INSERT INTO progress (task, accounted, extra, extra_kind, last_start, result_at)
+WITH s (task, accounted, extra, extra_kind, last_start, result_at) AS (VALUES :rows)
 SELECT s.* FROM s CROSS JOIN progress AS p ON p.task = s.task WHERE true
 ON CONFLICT (task) DO UPDATE
-SET next_nominal = excluded.next_nominal, extra = excluded.extra, extra_kind = excluded.extra_kind,
+SET accounted = excluded.accounted, extra = excluded.extra, extra_kind = excluded.extra_kind,
     last_start = excluded.last_start, result_at = excluded.result_at;
 
 -- name: place
 -- Where tasks stand from now on ...
-UPDATE progress SET next_nominal = s.next_nominal, extra = s.extra, extra_kind = s.extra_kind
-FROM (WITH s (task, next_nominal, extra, extra_kind) AS (VALUES :rows) SELECT * FROM s) AS s
+UPDATE progress SET accounted = s.accounted, extra = s.extra, extra_kind = s.extra_kind
+FROM (WITH s (task, accounted, extra, extra_kind) AS (VALUES :rows) SELECT * FROM s) AS s
 WHERE progress.task = s.task;
 
 -- name: any_claim
@@ -137,8 +155,8 @@ SELECT 1 FROM claims LIMIT 1;
 
 -- name: place_claimed
 -- ... and the same for those with an open claim.
-UPDATE claims SET next_nominal = s.next_nominal, extra = s.extra, extra_kind = s.extra_kind
-FROM (WITH s (task, next_nominal, extra, extra_kind) AS (VALUES :rows) SELECT * FROM s) AS s
+UPDATE claims SET accounted = s.accounted, extra = s.extra, extra_kind = s.extra_kind
+FROM (WITH s (task, accounted, extra, extra_kind) AS (VALUES :rows) SELECT * FROM s) AS s
 WHERE claims.task = s.task;
 
 -- name: skip
@@ -161,14 +179,27 @@ FROM (
 WHERE skips.id = (SELECT max(id) FROM skips AS newest WHERE newest.task = s.task)
     AND skips.next_nominal = s.first AND skips.reason = s.reason;
 
+-- name: any_pause
+SELECT 1 FROM pauses LIMIT 1;
+
+-- name: forget_pauses
+DELETE FROM pauses WHERE task IN (SELECT value FROM json_each(?));
+
+-- name: pause
+INSERT INTO pauses (task, pause_from, pause_until) VALUES (?, ?, ?)
+ON CONFLICT DO UPDATE SET pause_from = excluded.pause_from, pause_until = excluded.pause_until;
+
+-- name: settle_definitions
+DELETE FROM past_definitions WHERE task = ? AND until <= ?;
+
 -- name: refuse
 INSERT INTO skips (task, first, last, times, reason, at, kind)
 WITH r (task, due, kind, reason, at) AS (VALUES :rows)
 SELECT task, due, due, 1, reason, at, kind FROM r WHERE task <> 0;
 
 -- name: claim
-INSERT INTO claims (task, nominal, generation, kind, at, next_nominal, extra, extra_kind)
-WITH c (task, nominal, generation, kind, at, next_nominal, extra, extra_kind) AS (VALUES :rows)
+INSERT INTO claims (task, nominal, generation, kind, at, accounted, extra, extra_kind)
+WITH c (task, nominal, generation, kind, at, accounted, extra, extra_kind) AS (VALUES :rows)
 SELECT * FROM c WHERE task <> 0;
 
 -- name: start
@@ -200,13 +231,13 @@ FROM f CROSS JOIN claims c ON c.task = f.task CROSS JOIN progress p ON p.task = 
 -- SQLite would copy all of them aside first. One of the two ids is 0. The latest result stays the latest if it is newer.
 INSERT INTO progress (
     task, newest_plain, newest_notable, started, ended, outcome, output, last_start, state, hard, attempt, changes,
-    flapping, result_at, extra, extra_kind, next_nominal
+    flapping, result_at, extra, extra_kind, accounted
 )
 WITH l (
     task, newest_plain, newest_notable, started, ended, outcome, output, last_start, state, hard, attempt, changes,
     flapping, result_at, extra, extra_kind
 ) AS (VALUES :rows)
-SELECT l.*, c.next_nominal FROM l CROSS JOIN claims c ON c.task = l.task WHERE true
+SELECT l.*, c.accounted FROM l CROSS JOIN claims c ON c.task = l.task WHERE true
 ON CONFLICT (task) DO UPDATE
 SET newest_plain = iif(excluded.newest_plain, excluded.newest_plain, newest_plain),
     newest_notable = iif(excluded.newest_notable, excluded.newest_notable, newest_notable),
@@ -216,7 +247,7 @@ SET newest_plain = iif(excluded.newest_plain, excluded.newest_plain, newest_plai
     output = iif(excluded.result_at > excluded.started, output, excluded.output),
     last_start = excluded.last_start, state = excluded.state, hard = excluded.hard, attempt = excluded.attempt,
     changes = excluded.changes, flapping = excluded.flapping, result_at = excluded.result_at, extra = excluded.extra,
-    extra_kind = excluded.extra_kind, next_nominal = excluded.next_nominal;
+    extra_kind = excluded.extra_kind, accounted = excluded.accounted;
 
 -- name: save_cursor
 UPDATE progress SET cursor = s.cursor
@@ -256,7 +287,7 @@ UPDATE progress
 SET newest_plain = iif(?2, ?2, newest_plain), newest_notable = iif(?3, ?3, newest_notable),
     started = iif(?4, ?5, started), ended = iif(?4, ?6, ended), outcome = iif(?4, ?7, outcome),
     output = iif(?4, ?8, output), state = ?9, hard = ?10, attempt = ?11, changes = ?12, flapping = ?13, result_at = ?14,
-    next_nominal = ?15, extra = ?16, extra_kind = ?17
+    accounted = ?15, extra = ?16, extra_kind = ?17
 WHERE task = ?1;
 
 -- name: open_claims
@@ -269,13 +300,17 @@ UNION ALL SELECT task, 0 FROM progress WHERE task IN (SELECT value FROM json_eac
 
 -- name: progress
 -- A removed task is here as long as its run has not ended.
-SELECT p.task, coalesce(c.next_nominal, p.next_nominal), coalesce(c.extra, p.extra),
+SELECT p.task, coalesce(c.accounted, p.accounted), coalesce(c.extra, p.extra),
     coalesce(c.extra_kind, p.extra_kind), iif(c.kind = 0 AND c.started IS NOT NULL, c.started, p.last_start),
     p.state, p.hard, p.attempt, p.changes, p.flapping, p.result_at,
-    c.nominal, coalesce(c.kind, 0), coalesce(c.at, 0), coalesce(c.generation, 0)
-FROM progress p LEFT JOIN claims c ON c.task = p.task
-WHERE coalesce(c.next_nominal, p.next_nominal) IS NOT NULL
+    c.nominal, coalesce(c.kind, 0), coalesce(c.at, 0), coalesce(c.generation, 0), 0, 0, a.pause_from, a.pause_until
+FROM progress p LEFT JOIN claims c ON c.task = p.task LEFT JOIN pauses a ON a.task = p.task
+WHERE coalesce(c.accounted, p.accounted) IS NOT NULL
     AND (c.task IS NOT NULL OR p.task NOT IN (SELECT number FROM tasks WHERE removed IS NOT NULL)) ORDER BY p.task;
+
+-- name: past_definitions
+SELECT d.task, d.until, d.definition, d.periods
+FROM past_definitions d JOIN tasks t ON t.number = d.task WHERE t.removed IS NULL ORDER BY d.task, d.until;
 
 -- name: cursors
 SELECT task, cursor FROM progress WHERE cursor IS NOT NULL AND task IN (SELECT value FROM json_each(?));
@@ -371,6 +406,12 @@ WHERE removed < :cutoff AND coalesce(ended, removed) < :cutoff ORDER BY removed 
 
 -- name: forget_claim
 DELETE FROM claims WHERE task = ?;
+
+-- name: forget_pause
+DELETE FROM pauses WHERE task = ?;
+
+-- name: forget_definitions
+DELETE FROM past_definitions WHERE task = ?;
 
 -- name: forget_progress
 DELETE FROM progress WHERE task = ?;

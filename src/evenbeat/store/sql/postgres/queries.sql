@@ -121,6 +121,19 @@ WHERE tasks.number = d.number;
 SELECT t.number, t.id, t.version, t.owner, t.created, t.changed, t.definition
 FROM claims c JOIN tasks t ON t.number = c.task WHERE t.removed IS NOT NULL ORDER BY t.number;
 
+-- name: begin_anew
+-- What was planned of a task before it was removed does not count once it is back.
+UPDATE progress SET accounted = %s, extra = 4611686018427387904 WHERE task = ANY(%s);
+
+-- name: begin_anew_claimed
+UPDATE claims SET accounted = %s, extra = 4611686018427387904 WHERE task = ANY(%s);
+
+-- name: keep_definitions
+-- Of two changes at the same instant, the definition before the first was in force until then.
+INSERT INTO past_definitions AS d (task, until, definition, periods)
+SELECT * FROM unnest(%s::bigint[], %s::bigint[], %s::text[], %s::text[])
+ON CONFLICT (task, until) DO UPDATE SET periods = coalesce(d.periods, excluded.periods);
+
 -- name: remove_tasks
 UPDATE tasks SET removed = %s, stamp = %s WHERE number = ANY(%s);
 
@@ -144,9 +157,14 @@ FROM tasks t WHERE t.removed IS NULL AND :filter AND t.name > %s ORDER BY t.name
 
 -- name: conditions
 SELECT t.number, t.id, t.version, t.owner, t.created, t.changed, t.definition,
-    coalesce(c.next_nominal, p.next_nominal), coalesce(c.extra, p.extra), coalesce(c.started, c.at),
+    CASE WHEN p.accounted IS NOT NULL OR c.accounted IS NOT NULL THEN greatest(
+        coalesce(c.accounted, p.accounted), (SELECT max(until) FROM past_definitions d WHERE d.task = t.number)
+    ) END,
+    coalesce(c.extra, p.extra), coalesce(c.extra_kind, p.extra_kind), a.pause_from, a.pause_until,
+    coalesce(c.started, c.at),
     p.started, p.ended, p.outcome, p.state, p.hard, p.attempt, p.flapping, p.result_at, p.output
 FROM tasks t JOIN progress p ON p.task = t.number LEFT JOIN claims c ON c.task = t.number
+    LEFT JOIN pauses a ON a.task = t.number
 WHERE t.removed IS NULL AND :filter AND t.name > %s ORDER BY t.name LIMIT %s;
 
 -- name: count
@@ -215,10 +233,10 @@ WITH f AS (
     )
 ), ended AS (
     DELETE FROM claims c USING f WHERE c.task = f.task
-    RETURNING f.*, c.nominal, c.generation, c.kind, c.at, c.next_nominal
+    RETURNING f.*, c.nominal, c.generation, c.kind, c.at, c.accounted
 ), learned AS (
     UPDATE progress p
-    SET next_nominal = e.next_nominal, extra = e.extra, extra_kind = e.extra_kind, last_start = e.last_start,
+    SET accounted = e.accounted, extra = e.extra, extra_kind = e.extra_kind, last_start = e.last_start,
         started = CASE WHEN e.result_at > e.started THEN p.started ELSE e.started END,
         ended = CASE WHEN e.result_at > e.started THEN p.ended ELSE e.ended END,
         outcome = CASE WHEN e.result_at > e.started THEN p.outcome ELSE e.outcome END,
@@ -260,7 +278,7 @@ WITH t AS (
         %s::bigint[], %s::boolean[], %s::bigint[], %s::bigint[], %s::bigint[], %s::smallint[], %s::boolean[]
     ) AS t (
         task, nominal, generation, kind, at, started, ended, outcome, status, output, made, state, hard, attempt,
-        changes, flapping, result_at, next_nominal, extra, extra_kind, notable
+        changes, flapping, result_at, accounted, extra, extra_kind, notable
     )
 ), learned AS (
     UPDATE progress p
@@ -269,10 +287,10 @@ WITH t AS (
         outcome = CASE WHEN t.made IS NULL THEN p.outcome ELSE t.outcome END,
         output = CASE WHEN t.made IS NULL THEN p.output ELSE t.output END,
         state = t.state, hard = t.hard, attempt = t.attempt, changes = t.changes, flapping = t.flapping,
-        result_at = t.result_at, next_nominal = t.next_nominal, extra = t.extra, extra_kind = t.extra_kind
+        result_at = t.result_at, accounted = t.accounted, extra = t.extra, extra_kind = t.extra_kind
     FROM t WHERE p.task = t.task RETURNING p.task
 ), placed AS (
-    UPDATE claims c SET next_nominal = t.next_nominal, extra = t.extra, extra_kind = t.extra_kind
+    UPDATE claims c SET accounted = t.accounted, extra = t.extra, extra_kind = t.extra_kind
     FROM t WHERE c.task = t.task
 ), plain AS (
     INSERT INTO plain_runs (
@@ -293,27 +311,39 @@ WHERE (SELECT count(*) FROM learned) <> (SELECT count(*) FROM t);
 
 -- name: stand
 WITH s AS (
-    SELECT * FROM unnest(%s::bigint[], %s::bigint[], %s::bigint[], %s::smallint[], %s::bigint[], %s::bigint[])
-        AS s (task, next_nominal, extra, extra_kind, last_start, result_at)
+    SELECT * FROM unnest(
+        %s::bigint[], %s::bigint[], %s::bigint[], %s::smallint[], %s::bigint[], %s::bigint[], %s::bigint[],
+        %s::bigint[]
+    ) AS s (task, accounted, extra, extra_kind, last_start, result_at, pause_from, pause_until)
 ), stood AS (
     UPDATE progress p
-    SET next_nominal = s.next_nominal, extra = s.extra, extra_kind = s.extra_kind, last_start = s.last_start,
+    SET accounted = s.accounted, extra = s.extra, extra_kind = s.extra_kind, last_start = s.last_start,
         result_at = s.result_at
     FROM s WHERE p.task = s.task RETURNING p.task
 ), placed AS (
-    UPDATE claims c SET next_nominal = s.next_nominal, extra = s.extra, extra_kind = s.extra_kind
+    UPDATE claims c SET accounted = s.accounted, extra = s.extra, extra_kind = s.extra_kind
     FROM s WHERE c.task = s.task
+), paused AS (
+    INSERT INTO pauses (task, pause_from, pause_until)
+    SELECT task, pause_from, pause_until FROM s WHERE pause_until > -4611686018427387904
+    ON CONFLICT (task) DO UPDATE SET pause_from = excluded.pause_from, pause_until = excluded.pause_until
+), unpaused AS (
+    DELETE FROM pauses a USING s WHERE a.task = s.task AND s.pause_until = -4611686018427387904
 )
 SELECT refuse('there is no task ' || (SELECT min(task) FROM s WHERE task NOT IN (SELECT task FROM stood)))
 WHERE (SELECT count(*) FROM stood) <> (SELECT count(*) FROM s);
+
+-- name: settle_definitions
+DELETE FROM past_definitions d USING unnest(%s::bigint[], %s::bigint[]) AS s (task, until)
+WHERE d.task = s.task AND d.until <= s.until;
 
 -- name: skip
 -- A task that is disabled for a month is one row: the newest range of a task goes on, if it is of the same reason.
 WITH s AS (
     SELECT s.*, newest.id FROM unnest(
         %s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[], %s::text[], %s::bigint[], %s::bigint[], %s::bigint[],
-        %s::smallint[]
-    ) AS s (task, first, last, times, reason, at, next_nominal, extra, extra_kind)
+        %s::bigint[], %s::smallint[]
+    ) AS s (task, first, last, times, reason, at, next_nominal, accounted, extra, extra_kind)
     LEFT JOIN LATERAL (
         SELECT id, next_nominal, reason FROM skips WHERE skips.task = s.task ORDER BY id DESC LIMIT 1
     ) AS newest ON newest.next_nominal = s.first AND newest.reason = s.reason
@@ -324,10 +354,10 @@ WITH s AS (
     INSERT INTO skips (task, first, last, times, reason, at, next_nominal)
     SELECT task, first, last, times, reason, at, next_nominal FROM s WHERE id IS NULL
 ), stood AS (
-    UPDATE progress p SET next_nominal = s.next_nominal, extra = s.extra, extra_kind = s.extra_kind
+    UPDATE progress p SET accounted = s.accounted, extra = s.extra, extra_kind = s.extra_kind
     FROM s WHERE p.task = s.task RETURNING p.task
 ), placed AS (
-    UPDATE claims c SET next_nominal = s.next_nominal, extra = s.extra, extra_kind = s.extra_kind
+    UPDATE claims c SET accounted = s.accounted, extra = s.extra, extra_kind = s.extra_kind
     FROM s WHERE c.task = s.task
 )
 SELECT refuse('there is no task ' || (SELECT min(task) FROM s WHERE task NOT IN (SELECT task FROM stood)))
@@ -335,11 +365,18 @@ WHERE (SELECT count(*) FROM stood) <> (SELECT count(*) FROM s);
 
 -- name: decline
 WITH r AS (
-    SELECT * FROM unnest(%s::bigint[], %s::bigint[], %s::smallint[], %s::text[], %s::bigint[])
-        AS r (task, due, kind, reason, at)
+    SELECT * FROM unnest(
+        %s::bigint[], %s::bigint[], %s::smallint[], %s::text[], %s::bigint[], %s::bigint[], %s::bigint[], %s::smallint[]
+    ) AS r (task, due, kind, reason, at, accounted, extra, extra_kind)
 ), declined AS (
     INSERT INTO skips (task, first, last, times, reason, at, kind)
     SELECT task, due, due, 1, reason, at, kind FROM r
+), stood AS (
+    UPDATE progress p SET accounted = r.accounted, extra = r.extra, extra_kind = r.extra_kind
+    FROM r WHERE p.task = r.task
+), placed AS (
+    UPDATE claims c SET accounted = r.accounted, extra = r.extra, extra_kind = r.extra_kind
+    FROM r WHERE c.task = r.task
 )
 SELECT refuse('there is no task ' || min(task)) FROM r
 WHERE NOT EXISTS (SELECT FROM progress p WHERE p.task = r.task) HAVING count(*) > 0;
@@ -349,9 +386,9 @@ WITH c AS (
     SELECT * FROM unnest(
         %s::bigint[], %s::bigint[], %s::integer[], %s::smallint[], %s::bigint[], %s::bigint[], %s::bigint[],
         %s::smallint[], %s::bigint[]
-    ) AS c (task, nominal, generation, kind, at, next_nominal, extra, extra_kind, token)
+    ) AS c (task, nominal, generation, kind, at, accounted, extra, extra_kind, token)
 ), claimed AS (
-    INSERT INTO claims (task, nominal, generation, kind, at, next_nominal, extra, extra_kind, token)
+    INSERT INTO claims (task, nominal, generation, kind, at, accounted, extra, extra_kind, token)
     SELECT c.* FROM c WHERE EXISTS (SELECT FROM progress p WHERE p.task = c.task)
     ON CONFLICT DO NOTHING RETURNING task
 )
@@ -372,16 +409,21 @@ WHERE (SELECT count(*) FROM claimed) <> (SELECT count(*) FROM c);
 
 -- name: progress
 -- A removed task is here as long as its run has not ended.
-SELECT p.task, coalesce(c.next_nominal, p.next_nominal), coalesce(c.extra, p.extra),
+SELECT p.task, coalesce(c.accounted, p.accounted), coalesce(c.extra, p.extra),
     coalesce(c.extra_kind, p.extra_kind),
     CASE WHEN c.kind = 0 AND c.started IS NOT NULL THEN c.started ELSE p.last_start END,
     p.state, p.hard, p.attempt, p.changes, p.flapping, p.result_at,
     c.nominal, coalesce(c.kind, 0), coalesce(c.at, 0), coalesce(c.generation, 0), coalesce(c.token, 0),
-    coalesce(c.untaken, false)
-FROM progress p LEFT JOIN claims c ON c.task = p.task
-WHERE coalesce(c.next_nominal, p.next_nominal) IS NOT NULL AND :filter
+    coalesce(c.untaken, false), coalesce(a.pause_from, -4611686018427387904),
+    coalesce(a.pause_until, -4611686018427387904)
+FROM progress p LEFT JOIN claims c ON c.task = p.task LEFT JOIN pauses a ON a.task = p.task
+WHERE coalesce(c.accounted, p.accounted) IS NOT NULL AND :filter
     AND (c.task IS NOT NULL OR p.task NOT IN (SELECT number FROM tasks WHERE removed IS NOT NULL))
 ORDER BY p.task;
+
+-- name: past_definitions
+SELECT d.task, d.until, d.definition, d.periods
+FROM past_definitions d JOIN tasks t ON t.number = d.task WHERE t.removed IS NULL AND :filter ORDER BY d.task, d.until;
 
 -- name: cursors
 SELECT task, cursor FROM progress WHERE cursor IS NOT NULL AND task = ANY(%s);
@@ -499,6 +541,12 @@ WHERE removed < %(cutoff)s AND coalesce(ended, removed) < %(cutoff)s ORDER BY re
 
 -- name: forget_claims
 DELETE FROM claims WHERE task = ANY(%s);
+
+-- name: forget_pauses
+DELETE FROM pauses WHERE task = ANY(%s);
+
+-- name: forget_definitions
+DELETE FROM past_definitions WHERE task = ANY(%s);
 
 -- name: forget_progress
 DELETE FROM progress WHERE task = ANY(%s);

@@ -1,0 +1,100 @@
+"""When is a task next? The one answer that `ls`, `show`, `why`, events, the API and the page give."""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from evenbeat.model import Instant, Kind, Missed, Task
+from evenbeat.when.inside import inside
+from evenbeat.when.period import Period
+from evenbeat.when.schedule import compile_schedule
+from evenbeat.when.windows import FOREVER, NEVER
+
+
+class Progress(NamedTuple):
+    """How far a task has come, as a store keeps it."""
+
+    accounted: int | None
+    """Nominal times up to this instant are accounted for; None: no node has seen the task yet."""
+    extra: int
+    extra_kind: Kind
+    """The off-grid run that is planned; FOREVER for none."""
+    pause_from: int = NEVER
+    pause_until: int = NEVER
+    """Nominal times in between are accounted for as well."""
+
+
+class Place(NamedTuple):
+    """Where a task stands in its timetable."""
+
+    nominal: int
+    """The first nominal time that is not accounted for; FOREVER if there is none."""
+    extra: int
+    extra_kind: Kind
+    is_enabled: bool
+    is_forced: bool
+    """A forced run waits."""
+    catches_up: bool
+    """It makes up for nominal times one after the other: `extra` is the turn of the first."""
+    runs_nothing: bool
+    """A passive check without a command."""
+
+
+class NextRun(NamedTuple):
+    """The next run of a task, or of a passive check the next result that is expected."""
+
+    at: Instant
+    """In the past if it is late, or waits."""
+    kind: Kind
+
+
+def next_run(task: Task, progress: Progress, periods: Mapping[str, Period], now: Instant) -> NextRun | None:
+    """By the definition as it is now; None if the task is paused, or no time is left."""
+    period = None if task.period is None else periods.get(task.period)
+    nominals = inside(compile_schedule(task.schedule, task.name), period)
+
+    def after(t: int) -> int:
+        found = nominals.next_after(Instant(t))
+        return FOREVER if found is None else found
+
+    nominal = after(now if progress.accounted is None else progress.accounted)
+    if progress.pause_from < nominal <= progress.pause_until:
+        nominal = after(progress.pause_until) if progress.pause_until < FOREVER else FOREVER
+    is_forced = progress.extra < FOREVER and progress.extra_kind is Kind.FORCED
+    catches_up = task.missed is Missed.ALL and progress.extra_kind is Kind.CATCH_UP and nominal <= progress.extra
+    place = Place(
+        nominal,
+        progress.extra,
+        progress.extra_kind,
+        is_enabled=task.enabled and not task.paused,
+        is_forced=is_forced,
+        catches_up=catches_up and progress.extra < FOREVER,
+        runs_nothing=task.passive and not task.job.command and task.job.function is None,
+    )
+    return next_of(place, period, after, now)
+
+
+def next_of(place: Place, period: Period | None, after: Callable[[int], int], now: Instant) -> NextRun | None:
+    """The next run of a task that stands there; `after` says which nominal time follows an instant."""
+    if place.is_forced:
+        return NextRun(Instant(min(place.extra, now)), Kind.FORCED)
+    if not place.is_enabled:
+        return None
+    extra = FOREVER if place.runs_nothing else place.extra
+    if extra < FOREVER and place.extra_kind is Kind.START_AT:
+        if _is_open(period, max(extra, now)):
+            return NextRun(Instant(extra), Kind.START_AT)
+        # That start will be refused; then the task follows its schedule.
+        place, extra = place._replace(nominal=after(max(extra, place.nominal - 1))), FOREVER
+    if extra < FOREVER and place.catches_up:
+        return NextRun(Instant(extra), place.extra_kind)
+    if extra < place.nominal and not _is_open(period, max(extra, now)):
+        # A retry is made when the period opens, all others are refused.
+        opens = period.next_open(Instant(max(extra, now))) if period and place.extra_kind is Kind.RETRY else None
+        extra = FOREVER if opens is None else opens
+    if extra < place.nominal:
+        return NextRun(Instant(extra), place.extra_kind)
+    return NextRun(Instant(place.nominal), Kind.GRID) if place.nominal < FOREVER else None
+
+
+def _is_open(period: Period | None, t: int) -> bool:
+    return period is None or period.contains(Instant(t))

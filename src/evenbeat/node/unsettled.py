@@ -1,0 +1,36 @@
+"""Which tasks have other nominal times once periods are changed: as they were until then, for whoever settles it."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+
+from evenbeat.model import Entry, Instant, Period
+from evenbeat.store.contract import PastDefinition
+
+
+def changed_by_periods(
+    entries: Iterable[Entry], before: Mapping[str, Period], names: Collection[str], now: Instant
+) -> Iterator[PastDefinition]:
+    """Tasks that go by the named periods, directly or through others, with the periods as they were before."""
+    affected = with_users(before, names)
+    for entry in entries:
+        if entry.task.period in affected:
+            yield PastDefinition(entry.number, now, entry.task, used_by(before, entry.task.period))
+
+
+def with_users(periods: Mapping[str, Period], names: Collection[str]) -> set[str]:
+    """Some periods and all that include or exclude them, however indirectly."""
+    found = set(names)
+    while more := {n for n, p in periods.items() if n not in found and found & {*p.include, *p.exclude}}:
+        found |= more
+    return found
+
+
+def used_by(periods: Mapping[str, Period], name: str | None) -> dict[str, Period]:
+    """A period and all that it goes by."""
+    found: dict[str, Period] = {}
+    asked = [name]
+    while asked:
+        one = asked.pop()
+        if one is not None and one in periods and one not in found:
+            found[one] = periods[one]
+            asked += [*periods[one].include, *periods[one].exclude]
+    return found
