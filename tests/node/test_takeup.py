@@ -393,3 +393,18 @@ def test_results_for_the_last_node_are_nothing_to_the_new_one(after: int) -> Non
     hand.beat.results([Result(run.token, Outcome.SUCCEEDED, 0, hand.now, hand.now, b"")])
     hand.turn()
     assert hand.store.runs()[-1].outcome == Outcome.LOST
+
+
+class TestIcinga:
+    def test_a_grid_that_moves_goes_on_where_it_was_after_a_restart(self) -> None:
+        hand = Hand()
+        hand.add("a", check=True, every="5m", spread="icinga", phase="2m")
+        hand.advance(HOUR + 17 * SECOND)
+        row = hand.row("a")
+        before = hand.columns.nominal[row]
+        assert (before - T0) % (5 * MINUTE) not in (0, 2 * MINUTE)
+        hand.restart(after=SECOND)
+        assert hand.columns.nominal[hand.row("a")] == before
+        (run,) = hand.advance(5 * MINUTE, SECOND // 10)
+        assert run.nominal == before
+        assert hand.columns.nominal[hand.row("a")] == before + 5 * MINUTE - SECOND // 2

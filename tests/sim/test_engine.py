@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from evenbeat.core.columns import Ints
-from evenbeat.model import DAY, HOUR, MINUTE, SECOND, WEEK, Instant, Schedule, Task
+from evenbeat.model import DAY, HOUR, MINUTE, SECOND, WEEK, Instant, Schedule, Spread, Task
 from evenbeat.model import Period as PeriodNoun
 from evenbeat.sim.engine import Outage, Simulation, Start
+from evenbeat.when.icinga import icinga_after
 from evenbeat.when.instant import parse_instant, to_datetime
 from evenbeat.when.period import compile_periods
 from evenbeat.when.zone import zone
@@ -132,3 +133,34 @@ def test_a_simulated_task_obeys_all_that_its_definition_says() -> None:
     starts = [start.at for start in report.history]
     assert len(starts) >= 15
     assert min(later - sooner for sooner, later in pairwise(starts)) >= SECOND
+
+
+def peak_to_mean(spread: Spread) -> float:
+    tasks = [Task(name=f"t{i}", schedule=Schedule(every=MINUTE, spread=spread)) for i in range(600)]
+    starts = Simulation(tasks, {}, 10_000, START, seed=7).run(20 * MINUTE, lasting(SECOND // 5)).starts
+    return float(starts.max() / starts.mean())
+
+
+def test_tasks_are_placed_by_their_strategy() -> None:
+    found = {spread: peak_to_mean(spread) for spread in Spread}
+    assert found[Spread.EVEN] < 1.2
+    assert found[Spread.ALIGNED] > 50
+    lots = (found[Spread.HASH], found[Spread.BERGAMOT], found[Spread.ICINGA])
+    assert len({*found.values()}) == len(Spread)
+    assert all(1.5 < of < 10 for of in lots)
+
+
+def test_under_icinga_every_execution_sets_the_next_nominal_time() -> None:
+    tasks = [Task(name=f"t{i}", schedule=Schedule(every=MINUTE, spread=Spread.ICINGA)) for i in range(50)]
+    simulation = Simulation(tasks, {}, 10_000, START, seed=7)
+    report = simulation.run(3 * HOUR, lasting(SECOND // 5), keep_history=True)
+    every, phase = simulation.columns.every, simulation.columns.phase
+    moved = 0
+    for row in range(50):
+        nominal = np.array([start.nominal for start in report.history if start.row == row])
+        expected = icinga_after(nominal[:-1], every[row : row + 1], phase[row : row + 1])
+        assert nominal[1:].tolist() == expected.tolist()
+        moved += int((np.diff(nominal) < MINUTE).any())
+        # At last it is on a grid of its own.
+        assert (nominal[-1] - phase[row]) % MINUTE == 0
+    assert moved > 25

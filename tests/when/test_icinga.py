@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evenbeat.when.icinga import START_WINDOW, Floats, icinga_adjustment, icinga_first, icinga_next
-
-RAND_MAX = 2**31 - 1
+from evenbeat.model import SECOND
+from evenbeat.when.icinga import START_WINDOW, Floats, icinga_adjustment, icinga_after, icinga_first, icinga_next
+from evenbeat.when.spread import RAND_MAX, icinga_phase
 
 
 def column(*values: float) -> Floats:
@@ -120,3 +120,23 @@ def test_the_first_check_is_within_the_interval_and_a_minute(started: float, int
     first = float(icinga_first(started, column(interval), column(uniform))[0])
     assert started <= first <= started + min(interval, START_WINDOW)
     assert first - started == pytest.approx(min(interval, 60) * uniform, abs=1e-5)
+
+
+# In microseconds
+
+
+@given(st.integers(1, 4 * 10**9), st.integers(1, 7 * 86_400), st.integers(0, RAND_MAX))
+def test_in_microseconds_it_is_the_same_rule(hundredths: int, interval: int, offset: int) -> None:
+    phase = icinga_phase(offset, interval * SECOND)
+    executed = np.array([hundredths * SECOND // 100])
+    found = int(icinga_after(executed, np.array([interval * SECOND]), np.array([phase]))[0])
+    assert found / SECOND == pytest.approx(next_check(hundredths / 100, interval, offset), abs=1e-4)
+
+
+@pytest.mark.parametrize(("offset", "interval", "most"), [(34567, 60, 1.17), (12345, 86_400, 123.95), (6500, 300, 5.5)])
+def test_the_caps_of_the_worked_examples_in_microseconds(offset: int, interval: int, most: float) -> None:
+    every, phase = interval * SECOND, icinga_phase(offset, interval * SECOND)
+    executed = np.arange(0, every, every // 1_000)
+    early = executed + every - icinga_after(executed, np.full(len(executed), every), np.full(len(executed), phase))
+    assert early.max() == round(most * SECOND)
+    assert early.min() >= 0

@@ -35,6 +35,7 @@ def answer(args: argparse.Namespace) -> int:
         start,
         config.limits,
         start_window=(config.node and config.node.start_window) or START_WINDOW,
+        seed=seed,
         start_rate=(config.node and config.node.start_rate) or START_RATE,
     )
     weights = np.array([task.weight for task in tasks])

@@ -10,7 +10,7 @@ from evenbeat.core.columns import Ints
 from evenbeat.core.guard import attempts_of, default_timebox
 from evenbeat.core.task import Flag, TaskColumns
 from evenbeat.core.times import ScheduleTimes
-from evenbeat.model import MINUTE, SECOND, Backlog, Missed, Task
+from evenbeat.model import MINUTE, SECOND, Backlog, Missed, Spread, Task
 from evenbeat.when.cron import Cron
 from evenbeat.when.interval import Interval
 from evenbeat.when.schedule import compile_schedule
@@ -28,6 +28,7 @@ _ITS_OWN: Final = {"name", "schedule", "job", "labels", "weight"}
 _kind: Final = attrgetter(
     *(field for field in Task.__struct_fields__ if field not in _ITS_OWN),
     "schedule.every",
+    "schedule.spread",
     "schedule.cron",
     "schedule.at",
     "job.function",
@@ -76,6 +77,8 @@ def enrol(
     when = np.array([_numbers(tasks[i], times) for i in others.tolist()], dtype=np.int64).reshape(-1, 4)
     some = rows[others]
     c.every[some], c.phase[some], c.calendar[some], c.second[some] = when.T
+    c.moves[rows] = moving = alike.each(moves) != 0
+    times.any_moves |= bool(moving.any())
     c.period[rows] = alike.each(lambda task: -1 if task.period is None else periods[task.period])
     c.limit[rows] = alike.each(lambda task: 0 if task.limit is None else limits[task.limit])
     c.priority[rows] = alike.each(lambda task: task.priority)
@@ -99,6 +102,11 @@ def _numbers(task: Task, times: ScheduleTimes) -> tuple[int, int, int, int]:
     if isinstance(compiled, Cron):
         return 1, 0, times.calendar_number(compiled.times), compiled.second
     return 1, 0, times.calendar_number(compiled), 0
+
+
+def moves(task: Task) -> bool:
+    """Does its grid move, by Icinga's rule?"""
+    return task.schedule.spread is Spread.ICINGA and task.schedule.every is not None and not task.passive
 
 
 def _flags(task: Task) -> int:

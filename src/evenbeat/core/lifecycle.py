@@ -118,8 +118,13 @@ class Lifecycle:
 
     def account(self, rows: Ints, t: Instant) -> None:
         """Every nominal time up to `t` is accounted for: the first one after it comes next."""
-        self.columns.accounted[rows] = t
-        self.columns.nominal[rows] = self.times.next_after(rows, t)
+        c = self.columns
+        c.accounted[rows] = t
+        c.nominal[rows] = self.times.next_after(rows, t)
+        if self.times.any_moves:
+            # Without an execution a grid does not move: it goes on where the rule leads, and that follows from this.
+            some = rows[c.moves[rows] & (c.nominal[rows] < FOREVER)]
+            c.accounted[some] = c.nominal[some] - c.every[some]
         self._pass_pauses(rows)
 
     def _pass_pauses(self, rows: Ints) -> None:
@@ -437,6 +442,8 @@ class Lifecycle:
         skips = self.skip_until(rows[merges], now, Reason.COALESCED)
         if skips:
             nominal[merges] = c.nominal[rows[merges]]
+        if self.times.any_moves:
+            self._move_grids(claims, flags, nominal, now)
         if (flags & _APART).any():
             self.take_turns(rows[flags & _CATCHING_UP != 0], now)
             self._set_due(rows)
@@ -454,6 +461,24 @@ class Lifecycle:
             self._pass_pauses(rows)
             following = c.nominal[rows]
         return following
+
+    def _move_grids(self, claims: Claims, flags: Flags, nominal: Ints, now: Instant) -> None:
+        """Icinga's rule: an execution, of whatever kind, sets the next nominal time. A backlog keeps to its grid."""
+        which = np.flatnonzero(self.columns.moves[claims.rows] & (flags & (_QUEUES | _POSTPONED) == 0))
+        rows, due = claims.rows[which], claims.nominal[which]
+        # Half a second is the least that the rule corrects: who is less late is on time.
+        executed = np.where(now - due < SECOND // 2, due, now)
+        self._set_executed(rows, executed)
+        nominal[which] = self.columns.nominal[rows]
+
+    def were_executed(self, rows: Ints, at: Ints) -> None:
+        """Rows whose grid moves were executed then, before anything that is known here."""
+        self._set_executed(rows, at)
+        self.requeue(rows)
+
+    def _set_executed(self, rows: Ints, at: Ints) -> None:
+        self.columns.accounted[rows] = at
+        self.columns.nominal[rows] = self.times.after_execution(rows, at)
 
     def take_turns(self, rows: Ints, now: Instant) -> None:
         """Of those who catch up, who has more nominal times behind gets the turn for its next one."""

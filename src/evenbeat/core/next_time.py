@@ -3,7 +3,11 @@
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from evenbeat.model import Instant, Kind, Missed, Task
+import numpy as np
+
+from evenbeat.core.enrol import moves
+from evenbeat.model import Instant, Kind, Missed, Schedule, Task
+from evenbeat.when.icinga import icinga_after
 from evenbeat.when.inside import inside
 from evenbeat.when.period import Period
 from evenbeat.when.schedule import compile_schedule
@@ -57,6 +61,9 @@ def next_run(task: Task, progress: Progress, periods: Mapping[str, Period], now:
         return FOREVER if found is None else found
 
     nominal = after(now if progress.accounted is None else progress.accounted)
+    if progress.accounted is not None and moves(task):
+        nominal = _after_execution(task.schedule, progress.accounted)
+        nominal = nominal if _is_open(period, nominal) else after(nominal - 1)
     if progress.pause_from < nominal <= progress.pause_until:
         nominal = after(progress.pause_until) if progress.pause_until < FOREVER else FOREVER
     is_forced = progress.extra < FOREVER and progress.extra_kind is Kind.FORCED
@@ -71,6 +78,11 @@ def next_run(task: Task, progress: Progress, periods: Mapping[str, Period], now:
         runs_nothing=task.passive and not task.job.command and task.job.function is None,
     )
     return next_of(place, period, after, now)
+
+
+def _after_execution(schedule: Schedule, executed: int) -> int:
+    columns = (executed, schedule.every or 1, schedule.phase or 0)
+    return int(icinga_after(*(np.array([of], dtype=np.int64) for of in columns))[0])
 
 
 def next_of(place: Place, period: Period | None, after: Callable[[int], int], now: Instant) -> NextRun | None:

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from evenbeat.core.columns import Column, Ints
 from evenbeat.core.timetable import DueColumns
 from evenbeat.model import SECOND, Instant
+from evenbeat.when.icinga import icinga_after
 from evenbeat.when.inside import CalendarInside, nominal_after_inside, nominal_after_inside_each
 from evenbeat.when.interval import nominal_after
 from evenbeat.when.nominals import Forward, Shared
@@ -25,6 +26,8 @@ class ScheduleColumns(DueColumns):
     calendar = Column(np.int32, -1)
     second = Column(np.uint8, 0)
     period = Column(np.int32, -1)
+    moves = Column(np.bool_, default=False)
+    """Its grid moves by Icinga's rule: each execution sets the next nominal time."""
 
 
 class Times(Protocol):
@@ -54,6 +57,12 @@ class Times(Protocol):
     def repeats_after(self, rows: Ints) -> Ints:
         """How far the clock can be set back without the nominal times of each row happening again."""
 
+    any_moves: bool
+    """Does the grid of any row move?"""
+
+    def after_execution(self, rows: Ints, executed: Ints) -> Ints:
+        """The nominal time of each row that follows an execution at this time, for rows whose grid moves."""
+
 
 class ScheduleTimes:
     """Times by the schedules and periods that tasks really have."""
@@ -65,6 +74,7 @@ class ScheduleTimes:
         self._calendar_numbers: dict[int, int] = {}
         self._period_numbers: dict[int, int] = {}
         self._inside: dict[tuple[int, int, int], CalendarInside] = {}
+        self.any_moves = False
 
     def calendar_number(self, times: Shared) -> int:
         """The number under which rows refer to shared calendar times."""
@@ -107,6 +117,10 @@ class ScheduleTimes:
             found[which] = nominal_after_inside_each(c.phase[some], c.every[some], self._periods[number], t[which])
         for i in np.flatnonzero(calendar >= 0).tolist():
             found[i] = self._calendar_after(int(rows[i]), Instant(int(t[i])))
+        if self.any_moves:
+            # What is accounted for ends with an execution, or a grid point.
+            which = np.flatnonzero(c.moves[rows])
+            found[which] = self.after_execution(rows[which], t[which])
         return found
 
     def following(self, rows: Ints, nominal: Ints, now: Instant) -> Ints:
@@ -125,6 +139,20 @@ class ScheduleTimes:
             settled |= here & window.inside
         for i in np.flatnonzero(~settled).tolist():
             found[i] = self.next_after(rows[i : i + 1], Instant(int(nominal[i])))[0]
+        return found
+
+    def after_execution(self, rows: Ints, executed: Ints) -> Ints:
+        """The nominal time of each row that follows an execution at this time, for rows whose grid moves.
+
+        One that falls outside its period goes to the first inside it of the grid to which the rule leads.
+        """
+        c = self._columns
+        every, phase, period = c.every[rows], c.phase[rows], c.period[rows]
+        found = icinga_after(executed, every, phase)
+        for i in np.flatnonzero(period >= 0).tolist():
+            of_it, t = self._periods[period[i]], Instant(int(found[i]))
+            if not of_it.contains(t):
+                found[i] = nominal_after_inside(phase[i : i + 1], every[i : i + 1], of_it, Instant(t - 1))[0]
         return found
 
     def interval(self, rows: Ints, nominal: Ints) -> Ints:

@@ -11,7 +11,7 @@ from evenbeat.model import Entry, Invalid, Spread, Task
 from evenbeat.store.contract import StoreError
 from evenbeat.when.fold import count_off, count_on
 from evenbeat.when.schedule import compile_schedule, has_own_phase
-from evenbeat.when.spread import hash_phase
+from evenbeat.when.spread import drawn_phase, hash_phase
 from evenbeat.when.wheel import LoadWheel, Placed
 
 
@@ -108,8 +108,8 @@ def place(wheel: LoadWheel, tasks: Sequence[Task]) -> list[Task]:
         elif schedule.spread is Spread.EVEN:
             even.append(i)
         else:
-            # Bergamot's rule, and where Icinga's moving grid begins: a lot drawn once.
-            placed[i] = _with_phase(task, SystemRandom().randrange(schedule.every))
+            # A lot drawn once, and kept: Bergamot's phase, or Icinga's offset.
+            placed[i] = _with_phase(task, drawn_phase(schedule.spread, schedule.every, SystemRandom().random()))
             count(wheel, placed[i])
     # Last, so that they make room for those whose place is given.
     chosen = wheel.place_all([(tasks[i].schedule.every or 1, tasks[i].weight) for i in even])

@@ -28,7 +28,7 @@ from evenbeat.when.zone import zone
 
 _AT_ONCE: Final = 10_000
 """Tasks that are brought in together: enough for columns to pay, few enough to need little memory."""
-_WHEN: Final = ("every", "phase", "calendar", "second", "period")
+_WHEN: Final = ("every", "phase", "calendar", "second", "period", "moves")
 """Columns that say when a task is due."""
 _ALL: Final = Missed.ALL
 _PASSIVE: Final = int(Flag.PASSIVE | Flag.NOTHING_TO_RUN)

@@ -20,13 +20,18 @@ from evenbeat.core.pace import START_RATE, START_WINDOW
 from evenbeat.core.task import Claims, Flag, Skips, Small, TaskColumns
 from evenbeat.core.times import ScheduleTimes
 from evenbeat.core.timetable import DueColumns, Timetable
-from evenbeat.model import SECOND, Instant, Kind, Task
+from evenbeat.model import DAY, SECOND, Instant, Kind, Spread, Task
 from evenbeat.when.fold import count_on
+from evenbeat.when.icinga import START_WINDOW as ICINGA_WINDOW
+from evenbeat.when.icinga import icinga_after
+from evenbeat.when.interval import nominal_after
 from evenbeat.when.period import Period
 from evenbeat.when.schedule import compile_schedule, has_own_phase
+from evenbeat.when.spread import drawn_phase
 from evenbeat.when.wheel import LoadWheel
 from evenbeat.when.windows import FOREVER
 
+_MOST_STEPS: Final = 1_000
 BATCH: Final = SECOND // 20
 """As in a node: slots are taken for at most so much at once."""
 
@@ -121,7 +126,9 @@ class Simulation:
         *,
         start_window: int = START_WINDOW,
         start_rate: float = START_RATE,
+        seed: int = 0,
     ) -> None:
+        """`seed` is for the lots that Bergamot's and Icinga's strategies draw."""
         self.columns = TaskColumns()
         self.times = ScheduleTimes(self.columns)
         self.lifecycle = Lifecycle(self.columns, Timetable(self.columns), self.times, slots)
@@ -130,10 +137,15 @@ class Simulation:
         self._ahead = 0
         """How much the node's clock is ahead of it."""
         self.rows = self.columns.allocate(len(tasks))
-        self._fill(tasks, periods, limits or {})
+        rng = np.random.default_rng(seed)
+        self._fill(_placed(tasks, start, rng), periods, limits or {})
         pace = self.lifecycle.pace
         pace.mean_rate, pace.window, pace.start_rate = self.mean_rate, start_window, start_rate
         self.lifecycle.arrive(self.rows, start)
+        moving = self.rows[self.columns.moves[self.rows]]
+        if len(moving):
+            every, phase = self.columns.every[moving], self.columns.phase[moving]
+            self.lifecycle.were_executed(moving, _last_executions(every, phase, start, rng))
         self._running = _RunColumns()
         self._running.allocate(len(tasks))
         self._ends = Timetable(self._running)
@@ -154,7 +166,7 @@ class Simulation:
         for name, number in keys.items():
             self.lifecycle.set_limit(number, limits[name])
         numbers = {name: self.times.period_number(period) for name, period in periods.items()}
-        enrol(self.columns, self.times, self.rows, _placed(tasks), numbers, keys)
+        enrol(self.columns, self.times, self.rows, tasks, numbers, keys)
 
     def run(
         self,
@@ -243,13 +255,40 @@ def _named(counts: Ints) -> dict[str, int]:
     return {str(REASONS[i]): n for i, n in enumerate(counts.tolist()) if n}
 
 
-def _placed(tasks: Sequence[Task]) -> list[Task]:
-    """With a phase for each interval task that has none of its own."""
+def _placed(tasks: Sequence[Task], start: Instant, rng: np.random.Generator) -> list[Task]:
+    """With a phase for each interval task that has none of its own, by its strategy."""
     wheel, placed = LoadWheel(), list(tasks)
     unplaced = [i for i, t in enumerate(tasks) if t.schedule.every is not None and not has_own_phase(t.schedule)]
-    for i in set(range(len(tasks))).difference(unplaced):
-        count_on(wheel, compile_schedule(tasks[i].schedule, tasks[i].name), tasks[i].weight)
-    chosen = wheel.place_all([(tasks[i].schedule.every or 1, tasks[i].weight) for i in unplaced])
-    for i, phase in zip(unplaced, chosen, strict=True):
-        placed[i] = replace(tasks[i], schedule=replace(tasks[i].schedule, phase=phase))
+    even = [i for i in unplaced if tasks[i].schedule.spread is Spread.EVEN]
+    for i in set(unplaced).difference(even):
+        schedule = tasks[i].schedule
+        placed[i] = _with_phase(tasks[i], drawn_phase(schedule.spread, schedule.every or 1, float(rng.random()), start))
+    for i in set(range(len(tasks))).difference(even):
+        count_on(wheel, compile_schedule(placed[i].schedule, placed[i].name), placed[i].weight)
+    chosen = wheel.place_all([(tasks[i].schedule.every or 1, tasks[i].weight) for i in even])
+    for i, phase in zip(even, chosen, strict=True):
+        placed[i] = _with_phase(tasks[i], phase)
     return placed
+
+
+def _last_executions(every: Ints, phase: Ints, start: Instant, rng: np.random.Generator) -> Ints:
+    """When tasks were last executed by a scheduler with Icinga's rule that started a longest interval (at most a day)
+    and a start window ago: by then each has run, so this is its everyday, not the minute after its start.
+    """
+    window = int(ICINGA_WINDOW * SECOND)
+    started = start - min(int(every.max()), DAY) - window
+    last = started + (np.minimum(every, window) * rng.random(len(every))).astype(np.int64)
+    going_on = np.arange(len(every))
+    for _ in range(_MOST_STEPS):
+        following = icinga_after(last[going_on], every[going_on], phase[going_on])
+        going_on, following = going_on[following < start], following[following < start]
+        if not len(going_on):
+            return last
+        last[going_on] = following
+    # After so many steps it has reached its grid.
+    last[going_on] = nominal_after(phase[going_on], every[going_on], Instant(start - 1)) - every[going_on]
+    return last
+
+
+def _with_phase(task: Task, phase: int) -> Task:
+    return replace(task, schedule=replace(task.schedule, phase=phase))

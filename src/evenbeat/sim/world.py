@@ -41,6 +41,8 @@ class _WorldColumns(TaskColumns):
 class _WorldTimes:
     """The time of a world: a nominal time comes when the event `arrive` says so, and at most one follows it."""
 
+    any_moves = False
+
     def __init__(self, tasks: int) -> None:
         self.coming = int(FOREVER)
         self.behind: Ints = np.full(tasks, FOREVER, dtype=np.int64)
@@ -78,6 +80,9 @@ class _WorldTimes:
 
     def repeats_after(self, rows: Ints) -> Ints:
         return np.zeros(len(rows), dtype=np.int64)
+
+    def after_execution(self, rows: Ints, executed: Ints) -> Ints:
+        raise NotImplementedError
 
 
 class _Memory:

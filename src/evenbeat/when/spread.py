@@ -3,13 +3,17 @@
 Randomness comes in as an argument.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from evenbeat.model import Instant
+from evenbeat.model import SECOND, Instant, Spread
 from evenbeat.when.hashing import PHASE_WORD, word
 
 if TYPE_CHECKING:
     from evenbeat.when.wheel import LoadWheel
+
+RAND_MAX: Final = 2**31 - 1
+"""Icinga's offsets are whole numbers from 0 to this."""
+EPOCH: Final = Instant(0)
 
 
 def even_phase(wheel: "LoadWheel", every: int, weight: float = 1.0) -> int:
@@ -25,6 +29,21 @@ def hash_phase(name: str, every: int) -> int:
 def bergamot_phase(every: int, first_scheduled: Instant, uniform: float) -> int:
     """A random delay within the first interval, then every interval. `uniform` is in [0, 1)."""
     return (first_scheduled + int(uniform * every)) % every
+
+
+def icinga_phase(offset: int, every: int) -> int:
+    """Where Icinga's moving grid leads to: the phase at which its rule adjusts nothing any more.
+
+    The rule goes by no more of the offset than this tells, so that keeping the phase with a task keeps the offset.
+    """
+    return -offset * (SECOND // 100) % every
+
+
+def drawn_phase(strategy: Spread, every: int, uniform: float, first_scheduled: Instant = EPOCH) -> int:
+    """The phase under a strategy that draws a lot, `uniform` in [0, 1): Bergamot's delay, or Icinga's offset."""
+    if strategy is Spread.ICINGA:
+        return icinga_phase(int(uniform * (RAND_MAX + 1)), every)
+    return bergamot_phase(every, first_scheduled, uniform)
 
 
 def aligned_phase() -> int:
