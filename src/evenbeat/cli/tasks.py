@@ -17,7 +17,8 @@ from evenbeat.load.config import BadFileError
 from evenbeat.model import Entry, Invalid
 from evenbeat.node.owner import is_owned
 from evenbeat.store.contract import Filter, Store
-from evenbeat.store.opening import is_cluster, open_store
+from evenbeat.store.opening import IN_MEMORY, is_cluster, open_store
+from evenbeat.store.own import is_own
 
 if TYPE_CHECKING:
     from evenbeat.cli.remote import Remote
@@ -32,6 +33,8 @@ _WILD: Final = ("*", "?")
 def database(args: argparse.Namespace) -> Path | str:
     """`--db PATH` or an address, or what the environment says."""
     said = args.db or os.environ.get("EVENBEAT_DB") or _DEFAULT
+    if said == IN_MEMORY:
+        raise Invalid(f'a database in memory is for a program: App("{IN_MEMORY}"); accepted: a file, or an address')
     return said if is_cluster(said) else Path(said)
 
 
@@ -129,7 +132,7 @@ def _told_as_invalid() -> Iterator[None]:
 def _existing(args: argparse.Namespace) -> Path | str:
     node_url(args)
     path = database(args)
-    if isinstance(path, Path) and not path.exists() and not is_owned(path):
+    if isinstance(path, Path) and not path.exists() and not is_owned(path) and not is_own(path):
         raise Invalid(f"there is no database {path}; `evenbeat up` and `evenbeat add` make one, --db names another")
     return path
 

@@ -22,6 +22,7 @@ from evenbeat.node.events import Events
 from evenbeat.node.listen import Listen, parse_listen
 from evenbeat.node.live import live
 from evenbeat.node.service import Node, Options
+from evenbeat.store.own import is_own
 
 _MOST_WORKERS: Final = 256
 _MOST_SLOTS: Final = 1_000_000
@@ -37,6 +38,8 @@ def answer(args: argparse.Namespace) -> int:
     if args.queue or os.environ.get("EVENBEAT_QUEUE"):
         raise Invalid("a queue is for a cluster: give --db postgresql://... too, or leave it out", place="--queue")
     options = options_of(args)
+    if options.listen is not None and is_own(database(args)):
+        raise Invalid("the API has a process of its own, which can read SQLite and PostgreSQL only", place="--listen")
     try:
         node = asyncio.run(_live(args, options))
     except BadFileError as e:

@@ -55,7 +55,6 @@ from evenbeat.node.tokens import NewToken
 from evenbeat.store.cluster import ClusterStore
 from evenbeat.store.contract import Filter, StoreError
 from evenbeat.store.opening import open_store, shown
-from evenbeat.store.sqlite import SqliteStore
 
 _PATIENCE: Final = 10.0
 """Seconds in which a node that starts begins to listen, and others who change something are done."""
@@ -215,7 +214,7 @@ class _Alone:
         self._database = database
         self._owner = Ownership(database)
         try:
-            self._store = SqliteStore(database)
+            self._store = open_store(database)
         except StoreError:
             self._owner.close()
             raise

@@ -13,6 +13,7 @@ from msgspec import Struct
 from evenbeat.model import Invalid
 from evenbeat.node.tokens import TOKENS
 from evenbeat.store.opening import open_store, shown
+from evenbeat.store.own import is_own
 
 LOOPBACK: Final = "127.0.0.1"
 _BACKLOG: Final = 1_024
@@ -104,7 +105,7 @@ def _no_password() -> str:
 
 
 def _has_tokens(database: Path | str, *, is_ours: bool) -> bool:
-    if isinstance(database, Path) and not database.exists():
+    if isinstance(database, Path) and not database.exists() and not is_own(database):
         return False
     store = open_store(database, read_only=not is_ours)
     try:

@@ -20,7 +20,8 @@ from evenbeat.node.inside import Inside
 from evenbeat.node.leftovers import end_leftovers
 from evenbeat.node.owner import Ownership, socket_path
 from evenbeat.node.service import Node, Options
-from evenbeat.store.contract import StoreError
+from evenbeat.store.contract import Store, StoreError
+from evenbeat.store.opening import open_store
 from evenbeat.store.sqlite import SqliteStore
 
 _log: Final = logging.getLogger("evenbeat.node")
@@ -41,7 +42,8 @@ async def live(
 
         def up(node: Node) -> None:
             starting.close()
-            store.inspect(node.store_was_inspected)
+            if isinstance(store, SqliteStore):
+                store.inspect(node.store_was_inspected)
             ready(node)
 
         end_leftovers(database)
@@ -106,12 +108,12 @@ async def live_behind(control: Control, face: Face, ready: Callable[[Node], None
         await control.close()
 
 
-def _open_as_files_say(database: Path, files: Sequence[Path]) -> tuple[SqliteStore, list[Entry]]:
+def _open_as_files_say(database: Path, files: Sequence[Path]) -> tuple[Store, list[Entry]]:
     """The store, with the durability that the files ask for, or asked for when they were last applied.
 
     Beside it all tasks that there are, if the files have just created every one of them.
     """
-    store = SqliteStore(database)
+    store = open_store(database)
     desk = Desk(store, Clock().now)
     try:
         is_new = store.count() == 0
@@ -123,6 +125,8 @@ def _open_as_files_say(database: Path, files: Sequence[Path]) -> tuple[SqliteSto
     if changed.created or changed.changed or changed.removed:
         tell_changes("files applied", "applied", changed)
     elif durability is not Durability.FULL:
+        return store, []
+    if not isinstance(store, SqliteStore):
         return store, []
     # A new one, also for the sake of memory: it does not hold the pages through which all this was written.
     store.close()

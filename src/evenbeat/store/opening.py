@@ -1,4 +1,4 @@
-"""Which store a database is: an address of PostgreSQL, or the path of an SQLite file."""
+"""Which store a database is: an address of PostgreSQL, the path of an SQLite file, one in memory, or the user's own."""
 
 import re
 from pathlib import Path
@@ -6,6 +6,7 @@ from typing import Final
 
 from evenbeat.model import Invalid
 from evenbeat.store.contract import Store
+from evenbeat.store.own import is_own, open_own
 
 IN_MEMORY: Final = ":memory:"
 """Where a program may say which database: nowhere but in itself."""
@@ -40,6 +41,12 @@ def check_driver() -> None:
 
 def open_store(database: str | Path, *, read_only: bool = False) -> Store:
     """The store of a database."""
+    if is_own(database):
+        return open_own(database, read_only=read_only)
+    if str(database) == IN_MEMORY:
+        from evenbeat.store.memory import MemoryStore  # noqa: PLC0415
+
+        return MemoryStore()
     if is_cluster(database):
         check_driver()
         from evenbeat.store.postgres import PostgresStore  # noqa: PLC0415 - only a cluster needs psycopg

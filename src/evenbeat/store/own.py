@@ -1,0 +1,43 @@
+"""A store of the user's own: `python:MODULE:FUNCTION` names what opens it, where a database is named on a command line.
+
+Nothing that a configuration file says leads here.
+"""
+
+import importlib
+import sys
+from pathlib import Path
+from typing import Final
+
+from evenbeat.model import Invalid
+from evenbeat.store.contract import Store, StoreError
+
+_MARK: Final = "python:"
+_ACCEPTED: Final = "accepted: python:MODULE:FUNCTION, a function with the parameter `read_only` that returns a store"
+_NEEDED: Final = ("create", "entries", "progress", "record", "close")
+"""Some methods of a store: enough to notice that something else was returned."""
+
+
+def is_own(database: str | Path) -> bool:
+    """Does it name a function that opens a store?"""
+    return str(database).startswith(_MARK)
+
+
+def open_own(database: str | Path, *, read_only: bool) -> Store:
+    """The store that the function returns; its module is looked for in the working directory first."""
+    module, _, name = str(database).removeprefix(_MARK).partition(":")
+    if not module or not name:
+        raise Invalid(f"{database} names no function, {_ACCEPTED}")
+    folder = str(Path.cwd())
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    try:
+        opened = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as e:
+        raise Invalid(f"{database}: {e}; {_ACCEPTED}") from e
+    try:
+        store: Store = opened(read_only=read_only)
+    except OSError as e:
+        raise StoreError(f"{database} cannot be opened: {e}") from e
+    if not all(callable(getattr(store, method, None)) for method in _NEEDED):
+        raise Invalid(f"{database} returned a {type(store).__name__}, which is no store; {_ACCEPTED}")
+    return store
