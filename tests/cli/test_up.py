@@ -270,7 +270,7 @@ def test_a_terminal_shows_a_few_lines_and_what_is_worth_reading(database: Path, 
 @pytest.mark.parametrize(
     ("argv", "problem"),
     [
-        (["--workers", "0"], "--workers: 0 is out of range"),
+        (["--workers", "-1"], "--workers: -1 is out of range"),
         (["--max-concurrent", "-1"], "--max-concurrent: -1 is out of range"),
         (["--for", "soon"], "--for"),
         (["nosuch.toml"], "nosuch.toml"),
