@@ -24,6 +24,7 @@ from typing import Any, Final, Self, TypeVar
 from evenbeat.load.config import Config, node_duration
 from evenbeat.load.flat import changed, flat, task_of
 from evenbeat.load.function_reference import is_found, place_of, program, reference_of
+from evenbeat.load.once import with_resolved_at
 from evenbeat.model import Entry, Instant, Invalid
 from evenbeat.node.clock import Clock
 from evenbeat.node.desk import Changed
@@ -279,7 +280,7 @@ class App:
 
     def create(self, name: str, *, check: bool = False, owner: str | None = None, **keys: Any) -> Entry:
         """A new task. It belongs to `owner`, by default to this program: see `list` and `delete`."""
-        task = task_of(name, keys, check=check)
+        task = task_of(name, with_resolved_at(keys, Clock().now()), check=check)
         return self._do(lambda d: d.add([task], owner or self._creator)).created[0]
 
     def read(self, name: str) -> Condition:
@@ -294,6 +295,7 @@ class App:
     def update(self, name: str, **keys: Any) -> Entry:
         """Change some keys of a task; None takes a key away."""
         before = self.read(name).entry
+        keys = with_resolved_at(keys, Clock().now())
         new = task_of(before.task.name, changed(flat(before.task), keys), check=before.task.check)
         done = self._do(lambda d: d.set(before.task.name, new, before.version))
         return done.changed[0] if done.changed else before
@@ -314,6 +316,14 @@ class App:
     def resume(self, *names: str, owner: str | None = None) -> None:
         """Enable them again."""
         self._do(lambda d: d.pause(_these(names, owner), paused=False))
+
+    def set_slots(self, most: int | None) -> None:
+        """So many runs at the same time, also after a restart; None for what files say."""
+        self._do(lambda d: d.set_slots(most))
+
+    def set_limit(self, name: str, most: int | None) -> None:
+        """The same for a limit."""
+        self._do(lambda d: d.set_limit(name, most))
 
     def force(self, *names: str, wait: bool = False) -> list[Ended]:
         """Run tasks now."""

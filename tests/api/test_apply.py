@@ -26,6 +26,7 @@ def test_an_owner_has_what_it_says(api: Api) -> None:
         "unchanged": 0,
         "settings": True,
         "files": [],
+        "notices": [],
     }
     found = api.get("/v1/tasks/ap-c").json()
     assert (found["owner"], found["check"], found["task"]["limit"]) == ("me", True, "two")
@@ -97,7 +98,7 @@ def test_some_run_now_all_or_none(api: Api, living: Living) -> None:
         ("rn-b", "succeeded"),
     ]
     asked = api.post("/v1/runs", json={"tasks": ["rn-a"]})
-    assert (asked.status_code, asked.json()) == (202, {"runs": []})
+    assert (asked.status_code, asked.json()) == (202, {"runs": [], "waiting": {}})
     eventually(lambda: len(living.runs("rn-a")) == 2)
     assert api.post("/v1/runs", json={"tasks": ["rn-none"]}).status_code == 422
 

@@ -63,6 +63,15 @@ def test_a_document_that_is_put_back_changes_nothing(api: Api, keys: dict[str, s
     api.ask("DELETE", "/v1/tasks/same")
 
 
+def test_a_one_off_may_be_relative_and_not_in_the_past(api: Api) -> None:
+    made = api.post("/v1/tasks", json={"name": "once", "at": "+10m", "command": ["noop"]})
+    assert (made.status_code, made.json()["task"]["at"][-6:]) == (201, "+00:00")
+    for body in ({"at": "2020-01-01"}, {"at": "+soon"}):
+        assert errors(api.post("/v1/tasks", json={"name": "late", "command": ["noop"], **body}))[0][0] == "/at"
+        assert errors(api.ask("PATCH", "/v1/tasks/once", json=body))[0][0] == "/at"
+    api.ask("DELETE", "/v1/tasks/once")
+
+
 def test_who_changes_a_task_of_a_file_hears_that_it_does_not_last(api: Api) -> None:
     body = {
         "owners": {"file:/etc/evenbeat/ü.toml": {"tasks": {n: {"every": "1d", "command": ["noop"]} for n in "xyz"}}}

@@ -120,6 +120,18 @@ def test_a_check_that_becomes_critical_is_seen_without_a_reload(sight: Sight, no
     assert page.evaluate("window.stillHere") is True
 
 
+def test_slots_can_be_changed_and_reset(sight: Sight) -> None:
+    page = sight.go("/now")
+    page.locator("[data-do=capacity]").click()
+    shows(page, ".capacity", "default")
+    page.get_by_role("spinbutton", name="All slots").fill("37")
+    page.get_by_role("button", name="Set", exact=True).first.click()
+    shows(page, ".capacity", "set by")
+    page.get_by_role("button", name="Reset").first.click()
+    shows(page, ".capacity", "default")
+    page.get_by_role("button", name="Close").click()
+
+
 def test_a_task_can_be_run_now(sight: Sight) -> None:
     page = sight.go("/tasks/on%20demand")
     shows(page, ".output", "It has not run yet")

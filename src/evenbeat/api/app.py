@@ -17,6 +17,7 @@ from evenbeat.api import (
     actions,
     apply,
     beats,
+    capacity,
     cluster,
     events,
     health,
@@ -37,7 +38,8 @@ from evenbeat.api.route import JSON, Call, Doorman, Role, Route
 from evenbeat.web.routes import web_routes
 
 _PARTS: Final = (
-    *(tasks, actions, apply, history, beats, schedules, load, periods, events, cluster, session, health, metrics),
+    *(tasks, actions, apply, history, beats, schedules, load, periods, capacity, events, cluster, session, health),
+    metrics,
 )
 ROUTES: Final[tuple[Route, ...]] = tuple(route for part in _PARTS for route in part.ROUTES)
 """All that a house offers, but for what tells of them."""

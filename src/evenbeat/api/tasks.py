@@ -7,10 +7,11 @@ from msgspec import Meta, Struct
 from starlette.responses import JSONResponse, Response
 
 from evenbeat.api import definitions
-from evenbeat.api.answers import entry_of, notice, pairs, precondition, task_answer
+from evenbeat.api.answers import entry_of, notice, pairs, pointed, precondition, task_answer
 from evenbeat.api.problems import FieldError, Problem, invalid, pointer
 from evenbeat.api.route import Call, Role, Route
 from evenbeat.api.types import FilterState, Forced, NewTask, TaskDocument, TaskPage, TaskPatch, WholeTask
+from evenbeat.load.once import must_be_to_come, with_resolved_at
 from evenbeat.load.together import misfits
 from evenbeat.model import Entry, Instant, Name, Task
 from evenbeat.node.agreement import said_limits
@@ -72,7 +73,7 @@ async def list_tasks(call: Call) -> dict[str, Any]:
 
 
 async def create(call: Call) -> Response:
-    task = definitions.whole(call.body)
+    task = definitions.whole(_resolved(call))
     await _must_fit(call, task)
     changed = (await call.house.ask(Add((task,), call.query.owner or call.who, call.who))).changed
     assert changed is not None
@@ -86,18 +87,25 @@ async def read(call: Call) -> Response:
 async def replace(call: Call) -> Response:
     entry = await entry_of(call)
     version = precondition(call, entry)
-    return await _set(call, entry, definitions.whole(call.body, entry.task.name), version)
+    return await _set(call, entry, definitions.whole(_resolved(call), entry.task.name), version)
 
 
 async def patch(call: Call) -> Response:
     entry = await entry_of(call)
     precondition(call, entry)
     # Made from what it was: if it is another by now, the patch is not what was meant.
-    return await _set(call, entry, definitions.patched(entry.task, call.body), entry.version)
+    return await _set(call, entry, definitions.patched(entry.task, _resolved(call)), entry.version)
 
 
-async def _must_fit(call: Call, task: Task) -> None:
+def _resolved(call: Call) -> dict[str, Any]:
+    with pointed("/at"):
+        return with_resolved_at(call.body, call.house.now())
+
+
+async def _must_fit(call: Call, task: Task, before: Task | None = None) -> None:
     """What the node would refuse is refused here, with pointers."""
+    with pointed("/at"):
+        must_be_to_come(task, call.house.now(), before)
 
     def read(store: Store) -> list[FieldError]:
         periods = {name: period for name, (_, period) in store.periods().items()}
@@ -109,7 +117,7 @@ async def _must_fit(call: Call, task: Task) -> None:
 
 
 async def _set(call: Call, entry: Entry, task: Task, version: int | None) -> Response:
-    await _must_fit(call, task)
+    await _must_fit(call, task, entry.task)
     try:
         await call.house.ask(Set(entry.id, task, call.who, version))
     except Conflict:

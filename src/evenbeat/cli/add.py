@@ -3,10 +3,12 @@
 import argparse
 from typing import Any
 
+from evenbeat.cli.common import now
 from evenbeat.cli.manage import KEY_OPTIONS
 from evenbeat.cli.tasks import changing, pairs, tell, who
 from evenbeat.cli.values import value_of
 from evenbeat.load.flat import task_of
+from evenbeat.load.once import with_resolved_at
 from evenbeat.model import Invalid
 
 _TEXTS = ("function", "cwd", "user", "limit", "period", "zone", "cron", "calendar", "at", "start_at")
@@ -15,7 +17,7 @@ _TEXTS = ("function", "cwd", "user", "limit", "period", "zone", "cron", "calenda
 
 def answer(args: argparse.Namespace) -> int:
     """Add it; exit 0."""
-    task = task_of(args.name, _table(args), check=args.check)
+    task = task_of(args.name, with_resolved_at(_table(args), now()), check=args.check)
     with changing(args, new=True) as door:
         changed = door.add([task], args.owner or who())
     tell(args, changed)

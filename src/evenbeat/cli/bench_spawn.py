@@ -15,7 +15,7 @@ from typing import Final, Self
 from evenbeat.cli.bench import Measure
 from evenbeat.cli.bench_node import measured, throughput
 from evenbeat.model import Job
-from evenbeat.node.service import MAX_CONCURRENT
+from evenbeat.node.capacity import MAX_CONCURRENT
 
 PROCESSES: Final = 2
 RUNS: Final = 10_000

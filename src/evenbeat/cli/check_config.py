@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from evenbeat.cli.common import print_json
+from evenbeat.cli.common import now, print_json
 from evenbeat.load.config import BadFileError, Problem, Source
 from evenbeat.load.files import load_together
 from evenbeat.load.together import warnings
@@ -22,7 +22,7 @@ def answer(args: argparse.Namespace) -> int:
         sources = load_together([Path(file) for file in args.files])
     except BadFileError as e:
         errors = str(e).split("\n")
-    found: list[Problem] = [warning for source in sources for warning in warnings(source)]
+    found: list[Problem] = [warning for source in sources for warning in warnings(source, now())]
     shown = [str(warning) for warning in found[:SHOWN]]
     if len(found) > SHOWN:
         shown.append(f"... and {len(found) - SHOWN:,} more")

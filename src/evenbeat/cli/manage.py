@@ -16,7 +16,7 @@ KEY_OPTIONS: Final = (
     ("every", "D", "an interval: 30s 5m 1h30m"),
     ("cron", "C", "a cron entry, with H if you like"),
     ("calendar", "C", 'a systemd expression: "Mon..Fri 09:00"'),
-    ("at", "T", "once, at this time"),
+    ("at", "T", "once, at this time, or in so much time: +10m"),
     ("zone", "Z", "time zone, such as Europe/Paris (default: UTC)"),
     ("spread", "S", "how the phase is chosen: even, hash, icinga, bergamot, aligned"),
     ("phase", "D", "where in its interval it runs, instead of the least-loaded place"),
@@ -142,6 +142,12 @@ def _add_changes(commands: "_Commands", new: NewCommand) -> None:
     _with_node(command).add_argument("name", metavar="NAME")
     command.add_argument("changes", nargs="+", metavar="KEY=VALUE", help="keys as in files: every=10m labels.team=web")
     _with_selection(new(commands, "rm", "delete tasks", "evenbeat.cli.rm"))
+    for name, help_ in (("slots", "runs at the same time"), ("limit", "runs at the same time under a limit")):
+        command = _with_node(new(commands, name, f"set how many {help_}, until --reset", "evenbeat.cli.slots"))
+        if name == "limit":
+            command.add_argument("name", metavar="NAME", help="a limit that files declare")
+        command.add_argument("most", nargs="?", type=int, metavar="N", help="how many")
+        command.add_argument("--reset", action="store_true", help="back to what the command line or files say")
     for name, help_ in (("pause", "disable tasks until they are resumed"), ("resume", "enable paused tasks again")):
         _with_selection(new(commands, name, help_, "evenbeat.cli.pause"))
     command = _with_node(new(commands, "run", "run tasks now", "evenbeat.cli.run"))

@@ -163,6 +163,19 @@ class Remote:
             ]
             raise refusal(refused, lambda owner: load_source(paths[owner]) if owner in paths else None) from None
 
+    def set_slots(self, most: int | None) -> Names:
+        return self._set_capacity("/v1/slots", most)
+
+    def set_limit(self, name: str, most: int | None) -> Names:
+        return self._set_capacity(f"/v1/limits/{quote(name, safe='', errors='replace')}", most)
+
+    def _set_capacity(self, path: str, most: int | None) -> Names:
+        if most is None:
+            self._wire.ask("DELETE", path)
+        else:
+            self._wire.ask("PUT", path, (), {"most": most})
+        return Names(settings=True)
+
     def force(self, names: Sequence[str], *, wait: bool) -> list[Ended]:
         body = {"tasks": list(names), "wait": wait}
         ended = self._send("POST", "/v1/runs", Runs, body, patience=None if wait else PATIENCE).runs

@@ -4,17 +4,19 @@ import argparse
 import sys
 from typing import Any
 
+from evenbeat.cli.common import now
 from evenbeat.cli.tasks import asking, changing, need, tell
 from evenbeat.cli.values import value_of
 from evenbeat.load.flat import changed as changed_table
 from evenbeat.load.flat import flat, task_of
+from evenbeat.load.once import with_resolved_at
 from evenbeat.model import Invalid
 from evenbeat.node.file_owner import OVERWRITTEN, file_of
 
 
 def answer(args: argparse.Namespace) -> int:
     """Change it; exit 0."""
-    changes = _changes(args.changes)
+    changes = with_resolved_at(_changes(args.changes), now())
     with asking(args) as side:
         entry = need(side, args.name)
     before = entry.task

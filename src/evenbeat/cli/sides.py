@@ -56,6 +56,11 @@ class Changes(Protocol):
 
     def apply(self, files: Sequence[Path]) -> "Changed | Names": ...
 
+    def set_slots(self, most: int | None) -> "Changed | Names": ...
+
+    def set_limit(self, name: str, most: int | None) -> "Changed | Names":
+        """None for what the command line or files say."""
+
     def force(self, names: Sequence[str], *, wait: bool) -> "list[Ended]": ...
 
     def ask_to_run(self, names: Sequence[str]) -> Mapping[str, str]:

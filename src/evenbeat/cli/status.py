@@ -12,7 +12,7 @@ from evenbeat.cli.common import console, print_json
 from evenbeat.cli.tasks import asking, database, reading
 from evenbeat.model import SECOND, State
 from evenbeat.node.obstacles import NO_WORKERS
-from evenbeat.node.status import Status
+from evenbeat.node.status import LimitStatus, Status
 from evenbeat.store.contract import Filter, Store
 from evenbeat.store.opening import is_cluster, shown
 from evenbeat.when.duration import in_words
@@ -68,6 +68,7 @@ def status_lines(status: Status) -> list[str]:
         f"{status.runs:,} runs in {in_words(round(status.uptime * SECOND))}: {status.runs_per_second:.2f}/s, "
         f"lateness p50 {late.p50:.3f} s, p99 {late.p99:.3f} s, max {late.max:.3f} s",
     ]
+    lines += capacity_lines(status)
     if to_come := _to_come(status):
         lines.append(to_come)
     if any(status.states.values()):
@@ -80,6 +81,24 @@ def status_lines(status: Status) -> list[str]:
     if not status.executes:
         lines.append(f"[yellow]{NO_WORKERS}[/yellow]")
     return lines
+
+
+def capacity_lines(status: Status) -> list[str]:
+    """Who says how many slots there are, if it is not the default; and the limits."""
+    lines = []
+    if status.slots_source not in ("", "default"):
+        lines.append(f"slots: {status.slots:,}, {_said_by(status.slots_source)}")
+    if status.limits:
+        lines.append("limits: " + "; ".join(_limit(name, limit) for name, limit in status.limits.items()))
+    return [escape(line) for line in lines]
+
+
+def _limit(name: str, limit: LimitStatus) -> str:
+    return f"{name} {limit.running:,} of {limit.most:,} taken, {_said_by(limit.source)}"
+
+
+def _said_by(source: str) -> str:
+    return source if source.startswith("set by ") else f"from {'the ' if source == 'command line' else ''}{source}"
 
 
 def _to_come(status: Status) -> str:

@@ -3,6 +3,7 @@
 import argparse
 import getpass
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
@@ -195,6 +196,8 @@ def patience(doing: str) -> Iterator[None]:
 
 def tell(args: argparse.Namespace, changed: "Changed | Names") -> None:
     """What is different now."""
+    for notice in changed.notices:
+        print(f"evenbeat {args.command}: {notice}", file=sys.stderr)
     kinds = {
         "created": _names(changed.created),
         "changed": _names(changed.changed),

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from evenbeat.load.effect import CONDITIONAL, why_without_effect
+from evenbeat.load.once import RELATIVE, is_relative
 from evenbeat.load.problems import Problems
 from evenbeat.model import SECOND, Invalid, Job, Schedule, Task, WhenMissing
 from evenbeat.when.cron_entry import DAY_FIELD, MONTH_FIELD, WEEKDAY_FIELD, parse_entry
@@ -157,6 +158,9 @@ class Tasks:
                 except Invalid as e:
                     self._problems.refuse((*path, key), e)
                     del table[key]
+            elif key == "at" and is_relative(value):
+                self._problems.refuse((*path, key), RELATIVE)
+                del table[key]
             elif key in _TIMES and isinstance(value, date):
                 table[key] = value.isoformat()
             elif key == "second" and value == "spread":

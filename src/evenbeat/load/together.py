@@ -10,7 +10,8 @@ from typing import Final, NamedTuple
 import msgspec
 
 from evenbeat.load.config import NODE_DURATIONS, NOTHING_TO_RUN, Config, NodeSettings, Place, Problem, Source
-from evenbeat.model import Days, Invalid, Period, Task
+from evenbeat.load.once import past_at
+from evenbeat.model import Days, Instant, Invalid, Period, Task
 from evenbeat.when.cron_entry import parse_entry
 from evenbeat.when.duration import format_duration
 from evenbeat.when.lint import lint
@@ -161,14 +162,16 @@ def problems_of(found: Sequence[Finding], source_of: Callable[[str], Source | No
     return in_order, max(len(found) - SHOWN, 0)
 
 
-def warnings(source: Source) -> list[Problem]:
-    """What works but piles up load or surprises its owner, each once."""
+def warnings(source: Source, now: Instant | None = None) -> list[Problem]:
+    """What works but piles up load or surprises its owner, each once; `now` tells which times have passed."""
     found = dict.fromkeys(source.warnings)
     for task in source.config.tasks:
         if task.schedule.cron is not None:
             for warning in _lint(task.schedule.cron, task.schedule.days):
                 place = source.place_of(("tasks", task.name, "cron"), 1)
                 found[Problem(source.file, place, warning)] = None
+        if now is not None and task.schedule.at is not None and (passed := past_at(task, now)):
+            found[Problem(source.file, source.place_of(("tasks", task.name, "at"), None), passed)] = None
     return list(found)
 
 

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from evenbeat.model import Instant
-from evenbeat.node.status import Lateness, Status, status_of
+from evenbeat.node.status import Lateness, LimitStatus, Status, status_of
 from evenbeat.queue.nats_staff import PoolView, WorkerView
 from evenbeat.store.cluster import Lease, View
 
@@ -175,4 +175,9 @@ def together(statuses: Sequence[Status]) -> Status | None:
         store=next((status.store for status in statuses if status.store != "ok"), "ok"),
         problems=list(dict.fromkeys(problem for status in statuses for problem in status.problems)),
         executes=any(status.executes for status in statuses),
+        slots_source=first.slots_source,
+        limits={
+            name: LimitStatus(of.most, sum(s.limits[name].running for s in statuses if name in s.limits), of.source)
+            for name, of in first.limits.items()
+        },
     )

@@ -24,7 +24,7 @@ from evenbeat.node.numbers import Membership, membership_of
 from evenbeat.node.orders import PATIENCE, Orders
 from evenbeat.node.relay import Relay
 from evenbeat.node.requests import Elsewhere, Force, Reply, Request, must_be_done
-from evenbeat.node.service import MAX_CONCURRENT, Node, Options
+from evenbeat.node.service import Node, Options
 from evenbeat.node.shares import ALL_SLOTS, Shares, demands_of, running_by_key
 from evenbeat.node.status import Status, status_of
 from evenbeat.node.takeup import GENERATION, take_up_part
@@ -305,7 +305,7 @@ class ClusterNode(Node):
     def _read_settings(self, now: Instant) -> tuple[Ints, list[Skips]]:
         self._limits = self.desk.limits()
         changed = super()._read_settings(now)
-        self._slots = self.options.max_concurrent or self.desk.settings().max_concurrent or MAX_CONCURRENT
+        self._slots = self.slots.most
         self._apply_shares()
         return changed
 

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from evenbeat.load.collector import without_collector
 from evenbeat.load.config import Config, NodeSettings
 from evenbeat.load.files import load_file, load_source
+from evenbeat.load.once import must_be_to_come, past_at
 from evenbeat.load.together import Finding, findings
 from evenbeat.model import Entry, Instant, Invalid, Period, Task
 from evenbeat.node.agreement import (
@@ -30,6 +31,7 @@ from evenbeat.node.agreement import (
     needed,
     refusal,
 )
+from evenbeat.node.capacity import limits_of, not_in_force, set_limit, set_slots, slots_of
 from evenbeat.node.file_owner import owner_of
 from evenbeat.node.memo import forget_told
 from evenbeat.node.placing import Places, keep_phase
@@ -39,6 +41,8 @@ from evenbeat.store.contract import Change, Conflict, Filter, Store
 from evenbeat.when.period import compile_periods
 
 _DIGEST: Final = "digest:"
+_TOLD: Final = 10
+"""One-off tasks whose time has passed that are named."""
 _Thing = TypeVar("_Thing")
 
 
@@ -53,6 +57,8 @@ class Changed(Struct):
     """Periods, limits or settings of the node ..."""
     settings_at: Instant = Instant(0)
     """... and when."""
+    notices: list[str] = []
+    """What people should know beside it."""
 
 
 class _Alone(AbstractContextManager[object]):
@@ -100,6 +106,8 @@ class Desk:
         self._lock: AbstractContextManager[object] = RLock()
         if isinstance(store, ClusterStore):
             self._lock = _Alone(store, self._places)
+        self.command_line_slots: int | None = None
+        """What the live node was started with."""
         self.load: Callable[[Path], Config] = load_file
         self.part = sys.maxsize
         """Tasks of a file that are written at once. Others can write between two parts, but small ones take longer."""
@@ -124,6 +132,8 @@ class Desk:
         """New tasks, all or none."""
         with self._lock, self._places.right():
             must_refer_to_what_is_there(tasks, self._periods(), self.limits())
+            for task in tasks:
+                must_be_to_come(task, self._now())
             self._edited_by_hand({owner})
             placed_ = self._places.give(self._as_still_running(tasks))
             return self._done(Changed(created=self.store.create(placed_, owner, self._now(), who)))
@@ -138,6 +148,7 @@ class Desk:
         with self._lock, self._places.right():
             entry = self.need(name)
             must_refer_to_what_is_there([new], self._periods(), self.limits())
+            must_be_to_come(new, self._now(), entry.task)
             task = keep_phase(replace(new, paused=entry.task.paused), entry.task)
             if task == entry.task:
                 return Changed(unchanged=1)
@@ -152,7 +163,26 @@ class Desk:
             self._edited_by_hand({entry.owner for entry in entries})
             self.store.remove([entry.number for entry in entries], self._now(), who)
             self._places.free(entries)
-            return self._done(Changed(removed=entries))
+            changed = Changed(removed=entries)
+            if only.owner is not None and only == Filter(owner=only.owner):
+                changed.settings_at = self._now()
+                changed.settings = self._forget_owner(only.owner, changed.settings_at, who)
+            return self._done(changed)
+
+    def _forget_owner(self, owner: str, now: Instant, who: str) -> bool:
+        """Of an owner whose tasks are all gone: what it says of the node, and periods and limits that nobody uses."""
+        limits = self._limits_of(owner)
+        periods = {name: None for name, (of, _) in self.store.periods().items() if of == owner}
+        if limits or periods:
+            for entry in self.store.entries():
+                limits.pop(entry.task.limit or "", None)
+                periods.pop(entry.task.period or "", None)
+            for _, period in self.store.periods().values():
+                for name in (*period.include, *period.exclude):
+                    periods.pop(name, None)
+            self._set_periods(periods, owner, now, who)
+        kept = {name: most for name, most in self._limits_of(owner).items() if name not in limits}
+        return self._put({NODE + owner: None, LIMITS + owner: _packed(kept)}) or bool(periods)
 
     def pause(self, only: Filter, who: str, *, paused: bool) -> Changed:
         """Disable tasks by hand, or enable them again."""
@@ -242,6 +272,24 @@ class Desk:
         tasks = chain(self.store.entries(), changed) if known else ()
         self.store.set_periods(periods, owner, now, who, list(changed_by_periods(tasks, before, known, now)))
 
+    # Slots and limits at run time
+
+    def set_slots(self, most: int | None, who: str) -> Changed:
+        """So many runs at the same time, until that is taken back with None."""
+        with self._lock:
+            now = self._now()
+            set_slots(self.store, most, who, now)
+            self.note("slots", "reset" if most is None else "set", who, "" if most is None else str(most))
+            return self._done(Changed(settings=True, settings_at=now))
+
+    def set_limit(self, name: str, most: int | None, who: str) -> Changed:
+        """The same for a limit that is declared."""
+        with self._lock:
+            now = self._now()
+            set_limit(self.store, name, most, who, now)
+            self.note(f"limit {name}", "reset" if most is None else "set", who, "" if most is None else str(most))
+            return self._done(Changed(settings=True, settings_at=now))
+
     # Files
 
     def apply(self, files: Sequence[Path], who: str, *, anew: bool = False) -> Changed:
@@ -308,6 +356,16 @@ class Desk:
         with self._places.right():
             done = self._write(configs, created, changed, list(removed.values()), who)
         done.unchanged = unchanged
+        said = {owner: config.node.max_concurrent for owner, config in configs.items() if config.node is not None}
+        done.notices = [
+            f"{entry.task.name}: {passed}"
+            for entry in (*done.created, *done.changed)
+            if entry.task.schedule.at is not None and (passed := past_at(entry.task, self._now()))
+        ][:_TOLD]
+        done.notices += not_in_force(
+            {owner: most for owner, most in said.items() if most is not None},
+            slots_of(self.store, self.command_line_slots),
+        )
         return done
 
     def _write(
@@ -398,11 +456,8 @@ class Desk:
     # What is there
 
     def limits(self) -> dict[str, int]:
-        """All limits that files have declared, by name."""
-        found: dict[str, int] = {}
-        for owner in self._owners(LIMITS):
-            found |= self._limits_of(owner)
-        return found
+        """All limits that are declared, by name: what files say, or what was set at run time."""
+        return {name: capacity.most for name, capacity in limits_of(self.store).items()}
 
     def _limits_of(self, owner: str) -> dict[str, int]:
         return msgspec.json.decode(self.store.setting(LIMITS + owner) or "{}", type=dict[str, int])

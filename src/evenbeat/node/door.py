@@ -39,6 +39,8 @@ from evenbeat.node.requests import (
     Reply,
     Request,
     Set,
+    SetLimit,
+    SetSlots,
     SetToken,
     Taken,
     Tell,
@@ -104,6 +106,14 @@ class Door:
     def apply(self, files: Sequence[Path]) -> Changed:
         """Make the tasks that these files own be what the files say; none for those the node was started with."""
         return self._change(Apply(tuple(str(file.resolve()) for file in files), self._who))
+
+    def set_slots(self, most: int | None) -> Changed:
+        """So many runs at the same time; None for what the command line or files say."""
+        return self._change(SetSlots(most, self._who))
+
+    def set_limit(self, name: str, most: int | None) -> Changed:
+        """The same for a limit."""
+        return self._change(SetLimit(name, most, self._who))
 
     def add_token(self, new: NewToken) -> None:
         """Somebody more may use the API."""

@@ -161,5 +161,7 @@ async def _reload(node: Node) -> None:
 
 
 def tell_changes(what: str, action: str, changed: Changed) -> None:
+    for notice in changed.notices:
+        _log.warning("%s", notice, extra={"action": "not_in_force"})
     counts = len(changed.created), len(changed.changed), len(changed.removed)
     _log.info("%s: %d new, %d changed, %d removed", what, *counts, extra={"action": action})

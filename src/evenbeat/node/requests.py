@@ -79,6 +79,21 @@ class RemovePeriod(Struct, tag="remove-period"):
     who: str
 
 
+class SetSlots(Struct, tag="set-slots"):
+    """So many runs at the same time, in a cluster of all nodes; None for what the command line or files say."""
+
+    most: Annotated[int, Meta(ge=1, le=1_000_000)] | None
+    who: str
+
+
+class SetLimit(Struct, tag="set-limit"):
+    """The same for a limit; refused if none has this name."""
+
+    name: str
+    most: Annotated[int, Meta(ge=1, le=1_000_000)] | None
+    who: str
+
+
 class SetToken(Struct, tag="set-token"):
     """A new token for the API; refused with Conflict if its name is taken."""
 
@@ -244,6 +259,8 @@ class Names(Struct):
     """Periods, limits or settings of the node."""
     files: list[str] = []
     """That own some of what was removed: each brings it back when it is next applied."""
+    notices: list[str] = []
+    """What people should know beside it."""
 
 
 class Reply(Struct, omit_defaults=True):
@@ -268,7 +285,20 @@ class Reply(Struct, omit_defaults=True):
     """invalid, conflict, missing, store: whose fault the problem is."""
 
 
-Change = Add | Set | Remove | Pause | SetPeriods | RemovePeriod | SetToken | RemoveToken | Apply | Declare
+Change = (
+    Add
+    | Set
+    | Remove
+    | Pause
+    | SetPeriods
+    | RemovePeriod
+    | SetSlots
+    | SetLimit
+    | SetToken
+    | RemoveToken
+    | Apply
+    | Declare
+)
 Ask = AskStatus | AskMoment | AskRunning | AskNode | AskNumbers | AskCluster
 """What only a live node can tell."""
 Telling = Tell | Beat | NewBeat | DropBeat
@@ -302,7 +332,8 @@ def done(change: Change, changed: Changed) -> Reply:
             return Reply(touched=touched(changed.changed + changed.removed, changed.unchanged, named))
         case Declare():
             new, other, gone = (names_of(some) for some in (changed.created, changed.changed, changed.removed))
-            return Reply(names=Names(new, other, gone, changed.unchanged, changed.settings))
+            names = Names(new, other, gone, changed.unchanged, changed.settings, notices=changed.notices)
+            return Reply(names=names)
     return Reply(changed=changed)
 
 
@@ -321,6 +352,10 @@ def perform(desk: Desk, change: Change, files: Sequence[Path] = ()) -> Changed:
             return desk.set_periods(periods, owner, who)
         case RemovePeriod(name, who):
             return desk.remove_period(name, who)
+        case SetSlots(most, who):
+            return desk.set_slots(most, who)
+        case SetLimit(name, most, who):
+            return desk.set_limit(name, most, who)
         case SetToken(id_, token, who):
             add_token(desk, id_, token, who)
             return Changed()

@@ -23,6 +23,7 @@ from evenbeat.load.apart import load_apart
 from evenbeat.load.collector import without_collector
 from evenbeat.model import DAY, SECOND, Entry, Instant, Invalid
 from evenbeat.node.beat import Beat
+from evenbeat.node.capacity import MAX_CONCURRENT, Capacity, limits_of, slots_of
 from evenbeat.node.clock import Clock
 from evenbeat.node.desk import Changed, Desk
 from evenbeat.node.leftovers import records_path
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
     from evenbeat.node.relay import Relay
     from evenbeat.node.requests import Force, Reply, Request
 
-MAX_CONCURRENT: Final = 512
 KEEP: Final = 30 * DAY
 GRACE: Final = 30.0
 """Seconds that runs have to end when the node is stopped."""
@@ -124,6 +124,10 @@ class Node:
         """All tasks of the store, if somebody has just created them and has them at hand; else the store tells."""
         self._to_take_over: deque[Changed] = deque()
         self.desk.on_changed = self._desk_has_changed
+        self.desk.command_line_slots = options.max_concurrent
+        self.slots = Capacity(options.max_concurrent or MAX_CONCURRENT, "")
+        self.limits: dict[str, Capacity] = {}
+        """How many runs at the same time, in all and by limit, and who says so; in a cluster, of all nodes."""
         self.desk.load = load_apart
         self.desk.part = _PART
         self._is_up = False
@@ -376,8 +380,8 @@ class Node:
         said = self.desk.settings()
         changed = self.roster.set_periods({name: period for name, (_, period) in self.store.periods().items()}, now)
         self.roster.set_limits(self.desk.limits())
-        slots = self.options.max_concurrent or said.max_concurrent or MAX_CONCURRENT
-        self.roster.lifecycle.slots = slots if self.executes else 0  # whatever is due waits
+        self.slots, self.limits = slots_of(self.store, self.options.max_concurrent), limits_of(self.store)
+        self.roster.lifecycle.slots = self.slots.most if self.executes else 0  # whatever is due waits
         self._keep = said.keep or KEEP
         pace = self.roster.lifecycle.pace
         pace.window = self.options.start_window or said.start_window or START_WINDOW

@@ -53,6 +53,14 @@ class Identity(Struct, frozen=True):
     database: str
 
 
+class LimitStatus(Struct):
+    """A limit: how many runs at the same time, how many there are, and who says so."""
+
+    most: int
+    running: int
+    source: str
+
+
 class Status(Struct):
     """A node at a glance."""
 
@@ -89,6 +97,9 @@ class Status(Struct):
     problems: list[str] = []
     """What keeps it from executing or recording anything: a failing store, a queue out of reach, no process."""
     executes: bool = True
+    slots_source: str = ""
+    """Who says how many slots there are: default, command line, a file, or "set by" somebody."""
+    limits: dict[str, LimitStatus] = {}
     """False if it was started without workers: then it only schedules, takes results and shows."""
 
 
@@ -131,8 +142,20 @@ def status_of(node: "Node") -> Status:
         late_by=late_by(now - np.minimum(c.nominal[late], c.extra[late])),
         problems=node.problems(),
         executes=node.executes,
+        slots_source=node.slots.source,
+        limits=_limits(node),
         **_to_come(node, enabled, now),
     )
+
+
+def _limits(node: "Node") -> dict[str, LimitStatus]:
+    numbers, running = node.roster.limit_numbers, node.roster.lifecycle.pending_by_limit
+    found = {}
+    for name, capacity in node.limits.items():
+        number = numbers.get(name, 0)
+        count = int(running[number]) if 0 < number < len(running) else 0
+        found[name] = LimitStatus(capacity.most, count, capacity.source)
+    return found
 
 
 def _to_come(node: "Node", enabled: Bools, now: Instant) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import * as live from "../live.js";
 import { refresher } from "../refresh.js";
 import { panel, sign } from "../ui.js";
 import { count } from "../words.js";
+import { capacityButton } from "./capacity.js";
 import { feed, problems, running } from "./now_lists.js";
 
 const REACH = 600;
@@ -62,7 +63,7 @@ function numbers(signal) {
   const node = h(
     "section",
     { class: "panel measures", "aria-label": "The node" },
-    cell("slots", "Slots used", "Runs at the moment, of all that may run at once", slots),
+    cell("slots", "Slots used", "Runs at the moment, of all that may run at once", [slots, capacityButton()]),
     cell("rate", "Runs per second", "In the last second; on average since the node started"),
     cell("p50", "Lateness p50", "Half of the latest runs started within this time after they were due"),
     cell("p99", "Lateness p99", "99 of 100 of the latest runs started within this time after they were due"),

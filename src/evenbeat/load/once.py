@@ -1,0 +1,45 @@
+"""One-off times: a relative one is resolved where it was typed, and one that has passed never comes."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from evenbeat.model import SECOND, Instant, Invalid, Task
+from evenbeat.when.duration import parse_duration
+from evenbeat.when.instant import format_instant, parse_instant
+from evenbeat.when.zone import zone
+
+RELATIVE: Final = "a relative time would be another one whenever this is read; accepted here: a date and time"
+
+
+def is_relative(at: object) -> bool:
+    """Such as "+10m"."""
+    return isinstance(at, str) and at.lstrip().startswith("+")
+
+
+def with_resolved_at(table: Mapping[str, Any], now: Instant) -> dict[str, Any]:
+    """The keys of a task with `at = "+10m"` as the time that it means now; raise Invalid."""
+    at = table.get("at")
+    if not is_relative(at):
+        return dict(table)
+    try:
+        length = parse_duration(str(at).strip()[1:])
+    except Invalid as e:
+        raise Invalid(e.problem, place="at") from None
+    # Nobody who says ten minutes means a fraction of a second.
+    when = Instant(-(-(now + length) // SECOND) * SECOND)
+    return {**table, "at": format_instant(when, zone("UTC"))}
+
+
+def past_at(task: Task, now: Instant) -> str:
+    """What is wrong with a task whose only time has passed; empty if nothing is."""
+    at = task.schedule.at
+    if at is None or parse_instant(at, zone(task.schedule.zone)) > now:
+        return ""
+    return f"{at} is in the past, so the task never runs"
+
+
+def must_be_to_come(task: Task, now: Instant, before: Task | None = None) -> None:
+    """Raise Invalid for a time that has passed; not if the task had it before."""
+    same = before is not None and (before.schedule.at, before.schedule.zone) == (task.schedule.at, task.schedule.zone)
+    if not same and (wrong := past_at(task, now)):
+        raise Invalid(f"{wrong}; accepted: a time to come, or a relative one such as +10m", place="at")
