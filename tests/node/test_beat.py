@@ -204,6 +204,25 @@ class TestAhead:
         assert (run.outcome, run.nominal, run.started) == (Outcome.LOST, T0 + MINUTE, T0 + MINUTE)
 
 
+class TestDeaths:
+    """What is lost is made up for, unless it takes the workers along."""
+
+    @pytest.mark.parametrize(("deaths", "is_made_up_for"), [(0, True), (2, True), (3, False)])
+    def test_a_task_with_which_workers_died_in_a_row_is_set_aside(self, deaths: int, is_made_up_for: bool) -> None:
+        hand = Hand()
+        hand.add("t", every="1h", phase="0s")
+        hand.beat.deaths_with = lambda _: deaths
+        hand.turn(HOUR)
+        hand.loop.wait(1)
+        hand.end("t", Outcome.LOST, None)
+        hand.turn(MINUTE)
+        hand.turn(MINUTE)
+        kinds = [run.kind for run in hand.store.runs()]
+        assert (Kind.CATCH_UP in kinds) is is_made_up_for
+        reasons = [skip.reason for skip in hand.store.skips() if skip.kind is Kind.CATCH_UP]
+        assert reasons == ([] if is_made_up_for else [f"set aside: {deaths} workers in a row died with it"])
+
+
 class TestLateness:
     """From when a run is due until it really starts, whenever that is told, and once."""
 

@@ -51,12 +51,16 @@ class TestDead:
         return [worker.id for worker in staff.workers(now)]
 
     def test_one_that_nobody_replaces_is_missed_for_minutes(self) -> None:
-        assert self.listed(self.silent(), 60 * SECOND) == ["old"]
+        staff = self.silent()
+        assert self.listed(staff, 60 * SECOND) == ["old"]
+        assert not staff.is_dead("old"), "it may be cut off"
 
     def test_one_that_was_started_anew_is_not_listed_as_silent(self) -> None:
         staff = self.silent()
         staff.hear(_tidings("far", worker="new"), 7 * SECOND)
         assert self.listed(staff, 8 * SECOND) == ["new"]
+        assert staff.is_dead("old")
+        assert not staff.is_dead("new")
 
     def test_one_that_was_beside_it_does_not_replace_it(self) -> None:
         staff = Staff()

@@ -18,7 +18,8 @@ from evenbeat.core.absence import make_up
 from evenbeat.core.check import exit_state
 from evenbeat.core.columns import Ints
 from evenbeat.core.guard import default_timebox
-from evenbeat.core.task import Bools, Claims, Flag, Skips, tolerance_of
+from evenbeat.core.handover import DEATHS
+from evenbeat.core.task import Claims, Flag, Skips, tolerance_of
 from evenbeat.model import SECOND, Instant, Kind, Outcome, State
 from evenbeat.node.clock import Clock
 from evenbeat.node.counts import Counts
@@ -113,9 +114,8 @@ class Beat:
         self.claiming = True
         self.may_claim: Callable[[], bool] = lambda: True
         """Asked before each release: a node that may have lost its authority releases nothing."""
-        self.most_deaths: int | None = None
-        """Of runs of one task in a row that were lost with their worker, before they are not made up for; None: any."""
-        self._deaths: dict[int, int] = {}
+        self.deaths_with: Callable[[int], int] | None = None
+        """How many workers are known to have died with runs of a task in a row; None: nobody counts them."""
         self._ended_removed: dict[int, tuple[Finish, bytes | None]] = {}
         """Runs of removed tasks that have ended lately, by the number of the task, and its cursor."""
         self._set_aside: list[Refusal] = []
@@ -321,8 +321,8 @@ class Beat:
             if self.passive.stale:
                 self.passive.stale.difference_update(rows[told].tolist())
         lost = (ends & _CUT_SHORT != 0) & ~removed
-        if lost.any() or self._deaths:
-            make_up(life, self._not_set_aside(rows, lost, now), now)
+        if lost.any():
+            make_up(life, self._not_set_aside(rows[lost], now), now)
         notable = changed | (ends & _IS_GOOD == 0)
         ended_so = [(u[0], r.started, r.ended, r.outcome, r.status, _text(r.output), r.cursor) for u, r in ended]
         conditions = list(condition_of(c, rows, last_start, notable, now))
@@ -363,20 +363,18 @@ class Beat:
                 if cursor is not None:
                     self.cursors[number] = cursor
 
-    def _not_set_aside(self, rows: Ints, lost: Bools, now: Instant) -> Ints:
-        """Those of the lost that are made up for: not who has taken too many workers along, one after the other."""
-        going = self.roster.made_up_for(rows[lost])
-        if self.most_deaths is None:
+    def _not_set_aside(self, rows: Ints, now: Instant) -> Ints:
+        """Lost runs to repeat. A task whose runs have killed several workers in a row is not repeated."""
+        going = self.roster.made_up_for(rows)
+        if self.deaths_with is None:
             return going
-        for number in self.roster.columns.number[rows[~lost]].tolist():
-            self._deaths.pop(number, None)
         kept = []
         for row, number in zip(going.tolist(), self.roster.columns.number[going].tolist(), strict=True):
-            deaths = self._deaths[number] = self._deaths.get(number, 0) + 1
-            if deaths < self.most_deaths:
+            deaths = self.deaths_with(number)
+            if deaths < DEATHS:
                 kept.append(row)
             else:
-                reason = f"set aside: {deaths} workers in a row were lost with it"
+                reason = f"set aside: {deaths} workers in a row died with it"
                 extra, kind = planned_of(self.roster.columns, np.array([row], dtype=np.int64), now)
                 place = int(self.roster.columns.accounted[row]), int(extra[0]), int(kind[0])
                 self._set_aside.append(Refusal(number, now, Kind.CATCH_UP, reason, now, *place))

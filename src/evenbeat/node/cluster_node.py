@@ -11,7 +11,6 @@ import numpy as np
 
 from evenbeat.core import authority
 from evenbeat.core.columns import Ints
-from evenbeat.core.handover import DEATHS
 from evenbeat.core.task import Skips
 from evenbeat.model import PARTITIONS, SECOND, Entry, Instant, partition_of
 from evenbeat.node.about import ClusterView, about_of, cluster_of, read_about, together
@@ -180,7 +179,7 @@ class ClusterNode(Node):
     async def _come_up(self) -> None:
         self.beat.may_claim = self._may_claim
         self.beat.on_turn = self._look_at_limits
-        self.beat.most_deaths = DEATHS
+        self.beat.deaths_with = self.queue.deaths_with
         self._generation = self.roster.lifecycle.generation
         self._stop_listening = self._shared.listen(self._heard)
         await self.queue.start()

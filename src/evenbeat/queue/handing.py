@@ -18,6 +18,8 @@ MESSAGE_LIMIT: Final = 900 << 10
 RUNS_LIMIT: Final = 256
 """Runs in one parcel."""
 DEFAULT_POOL: Final = "default"
+CUT_OFF: Final = b"ended by its worker, as no node answered for it"
+"""The output of a run that was lost, and whose worker lives."""
 """Where tasks go that ask for none."""
 
 

@@ -15,9 +15,11 @@ from msgspec import Struct
 from nats.aio.msg import Msg
 
 from evenbeat.core import handover
+from evenbeat.core.losses import Losses
 from evenbeat.model import SECOND, Outcome
 from evenbeat.queue.frames import Result, Run
 from evenbeat.queue.handing import (
+    CUT_OFF,
     DEFAULT_POOL,
     MESSAGE_LIMIT,
     Cancelled,
@@ -97,6 +99,7 @@ class NatsQueue:
         self._shipping = Shipping(where, self._link, node, boot_time)
         self._books = Books(owns)
         self._staff = Staff()
+        self._losses = Losses()
         self._counts = Counts()
         self._ended: list[Result] = []
         self._none_out: asyncio.Event | None = None
@@ -256,6 +259,7 @@ class NatsQueue:
         now = boot_time()
         if isinstance(told, Tidings):
             self._staff.hear(told, now)
+            self._losses.heard(told.worker)
         if not self._may_answer():
             return
         if isinstance(told, Question):
@@ -284,6 +288,7 @@ class NatsQueue:
 
     def _take(self, report: Report) -> None:
         reported = self._books.take(report)
+        self._learn_of_deaths(report, reported.results)
         if reported.safe:
             self._tell(report.worker, Stored(self._node, reported.safe))
         if reported.starts:
@@ -294,6 +299,20 @@ class NatsQueue:
         if reported.results:
             self._on_results(reported.results)
             self._notice_the_end()
+
+    def _learn_of_deaths(self, report: Report, results: list[Result]) -> None:
+        lost = {r.token for r in results if r.outcome is Outcome.LOST and r.output != CUT_OFF}
+        if lost or self._losses:
+            taken = {result.token for result in results if result.output != CUT_OFF}
+            for task, result in report.results:
+                if result.token in lost:
+                    self._losses.died(task)
+                elif result.token in taken:
+                    self._losses.ended(task)
+
+    def deaths_with(self, task: int) -> int:
+        """Workers that are known to have died with runs of a task, one after the other."""
+        return self._losses.deaths(task)
 
     def _tell(self, worker: str, message: ToWorkers) -> None:
         self._link.send(self._where.worker(worker), encode(message))
@@ -316,9 +335,12 @@ class NatsQueue:
         now = boot_time()
         for item in self._books.lost(now):
             self._counts.lost += 1
+            if item.hand.worker:
+                self._losses.lost(item.task, item.hand.worker)
             who = f"its worker {self._staff.name_of(item.hand.worker)}" if item.hand.worker else "whoever had it"
             self._end(item, Outcome.LOST, f"{who} is gone or was cut off")
         self._staff.look(now, {message.pool for message in self._shipping.messages})
+        self._losses.look(self._staff.is_dead)
         if self._link.is_up:
             self._run_out_of_patience(now)
         for item in await self._shipping.look():

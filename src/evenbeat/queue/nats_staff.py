@@ -56,6 +56,8 @@ class Staff:
         self._heard: dict[str, tuple[Tidings, int]] = {}
         self._first: dict[str, int] = {}
         """When each of them was heard for the first time."""
+        self._dead: dict[str, int] = {}
+        """Workers that are known to have died, and since when we know it."""
         self._without: dict[str, int] = {}
         """Since when pools are known to be without a worker."""
         self._wanted: dict[str, int] = {}
@@ -67,6 +69,10 @@ class Staff:
             self._heard[tidings.worker] = (tidings, now)
             self._first.setdefault(tidings.worker, now)
 
+    def is_dead(self, worker: str) -> bool:
+        """Is it known that it has died?"""
+        return worker in self._dead
+
     def begin_anew(self, now: int) -> None:
         """Nobody could be heard until now: pools are not to be blamed for it."""
         self._without = dict.fromkeys(self._without, now)
@@ -75,8 +81,12 @@ class Staff:
         """Forget who is gone for long, and see which of these pools have nobody."""
         for worker, (tidings, heard) in list(self._heard.items()):
             is_over = now - heard > (_LEFT if tidings.is_leaving else _REMEMBERED)
-            if is_over or (now - heard >= handover.SILENT and self._is_replaced(tidings, heard)):
+            is_dead = now - heard >= handover.SILENT and self._is_replaced(tidings, heard)
+            if is_dead and not tidings.is_leaving:
+                self._dead[worker] = now
+            if is_over or is_dead:
                 del self._heard[worker]
+        self._dead = {worker: at for worker, at in self._dead.items() if now - at < _REMEMBERED}
         self._first = {worker: first for worker, first in self._first.items() if worker in self._heard}
         serving = self._serving(now)
         self._wanted.update(dict.fromkeys(pools, now))

@@ -23,6 +23,7 @@ from evenbeat.core import handover
 from evenbeat.model import SECOND, Outcome
 from evenbeat.queue.frames import Result
 from evenbeat.queue.handing import (
+    CUT_OFF,
     DEFAULT_POOL,
     Cancelled,
     Heard,
@@ -343,7 +344,7 @@ class ClusterWorker:
                 continue
             if mine.is_fenced and result.outcome == Outcome.CANCELLED:
                 result.outcome = Outcome.LOST
-                result.output = b"ended by its worker, as no node answered for it"
+                result.output = CUT_OFF
             mine.result = result
             self._reports.ended(mine)
         self.runs += len(results)
