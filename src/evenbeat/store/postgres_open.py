@@ -21,6 +21,8 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 
 OLDEST: Final = 150000
 """The first version that everything here was tried with."""
+_LOOKS: Final = 3
+"""How often a pooler may give two connections different ones of the server's by chance."""
 _DAYS: Final = 3
 """So many days ahead have their tables for runs."""
 _DEFAULTS: Final = {
@@ -32,17 +34,35 @@ _DEFAULTS: Final = {
     "tcp_user_timeout": "5000",
     "application_name": "evenbeat",
 }
-_OPTIONS: Final = (
-    "-c search_path=evenbeat -c idle_in_transaction_session_timeout=3000 -c lock_timeout=10000 "
-    "-c statement_timeout=60000 -c default_transaction_isolation=read\\ committed -c jit=off"
-)
-"""Whoever falls silent in the middle of a transaction must not keep others waiting: milliseconds."""
-_BY_KEY: Final = (
-    "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off"
-)
+LOCK_TIMEOUT: Final = "10s"
+_SETTINGS: Final = {
+    "search_path": "evenbeat",
+    "idle_in_transaction_session_timeout": "3s",
+    "lock_timeout": LOCK_TIMEOUT,
+    "statement_timeout": "60s",
+    "default_transaction_isolation": "read committed",
+    "jit": "off",
+}
+"""Whoever falls silent in the middle of a transaction must not keep others waiting. Set when a connection is there: a
+pooler in between may ignore what stands in the address, or refuse it."""
+_BY_KEY: Final = {
+    "plan_cache_mode": "force_generic_plan",
+    "enable_seqscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+}
 """For whoever records: always few rows of large tables, by their keys. The planner would read tables as a whole."""
+_POOLER: Final = (
+    "a pooler in transaction or statement mode (PgBouncer, pgcat ...) is not supported: it lets clients share a "
+    "connection of PostgreSQL, while LISTEN, locks and settings need one each. Connect to PostgreSQL directly, or to a "
+    "pool with pool_mode = session"
+)
 
+_REFUSED: Final = "startup parameter"
 _ADVICE: Final = {
+    _REFUSED: "a pooler refuses a part of the address: leave `options` out of it, or let the pooler ignore it",
+    "26000": _POOLER,
+    "42P05": _POOLER,
     "28P01": "the server refuses the password: look at the address, PGPASSWORD or ~/.pgpass",
     "28000": "the server does not let us in: look at the user in the address, and at pg_hba.conf",
     "3D000": "there is no such database: create it with `createdb`",
@@ -62,6 +82,7 @@ _ADVICE_BY_WORDS: Final = (
     ("too many clients", "53300"),
     ("remaining connection slots", "53300"),
     ("the database system is", "57P03"),
+    ("unsupported startup parameter", _REFUSED),
 )
 """What is refused before a connection is there has no code."""
 _GONE: Final = "the server cannot be reached: is it running, is the address right? It goes on by itself when it answers"
@@ -79,9 +100,8 @@ class Address:
                 f"{shown(dsn)}: this is no address of a PostgreSQL database, accepted: "
                 "postgresql://user@host:port/database"
             ) from None
-        options = f"{given.pop('options', '')} {_OPTIONS}".strip()
         self._password = given.get("password", "")
-        self._given = {**_DEFAULTS, **given, "options": options}
+        self._given = {**_DEFAULTS, **given}
         self._shown = shown(dsn)
 
     def __str__(self) -> str:
@@ -89,12 +109,15 @@ class Address:
 
     def connect(self, *, by_key: bool = False) -> Connection:
         """A new connection; raise StoreError if there is none to be had."""
-        given = self._given
-        if by_key:
-            given = {**given, "options": f"{given['options']} {_BY_KEY}"}
+        settings = _SETTINGS | _BY_KEY if by_key else _SETTINGS
         try:
-            connection = psycopg.connect(autocommit=True, **given)  # type: ignore[arg-type]
+            connection = psycopg.connect(autocommit=True, **self._given)  # type: ignore[arg-type]
         except psycopg.Error as e:
+            raise self.explain(e) from None
+        try:
+            connection.execute(query("set_up"), (list(settings), list(settings.values())))
+        except psycopg.Error as e:
+            connection.close()
             raise self.explain(e) from None
         connection.adapters.register_dumper(str, TextDumper)
         connection.prepared_max = 200
@@ -188,11 +211,21 @@ def check_readable(address: Address) -> None:
 
 
 def _check_server(address: Address, connection: Connection) -> None:
+    _check_sessions(address, connection)
     encoding, number = _row(connection, query("encoding"))
     if number < OLDEST:
         raise StoreError(f"{address}: PostgreSQL {number // 10000} is too old, accepted: {OLDEST // 10000} and newer")
     if encoding != "UTF8":
         raise StoreError(f"{address}: the encoding of the database is {encoding}, accepted: UTF8; create another one")
+
+
+def _check_sessions(address: Address, connection: Connection) -> None:
+    """Refuse a pooler by which two connections that are open at the same time share one of the server's."""
+    with address.connect() as other:
+        for _ in range(_LOOKS):
+            mine, others = (_row(one, query("backend"))[0] for one in (connection, other))
+            if mine == others:
+                raise StoreError(f"{address}: {_POOLER}")
 
 
 def check_version(address: Address, found: int, *, exactly: bool) -> None:

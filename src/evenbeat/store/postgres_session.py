@@ -10,7 +10,7 @@ import psycopg
 
 from evenbeat.store.cluster import Forgot
 from evenbeat.store.contract import StoreError
-from evenbeat.store.postgres_open import Address, Connection, is_lost
+from evenbeat.store.postgres_open import LOCK_TIMEOUT, Address, Connection, is_lost
 from evenbeat.store.postgres_statements import query
 
 T = TypeVar("T")
@@ -91,23 +91,26 @@ class Session:
         """The one there is, or a new one; raise StoreError if there is none to be had."""
         if self._connection is None or self._connection.closed:
             self._connection = self.address.connect(by_key=self._by_key)
-            self._pid = self._connection.info.backend_pid
             self._called = ""
-            self._check_memory(self._connection)
+            self._learn(self._connection)
         return self._connection
 
-    def _check_memory(self, connection: Connection) -> None:
-        """A server that was promoted ended all connections: so it is enough to ask each new one what it knows."""
+    def _learn(self, connection: Connection) -> None:
+        """Which process of the server serves us; and whether the server knows what it had confirmed. One that was
+        promoted ended all connections: so it is enough to ask each new one.
+        """
         asked = self._confirmed.question()
-        if asked is None:
-            return
         try:
-            row = connection.execute(query("has_forgotten"), asked[1]).fetchone()
+            row = connection.execute(query("backend")).fetchone()
+            assert row is not None
+            self._pid = row[0]  # a pooler would tell another number when we connect
+            if asked is not None:
+                row = connection.execute(query("has_forgotten"), asked[1]).fetchone()
+                if row is not None and row[0]:
+                    self._confirmed.forgotten = asked[0]
         except psycopg.Error as e:
             self.drop()
             raise self.address.explain(e) from e
-        if row is not None and row[0]:
-            self._confirmed.forgotten = asked[0]
 
     def kept(self, number: int, held: Held | None) -> None:
         """The server has confirmed a transaction."""
@@ -172,7 +175,7 @@ class Session:
                 connection = self.connection()
                 connection.execute("SET lock_timeout = 500")
                 row = connection.execute(query("was_kept"), (self.writer, number)).fetchone()
-                connection.execute("RESET lock_timeout")
+                connection.execute(f"SET lock_timeout = '{LOCK_TIMEOUT}'")
             except psycopg.errors.LockNotAvailable:
                 # The server still believes in the connection that we have lost.
                 self._end_backend(lost)

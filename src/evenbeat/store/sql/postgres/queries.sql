@@ -31,6 +31,13 @@ INSERT INTO evenbeat.version VALUES (%s);
 -- name: any_row
 SELECT 1 FROM :table LIMIT 1;
 
+-- name: set_up
+-- Of a new connection.
+SELECT set_config(s.name, s.value, false) FROM unnest(%s::text[], %s::text[]) AS s (name, value);
+
+-- name: backend
+SELECT pg_backend_pid();
+
 -- name: encoding
 SELECT current_setting('server_encoding'), current_setting('server_version_num')::integer;
 
