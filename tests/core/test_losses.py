@@ -1,6 +1,6 @@
 """Deaths are counted, not silences: which tasks take their workers along."""
 
-from evenbeat.core.losses import Losses
+from evenbeat.core.handover import Losses
 
 
 def dead(*workers: str) -> "Losses":

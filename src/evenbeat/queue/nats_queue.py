@@ -15,7 +15,7 @@ from msgspec import Struct
 from nats.aio.msg import Msg
 
 from evenbeat.core import handover
-from evenbeat.core.losses import Losses
+from evenbeat.core.handover import Losses
 from evenbeat.model import SECOND, Outcome
 from evenbeat.queue.frames import Result, Run
 from evenbeat.queue.handing import (
