@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from evenbeat.core import authority
 from evenbeat.core.authority import LEASE, MARGIN, acts_until, fair_share, is_over, owners, share, steps
-from evenbeat.model import PARTITIONS
+from evenbeat.model import PARTITIONS, SECOND
 
 nodes = st.lists(st.text("abcdef0123456789", min_size=4, max_size=8), min_size=1, max_size=5, unique=True)
 
@@ -115,6 +115,14 @@ def test_a_node_without_a_lease_takes_nothing(few: int) -> None:
 
 def test_one_does_not_bury_itself(few: int) -> None:
     assert steps("a", {"a": 3}, ["a"] * few, 5) == ([], [], [])
+
+
+def test_an_election_of_the_queues_servers_moves_no_tasks(few: int) -> None:
+    """All nodes meet it: who noticed first would hand all its tasks over, and get them back."""
+    longest = 9 * SECOND  # of NATS, as it comes
+    assert not authority.is_unwell(longest + 3 * SECOND, is_cut_off=False)
+    assert authority.is_unwell(longest, is_cut_off=True)
+    assert authority.is_unwell(60 * SECOND, is_cut_off=False)
 
 
 # Shares

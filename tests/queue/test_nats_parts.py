@@ -1,5 +1,7 @@
 """Parts of the queue of a cluster that need no server: messages, the clock, the staff."""
 
+import asyncio
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -10,8 +12,12 @@ from evenbeat.model import MINUTE, SECOND, Job
 from evenbeat.queue.frames import Run
 from evenbeat.queue.handing import MESSAGE_LIMIT, RUNS_LIMIT, Tidings, to_pool
 from evenbeat.queue.nats_clock import ClusterClock
+from evenbeat.queue.nats_link import Link
 from evenbeat.queue.nats_parcels import Item, Message, packed, pieces, size_of, timebox_class
+from evenbeat.queue.nats_shipping import Shipping
 from evenbeat.queue.nats_staff import Staff
+from evenbeat.queue.nats_stream import Stream
+from evenbeat.queue.where import parse_where
 
 NOW = 1_000 * SECOND
 
@@ -100,3 +106,36 @@ def test_a_silent_worker_is_missed_and_one_that_left_is_not() -> None:
     assert [(w.id, w.silent_for) for w in staff.workers(NOW + 60 * SECOND)] == [("one", 60.0)]
     staff.look(NOW + 301 * SECOND, [])
     assert staff.workers(NOW) == []
+
+
+def test_what_was_not_confirmed_goes_out_again_as_soon_as_there_is_a_leader_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    where = parse_where("nats://127.0.0.1:1/t", 1)
+    sent: list[str] = []
+    answers = iter(["", "JetStream does not answer", ""])
+
+    async def look(stream: Stream) -> str:
+        try:
+            return next(answers)
+        except StopIteration:
+            await asyncio.sleep(3600)  # nothing more is asked
+            raise
+
+    async def scene() -> None:
+        link = Link(where, "test", lambda: None)
+        monkeypatch.setattr(Link, "is_up", True)
+        monkeypatch.setattr(link, "send", lambda subject, *_: sent.append(subject))
+        shipping = Shipping(where, link, "node", lambda: NOW)
+        monkeypatch.setattr(Stream, "look", look)
+        monkeypatch.setattr(Stream, "agree", look)
+        keeping = asyncio.create_task(shipping.keep_stream(0.01))
+        shipping.send([item(1)], lambda _: 1)
+        assert len(sent) == 1
+        while len(sent) < 2:
+            await asyncio.sleep(0.01)
+        assert shipping.problem == ""
+        keeping.cancel()
+        await asyncio.gather(keeping, return_exceptions=True)
+
+    asyncio.run(asyncio.wait_for(scene(), 60))

@@ -23,6 +23,10 @@ MARGIN: Final = SECOND
 """So much before its lease ends a node stops: clocks that run at different speeds, a process that was not scheduled."""
 
 
+CUT_OFF: Final = 5 * SECOND
+"""A node that can reach no server of the queue for so long lets others have its tasks ..."""
+ELECTION: Final = 15 * SECOND
+"""... and one that reaches servers which do not answer, after so long: they may be electing a leader, for all nodes."""
 QUIET: Final = LEASE + HOLD
 """After the store has forgotten its last commits, so long nothing begins in partitions that change hands: a node that
 has not noticed answers workers for LEASE - MARGIN at most, workers end what is not renewed after HOLD, and the margin
@@ -48,6 +52,11 @@ def acts_until(asked: int, lease: int) -> int:
 def is_over(expires: int, now: int) -> bool:
     """May a lease be taken from its holder? Both by the clock of the store."""
     return now > expires
+
+
+def is_unwell(length: int, *, is_cut_off: bool) -> bool:
+    """Should others have the tasks of a node whose queue has failed for so long?"""
+    return length > (CUT_OFF if is_cut_off else ELECTION)
 
 
 def owners(nodes: Sequence[str]) -> list[str]:

@@ -41,8 +41,6 @@ _SHORTEST: Final = 0.02
 """Seconds between two renewals of the lease, or two looks at limits, at least."""
 _AGAIN: Final = 0.5
 """Seconds until the database is asked again that did not answer."""
-_UNWELL: Final = 5 * SECOND
-"""Without a queue for so long, others should have our tasks."""
 _JUST_AFTER: Final = 0.05
 _PATIENCE: Final = 2 * authority.LEASE / SECOND
 """Seconds that the last one waits for what others had."""
@@ -151,7 +149,8 @@ class ClusterNode(Node):
         """Are we cut off from the queue, for long enough to let others do our work?"""
         now = boot_time()
         self._unwell_since = (self._unwell_since or now) if self.queue.problem else 0
-        return bool(self._unwell_since) and now - self._unwell_since > _UNWELL
+        since = self._unwell_since
+        return bool(since) and authority.is_unwell(now - since, is_cut_off=self.queue.is_cut_off)
 
     def may_act(self) -> bool:
         return self.member.may_act()

@@ -14,9 +14,9 @@ from evenbeat.queue.nats_link import Link, Refused, Unanswered, status_of
 from evenbeat.queue.nats_stream import make_consumer
 from evenbeat.queue.where import Where
 
-_WAITING: Final = 2.0
+_WAITING: Final = 1.0
 """Seconds that servers keep a request. What they send to a worker that was stopped meanwhile comes back to others late,
-so it is short."""
+and a request to a leader that dies is lost, so it is short."""
 _ANSWERING: Final = 0.5
 _AGAIN: Final = 0.5
 """Seconds until a stream that was not there is looked for again."""

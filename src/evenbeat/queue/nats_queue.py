@@ -141,6 +141,11 @@ class NatsQueue:
         return self._link.problem or self._shipping.problem
 
     @property
+    def is_cut_off(self) -> bool:
+        """Is no server within reach? Otherwise a problem is one of JetStream, and others may well have it too."""
+        return bool(self._link.problem)
+
+    @property
     def counts(self) -> Counts:
         self._counts.redispatched = self._shipping.redispatched
         return self._counts

@@ -17,8 +17,10 @@ from evenbeat.queue.nats_parcels import Item, Message, packed, pieces, size_of, 
 from evenbeat.queue.nats_stream import Stream
 from evenbeat.queue.where import Where
 
-_CONFIRMED: Final = 3 * SECOND
+_CONFIRMED: Final = SECOND
 """A message that the servers have not confirmed by then is sent again; they know it by its id."""
+_AGAIN: Final = 0.5
+"""Seconds between two looks for a stream with which something is wrong."""
 _SEEN: Final = 5 * SECOND
 """A message that nobody asks about is looked for in the stream so often."""
 _LOOKS: Final = 20
@@ -102,19 +104,19 @@ class Shipping:
         self.problem = await self._stream.agree()
         while True:
             try:
-                await asyncio.wait_for(self._is_missed.wait(), seconds)
+                await asyncio.wait_for(self._is_missed.wait(), _AGAIN if self.problem else seconds)
             except TimeoutError:
                 pass
             else:
                 self._is_missed.clear()
             if not self._link.is_up:
                 continue
-            born = self._stream.born
+            born, was_wrong = self._stream.born, bool(self.problem)
             try:
                 self.problem = await self._stream.look()
             except Exception:
                 _log.exception("the stream could not be looked for", extra={"action": "queue_failed"})
-            if self._stream.born != born:
+            if self._stream.born != born or (was_wrong and not self.problem):
                 self._resend_unconfirmed(0)
 
     async def look(self) -> list[Item]:

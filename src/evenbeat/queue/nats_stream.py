@@ -13,6 +13,8 @@ _KEPT: Final = 3_600
 """Seconds: what nobody fetched in an hour was given up by its node long ago."""
 _SECONDS: Final = 1_000_000_000
 _NOT_FOUND: Final = 404
+_ASKING: Final = 1.0
+"""Seconds to wait for an answer: a question to a leader that has just died is lost, and the next one is answered."""
 
 
 class Stream:
@@ -28,7 +30,7 @@ class Stream:
     async def look(self) -> str:
         """Is it there? Make it, if not. What is wrong with it, or ""."""
         try:
-            info = await self._link.ask(f"STREAM.INFO.{self._where.stream}", {})
+            info = await self._link.ask(f"STREAM.INFO.{self._where.stream}", {}, _ASKING)
         except Refused as e:
             if e.code != _NOT_FOUND:
                 return f"stream {self._where.stream}: {e}"
@@ -105,4 +107,4 @@ async def make_consumer(where: Where, link: Link, pool: str) -> None:
         "max_waiting": 8_192,
     }
     subject = f"CONSUMER.CREATE.{where.stream}.{name}.{where.runs(pool)}"
-    await link.ask(subject, {"stream_name": where.stream, "config": config})
+    await link.ask(subject, {"stream_name": where.stream, "config": config}, _ASKING)
