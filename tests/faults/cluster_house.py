@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
@@ -235,6 +235,12 @@ class Cluster:
 
     def findings(self, *, is_timed: bool = False) -> list[str]:
         return cluster_oracle.findings(self.books(), is_timed=is_timed)
+
+    def lasting_findings(self, *, is_timed: bool = False) -> list[str]:
+        """Those that stay: what was lost at last may not be made up for at once."""
+        with suppress(AssertionError):
+            eventually(lambda: not self.findings(is_timed=is_timed), "nothing is found")
+        return self.findings(is_timed=is_timed)
 
     def outcomes(self) -> dict[str, int]:
         found: dict[str, int] = {}

@@ -84,7 +84,7 @@ def test_a_cluster_is_broken_and_heals(make: Make, names: tuple[str, ...]) -> No
     chance = random.Random(str(names))
     for name in names:
         FAULTS[name](cluster, chance)
-        assert cluster.findings(is_timed=IS_FULL) == [], cluster.tails()
+        assert cluster.lasting_findings(is_timed=IS_FULL) == [], cluster.tails()
 
 
 @pytest.mark.parametrize("seed", STORMS)

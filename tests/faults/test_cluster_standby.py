@@ -5,14 +5,12 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from cluster_house import Cluster, Servers
 from cluster_standby import Pair, promoted_with_a_loss
 from cluster_tasks import mixed
-from house import eventually
 
 from evenbeat.testing.servers_nats import NatsServer
 
@@ -41,9 +39,7 @@ def test_an_asynchronous_standby_is_promoted(tmp_path: Path, nats: NatsServer, s
             cluster.note("forgotten", str(since))
         assert before == {program.pid for program in cluster.programs.values()}, "none of them ended"
         assert all(program.is_alive for program in cluster.programs.values())
-        with suppress(AssertionError):  # what was lost at last may not be made up for yet
-            eventually(lambda: not cluster.findings(), "all is right")
-        assert cluster.findings() == [], cluster.tails()
+        assert cluster.lasting_findings() == [], cluster.tails()
     finally:
         cluster.close()
         pair.close()
