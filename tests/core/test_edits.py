@@ -1,5 +1,7 @@
 """Changes of definitions and pauses: the past is settled by the old definition, and what is owed stays owed."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from virtual_node import START, Node, Skip
@@ -196,6 +198,21 @@ class TestPeriod:
         ]
         assert not node.refused
         assert not node.skips
+
+    def test_a_grid_run_that_is_dropped_does_not_end_the_retries(self) -> None:
+        node = Node()
+        row = node.add(every=5 * MINUTE, phase=2 * SECOND, flags=Flag.CHECK)
+        node.columns.retry[row], node.columns.attempts[row] = 2 * SECOND, 99
+        node.state = lambda r: State.CRITICAL
+        node.advance(5 * SECOND)
+        node.period(row, "00:00:20-00:00:40", "00:01:30-23:00")
+        node.advance(2 * MINUTE)
+        assert Reason.TOO_SOON in {skip.reason for skip in node.skips}
+        starts = node.started()
+        inside = [t for t in starts if 20 * SECOND <= t < 40 * SECOND or t >= 90 * SECOND]
+        assert len(inside) == len(starts) - 2
+        assert max(b - a for a, b in pairwise(inside) if not a < 40 * SECOND <= b) <= 3 * SECOND
+        assert inside[-1] >= 118 * SECOND
 
     def test_a_new_check_outside_its_period_has_no_first_run(self) -> None:
         node = Node()

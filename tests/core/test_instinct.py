@@ -52,7 +52,7 @@ class Instinct:
 
     def step(self) -> list[str]:
         self.now = max(self.now, self.lifecycle.timetable.next_due())
-        (rows, _, kinds), skips, _ = self.lifecycle.release(self.now)
+        (rows, _, kinds), skips, *_ = self.lifecycle.release(self.now)
         self.skips += skips
         on_grid = rows[kinds == Kind.GRID]
         self.lifecycle.started(on_grid, np.full(len(on_grid), self.now))

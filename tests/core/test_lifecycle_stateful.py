@@ -173,7 +173,7 @@ class Machine(RuleBasedStateMachine):
     @rule(half_seconds=st.integers(0, 12))
     def advance(self, half_seconds: int) -> None:
         self.now = Instant(self.now + half_seconds * SECOND // 2)
-        claims, skips, _ = self.lifecycle.release(self.now)
+        claims, skips, *_ = self.lifecycle.release(self.now)
         on_grid = claims.rows[claims.kind == Kind.GRID]
         self.lifecycle.started(on_grid, np.full(len(on_grid), self.now))
         expected_runs, expected_skips = self.model_release()

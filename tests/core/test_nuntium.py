@@ -113,7 +113,7 @@ class Nuntium:
 
     def take_slot(self) -> None:
         self.lifecycle.force(self.other)
-        claims, skips, _ = self.lifecycle.release(self.now)
+        claims, skips, *_ = self.lifecycle.release(self.now)
         assert claims.rows.tolist() == self.other.tolist()
         assert not skips
 
@@ -125,7 +125,7 @@ class Nuntium:
         """Second by second; nothing becomes of A between the rows of a table."""
         while self.now < until:
             self.now = Instant(self.now + SECOND)
-            claims, skips, _ = self.lifecycle.release(self.now)
+            claims, skips, *_ = self.lifecycle.release(self.now)
             assert not len(claims.rows)
             assert not skips
             if self.timebox:
@@ -142,7 +142,7 @@ class Nuntium:
         return Instant(int(self.columns.last_start[self.a][0]))
 
     def begin(self, nominal: Instant) -> None:
-        claims, skips, _ = self.give_slot()
+        claims, skips, *_ = self.give_slot()
         assert claims.rows.tolist() == self.a.tolist()
         assert claims.nominal.tolist() == [nominal]
         assert claims.kind.tolist() == [Kind.GRID]
@@ -160,7 +160,7 @@ class Nuntium:
 
     def drop(self, nominal: Instant) -> None:
         before = self.last_run()
-        claims, skips, _ = self.give_slot()
+        claims, skips, *_ = self.give_slot()
         assert not len(claims.rows)
         (dropped,) = skips
         assert dropped.rows.tolist() == self.a.tolist()

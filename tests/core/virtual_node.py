@@ -99,7 +99,7 @@ class Node:
 
     def release(self) -> list[Run]:
         before = self.columns.nominal.tolist()
-        claims, skips, refused = self.lifecycle.release(self.now, self.ahead)
+        claims, skips, refused, _ = self.lifecycle.release(self.now, self.ahead)
         self.record(skips)
         for row, due, kind, reason in zip(*(column.tolist() for column in refused), strict=True):
             self.refused.append(Refusal(row, due, Kind(kind), REASONS[reason]))

@@ -104,6 +104,16 @@ def retry_due(nominal: Ints, retry: Ints, completed: Ints, next_grid: Ints) -> I
     return due
 
 
+def retry_after_opening(phase: Ints, every: Ints, second: Ints, retry: Ints) -> Ints:
+    """How long after its period opens each check is retried: within one `retry`, as evenly as the grid is spread.
+
+    `every` is 1 for calendars: those are spread by their second.
+    """
+    fraction = np.where(every > 1, phase / every, second / 60)
+    after: Ints = (fraction * retry).astype(np.int64)
+    return after
+
+
 def wants_retry(condition: Condition) -> Bools:
     """In a SOFT problem state; once HARD or OK only the grid remains."""
     return ~condition.hard

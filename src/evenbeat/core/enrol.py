@@ -83,7 +83,7 @@ def enrol(
     c.limit[rows] = alike.each(lambda task: 0 if task.limit is None else limits[task.limit])
     c.priority[rows] = alike.each(lambda task: task.priority)
     c.tolerance[rows] = alike.each(lambda task: -1 if task.tolerance is None else task.tolerance)
-    c.retry[rows] = alike.each(_retry)
+    c.retry[rows] = alike.each(retry_of)
     c.attempts[rows] = alike.each(attempts_of)
     c.flags[rows] = (c.flags[rows] & (0xFFFF ^ DEFINED_FLAGS)) | alike.each(_flags).astype(np.uint16)
     # Commands differ from task to task, so this is asked of each passive check and not of each kind.
@@ -122,7 +122,7 @@ def _flags(task: Task) -> int:
     return flags
 
 
-def _retry(task: Task) -> int:
+def retry_of(task: Task) -> int:
     """A fifth of the interval, as Icinga's five minutes and one minute. The sender of a passive check comes when it
     comes: what is run instead is retried only if the task says how often.
     """

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from evenbeat.core.check import Condition, learn, retry_due, wants_retry
+from evenbeat.core.check import Condition, learn, retry_after_opening, retry_due, wants_retry
 from evenbeat.core.columns import Ints
 from evenbeat.core.gate import PRIORITY_STEP, REASONS, Action, Arrivals, Reason, verify
 from evenbeat.core.pace import Pace
@@ -47,6 +47,7 @@ OWED: Final[Bools] = np.isin(np.arange(len(Kind)), (Kind.FIRST, Kind.CATCH_UP, K
 """By the number of a kind: does a run of it stay owed while its task is disabled? All others are refused then."""
 _PERIOD_CLOSED: Final = REASONS.index(Reason.PERIOD_CLOSED)
 _DISABLED: Final = REASONS.index(Reason.DISABLED)
+_TOO_SOON: Final = REASONS.index(Reason.TOO_SOON)
 _GRID: Final = np.uint8(Kind.GRID)
 _FORCED_KIND: Final = np.uint8(Kind.FORCED)
 _FIRST: Final = np.uint8(Kind.FIRST)
@@ -59,7 +60,7 @@ def _together(one: Released, two: Released) -> Released:
     claims = Claims(join((a.rows, b.rows)), join((a.nominal, b.nominal)), join((a.kind, b.kind)))
     due, kind = join((r.due, s.due)), join((r.kind, s.kind))
     refused = Refused(join((r.rows, s.rows)), due, kind, join((r.reason, s.reason)))
-    return Released(claims, one.skips + two.skips, refused)
+    return Released(claims, one.skips + two.skips, refused, join((one.moved, two.moved)))
 
 
 _FRONT: Final = 128
@@ -332,7 +333,7 @@ class Lifecycle:
             self.set_flag(rows, Flag.WAITING, on=False)
             self.waiting = _NOBODY
         if not len(rows):
-            return Released(Claims(_NOBODY, _NOBODY, _NONE), [], _NOBODY_REFUSED)
+            return Released(Claims(_NOBODY, _NOBODY, _NONE), [], _NOBODY_REFUSED, _NOBODY)
         flags, nominal, extra = c.flags[rows], c.nominal[rows], c.extra[rows]
         forced = flags & _FORCED != 0
         if forced.any():
@@ -344,8 +345,10 @@ class Lifecycle:
         kind = np.where(settles & (flags & _CATCHING_UP == 0), _GRID, c.extra_kind[rows])
         kind[forced] = _FORCED_KIND
         paced = ~settles & ((kind == _FIRST) | (kind == _CATCH_UP))
+        moved = _NOBODY
         if paced.any() and (near := self._is_near_the_grid(rows, paced, extra, now)).any():
-            self._merge_into_grid(rows[near])
+            moved = rows[near]
+            self._merge_into_grid(moved)
             rest = ~near
             rows, flags, nominal, extra = rows[rest], flags[rest], nominal[rest], extra[rest]
             settles, kind = settles[rest], kind[rest]
@@ -368,9 +371,11 @@ class Lifecycle:
             off_grid &= ~waits
             refused = Refused(rows[off_grid], due[off_grid], kind[off_grid], reason[off_grid])
             skips += self._skip(rows[skipped], reason[skipped], now)
+            self._go_on_retrying(rows[skipped & settles], reason[skipped & settles], now)
             if waits.any():
                 self._retry_when_open(rows[waits], now)
-        return Released(claims, skips, refused)
+                moved = np.concatenate((moved, rows[waits]))
+        return Released(claims, skips, refused, moved)
 
     def _is_near_the_grid(self, rows: Ints, paced: Bools, extra: Ints, now: Instant) -> Bools:
         """Which of them have waited so long for their first or catch-up run that the next one on the grid is as good?
@@ -391,13 +396,26 @@ class Lifecycle:
         self.columns.extra[rows] = FOREVER
         self._set_due(rows)
 
+    def _go_on_retrying(self, rows: Ints, reason: Small, now: Instant) -> None:
+        """A run on the grid that would have been the retry of a SOFT problem was dropped: the retry is still made."""
+        c = self.columns
+        soft = ~c.hard[rows] & (c.retry[rows] > 0) & (c.extra[rows] == FOREVER)
+        soft &= (reason == _TOO_SOON) | (reason == _PERIOD_CLOSED)
+        if not soft.any():
+            return
+        some = rows[soft]
+        due = now + c.retry[some]
+        sooner = due < self.next_grid_run(some)
+        c.extra[some[sooner]] = due[sooner]
+        c.extra_kind[some[sooner]] = Kind.RETRY
+        self._set_due(some)
+
     def _retry_when_open(self, rows: Ints, now: Instant) -> None:
         """Retries that find their period closed are made when it opens: as evenly as grids are, within one `retry`."""
         c = self.columns
         opens = self.times.opens_at(rows, now)
         rows, opens = rows[opens < FOREVER], opens[opens < FOREVER]
-        fraction = np.where(c.calendar[rows] < 0, c.phase[rows] / c.every[rows], c.second[rows] / 60)
-        due = opens + (fraction * c.retry[rows]).astype(np.int64)
+        due = opens + retry_after_opening(c.phase[rows], c.every[rows], c.second[rows].astype(np.int64), c.retry[rows])
         sooner = due < c.nominal[rows]
         c.extra[rows[sooner]] = due[sooner]
         c.extra_kind[rows[sooner]] = Kind.RETRY

@@ -5,10 +5,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from evenbeat.core.enrol import moves
+from evenbeat.core.check import retry_after_opening
+from evenbeat.core.enrol import moves, retry_of
 from evenbeat.model import Instant, Kind, Missed, Schedule, Task
+from evenbeat.when.cron import Cron
 from evenbeat.when.icinga import icinga_after
 from evenbeat.when.inside import inside
+from evenbeat.when.interval import Interval
+from evenbeat.when.nominals import Nominals
 from evenbeat.when.period import Period
 from evenbeat.when.schedule import compile_schedule
 from evenbeat.when.windows import FOREVER, NEVER
@@ -41,6 +45,8 @@ class Place(NamedTuple):
     """It makes up for nominal times one after the other: `extra` is the turn of the first."""
     runs_nothing: bool
     """A passive check without a command."""
+    retry_after_opening: int
+    """How long after its period opens a retry is made that found it closed."""
 
 
 class NextRun(NamedTuple):
@@ -54,7 +60,8 @@ class NextRun(NamedTuple):
 def next_run(task: Task, progress: Progress, periods: Mapping[str, Period], now: Instant) -> NextRun | None:
     """By the definition as it is now; None if the task is paused, or no time is left."""
     period = None if task.period is None else periods.get(task.period)
-    nominals = inside(compile_schedule(task.schedule, task.name), period)
+    schedule = compile_schedule(task.schedule, task.name)
+    nominals = inside(schedule, period)
 
     def after(t: int) -> int:
         found = nominals.next_after(Instant(t))
@@ -76,6 +83,7 @@ def next_run(task: Task, progress: Progress, periods: Mapping[str, Period], now:
         is_forced=is_forced,
         catches_up=catches_up and progress.extra < FOREVER,
         runs_nothing=task.passive and not task.job.command and task.job.function is None,
+        retry_after_opening=_after_opening(task, schedule),
     )
     return next_of(place, period, after, now)
 
@@ -102,10 +110,19 @@ def next_of(place: Place, period: Period | None, after: Callable[[int], int], no
     if extra < place.nominal and not _is_open(period, max(extra, now)):
         # A retry is made when the period opens, all others are refused.
         opens = period.next_open(Instant(max(extra, now))) if period and place.extra_kind is Kind.RETRY else None
-        extra = FOREVER if opens is None else opens
+        extra = FOREVER if opens is None else opens + place.retry_after_opening
     if extra < place.nominal:
         return NextRun(Instant(extra), place.extra_kind)
     return NextRun(Instant(place.nominal), Kind.GRID) if place.nominal < FOREVER else None
+
+
+def _after_opening(task: Task, schedule: Nominals) -> int:
+    if not task.check:
+        return 0
+    every, phase = (schedule.every, schedule.phase) if isinstance(schedule, Interval) else (1, 0)
+    second = schedule.second if isinstance(schedule, Cron) else 0
+    columns = (np.array([value], dtype=np.int64) for value in (phase, every, second, retry_of(task)))
+    return int(retry_after_opening(*columns)[0])
 
 
 def _is_open(period: Period | None, t: int) -> bool:

@@ -121,3 +121,5 @@ class Released(NamedTuple):
     claims: Claims
     skips: list[Skips]
     refused: Refused
+    moved: Ints
+    """Rows whose off-grid run was given up for one on the grid, or is made later: nothing else says so."""

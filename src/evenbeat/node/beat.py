@@ -25,7 +25,7 @@ from evenbeat.node.clock import Clock
 from evenbeat.node.counts import Counts
 from evenbeat.node.outbox import Outbox, Then
 from evenbeat.node.passive import Passive
-from evenbeat.node.records import condition_of, planned_of, refusals_of, skips_of
+from evenbeat.node.records import condition_of, planned_of, refusals_of, skips_of, standings_of
 from evenbeat.node.roster import Roster
 from evenbeat.node.starter import AHEAD, Dispatch, Ready, Starter
 from evenbeat.node.told import as_finish
@@ -386,6 +386,8 @@ class Beat:
         claims = released.claims
         batch.skips = self.skips_of(released.skips, now)
         batch.refusals += refusals_of(self.roster.columns, released.refused, now)
+        if len(released.moved):
+            batch.standings = standings_of(self.roster, released.moved, now)
         return self._claim(batch, claims, now) if len(claims.rows) else None
 
     def _claim(self, batch: Batch, claims: Claims, now: Instant) -> Ready:

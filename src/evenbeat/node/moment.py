@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
+from evenbeat.core.check import retry_after_opening
 from evenbeat.core.gate import Reason, holds_back
 from evenbeat.core.next_time import Place
 from evenbeat.core.next_time import next_of as place_next
@@ -61,7 +62,7 @@ def next_of(node: "Node", row: int) -> Instant | None:
 
 def _planned(node: "Node", row: int) -> tuple[Instant | None, Kind]:
     c, times = node.roster.columns, node.roster.times
-    flags, number = int(c.flags[row]), int(c.period[row])
+    flags, number, one = int(c.flags[row]), int(c.period[row]), np.array([row], dtype=np.int64)
     place = Place(
         int(c.nominal[row]),
         int(c.extra[row]),
@@ -70,10 +71,13 @@ def _planned(node: "Node", row: int) -> tuple[Instant | None, Kind]:
         is_forced=bool(flags & Flag.FORCED),
         catches_up=bool(flags & Flag.CATCHING_UP),
         runs_nothing=bool(flags & Flag.NOTHING_TO_RUN),
+        retry_after_opening=int(
+            retry_after_opening(c.phase[one], c.every[one], c.second[one].astype(np.int64), c.retry[one])[0]
+        ),
     )
 
     def after(t: int) -> int:
-        return int(times.next_after(np.array([row], dtype=np.int64), Instant(t))[0])
+        return int(times.next_after(one, Instant(t))[0])
 
     found = place_next(place, None if number < 0 else times.period(number), after, node.clock.now())
     return (None, Kind.GRID) if found is None else found

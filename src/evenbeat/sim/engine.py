@@ -197,7 +197,7 @@ class Simulation:
         return diary.report()
 
     def _release(self, diary: _Diary) -> Claims:
-        claims, skips, refused = self.lifecycle.release(self.now)
+        claims, skips, refused, _ = self.lifecycle.release(self.now)
         diary.skips(skips)
         if len(refused.rows):
             np.add.at(diary.refused, refused.reason, 1)

@@ -44,6 +44,7 @@ OUTSIDE: Final = {
     "is_paced": "the worlds have no pace",
     "holds_back": "for people who ask; no decision looks at it",
     "_retry_when_open": "the worlds have no checks",
+    "_go_on_retrying": "the worlds have no checks",
     "bring_back": "in the worlds a name that was removed does not come back while its run lasts",
     "results": "the worlds have no checks",
     "started": "the worlds have no clock, every last start is now",
