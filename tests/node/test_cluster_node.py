@@ -274,6 +274,24 @@ def test_limits_hold_for_all_nodes_together(tell: Callable[[Story], None], tmp_p
     tell(story)
 
 
+def test_slots_and_limits_that_are_set_at_run_time_hold_for_all_nodes(tell: Callable[[Story], None]) -> None:
+    async def story(c: Cluster) -> None:
+        c.store.set_settings({"limits:test": '{"db": 4}'})
+        await c.add(*(task(f"t{i}", 3600, limit="db") for i in range(MANY)))
+        one, two = await c.start(), await c.start()
+        await c.do(lambda door: door.set_slots(7))
+        await c.do(lambda door: door.set_limit("db", 2))
+        for member in (one, two):
+            node = member.node
+            await until(lambda node=node: (node.slots.most, node.limits["db"].most) == (7, 2), "the news")  # type: ignore[misc]
+            assert (node.slots.source, node.limits["db"].source) == ("set by somebody", "set by somebody")
+        await until(lambda: one.node.status().slots <= 7, "the shares")
+        await c.do(lambda door: door.set_slots(None))
+        await until(lambda: two.node.slots.source == "default", "the reset")
+
+    tell(story)
+
+
 def test_reboot_runs_once_for_a_start_of_the_cluster_and_shutdown_when_the_last_one_stops(
     tell: Callable[[Story], None],
 ) -> None:
