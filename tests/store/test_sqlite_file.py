@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from evenbeat.store.contract import Batch, Damaged, StoreError
+from evenbeat.model import DAY
+from evenbeat.store.contract import FOREVER, Batch, Damaged, StoreError
 from evenbeat.store.sqlite import SqliteStore
 from evenbeat.store.sqlite_open import APPLICATION_ID, migrate
+from evenbeat.store.sqlite_rows import as_text
 from evenbeat.store.statements import FOLDER, migrations
 from evenbeat.testing.samples import T0, a_claim, a_finish, a_task
 
@@ -260,3 +262,25 @@ def test_a_power_loss_in_the_middle_of_a_checkpoint_leaves_a_database_that_opens
     found = SqliteStore(copy)
     assert found.count() == 500
     found.close()
+
+
+def test_progress_of_the_first_schema_becomes_what_is_accounted_for(tmp_path: Path) -> None:
+    path = tmp_path / "x.db"
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    migrate(connection, path, migrations()[:1])
+    for number, nominal in ((1, T0 + 7), (2, None), (3, FOREVER)):
+        name = f"t{number}"
+        connection.execute(
+            "INSERT INTO tasks VALUES (?, ?, ?, 'me', 1, ?, ?, NULL, ?)",
+            (number, name, name, T0, T0, as_text(a_task(name))),
+        )
+        connection.execute("INSERT INTO progress (task, next_nominal) VALUES (?, ?)", (number, nominal))
+    connection.execute("INSERT INTO claims VALUES (1, ?, 0, 0, ?, ?, ?, 0, NULL)", (T0, T0, T0 + 9, FOREVER))
+    connection.close()
+    store = SqliteStore(path)
+    one, none, never = store.conditions()
+    assert (one.accounted, none.accounted) == (T0 + 8, None), "all before the next nominal time, by the claim"
+    assert never.accounted is not None
+    assert T0 - 366 * DAY < never.accounted < T0 + 36_600 * DAY, "all up to the day of the change"
+    store.close()
