@@ -268,7 +268,7 @@ def test_limits_hold_for_all_nodes_together(tell: Callable[[Story], None], tmp_p
             running += 1 if line[0] == "+" else -1
             most = max(most, running)
         assert most == 2
-        shares = c.store.view().shares["two"]
+        shares = c.store.view().shares.get("two", {})  # none, while a share goes from one to the other
         assert sum(shares.values()) <= 2
 
     tell(story)
