@@ -361,7 +361,7 @@ class App:
     @staticmethod
     def _with_next(store: Store, only: Filter) -> Iterator[Condition]:
         now = Instant(store.clock()) if isinstance(store, ClusterStore) else Clock().now()
-        return Upcoming(store, now).of_all(store.conditions(only))
+        return Upcoming(store, now).conditions(only)
 
 
 def _these(names: tuple[str, ...], owner: str | None) -> Filter:

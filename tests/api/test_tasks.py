@@ -7,7 +7,7 @@ from api.asking import Api
 from evenbeat.api.types import FilterState, RunDocument, SkipDocument, TaskDocument, TaskKeys, TaskPatch
 from evenbeat.load.tasks import TASK_KEYS
 from evenbeat.model import Kind, Outcome, State
-from evenbeat.store.contract import STATES
+from evenbeat.store.contract import COMPUTED_STATES, STATES
 
 
 def errors(answer: Any) -> list[tuple[str, str]]:
@@ -193,6 +193,23 @@ def test_a_wrong_parameter_is_pointed_at(api: Api, query: str, pointer: str) -> 
     assert [found for found, _ in errors(api.get(f"/v1/tasks?{query}"))] == [pointer]
 
 
+def test_tasks_are_listed_by_what_depends_on_the_time(api: Api) -> None:
+    api.add("on-time", every="1d", phase="0s")
+    found = api.get("/v1/tasks?name=on-time").json()
+    assert found["live"] is True
+    (task,) = found["tasks"]
+    assert (task["late"], task["stale"]) == (False, False)
+    assert task["expected_by"] > task["next"]
+    for state in ("late", "stale", "problem", "paused"):
+        found = api.get(f"/v1/tasks?name=on-time&state={state}")
+        assert (found.status_code, found.json()["tasks"], found.json()["total"]) == (200, [], 0)
+    api.post("/v1/tasks/on-time/pause")
+    assert [one["name"] for one in api.get("/v1/tasks?name=on-time&state=paused").json()["tasks"]] == ["on-time"]
+    assert api.get("/v1/tasks/on-time").json()["expected_by"] is None
+    would = api.post("/v1/actions", json={"action": "resume", "filter": {"state": "late"}, "dry_run": True})
+    assert would.json()["count"] == 0
+
+
 def test_a_task_runs_when_asked(api: Api, living: Living) -> None:
     api.add("forced", command=["sh", "-c", "echo '<b>done</b>'; exit 3"])
     answer = api.post("/v1/tasks/forced/run?wait=true")
@@ -229,7 +246,7 @@ def test_documents_have_the_keys_that_the_reference_says(api: Api) -> None:
 def test_the_described_keys_are_those_of_files() -> None:
     assert set(TaskKeys.__struct_fields__) == set(TASK_KEYS)
     assert set(TaskPatch.__struct_fields__) == {*TASK_KEYS, "name", "check"}
-    assert set(FilterState.__args__) == set(STATES)  # type: ignore[attr-defined]
+    assert set(FilterState.__args__) == {*STATES, *COMPUTED_STATES}  # type: ignore[attr-defined]
 
 
 def test_the_described_words_are_those_of_the_model() -> None:

@@ -1,6 +1,7 @@
 """Tasks are added, changed, listed and removed on a database that no node lives on."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,8 +13,9 @@ from conftest import Evenbeat
 from evenbeat.cli.manage import KEY_OPTIONS, STATES
 from evenbeat.cli.values import value_of
 from evenbeat.load.tasks import TASK_KEYS
-from evenbeat.model import Kind
-from evenbeat.store.contract import FOREVER, Batch, Claim, Start
+from evenbeat.model import HOUR, Kind
+from evenbeat.node.clock import Clock
+from evenbeat.store.contract import COMPUTED_STATES, FOREVER, NEVER, Batch, Claim, Standing, Start
 from evenbeat.store.contract import STATES as STATES_OF_THE_STORE
 from evenbeat.store.sqlite import SqliteStore
 
@@ -192,8 +194,11 @@ class TestSelecting:
 
     def test_a_table_for_people(self, evenbeat: Evenbeat) -> None:
         heading, first, *_ = evenbeat("ls").out.splitlines()
-        assert heading.split() == ["name", "state", "next", "last", "schedule"]
-        assert first.split() == ["db-1", "new", "-", "-", "every", "5m"]
+        assert re.split("  +", heading) == ["name", "state", "would run", "expected by", "last", "schedule"]
+        name, state, due, by, *rest = re.split("  +", first)
+        assert (name, state, rest) == ("db-1", "new", ["-", "every 5m"])
+        assert due.startswith("in ")
+        assert by.startswith("in ")
 
     def test_paused_tasks_are_disabled_until_resumed(self, evenbeat: Evenbeat) -> None:
         assert evenbeat("pause", "web-*", "--json").json["changed"] == ["web-1", "web-2"]
@@ -219,7 +224,7 @@ class TestSelecting:
         assert len(listed(evenbeat)) == 3
 
     def test_the_states_are_those_of_the_store(self) -> None:
-        assert STATES == STATES_OF_THE_STORE
+        assert STATES == STATES_OF_THE_STORE + COMPUTED_STATES
 
 
 class TestApply:
@@ -270,6 +275,43 @@ class TestWithoutNode:
     def test_history_is_empty(self, evenbeat: Evenbeat) -> None:
         assert evenbeat("history", "--json").json == {"runs": [], "skips": []}
         assert evenbeat("history", "x").out == "nothing yet\n"
+
+    def test_a_list_says_that_nothing_runs(self, evenbeat: Evenbeat) -> None:
+        found = evenbeat("ls")
+        assert "no node is running: nothing runs" in found.err
+        assert "would run" in found.out.splitlines()[0]
+        assert "expected by" in found.out.splitlines()[0]
+        document = evenbeat("ls", "--json")
+        assert document.json["live"] is False
+        assert "no node is running" in document.err, "for people; the document is for programs"
+
+    def test_a_task_says_when_it_would_run(self, evenbeat: Evenbeat) -> None:
+        found = evenbeat("show", "x")
+        assert "no node is running; would run " in found.out
+        assert "result expected by " in found.out
+        assert evenbeat("show", "x", "--json").json["live"] is False
+
+    def test_tasks_can_be_listed_by_what_depends_on_the_time(self, evenbeat: Evenbeat, database: Path) -> None:
+        evenbeat("add", "resting", "--every", "5m", "--", "true")
+        evenbeat("pause", "resting")
+        assert listed(evenbeat, "--state", "paused") == ["resting"]
+        assert listed(evenbeat, "--state", "problem") == []
+        assert listed(evenbeat, "--state", "late") == []
+        store = SqliteStore(database)
+        entry = store.find("x")
+        assert entry is not None
+        hour_ago = Clock().now() - HOUR
+        standing = Standing(entry.number, hour_ago, FOREVER, 0, NEVER, NEVER)
+        store.record(Batch(standings=[standing])).result()
+        store.close()
+        assert listed(evenbeat, "--state", "late") == ["x"]
+        assert listed(evenbeat, "--state", "stale") == ["x"]
+        (task,) = evenbeat("ls", "--state", "stale", "--json").json["tasks"]
+        assert (task["late"], task["stale"]) == (True, True)
+        assert task["expected_by"] < task["changed"]
+        assert "new, stale" in evenbeat("ls").out
+        assert evenbeat("pause", "--state", "stale", "--json").json["changed"] == ["x"]
+        assert listed(evenbeat, "--state", "stale") == []
 
     def test_a_run_that_is_claimed_ahead_has_not_started(self, evenbeat: Evenbeat, database: Path) -> None:
         store = SqliteStore(database)

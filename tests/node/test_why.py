@@ -132,6 +132,11 @@ class TestNow:
         assert found.answer == "web runs now: a forced run is due."
         assert any("a forced run starts all the same" in reason for reason in found.reasons)
 
+    def test_a_forced_run_waits_for_the_next_node(self) -> None:
+        found = why(facts(condition(paused=True, next_run=NOW, next_kind=Kind.FORCED), is_live=False))
+        assert "no node lives" in found.answer
+        assert "a forced run waits: the next node makes it, whether the task is paused or not" in found.reasons
+
     def test_a_forced_run_does_not_mind_a_closed_period(self) -> None:
         moment = Moment(NOW, Kind.FORCED, Reason.NO_SLOT.value, 512, 512)
         found = why(facts(condition({"period": "office"}), now=at("2026-11-16T18:00"), moment=moment))

@@ -10,9 +10,10 @@ from evenbeat.api.problems import FieldError, Problem, invalid
 from evenbeat.api.route import Call, Role, Route
 from evenbeat.api.tasks import ended_document
 from evenbeat.api.types import FilterState, Forced, Number
-from evenbeat.model import Name
+from evenbeat.model import Instant, Name
 from evenbeat.node.file_owner import files_of
 from evenbeat.node.requests import NAMED, Force, Pause, Remove, Request
+from evenbeat.node.upcoming import Upcoming
 from evenbeat.store.contract import Filter, Store
 
 
@@ -78,7 +79,7 @@ async def act(call: Call) -> dict[str, Any]:
     said = action.filter
     only = Filter(said.names, said.owner, said.labels, said.state, contains=said.contains or None)
     if action.dry_run:
-        return await call.house.read(lambda store: _would(store, action, only))
+        return await call.house.read(lambda store: _would(store, action, only, call.house.now()))
     touched = (await call.house.ask(_request(action, only, call.who))).touched
     assert touched is not None
     return {"action": action.action, **msgspec.structs.asdict(touched)}
@@ -94,10 +95,10 @@ def _request(action: Action, only: Filter, who: str) -> Request:
             return Pause(only, word == "pause", who, briefly=True, named=action.named)
 
 
-def _would(store: Store, action: Action, only: Filter) -> dict[str, Any]:
+def _would(store: Store, action: Action, only: Filter, now: Instant) -> dict[str, Any]:
     """What is so already is not touched."""
     count, unchanged, names, files = 0, 0, [], set[str]()
-    for entry in store.entries(only):
+    for entry in Upcoming(store, now).entries(only):
         if action.action in ("run", "delete") or entry.task.paused is not (action.action == "pause"):
             count += 1
             files.update(files_of([entry]))

@@ -61,12 +61,13 @@ async def list_tasks(call: Call) -> dict[str, Any]:
     )
 
     def read(store: Store) -> dict[str, Any]:
-        found = list(store.conditions(only))
-        page = [*Upcoming(store, call.house.now()).of_all(found[: q.limit])]
+        found = list(Upcoming(store, call.house.now()).conditions(only))
+        page = found[: q.limit]
         return {
+            "live": call.house.has_node(),
             "tasks": [task_document(condition) for condition in page],
             "next": page[-1].entry.task.name if len(found) > len(page) else None,
-            "total": call.house.totals.of(store, only),
+            "total": call.house.totals.of(store, only, call.house.now()),
         }
 
     return await call.house.read(read)

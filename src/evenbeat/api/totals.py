@@ -7,6 +7,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from evenbeat.model import Instant
+from evenbeat.node.upcoming import Upcoming
 from evenbeat.store.contract import EVERYTHING, Change, Filter, Store
 
 _FRESH: Final = 1.0
@@ -27,7 +29,7 @@ class Totals:
         self._counted: OrderedDict[bytes, _Counted] = OrderedDict()
         self._lock = Lock()
 
-    def of(self, store: Store, only: Filter) -> int:
+    def of(self, store: Store, only: Filter, at: Instant) -> int:
         """Counted again when tasks were changed since, and if it asks for a state, when it is no longer fresh."""
         whole = msgspec.structs.replace(only, after="", most=EVERYTHING.most)
         key = msgspec.msgpack.encode(whole, order="deterministic")
@@ -37,7 +39,7 @@ class Totals:
             known = self._counted.get(key)
         if known and known.newest == newest and (only.state is None or now - known.at < _FRESH):
             return known.total
-        total = store.count(only)
+        total = Upcoming(store, at).count(only)
         with self._lock:
             self._counted[key] = _Counted(newest, now, total)
             self._counted.move_to_end(key)

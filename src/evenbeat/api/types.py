@@ -25,8 +25,21 @@ Number = Annotated[int, Meta(ge=0)]
 Line = Annotated[str, Meta(min_length=1, max_length=100_000)]
 
 StateWord = Literal["ok", "warning", "critical", "unknown"]
-FilterState = Literal["ok", "warning", "critical", "unknown", "unchecked", "running", "disabled", "failed"]
-"""What a filter may ask for: `evenbeat.store.contract.STATES`."""
+FilterState = Literal[
+    "ok",
+    "warning",
+    "critical",
+    "unknown",
+    "unchecked",
+    "running",
+    "disabled",
+    "failed",
+    "paused",
+    "problem",
+    "late",
+    "stale",
+]
+"""What a filter may ask for: STATES and COMPUTED_STATES of `evenbeat.store.contract`."""
 KindWord = Literal["grid", "first", "catch-up", "retry", "start-at", "occasion", "forced", "told", "stale", "freshness"]
 OutcomeWord = Literal["succeeded", "failed", "killed", "timeboxed", "broken", "dropped", "lost", "cancelled"]
 Literals = str | float | bool | None
@@ -121,6 +134,12 @@ class TaskDocument(Struct):
     paused: bool
     schedule: str
     next: Time | None
+    expected_by: Time | None
+    """When its next result must be there: its next nominal time, the longest run that is allowed, and its grace."""
+    late: bool
+    """It is due for more than a second, and has not started."""
+    stale: bool
+    """A result should have been there by now."""
     running_since: Time | None
     last_start: Time | None
     last_end: Time | None
@@ -138,6 +157,8 @@ class TaskDocument(Struct):
 class TaskPage(Struct):
     """Tasks in the order of their names."""
 
+    live: bool
+    """Is a node running? Else nothing runs, and `next` is when tasks would."""
     tasks: list[TaskDocument]
     next: str | None
     """Give it as `after` for the next page; null on the last one."""

@@ -41,6 +41,9 @@ class TaskDocument(Struct):
     created: str
     changed: str
     task: dict[str, Any]
+    expected_by: str | None = None
+    late: bool = False
+    stale: bool = False
 
 
 class Page(Struct):
@@ -48,6 +51,7 @@ class Page(Struct):
 
     tasks: list[TaskDocument]
     next: str | None
+    live: bool = True
 
 
 class RunDocument(Struct):
@@ -162,6 +166,9 @@ def condition_of(said: TaskDocument) -> Condition:
         flapping=said.flapping,
         output=said.output,
         next_run=_maybe(said.next),
+        expected_by=_maybe(said.expected_by),
+        late=said.late,
+        stale=said.stale,
     )
 
 

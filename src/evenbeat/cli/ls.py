@@ -12,13 +12,14 @@ from rich.text import Text
 
 from evenbeat.cli.common import console, now
 from evenbeat.cli.tasks import asking, chosen
-from evenbeat.cli.told import condition_words, distance
+from evenbeat.cli.told import condition_words, distance, nothing_runs
 from evenbeat.model import Instant
 from evenbeat.node.documents import task_document
 from evenbeat.node.phrases import short_schedule
 from evenbeat.store.contract import Condition
 
-_HEADINGS: Final = ("name", "state", "next", "last", "schedule")
+_HEADINGS: Final = ("name", "state", "next", "expected by", "last", "schedule")
+_WITHOUT_NODE: Final = {"next": "would run"}
 _TOGETHER: Final = 1_000
 """Rows that are as wide as the widest of them; a longer list goes on with the next ones, so that it begins at once."""
 
@@ -26,27 +27,31 @@ _TOGETHER: Final = 1_000
 def answer(args: argparse.Namespace) -> int:
     """List them; exit 0, or 1 if no task has a name that was given."""
     with asking(args) as side:
+        live = side.has_node()
         conditions = side.conditions(chosen(args))
-        count = _print_json(conditions) if args.json else _show(conditions, now())
+        count = _print_json(conditions, live=live) if args.json else _show(conditions, now(), live=live)
+    if note := nothing_runs(live):
+        print(note, file=sys.stderr)
     return 1 if args.names and not count else 0
 
 
-def _print_json(conditions: Iterator[Condition]) -> int:
+def _print_json(conditions: Iterator[Condition], *, live: bool) -> int:
     """One document, written as it is read: there may be a million tasks."""
     count = 0
     sys.stdout.write('{"tasks": [')
     for condition in conditions:
         sys.stdout.write((", " if count else "") + msgspec.json.encode(task_document(condition)).decode())
         count += 1
-    sys.stdout.write("]}\n")
+    sys.stdout.write(f'], "live": {"true" if live else "false"}}}\n')
     return count
 
 
-def _show(conditions: Iterator[Condition], at: Instant) -> int:
+def _show(conditions: Iterator[Condition], at: Instant, *, live: bool) -> int:
     out, count = console(), 0
+    headings = _HEADINGS if live else [_WITHOUT_NODE.get(heading, heading) for heading in _HEADINGS]
     while some := list(islice(conditions, _TOGETHER)):
         rows = [_row(condition, at) for condition in some]
-        rows[:0] = [] if count else [tuple((heading, "dim") for heading in _HEADINGS)]
+        rows[:0] = [] if count else [tuple((heading, "dim") for heading in headings)]
         widths = [max(cell_len(row[i][0]) for row in rows) for i in range(len(_HEADINGS))]
         lines = (_padded(*cell, width) for row in rows for cell, width in zip(row, (*widths[:-1], None), strict=True))
         out.print(Text.assemble(*lines), end="")
@@ -63,6 +68,7 @@ def _row(condition: Condition, at: Instant) -> tuple[tuple[str, str], ...]:
         (task.name, ""),
         condition_words(condition),
         (_next(condition, at), ""),
+        (distance(condition.expected_by, at), ""),
         (distance(condition.last_end, at), ""),
         (short_schedule(task), "dim"),
     )

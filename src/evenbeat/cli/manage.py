@@ -6,7 +6,10 @@ from typing import TYPE_CHECKING, Final, Protocol
 if TYPE_CHECKING:
     _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
-STATES: Final = ("ok", "warning", "critical", "unknown", "unchecked", "running", "disabled", "failed")
+STATES: Final = (
+    *("ok", "warning", "critical", "unknown", "unchecked", "running", "disabled", "failed"),
+    *("paused", "problem", "late", "stale"),
+)
 LISTS: Final = ("files", "names", "label", "changes", "arg", "kwarg", "env", "work", "pools")
 """Options and arguments that may well be empty lists."""
 

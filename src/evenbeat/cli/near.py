@@ -56,7 +56,7 @@ class Near:
         return (entry.task.name for entry in islice(self._store.entries(), _NAMES_LOOKED_AT))
 
     def conditions(self, only: Filter) -> Iterator[Condition]:
-        return self._upcoming().of_all(self._store.conditions(only))
+        return self._upcoming().conditions(only)
 
     def condition(self, entry: Entry) -> Condition:
         return self._upcoming().of(next(self._store.conditions(Filter(names=(entry.id,)))))
@@ -98,6 +98,11 @@ class Near:
         is_live = node is not None or is_owned(self._path)
         facts = facts_of(self._store, entry, when, span, is_live=is_live, moment=moment)
         return why(facts) if span is None else why_then(facts, *span)
+
+    def has_node(self) -> bool:
+        from evenbeat.node.door import has_live_node  # noqa: PLC0415
+
+        return has_live_node(self._path, self._opened)
 
     def status(self) -> "Status | None":
         from evenbeat.node.door import live_node  # noqa: PLC0415

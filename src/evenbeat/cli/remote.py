@@ -117,6 +117,9 @@ class Remote:
     def why(self, entry: Entry, at: str | None) -> Answer:
         return self._get(f"{_path(entry.id)}/why", Answer, [] if at is None else [("at", at)])
 
+    def has_node(self) -> bool:
+        return self._get("/v1/tasks", Page, [("limit", "1")]).live
+
     def status(self) -> Status:
         return self._get("/v1/status", Status)
 

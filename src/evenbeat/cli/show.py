@@ -1,13 +1,14 @@
 """`evenbeat show`: everything about one task - its definition, how it is, and its latest runs."""
 
 import argparse
+import sys
 from typing import Final
 
 from rich.text import Text
 
 from evenbeat.cli.common import console, now, print_json
 from evenbeat.cli.tasks import asking, need
-from evenbeat.cli.told import condition_words, distance
+from evenbeat.cli.told import condition_words, distance, nothing_runs
 from evenbeat.load.flat import flat
 from evenbeat.load.write import write_document
 from evenbeat.model import Instant
@@ -25,15 +26,18 @@ def answer(args: argparse.Namespace) -> int:
         entry = need(side, args.name)
         condition = side.condition(entry)
         runs, skips = side.latest(entry, _LATEST)
+        live = side.has_node()
     if args.json:
         latest = {"runs": [run_document(run) for run in runs], "skips": [skip_document(skip) for skip in skips]}
-        print_json({**task_document(condition), **latest})
+        print_json({**task_document(condition), **latest, "live": live})
     else:
-        _show(condition, runs, skips, now())
+        _show(condition, runs, skips, now(), live=live)
+    if note := nothing_runs(live):
+        print(note, file=sys.stderr)
     return 0
 
 
-def _show(condition: Condition, runs: list[RunRecord], skips: list[SkipRecord], at: Instant) -> None:
+def _show(condition: Condition, runs: list[RunRecord], skips: list[SkipRecord], at: Instant, *, live: bool) -> None:
     out, entry, task = console(), condition.entry, condition.entry.task
     times = times_of(task)
     where = zone_of(task, times)
@@ -44,8 +48,11 @@ def _show(condition: Condition, runs: list[RunRecord], skips: list[SkipRecord], 
     out.print(Text(f"  {long_schedule(task, times)}"))
     due = condition.next_run
     if due is not None:
-        what = "next result expected" if task.passive else "next"
+        what = "next result expected" if task.passive else "next" if live else "no node is running; would run"
         out.print(f"  {what} {spoken_instant(due, where)}, {distance(due, at)}")
+    if condition.expected_by is not None and not task.passive:
+        by = condition.expected_by
+        out.print(f"  result expected by {spoken_instant(by, where)}, {distance(by, at)}")
     if condition.output:
         out.print(Text(_indented(condition.output)))
     out.print("\n[bold]definition[/bold]")

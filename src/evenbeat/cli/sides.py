@@ -36,6 +36,9 @@ class Questions(Protocol):
 
     def why(self, entry: Entry, at: str | None) -> "Answer": ...
 
+    def has_node(self) -> bool:
+        """Is a node running? Else nothing runs, and next times are those at which tasks would."""
+
     def status(self) -> "Status | None":
         """None if no node lives on the database."""
 

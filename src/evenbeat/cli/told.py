@@ -18,7 +18,14 @@ _COLOURS: Final = {
 
 
 def condition_words(condition: Condition) -> tuple[str, str]:
-    """How a task is, in a word or three, and the colour of that."""
+    """How a task is, in a few words, and the colour of that."""
+    words, colour = _condition_words(condition)
+    if condition.stale or condition.late:
+        return f"{words}, {'stale' if condition.stale else 'late'}", "red" if condition.stale else "yellow"
+    return words, colour
+
+
+def _condition_words(condition: Condition) -> tuple[str, str]:
     task = condition.entry.task
     if condition.running_since is not None:
         return "running", "cyan"
@@ -30,6 +37,11 @@ def condition_words(condition: Condition) -> tuple[str, str]:
     if condition.outcome is not None:
         return condition.outcome.value, _COLOURS.get(condition.outcome, "red")
     return "new", "dim"
+
+
+def nothing_runs(live: bool) -> str:
+    """What those must know who see next times on a database without a node; empty if there is one."""
+    return "" if live else "no node is running: nothing runs, and the times are those at which tasks would"
 
 
 def distance(t: Instant | None, now: Instant) -> str:

@@ -55,6 +55,8 @@ class NextRun(NamedTuple):
     at: Instant
     """In the past if it is late, or waits."""
     kind: Kind
+    nominal: int = FOREVER
+    """The next nominal time that is not accounted for, as far as that was asked."""
 
 
 def next_run(task: Task, progress: Progress, periods: Mapping[str, Period], now: Instant) -> NextRun | None:
@@ -85,7 +87,8 @@ def next_run(task: Task, progress: Progress, periods: Mapping[str, Period], now:
         runs_nothing=task.passive and not task.job.command and task.job.function is None,
         retry_after_opening=_after_opening(task, schedule),
     )
-    return next_of(place, period, after, now)
+    found = next_of(place, period, after, now)
+    return None if found is None else found._replace(nominal=nominal)
 
 
 def _after_execution(schedule: Schedule, executed: int) -> int:

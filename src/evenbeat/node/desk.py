@@ -36,6 +36,7 @@ from evenbeat.node.file_owner import owner_of
 from evenbeat.node.memo import forget_told
 from evenbeat.node.placing import Places, keep_phase
 from evenbeat.node.unsettled import changed_by_periods
+from evenbeat.node.upcoming import Upcoming
 from evenbeat.store.cluster import ClusterStore
 from evenbeat.store.contract import Change, Conflict, Filter, Store
 from evenbeat.when.period import compile_periods
@@ -159,7 +160,7 @@ class Desk:
     def remove(self, only: Filter, who: str) -> Changed:
         """Delete tasks; a run that is under way finishes."""
         with self._lock, self._places.right():
-            entries = list(self.store.entries(only))
+            entries = list(self._chosen(only))
             self._edited_by_hand({entry.owner for entry in entries})
             self.store.remove([entry.number for entry in entries], self._now(), who)
             self._places.free(entries)
@@ -187,10 +188,13 @@ class Desk:
     def pause(self, only: Filter, who: str, *, paused: bool) -> Changed:
         """Disable tasks by hand, or enable them again."""
         with self._lock:
-            entries = list(self.store.entries(only))
+            entries = list(self._chosen(only))
             changes = [(e.number, replace(e.task, paused=paused)) for e in entries if e.task.paused is not paused]
             changed = self.store.update(changes, self._now(), who) if changes else []
             return self._done(Changed(changed=changed, unchanged=len(entries) - len(changed)))
+
+    def _chosen(self, only: Filter) -> Iterator[Entry]:
+        return Upcoming(self.store, self._now()).entries(only)
 
     def forced(self, names: Sequence[str], who: str, only: Filter | None = None, *, noted: bool = True) -> list[Entry]:
         """The tasks that somebody wants to run now, by name and by what fits; the audit knows, unless it did before."""
@@ -200,7 +204,7 @@ class Desk:
             raise Conflict(f"{idle!r} is a passive check: it has nothing to run, results are submitted")
         if only is not None:
             named = {entry.number for entry in entries}
-            some = (entry for entry in self.store.entries(only) if _has_something_to_run(entry.task))
+            some = (entry for entry in self._chosen(only) if _has_something_to_run(entry.task))
             entries += [entry for entry in some if entry.number not in named]
         if noted:
             self.store.note([Change(self._now(), who, "forced", entry.task.name) for entry in entries])

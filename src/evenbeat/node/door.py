@@ -55,7 +55,7 @@ from evenbeat.node.service import Node
 from evenbeat.node.status import Status
 from evenbeat.node.tokens import NewToken
 from evenbeat.store.cluster import ClusterStore
-from evenbeat.store.contract import Filter, StoreError
+from evenbeat.store.contract import Filter, Store, StoreError
 from evenbeat.store.opening import open_store, shown
 
 _PATIENCE: Final = 10.0
@@ -208,6 +208,18 @@ def live_node(database: Path | str) -> "Client | Shared | None":
         return Client(database)
     except StoreError:
         return None
+
+
+def has_live_node(database: Path | str, store: Store | None = None) -> bool:
+    """Is a node running on a database, though it may not answer yet? `store` is the same, if it is open already."""
+    if not isinstance(database, str):
+        return is_owned(database)
+    if isinstance(store, ClusterStore):
+        return any(not is_over(lease.expires, store.clock()) for lease in store.view().leases)
+    node = live_node(database)
+    if node is not None:
+        node.close()
+    return node is not None
 
 
 def own_door(node: Node, who: str) -> Door:

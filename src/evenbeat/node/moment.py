@@ -80,7 +80,7 @@ def _planned(node: "Node", row: int) -> tuple[Instant | None, Kind]:
         return int(times.next_after(one, Instant(t))[0])
 
     found = place_next(place, None if number < 0 else times.period(number), after, node.clock.now())
-    return (None, Kind.GRID) if found is None else found
+    return (None, Kind.GRID) if found is None else (found.at, found.kind)
 
 
 def held_back(node: "Node", row: int) -> str:

@@ -8,6 +8,8 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from evenbeat.core.columns import Ints
+from evenbeat.core.freshness import LATE, are_stale
 from evenbeat.core.task import Bools, Flag
 from evenbeat.model import MINUTE, SECOND, Instant, Kind, State
 from evenbeat.node.arena import NodeColumns
@@ -114,7 +116,7 @@ def status_of(node: "Node") -> Status:
     now, c, life, counts = node.clock.now(), node.roster.columns, node.roster.lifecycle, node.beat.counts
     here = c.used & (c.flags & int(Flag.REMOVED) == 0)
     enabled = here & (c.flags & int(Flag.ENABLED) != 0)
-    due = np.flatnonzero(enabled & ((c.nominal < now - SECOND) | (c.extra < now - SECOND)))
+    due = np.flatnonzero(enabled & ((c.nominal < now - LATE) | (c.extra < now - LATE)))
     active = due[c.flags[due] & int(Flag.PASSIVE) == 0]
     late = active[c.flags[active] & int(Flag.RUNNING) == 0]
     lateness = np.array(counts.lateness or [0.0])
@@ -127,8 +129,7 @@ def status_of(node: "Node") -> Status:
         slots=life.slots,
         waiting=len(life.waiting),
         late=len(late),
-        stale=int(np.count_nonzero(c.nominal[active] < now - c.timebox[active] - SECOND))
-        + len(node.beat.passive.stale),
+        stale=_stale(node, active, now) + len(node.beat.passive.stale),
         disabled=tasks - int(np.count_nonzero(enabled)),
         states=_states(c, here),
         runs=counts.runs,
@@ -169,6 +170,14 @@ def _to_come(node: "Node", enabled: Bools, now: Instant) -> dict[str, Any]:
         "catch_ups_to_come": len(rows) - first,
         "to_come_until": format_instant(Instant(int(c.extra[rows].max())), zone("UTC")) if len(rows) else None,
     }
+
+
+def _stale(node: "Node", due: Ints, now: Instant) -> int:
+    """Of the rows that are due: whose result should be there by now."""
+    c = node.roster.columns
+    some = due[c.nominal[due] < now]
+    nominal = c.nominal[some]
+    return int(np.count_nonzero(are_stale(nominal, c.timebox[some], node.roster.times.interval(some, nominal), now)))
 
 
 def late_by(delays: NDArray[np.int64]) -> dict[str, int]:

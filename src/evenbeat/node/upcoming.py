@@ -1,13 +1,17 @@
-"""Conditions of tasks with the time of their next run, which a store does not know: it depends on the definition."""
+"""Conditions of tasks with what a store does not know, as it depends on the definition: the time of their next run, by
+when its result is expected, and whether they are late or stale.
+"""
 
 from collections.abc import Iterable, Iterator
 from functools import cached_property
+from itertools import islice
 
 from msgspec.structs import replace
 
+from evenbeat.core.freshness import expected_by, is_late
 from evenbeat.core.next_time import Progress, next_run
-from evenbeat.model import Instant
-from evenbeat.store.contract import FOREVER, Condition, Store
+from evenbeat.model import Entry, Instant, Kind, State
+from evenbeat.store.contract import COMPUTED_STATES, EVERYTHING, FOREVER, Condition, Filter, Store
 from evenbeat.when.period import Period, compile_periods
 
 
@@ -30,8 +34,44 @@ class Upcoming:
         )
         task = condition.entry.task
         found = next_run(task, progress, self._periods if task.period is not None else {}, self._now)
-        return condition if found is None else replace(condition, next_run=found.at, next_kind=found.kind)
+        is_off = task.paused or not task.enabled
+        expected = None if found is None or is_off else expected_by(task, found.nominal)
+        is_running = condition.running_since is not None
+        return replace(
+            condition,
+            next_run=None if found is None else found.at,
+            next_kind=Kind.GRID if found is None else found.kind,
+            expected_by=expected,
+            late=is_late(task, found, self._now, is_running=is_running),
+            stale=(expected is not None and expected < self._now) or self._is_missing(condition),
+        )
+
+    def _is_missing(self, condition: Condition) -> bool:
+        """Does the latest result of a passive check say that there is none?"""
+        if not condition.entry.task.passive or condition.state in (None, State.OK):
+            return False
+        latest = self._store.runs(condition.entry.number, most=1)
+        return bool(latest) and latest[0].kind is Kind.STALE
 
     def of_all(self, conditions: Iterable[Condition]) -> Iterator[Condition]:
         """The same for many."""
         return map(self.of, conditions)
+
+    def conditions(self, only: Filter) -> Iterator[Condition]:
+        """All that fit, also those that are late or stale: for these every task is looked at."""
+        if only.state not in COMPUTED_STATES:
+            return self.of_all(self._store.conditions(only))
+        every = self.of_all(self._store.conditions(replace(only, state=None, most=EVERYTHING.most)))
+        return islice((one for one in every if (one.late if only.state == "late" else one.stale)), only.most)
+
+    def count(self, only: Filter) -> int:
+        """How many fit; `after` and `most` do not matter."""
+        if only.state not in COMPUTED_STATES:
+            return self._store.count(only)
+        return sum(1 for _ in self.conditions(replace(only, after="", most=EVERYTHING.most)))
+
+    def entries(self, only: Filter) -> Iterator[Entry]:
+        """The tasks alone."""
+        if only.state not in COMPUTED_STATES:
+            return self._store.entries(only)
+        return (condition.entry for condition in self.conditions(only))

@@ -62,7 +62,8 @@ class Subject:
     @property
     def is_forced(self) -> bool:
         """Does a forced run wait?"""
-        return self.facts.moment is not None and self.facts.moment.kind is Kind.FORCED
+        moment = self.facts.moment
+        return (self.facts.condition.next_kind if moment is None else moment.kind) is Kind.FORCED
 
     def at(self, t: Instant) -> str:
         return spoken_instant(t, self.zone)
@@ -146,6 +147,8 @@ def _forced(subject: Subject, reasons: list[str]) -> str:
 
 def _switched_off(subject: Subject, reasons: list[str]) -> str:
     task = subject.task
+    if subject.is_forced:  # the next node makes that run all the same
+        return ""
     if task.paused:
         reasons.append(f"`evenbeat resume {task.name}` lets it run again")
         return "does not run: somebody has paused it"
@@ -164,7 +167,9 @@ def _without_node(subject: Subject, reasons: list[str]) -> str:
         since = subject.at(facts.condition.running_since)
         reasons.append(f"a run was under way since {since} when the last node ended; the next one will resolve it")
     due = _due(subject)[0]
-    if due is not None and due <= facts.now:
+    if subject.is_forced:
+        reasons.append("a forced run waits: the next node makes it, whether the task is paused or not")
+    elif due is not None and due <= facts.now:
         reasons.append(f"it has been due since {subject.at(due)}; what is missed is recorded when a node starts")
     elif due is not None:
         reasons.append(f"it would be due {subject.ahead(due)}")

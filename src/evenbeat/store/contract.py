@@ -20,11 +20,17 @@ NEVER: Final = -(1 << 62)
 PLAIN_OUTPUT: Final = 200
 """Characters of a plain success's output that history keeps. Of other runs, and as the latest, all of it is kept."""
 
-STATES: Final = ("ok", "warning", "critical", "unknown", "unchecked", "running", "disabled", "failed")
+STATES: Final = (
+    *("ok", "warning", "critical", "unknown", "unchecked", "running", "disabled", "failed"),
+    *("paused", "problem"),
+)
 """What a filter may ask for. `unchecked`: a check without any result yet.
 
-`failed`: the latest run ended, and neither well nor because somebody stopped it.
+`failed`: the latest run ended, and neither well nor because somebody stopped it. `paused`: disabled by hand.
+`problem`: a check that is HARD and not OK, a task that is `failed`.
 """
+COMPUTED_STATES: Final = ("late", "stale")
+"""The same, of what depends on the next time of a task, which a store does not know: see `evenbeat.node.upcoming`."""
 FAILURES: Final = (Outcome.FAILED, Outcome.KILLED, Outcome.TIMEBOXED, Outcome.BROKEN, Outcome.LOST)
 
 
@@ -325,6 +331,12 @@ class Condition(Struct, frozen=True):
     next_run: Instant | None = None
     """When it runs next; None: it is paused, or no time is left. Not from the store: see `evenbeat.node.upcoming`."""
     next_kind: Kind = Kind.GRID
+    expected_by: Instant | None = None
+    """When its next result must be there, and ..."""
+    late: bool = False
+    """... whether it is due and has not started, ..."""
+    stale: bool = False
+    """... or has no result although one should be there. From the same place."""
 
 
 class Filter(Struct, frozen=True):
@@ -335,7 +347,7 @@ class Filter(Struct, frozen=True):
     owner: str | None = None
     labels: Mapping[str, str] = {}
     state: str | None = None
-    """One of STATES; anything else is refused with Invalid."""
+    """One of STATES; anything else is refused with Invalid, COMPUTED_STATES by stores too."""
     after: str = ""
     """Names after this one, for the next page."""
     most: int = 1_000_000

@@ -24,6 +24,10 @@ _STATE_CONDITIONS: Final = {
     "unchecked": f"t.definition ->> 'check' AND t.number IN (SELECT task FROM progress WHERE result_at = {_LEAST})",  # noqa: S608 - a constant
     "disabled": "(NOT coalesce(t.definition ->> 'enabled', 1) OR coalesce(t.definition ->> 'paused', 0))",
     "failed": f"t.number IN (SELECT task FROM progress WHERE outcome IN ({_FAILED}))",  # noqa: S608 - our own words
+    "paused": "coalesce(t.definition ->> 'paused', 0)",
+    "problem": f"""CASE WHEN t.definition ->> 'check'
+        THEN t.number IN (SELECT task FROM progress WHERE hard AND state != {int(State.OK)} AND result_at > {_LEAST})
+        ELSE t.number IN (SELECT task FROM progress WHERE outcome IN ({_FAILED})) END""",  # noqa: S608 - our own words
 }
 
 
@@ -49,7 +53,9 @@ def fits(only: Filter, entry: Entry) -> bool:
     )
 
 
-def fits_state(word: str | None, entry: Entry, state: State | None, outcome: Outcome | None, *, running: bool) -> bool:
+def fits_state(
+    word: str | None, entry: Entry, state: State | None, outcome: Outcome | None, *, hard: bool, running: bool
+) -> bool:
     """Whether a task is in the state that a filter asks for."""
     match word:
         case None:
@@ -62,6 +68,10 @@ def fits_state(word: str | None, entry: Entry, state: State | None, outcome: Out
             return entry.task.paused or not entry.task.enabled
         case "failed":
             return outcome in FAILURES
+        case "paused":
+            return entry.task.paused
+        case "problem":
+            return hard and state not in (None, State.OK) if entry.task.check else outcome in FAILURES
         case _:
             return state is State[word.upper()]
 

@@ -157,7 +157,7 @@ class MemoryStore:
             row = self._rows[self._names[name]]
             is_running = row.claim is not None
             if fits(only, row.entry) and fits_state(
-                only.state, row.entry, row.check_state(), row.outcome, running=is_running
+                only.state, row.entry, row.check_state(), row.outcome, hard=row.hard, running=is_running
             ):
                 yield row
 

@@ -19,6 +19,10 @@ _STATE_CONDITIONS: Final = {
     "unchecked": f"t.is_check AND t.number IN (SELECT task FROM progress WHERE result_at = {NEVER})",  # noqa: S608 - a constant
     "disabled": "t.is_off",
     "failed": f"t.number IN (SELECT task FROM progress WHERE outcome IN ({_FAILED}))",  # noqa: S608 - our own words
+    "paused": "t.is_off AND coalesce((t.definition::jsonb ->> 'paused')::boolean, false)",
+    "problem": f"""CASE WHEN t.is_check
+        THEN t.number IN (SELECT task FROM progress WHERE hard AND state != {int(State.OK)} AND result_at > {NEVER})
+        ELSE t.number IN (SELECT task FROM progress WHERE outcome IN ({_FAILED})) END""",  # noqa: S608 - our own words
 }
 _LIKE: Final = {"\\": r"\\", "%": r"\%", "_": r"\_", "*": "%", "?": "_"}
 

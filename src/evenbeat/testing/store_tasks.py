@@ -259,6 +259,27 @@ class TasksContract:
         assert names(store, Filter(state="running")) == ["new"]
         assert names(store, Filter(state="disabled")) == ["off"]
 
+    def test_a_problem_is_a_check_that_is_hard_and_not_ok_or_a_task_that_failed(self, store: Store) -> None:
+        tasks = [a_task(n, check=n not in ("job", "done")) for n in ("done", "hard", "job", "ok", "soft", "unchecked")]
+        number = {entry.task.name: entry.number for entry in store.create(tasks, "me", T0)}
+        ran = {name: n for name, n in number.items() if name != "unchecked"}
+        claims = list(map(a_claim, ran.values()))
+        store.record(Batch(standings=[a_standing(n) for n in number.values()], claims=claims)).result()
+        how = {"hard": (2, True), "soft": (2, False), "job": (0, True)}
+        finishes = [
+            a_finish(n, outcome="failed", notable=True, state=how[name][0])._replace(hard=how[name][1])
+            if name in how
+            else a_finish(n)
+            for name, n in ran.items()
+        ]
+        store.record(Batch(finishes=finishes)).result()
+        assert names(store, Filter(state="problem")) == ["hard", "job"]
+
+    def test_paused_is_by_hand_and_disabled_is_both(self, store: Store) -> None:
+        store.create([a_task("on"), a_task("off", enabled=False), replace(a_task("resting"), paused=True)], "me", T0)
+        assert names(store, Filter(state="paused")) == ["resting"]
+        assert names(store, Filter(state="disabled")) == ["off", "resting"]
+
     def test_a_state_that_does_not_exist_is_refused(self, store: Store) -> None:
         for ask in (store.entries, store.conditions, store.count):
             with pytest.raises(Invalid, match="running"):

@@ -60,6 +60,8 @@ export function condition(task) {
   if (task.paused) more.push("paused");
   else if (task.enabled === false) more.push("disabled");
   if (task.flapping) more.push("flapping");
+  if (task.stale) more.push("stale");
+  else if (task.late) more.push("late");
   if (task.state) {
     if (!task.hard && task.state !== "ok") more.unshift(`soft ${task.attempt}/${attemptsOf(task)}`);
     return { look: task.state, label: task.state.toUpperCase(), more };
@@ -74,10 +76,11 @@ export function learnRun(task, run) {
   task.flapping = run.flapping ?? task.flapping;
   task.running_since = null;
   task.next = run.next === undefined ? task.next : run.next;
-  Object.assign(task, { hard: run.hard, attempt: run.attempt });
+  Object.assign(task, { hard: run.hard, attempt: run.attempt, late: false });
   if (run.newest === false) return; // outcome and output stay those of the latest result
   task.output = run.output ?? task.output;
   task.outcome = run.outcome;
+  task.stale = false;
 }
 
 /** The look of a run: that of its state where it is a check's, else of its outcome. */

@@ -21,6 +21,13 @@ const TILES = [
   ["new", "Not yet checked", "unchecked"],
 ];
 
+const LISTS = {
+  late: "#/tasks?state=late",
+  stale: "#/tasks?state=stale",
+  disabled: "#/tasks?state=disabled",
+  tasks: "#/tasks",
+};
+
 export function mount(root, _params) {
   const gone = new AbortController();
   const { signal } = gone;
@@ -55,7 +62,9 @@ function numbers(signal) {
   const cells = {};
   const slots = bar(0);
   const cell = (key, label, hint, extra = null) => {
-    cells[key] = h("span", { class: "number" }, "–");
+    cells[key] = LISTS[key] === undefined
+      ? h("span", { class: "number" }, "–")
+      : h("a", { class: "number", href: LISTS[key], "data-walk": true }, "–");
     return h("div", { class: "measure", title: hint }, h("span", { class: "measure-label" }, label), cells[key], extra);
   };
   const late = h("div", { class: "late", hidden: true });

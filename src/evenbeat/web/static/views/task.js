@@ -181,6 +181,7 @@ function aboutTask(task) {
     ["Kind", task.check ? "check" : "task"],
     ["Schedule", h("code", null, task.schedule)],
     ["Next", task.next ? next() : never],
+    ["Result expected by", time(task.expected_by)],
     ["Running since", time(task.running_since)],
     ["Last start", time(task.last_start)],
     ["Last end", time(task.last_end)],

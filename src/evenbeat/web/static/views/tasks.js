@@ -25,6 +25,10 @@ const STATES = [
   ["failed", "failed"],
   ["running", "running"],
   ["disabled", "disabled"],
+  ["paused", "paused"],
+  ["problem", "with a problem"],
+  ["late", "late"],
+  ["stale", "stale"],
 ];
 
 export function mount(root, { query }) {

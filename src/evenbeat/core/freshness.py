@@ -1,0 +1,56 @@
+"""Is a task late, or stale? By when must its next result be there?
+
+The answers are the same for one task by its definition and for the columns of a live node.
+"""
+
+from typing import Final
+
+import numpy as np
+
+from evenbeat.core.columns import Ints
+from evenbeat.core.enrol import timebox
+from evenbeat.core.guard import default_timebox, grace_of
+from evenbeat.core.next_time import NextRun
+from evenbeat.core.task import Bools
+from evenbeat.model import SECOND, Instant, Task
+from evenbeat.when.nominals import Nominals
+from evenbeat.when.schedule import compile_schedule
+from evenbeat.when.windows import FOREVER
+
+LATE: Final = SECOND
+"""What is due for longer and has not started is late."""
+
+
+def is_late(task: Task, following: NextRun | None, now: Instant, *, is_running: bool) -> bool:
+    """Is its next run due for more than a moment, and has not started? A passive check waits for others, not for us."""
+    if following is None or is_running or task.passive or task.paused or not task.enabled:
+        return False
+    return following.at < now - LATE
+
+
+def expected_by(task: Task, nominal: int) -> Instant | None:
+    """When the result of this nominal time must be there: after the longest run that is allowed, and the grace."""
+    if nominal >= FOREVER:
+        return None
+    every = task.schedule.every
+    times = None if every is not None else compile_schedule(task.schedule, task.name)
+    box = timebox(task) or _until_next(times, nominal)
+    interval = every if times is None else _since_previous(times, nominal)
+    return Instant(nominal + box + grace_of(task, interval))
+
+
+def _until_next(times: Nominals | None, nominal: int) -> int:
+    following = None if times is None else times.next_after(Instant(nominal))
+    return default_timebox(None, check=False) if following is None else following - nominal
+
+
+def _since_previous(times: Nominals, nominal: int) -> int | None:
+    before = times.previous_before(Instant(nominal))
+    return None if before is None else nominal - before
+
+
+def are_stale(nominal: Ints, timebox: Ints, interval: Ints, now: Instant) -> Bools:
+    """For rows of a live node that run something: is the next result overdue? An interval of 0 is none."""
+    box = np.where(timebox > 0, timebox, np.where(interval > 0, interval, default_timebox(None, check=False)))
+    stale: Bools = (nominal < FOREVER) & (nominal < now - box)
+    return stale

@@ -1,0 +1,69 @@
+"""By when a result must be there, and what is late or stale."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from evenbeat.core.freshness import LATE, are_stale, expected_by, is_late
+from evenbeat.core.next_time import NextRun
+from evenbeat.load.flat import task_of
+from evenbeat.model import DAY, HOUR, MINUTE, SECOND, Instant, Kind, Task
+from evenbeat.when.windows import FOREVER
+
+T = Instant(20_000 * DAY)
+
+
+def task(*, check: bool = False, **keys: Any) -> Task:
+    what = {} if "passive" in keys else {"command": ["true"]}
+    return task_of("t", {**what, **keys}, check=check)
+
+
+@pytest.mark.parametrize(
+    ("said", "allowed"),
+    [
+        (task(every="10m", phase="0s", timebox="20s"), 20 * SECOND),
+        (task(every="10m", phase="0s"), 5 * MINUTE),
+        (task(check=True, every="10m", phase="0s"), MINUTE),
+        (task(cron="0 0 * * *", second=0), DAY),
+        (task(cron="0 0 * * *", second=0, timebox="1h"), HOUR),
+        (task(check=True, passive=True, every="1d", phase="0s", timebox="10m"), 10 * MINUTE + HOUR),
+        (task(check=True, passive=True, every="1d", phase="0s", timebox="10m", grace="5m"), 15 * MINUTE),
+        (task(check=True, passive=True, cron="0 * * * *", second=0, timebox="10m"), 40 * MINUTE),
+    ],
+)
+def test_a_result_is_expected_after_the_longest_run_and_the_grace(said: Task, allowed: int) -> None:
+    assert expected_by(said, T) == T + allowed
+
+
+def test_nothing_is_expected_if_no_time_is_left() -> None:
+    assert expected_by(task(every="10m", phase="0s"), FOREVER) is None
+
+
+class TestLate:
+    DUE = NextRun(Instant(T - LATE - 1), Kind.GRID)
+
+    def test_is_what_is_due_for_more_than_a_moment_and_has_not_started(self) -> None:
+        said = task(every="10m", phase="0s")
+        assert is_late(said, self.DUE, T, is_running=False)
+        assert not is_late(said, NextRun(Instant(T - LATE), Kind.GRID), T, is_running=False)
+        assert not is_late(said, self.DUE, T, is_running=True)
+        assert not is_late(said, None, T, is_running=False)
+
+    def test_is_no_passive_check(self) -> None:
+        assert not is_late(task(check=True, passive=True, every="1h"), self.DUE, T, is_running=False)
+
+    def test_is_no_task_that_is_off(self) -> None:
+        assert not is_late(task(every="10m", enabled=False), self.DUE, T, is_running=False)
+
+
+def test_rows_of_a_live_node_are_stale_by_the_same_rule() -> None:
+    said = [task(every="10m", phase="0s", timebox="20s"), task(cron="0 * * * *", second=0)]
+    for each, timebox, interval in zip(said, (20 * SECOND, 0), (10 * MINUTE, HOUR), strict=True):
+        by = expected_by(each, T)
+        assert by is not None
+        columns = (np.array([value], dtype=np.int64) for value in (T, timebox, interval))
+        nominal, box, length = columns
+        assert are_stale(nominal, box, length, by).tolist() == [False]
+        assert are_stale(nominal, box, length, Instant(by + 1)).tolist() == [True]
+    assert are_stale(*(np.array([value]) for value in (FOREVER, 0, 0)), T).tolist() == [False]
