@@ -66,4 +66,5 @@ def test_rows_of_a_live_node_are_stale_by_the_same_rule() -> None:
         nominal, box, length = columns
         assert are_stale(nominal, box, length, by).tolist() == [False]
         assert are_stale(nominal, box, length, Instant(by + 1)).tolist() == [True]
-    assert are_stale(*(np.array([value]) for value in (FOREVER, 0, 0)), T).tolist() == [False]
+    none = np.zeros(1, dtype=np.int64)
+    assert are_stale(none + FOREVER, none, none, T).tolist() == [False]
