@@ -11,7 +11,7 @@ from hand_driven import T0, Hand
 from living import PATIENCE, Living, eventually
 
 from evenbeat.load.flat import task_of
-from evenbeat.model import MINUTE, SECOND, Instant, Kind, Outcome, State
+from evenbeat.model import HOUR, MINUTE, SECOND, Instant, Kind, Outcome, Period, State
 from evenbeat.node import control, hub
 from evenbeat.node.control import socket_address
 from evenbeat.node.feed import Event, Feed, RunEvent, TaskEvent
@@ -187,6 +187,22 @@ def test_tasks_that_come_change_and_go_are_named(house: House) -> None:
         TaskEvent("b", "created", next=Instant(T0 + 30 * MINUTE)),
         TaskEvent("b", "removed"),
     ]
+
+
+def test_a_changed_period_tells_the_next_times_that_it_moves(house: House) -> None:
+    hand = house.hand
+    hand.desk.set_periods({"day": Period(ranges=("00:00-24:00",))}, "ana", "ana")
+    hand.node.take_over()
+    hand.add("inside", period="day", every="1m", phase="0s")
+    hand.add("free")
+    watcher = house.watcher()
+    hand.desk.set_periods({"day": Period(ranges=("09:00-17:00",))}, "ana", "ana")
+    hand.node.take_over()
+    (event,) = watcher.heard()
+    assert isinstance(event, TaskEvent)
+    assert (event.name, event.change) == ("inside", "changed")
+    assert event.next is not None
+    assert T0 + 9 * HOUR <= event.next < T0 + 9 * HOUR + MINUTE
 
 
 def test_the_end_of_a_run_tells_when_the_next_is_due(house: House) -> None:

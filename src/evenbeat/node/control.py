@@ -4,7 +4,7 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,7 @@ import msgspec
 from evenbeat.load.config import BadFileError
 from evenbeat.model import Invalid, Kind
 from evenbeat.node.beat import Underway
-from evenbeat.node.desk import Changed
+from evenbeat.node.desk import TakenOver
 from evenbeat.node.heartbeat import answer
 from evenbeat.node.hub import Hub
 from evenbeat.node.moment import moment_of
@@ -241,9 +241,9 @@ class Control:
                     waiter.end.set_result(finish)
         self._forget_answered()
 
-    def _forget(self, changed: Changed, _: Mapping[int, str]) -> None:
+    def _forget(self, taken_over: TakenOver) -> None:
         """Forced runs of tasks that were removed before they began will have no end."""
-        removed = {entry.number for entry in changed.removed} & self._waiting.keys()
+        removed = {entry.number for entry in taken_over.changed.removed} & self._waiting.keys()
         if not removed:
             return
         running = [run for run in self.node.beat.underway.values() if run.number in removed]

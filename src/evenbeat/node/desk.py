@@ -10,7 +10,7 @@ from hashlib import blake2b
 from itertools import chain
 from pathlib import Path
 from threading import RLock
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -95,6 +95,16 @@ class _Alone(AbstractContextManager[object]):
                     self._there.__exit__(None, None, None)
         finally:
             self._here.release()
+
+
+class TakenOver(NamedTuple):
+    """A change that a live node has made its own."""
+
+    changed: Changed
+    old_names: Mapping[int, str]
+    """The names that the changed tasks had before, by their numbers."""
+    replanned: Sequence[int]
+    """Tasks that a changed period may have given another next time."""
 
 
 class Desk:

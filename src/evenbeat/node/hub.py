@@ -1,7 +1,7 @@
 """Gathers what happens in a live node and tells it to whoever watches; while nobody does, it costs next to nothing."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -9,7 +9,7 @@ import msgspec
 from evenbeat.core.task import Flag
 from evenbeat.model import Entry, Instant, Kind, Outcome, State
 from evenbeat.node.beat import Underway
-from evenbeat.node.desk import Changed
+from evenbeat.node.desk import TakenOver
 from evenbeat.node.feed import Event, Feed, RunEvent, TaskEvent
 from evenbeat.node.moment import next_of
 from evenbeat.node.phrases import first_line
@@ -115,8 +115,9 @@ class Hub:
                 self._left_out_here += 1
         self._gather()
 
-    def _changed(self, changed: Changed, before: Mapping[int, str]) -> None:
-        count = len(changed.removed) + len(changed.changed) + len(changed.created)
+    def _changed(self, taken_over: TakenOver) -> None:
+        changed = taken_over.changed
+        count = len(changed.removed) + len(changed.changed) + len(changed.created) + len(taken_over.replanned)
         if not count:
             return
         if not self._is_watched():
@@ -124,7 +125,7 @@ class Hub:
             return
         self._tasks += count
         if self._tasks <= TASKS_AT_ONCE:
-            self._events += self._task_events(changed, before)
+            self._events += self._task_events(taken_over)
         self._gather()
 
     def _run_event(self, run: Underway, finish: Finish) -> RunEvent:
@@ -148,7 +149,12 @@ class Hub:
             finish.is_latest,
         )
 
-    def _task_events(self, changed: Changed, before: Mapping[int, str]) -> Iterator[TaskEvent]:
+    def _task_events(self, taken_over: TakenOver) -> Iterator[TaskEvent]:
+        changed, before, replanned = taken_over
+        for number in replanned:
+            row = self._node.roster.row(number)
+            if row is not None:
+                yield TaskEvent(self._node.roster.names.name(row), "changed", next=next_of(self._node, row))
         for entry in changed.removed:
             yield TaskEvent(entry.task.name, "removed")
         for entry in changed.changed:

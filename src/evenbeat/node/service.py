@@ -5,7 +5,7 @@ import gc
 import logging
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from pathlib import Path
 from secrets import token_hex
@@ -25,7 +25,7 @@ from evenbeat.model import DAY, SECOND, Entry, Instant, Invalid
 from evenbeat.node.beat import Beat
 from evenbeat.node.capacity import MAX_CONCURRENT, Capacity, limits_of, slots_of
 from evenbeat.node.clock import Clock
-from evenbeat.node.desk import Changed, Desk
+from evenbeat.node.desk import Changed, Desk, TakenOver
 from evenbeat.node.leftovers import records_path
 from evenbeat.node.listen import Listen
 from evenbeat.node.memory import give_back_memory
@@ -116,10 +116,8 @@ class Node:
         """The same on the clock that nobody sets."""
         self.boot: Final = token_hex(8)
         """A word for this start, and no other."""
-        self.on_change: list[Callable[[Changed, Mapping[int, str]], None]] = []
-        """Called with every change once it is true of the live tasks and committed; beside it the names that the
-        changed tasks had before, by their numbers.
-        """
+        self.on_change: list[Callable[[TakenOver], None]] = []
+        """Called with every change once it is true of the live tasks and committed."""
         self.all_new: list[Entry] = []
         """All tasks of the store, if somebody has just created them and has them at hand; else the store tells."""
         self._to_take_over: deque[Changed] = deque()
@@ -188,12 +186,14 @@ class Node:
         names = self.roster.names
         found = ((entry.number, self.roster.row(entry.number)) for entry in changed.changed)
         old_names = {number: names.name(row) for number, row in found if row is not None}
+        replanned: list[int] = []
         if changed.settings:
             rows, passed = self._read_settings(now)
             batch.skips += self.beat.skips_of(passed, now)
             self.beat.passive.expect(rows, now)
             batch.standings += standings_of(self.roster, rows, now)
-            batch.settled += [Settled(n, changed.settings_at) for n in self.roster.columns.number[rows].tolist()]
+            replanned = self.roster.columns.number[rows].tolist()
+            batch.settled += [Settled(number, changed.settings_at) for number in replanned]
         if changed.removed:
             self.beat.passive.forget(self.roster.rows([entry.number for entry in changed.removed]).tolist())
             for skips, numbers in self.roster.remove([entry.number for entry in changed.removed], now):
@@ -221,12 +221,12 @@ class Node:
         for rows in moved:
             batch.standings += standings_of(self.roster, rows, now)
         self.roster.lifecycle.pace.mean_rate = self.roster.mean_rate
-        self.beat.record(batch, lambda: self._announce(changed, old_names))
+        self.beat.record(batch, lambda: self._announce(TakenOver(changed, old_names, replanned)))
         self.beat.soon()
 
-    def _announce(self, changed: Changed, old_names: Mapping[int, str]) -> None:
+    def _announce(self, taken_over: TakenOver) -> None:
         for listener in self.on_change:
-            listener(changed, old_names)
+            listener(taken_over)
 
     def not_here(self, number: int) -> None:
         """A task is not known: raise whom to ask, if there is anybody else."""
