@@ -132,6 +132,14 @@ def test_slots_can_be_changed_and_reset(sight: Sight) -> None:
     page.get_by_role("button", name="Close").click()
 
 
+@pytest.mark.parametrize("state", ["late", "stale", "disabled"])
+def test_the_numbers_lead_to_the_tasks_that_they_count(sight: Sight, state: str) -> None:
+    page = sight.go("/now")
+    page.locator(f'.measures a.number[href="#/tasks?state={state}"]').click()
+    expect(page.get_by_label("State")).to_have_value(state, timeout=60_000)
+    shows(page, ".total", "")
+
+
 def test_a_task_can_be_run_now(sight: Sight) -> None:
     page = sight.go("/tasks/on%20demand")
     shows(page, ".output", "It has not run yet")
