@@ -80,7 +80,7 @@ export function learnRun(task, run) {
   if (run.newest === false) return; // outcome and output stay those of the latest result
   task.output = run.output ?? task.output;
   task.outcome = run.outcome;
-  task.stale = false;
+  task.stale = run.kind === "stale";
 }
 
 /** The look of a run: that of its state where it is a check's, else of its outcome. */
