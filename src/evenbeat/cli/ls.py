@@ -30,7 +30,7 @@ def answer(args: argparse.Namespace) -> int:
         live = side.has_node()
         conditions = side.conditions(chosen(args))
         count = _print_json(conditions, live=live) if args.json else _show(conditions, now(), live=live)
-    if note := nothing_runs(live):
+    if note := nothing_runs(live=live):
         print(note, file=sys.stderr)
     return 1 if args.names and not count else 0
 

@@ -32,7 +32,7 @@ def answer(args: argparse.Namespace) -> int:
         print_json({**task_document(condition), **latest, "live": live})
     else:
         _show(condition, runs, skips, now(), live=live)
-    if note := nothing_runs(live):
+    if note := nothing_runs(live=live):
         print(note, file=sys.stderr)
     return 0
 

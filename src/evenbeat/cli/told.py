@@ -39,7 +39,7 @@ def _condition_words(condition: Condition) -> tuple[str, str]:
     return "new", "dim"
 
 
-def nothing_runs(live: bool) -> str:
+def nothing_runs(*, live: bool) -> str:
     """What those must know who see next times on a database without a node; empty if there is one."""
     return "" if live else "no node is running: nothing runs, and the times are those at which tasks would"
 
