@@ -344,9 +344,9 @@ class Lifecycle:
         settles = (nominal <= now) & (flags & (_FORCED | _PASSIVE) == 0)
         kind = np.where(settles & (flags & _CATCHING_UP == 0), _GRID, c.extra_kind[rows])
         kind[forced] = _FORCED_KIND
-        paced = ~settles & ((kind == _FIRST) | (kind == _CATCH_UP))
+        near = self._is_near_the_grid(rows, settles, kind, extra, now)
         moved = _NOBODY
-        if paced.any() and (near := self._is_near_the_grid(rows, paced, extra, now)).any():
+        if near.any():
             moved = rows[near]
             self._merge_into_grid(moved)
             rest = ~near
@@ -377,13 +377,15 @@ class Lifecycle:
                 moved = np.concatenate((moved, rows[waits]))
         return Released(claims, skips, refused, moved)
 
-    def _is_near_the_grid(self, rows: Ints, paced: Bools, extra: Ints, now: Instant) -> Bools:
+    def _is_near_the_grid(self, rows: Ints, settles: Bools, kind: Small, extra: Ints, now: Instant) -> Bools:
         """Which of them have waited so long for their first or catch-up run that the next one on the grid is as good?
 
         One that is made in time keeps its distance by `off_grid_times`.
         """
-        which = np.flatnonzero(paced & (extra < now))
-        near = np.zeros(len(rows), dtype=bool)
+        near: Bools = ~settles & ((kind == _FIRST) | (kind == _CATCH_UP)) & (extra < now)
+        if not near.any():
+            return near
+        which = np.flatnonzero(near)
         some = rows[which]
         gap = self.least_gap(some)
         # Of a long interval it waits no longer for the grid than it has waited already.
