@@ -226,6 +226,7 @@ class TestOwnStore:
 
 SESSION = """
 import json, sys, time
+from datetime import UTC, datetime, timedelta
 from evenbeat.app import App
 
 scheduler = App(":memory:", workers=1)
@@ -252,6 +253,7 @@ if __name__ == "__main__":
     scheduler.create("stop", function=f"{here}:stop", every="2s")
     listed = [condition.entry.task.name for condition in scheduler.list()]
     first = session()
+    scheduler.update("stop", start_at=(datetime.now(UTC) + timedelta(seconds=4)).isoformat())
     print(json.dumps({"listed": listed, "first": first, "second": session()}))
 """
 """The sessions of the document, with seconds in place of its minutes."""
@@ -266,10 +268,13 @@ def test_the_sessions_of_the_instinct_document(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
     assert said["listed"] == ["reboot", "second", "shutdown", "stop"]
-    for session in (said["first"], said["second"]):
+    first, second = said["first"], said["second"]
+    for session in (first, second):
         assert sorted(set(session["ran"]) - {"second"}) == ["reboot", "shutdown", "stop"]
         assert session["ran"][-1] == "shutdown"
         assert [session["ran"].count(name) for name in ("reboot", "shutdown", "stop")] == [1, 1, 1]
+    assert second["lasted"] > 3, "the stop was postponed while nothing ran"
+    assert second["ran"].count("second") >= 2
     assert sorted(path.name for path in tmp_path.iterdir()) == ["session.py"]
 
 
