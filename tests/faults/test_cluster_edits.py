@@ -1,0 +1,57 @@
+"""Tasks are edited by every path while schedulers come and go: each nominal time is accounted for exactly once."""
+
+import os
+import random
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from cluster_edits import Editor
+from cluster_house import Cluster, Servers
+
+from evenbeat.testing.servers_nats import NatsServer
+from evenbeat.testing.servers_postgres import PostgresServer
+
+IS_FULL = os.environ.get("EVENBEAT_FAULTS") == "full"
+QUIET = ("edit", "edit_in_file", "move", "pause", "force")
+LOUD = ("kill_scheduler", "restart_scheduler", "restart_all")
+TOUR = ("edit", "restart_all", "move", "pause", "kill_scheduler", "edit_in_file")
+SEEDS = range(1, 11) if IS_FULL else ()
+STEPS = 20
+
+
+def storm(seed: int) -> tuple[str, ...]:
+    """Each third step is a loud one."""
+    chance = random.Random(seed)
+    return tuple(chance.choice(LOUD if step % 3 == 2 else QUIET) for step in range(STEPS))
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+    postgres = PostgresServer(durable=False).start()
+    nats = NatsServer(tmp_path_factory.mktemp("nats"), 3, options=("--no_advertise",))
+    nats.start()
+    yield Servers(postgres, nats)
+    nats.kill()
+    postgres.close()
+
+
+@pytest.mark.parametrize("names", [TOUR, *map(storm, SEEDS)], ids=lambda names: str(len(names)))
+def test_edits_by_every_path_while_schedulers_come_and_go(
+    servers: Servers, tmp_path: Path, names: tuple[str, ...]
+) -> None:
+    chance = random.Random(str(names))
+    editor = Editor(tmp_path, chance)
+    cluster = Cluster(tmp_path, servers, editor.text())
+    try:
+        cluster.begin()
+        editor.begin(cluster)
+        for name in names:
+            getattr(editor, name)()
+            time.sleep(chance.uniform(0.5, 4.0))
+        until = editor.finish()
+        assert editor.findings(until) == [], cluster.tails()
+    finally:
+        editor.close()
+        cluster.close()

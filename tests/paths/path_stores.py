@@ -1,0 +1,64 @@
+"""The stores on which histories are played, each of them empty at the beginning."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+import psycopg
+from path_world import Watched, WatchedMemory
+
+from evenbeat.store.postgres import PostgresStore
+from evenbeat.store.sqlite import SqliteStore
+
+Stores = Callable[[], AbstractContextManager[Watched]]
+
+
+class WatchedSqlite(Watched, SqliteStore):
+    """The store in a file."""
+
+
+class WatchedPostgres(Watched, PostgresStore):
+    """The store in PostgreSQL."""
+
+
+@contextmanager
+def memory() -> Iterator[Watched]:
+    yield WatchedMemory()
+
+
+def sqlite(folder: Path) -> Stores:
+    @contextmanager
+    def opened() -> Iterator[Watched]:
+        path = folder / f"{len(list(folder.iterdir()))}.db"
+        store = WatchedSqlite(path)
+        yield store
+        store.close()
+
+    return opened
+
+
+def postgres(empty_database: Callable[[], str]) -> Stores:
+    @contextmanager
+    def opened() -> Iterator[Watched]:
+        store = WatchedPostgres(empty_database())
+        yield store
+        store.close()
+
+    return opened
+
+
+_KEPT = ("version", "marks", "partitions")
+
+
+class EmptyDatabase:
+    """The address of a database, emptied each time it is asked for: making one anew takes longer than a history."""
+
+    def __init__(self, dsn: str) -> None:
+        self._dsn = dsn
+
+    def __call__(self) -> str:
+        with psycopg.connect(self._dsn, autocommit=True) as connection:
+            tables = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'evenbeat'").fetchall()
+            emptied = [f"DELETE FROM evenbeat.{name}" for (name,) in tables if name not in _KEPT]
+            connection.execute("; ".join(emptied).encode())
+        return self._dsn

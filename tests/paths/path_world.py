@@ -1,0 +1,465 @@
+"""A scheduler on a virtual clock, on any store, whose runs end as the test says; and what it wrote down.
+
+The parts are those of production: the desk, the roster, the beat, the outbox, what a node does when it starts, learns
+of a change, or hands its tasks over. Only the clock, the workers and the moments at which turns happen are the test's.
+"""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from hand_driven import VirtualLoop
+from path_oracle import Life, Moment
+from path_oracle import Ran as RanOracle
+from path_oracle import Skipped as SkippedOracle
+
+from evenbeat.load.config import Config
+from evenbeat.load.flat import task_of
+from evenbeat.model import DAY, SECOND, Entry, Instant, Kind, Outcome, Period, Task
+from evenbeat.node.beat import Beat
+from evenbeat.node.clock import Clock
+from evenbeat.node.desk import Changed, Desk
+from evenbeat.node.moment import next_of
+from evenbeat.node.outbox import Outbox
+from evenbeat.node.roster import Roster
+from evenbeat.node.service import Node, Options
+from evenbeat.node.starter import AHEAD
+from evenbeat.node.takeup import GENERATION, take_up, take_up_part
+from evenbeat.queue.frames import Result, Run
+from evenbeat.store.contract import Batch, Filter
+from evenbeat.store.memory import MemoryStore
+
+T0 = Instant(20_000 * DAY + SECOND // 2)
+"""Half a second after a midnight: what a history does happens on half seconds, nominal times are on whole ones."""
+PERIOD = "hours"
+FILES = ("file:one", "file:two")
+_SLOTS = 100
+_PATIENCE = 30
+
+
+class Ran(NamedTuple):
+    """A run as it was claimed."""
+
+    task: str
+    nominal: int
+    kind: Kind
+    at: int
+    step: int
+
+
+class Skipped(NamedTuple):
+    """Nominal times without a run, or a refused off-grid run."""
+
+    task: str
+    first: int
+    last: int
+    times: int
+    reason: str
+    at: int
+    step: int
+    kind: Kind = Kind.GRID
+
+
+class Ended(NamedTuple):
+    task: str
+    outcome: str
+    state: int
+    hard: bool
+    at: int
+    step: int
+
+
+class Watched:
+    """A store that tells what it was asked to keep. While it is cut off nothing reaches it, and nobody hears so."""
+
+    on_batch: Callable[[Batch], None]
+    is_cut = False
+
+    def record(self, *batches: Batch) -> Future[None]:
+        if self.is_cut:
+            return Future()
+        kept: Future[None] = super().record(*batches)  # type: ignore[misc]
+        if kept.exception(_PATIENCE) is None:
+            for batch in batches:
+                self.on_batch(batch)
+        return kept
+
+
+class WatchedMemory(Watched, MemoryStore):
+    """The store in memory."""
+
+
+@dataclass
+class Behaviour:
+    """How runs of a task end from now on."""
+
+    status: int = 0
+    lasts: int | None = 0
+    """Microseconds; None: until the history says so."""
+
+
+@dataclass
+class Diary:
+    """All that was kept in the store, in order."""
+
+    ran: list[Ran] = field(default_factory=list)
+    skipped: list[Skipped] = field(default_factory=list)
+    ended: list[Ended] = field(default_factory=list)
+
+
+class _Scheduler(Node):
+    """A node wired as in production, but for its workers and its turns."""
+
+    def come_up(self, world: "World") -> None:
+        self._wire(world)
+        self._take_up()
+
+    def come_up_as_another(self, world: "World", before: "_Scheduler") -> None:
+        """Of a cluster: take over what another node has, its runs included."""
+        tokens = {run.number: token for token, run in before.beat.underway.items()}
+        before.roster.lifecycle.prepare_to_leave(before.roster.all_rows())
+        before.beat.leave(np.flatnonzero(before.roster.columns.used))
+        self._wire(world)
+        self._read_settings(self.clock.now())
+        entries = list(self.store.entries())
+        progress = [p._replace(claimed_token=tokens.get(p.task, 0)) for p in self.store.progress()]
+        cursors = self.store.cursors([entry.number for entry in entries])
+        self.beat.token = before.beat.token + (1 << 32)
+        batch, running = take_up_part(self.roster, self.beat, entries, progress, cursors, self.clock.now())
+        self.beat.adopt(running)
+        self._is_up = True
+        self.beat.record(batch)
+
+    def come_up_without_a_trace(self, world: "World") -> None:
+        self._wire(world)
+        self._read_settings(self.clock.now())
+        take_up(self.roster, self.beat, self.store, self.clock)
+        world.store.is_cut = True
+        self.beat.turn(self.clock.now())
+        world.store.is_cut = False
+
+    def _wire(self, world: "World") -> None:
+        self.loop = world.loop
+        self.outbox = Outbox(self.store, world.loop, self._fail)
+        self.roster = Roster(_SLOTS, int(self.store.setting(GENERATION) or 0))
+        self.queue = world  # type: ignore[assignment]
+        self.beat = Beat(self.roster, self.outbox, world, self.clock)
+        self.beat.stop()  # turns are made by hand
+
+    def learn_of(self, changed: Changed) -> None:
+        """Another node has changed something."""
+        self._take_over(changed)
+
+    def remember_clock(self) -> None:
+        self._remember_clock()
+
+    def _read_settings(self, now: Instant) -> Any:
+        changed = super()._read_settings(now)
+        # Nobody waits for another's catch-up or first run: the pace has tests of its own.
+        self.roster.lifecycle.pace.share = 1e12
+        return changed
+
+    def _settle_in(self) -> None:
+        """Nothing: looking for garbage takes longer than a whole history."""
+
+    def _fail(self, error: BaseException) -> None:
+        raise error
+
+
+class World:
+    """One database, and at most one scheduler on it at a time."""
+
+    lead = AHEAD
+    is_busy = False
+
+    def __init__(self, store: Any) -> None:
+        self.store = store
+        self.store.on_batch = self._kept
+        self.diary = Diary()
+        self.now: int = T0
+        self.loop = _a_loop()
+        self.keys: dict[str, dict[str, Any]] = {}
+        """What each task is, as a file has it."""
+        self.checks: set[str] = set()
+        self.file_of: dict[str, str] = {}
+        self.period = Period()
+        self.behaviours: dict[str, Behaviour] = {}
+        self._names: dict[int, str] = {}
+        self._ends: list[tuple[int, int]] = []
+        """When which run ends."""
+        self.under_way: dict[int, Run] = {}
+        self.node: _Scheduler | None = None
+        self.paused: set[str] = set()
+        self.gone: set[str] = set()
+        self.moments: list[Moment] = []
+        self.no_turns = False
+        """The node is up, but has not begun."""
+
+    # What a queue is for a beat
+
+    def stored(self, tokens: Sequence[int]) -> None: ...
+
+    def set_clock(self, offset: int) -> None: ...
+
+    def dispatch(
+        self,
+        runs: Sequence[Run],
+        functions: Sequence[str | None] | None = None,
+        tasks: Sequence[int] = (),
+        pools: Sequence[str | None] | None = None,
+    ) -> None:
+        for run in runs:
+            assert run.name not in {other.name for other in self.under_way.values()}, f"two runs of {run.name} at once"
+            self.under_way[run.token] = run
+            lasts = self._behaviour(run.name).lasts
+            if lasts is not None:
+                self._ends.append((max(self.now, run.nominal) + lasts, run.token))
+
+    def _behaviour(self, name: str) -> Behaviour:
+        return self.behaviours.setdefault(name, Behaviour())
+
+    def _kept(self, batch: Batch) -> None:
+        name, step = self._name, len(self.moments)
+        d = self.diary
+        d.ended += [Ended(name(f.task), f.outcome, f.state, f.hard, f.ended, step) for f in batch.finishes]
+        d.skipped += [Skipped(name(s.task), s.first, s.last, s.times, s.reason, s.at, step) for s in batch.skips]
+        refused = [Skipped(name(r.task), r.due, r.due, 1, r.reason, r.at, step, Kind(r.kind)) for r in batch.refusals]
+        d.skipped += refused
+        d.ran += [Ran(name(c.task), c.nominal, Kind(c.kind), c.at, step) for c in batch.claims]
+
+    def _name(self, number: int) -> str:
+        if number not in self._names:
+            self._names |= {entry.number: entry.task.name for entry in self.store.entries()}
+        return self._names[number]
+
+    # The scheduler
+
+    @property
+    def is_up(self) -> bool:
+        return self.node is not None
+
+    @property
+    def is_idle(self) -> bool:
+        """Is nothing claimed or running?"""
+        return not self.under_way
+
+    def _new_node(self) -> _Scheduler:
+        return _Scheduler(self.store, Options(max_concurrent=_SLOTS), Clock(lambda: self.now, lambda: self.now))
+
+    def start(self, *, turn: bool = True) -> None:
+        if self.node is None:
+            self.node = self._new_node()
+            self.node.come_up(self)
+            if turn:
+                self.turn()
+
+    def stop(self) -> None:
+        """In order: what runs ends, nothing else begins."""
+        if self.node is None:
+            return
+        self.node.beat.claiming = False
+        for token in list(self.under_way):
+            self._end(token)
+        self.node.beat.turn(Instant(self.now))
+        self.node.remember_clock()
+        self.node = None
+
+    def kill(self) -> None:
+        """At once: nobody will ever hear how runs ended."""
+        self.node = None
+        self.under_way.clear()
+        self._ends.clear()
+
+    def kill_during_turn(self) -> None:
+        """In the middle of a turn, before the store has what it decided."""
+        if self.node is not None:
+            running = dict(self.under_way)
+            self.store.is_cut = True
+            self.node.beat.turn(Instant(self.now))
+            self.store.is_cut = False
+            assert self.under_way == running, "a run was started whose claim is not in the store"
+            self.kill()
+
+    def hand_over(self) -> None:
+        """To another node of a cluster, whose runs go on."""
+        if self.node is not None:
+            other = self._new_node()
+            other.come_up_as_another(self, self.node)
+            self.node = other
+            self.turn()
+
+    def next_times(self) -> dict[str, int | None]:
+        """When each task is next, as the live node says."""
+        assert self.node is not None
+        return self._next_times(self.node)
+
+    def next_times_after_restart(self) -> dict[str, int | None]:
+        """The same as a node would say that started now; nothing of what it decides is kept."""
+        node = self._new_node()
+        node.come_up_without_a_trace(self)
+        return self._next_times(node)
+
+    def _next_times(self, node: _Scheduler) -> dict[str, int | None]:
+        rows = {name: node.roster.row(self.entry(name).number) for name in self.keys if name not in self.gone}
+        return {name: None if row is None else next_of(node, row) for name, row in rows.items()}
+
+    # Time
+
+    def turn(self) -> None:
+        """All turns that there are at this moment, until nothing is left to do."""
+        node = self.node
+        if node is None or self.no_turns:
+            return
+        for _ in range(100):
+            ending = [token for when, token in self._ends if when <= self.now]
+            for token in ending:
+                self._end(token)
+            before = len(self.under_way)
+            node.beat.turn(Instant(self.now))
+            if not any(when <= self.now for when, _ in self._ends) and len(self.under_way) == before:
+                return
+        raise AssertionError("it never comes to rest")
+
+    def pass_time(self, length: int) -> None:
+        until = self.now + length
+        in_vain = 0
+        while self.node is not None:
+            due = int(self.node.roster.lifecycle.timetable.next_due())
+            due = due if due <= self.now + AHEAD else due - AHEAD
+            due = min([due, *(when for when, _ in self._ends)])
+            if due > until:
+                break
+            in_vain = in_vain + 1 if due <= self.now else 0
+            assert in_vain < 3, "turn after turn in which nothing is done"
+            self.now = max(due, self.now + 1)
+            self.turn()
+        self.now = until
+        self.turn()
+
+    def end(self, name: str) -> None:
+        """A run that lasts until somebody says so ends."""
+        for token in [token for token, run in self.under_way.items() if run.name == name]:
+            self._end(token)
+        self.turn()
+
+    def _end(self, token: int) -> None:
+        run = self.under_way.pop(token)
+        self._ends = [(when, other) for when, other in self._ends if other != token]
+        status = self._behaviour(run.name).status
+        outcome = Outcome.FAILED if status else Outcome.SUCCEEDED
+        started = max(run.nominal, T0) if run.nominal <= self.now else self.now
+        assert self.node is not None
+        self.node.beat.results([Result(token, outcome, status, started, self.now, b"")])
+
+    # Changes
+
+    def desk(self) -> Desk:
+        """Of the live node, or on a database whose node is stopped."""
+        return self.node.desk if self.node is not None else self.other_desk()
+
+    def other_desk(self) -> Desk:
+        """Of a program that has no node, or of another node."""
+        return Desk(self.store, lambda: Instant(self.now))
+
+    def task(self, name: str) -> Task:
+        check = name in self.checks
+        keys = {key: value for key, value in self.keys[name].items() if check or key not in ("retry", "attempts")}
+        return task_of(name, {"command": ["true"], **keys}, check=check)
+
+    def configs(self) -> dict[str, Config]:
+        """All files as they are now."""
+        files: dict[str, list[Task]] = {file: [] for file in FILES}
+        for name in [name for name in self.keys if name not in self.gone]:
+            files[self.file_of[name]].append(self.task(name))
+        periods: list[dict[str, Period]] = [{PERIOD: self.period}, {}]
+        return {file: Config(tuple(files[file]), p, {}, None) for file, p in zip(FILES, periods, strict=True)}
+
+    def apply(self) -> None:
+        """The files as they are now."""
+        self.desk().declare_together(self.configs(), "ana")
+        self.learn()
+
+    def set(self, name: str) -> None:
+        """The task as it is now, by hand."""
+        self.desk().set(name, self.task(name), "ana")
+        self.learn()
+
+    def pause(self, name: str, *, paused: bool) -> None:
+        self.desk().pause(Filter(names=(name,)), "ana", paused=paused)
+        self.learn()
+
+    def set_period(self) -> None:
+        self.desk().set_periods({PERIOD: self.period}, FILES[0], "ana")
+        self.learn()
+
+    def force(self, name: str) -> None:
+        if self.node is not None:
+            self.node.force(self.node.desk.forced([name], "ana"))
+            self.turn()
+
+    def learn(self) -> None:
+        """The live node, if there is one, knows of what its desk has done."""
+        if self.node is not None:
+            self.node.take_over()
+            self.turn()
+
+    def elsewhere(self, change: Callable[[Desk], Changed]) -> None:
+        """Another node changes something, and ours hears of it."""
+        changed = change(self.other_desk())
+        assert self.node is not None
+        self.node.learn_of(changed)
+        self.turn()
+
+    # What is there
+
+    def note(self) -> None:
+        """For the oracle: how everything is from now on."""
+        keys = {name: dict(keys) for name, keys in self.keys.items()}
+        self.moments.append(Moment(self.now, self.is_up, keys, frozenset(self.paused), self.period.ranges))
+
+    def life(self, name: str) -> Life:
+        """For the oracle: all that is known of a task."""
+        ended = [e for e in self.diary.ended if e.task == name]
+        ran = [
+            RanOracle(
+                r.step,
+                r.nominal,
+                r.kind.word,
+                r.at,
+                ended[i].at if i < len(ended) else None,
+                ended[i].outcome if i < len(ended) else "",
+                i < len(ended) and not ended[i].hard,
+                ended[i].step if i < len(ended) else None,
+            )
+            for i, r in enumerate(r for r in self.diary.ran if r.task == name)
+        ]
+        skipped = [
+            SkippedOracle(s.step, s.first, s.last, s.times, s.reason, s.at, s.kind.word)
+            for s in self.diary.skipped
+            if s.task == name
+        ]
+        return Life(name, name in self.checks, self.moments, ran, skipped)
+
+    def entry(self, name: str) -> Entry:
+        return self.other_desk().need(name)
+
+    def told(self) -> list[object]:
+        """All that the store tells of tasks and their runs; without what each store numbers in its own way."""
+        found: list[object] = []
+        for name in self.keys:
+            number = self.entry(name).number
+            (progress,) = [p._replace(task=0, claimed_token=0) for p in self.store.progress() if p.task == number]
+            runs, skips = self.store.runs(number, most=10_000), self.store.skips(number, most=10_000)
+            found += [name, progress, self.condition(name), sorted(map(repr, runs)), sorted(map(repr, skips))]
+        return found
+
+    def condition(self, name: str) -> tuple[object, ...]:
+        (found,) = self.store.conditions(Filter(names=(name,)))
+        return (found.state, found.hard, found.attempt, found.entry.task)
+
+
+def _a_loop() -> VirtualLoop:
+    """One for all worlds of a test: nothing ever happens on it."""
+    return VirtualLoop.made[-1] if VirtualLoop.made else VirtualLoop()
