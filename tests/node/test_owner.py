@@ -11,6 +11,7 @@ import pytest
 
 from evenbeat.model import Invalid
 from evenbeat.node.owner import Owned, Ownership, is_owned, socket_path
+from evenbeat.store.sqlite import SqliteStore
 
 OWN = """
 import sys, time
@@ -96,3 +97,54 @@ def test_a_name_too_long_for_a_socket_gets_a_short_one_of_its_own(tmp_path: Path
     assert len(socket_path(long).name) < 80
     assert socket_path(long) != socket_path(other)
     assert socket_path(tmp_path / "a.db").name == "a.db.sock"
+
+
+class TestDeletedLock:
+    """A lock file is only a name: who deletes it lets nobody in."""
+
+    def test_a_second_node_finds_the_database_locked(self, database: Path, tmp_path: Path) -> None:
+        database.touch()
+        command = [sys.executable, "-c", OWN, str(database)]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as owner:
+            assert owner.stdout is not None
+            assert owner.stdout.readline() == "owned\n"
+            (tmp_path / "a.db.lock").unlink()
+            with pytest.raises(Owned, match=r"already, though its lock file .*a\.db\.lock was deleted; stop it"):
+                Ownership(database)
+            owner.communicate("")
+        with Ownership(database):
+            assert is_owned(database)
+
+    def test_of_the_same_process_as_well_and_sqlite_keeps_its_locks(self, database: Path, tmp_path: Path) -> None:
+        with Ownership(database) as first:
+            store = SqliteStore(database)
+            first.hold_file()
+            (tmp_path / "a.db.lock").unlink()
+            with pytest.raises(Owned, match="was deleted"):
+                Ownership(database)
+            other = "import sqlite3, sys; sqlite3.connect(sys.argv[1]).execute('SELECT * FROM tasks').fetchall()"
+            subprocess.run([sys.executable, "-c", other, str(database)], check=True)
+            assert (tmp_path / "a.db-wal").exists(), "whoever is last deletes it, and that was not the other program"
+            store.close()
+
+    def test_the_owner_makes_it_anew(self, database: Path, tmp_path: Path) -> None:
+        with Ownership(database) as mine:
+            (tmp_path / "a.db.lock").unlink()
+            assert not is_owned(database)
+            mine.look()
+            assert is_owned(database)
+            assert (tmp_path / "a.db.lock").read_text() == f"{os.getpid()}\n"
+            mine.look()
+        assert not is_owned(database)
+
+
+def test_the_lock_of_the_database_does_not_disturb_sqlite(database: Path) -> None:
+    store = SqliteStore(database)
+    store.close()
+    with Ownership(database):
+        store = SqliteStore(database)
+        store.set_settings({"a": "b"})
+        reader = SqliteStore(database, read_only=True)
+        assert reader.setting("a") == "b"
+        reader.close()
+        store.close()

@@ -1,5 +1,6 @@
 """The file of the SQLite store: whose it is, what is wrong with it, and that nothing is ever overwritten."""
 
+import os
 import sqlite3
 import threading
 from collections.abc import Callable
@@ -86,12 +87,26 @@ def test_a_missing_folder_or_file_is_named(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_empty_file_is_a_new_one(tmp_path: Path) -> None:
+def test_an_empty_file_is_a_new_one_and_that_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "x.db"
     path.touch()
     SqliteStore(path).close()
     content = path.read_bytes()
     assert int.from_bytes(content[68:72], "big") == APPLICATION_ID
+    assert f"{path} is an empty file; it becomes a new database" in caplog.text
+    caplog.clear()
+    SqliteStore(path).close()
+    SqliteStore(tmp_path / "new.db").close()
+    assert caplog.text == ""
+
+
+def test_an_empty_file_beside_a_log_that_is_not_is_refused_and_both_are_left(tmp_path: Path) -> None:
+    path, log = tmp_path / "x.db", tmp_path / "x.db-wal"
+    path.touch()
+    log.write_bytes(b"all that was there")
+    with pytest.raises(Damaged, match=r"the file is empty, though its log x\.db-wal is not"):
+        SqliteStore(path)
+    assert log.read_bytes() == b"all that was there"
 
 
 def test_many_may_open_a_new_file_at_once(tmp_path: Path) -> None:
@@ -283,4 +298,53 @@ def test_progress_of_the_first_schema_becomes_what_is_accounted_for(tmp_path: Pa
     assert (one.accounted, none.accounted) == (T0 + 8, None), "all before the next nominal time, by the claim"
     assert never.accounted is not None
     assert T0 - 366 * DAY < never.accounted < T0 + 36_600 * DAY, "all up to the day of the change"
+    store.close()
+
+
+def test_a_backup_of_a_damaged_file_is_none(tmp_path: Path) -> None:
+    path = tmp_path / "x.db"
+    store = SqliteStore(path)
+    store.create([a_task(f"task{i}") for i in range(500)], "me", T0)
+    store.close()
+    content = bytearray(path.read_bytes())
+    content[40 * 1024 : 40 * 1024 + 64] = b"\xee" * 64
+    path.write_bytes(content)
+    store = SqliteStore(path, read_only=True)
+    with pytest.raises(Damaged, match="no backup was made"):
+        store.backup(tmp_path / "copy.db")
+    store.close()
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["x.db", "x.db-shm", "x.db-wal"]
+
+
+def test_a_backup_is_synced_together_with_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced = []
+    fsync = os.fsync
+
+    def noted(descriptor: int) -> None:
+        synced.append(Path(f"/proc/self/fd/{descriptor}").readlink())
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    store = SqliteStore(tmp_path / "x.db")
+    (tmp_path / "copies").mkdir()
+    store.backup(tmp_path / "copies" / "copy.db")
+    store.close()
+    assert synced[-2:] == [tmp_path / "copies" / "copy.db.part", tmp_path / "copies"]
+    assert [file.name for file in (tmp_path / "copies").iterdir()] == ["copy.db"]
+
+
+def test_rows_that_make_no_sense_are_damage_and_not_a_crash(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "x.db")
+    (entry,) = store.create([a_task("a")], "me", T0)
+    store.record(Batch(claims=[a_claim(entry.number)])).result()
+    store.record(Batch(finishes=[a_finish(entry.number)])).result()
+    store._do(lambda c: c.execute("UPDATE plain_runs SET outcome = 'qucceeded'") and None)
+    with pytest.raises(Damaged, match="qucceeded"):
+        store.runs()
+    store._do(lambda c: c.execute("UPDATE tasks SET definition = '{'") and None)
+    with pytest.raises(StoreError, match=r"x\.db: task number 1 .* backup"):
+        list(store.entries())
+    store._do(lambda c: c.execute("UPDATE tasks SET definition = CAST(x'ff7b' AS TEXT)") and None)
+    with pytest.raises(Damaged, match="UTF-8"):
+        list(store.entries())
     store.close()

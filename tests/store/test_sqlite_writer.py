@@ -1,5 +1,6 @@
 """The writer of the SQLite store: group commit, disks that fail, a log that stays short, kill -9."""
 
+import os
 import signal
 import sqlite3
 import subprocess
@@ -11,10 +12,12 @@ import weakref
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from queue import SimpleQueue
 
 import pytest
 
 from evenbeat.model import MINUTE, Instant
+from evenbeat.store import sqlite_checkpoint
 from evenbeat.store.contract import Batch, StoreError
 from evenbeat.store.sqlite import SqliteStore
 from evenbeat.testing.samples import T0, a_claim, a_finish, a_standing, a_task
@@ -203,6 +206,7 @@ def test_durability_full_waits_for_the_disk(tmp_path: Path) -> None:
 VICTIM = """
 import sys
 from pathlib import Path
+from queue import SimpleQueue
 from evenbeat.store.contract import Batch
 from evenbeat.store.sqlite import SqliteStore
 from evenbeat.testing.samples import T0, a_claim, a_finish, a_task
@@ -235,3 +239,38 @@ def test_what_was_done_survives_kill_9_and_batches_are_whole(tmp_path: Path) -> 
     assert set(acknowledged) <= {nominal - T0 for nominal in by_nominal}
     assert len({progress.claimed for progress in store.progress()}) == 1, "claimed together or not at all"
     store.close()
+
+
+class TestSyncs:
+    """With durability "normal" a power loss takes away the commits of some seconds, and no more."""
+
+    @pytest.fixture
+    def synced(self, monkeypatch: pytest.MonkeyPatch) -> "SimpleQueue[str]":
+        names: SimpleQueue[str] = SimpleQueue()
+        fsync = os.fsync
+
+        def noted(descriptor: int) -> None:
+            names.put(Path(f"/proc/self/fd/{descriptor}").readlink().name)
+            fsync(descriptor)
+
+        monkeypatch.setattr(os, "fsync", noted)
+        monkeypatch.setattr(sqlite_checkpoint, "_SYNC", 0.01)
+        return names
+
+    def test_the_log_is_synced_soon_after_a_commit_and_its_name_once(
+        self, tmp_path: Path, synced: "SimpleQueue[str]"
+    ) -> None:
+        store = SqliteStore(tmp_path / "x.db")
+        for i in range(3):
+            store.set_settings({"a": str(i)})
+            assert synced.get(timeout=60) == "x.db-wal"
+            if i == 0:
+                assert synced.get(timeout=60) == tmp_path.name
+        store.close()
+        assert synced.empty(), "nothing is synced that was not changed"
+
+    def test_with_full_durability_sqlite_does_it_itself(self, tmp_path: Path, synced: "SimpleQueue[str]") -> None:
+        store = SqliteStore(tmp_path / "x.db", "full")
+        store.set_settings({"a": "b"})
+        store.close()
+        assert synced.empty()

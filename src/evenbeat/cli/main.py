@@ -202,11 +202,22 @@ def main(argv: list[str]) -> int:
     except Exception as e:
         from evenbeat.store.contract import StoreError  # noqa: PLC0415 - nobody waits for it who needs no store
 
-        if not isinstance(e, StoreError):
+        problem = e if isinstance(e, StoreError) else _damage(args)
+        if problem is None:
             raise
-        print(f"evenbeat {args.command}: {e}", file=sys.stderr)
+        print(f"evenbeat {args.command}: {problem}", file=sys.stderr)
         return EXIT_NO
     return code
+
+
+def _damage(args: argparse.Namespace) -> Exception | None:
+    """What is wrong with the database, after something went wrong that should not: then that is why."""
+    from evenbeat.cli.tasks import database  # noqa: PLC0415
+    from evenbeat.store.sqlite_inspect import check_tables  # noqa: PLC0415
+    from evenbeat.store.statements import migrations  # noqa: PLC0415
+
+    path = database(args) if hasattr(args, "db") else ""
+    return None if isinstance(path, str) or not path.exists() else check_tables(path, len(migrations()))
 
 
 def imported(module: str) -> ModuleType:

@@ -100,6 +100,8 @@ def _add_up(commands: "_Commands", new: NewCommand) -> None:
 
 def _with_life(command: argparse.ArgumentParser) -> None:
     command.add_argument("files", nargs="*", metavar="FILE", help="tasks to apply first, and again on `reload`")
+    help_ = "do not start if a file is bad, instead of going on with what was last applied of it"
+    command.add_argument("--strict", action="store_true", help=help_)
     command.add_argument("--queue", metavar="URL", help="of a cluster: nats://HOST:PORT (default: EVENBEAT_QUEUE)")
     command.add_argument("--replicas", type=int, default=1, metavar="N", help="copies of the queue (default: 1)")
     command.add_argument("--max-concurrent", type=int, metavar="N", help="runs at the same time (default: 512)")

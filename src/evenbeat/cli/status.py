@@ -80,6 +80,9 @@ def status_lines(status: Status) -> list[str]:
     lines += [f"[red]{escape(problem)}[/red]" for problem in status.problems]
     if not status.executes:
         lines.append(f"[yellow]{NO_WORKERS}[/yellow]")
+    if status.files != "ok":
+        found = escape(status.files)
+        lines.append(f"[red]the files could not be applied; what was last applied of them counts: {found}[/red]")
     return lines
 
 

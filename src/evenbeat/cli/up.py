@@ -57,6 +57,7 @@ def options_of(args: argparse.Namespace) -> Options:
         raise Invalid(f"{args.for_} is out of range, accepted: more than 0, up to 3653d", place="--for")
     return Options(
         files=tuple(Path(file) for file in args.files),
+        is_strict=args.strict,
         workers=len(os.sched_getaffinity(0)) if workers is None else workers,
         max_concurrent=number_option(args.max_concurrent, "--max-concurrent", _MOST_SLOTS),
         length=None if length is None else length / SECOND,

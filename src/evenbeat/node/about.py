@@ -180,4 +180,5 @@ def together(statuses: Sequence[Status]) -> Status | None:
             name: LimitStatus(of.most, sum(s.limits[name].running for s in statuses if name in s.limits), of.source)
             for name, of in first.limits.items()
         },
+        files=next((status.files for status in statuses if status.files != "ok"), "ok"),
     )

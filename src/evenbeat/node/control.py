@@ -22,6 +22,7 @@ from evenbeat.node.moment import moment_of
 from evenbeat.node.numbers import numbers_of
 from evenbeat.node.owner import socket_path
 from evenbeat.node.requests import (
+    Apply,
     AskCluster,
     AskMoment,
     AskNode,
@@ -29,6 +30,7 @@ from evenbeat.node.requests import (
     AskRunning,
     AskStatus,
     Backup,
+    Change,
     Elsewhere,
     Ended,
     Force,
@@ -85,15 +87,33 @@ class Control:
         self.node.beat.on_finished.append(self._finished)
         self.node.beat.on_leave.append(self._has_left)
         self.node.on_change.append(self._forget)
-        if self._path is None:
-            return
-        self._path.unlink(missing_ok=True)
+        if self._path is not None:
+            await self._listen(self._path)
+
+    async def _listen(self, path: Path) -> None:
+        path.unlink(missing_ok=True)
         before = os.umask(0o177)
         try:
-            with socket_address(self._path) as address:
+            with socket_address(path) as address:
                 self._server = await asyncio.start_unix_server(self._connected, address, limit=REQUEST_LIMIT)
         finally:
             os.umask(before)
+        self._socket = path.stat()
+
+    async def look(self) -> None:
+        """Listen anew if somebody has deleted the socket; whoever is connected stays so. Asked about once a second."""
+        if self._path is None:
+            return
+        try:
+            if os.path.samestat(self._socket, self._path.stat()):
+                return
+        except FileNotFoundError:
+            pass
+        before = self._server
+        await self._listen(self._path)
+        if before is not None:
+            before.close()
+        _log.warning("%s was deleted, and was made anew", self._path, extra={"action": "socket_made_anew"})
 
     async def close(self) -> None:
         """Nobody is heard any more, and who waits for an answer learns that there will be none."""
@@ -204,8 +224,21 @@ class Control:
                 return Reply(node=identity_of(node))
             case AskNumbers():
                 return Reply(numbers=numbers_of(node))
+        return await self._change(request)
+
+    async def _change(self, request: Change) -> Reply:
+        node = self.node
+        files = {file.resolve() for file in node.options.files}
+        named = set(map(Path, request.files)) if isinstance(request, Apply) else None
+        is_reload = named is not None and bool(files) and (not named or files <= named)
         try:
             changed = await asyncio.to_thread(perform, node.desk, request, node.options.files)
+            if is_reload:
+                node.files_problem = ""
+        except (BadFileError, Invalid) as e:
+            if is_reload:
+                node.files_problem = str(e)
+            raise
         finally:
             node.take_over()  # also what was done before it failed
         await node.outbox.safe()  # whoever has our word has it, even if we die now

@@ -327,6 +327,15 @@ class Desk:
             self.store.set_settings(digests)
             return changed
 
+    def has_applied(self, file: Path) -> bool:
+        """Is there anything that this file says, or said when it was last applied?"""
+        owner = owner_of(file)
+        return (
+            any(self.store.setting(kind + owner) is not None for kind in (_DIGEST, LIMITS, NODE))
+            or any(whose == owner for whose, _ in self.store.periods().values())
+            or self.store.count(Filter(owner=owner)) > 0
+        )
+
     def declare(self, owner: str, config: Config, who: str) -> Changed:
         """Make the tasks of this owner be what a program says, as `apply` does for a file."""
         return self.declare_together({owner: config}, who)

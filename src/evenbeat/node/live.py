@@ -4,7 +4,8 @@ import asyncio
 import logging
 import os
 import signal
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
@@ -16,14 +17,22 @@ from evenbeat.node.clock import Clock
 from evenbeat.node.control import Control
 from evenbeat.node.desk import Changed, Desk
 from evenbeat.node.face import Face
+from evenbeat.node.files import apply_at_start
 from evenbeat.node.inside import Inside
 from evenbeat.node.leftovers import end_leftovers
 from evenbeat.node.owner import Ownership, socket_path
 from evenbeat.node.service import Node, Options
-from evenbeat.store.contract import Store, StoreError
+from evenbeat.store.contract import Locked, Store, StoreError
 from evenbeat.store.opening import open_store
 from evenbeat.store.sqlite import SqliteStore
+from evenbeat.store.sqlite_open import is_writable
 
+_LOOK: Final = 1.0
+"""Seconds between two looks at the files by which others find the node."""
+_PATIENCE: Final = 30
+"""Seconds to wait for another program that writes to the database when the node starts."""
+_CHECKED_AT_START: Final = 32 << 20
+"""Bytes: a file up to this size is checked before a node starts, in a tenth of a second; a larger one after that."""
 _log: Final = logging.getLogger("evenbeat.node")
 
 
@@ -36,7 +45,21 @@ async def live(
     signals: bool = True,
 ) -> Node:
     """Run a node until it is stopped. `before` may change tasks through its desk, `ready` is told when all is up."""
-    with Ownership(database), Face(database, options.listen) as face, ExitStack() as starting:
+    with Ownership(database) as ownership:
+        await _wait_for_writers(database)
+        return await _live(database, options, ownership, ready, before, signals=signals)
+
+
+async def _live(
+    database: Path,
+    options: Options,
+    ownership: Ownership,
+    ready: Callable[[Node], None],
+    before: Callable[[Node], None],
+    *,
+    signals: bool,
+) -> Node:
+    with Face(database, options.listen) as face, ExitStack() as starting:
         # Until the node has put aside what is read here: see its `_settle_in`.
         starting.enter_context(without_collector())
 
@@ -47,14 +70,17 @@ async def live(
             ready(node)
 
         end_leftovers(database)
-        store, all_new = _open_as_files_say(database, options.files)
+        store, all_new, files_problem = _open_as_files_say(database, options)
         try:
+            ownership.hold_file()
             node = Node(store, options, database=str(database.resolve()))
+            node.files_problem = files_problem
             node.all_new = all_new
             del all_new
             node.page = face.url
             before(node)
-            await live_behind(Control(node, socket_path(database)), face, up, signals=signals)
+            control = Control(node, socket_path(database))
+            await live_behind(control, face, up, signals=signals, look=ownership.look)
         finally:
             store.close()
     return node
@@ -73,7 +99,7 @@ async def live_inside(
         with inside.lock:
             node = Node(inside.store, options, database=f"{type(inside.store).__name__} of process {os.getpid()}")
             inside.node_comes(node.desk)
-            changed = node.desk.apply(options.files, "start")
+            changed, node.files_problem = apply_at_start(node.desk, options.files, is_strict=options.is_strict)
             before(node)
         if changed.created or changed.changed or changed.removed:
             tell_changes("files applied", "applied", changed)
@@ -90,34 +116,74 @@ async def live_inside(
     return node
 
 
-async def live_behind(control: Control, face: Face, ready: Callable[[Node], None], *, signals: bool) -> None:
-    """Let a node live that is asked through its control socket and shown by its face."""
+async def live_behind(
+    control: Control,
+    face: Face,
+    ready: Callable[[Node], None],
+    *,
+    signals: bool,
+    look: Callable[[], None] = lambda: None,
+) -> None:
+    """Let a node live that is asked through its control socket and shown by its face; `look` is called every second."""
     node = control.node
+    looking: list[asyncio.Task[None]] = []
     if signals:
         _listen(node)
 
     async def up() -> None:
         await control.open()
+        looking.append(asyncio.create_task(_look_after(control, look)))
         face.start()
         ready(node)
 
     try:
         await node.run(up)
     finally:
+        for task in looking:
+            task.cancel()
         await face.stop()
         await control.close()
 
 
-def _open_as_files_say(database: Path, files: Sequence[Path]) -> tuple[Store, list[Entry]]:
+async def _wait_for_writers(database: Path) -> None:
+    """Another program may be writing to the database, and be done in a moment. Raise Locked if it is not."""
+    waited = 0
+    while not await asyncio.to_thread(is_writable, database, 1.0):
+        waited += 1
+        if waited >= _PATIENCE:
+            raise Locked(
+                f"{database}: another program has locked the file for {_PATIENCE} s: close that program, and start the "
+                "node again"
+            )
+        # Each second for a person who waits; a log need not be filled with it.
+        if waited == 1 or sys.stderr.isatty():
+            message = "another program has locked %s; waiting for it, %d s more at most"
+            _log.warning(message, database, _PATIENCE - waited, extra={"action": "waiting_for_lock"})
+
+
+async def _look_after(control: Control, look: Callable[[], None]) -> None:
+    """Are the socket and the lock still there, by which others find the node?"""
+    while True:
+        await asyncio.sleep(_LOOK)
+        try:
+            look()
+            await control.look()
+        except OSError as e:
+            _log.error("nobody can reach the node: %s", e, extra={"action": "unreachable"})
+
+
+def _open_as_files_say(database: Path, options: Options) -> tuple[Store, list[Entry], str]:
     """The store, with the durability that the files ask for, or asked for when they were last applied.
 
-    Beside it all tasks that there are, if the files have just created every one of them.
+    Beside it all tasks that there are, if the files have just created every one of them; and what is wrong with them.
     """
     store = open_store(database)
     desk = Desk(store, Clock().now)
     try:
+        if isinstance(store, SqliteStore) and database.stat().st_size <= _CHECKED_AT_START:
+            store.check()
         is_new = store.count() == 0
-        changed = desk.apply(files, "start")
+        changed, problem = apply_at_start(desk, options.files, is_strict=options.is_strict)
         durability = desk.settings().durability
     except BaseException:
         store.close()
@@ -125,13 +191,13 @@ def _open_as_files_say(database: Path, files: Sequence[Path]) -> tuple[Store, li
     if changed.created or changed.changed or changed.removed:
         tell_changes("files applied", "applied", changed)
     elif durability is not Durability.FULL:
-        return store, []
+        return store, [], problem
     if not isinstance(store, SqliteStore):
-        return store, []
+        return store, [], problem
     # A new one, also for the sake of memory: it does not hold the pages through which all this was written.
     store.close()
     store = SqliteStore(database, "full" if durability is Durability.FULL else "normal")
-    return store, changed.created if is_new else []
+    return store, changed.created if is_new else [], problem
 
 
 def _listen(node: Node) -> None:
@@ -153,10 +219,13 @@ async def _reload(node: Node) -> None:
     try:
         changed = await asyncio.to_thread(node.desk.apply, node.options.files, "reload", anew=True)
     except (BadFileError, Invalid, StoreError) as e:
+        if not isinstance(e, StoreError):
+            node.files_problem = str(e)
         _log.error("nothing was reloaded: %s", e, extra={"action": "reload_failed"})
         return
     finally:
         node.take_over()
+    node.files_problem = ""
     tell_changes("reloaded", "reloaded", changed)
 
 

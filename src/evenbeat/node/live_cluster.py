@@ -9,6 +9,7 @@ from evenbeat.node.beside import Beside
 from evenbeat.node.cluster_node import ClusterNode
 from evenbeat.node.control import Control
 from evenbeat.node.face import Face
+from evenbeat.node.files import apply_at_start
 from evenbeat.node.live import live_behind, tell_changes
 from evenbeat.node.owner import cluster_socket
 from evenbeat.node.service import Node, Options
@@ -39,7 +40,9 @@ async def live_in_cluster(
         with Face(database, options.listen, path) as face:
             node = await asyncio.to_thread(ClusterNode, store, options, where, shown(database))
             node.page = face.url
-            changed = await asyncio.to_thread(node.desk.apply, options.files, "start")
+            changed, node.files_problem = await asyncio.to_thread(
+                apply_at_start, node.desk, options.files, is_strict=options.is_strict
+            )
             if changed.created or changed.changed or changed.removed:
                 tell_changes("files applied", "applied", changed)
             await asyncio.to_thread(before, node)

@@ -98,6 +98,11 @@ class Outbox:
             if not future.done():
                 future.set_exception(why)
 
+    def close(self) -> None:
+        """Nothing is offered any more: the store is about to be closed."""
+        self._round += 1
+        self._is_busy = True
+
     def _proceed(self) -> None:
         while self._parcels and not self._is_busy:
             future = self._offer()

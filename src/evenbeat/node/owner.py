@@ -1,6 +1,11 @@
-"""Who owns a database: the one node that lives on it. Others reach it through its control socket."""
+"""Who owns a database: the one node that lives on it. Others reach it through its control socket.
+
+Two files are locked: one beside the database, which says who the owner is, and the database itself. The first can be
+deleted while the owner lives, which then makes it anew; whoever comes meanwhile finds the database locked.
+"""
 
 import fcntl
+import logging
 import os
 import stat
 import tempfile
@@ -16,6 +21,14 @@ _PATIENCE: Final = 0.5
 """Seconds: somebody who changes a task, or only asks whether a node lives, is gone by then."""
 _LONGEST_NAME: Final = 80
 """Bytes: an address has room for 107, and some of it is for the directory."""
+
+
+_UNUSED: Final = 1 << 40
+"""A byte of the file that SQLite never locks."""
+_held: Final[set[tuple[int, int]]] = set()
+"""Databases that are locked by this process. Whoever opened such a file here and closed it again would release the
+locks that SQLite has on it: they belong to the process."""
+_log: Final = logging.getLogger("evenbeat.node")
 
 
 class Owned(Invalid):
@@ -59,27 +72,87 @@ class Ownership:
     """Held as long as the node lives; the system lets go of it when the process ends, however it ends."""
 
     def __init__(self, database: Path) -> None:
+        self._database = database
         self._path = _beside(database, ".lock")
+        self._held: tuple[int, tuple[int, int]] | None = None
+        """A descriptor of the database, and which file that is."""
+        self._file = self._open()
         try:
-            self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            deadline = time.monotonic() + _PATIENCE
+            while not (_lock(self._file) and self._is_there()):
+                if time.monotonic() > deadline:
+                    pid = os.pread(self._file, 32, 0).decode(errors="replace").strip()
+                    raise Owned(f"a node lives on {database} already (process {pid}); stop it, or use another --db")
+                time.sleep(0.01)
+                if not self._is_there():  # whoever had it has deleted it
+                    os.close(self._file)
+                    self._file = self._open()
+            self.hold_file(deadline)
+        except BaseException:
+            os.close(self._file)
+            raise
+        self._sign()
+
+    def _open(self) -> int:
+        try:
+            return os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as e:
             raise Invalid(f"{self._path} cannot be written: {e.strerror}") from None
-        deadline = time.monotonic() + _PATIENCE
-        while not self._lock():
-            if time.monotonic() > deadline:
-                pid = os.pread(self._file, 32, 0).decode(errors="replace").strip()
-                os.close(self._file)
-                raise Owned(f"a node lives on {database} already (process {pid}); stop it, or use another --db")
-            time.sleep(0.01)
+
+    def _is_there(self) -> bool:
+        """Is the file that we have locked the one that others find?"""
+        try:
+            return os.path.samestat(os.fstat(self._file), self._path.stat())
+        except OSError:
+            return False
+
+    def _sign(self) -> None:
         os.ftruncate(self._file, 0)
         os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)
 
-    def _lock(self) -> bool:
+    def hold_file(self, deadline: float = 0.0) -> None:
+        """Lock the database itself too, if there is one yet: asked again when it was created."""
+        if self._held is not None:
+            return
+        problem = Owned(
+            f"a node lives on {self._database} already, though its lock file {self._path} was deleted; stop it, or use "
+            "another --db"
+        )
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
+            about = self._database.stat()
+            which = about.st_dev, about.st_ino
+            if which in _held:
+                raise problem
+            file = os.open(self._database, os.O_RDWR | os.O_CLOEXEC)
+        except OSError:
+            return  # there is none, or we may not write to it, which the store will tell better
+        while not _lock(file):
+            if time.monotonic() > deadline:
+                os.close(file)
+                raise problem
+            time.sleep(0.01)
+        if _is_emulated(file):
+            os.close(file)
+            return
+        _held.add(which)
+        self._held = file, which
+
+    def look(self) -> None:
+        """Make the lock file anew if somebody has deleted it. The owner asks for it about once a second."""
+        if self._is_there():
+            return
+        try:
+            new = self._open()
+        except Invalid as e:
+            _log.error("the lock file is gone: %s", e, extra={"action": "lock_gone"})
+            return
+        if not _lock(new):
+            os.close(new)  # by somebody who will find the database locked, and leave
+            return
+        os.close(self._file)
+        self._file = new
+        self._sign()
+        _log.warning("%s was deleted, and was made anew", self._path, extra={"action": "lock_made_anew"})
 
     def __enter__(self) -> Self:
         return self
@@ -90,8 +163,31 @@ class Ownership:
         self.close()
 
     def close(self) -> None:
-        """Somebody else may own it."""
+        """Somebody else may own it. Nothing of this process may use the database any more."""
+        if self._held is not None:
+            file, which = self._held
+            self._held = None
+            _held.discard(which)
+            os.close(file)
         os.close(self._file)
+
+
+def _lock(file: int) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _is_emulated(file: int) -> bool:
+    """Over a network a lock of the whole file may be made of the kind of locks that SQLite needs: they would clash."""
+    try:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _UNUSED)
+    except OSError:
+        return True
+    fcntl.lockf(file, fcntl.LOCK_UN, 1, _UNUSED)
+    return False
 
 
 def is_owned(database: Path | str) -> bool:

@@ -37,7 +37,7 @@ from evenbeat.node.records import standings_of
 from evenbeat.node.roster import Roster
 from evenbeat.node.starter import Dispatch
 from evenbeat.node.status import Status, status_of
-from evenbeat.node.takeup import GENERATION, LAST_SEEN, take_up
+from evenbeat.node.takeup import GENERATION, LAST_SEEN, made_sense_of, take_up
 from evenbeat.queue.frames import Result
 from evenbeat.queue.local import LocalQueue
 from evenbeat.store.contract import Batch, Settled, Store, StoreError
@@ -66,6 +66,8 @@ class Options(Struct, frozen=True):
     """How a node runs."""
 
     files: tuple[Path, ...] = ()
+    is_strict: bool = False
+    """Do not start if a file cannot be applied, also if it could be before."""
     workers: int = 1
     max_concurrent: int | None = None
     """None for what files say, else 512."""
@@ -133,6 +135,8 @@ class Node:
         self._instantly = asyncio.Event()
         self._failure: BaseException | None = None
         self.reason = ""
+        self.files_problem = ""
+        """Why its files could not be applied when it started, or was last told to reload; empty if they were."""
         self.left_unsafe = ""
         """After a stop: why not all that was done is in the store."""
         self._queue_problem = ""
@@ -283,7 +287,9 @@ class Node:
         """Live until stopped; `ready` is awaited when everything is up."""
         loop = self.loop = asyncio.get_running_loop()
         self.outbox = Outbox(self.store, loop, self._fail)
-        self.roster = Roster(self.options.max_concurrent or MAX_CONCURRENT, int(self.store.setting(GENERATION) or 0))
+        with made_sense_of(self.database):
+            generation = int(self.store.setting(GENERATION) or 0)
+        self.roster = Roster(self.options.max_concurrent or MAX_CONCURRENT, generation)
         self.queue = self._new_queue()
         self.beat = Beat(self.roster, self.outbox, self.queue, self.clock)
         self.beat.on_failure = self._fail
@@ -307,6 +313,7 @@ class Node:
                 task.cancel()
             self.beat.stop()
             await self.queue.stop(0)
+            self.outbox.close()
             if self._is_up:
                 self._remember_clock()
 
@@ -325,7 +332,8 @@ class Node:
 
     async def _come_up(self) -> None:
         """Everything that must be there before the first turn."""
-        self._take_up()
+        with made_sense_of(self.database):
+            self._take_up()
 
     def _care(self) -> list[Coroutine[None, None, None]]:
         """What goes on beside the beat."""

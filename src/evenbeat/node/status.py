@@ -103,6 +103,8 @@ class Status(Struct):
     """Who says how many slots there are: default, command line, a file, or "set by" somebody."""
     limits: dict[str, LimitStatus] = {}
     """False if it was started without workers: then it only schedules, takes results and shows."""
+    files: str = "ok"
+    """"ok", or why the node's files could not be applied; then what was last applied of them counts."""
 
 
 def identity_of(node: "Node") -> Identity:
@@ -140,6 +142,7 @@ def status_of(node: "Node") -> Status:
         uptime=round(uptime, 3),
         generation=life.generation,
         store=node.outbox.failing or "ok",
+        files=node.files_problem or "ok",
         late_by=late_by(now - np.minimum(c.nominal[late], c.extra[late])),
         problems=node.problems(),
         executes=node.executes,

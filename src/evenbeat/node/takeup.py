@@ -1,9 +1,11 @@
 """Take up where the last node stopped: what it left running is resolved, what passed meanwhile is made up for."""
 
 import logging
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from evenbeat.core.absence import clock_set_back, make_up, resume
@@ -17,7 +19,7 @@ from evenbeat.node.edits import Edits
 from evenbeat.node.memo import restore_told
 from evenbeat.node.records import standings_of
 from evenbeat.node.roster import Roster
-from evenbeat.store.contract import Batch, Finish, PastDefinition, Progress, Store
+from evenbeat.store.contract import Batch, Finish, PastDefinition, Progress, Store, StoreError
 from evenbeat.when.windows import FOREVER
 
 GENERATION: Final = "clock generation"
@@ -26,6 +28,19 @@ LAST_SEEN: Final = "clock last seen"
 _MOMENT: Final = 2 * SECOND
 """What is late by less, when a task goes from node to node, is simply late."""
 _log: Final = logging.getLogger("evenbeat.node")
+
+
+@contextmanager
+def made_sense_of(database: str) -> Iterator[None]:
+    """What can be read, but not be taken up, is damaged or of another version: say that, and not where we stumbled."""
+    try:
+        yield
+    except (ArithmeticError, LookupError, TypeError, ValueError, msgspec.MsgspecError) as e:
+        _log.debug("taking up failed", exc_info=True)
+        raise StoreError(
+            f"{database}: the node cannot take up what this database says; it was left as it is. If no other version "
+            f"of evenbeat wrote it, it is damaged: put a backup in its place ({type(e).__name__}: {e})"
+        ) from e
 
 
 def take_up(roster: Roster, beat: Beat, store: Store, clock: Clock, all_new: Sequence[Entry] = ()) -> Batch:

@@ -42,6 +42,10 @@ class Damaged(StoreError):
     """The database itself is spoiled, gone or replaced: waiting and trying again do not help."""
 
 
+class Locked(StoreError):
+    """Another program is writing to the database; when it has ended, all goes on."""
+
+
 class Contradiction(StoreError):
     """A batch that cannot be true beside what is there: a second claim, an end without a claim, an unknown task."""
 

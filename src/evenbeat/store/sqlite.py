@@ -3,11 +3,11 @@
 import os
 import sqlite3
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, TypeVar
 
 from evenbeat.model import Entry, Instant, Period, Task
 from evenbeat.store import sqlite_rows as rows
@@ -27,8 +27,9 @@ from evenbeat.store.contract import (
     StoreError,
 )
 from evenbeat.store.filters import check_filter, conditions_of
-from evenbeat.store.sqlite_inspect import Inspector
-from evenbeat.store.sqlite_open import check_readable, connect_reader, explained, prepare
+from evenbeat.store.sqlite_files import sync
+from evenbeat.store.sqlite_inspect import Inspector, check_tables, problem_in
+from evenbeat.store.sqlite_open import DAMAGED, check_readable, connect_reader, explained, prepare
 from evenbeat.store.sqlite_record import record
 from evenbeat.store.sqlite_writer import T, Work, Writer
 from evenbeat.store.statements import migrations, query
@@ -39,6 +40,8 @@ _PRUNED_AT_ONCE: Final = 5_000
 """Rows of each table that `prune` deletes in one go: some tens of milliseconds."""
 _FETCHED_AT_ONCE: Final = 1_000
 
+N = TypeVar("N")
+Rows = Generator[rows.Row, None, None]
 Parameters = Sequence[object] | Mapping[str, object]
 
 
@@ -87,19 +90,19 @@ class SqliteStore:
         self._do(lambda connection: sqlite_tasks.remove(connection, numbers, now, who))
 
     def find(self, name_or_id: str) -> Entry | None:
-        return next(map(rows.entry, self._select(query("find_task"), (name_or_id,))), None)
+        return next(self._told(rows.entry, self._select(query("find_task"), (name_or_id,))), None)
 
     def find_removed(self, name_or_id: str) -> Entry | None:
-        return next(map(rows.entry, self._select(query("find_removed"), (name_or_id,))), None)
+        return next(self._told(rows.entry, self._select(query("find_removed"), (name_or_id,))), None)
 
     def removed_running(self) -> list[Entry]:
-        return list(map(rows.entry, self._select(query("removed_running"))))
+        return list(self._told(rows.entry, self._select(query("removed_running"))))
 
     def entries(self, only: Filter = EVERYTHING) -> Iterator[Entry]:
-        return map(rows.entry, self._filtered("entries", only))
+        return self._told(rows.entry, self._filtered("entries", only))
 
     def conditions(self, only: Filter = EVERYTHING) -> Iterator[Condition]:
-        return map(rows.condition, self._filtered("conditions", only))
+        return self._told(rows.condition, self._filtered("conditions", only))
 
     def count(self, only: Filter = EVERYTHING) -> int:
         check_filter(only)
@@ -107,7 +110,7 @@ class SqliteStore:
         ((count,),) = self._select(query("count").replace(":filter", condition), values)
         return int(count)
 
-    def _filtered(self, name: str, only: Filter) -> Iterator[rows.Row]:
+    def _filtered(self, name: str, only: Filter) -> Rows:
         check_filter(only)
         condition, values = conditions_of(only)
         return self._select(query(name).replace(":filter", condition), [*values, only.after, only.most])
@@ -115,7 +118,7 @@ class SqliteStore:
     # Periods, settings, audit
 
     def periods(self) -> dict[str, tuple[str, Period]]:
-        return {name: (owner, rows.period(text)) for name, owner, text in self._select(query("periods"))}
+        return dict(self._told(rows.named_period, self._select(query("periods"))))
 
     def set_periods(
         self,
@@ -154,7 +157,7 @@ class SqliteStore:
     # Where tasks stand, and their runs
 
     def progress(self) -> Iterator[Progress]:
-        return map(rows.progress, self._select(query("progress")))
+        return self._told(rows.progress, self._select(query("progress")))
 
     def past_definitions(self) -> Iterator[PastDefinition]:
         return map(rows.past_definition, self._select(query("past_definitions")))
@@ -175,7 +178,7 @@ class SqliteStore:
         kinds = ["notable_runs"] if notable else ["notable_runs", "plain_runs"]
         names = [kind if task is None else f"{kind}_of" for kind in kinds] + ([] if notable else ["running"])
         asked = {"task": task, "before": FOREVER if before is None else before, "most": most}
-        found = [rows.run_record(row) for name in names for row in self._select(query(name), asked)]
+        found = [run for name in names for run in self._told(rows.run_record, self._select(query(name), asked))]
         return sorted(found, key=lambda run: (run.claimed, run.ended or FOREVER), reverse=True)[:most]
 
     def starts(self, since: Instant, until: Instant) -> dict[int, int]:
@@ -183,7 +186,8 @@ class SqliteStore:
 
     def skips(self, task: int | None = None, before: Instant | None = None, most: int = 100) -> list[SkipRecord]:
         asked = {"task": task, "before": FOREVER if before is None else before, "most": most}
-        return [rows.skip_record(row) for row in self._select(query("skips" if task is None else "skips_of"), asked)]
+        found = self._select(query("skips" if task is None else "skips_of"), asked)
+        return list(self._told(rows.skip_record, found))
 
     # Care
 
@@ -212,10 +216,17 @@ class SqliteStore:
         try:
             with self._read() as connection, explained(path), closing(sqlite3.connect(part)) as copy:
                 connection.backup(copy)
-            with part.open("rb") as file:
-                os.fsync(file.fileno())
+                try:
+                    problem = problem_in(copy)
+                except sqlite3.DatabaseError as e:
+                    problem = str(e)
+            if problem:
+                # One that is kept in place of an older one must be worth it.
+                raise Damaged(f"{self._path}: no backup was made: {DAMAGED} ({problem})")
+            sync(part)
             # Unlike a rename, a link never replaces what somebody else has put there meanwhile.
             os.link(part, path)
+            sync(path.parent)  # the name is part of what must survive a power loss
         except OSError as e:
             raise StoreError(f"{path}: the backup cannot be written: {e.strerror}") from e
         finally:
@@ -233,6 +244,12 @@ class SqliteStore:
             told(problem)
 
         self._inspector = Inspector(self._path, self._schema, writer, found)
+
+    def check(self) -> None:
+        """Raise Damaged if the file is; of a large one this takes seconds."""
+        problem = check_tables(self._path, self._schema)
+        if problem is not None:
+            raise problem
 
     def close(self) -> None:
         self._is_closed = True
@@ -280,7 +297,18 @@ class SqliteStore:
         if self._is_closed:
             self._close_readers()
 
-    def _select(self, statement: str, values: Parameters = ()) -> Iterator[rows.Row]:
+    def _told(self, noun: Callable[[rows.Row], N], found: Rows) -> Iterator[N]:
+        """Rows as what they stand for. One that makes no sense is damage: what we write does."""
+        try:
+            with closing(found):  # what stumbles over a row gives the connection back
+                for row in found:
+                    yield noun(row)
+        except rows.Misunderstood as e:
+            raise StoreError(f"{self._path}: {e}; if no other version wrote it: {DAMAGED}") from e
+        except (ArithmeticError, LookupError, TypeError, ValueError) as e:
+            raise Damaged(f"{self._path}: {DAMAGED} ({e})") from e
+
+    def _select(self, statement: str, values: Parameters = ()) -> Rows:
         with self._read() as connection, closing(connection.execute(statement, values)) as cursor:
             while some := cursor.fetchmany(_FETCHED_AT_ONCE):
                 yield from some

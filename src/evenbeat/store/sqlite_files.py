@@ -71,11 +71,12 @@ class Stamps:
         self._lock = threading.Lock()
         self._known: list[str | None] = []
         """What the main file may say: what it is known to say, and what was issued since."""
+        self._committed = ""
         self._under_way = 0
         self._moves = 0
         try:
             self._known += [self._read(), _stamp_in(connection)]
-        except sqlite3.Error:
+        except (sqlite3.Error, UnicodeDecodeError):
             # A crash within a checkpoint: the log has what is missing. Known again with the next one.
             self._is_known = False
         else:
@@ -87,12 +88,16 @@ class Stamps:
         with self._lock:
             self._known.append(stamp)
         writer.execute(query("set_setting"), (_STAMP, stamp))
+        with self._lock:
+            self._committed = stamp
 
     def move(self, connection: sqlite3.Connection, statement: str) -> int:
-        """Make a checkpoint; the number of pages that were in the log."""
+        """Make a checkpoint; the number of pages that were in the log. None onto a file that is not as we left it."""
+        if self.moves() is not None and self.problem() is not None:
+            return 0
         with self._lock:
             self._under_way += 1
-            issued = self._known[-1] if self._known else None
+            committed = self._committed  # not the latest that is known: its commit may be under way
         is_whole = False
         try:
             _, pages, moved = connection.execute(statement).fetchone()
@@ -101,8 +106,8 @@ class Stamps:
             with self._lock:
                 self._under_way -= 1
                 self._moves += 1
-                if is_whole and issued is not None:
-                    self._known = self._known[self._known.index(issued) :] if issued in self._known else self._known
+                if is_whole and committed in self._known:
+                    self._known = self._known[self._known.index(committed) :]
                     self._is_known = True
         return int(pages)
 
@@ -120,7 +125,7 @@ class Stamps:
             return None
         try:
             found = self._read()
-        except sqlite3.Error as e:
+        except (sqlite3.Error, UnicodeDecodeError) as e:
             error = explain(self._path, e)
             # Any other would be too many open files, say.
             return error if isinstance(error, Damaged) and self.moves() == moves else None
@@ -140,3 +145,12 @@ def _stamp_in(connection: sqlite3.Connection) -> str | None:
     tables = connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'settings'").fetchall()
     found = connection.execute(query("setting"), (_STAMP,)).fetchone() if tables else None
     return None if found is None else str(found[0])
+
+
+def sync(path: Path) -> None:
+    """Have a file, or the names in a folder, on the disk. Not for the main file of a database: see `sqlite_open`."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -33,16 +33,23 @@ def check_tables(path: Path, schema: int, tables: list[str] | None = None) -> Da
     """What is wrong with these tables of a file, and with their indexes; of all tables by default."""
     try:
         with closing(connect_reader(path, schema)) as connection:
-            for table in tables_of(connection) if tables is None else tables:
-                (found,) = connection.execute(f"PRAGMA quick_check({table})").fetchone()
-                if found != "ok":
-                    line = " ".join(str(found).split())
-                    return Damaged(f"{path}: {DAMAGED} (table {table}: {line})")
-    except sqlite3.Error as e:
+            problem = problem_in(connection, tables)
+            if problem:
+                return Damaged(f"{path}: {DAMAGED} ({problem})")
+    except (sqlite3.Error, UnicodeDecodeError) as e:
         return _damage(explain(path, e), e)
     except StoreError as e:
         return _damage(e, e.__cause__)
     return None
+
+
+def problem_in(connection: sqlite3.Connection, tables: list[str] | None = None) -> str:
+    """What is wrong with these tables, in SQLite's words; empty if nothing is."""
+    for table in tables_of(connection) if tables is None else tables:
+        (found,) = connection.execute(f"PRAGMA quick_check({table})").fetchone()
+        if found != "ok":
+            return f"table {table}: {' '.join(str(found).split())}"
+    return ""
 
 
 def _damage(error: StoreError, cause: BaseException | None) -> Damaged | None:

@@ -4,6 +4,7 @@ The bytes of a database file are read by SQLite only, never by opening the file 
 process, and closing any descriptor of the file would release the locks of all SQLite connections of this process.
 """
 
+import logging
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final
 
-from evenbeat.store.contract import Damaged, StoreError
+from evenbeat.store.contract import Damaged, Locked, StoreError
 from evenbeat.store.statements import Migration, migrations
 
 APPLICATION_ID: Final = 0x65766274
@@ -30,12 +31,18 @@ DAMAGED: Final = (
     "the file is damaged and was left as it is: stop the node, move the file aside together with its -wal and -shm, "
     "and put a backup in its place; or save what `.recover` of the sqlite3 program still finds"
 )
+LOCKED: Final = (
+    "another program has locked the file: close that program. A running node then goes on by itself, any other command "
+    "has to be repeated"
+)
+_log: Final = logging.getLogger("evenbeat.store")
+_BUSY: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _HOPELESS: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _ADVICE: Final = {
     sqlite3.SQLITE_FULL: "the disk is full: nothing that was recorded is lost; make room, and it goes on by itself",
     sqlite3.SQLITE_READONLY: "the file or its folder cannot be written: look at their owner and mode",
-    sqlite3.SQLITE_BUSY: "another program has locked the file: close it, and it goes on by itself",
-    sqlite3.SQLITE_LOCKED: "another program has locked the file: close it, and it goes on by itself",
+    sqlite3.SQLITE_BUSY: LOCKED,
+    sqlite3.SQLITE_LOCKED: LOCKED,
     sqlite3.SQLITE_CORRUPT: DAMAGED,
     sqlite3.SQLITE_NOTADB: "this is not an evenbeat database; it was left as it is. Choose another file, or, if it was "
     "one, go on with a backup of it",
@@ -44,14 +51,14 @@ _ADVICE: Final = {
 }
 
 
-def explain(path: Path, error: sqlite3.Error) -> StoreError:
-    """An error of SQLite's, for the person who must act."""
+def explain(path: Path, error: sqlite3.Error | UnicodeDecodeError) -> StoreError:
+    """An error of SQLite's, for the person who must act. Its own messages quote names in the file, in UTF-8 or not."""
     code = getattr(error, "sqlite_errorcode", None)
-    if code is None and "decode to UTF-8" in str(error):
+    if isinstance(error, UnicodeDecodeError) or (code is None and "decode to UTF-8" in str(error)):
         code = sqlite3.SQLITE_CORRUPT  # what we write is UTF-8
     code = None if code is None else code & 0xFF
     advice = None if code is None else _ADVICE.get(code)
-    kind = Damaged if code in _HOPELESS else StoreError
+    kind = Damaged if code in _HOPELESS else Locked if code in _BUSY else StoreError
     return kind(f"{path}: {advice} ({error})" if advice else f"{path}: {error}")
 
 
@@ -60,7 +67,7 @@ def explained(path: Path) -> Iterator[None]:
     """Errors of SQLite's become StoreErrors."""
     try:
         yield
-    except sqlite3.Error as e:
+    except (sqlite3.Error, UnicodeDecodeError) as e:
         raise explain(path, e) from e
 
 
@@ -69,6 +76,7 @@ def prepare(path: Path, durability: str) -> None:
     known = migrations()
     with explained(path):
         _look_at_header(path, len(known))
+        _look_at_empty(path)
         with closing(_connect(f"{path.absolute().as_uri()}?mode=rwc")) as connection:
             if not path.stat().st_size:
                 # Before anything else, so that a file with any content says whose it is.
@@ -77,6 +85,38 @@ def prepare(path: Path, durability: str) -> None:
             _begin_log(connection)
             _tune(connection, durability, _WRITER_CACHE)
             migrate(connection, path, known)
+
+
+def _look_at_empty(path: Path) -> None:
+    """An empty file is taken for a new database, but not in silence: there may have been one."""
+    if not path.exists() or path.stat().st_size:
+        return
+    whole = path.resolve()
+    log = whole.with_name(whole.name + "-wal")
+    if log.exists() and log.stat().st_size:
+        # SQLite would delete it.
+        raise Damaged(
+            f"{path}: the file is empty, though its log {log.name} is not: both were left as they are. Put a backup in "
+            "their place, or, for a new database, remove both"
+        )
+    _log.warning("%s is an empty file; it becomes a new database", path, extra={"action": "empty_database"})
+
+
+def is_writable(path: Path, patience: float) -> bool:
+    """Whether, within so many seconds, no other program writes to the file; or there is none yet."""
+    if not path.exists() or not path.stat().st_size:
+        return True
+    with explained(path):
+        _look_at_header(path, len(migrations()))
+        with closing(_connect(f"{path.absolute().as_uri()}?mode=rw", patience)) as connection:
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError as e:
+                if e.sqlite_errorcode & 0xFF not in _BUSY:
+                    raise
+                return False
+            connection.execute("ROLLBACK")
+    return True
 
 
 def _begin_log(connection: sqlite3.Connection) -> None:
@@ -128,10 +168,10 @@ def check_readable(path: Path) -> None:
     connect_reader(path, known).close()
 
 
-def _connect(uri: str) -> sqlite3.Connection:
+def _connect(uri: str, patience: float = _PATIENCE) -> sqlite3.Connection:
     # Connections go from thread to thread, one at a time.
     return sqlite3.connect(
-        uri, uri=True, timeout=_PATIENCE, isolation_level=None, check_same_thread=False, cached_statements=256
+        uri, uri=True, timeout=patience, isolation_level=None, check_same_thread=False, cached_statements=256
     )
 
 

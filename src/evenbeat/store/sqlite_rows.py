@@ -19,6 +19,11 @@ from evenbeat.store.contract import (
 
 Row = tuple[Any, ...]
 
+
+class Misunderstood(StoreError):
+    """A definition is damaged, or of another version of this program."""
+
+
 _encode: Final = msgspec.json.Encoder().encode
 _task: Final = msgspec.json.Decoder(Task).decode
 _period: Final = msgspec.json.Decoder(Period).decode
@@ -40,16 +45,22 @@ def entry(row: Row) -> Entry:
     number, id_, version, owner, created, changed, definition = row
     try:
         return Entry(number, id_, version, owner, created, changed, _task(definition))
-    except msgspec.ValidationError as e:
-        raise StoreError(f"task number {number} has a definition that this program does not understand: {e}") from e
+    except msgspec.DecodeError as e:
+        raise Misunderstood(f"task number {number} has a definition that this program does not understand: {e}") from e
 
 
 def period(definition: str) -> Period:
     """Of its definition."""
     try:
         return _period(definition)
-    except msgspec.ValidationError as e:
-        raise StoreError(f"a period has a definition that this program does not understand: {e}") from e
+    except msgspec.DecodeError as e:
+        raise Misunderstood(f"a period has a definition that this program does not understand: {e}") from e
+
+
+def named_period(row: Row) -> tuple[str, tuple[str, Period]]:
+    """Of name, owner, definition."""
+    name, owner, definition = row
+    return name, (owner, period(definition))
 
 
 def condition(row: Row) -> Condition:

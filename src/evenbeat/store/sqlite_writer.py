@@ -43,7 +43,7 @@ class Writer:
             self.files = OpenFiles(path)
             self.stamps = Stamps(path, self._connection)
             moving = opened.enter_context(closing(connect_writer(path, durability)))
-            self._checkpoints = Checkpoints(moving, self.stamps)
+            self._checkpoints = Checkpoints(moving, self.stamps, None if durability == "full" else self._wal)
             opened.pop_all()  # from now on `close` sees to them
         self._jobs: queue.SimpleQueue[_Job[object] | None] = queue.SimpleQueue()
         self._closing = threading.Lock()
@@ -112,7 +112,9 @@ class Writer:
                 for job in jobs:
                     self._commit([job])
             else:
-                jobs[0].future.set_exception(explain(self._path, e) if isinstance(e, sqlite3.Error) else e)
+                jobs[0].future.set_exception(
+                    explain(self._path, e) if isinstance(e, sqlite3.Error | UnicodeDecodeError) else e
+                )
         else:
             self.commits += 1
             for job, result in zip(jobs, results, strict=True):

@@ -123,7 +123,11 @@ function capitalised(problem) {
 function showBanner(status) {
   const banner = document.getElementById("banner");
   const idle = status.executes === false ? ["No worker executes anything on this node."] : [];
-  const wrong = [...(status.problems ?? []).map(capitalised), ...idle].join(" ");
+  const files =
+    status.files && status.files !== "ok"
+      ? [`The files could not be applied; what was last applied of them counts: ${status.files}`]
+      : [];
+  const wrong = [...(status.problems ?? []).map(capitalised), ...files, ...idle].join(" ");
   const text = status.live === false ? "No node is running on this database: nothing is being scheduled." : wrong;
   banner.hidden = !text;
   banner.textContent = text;

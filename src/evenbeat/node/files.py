@@ -1,0 +1,31 @@
+"""The files of a node, when it starts: a bad one changes nothing that is there, and keeps no node from coming back."""
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from evenbeat.load.config import BadFileError
+from evenbeat.model import Invalid
+from evenbeat.node.desk import Changed, Desk
+
+_log: Final = logging.getLogger("evenbeat.node")
+
+
+def apply_at_start(desk: Desk, files: Sequence[Path], *, is_strict: bool) -> tuple[Changed, str]:
+    """What the files have changed, and why they could not be applied.
+
+    A node that comes back after a crash must not stay away because somebody was editing a file: it goes on with what
+    was last applied. Files of which nothing was ever applied are refused, as all are with `is_strict`.
+    """
+    try:
+        return desk.apply(files, "start"), ""
+    except (BadFileError, Invalid) as e:
+        if is_strict or not all(desk.has_applied(file) for file in files):
+            raise
+        _log.error(
+            "the files cannot be applied, so the node starts with what was last applied of them: %s",
+            e,
+            extra={"action": "files_failed"},
+        )
+        return Changed(unchanged=desk.store.count()), str(e)
