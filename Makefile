@@ -49,7 +49,7 @@ test: $(READY) ## everything
 	$(PY) -m pytest -n auto
 
 test-dev: $(READY) ## the part that opens files, sockets and processes, in Python's development mode: is each of them closed?
-	PYTHONDEVMODE=1 $(PY) -m pytest -n auto tests/store tests/node tests/queue tests/work tests/test_app.py
+	PYTHONDEVMODE=1 $(PY) -m pytest -n auto tests/store tests/node tests/queue tests/work tests/child_processes tests/test_app.py
 
 lint: $(READY) ## style, types, and who may import whom
 	$(PY) -m ruff check .

@@ -12,7 +12,6 @@ import select
 import signal
 import sys
 from collections import deque
-from contextlib import suppress
 from typing import Final
 
 from evenbeat.child_processes.table import kill
@@ -72,7 +71,8 @@ class Runner:
         self._unwatched: dict[int, Child] = {}
         """By token: children that last, and have no descriptor."""
         self._strays = Strays()
-        self._reap_at = boot_time() + _REAPING
+        self._reap_at = sys.maxsize
+        """Never, as long as there is no child."""
         # A child costs its pipe, and its pidfd when it lasts.
         self._room = max(1, (resource.getrlimit(resource.RLIMIT_NOFILE)[0] - _OWN_DESCRIPTORS) // 2)
 
@@ -137,7 +137,7 @@ class Runner:
             self._reap_at,
             boot_time() + _ASKING if self._unwatched else sys.maxsize,
         )
-        return max(0, soonest - boot_time()) / 1_000_000
+        return -1 if soonest == sys.maxsize else max(0, soonest - boot_time()) / 1_000_000
 
     def _may_start(self) -> bool:
         return bool(self._waiting) and len(self._children) < self._room and not self._is_unheard
@@ -201,6 +201,8 @@ class Runner:
             self._say_full("")
         self._children[run.token] = child = Child(run, process, pipe, now)
         self._watch(child, pipe)
+        if self._reap_at == sys.maxsize:
+            self._reap_at = now + _REAPING
         self._young.append((now, run.token))
         if run.timebox < LASTING:
             self._set_timer(child, now + run.timebox)
@@ -306,13 +308,15 @@ class Runner:
         """What descendants of runs have left behind ends as a child of ours."""
         self._reap_at = now + _REAPING
         runs = {child.process: child for child in self._children.values()}
-        with suppress(ChildProcessError):
+        try:
             while (ended := os.waitid(os.P_ALL, 0, _PEEK)) is not None:
                 child = runs.get(ended.si_pid)
                 if child is None:
                     os.waitpid(ended.si_pid, 0)
                 else:
                     self._hear(child, _NO_DESCRIPTOR, 0, now)
+        except ChildProcessError:
+            self._reap_at = sys.maxsize
 
     def _cancel(self, tokens: set[int]) -> None:
         now = boot_time()
