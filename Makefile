@@ -72,7 +72,7 @@ mutants: $(READY) ## turn every condition of gate and lifecycle into its opposit
 	$(PY) -m evenbeat.sim.mutants
 
 faults: $(READY) ## kill nodes, workers and children and let stores fail, many times over; minutes
-	EVENBEAT_FAULTS=full $(PY) -m pytest -n auto tests/faults
+	EVENBEAT_FAULTS=full $(PY) -m pytest -n auto tests/faults tests/paths
 
 soak: $(READY) ## hours of a mixed load in minutes: do memory and descriptors stay where they were?
 	$(PY) tests/soak/soak.py

@@ -37,7 +37,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
     postgres.close()
 
 
-@pytest.mark.parametrize("names", [TOUR, *map(storm, SEEDS)], ids=lambda names: str(len(names)))
+@pytest.mark.parametrize("names", [TOUR, *map(storm, SEEDS)], ids=["tour", *map("storm {}".format, SEEDS)])
 def test_edits_by_every_path_while_schedulers_come_and_go(
     servers: Servers, tmp_path: Path, names: tuple[str, ...]
 ) -> None:

@@ -241,7 +241,7 @@ class Oracle:
             since = before.at
             for ran in [*by_step.get(step, ()), None]:
                 t = after.at if ran is None else ran.at
-                patience = self._merges(before) + SLACK if owed else self._retry(before) + SLACK if soft else None
+                patience = SLACK if owed else self._retry(before) + SLACK if soft else None
                 if patience is not None and self._could_run(before, since, t) > patience:
                     self._bad("an owed run was not made" if owed else "a SOFT check was not retried", t)
                     owed = soft = False
@@ -267,10 +267,6 @@ class Oracle:
             length = length + SECOND if possible else 0
             longest = max(longest, length)
         return longest
-
-    def _merges(self, then: _Then) -> int:
-        """A catch-up that would come so shortly before a run on the grid is left to that."""
-        return min(interval(then.keys) // 2, 30 * SECOND)
 
     def _retry(self, then: _Then) -> int:
         if "retry" in then.keys:

@@ -157,8 +157,10 @@ class _Scheduler(Node):
 
     def _read_settings(self, now: Instant) -> Any:
         changed = super()._read_settings(now)
-        # Nobody waits for another's catch-up or first run: the pace has tests of its own.
-        self.roster.lifecycle.pace.share = 1e12
+        # Nobody waits for another's catch-up or first run, nor leaves it to a run on the grid that is near: the pace
+        # has tests of its own, and what is left to the grid is gone if an edit then moves the grid away.
+        pace = self.roster.lifecycle.pace
+        pace.share, pace.window = 1e12, 1
         return changed
 
     def _settle_in(self) -> None:
