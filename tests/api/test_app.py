@@ -239,7 +239,7 @@ def test_a_websocket_is_closed(own: Api) -> None:
 
 def test_without_a_node_changes_are_refused_and_reading_goes_on(empty_house: House) -> None:
     api = Api(empty_house, Porter())
-    assert api.get("/v1/tasks").json() == {"tasks": [], "next": None, "total": 0}
+    assert api.get("/v1/tasks").json() == {"tasks": [], "next": None, "total": 0, "live": False}
     body = {"name": "x", "every": "5m", "command": ["noop"]}
     assert "does not answer" in problem(api.post("/v1/tasks", json=body), 503)["detail"]
     problem(api.get("/v1/status"), 503)
