@@ -48,7 +48,8 @@ def version_of(python: Path) -> tuple[int, int] | None:
 def oldest_and_newest() -> list[Path]:
     """One path if they are of the same minor version, two otherwise; raise SystemExit if there is none."""
     found: dict[tuple[int, int], Path] = {}
-    for python in candidates():
+    # Of its version, the Python that runs this is the one that people here use.
+    for python in (Path(sys.executable), *candidates()):
         version = version_of(python)
         if version is not None and version >= OLDEST:
             found.setdefault(version, python)
