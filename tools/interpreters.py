@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -45,11 +46,13 @@ def version_of(python: Path) -> tuple[int, int] | None:
     return (int(words[0]), int(words[1])) if asked.returncode == 0 and len(words) == 2 else None
 
 
-def oldest_and_newest() -> list[Path]:
-    """One path if they are of the same minor version, two otherwise; raise SystemExit if there is none."""
+def oldest_and_newest(preferred: Sequence[Path] = ()) -> list[Path]:
+    """One path if they are of the same minor version, two otherwise; raise SystemExit if there is none.
+
+    Of each version the first counts: a preferred one, or one that PATH names.
+    """
     found: dict[tuple[int, int], Path] = {}
-    # Of its version, the Python that runs this is the one that people here use.
-    for python in (Path(sys.executable), *candidates()):
+    for python in (*preferred, *candidates()):
         version = version_of(python)
         if version is not None and version >= OLDEST:
             found.setdefault(version, python)
@@ -59,4 +62,4 @@ def oldest_and_newest() -> list[Path]:
 
 
 if __name__ == "__main__":
-    sys.stdout.write("".join(f"{python}\n" for python in oldest_and_newest()))
+    sys.stdout.write("".join(f"{python}\n" for python in oldest_and_newest([Path(sys.executable)])))
