@@ -1,4 +1,5 @@
 import json
+import logging
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -35,6 +36,16 @@ def _no_loop_is_left() -> Iterator[None]:
     if hand_driven := sys.modules.get("hand_driven"):
         while hand_driven.VirtualLoop.made:
             hand_driven.VirtualLoop.made.pop().close()
+
+
+@pytest.fixture(autouse=True)
+def _no_log_goes_on() -> Iterator[None]:
+    """Commands that log write to the stderr of their test, which is closed when it ends."""
+    loggers = [logging.getLogger(name) for name in ("evenbeat", "asyncio", "uvicorn.error")]
+    before = [logger.handlers[:] for logger in loggers]
+    yield
+    for logger, handlers in zip(loggers, before, strict=True):
+        logger.handlers[:] = handlers
 
 
 @pytest.fixture(autouse=True)
