@@ -85,7 +85,7 @@ def next_run(task: Task, progress: Progress, periods: Mapping[str, Period], now:
         is_forced=is_forced,
         catches_up=catches_up and progress.extra < FOREVER,
         runs_nothing=task.passive and not task.job.command and task.job.function is None,
-        retry_after_opening=_after_opening(task, schedule),
+        retry_after_opening=_after_opening(task, schedule) if progress.extra_kind is Kind.RETRY else 0,
     )
     found = next_of(place, period, after, now)
     return None if found is None else found._replace(nominal=nominal)
