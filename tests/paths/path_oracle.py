@@ -276,7 +276,11 @@ class Oracle:
     def _owes(self, down: int, up: int, step: int) -> tuple[bool, bool]:
         """After a stop: must one run be made up for it, may it?"""
         missed = [self.then[i] for t, i in self.expected.items() if down < t <= up]
-        lost = any(ran.outcome == "lost" and ran.ended_in == step for ran in self.ran)
+        first = step
+        while first > 0 and not self.then[first - 1].is_up:
+            first -= 1
+        # A node that was there only for an edit has found them too.
+        lost = any(ran.outcome == "lost" and first <= (ran.ended_in or 0) <= step for ran in self.ran)
         meanwhile = [then for then in self.then[:step] if then.at >= down] or [self.then[step - 1]]
         is_once = all(then.missed == "once" for then in meanwhile)
         owing = [then for then in missed if then.is_on and not _is_ahead(then, up)]
