@@ -277,3 +277,12 @@ def test_every_answer_to_when_next_is_the_same(play: Play) -> None:
             answers.add(Instant(int(hand.roster.columns.due[row])))
         assert answers == {T0 + expected[name] * MINUTE}, name
     assert list(hand.store.entries(Filter(state="disabled"))) == []
+
+
+def test_a_catch_up_that_is_left_to_the_grid_is_made_if_the_grid_moves_away(play: Play) -> None:
+    hand = Hand()
+    hand.add("a", every="1m", phase="0s")
+    hand.restart(after=115 * SECOND)
+    assert hand.condition("a").next_run == T0 + 2 * MINUTE, "near enough to make up for what was missed"
+    play(hand, edited(hand, "a", every="1h", phase="30m"))
+    assert [kind for kind, _ in kinds(hand, MINUTE)] == [Kind.CATCH_UP]

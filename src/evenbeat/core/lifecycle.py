@@ -292,8 +292,9 @@ class Lifecycle:
         flags = c.flags[rows]
         so = (flags & _QUESTIONABLE == _GOOD) & (c.limit[rows] == 0)
         extra = c.extra[rows]
-        so &= np.maximum(nominal, extra) > horizon  # not two at once, of which one would settle the other
-        if len(off_grid := np.flatnonzero(extra <= horizon)):
+        is_one = nominal == extra
+        so &= (np.maximum(nominal, extra) > horizon) | is_one  # not two at once, of which one would settle the other
+        if len(off_grid := np.flatnonzero((extra <= horizon) & ~is_one)):
             so[off_grid] &= nominal[off_grid] - self.least_gap(rows[off_grid]) > horizon
         so &= (nominal > horizon) | ~self._is_too_soon(rows, flags, nominal, now)
         so &= self.times.is_open(rows, now) & self.times.is_open(rows, horizon)
@@ -628,14 +629,16 @@ class Lifecycle:
         return learned.changed
 
     def off_grid_times(self, rows: Ints, now: Instant, wait: int = 0) -> Ints:
-        """When each of some rows may have its first or catch-up run, `wait` from now at the earliest; FOREVER where a
-        run on the grid comes first, or so soon after it that the two are one.
+        """When each of some rows may have its first or catch-up run, `wait` from now at the earliest; with the run on
+        the grid where that comes first, or so soon after it that the two are one.
         """
         grid, gap = self.next_grid_run(rows), self.least_gap(rows)
         # What is promised within the start window does not come later only because the grid is near.
         in_time = grid <= now + self.pace.window
         least = np.where(in_time, gap, np.minimum(gap, SECOND))
-        return self.pace.release(grid - np.maximum(least - 1, 0), now, wait)
+        found = self.pace.release(grid - np.maximum(least - 1, 0), now, wait)
+        # It stays owed until then: should the grid be moved away meanwhile, it is made all the same.
+        return np.minimum(found, grid)
 
     def least_gap(self, rows: Ints) -> Ints:
         """A first or catch-up run and the run on the grid that follows sooner than this are one, the one on the grid.
@@ -691,7 +694,8 @@ class Lifecycle:
         """Which of them have a first or a catch-up run to come, at the time that the pace gave it?"""
         c = self.columns
         kind = c.extra_kind[rows]
-        paced: Bools = (c.extra[rows] < FOREVER) & ((kind == Kind.FIRST) | (kind == Kind.CATCH_UP))
+        extra = c.extra[rows]
+        paced: Bools = (extra < FOREVER) & (extra != c.nominal[rows]) & ((kind == Kind.FIRST) | (kind == Kind.CATCH_UP))
         return paced
 
     def _has(self, rows: Ints, flag: Flag) -> Bools:
