@@ -1,5 +1,6 @@
 """Which Pythons the suite runs on, and that the package says the same."""
 
+import os
 import subprocess
 import sys
 import tomllib
@@ -49,10 +50,15 @@ def test_the_package_names_the_oldest_python_that_is_tested() -> None:
 
 
 def test_each_python_gets_an_environment_of_its_own() -> None:
-    asked = ["make", "--dry-run", "--always-make", "test"]
-    usual = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    other = subprocess.run([*asked, f"PYTHON={sys.executable}"], cwd=ROOT, capture_output=True, text=True, check=True)
+    usual, other = planned("test"), planned("test", f"PYTHON={sys.executable}")
     version = f"{sys.version_info[0]}.{sys.version_info[1]}"
     assert ".venv/bin/python -m pytest" in usual
-    assert f".venv-{version}/bin/python -m pytest" in other.stdout
-    assert f"{sys.executable} -m venv .venv-{version}" in other.stdout
+    assert f".venv-{version}/bin/python -m pytest" in other
+    assert f"{sys.executable} -m venv .venv-{version}" in other
+
+
+def planned(*words: str) -> str:
+    """What make would do, asked from a shell: a make that runs these tests passes on what it was asked for."""
+    env = {key: value for key, value in os.environ.items() if not key.startswith(("MAKE", "MFLAGS", "PYTHON"))}
+    command = ["make", "--dry-run", "--always-make", *words]
+    return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=True).stdout

@@ -60,8 +60,8 @@ class Pair:
 
 def promoted_with_a_loss(pair: Pair, seconds: float) -> int:
     """Promote a standby that lacks the commits of the last seconds; since when they are missing."""
+    since = time.time_ns() // 1_000  # before it: what is committed while it falls behind may be missing already
     pair.fall_behind()
-    since = time.time_ns() // 1_000
     time.sleep(seconds)
     pair.promote()
     return since
