@@ -21,7 +21,7 @@ from evenbeat.node.live import live
 from evenbeat.node.outbox import Outbox
 from evenbeat.node.service import Node, Options
 from evenbeat.store import sqlite, sqlite_checkpoint, sqlite_record
-from evenbeat.store.contract import Batch
+from evenbeat.store.contract import Batch, Withdrawn
 from evenbeat.store.sqlite_writer import Writer
 
 Then = Callable[[], None]
@@ -73,10 +73,11 @@ def plant_crash(log: Log, point: str, nth: int) -> None:
             case _:
                 put(self, batch, die)
 
-    def planted_record(connection: sqlite3.Connection, batch: Batch) -> None:
-        record(connection, batch)
+    def planted_record(connection: sqlite3.Connection, batch: Batch) -> Withdrawn:
+        withdrawn = record(connection, batch)
         if any(batch is one for one in fatal):
             die()
+        return withdrawn
 
     Outbox.put = planted_put  # type: ignore[method-assign]
     sqlite.record = planted_record  # type: ignore[attr-defined]

@@ -20,7 +20,7 @@ from evenbeat.node.starter import AHEAD
 from evenbeat.node.takeup import GENERATION
 from evenbeat.node.upcoming import Upcoming
 from evenbeat.queue.frames import Result, Run
-from evenbeat.store.contract import Batch, Change, Claim, Condition, Filter, Progress, StoreError
+from evenbeat.store.contract import Batch, Change, Claim, Condition, Filter, Progress, StoreError, Withdrawn
 from evenbeat.store.memory import MemoryStore
 
 T0 = Instant(20_000 * DAY)
@@ -73,14 +73,14 @@ class Diary(MemoryStore):
         self.is_failing = False
         self.is_slow = False
         """Commits wait for `commit`."""
-        self._uncommitted: list[tuple[tuple[Batch, ...], Future[None]]] = []
+        self._uncommitted: list[tuple[tuple[Batch, ...], Future[Withdrawn]]] = []
 
-    def record(self, *batches: Batch) -> Future[None]:
+    def record(self, *batches: Batch) -> Future[Withdrawn]:
         if self.is_slow:
-            self._uncommitted.append((batches, later := Future[None]()))
+            self._uncommitted.append((batches, later := Future[Withdrawn]()))
             return later
         if self.is_failing:
-            failed: Future[None] = Future()
+            failed: Future[Withdrawn] = Future()
             failed.set_exception(StoreError("the disk is full"))
             return failed
         return self._keep(*batches)
@@ -90,10 +90,9 @@ class Diary(MemoryStore):
         self.is_slow = False
         uncommitted, self._uncommitted = self._uncommitted, []
         for batches, later in uncommitted:
-            self._keep(*batches).result()
-            later.set_result(None)
+            later.set_result(self._keep(*batches).result())
 
-    def _keep(self, *batches: Batch) -> Future[None]:
+    def _keep(self, *batches: Batch) -> Future[Withdrawn]:
         self.diary += batches
         return super().record(*batches)
 

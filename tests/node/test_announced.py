@@ -22,7 +22,7 @@ from evenbeat.node.events import Events
 from evenbeat.node.feed import Event, Feed, RunEvent, TaskEvent
 from evenbeat.node.hub import Hub
 from evenbeat.node.requests import Force, Reply, Tell
-from evenbeat.store.contract import Batch, StoreError
+from evenbeat.store.contract import Batch, Filter, StoreError
 from evenbeat.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
@@ -227,6 +227,23 @@ class TestAForcedRun:
         reply = asked.result()
         assert reply is not None
         assert reply.problem == "the task was removed before it ran"
+
+    @pytest.mark.parametrize("heard_of_it", [False, True])
+    def test_of_a_task_that_is_removed_before_its_claim_is_committed(self, house: House, heard_of_it: bool) -> None:
+        hand = house.hand
+        hand.add("t")
+        asked = self.forced(house)
+        hand.store.is_slow = True
+        hand.turn()
+        hand.desk.remove(Filter(names=("t",)), "ana")
+        if heard_of_it:
+            hand.node.take_over()
+        house.commit()
+        house.wait()
+        reply = asked.result()
+        assert reply is not None
+        assert reply.problem == "the task was removed before it ran"
+        assert hand.dispatched == []
 
     def test_of_a_task_removed_while_its_end_is_on_its_way_is_answered_with_that_end(self, house: House) -> None:
         hand = house.hand

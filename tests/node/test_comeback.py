@@ -122,6 +122,42 @@ class TestRemovedAndAddedAgain:
         condition = hand.condition("job")
         assert (condition.state, condition.attempt) == (State.CRITICAL, 2), "it was removed when its second run ended"
 
+    @pytest.mark.parametrize("heard_of_it", [False, True])
+    def test_removed_and_added_while_its_claim_is_on_its_way_only_the_new_task_runs(
+        self, hand: Hand, *, heard_of_it: bool
+    ) -> None:
+        """The claim is made before the node hears of the removal, and committed after it."""
+        entry = hand.add("job", limit=None)
+        hand.store.is_slow = True
+        assert hand.turn(MINUTE) == []
+        assert (hand.life.pending, hand.life.idle) == (1, 0)
+        hand.desk.remove(Filter(names=("job",)), "ana")
+        (new,) = hand.desk.add([entry.task], "ana", "ana").created
+        assert new.number != entry.number
+        if heard_of_it:
+            hand.node.take_over()
+        hand.store.commit()
+        hand.loop.wait(0)
+        assert hand.dispatched == []
+        hand.node.take_over()
+        assert (hand.life.pending, hand.life.idle) == (0, 1)
+        assert hand.names(hand.turn(MINUTE)) == ["job"]
+        assert hand.life.pending == 1
+        assert hand.store.runs(entry.number) == []
+        assert len(hand.store.runs(new.number)) == 1
+
+    def test_removed_while_its_claim_is_on_its_way_the_others_of_its_batch_run(self, hand: Hand) -> None:
+        hand.add("job")
+        hand.add("other")
+        hand.store.is_slow = True
+        hand.turn(MINUTE)
+        hand.desk.remove(Filter(names=("job",)), "ana")
+        hand.store.commit()
+        hand.loop.wait(0)
+        hand.loop.wait(0.2)
+        assert hand.names(hand.dispatched) == ["other"]
+        assert hand.life.pending == 1
+
     @pytest.mark.parametrize("is_stopped", [True, False])
     def test_a_crash_loses_its_run_once(self, hand: Hand, *, is_stopped: bool) -> None:
         entry = running(hand)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from evenbeat.node.outbox import Outbox
 from evenbeat.store.cluster import Fenced
-from evenbeat.store.contract import Batch, Contradiction, StoreError
+from evenbeat.store.contract import NONE_WITHDRAWN, Batch, Contradiction, StoreError, Withdrawn
 from evenbeat.store.memory import MemoryStore
 
 
@@ -19,11 +19,11 @@ class Slow(MemoryStore):
 
     def __init__(self) -> None:
         super().__init__()
-        self.asked: list[tuple[tuple[Batch, ...], Future[None]]] = []
+        self.asked: list[tuple[tuple[Batch, ...], Future[Withdrawn]]] = []
         self.kept: list[Batch] = []
 
-    def record(self, *batches: Batch) -> Future[None]:
-        future: Future[None] = Future()
+    def record(self, *batches: Batch) -> Future[Withdrawn]:
+        future: Future[Withdrawn] = Future()
         self.asked.append((batches, future))
         return future
 
@@ -31,7 +31,7 @@ class Slow(MemoryStore):
         batches, future = self.asked.pop(0)
         if error is None:
             self.kept += batches
-            future.set_result(None)
+            future.set_result(NONE_WITHDRAWN)
         else:
             future.set_exception(error)
 

@@ -22,7 +22,7 @@ from evenbeat.node.live import live
 from evenbeat.node.owner import Owned, is_owned, socket_path
 from evenbeat.node.service import Node, Options
 from evenbeat.node.upcoming import Upcoming
-from evenbeat.store.contract import Condition, Filter, StoreError
+from evenbeat.store.contract import Condition, Filter, StoreError, Withdrawn
 from evenbeat.store.sqlite import SqliteStore
 
 
@@ -217,7 +217,7 @@ def test_a_store_that_fails_at_the_stop_does_not_hold_it_up_for_ever(database: P
         def fail(_: object) -> object:
             from concurrent.futures import Future
 
-            failed: Future[None] = Future()
+            failed: Future[Withdrawn] = Future()
             failed.set_exception(StoreError("the disk is full"))
             return failed
 

@@ -28,7 +28,7 @@ from evenbeat.node.service import Node, Options
 from evenbeat.node.starter import AHEAD
 from evenbeat.node.takeup import GENERATION, take_up, take_up_part
 from evenbeat.queue.frames import Result, Run
-from evenbeat.store.contract import Batch, Filter
+from evenbeat.store.contract import Batch, Filter, Withdrawn
 from evenbeat.store.memory import MemoryStore
 
 T0 = Instant(20_000 * DAY + SECOND // 2)
@@ -77,10 +77,10 @@ class Watched:
     on_batch: Callable[[Batch], None]
     is_cut = False
 
-    def record(self, *batches: Batch) -> Future[None]:
+    def record(self, *batches: Batch) -> Future[Withdrawn]:
         if self.is_cut:
             return Future()
-        kept: Future[None] = super().record(*batches)  # type: ignore[misc]
+        kept: Future[Withdrawn] = super().record(*batches)  # type: ignore[misc]
         if kept.exception(_PATIENCE) is None:
             for batch in batches:
                 self.on_batch(batch)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from evenbeat.cli.bench import Measure, Side, compare
 from evenbeat.model import MINUTE, Instant, Job, Schedule, Task
-from evenbeat.store.contract import FOREVER, NEVER, Batch, Claim, Finish, Standing
+from evenbeat.store.contract import FOREVER, NEVER, Batch, Claim, Finish, Standing, Withdrawn
 from evenbeat.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def _finish(task: int, start: int) -> Finish:
 
 def _recorded(store: SqliteStore, batches: list[tuple[list[Claim], list[Finish]]], most: int) -> Callable[[], object]:
     def work() -> None:
-        under_way: deque[Future[None]] = deque()
+        under_way: deque[Future[Withdrawn]] = deque()
         for claims, finishes in batches:
             for batch in (Batch(claims=claims), Batch(finishes=finishes)):
                 under_way.append(store.record(batch))

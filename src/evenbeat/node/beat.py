@@ -30,7 +30,7 @@ from evenbeat.node.roster import Roster
 from evenbeat.node.starter import AHEAD, Dispatch, Ready, Starter
 from evenbeat.node.told import as_finish
 from evenbeat.queue.frames import Result, Run
-from evenbeat.store.contract import Batch, Claim, Finish, Progress, Refusal, Skip, Start
+from evenbeat.store.contract import Batch, Claim, Finish, Progress, Refusal, Skip, Start, Withdrawn
 from evenbeat.when.windows import FOREVER, NEVER
 
 _GAP: Final = 0.001
@@ -126,6 +126,8 @@ class Beat:
         """The same for results of checks that no run of ours had."""
         self.on_leave: list[Callable[[list[int]], None]] = []
         """Called with the numbers of tasks that another node has from now on: their runs are announced there."""
+        self.on_withdrawn: list[Callable[[list[int]], None]] = []
+        """Called with the numbers of tasks that were removed just before their runs were claimed."""
         self.passive = Passive(roster, self._record_told)
         self.on_failure: Callable[[Exception], None] = lambda _: None
         """Told if there will be no more turns, because one failed."""
@@ -134,6 +136,7 @@ class Beat:
         self.on_standstill: Callable[[int], None] = lambda _: None
         """Told if there was no turn for long, because the machine slept or the process was stopped."""
         self._outbox = outbox
+        outbox.on_withdrawn = self._withdraw
         self._queue = queue
         self._clock = clock
         self._moved: dict[int, int] = {}
@@ -342,6 +345,20 @@ class Beat:
         self.counts.began((started - nominal)[really] / 1e6)
         lasted = np.array([r.ended for r in results], dtype=np.int64) - started
         return _Ends(under_way, finishes, outcome, lasted[ends & _REALLY_STARTED != 0] / 1e6)
+
+    def _withdraw(self, numbers: Withdrawn) -> None:
+        """Tasks were removed before their claims were committed: these runs are not made, and leave no trace.
+
+        The starter hands over only what is under way.
+        """
+        runs = [run for run in self.underway.values() if run.number in numbers]
+        for run in runs:
+            del self.underway[run.token]
+            self._moved.pop(run.token, None)
+            self.cursors.pop(run.number, None)
+        self.roster.lifecycle.complete(np.array([run.row for run in runs], dtype=np.int64))
+        for listener in self.on_withdrawn:
+            listener([run.number for run in runs])
 
     def _keep_ended(self, finishes: Sequence[Finish]) -> None:
         """Runs of removed tasks have ended here, but maybe not yet in the store: until then the store brings such a

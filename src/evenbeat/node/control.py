@@ -86,6 +86,7 @@ class Control:
         self._hub = Hub(self.node, asyncio.get_running_loop())
         self.node.beat.on_finished.append(self._finished)
         self.node.beat.on_leave.append(self._has_left)
+        self.node.beat.on_withdrawn.append(self._were_withdrawn)
         self.node.on_change.append(self._forget)
         if self._path is not None:
             await self._listen(self._path)
@@ -288,6 +289,11 @@ class Control:
         ]
         # One may have ended already, and its end is on its way into the store: then that is the answer.
         self.node.outbox.put(Batch(), partial(self._refuse, never, Invalid("the task was removed before it ran")))
+
+    def _were_withdrawn(self, numbers: list[int]) -> None:
+        """The same of tasks that were removed just as their runs were claimed."""
+        some = [waiter for number in numbers for waiter in self._waiting.get(number, ())]
+        self._refuse(some, Invalid("the task was removed before it ran"))
 
     def _has_left(self, numbers: list[int]) -> None:
         """Another node of the cluster has these tasks now, and hears how their runs end."""

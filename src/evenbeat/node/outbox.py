@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from evenbeat.node.counts import COMMIT_BOUNDS, Buckets
 from evenbeat.store.cluster import Fenced
-from evenbeat.store.contract import Batch, Contradiction, Damaged, Store, StoreError
+from evenbeat.store.contract import Batch, Contradiction, Damaged, Store, StoreError, Withdrawn
 
 _AGAIN: Final = 1.0
 """Seconds until the store is asked again after it failed: it is full, or slow, or on a disk that comes back."""
@@ -45,6 +45,8 @@ class Outbox:
         self._offered_at = 0.0
         self.took = Buckets(COMMIT_BOUNDS)
         """Seconds in which the store has kept what it was offered."""
+        self.on_withdrawn: Callable[[Withdrawn], None] = lambda _: None
+        """Called before anything that follows from a commit is done: tasks whose claims were not kept."""
         self._is_busy = False
         """Are some under way, or is it too soon to offer them again?"""
         self._round = 0
@@ -111,21 +113,21 @@ class Outbox:
                 return
             self._settle(future)
 
-    def _offer(self) -> Future[None]:
+    def _offer(self) -> Future[Withdrawn]:
         self._is_busy = True
         self._offered = len(self._parcels)
         self._offered_at = self._loop.time()
         return self._store.record(*[parcel.batch for parcel in self._parcels])
 
-    def _wait_for(self, future: Future[None], asked: int) -> None:
+    def _wait_for(self, future: Future[Withdrawn], asked: int) -> None:
         future.add_done_callback(lambda f: self._loop.call_soon_threadsafe(self._answered, asked, f))
 
-    def _answered(self, asked: int, future: Future[None]) -> None:
+    def _answered(self, asked: int, future: Future[Withdrawn]) -> None:
         if asked == self._round:
             self._settle(future)
             self._proceed()
 
-    def _settle(self, future: Future[None]) -> None:
+    def _settle(self, future: Future[Withdrawn]) -> None:
         error = future.exception()
         if isinstance(error, StoreError) and not isinstance(error, Contradiction | Fenced):
             if str(error) != self.failing:
@@ -143,6 +145,8 @@ class Outbox:
         self._is_busy = False
         self.took.add_one(self._loop.time() - self._offered_at)
         kept = [self._parcels.popleft() for _ in range(self._offered)]
+        if withdrawn := future.result():
+            self.on_withdrawn(withdrawn)
         if self._parcels:  # the store need not wait for what there is to do here
             self._wait_for(self._offer(), self._round)
         for parcel in kept:

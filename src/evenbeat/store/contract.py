@@ -58,7 +58,10 @@ class Conflict(Invalid):
 
 
 class Claim(NamedTuple):
-    """A run is about to be made. Committed before anything starts; refused if the task has an open claim."""
+    """A run is about to be made. Committed before anything starts; refused if the task has an open claim.
+
+    A claim of a task that was removed by then is not kept: see `Store.record`.
+    """
 
     task: int
     nominal: int
@@ -362,6 +365,11 @@ class Filter(Struct, frozen=True):
 EVERYTHING: Final = Filter()
 
 
+Withdrawn = frozenset[int]
+"""Numbers of tasks that were removed before their claims were committed: those claims are not kept."""
+NONE_WITHDRAWN: Final[Withdrawn] = frozenset()
+
+
 class Store(Protocol):
     """Reads may be asked from any thread. A change of tasks is done when the call returns, `record` when its future is.
 
@@ -449,10 +457,12 @@ class Store(Protocol):
     def past_definitions(self) -> Iterator[PastDefinition]:
         """All that are not settled, in the order of tasks and times; not those of removed tasks."""
 
-    def record(self, *batches: Batch) -> Future[None]:
+    def record(self, *batches: Batch) -> Future[Withdrawn]:
         """Remember batches, in this order, all or none of them.
 
-        The future is done when they are durable, or fails with StoreError and nothing was kept.
+        The future is done when they are durable, or fails with StoreError and nothing was kept. Its result are the
+        tasks whose claims were not kept, because the tasks had been removed: those runs must not be made. A removal is
+        thus seen by every claim that is committed after it, and every claim before it by a `create` of the same name.
         """
 
     def cursors(self, numbers: Sequence[int]) -> dict[int, bytes]:

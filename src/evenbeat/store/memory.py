@@ -27,6 +27,7 @@ from evenbeat.store.contract import (
     RunRecord,
     SkipRecord,
     StoreError,
+    Withdrawn,
 )
 from evenbeat.store.filters import check_filter, fits, fits_state
 from evenbeat.store.memory_rows import Draft, Ran, Row, Skipped, with_past
@@ -222,8 +223,8 @@ class MemoryStore:
             known = [row for row in self._rows.values() if row.removed is None]
             return iter([past for row in known for past in row.past])
 
-    def record(self, *batches: Batch) -> Future[None]:
-        future: Future[None] = Future()
+    def record(self, *batches: Batch) -> Future[Withdrawn]:
+        future: Future[Withdrawn] = Future()
         try:
             with self._lock:
                 draft = Draft(self._rows, self._skips, self._newest_skip, self._last_skip)
@@ -237,7 +238,7 @@ class MemoryStore:
         except StoreError as e:
             future.set_exception(e)
         else:
-            future.set_result(None)
+            future.set_result(frozenset(draft.withdrawn))
         return future
 
     def cursors(self, numbers: Sequence[int]) -> dict[int, bytes]:

@@ -194,6 +194,8 @@ class Draft:
         self.skips: dict[int, Skipped] = {}
         self.newest_skip: dict[int, int] = {}
         self.last_skip = last_skip
+        self.withdrawn: set[int] = set()
+        """Tasks that were removed before their claims came."""
 
     def apply(self, batch: Batch) -> None:
         """All of it, in the order of the contract; raise Contradiction if it cannot be true."""
@@ -220,6 +222,9 @@ class Draft:
             row = self._row(claim.task)
             if row.claim is not None:
                 raise Contradiction(f"task {claim.task} has an open claim: it must end before the next")
+            if row.removed is not None:
+                self.withdrawn.add(claim.task)
+                continue
             row.claim, row.claim_started = claim, None
             row.accounted, row.extra, row.extra_kind = claim.accounted, claim.extra, claim.extra_kind
         for settled in batch.settled:

@@ -20,6 +20,7 @@ from evenbeat.store.contract import (
     RunRecord,
     SkipRecord,
     StoreError,
+    Withdrawn,
 )
 from evenbeat.store.filters import check_filter
 from evenbeat.store.postgres_cluster import Cluster
@@ -132,7 +133,7 @@ class PostgresStore(Cluster):
     def past_definitions(self) -> Iterator[PastDefinition]:
         return map(past_definition, self._readers.many(with_part("past_definitions", ":filter", "true")))
 
-    def record(self, *batches: Batch) -> Future[None]:
+    def record(self, *batches: Batch) -> Future[Withdrawn]:
         return self._record().submit(batches)
 
     def cursors(self, numbers: Sequence[int]) -> dict[int, bytes]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
-from evenbeat.store.contract import Batch, Finish, Refusal, Skip, Standing, Told
+from evenbeat.store.contract import Batch, Claim, Finish, Refusal, Skip, Standing, Told
 from evenbeat.store.postgres_statements import query
 from evenbeat.store.postgres_text import numbers, texts
 
@@ -21,6 +21,8 @@ class Statement(NamedTuple):
 
     text: str
     values: Sequence[object]
+    claims: Sequence[Claim] = ()
+    """That it makes; it answers with the tasks that were removed before."""
 
 
 def statements(batch: Batch) -> Iterator[Statement]:
@@ -38,7 +40,7 @@ def statements(batch: Batch) -> Iterator[Statement]:
     for refusals in _waves(batch.refusals):
         yield Statement(query("decline"), _columns(refusals, _REASON_OF_REFUSAL))
     if batch.claims:
-        yield Statement(query("claim"), _columns(batch.claims))
+        yield Statement(query("claim"), _columns(batch.claims), batch.claims)
     if batch.settled:
         yield Statement(query("settle_definitions"), _columns(batch.settled))
 

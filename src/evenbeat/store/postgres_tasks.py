@@ -1,6 +1,7 @@
 """Changes of tasks, periods and settings in PostgreSQL. Each is called with a transaction open."""
 
 import os
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -9,7 +10,7 @@ import msgspec
 from evenbeat.model import Entry, Instant, Period, Task
 from evenbeat.store import audit
 from evenbeat.store.conflicts import check_names, check_versions
-from evenbeat.store.contract import Change, PastDefinition
+from evenbeat.store.contract import Change, Locked, PastDefinition
 from evenbeat.store.postgres_open import Connection
 from evenbeat.store.postgres_rows import entry
 from evenbeat.store.postgres_statements import query
@@ -19,6 +20,11 @@ from evenbeat.store.sqlite_rows import as_text, past_row, period
 
 _SHARED: Final = ("limits:", "node:", "set by hand:")
 """Settings that begin so concern every node: a change of theirs is news."""
+
+
+_CLAIMS_END: Final = 30.0
+"""Seconds in which a transaction that claims must end; the server ends one that nobody goes on with sooner."""
+_LOOK_AGAIN: Final = 0.005
 
 
 def labels_of(task: Task) -> str:
@@ -41,6 +47,7 @@ def create(connection: Connection, tasks: Sequence[Task], owner: str, now: Insta
     stamp = _next_stamp(connection)
     names = [task.name for task in tasks]
     check_names(names, _taken(connection, names))
+    _wait_for_claims(connection, names)
     running = {e.task.name: e for e in map(entry, connection.execute(query("removed_running")))}
     back = [redefined(running[task.name], task, now, owner) for task in tasks if task.name in running]
     new = [task for task in tasks if task.name not in running] if back else tasks
@@ -199,6 +206,18 @@ def _next_stamp(connection: Connection) -> int:
     """From now on we are the only ones who change tasks. A million of them take their time, in between as well."""
     connection.execute(query("take_time"))
     return int(_one(connection, "next_stamp"))
+
+
+def _wait_for_claims(connection: Connection, names: Sequence[str]) -> None:
+    """Claims that were on their way when a task of such a name was removed are kept, or refused, before we look."""
+    before = {name for (name,) in connection.execute(query("claiming"))}
+    if not before or connection.execute(query("any_name_removed"), (list(names),)).fetchone() is None:
+        return
+    deadline = time.monotonic() + _CLAIMS_END
+    while before := before & {name for (name,) in connection.execute(query("claiming"))}:
+        if time.monotonic() > deadline:
+            raise Locked("a node has been claiming runs for too long, and a removed task may be among them: try again")
+        time.sleep(_LOOK_AGAIN)
 
 
 def _taken(connection: Connection, names: Sequence[str]) -> list[str]:

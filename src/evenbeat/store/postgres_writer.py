@@ -5,14 +5,15 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import psycopg
 
-from evenbeat.store.contract import Batch, StoreError
+from evenbeat.store.contract import NONE_WITHDRAWN, Batch, StoreError, Withdrawn
 from evenbeat.store.postgres_open import Address, is_lost
 from evenbeat.store.postgres_record import Statement, statements
 from evenbeat.store.postgres_session import PATIENCE, Confirmed, Held, Session
+from evenbeat.store.postgres_statements import query
 
 _MOST_TOGETHER: Final = 64
 """Calls of `record` in one commit: enough to share its cost, few enough that the first does not wait long."""
@@ -21,14 +22,14 @@ _TRIES: Final = 3
 
 class _Job(NamedTuple):
     batches: Sequence[Batch]
-    future: Future[None]
+    future: Future[Withdrawn]
     held: Held | None
     """The lease that was held when it was submitted: what was decided under one is nothing under another."""
 
 
 class _Ready(NamedTuple):
     statements: list[Statement]
-    future: Future[None]
+    future: Future[Withdrawn]
     held: Held | None
 
 
@@ -47,9 +48,9 @@ class Recorder:
         self._thread = threading.Thread(target=self._run, name="evenbeat store", daemon=True)
         self._thread.start()
 
-    def submit(self, batches: Sequence[Batch]) -> Future[None]:
+    def submit(self, batches: Sequence[Batch]) -> Future[Withdrawn]:
         """Done when they are durable."""
-        future: Future[None] = Future()
+        future: Future[Withdrawn] = Future()
         with self._closing:
             if self._closed_at is not None:
                 raise StoreError(f"{self._address}: the store is closed")
@@ -89,7 +90,7 @@ class Recorder:
     def _commit(self, jobs: list[_Ready]) -> None:
         """All in one transaction. If that fails, each in its own, so that one that cannot be kept harms no other."""
         try:
-            self._keep(jobs)
+            withdrawn = self._keep(jobs)
         except psycopg.Error as e:
             if len(jobs) > 1:
                 for job in jobs:
@@ -101,10 +102,11 @@ class Recorder:
                 job.future.set_exception(e)
         else:
             self.commits += 1
-            for job in jobs:
-                job.future.set_result(None)
+            for job, some in zip(jobs, withdrawn, strict=True):
+                job.future.set_result(some)
 
-    def _keep(self, jobs: list[_Ready]) -> None:
+    def _keep(self, jobs: list[_Ready]) -> list[Withdrawn]:
+        """Commit them; of each the tasks whose claims were not kept, because they had been removed."""
         for _ in range(_TRIES):
             connection, number, held = self.session.connection(), self.session.next_number(), jobs[0].held
             try:
@@ -112,22 +114,37 @@ class Recorder:
                 # What is sent until the pipeline ends is one transaction, and the server answers at its end.
                 with connection.pipeline():
                     self.session.begin(connection, number, held)
-                    for job in jobs:
-                        for statement, values in job.statements:
-                            connection.execute(statement, values, prepare=True)
+                    answers = [[connection.execute(s.text, s.values, prepare=True) for s in j.statements] for j in jobs]
+                withdrawn = [_withdrawn(job, some) for job, some in zip(jobs, answers, strict=True)]
             except psycopg.Error as e:
                 self.session.recover(e)
                 if not is_lost(e):
                     raise
                 if not self.session.was_kept(number, self._deadline):
                     continue
+                withdrawn = [self._not_claimed(job) for job in jobs]
             self.session.kept(number, held)
-            return
+            return withdrawn
         raise StoreError(f"{self._address}: the connection was lost {_TRIES} times in a row; nothing was kept")
+
+    def _not_claimed(self, job: _Ready) -> Withdrawn:
+        """The same of a job that was kept, but whose answer got lost: none of its runs has been started yet."""
+        claims = [claim for statement in job.statements for claim in statement.claims]
+        if not claims:
+            return NONE_WITHDRAWN
+        tasks = [claim.task for claim in claims]
+        connection = self.session.connection()
+        found = connection.execute(query("claimed_by"), (tasks, [claim.token for claim in claims]))
+        return frozenset(tasks) - {task for (task,) in found}
 
     def _deadline(self) -> float:
         """What was sent and not answered is waited for as long as the store is open."""
         return float("inf") if self._closed_at is None else max(self._closed_at, 0.0) + PATIENCE
+
+
+def _withdrawn(job: _Ready, answers: Sequence[psycopg.Cursor[tuple[Any, ...]]]) -> Withdrawn:
+    made = [answer for statement, answer in zip(job.statements, answers, strict=True) if statement.claims]
+    return frozenset(task for answer in made for (task,) in answer.fetchall()) if made else NONE_WITHDRAWN
 
 
 def _ready(job: _Job) -> list[_Ready]:

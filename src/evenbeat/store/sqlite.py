@@ -25,6 +25,7 @@ from evenbeat.store.contract import (
     RunRecord,
     SkipRecord,
     StoreError,
+    Withdrawn,
 )
 from evenbeat.store.filters import check_filter, conditions_of
 from evenbeat.store.sqlite_files import sync
@@ -162,10 +163,9 @@ class SqliteStore:
     def past_definitions(self) -> Iterator[PastDefinition]:
         return map(rows.past_definition, self._select(query("past_definitions")))
 
-    def record(self, *batches: Batch) -> Future[None]:
-        def work(connection: sqlite3.Connection) -> None:
-            for batch in batches:
-                record(connection, batch)
+    def record(self, *batches: Batch) -> Future[Withdrawn]:
+        def work(connection: sqlite3.Connection) -> Withdrawn:
+            return frozenset().union(*[record(connection, batch) for batch in batches])
 
         return self._write().submit(work)
 

@@ -15,6 +15,7 @@ import msgspec
 
 from evenbeat.store.contract import (
     NEVER,
+    NONE_WITHDRAWN,
     PLAIN_OUTPUT,
     Batch,
     Claim,
@@ -24,6 +25,7 @@ from evenbeat.store.contract import (
     Skip,
     Standing,
     Told,
+    Withdrawn,
 )
 from evenbeat.store.statements import query, query_of_rows, width
 
@@ -34,8 +36,9 @@ Row = tuple[object, ...]
 T = TypeVar("T", Refusal, Skip, Standing, Told)
 
 
-def record(connection: sqlite3.Connection, batch: Batch) -> None:
+def record(connection: sqlite3.Connection, batch: Batch) -> Withdrawn:
     """Everything in a batch, in the order of the contract; raise Contradiction if it cannot be true."""
+    withdrawn = NONE_WITHDRAWN
     if batch.starts:
         _execute(connection, "start", batch.starts)
     if batch.finishes:
@@ -55,9 +58,10 @@ def record(connection: sqlite3.Connection, batch: Batch) -> None:
         _execute(connection, "refuse", [row[:5] for row in refusals])
         _place(connection, [(r.task, r.accounted, r.extra, r.extra_kind) for r in refusals])
     if batch.claims:
-        _claim(connection, batch.claims)
+        withdrawn = _claim(connection, batch.claims)
     if batch.settled:
         connection.executemany(query("settle_definitions"), batch.settled)
+    return withdrawn
 
 
 def _execute(connection: sqlite3.Connection, name: str, rows: Iterable[Row]) -> int:
@@ -120,10 +124,11 @@ def _waves(rows: Sequence[T]) -> Iterable[Sequence[T]]:
         rows = [row for i, row in enumerate(rows) if firsts[row.task] != i]
 
 
-def _claim(connection: sqlite3.Connection, claims: Sequence[Claim]) -> None:
+def _claim(connection: sqlite3.Connection, claims: Sequence[Claim]) -> Withdrawn:
+    """All but those of tasks that were removed meanwhile, which are named."""
     try:
         # In order: then neighbours share a page while it is at hand. And one node alone needs no tokens.
-        _execute(connection, "claim", [claim[:8] for claim in sorted(claims)])
+        kept = _execute(connection, "claim", [claim[:8] for claim in sorted(claims)])
     except sqlite3.IntegrityError as e:
         opened, known = _open_and_known(connection, claims)
         tasks = Counter(claim.task for claim in claims)
@@ -134,6 +139,10 @@ def _claim(connection: sqlite3.Connection, claims: Sequence[Claim]) -> None:
         if again:
             raise Contradiction(f"task {again[0]} has an open claim: it must end before the next") from e
         raise
+    if kept == len(claims):
+        return NONE_WITHDRAWN
+    numbers = msgspec.json.encode([claim.task for claim in claims]).decode()
+    return frozenset(task for (task,) in connection.execute(query("removed_of"), (numbers,)))
 
 
 def _finish(connection: sqlite3.Connection, finishes: Sequence[Finish]) -> None:

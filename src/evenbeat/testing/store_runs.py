@@ -15,6 +15,7 @@ from evenbeat.store.contract import (
     Standing,
     Start,
     Store,
+    Withdrawn,
 )
 from evenbeat.testing.samples import T0, a_claim, a_finish, a_refusal, a_skip, a_standing, a_task
 
@@ -166,7 +167,7 @@ class RunsContract:
 
     def test_batches_are_remembered_in_the_order_they_come(self, store: Store) -> None:
         a = number_of(store)
-        futures: list[Future[None]] = []
+        futures: list[Future[Withdrawn]] = []
         for nominal in range(T0, T0 + 50 * MINUTE, MINUTE):
             futures.append(store.record(Batch(claims=[a_claim(a, nominal)])))
             futures.append(store.record(Batch(finishes=[a_finish(a, nominal)])))
@@ -254,6 +255,39 @@ class RunsContract:
         store.record(Batch(finishes=[a_finish(a, output="bye")])).result()
         assert list(store.progress()) == []
         assert [(run.task, run.output) for run in store.runs(a)] == [("a", "bye")]
+
+    def test_a_claim_that_comes_after_the_removal_is_withdrawn(self, store: Store) -> None:
+        """Else a node that has not heard of the removal yet would run the task beside the new one of its name."""
+        a, b = number_of(store), number_of(store, "b")
+        store.record(Batch(standings=[a_standing(a), a_standing(b)])).result()
+        store.remove([a], T0)
+        batches = Batch(skips=[a_skip(b)]), Batch(claims=[a_claim(b, T0 + MINUTE), a_claim(a)])
+        assert store.record(*batches).result() == {a}
+        assert [(progress.task, progress.claimed) for progress in store.progress()] == [(b, T0 + MINUTE)]
+        assert store.removed_running() == []
+        again = number_of(store)
+        assert again != a
+        assert store.record(Batch(claims=[a_claim(again)])).result() == set()
+        assert store.record(Batch(claims=[a_claim(a)])).result() == {a}
+        assert sorted(run.task for run in store.runs()) == ["a", "b"], "those of the new task, and of the other"
+        assert store.runs(a) == []
+
+    def test_a_claim_that_comes_before_the_removal_brings_the_task_back(self, store: Store) -> None:
+        a = number_of(store)
+        assert store.record(Batch(claims=[a_claim(a)])).result() == set()
+        store.remove([a], T0)
+        assert number_of(store) == a
+        store.record(Batch(finishes=[a_finish(a)])).result()
+        assert store.record(Batch(claims=[a_claim(a, T0 + MINUTE)])).result() == set(), "it is there again"
+
+    @pytest.mark.parametrize("other", ["unknown", "open"])
+    def test_a_batch_that_contradicts_is_refused_beside_a_withdrawn_claim(self, store: Store, other: str) -> None:
+        a, b = number_of(store), number_of(store, "b")
+        store.record(Batch(claims=[a_claim(b)])).result()
+        store.remove([a], T0)
+        wrong = {"unknown": 4711, "open": b}[other]
+        with pytest.raises(Contradiction, match=f"task {wrong}"):
+            store.record(Batch(claims=[a_claim(a), a_claim(wrong, T0 + MINUTE)])).result()
 
     def test_reads_from_many_threads_see_whole_batches(self, store: Store) -> None:
         numbers = [entry.number for entry in store.create([a_task(f"t{i}") for i in range(20)], "me", T0)]

@@ -198,9 +198,17 @@ WITH r (task, due, kind, reason, at) AS (VALUES :rows)
 SELECT task, due, due, 1, reason, at, kind FROM r WHERE task <> 0;
 
 -- name: claim
+-- Not of tasks that were removed meanwhile. Their index is small, and mostly empty: see `stand`.
 INSERT INTO claims (task, nominal, generation, kind, at, accounted, extra, extra_kind)
 WITH c (task, nominal, generation, kind, at, accounted, extra, extra_kind) AS (VALUES :rows)
-SELECT * FROM c WHERE task <> 0;
+SELECT * FROM c WHERE task <> 0 AND NOT EXISTS (
+    SELECT 1 FROM tasks INDEXED BY tasks_removed_by_number WHERE removed IS NOT NULL AND number = c.task
+);
+
+-- name: removed_of
+-- Which of these tasks were removed.
+SELECT number FROM tasks INDEXED BY tasks_removed_by_number
+WHERE removed IS NOT NULL AND number IN (SELECT value FROM json_each(?));
 
 -- name: start
 UPDATE claims SET started = s.started

@@ -394,22 +394,46 @@ WITH c AS (
         %s::bigint[], %s::bigint[], %s::integer[], %s::smallint[], %s::bigint[], %s::bigint[], %s::bigint[],
         %s::smallint[], %s::bigint[]
     ) AS c (task, nominal, generation, kind, at, accounted, extra, extra_kind, token)
+), withdrawn AS MATERIALIZED (
+    SELECT number AS task FROM c JOIN tasks t ON t.number = c.task WHERE t.removed IS NOT NULL
 ), claimed AS (
     INSERT INTO claims (task, nominal, generation, kind, at, accounted, extra, extra_kind, token)
-    SELECT c.* FROM c WHERE EXISTS (SELECT FROM progress p WHERE p.task = c.task)
+    SELECT c.* FROM c
+    WHERE EXISTS (SELECT FROM progress p WHERE p.task = c.task) AND c.task NOT IN (SELECT task FROM withdrawn)
     ON CONFLICT DO NOTHING RETURNING task
+), contradiction AS (
+    SELECT refuse(coalesce(
+        (
+            SELECT 'there is no task ' || min(task) FROM c
+            WHERE NOT EXISTS (SELECT FROM progress p WHERE p.task = c.task)
+        ),
+        'task ' || coalesce(
+            (
+                SELECT min(task) FROM c
+                WHERE task NOT IN (SELECT task FROM claimed) AND task NOT IN (SELECT task FROM withdrawn)
+            ),
+            (SELECT min(task) FROM (SELECT task FROM c GROUP BY task HAVING count(*) > 1) AS twice)
+        ) || ' has an open claim: it must end before the next'
+    ))
+    WHERE (SELECT count(*) FROM claimed) + (SELECT count(*) FROM withdrawn) <> (SELECT count(*) FROM c)
 )
-SELECT refuse(coalesce(
-    (
-        SELECT 'there is no task ' || min(task) FROM c
-        WHERE NOT EXISTS (SELECT FROM progress p WHERE p.task = c.task)
-    ),
-    'task ' || coalesce(
-        (SELECT min(task) FROM c WHERE task NOT IN (SELECT task FROM claimed)),
-        (SELECT min(task) FROM (SELECT task FROM c GROUP BY task HAVING count(*) > 1) AS twice)
-    ) || ' has an open claim: it must end before the next'
-))
-WHERE (SELECT count(*) FROM claimed) <> (SELECT count(*) FROM c);
+SELECT task FROM withdrawn UNION ALL SELECT count(*) FROM contradiction HAVING count(*) > 0;
+
+-- name: claimed_by
+-- Which of these claims are there, by task and token.
+SELECT c.task FROM claims c JOIN unnest(%s::bigint[], %s::bigint[]) AS s (task, token)
+    ON c.task = s.task AND c.token = s.token;
+
+-- name: claiming
+-- The transactions that are recording now, and may not see what was committed since they began their latest statement:
+-- a statement locks its tables before it takes its snapshot.
+SELECT DISTINCT virtualtransaction FROM pg_locks
+WHERE locktype = 'relation' AND mode = 'RowExclusiveLock' AND granted AND pid <> pg_backend_pid()
+    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+    AND relation = 'claims'::regclass;
+
+-- name: any_name_removed
+SELECT 1 FROM tasks WHERE removed IS NOT NULL AND name = ANY(%s) LIMIT 1;
 
 
 -- What a node is told
