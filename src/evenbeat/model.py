@@ -250,6 +250,12 @@ Duration = Annotated[int, Meta(ge=0, le=MAX_EVERY)]
 Word = Annotated[str, Meta(max_length=COMMAND_LIMIT)]
 
 
+REFERENCES: Final = ("env:", "file:")
+"""How a value of `env` begins that is not the value itself, but says where it is."""
+HIDDEN: Final = "***hidden***"
+"""What people without the role `admin` read instead of a value of `env`."""
+
+
 class Job(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """What a worker does in a run: a command, or a function of the user's."""
 

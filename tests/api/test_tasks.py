@@ -103,13 +103,6 @@ def test_a_name_is_one_encoded_segment_whatever_is_in_it(api: Api) -> None:
     assert api.get("/v1/tasks/web/ping").status_code == 404
 
 
-@pytest.mark.parametrize("name", [".", ".."])
-def test_a_task_whose_name_no_url_can_have_is_found_by_its_id(api: Api, name: str) -> None:
-    made = api.add(name)
-    assert made.headers["location"] == f"/v1/tasks/{made.json()['id']}"
-    assert api.get(made.headers["location"]).json()["name"] == name
-
-
 def test_a_taken_name_is_a_conflict(api: Api) -> None:
     api.add("taken")
     answer = api.post("/v1/tasks", json={"name": "taken", "every": "5m", "command": ["noop"]})

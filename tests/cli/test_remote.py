@@ -407,6 +407,25 @@ class TestTokens:
             assert (found.code, found.out) == (2, "")
             assert "has the role read, and this needs" in found.err
 
+    def test_values_of_variables_are_shown_to_admin_only(
+        self, served: Served, evenbeat: Evenbeat, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        url = ("--url", served.url)
+        monkeypatch.setenv("EVENBEAT_TOKEN", served.token)
+        add = ["add", "with-env", "--every", "1d", "--env", "A=hunter2", "--env", "B=env:B", *url, "--", "noop"]
+        assert evenbeat(*add).code == 0
+        assert 'A = "hunter2"' in evenbeat("show", "with-env", *url).out
+        assert 'A = "hunter2"' in evenbeat("show", "with-env", "--db", str(served.database)).out
+        monkeypatch.setenv("EVENBEAT_TOKEN", served.reader)
+        for argv in (["show", "with-env"], ["show", "with-env", "--json"], ["ls", "--json"]):
+            found = evenbeat(*argv, *url)
+            assert (found.code, "hunter2" in found.out, "***hidden***" in found.out) == (0, False, True)
+        assert 'B = "env:B"' in evenbeat("show", "with-env", *url).out
+        assert evenbeat("set", "with-env", "timebox=5s", *url).code == 2
+        monkeypatch.setenv("EVENBEAT_TOKEN", served.token)
+        assert evenbeat("show", "with-env", "--json", *url).json["task"]["env"] == {"A": "hunter2", "B": "env:B"}
+        assert evenbeat("rm", "with-env", *url).code == 0
+
 
 # Others than a node
 

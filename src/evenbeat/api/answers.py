@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from evenbeat.api.paths import task_url
 from evenbeat.api.problems import FieldError, Problem, invalid
-from evenbeat.api.route import JSON, Call
+from evenbeat.api.route import JSON, Call, Role
 from evenbeat.model import Entry, Instant, Invalid
 from evenbeat.node.documents import task_document
 from evenbeat.node.file_owner import OVERWRITTEN, file_of
@@ -63,7 +63,7 @@ async def task_answer(call: Call, name_or_id: str, status: int = 200) -> Respons
 
     def read(store: Store) -> tuple[Entry, bytes]:
         condition = Upcoming(store, call.house.now()).of(condition_of(store, name_or_id))
-        return condition.entry, msgspec.json.encode(task_document(condition))
+        return condition.entry, msgspec.json.encode(task_document(condition, secrets=call.role >= Role.ADMIN))
 
     entry, content = await call.house.read(read)
     headers = {"ETag": f'"{entry.version}"'}

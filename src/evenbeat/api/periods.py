@@ -10,6 +10,7 @@ from evenbeat.api.answers import moment
 from evenbeat.api.problems import FieldError, Problem, invalid, pointer
 from evenbeat.api.route import JSON, Call, Role, Route
 from evenbeat.api.types import Time, TimeText, ZoneName
+from evenbeat.load.safe_text import name_problem
 from evenbeat.model import DAY, NAME_LIMIT, WEEK, Instant, Invalid, Name, Period, Prefer, Text
 from evenbeat.node.requests import RemovePeriod, SetPeriods
 from evenbeat.store.contract import Store
@@ -93,6 +94,8 @@ async def put(call: Call) -> Response:
     name, period = call.path["name"], call.body.period()
     if not 1 <= len(name) <= NAME_LIMIT:
         raise invalid(FieldError("/name", f"a period has a name of 1 to {NAME_LIMIT} characters"))
+    if problem := name_problem(name):
+        raise invalid(FieldError("/name", problem))
     known = await call.house.read(lambda store: _with(store, name, period))
     await call.house.ask(SetPeriods({name: period}, call.who, call.who))
     document = _document(name, *await call.house.read(lambda store: _found(store, name)))

@@ -12,6 +12,7 @@ from evenbeat.api.problems import FieldError, Problem, invalid, pointer
 from evenbeat.api.route import Call, Role, Route
 from evenbeat.api.types import FilterState, Forced, NewTask, TaskDocument, TaskPage, TaskPatch, WholeTask
 from evenbeat.load.once import must_be_to_come, with_resolved_at
+from evenbeat.load.safe_text import text_problem
 from evenbeat.load.together import misfits
 from evenbeat.model import Entry, Instant, Name, Task
 from evenbeat.node.agreement import said_limits
@@ -65,7 +66,7 @@ async def list_tasks(call: Call) -> dict[str, Any]:
         page = found[: q.limit]
         return {
             "live": call.house.has_node(),
-            "tasks": [task_document(condition) for condition in page],
+            "tasks": [task_document(condition, secrets=call.role >= Role.ADMIN) for condition in page],
             "next": page[-1].entry.task.name if len(found) > len(page) else None,
             "total": call.house.totals.of(store, only, call.house.now()),
         }
@@ -75,6 +76,8 @@ async def list_tasks(call: Call) -> dict[str, Any]:
 
 async def create(call: Call) -> Response:
     task = definitions.whole(_resolved(call))
+    if problem := text_problem(call.query.owner):
+        raise invalid(FieldError("/query/owner", problem))
     await _must_fit(call, task)
     changed = (await call.house.ask(Add((task,), call.query.owner or call.who, call.who))).changed
     assert changed is not None

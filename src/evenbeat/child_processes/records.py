@@ -56,8 +56,11 @@ class Records:
             if not self._workers:
                 self._path.unlink(missing_ok=True)
                 return
-            part.touch(mode=0o600)
-            part.write_text("\n".join([*lines, ""]))
+            part.unlink(missing_ok=True)
+            file = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            with os.fdopen(file, "w", encoding="utf-8") as records:
+                os.fchmod(file, 0o600)  # a umask may take from the owner too
+                records.write("\n".join([*lines, ""]))
             part.replace(self._path)
 
 

@@ -26,7 +26,7 @@ def cluster_lines(cluster: ClusterDocument) -> list[str]:
 
 
 def _node(node: ClusterNodeDocument) -> str:
-    who = f"{escape(node.name)} {node.pid} ({node.id})"
+    who = f"{escape(node.name)} {node.pid} ({escape(node.id)})"
     if not node.is_alive:
         return f"[red]{who}: its lease ended {_span(-(node.expires_in or 0.0))} ago[/red]"
     status = node.status
@@ -40,7 +40,7 @@ def _node(node: ClusterNodeDocument) -> str:
 
 
 def _worker(worker: ClusterWorkerDocument) -> str:
-    who = f"{escape(worker.name)} {worker.pid} ({worker.id}), pool {escape(', '.join(worker.pools))}"
+    who = f"{escape(worker.name)} {worker.pid} ({escape(worker.id)}), pool {escape(', '.join(worker.pools))}"
     if worker.silent_for * SECOND >= SILENT:
         return f"[red]{who}: silent for {_span(worker.silent_for)}[/red]"
     said = f"{who}: {worker.held:,} of {worker.slots:,} slots taken" + (", leaving" if worker.is_leaving else "")

@@ -4,11 +4,15 @@ import json
 import logging
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 
+from evenbeat.cli.terminal import behind
+from evenbeat.load.safe_text import safe_json, visible
 from evenbeat.model import NAME_LIMIT, SECOND, Instant, Invalid, Prefer, placed
 from evenbeat.model import Period as PeriodNoun
 from evenbeat.when.duration import format_duration, parse_duration
@@ -120,18 +124,28 @@ def period_of(
 
 def print_json(document: Any) -> None:
     """One JSON document on stdout."""
-    json.dump(document, sys.stdout, ensure_ascii=False)
-    sys.stdout.write("\n")
+    sys.stdout.write(safe_json(json.dumps(document, ensure_ascii=False)) + "\n")
 
 
-class _Console(Console):
+class SafeConsole(Console):
+    """Of all that reaches the terminal only the colours and movements that rich adds are escape sequences."""
+
+    def __init__(self, *, stderr: bool = False, **options: Any) -> None:
+        super().__init__(file=behind(sys.stderr if stderr else sys.stdout), highlight=False, **options)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+        """As rich does, with what the text has of control characters shown as escapes."""
+        for segment in super().render(renderable, options):
+            text, style, control = segment
+            yield segment if control or text.isprintable() else Segment(visible(text), style)
+
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError  # `main` knows what to do; rich would end the program itself
 
 
 def console() -> Console:
     """For people: colours on a terminal, plain text elsewhere, long lines left whole."""
-    return _Console(highlight=False, soft_wrap=True, emoji=False, width=10_000)
+    return SafeConsole(soft_wrap=True, emoji=False, width=10_000)
 
 
 def checked_name(name: str) -> str:

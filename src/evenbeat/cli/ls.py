@@ -13,6 +13,7 @@ from rich.text import Text
 from evenbeat.cli.common import console, now
 from evenbeat.cli.tasks import asking, chosen
 from evenbeat.cli.told import condition_words, distance, nothing_runs
+from evenbeat.load.safe_text import safe_json, visible_line
 from evenbeat.model import Instant
 from evenbeat.node.documents import task_document
 from evenbeat.node.phrases import short_schedule
@@ -40,7 +41,8 @@ def _print_json(conditions: Iterator[Condition], *, live: bool) -> int:
     count = 0
     sys.stdout.write('{"tasks": [')
     for condition in conditions:
-        sys.stdout.write((", " if count else "") + msgspec.json.encode(task_document(condition)).decode())
+        document = msgspec.json.encode(task_document(condition, secrets=True)).decode()
+        sys.stdout.write((", " if count else "") + safe_json(document))
         count += 1
     sys.stdout.write(f'], "live": {"true" if live else "false"}}}\n')
     return count
@@ -65,7 +67,7 @@ def _row(condition: Condition, at: Instant) -> tuple[tuple[str, str], ...]:
     """Words and their colours."""
     task = condition.entry.task
     return (
-        (task.name, ""),
+        (visible_line(task.name), ""),
         condition_words(condition),
         (_next(condition, at), ""),
         (distance(condition.expected_by, at), ""),

@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from evenbeat.cli.manage import LISTS, add_commands
+from evenbeat.cli.terminal import show_visibly, shown_visibly
 from evenbeat.model import Days, Hash, Invalid, Prefer, Spread
 
 if TYPE_CHECKING:
@@ -176,6 +177,11 @@ def _add_import(commands: "_Commands") -> None:
 
 def main(argv: list[str]) -> int:
     """Run one command and return its exit code; bad input goes to stderr and changes nothing."""
+    with shown_visibly():
+        return _main(argv)
+
+
+def _main(argv: list[str]) -> int:
     top = parser()
     argv, work = _apart(argv)
     args = top.parse_args(argv)
@@ -256,4 +262,5 @@ def run() -> NoReturn:
         sys.exit(EXIT_NO)  # it was closed before we began; there is nobody to tell
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
+    show_visibly()
     sys.exit(main(sys.argv[1:]))

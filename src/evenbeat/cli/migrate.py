@@ -3,10 +3,9 @@
 import argparse
 from pathlib import Path
 
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
-from evenbeat.cli.common import print_json
+from evenbeat.cli.common import SafeConsole, print_json
 from evenbeat.cli.tasks import database
 from evenbeat.model import Invalid
 from evenbeat.node.owner import Ownership
@@ -49,7 +48,7 @@ def _source(text: str) -> Path:
 def _copy(source: Path, target: str) -> dict[str, int]:
     from evenbeat.store.postgres_copy import copy_sqlite  # noqa: PLC0415
 
-    err = Console(stderr=True)
+    err = SafeConsole(stderr=True)
     bars = Progress(TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed:,.0f}"), console=err)
     bars.disable = not err.is_terminal
     known: dict[str, TaskID] = {}

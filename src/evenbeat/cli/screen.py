@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-from rich.console import Console, Group
+from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
+from evenbeat.cli.common import SafeConsole
 from evenbeat.cli.status import status_lines
 from evenbeat.core.task import Flag
+from evenbeat.node.log import continued
 from evenbeat.node.service import Node
 from evenbeat.when.duration import in_words
 from evenbeat.when.windows import FOREVER
@@ -32,7 +34,7 @@ class Screen:
     def __init__(self, node: Node, database: Path | str) -> None:
         self._node = node
         self._database = database
-        self._console = Console(highlight=False)
+        self._console = SafeConsole()
         self._runs: deque[tuple[float, int]] = deque(maxlen=_WINDOW)
 
     async def show(self) -> None:
@@ -68,16 +70,16 @@ class Screen:
 class _Above(logging.Handler):
     """Log records as lines above what is shown."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: SafeConsole) -> None:
         super().__init__()
         self._console = console
 
     def emit(self, record: logging.LogRecord) -> None:
         style = "red" if record.levelno >= logging.ERROR else "yellow" if record.levelno >= logging.WARNING else ""
         when = time.strftime("%H:%M:%S", time.localtime(record.created))
-        self._console.print(Text.assemble((when, "dim"), "  ", (record.getMessage(), style)))
+        self._console.print(Text.assemble((when, "dim"), "  ", (continued(record.getMessage()), style)))
         if record.exc_info:
-            self._console.print(logging.Formatter().formatException(record.exc_info), markup=False)
+            self._console.print(Text(continued(logging.Formatter().formatException(record.exc_info))))
 
 
 async def follow(node: Node) -> None:

@@ -29,7 +29,7 @@ def answer(args: argparse.Namespace) -> int:
         live = side.has_node()
     if args.json:
         latest = {"runs": [run_document(run) for run in runs], "skips": [skip_document(skip) for skip in skips]}
-        print_json({**task_document(condition), **latest, "live": live})
+        print_json({**task_document(condition, secrets=True), **latest, "live": live})
     else:
         _show(condition, runs, skips, now(), live=live)
     if note := nothing_runs(live=live):

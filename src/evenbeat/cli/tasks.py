@@ -10,9 +10,9 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from rich.console import Console
+from rich.text import Text
 
-from evenbeat.cli.common import print_json
+from evenbeat.cli.common import SafeConsole, print_json
 from evenbeat.cli.sides import Changes, Questions
 from evenbeat.load.config import BadFileError
 from evenbeat.model import Entry, Invalid
@@ -186,11 +186,11 @@ def pairs(texts: Sequence[str], option: str) -> dict[str, str]:
 @contextmanager
 def patience(doing: str) -> Iterator[None]:
     """Say what takes long, on a terminal, while it does."""
-    err = Console(stderr=True)
+    err = SafeConsole(stderr=True)
     if not err.is_terminal:
         yield
         return
-    with err.status(f"{doing} ..."):
+    with err.status(Text(f"{doing} ...")):
         yield
 
 

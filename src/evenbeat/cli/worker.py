@@ -12,6 +12,7 @@ from typing import Final
 from evenbeat.child_processes.descriptors import raise_limit
 from evenbeat.cli.common import duration_option, log_lines, number_option, print_json
 from evenbeat.core.guard import kill_after
+from evenbeat.load.safe_text import text_problem
 from evenbeat.model import MAX_EVERY, NAME_LIMIT, SECOND, Invalid
 from evenbeat.node.owner import runtime_folder
 from evenbeat.queue.handing import DEFAULT_POOL
@@ -124,4 +125,6 @@ def _pools(names: list[str]) -> tuple[str, ...]:
 def _short(name: str, option: str) -> str:
     if not 1 <= len(name) <= NAME_LIMIT:
         raise Invalid(f"a name of {len(name)} characters, accepted: 1 to {NAME_LIMIT}", place=option)
+    if problem := text_problem(name):
+        raise Invalid(problem, place=option)
     return name

@@ -15,7 +15,8 @@ import msgspec
 from evenbeat.load.call import is_call, parse_call
 from evenbeat.load.config import BadFileError, Config, Place, Problem, Source
 from evenbeat.load.names import unique_names
-from evenbeat.model import COMMAND_LIMIT, NAME_LIMIT, Invalid, Job, Schedule, Task
+from evenbeat.load.safe_text import name_problem
+from evenbeat.model import COMMAND_LIMIT, NAME_LIMIT, REFERENCES, Invalid, Job, Schedule, Task
 from evenbeat.when.duration import parse_duration
 from evenbeat.when.schedule import compile_schedule
 from evenbeat.when.zone import zone as zone_named
@@ -45,7 +46,6 @@ _NOT_FOR_US: Final = {
     "RANDOM_DELAY": "there is no random delay; `# evenbeat: spread` or H spreads the load",
     "START_HOURS_RANGE": "it belongs to anacron",
 }
-_REFERENCES: Final = ("env:", "file:")
 
 
 class Manner(NamedTuple):
@@ -133,10 +133,12 @@ class _Reader:
     def _directive(self, number: int, directive: "re.Match[str]") -> None:
         column, value = directive.start("value") + 1, directive["value"]
         if directive["key"].lower() == "name":
-            if 1 <= len(value) <= NAME_LIMIT:
-                self._name = (value, Place(number, column))
-            else:
+            if not 1 <= len(value) <= NAME_LIMIT:
                 self._refuse(number, column, f"a name of {len(value)} characters, accepted: 1 to {NAME_LIMIT}")
+            elif problem := name_problem(value):
+                self._refuse(number, column, f"the name: {problem}")
+            else:
+                self._name = (value, Place(number, column))
             return
         words = value.lower().split()
         if not words or not set(words) <= {"spread", "system"}:
@@ -159,7 +161,7 @@ class _Reader:
             if value:
                 self._warn(number, column, f"{name} is not used: {_NOT_FOR_US[name]}")
         elif name != "CRON_TZ":
-            if value.startswith(_REFERENCES):
+            if value.startswith(REFERENCES):
                 kind = "variable" if value.startswith("env:") else "file"
                 self._warn(number, column, f"the value will be read from the {kind} that it names, when a run starts")
             self._env = {**self._env, name: value}

@@ -8,7 +8,7 @@ import msgspec
 from evenbeat.load.effect import CONDITIONAL, why_without_effect
 from evenbeat.load.problems import Problems
 from evenbeat.load.tasks import DURATIONS, Tasks, inherited
-from evenbeat.model import Invalid, Spread, Task
+from evenbeat.model import HIDDEN, REFERENCES, Invalid, Spread, Task
 from evenbeat.when.duration import format_duration, parse_duration
 
 _TABLES: Final = ("labels", "env", "kwargs")
@@ -28,6 +28,14 @@ def flat(task: Task) -> dict[str, Any]:
     if table.get("shell"):
         table["command"] = table["command"][0]
     return table
+
+
+def without_secrets(table: dict[str, Any]) -> dict[str, Any]:
+    """The keys of a task for people who may not read its secrets: names of variables and references, no values."""
+    if "env" not in table:
+        return table
+    shown = {name: value if value.startswith(REFERENCES) else HIDDEN for name, value in table["env"].items()}
+    return {**table, "env": shown}
 
 
 def task_of(name: str, table: Mapping[str, Any], *, check: bool) -> Task:

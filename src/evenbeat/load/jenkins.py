@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from evenbeat.load.config import BadFileError, Config, Place, Problem
+from evenbeat.load.safe_text import name_problem, safe_name
 from evenbeat.load.write import Imported, document_of
 from evenbeat.model import NAME_LIMIT, Days, Hash, Invalid, Job, Schedule, Task
 from evenbeat.when.cron_entry import Entry, parse_entry
@@ -164,16 +165,20 @@ class _Reader:
         tasks = []
         chooser = JenkinsChooser(lines[0].job)
         for i, line in enumerate(lines):
-            name = line.job if i == 0 else f"{line.job} ({i + 1})"
+            said = line.job if i == 0 else f"{line.job} ({i + 1})"
+            name = safe_name(said)
+            if name != said:
+                self._warn(f"the job {said!r} becomes the task {name!r}: {name_problem(said)}")
             try:
                 if len(name) > NAME_LIMIT:
                     raise Invalid(f"a name of {len(name)} characters, accepted: at most {NAME_LIMIT}")
                 entry = parse_entry(line.text)
                 drawn = _drawn(entry, chooser)
-                if i and drawn != line.text:
+                is_drawn = i > 0 or name != said
+                if is_drawn and drawn != line.text:
                     self._warn(f"{name}: {line.text!r} is written as {drawn!r}, what Jenkins made of its H")
                 schedule = Schedule(
-                    cron=line.text if i == 0 else drawn, zone=line.zone, hash=Hash.JENKINS, days=Days.AND, second=0
+                    cron=drawn if is_drawn else line.text, zone=line.zone, hash=Hash.JENKINS, days=Days.AND, second=0
                 )
                 compile_schedule(schedule, name)
             except Invalid as e:

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from evenbeat.load.config import Place, Problem
+from evenbeat.load.safe_text import name_problem
 
 _DEFINE: Final = re.compile(r"\s*define\s+(?P<kind>\w+)\s*(?P<brace>\{)?\s*(?P<rest>.*)")
 _SETTING: Final = re.compile(r"\s*(?P<name>\$\w+\$|\w+)\s*=\s*(?P<value>.*?)\s*")
@@ -97,7 +98,12 @@ class Objects:
         for nameless in [o for o in whole if not o.get(NAMED_BY[kind])]:
             problem = f"this define {kind} has no {NAMED_BY[kind]}"
             self.problems.append(Problem(nameless.file, nameless.place, problem))
-        return [o for o in whole if o.get(NAMED_BY[kind])]
+        named = [o for o in whole if o.get(NAMED_BY[kind])]
+        for one in named:
+            name = one.values[NAMED_BY[kind]]
+            if problem := name_problem(name.text):
+                self.problems.append(Problem(name.file, name.place, f"{NAMED_BY[kind]}: {problem}"))
+        return named
 
     def kinds(self) -> dict[str, int]:
         """How many objects there are of each kind."""

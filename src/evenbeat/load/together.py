@@ -11,7 +11,8 @@ import msgspec
 
 from evenbeat.load.config import NODE_DURATIONS, NOTHING_TO_RUN, Config, NodeSettings, Place, Problem, Source
 from evenbeat.load.once import past_at
-from evenbeat.model import Days, Instant, Invalid, Period, Task
+from evenbeat.load.safe_text import name_problem, text_problem
+from evenbeat.model import HIDDEN, Days, Instant, Invalid, Period, Task
 from evenbeat.when.cron_entry import parse_entry
 from evenbeat.when.duration import format_duration
 from evenbeat.when.lint import lint
@@ -20,6 +21,11 @@ from evenbeat.when.period import compile_periods
 SHOWN: Final = 100
 """More findings than this are counted, not listed: the first ones explain them."""
 Path = tuple[str, ...]
+_NAME: Final = ("name",)
+_IS_HIDDEN: Final = (
+    f"{HIDDEN} stands for a value that only the role admin reads: give the value itself, or say where it is "
+    "(env:NAME, file:PATH)"
+)
 
 
 class Finding(NamedTuple):
@@ -56,10 +62,11 @@ def findings(configs: Mapping[str, Config], known: Known = NOTHING, *, must_run:
     for config in configs.values():
         periods |= config.periods
         limits |= config.limits
-    found = [*_names(configs, known.names), *_settings(configs, known)]
+    found = [*_texts(configs), *_names(configs, known.names), *_settings(configs, known)]
     for owner, config in configs.items():
         found += (
-            Finding(owner, (_section(task), task.name, *path), message)
+            # The name of a task is not a key in a file, but the header above its keys.
+            Finding(owner, (_section(task), task.name, *(path if path != _NAME else ())), message)
             for task in config.tasks
             for path, message in misfits(task, periods, limits, must_run=must_run)
         )
@@ -69,7 +76,8 @@ def findings(configs: Mapping[str, Config], known: Known = NOTHING, *, must_run:
 def misfits(
     task: Task, periods: Mapping[str, Period], limits: Mapping[str, int], *, must_run: bool = True
 ) -> Iterator[tuple[Path, str]]:
-    """What a task refers to and is not there: the key, and what is wrong with it."""
+    """What a task says that cannot be, or refers to and is not there: the key, and what is wrong with it."""
+    yield from _unfit_texts(task)
     if task.period is not None and task.period not in periods:
         known = ", ".join(sorted(periods)) or "none is defined"
         yield ("period",), f"there is no period {task.period!r}, known: {known}"
@@ -78,6 +86,33 @@ def misfits(
         yield ("limit",), f"there is no limit {task.limit!r}, known: {known}"
     if must_run and not task.job.command and task.job.function is None and not task.passive:
         yield (), NOTHING_TO_RUN
+
+
+def _unfit_texts(task: Task) -> Iterator[tuple[Path, str]]:
+    """Names, labels and values that cannot be shown or addressed as what they are."""
+    if problem := name_problem(task.name):
+        yield _NAME, f"the name: {problem}"
+    for key, value in task.labels.items():
+        if problem := text_problem(key) or text_problem(value):
+            yield ("labels", key), problem
+    if task.pool is not None and (problem := text_problem(task.pool)):
+        yield ("pool",), problem
+    for key, value in task.job.env.items():
+        if problem := text_problem(key):
+            yield ("env", key), problem
+        if value == HIDDEN:
+            yield ("env", key), _IS_HIDDEN
+
+
+def _texts(configs: Mapping[str, Config]) -> Iterator[Finding]:
+    """Names of owners, periods and limits."""
+    for owner, config in configs.items():
+        if not owner.startswith("file:") and (problem := text_problem(owner)):
+            yield Finding(owner, (), f"the owner: {problem}")
+        for section, names in (("periods", config.periods), ("limits", config.limits)):
+            for name in names:
+                if problem := name_problem(name):
+                    yield Finding(owner, (section, name), f"the name: {problem}")
 
 
 def _section(task: Task) -> str:
@@ -153,10 +188,10 @@ def problems_of(found: Sequence[Finding], source_of: Callable[[str], Source | No
         if source is None:
             problems[Problem(_spoken(finding.owner), None, f"{dotted}: {finding.message}")] = None
             continue
-        path = ("tasks", *finding.path[1:]) if finding.path[0] == "checks" else finding.path
+        path = ("tasks", *finding.path[1:]) if finding.path[:1] == ("checks",) else finding.path
         place = source.place_of(path, None)
         # A template says it for all that use it, at one place.
-        is_of_task = place is not None and path[0] == "tasks"
+        is_of_task = place is not None and path[:1] == ("tasks",)
         problems[Problem(source.file, place, finding.message if is_of_task else f"{dotted}: {finding.message}")] = None
     in_order = sorted(problems, key=lambda problem: (problem.file, problem.place or Place(0, 0)))
     return in_order, max(len(found) - SHOWN, 0)

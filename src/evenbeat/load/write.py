@@ -9,6 +9,7 @@ import msgspec
 
 from evenbeat.load.config import Config, Problem
 from evenbeat.load.flat import flat
+from evenbeat.load.safe_text import UNSAFE, safe_json
 from evenbeat.model import Invalid, Period
 from evenbeat.when.duration import format_duration
 
@@ -28,7 +29,7 @@ _SHARED: Final = ("zone", "hash", "days", "second", "env")
 """What imported tasks tend to have in common: said once, in [defaults]."""
 _OF_CRON: Final = ("hash", "days", "second")
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
-_CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+_CONTROL: Final = re.compile(f"(?![\t\n])[{UNSAFE}]")
 
 
 def write_config(config: Config, comments: Sequence[str] = ()) -> str:
@@ -114,7 +115,7 @@ def _value(value: Any) -> str:
 
 
 def _text(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007F")
+    return safe_json(json.dumps(text, ensure_ascii=False))
 
 
 def _printable(text: str) -> str:

@@ -93,12 +93,19 @@ class Control:
 
     async def _listen(self, path: Path) -> None:
         path.unlink(missing_ok=True)
-        before = os.umask(0o177)
+        listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
         try:
             with socket_address(path) as address:
-                self._server = await asyncio.start_unix_server(self._connected, address, limit=REQUEST_LIMIT)
-        finally:
-            os.umask(before)
+                # The umask is the process's: nothing else may be created before it is what it was.
+                before = os.umask(0o177)
+                try:
+                    listening.bind(address)
+                finally:
+                    os.umask(before)
+            self._server = await asyncio.start_unix_server(self._connected, sock=listening, limit=REQUEST_LIMIT)
+        except BaseException:
+            listening.close()
+            raise
         self._socket = path.stat()
 
     async def look(self) -> None:

@@ -20,6 +20,7 @@ from evenbeat.load.collector import without_collector
 from evenbeat.load.config import Config, NodeSettings
 from evenbeat.load.files import load_file, load_source
 from evenbeat.load.once import must_be_to_come, past_at
+from evenbeat.load.safe_text import name_problem, text_problem
 from evenbeat.load.together import Finding, findings
 from evenbeat.model import Entry, Instant, Invalid, Period, Task
 from evenbeat.node.agreement import (
@@ -143,6 +144,8 @@ class Desk:
         """New tasks, all or none."""
         with self._lock, self._places.right():
             must_refer_to_what_is_there(tasks, self._periods(), self.limits())
+            if problem := text_problem(owner):
+                raise Invalid(problem, place="owner")
             for task in tasks:
                 must_be_to_come(task, self._now())
             self._edited_by_hand({owner})
@@ -243,6 +246,9 @@ class Desk:
         """New periods of this owner, and other definitions for those that are there."""
         with self._lock:
             stored = self.store.periods()
+            for name in periods.keys() - stored.keys():
+                if problem := name_problem(name):
+                    raise Invalid(problem, place="name")
             compile_periods({**self._periods(), **periods})
             different: dict[str, dict[str, Period]] = {}
             for name, period in periods.items():

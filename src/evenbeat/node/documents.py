@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from evenbeat.load.flat import flat
+from evenbeat.load.flat import flat, without_secrets
 from evenbeat.model import Instant
 from evenbeat.node.phrases import short_schedule
 from evenbeat.store.contract import Condition, RunRecord, SkipRecord
@@ -17,8 +17,11 @@ def instant(t: Instant | None, where: Zone = _UTC) -> str | None:
     return None if t is None else format_instant(t, where)
 
 
-def task_document(condition: Condition) -> dict[str, Any]:
-    """A task and how it is, its next run included; `task` has the keys of a file."""
+def task_document(condition: Condition, *, secrets: bool) -> dict[str, Any]:
+    """A task and how it is, its next run included; `task` has the keys of a file.
+
+    Literal values of `env` are part of it only with `secrets`: for an owner of the database, or the role admin.
+    """
     entry, task = condition.entry, condition.entry.task
     where = zone(task.schedule.zone)
     return {
@@ -45,7 +48,7 @@ def task_document(condition: Condition) -> dict[str, Any]:
         "output": condition.output,
         "created": instant(entry.created, where),
         "changed": instant(entry.changed, where),
-        "task": flat(task),
+        "task": flat(task) if secrets else without_secrets(flat(task)),
     }
 
 

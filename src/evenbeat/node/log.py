@@ -7,6 +7,8 @@ import re
 from datetime import UTC, datetime
 from typing import Final, NamedTuple, TextIO
 
+from evenbeat.load.safe_text import safe_json, visible
+
 _PLAIN: Final = re.compile(r"[\w.:+/@%,*~-]+")
 CONDENSED_FOR: Final = 10.0
 """Seconds for which a warning or an error that is repeated is only counted."""
@@ -25,7 +27,8 @@ class KeyValue(logging.Formatter):
         }
         fields |= fields_of(record)
         line = " ".join(f"{key}={_value(value)}" for key, value in fields.items())
-        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+        # Whoever chooses the text of an error must not be able to write a line that looks like a record of ours.
+        return f"{line}\n  {continued(self.formatException(record.exc_info))}" if record.exc_info else line
 
 
 class _Repeated(NamedTuple):
@@ -85,6 +88,11 @@ def fields_of(record: logging.LogRecord) -> dict[str, object]:
     return {key: value for key, value in record.__dict__.items() if key not in _STANDARD}
 
 
+def continued(text: str) -> str:
+    """A text of several lines, in which every line after the first is set off from the beginnings of records."""
+    return visible(text).replace("\n", "\n  ")
+
+
 def _value(value: object) -> str:
     text = str(value)
-    return text if _PLAIN.fullmatch(text) else json.dumps(text, ensure_ascii=False)
+    return text if _PLAIN.fullmatch(text) else safe_json(json.dumps(text, ensure_ascii=False))

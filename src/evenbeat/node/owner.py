@@ -10,12 +10,14 @@ import os
 import stat
 import tempfile
 import time
+from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
 from evenbeat.model import Invalid
+from evenbeat.store.private_files import PRIVATE
 
 _PATIENCE: Final = 0.5
 """Seconds: somebody who changes a task, or only asks whether a node lives, is gone by then."""
@@ -54,7 +56,9 @@ def runtime_folder() -> Path:
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     folder = Path(runtime or tempfile.gettempdir()) / ("evenbeat" if runtime else f"evenbeat-{os.getuid()}")
     try:
-        folder.mkdir(mode=0o700, exist_ok=True)
+        with suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+            folder.chmod(0o700)  # a umask may take from the owner too
         about = folder.lstat()
     except OSError as e:
         raise Invalid(f"{folder} cannot be used for sockets and records: {e.strerror}") from None
@@ -95,9 +99,12 @@ class Ownership:
 
     def _open(self) -> int:
         try:
-            return os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE)
         except OSError as e:
             raise Invalid(f"{self._path} cannot be written: {e.strerror}") from None
+        with suppress(OSError):  # another user who can open the file can lock it, and no node would start
+            os.fchmod(file, PRIVATE)
+        return file
 
     def _is_there(self) -> bool:
         """Is the file that we have locked the one that others find?"""

@@ -15,7 +15,6 @@ from typing import Final
 from evenbeat.child_processes.keeper import Keeper
 from evenbeat.model import SECOND, Outcome
 from evenbeat.queue.frames import LEAD, Cancel, Clock, Elsewhere, Ready, Result, Results, Run, Started, ToNode
-from evenbeat.queue.host_place import HostPlace
 from evenbeat.queue.process import Worker
 from evenbeat.queue.team import Backoff, resolved
 
@@ -106,9 +105,7 @@ class Pool:
         now: Callable[[], int],
         kill_after: Callable[[int], int],
         keeper: Keeper,
-        place: HostPlace,
     ) -> None:
-        self._place_of_hosts = place
         self._size = size
         self._keeper = keeper
         self._results = results
@@ -226,7 +223,7 @@ class Pool:
             self._moment = asyncio.get_running_loop().call_later(wait / SECOND, self._place)
 
     def _start_one(self) -> _Host:
-        worker = self._place_of_hosts.start(_PROGRAM, self._hear, self._replace, self._keeper)
+        worker = Worker(_PROGRAM, self._hear, self._replace, self._keeper, lifeline=True)
         worker.send(Clock(self._offset))
         host = self._hosts[worker] = _Host(worker)
         return host
@@ -235,7 +232,7 @@ class Pool:
         host = self._hosts[worker]
         host.turn_to_next(worker.last_heard)
         ended: list[Result] = []
-        for message in self._place_of_hosts.believed(worker, messages, self._now()):
+        for message in messages:
             match message:
                 case Results(results):
                     ended += results

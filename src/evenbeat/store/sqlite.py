@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from concurrent.futures import Future
 from contextlib import closing, contextmanager
 from pathlib import Path
+from secrets import token_hex
 from typing import Final, Literal, TypeVar
 
 from evenbeat.model import Entry, Instant, Period, Task
@@ -28,6 +29,7 @@ from evenbeat.store.contract import (
     Withdrawn,
 )
 from evenbeat.store.filters import check_filter, conditions_of
+from evenbeat.store.private_files import create_private
 from evenbeat.store.sqlite_files import sync
 from evenbeat.store.sqlite_inspect import Inspector, check_tables, problem_in
 from evenbeat.store.sqlite_open import DAMAGED, check_readable, connect_reader, explained, prepare
@@ -210,10 +212,12 @@ class SqliteStore:
 
     def backup(self, path: Path) -> None:
         """In one step: a copy in many steps begins anew whenever somebody has written meanwhile."""
-        part = path.with_name(path.name + ".part")
+        # A name that nobody can have taken before, to read along.
+        part = path.with_name(f"{path.name}.{token_hex(8)}.part")
         if path.exists():
             raise StoreError(f"{path}: there is a file already, and a backup overwrites nothing: choose another name")
         try:
+            create_private(part)
             with self._read() as connection, explained(path), closing(sqlite3.connect(part)) as copy:
                 connection.backup(copy)
                 try:

@@ -8,11 +8,12 @@ import logging
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 from evenbeat.store.contract import Damaged, Locked, StoreError
+from evenbeat.store.private_files import create_private, make_private
 from evenbeat.store.statements import Migration, migrations
 
 APPLICATION_ID: Final = 0x65766274
@@ -77,6 +78,7 @@ def prepare(path: Path, durability: str) -> None:
     with explained(path):
         _look_at_header(path, len(known))
         _look_at_empty(path)
+        _keep_to_owner(path)
         with closing(_connect(f"{path.absolute().as_uri()}?mode=rwc")) as connection:
             if not path.stat().st_size:
                 # Before anything else, so that a file with any content says whose it is.
@@ -85,6 +87,19 @@ def prepare(path: Path, durability: str) -> None:
             _begin_log(connection)
             _tune(connection, durability, _WRITER_CACHE)
             migrate(connection, path, known)
+
+
+def _keep_to_owner(path: Path) -> None:
+    """Only its owner can open the database: definitions and outputs may hold secrets.
+
+    SQLite gives its log and the index of that the mode of the main file. Should that not be ours to create, SQLite
+    says why.
+    """
+    whole = path.resolve()  # a link may lead to where no file is yet
+    with suppress(OSError):
+        create_private(whole)
+    for suffix in ("", "-wal", "-shm"):
+        make_private(whole.with_name(whole.name + suffix))
 
 
 def _look_at_empty(path: Path) -> None:

@@ -1,0 +1,64 @@
+"""Characters that do not show what they are: how names and other short texts refuse them, and how output shows them.
+
+Control characters move the cursor, clear the screen or end a line of a log; direction marks make a text read as
+another one. A name with one of them cannot be told from another name, typed, or put into an address.
+"""
+
+import re
+from typing import Final
+
+UNSAFE: Final = (
+    "\x00-\x1f\x7f-\x9f"  # control characters: C0, DEL, C1
+    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # marks and overrides of the direction of writing
+    "\u2028\u2029"  # separators of lines and paragraphs
+    "\ud800-\udfff"  # halves of characters, which no UTF-8 has
+)
+"""As a part of a regular expression: [...]."""
+_UNSAFE: Final = re.compile(f"[{UNSAFE}]")
+_UNSAFE_IN_TEXT: Final = re.compile(f"(?![\t\n])[{UNSAFE}]")
+_SHORT: Final = {"\t": "\\t", "\n": "\\n", "\r": "\\r"}
+_ACCEPTED: Final = "accepted: no control characters and no marks of writing direction"
+
+
+def text_problem(text: str) -> str:
+    """Why a short text that people read, such as an owner or a label, is refused; empty if it is not."""
+    found = _UNSAFE.search(text)
+    return "" if found is None else f"{visible_line(text[:64])!r:.80} has U+{ord(found[0]):04X}, {_ACCEPTED}"
+
+
+def name_problem(name: str) -> str:
+    """The same for a name that stands in the path of an address."""
+    if problem := text_problem(name):
+        return problem
+    if name in (".", ".."):
+        return f"{name!r} means a folder in every address; accepted: any other name"
+    if name != name.strip():
+        return f"{name[:64]!r} begins or ends with a space; accepted: spaces between words"
+    return ""
+
+
+def safe_name(name: str) -> str:
+    """A name like this one that is accepted."""
+    name = _UNSAFE.sub("-", name).strip()
+    return {"": "unnamed", ".": "dot", "..": "dot-dot"}.get(name, name)
+
+
+def visible(text: str) -> str:
+    """A text of lines for a terminal: what could command it is shown as an escape, such as \\x1b."""
+    return text if text.isprintable() else _UNSAFE_IN_TEXT.sub(_escaped, text)
+
+
+def visible_line(text: str) -> str:
+    """The same for a text that must stay on one line."""
+    return text if text.isprintable() else _UNSAFE.sub(_escaped, text)
+
+
+def safe_json(text: str) -> str:
+    """The same JSON document, in which only JSON's own escapes stand for such characters."""
+    return text if text.isprintable() else _UNSAFE_IN_TEXT.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    sign = found[0]
+    code = ord(sign)
+    return _SHORT.get(sign) or (f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}")
