@@ -27,7 +27,7 @@ CASES = [
         "a.toml:4:13: tasks.a.tolerance: `tolerance` has no effect",
     ),
     (f'[tasks.a]\ncron = "@reboot"\n{RUN}backlog = "each"\n', "a.toml:4:12: tasks.a.backlog: `backlog` has no effect"),
-    (f'[tasks.a]\n{EVERY}function = "m:f"\ncwd = "/"\n', "a.toml:4:8: tasks.a.cwd: `cwd` has no effect here"),
+    (f'[checks.a]\n{EVERY}passive = true\nuser = "x"\n', "a.toml:4:9: checks.a.user: `user` has no effect here"),
     (
         f'[templates.t]\nretry = 9\n[tasks.a]\nuse = "t"\n{EVERY}{RUN}',
         "a.toml:2:9: templates.t.retry: `retry` has no effect",
@@ -43,15 +43,11 @@ def test_it_is_refused_where_it_stands(text: str, words: str) -> None:
 
 
 def test_defaults_are_for_those_they_suit() -> None:
-    text = '[defaults]\nattempts = 2\ncatch_up = 9\ncwd = "/"\n'
+    text = '[defaults]\nattempts = 2\ncatch_up = 9\ncwd = "/"\nuser = "nobody"\n'
     text += f'[tasks.a]\n{EVERY}function = "m:f"\n[checks.b]\n{EVERY}{RUN}'
     a, b = sorted(parse_toml(text, "a.toml").tasks, key=lambda task: task.name)
-    assert (a.attempts, a.job.cwd, b.attempts, b.job.cwd) == (
-        task_of("a", {"every": 1}, check=False).attempts,
-        None,
-        2,
-        "/",
-    )
+    assert (a.attempts, b.attempts) == (task_of("a", {"every": 1}, check=False).attempts, 2)
+    assert (a.job.cwd, a.job.user) == (b.job.cwd, b.job.user) == ("/", "nobody"), "functions too"
 
 
 def test_who_edits_by_hand_hears_the_same() -> None:

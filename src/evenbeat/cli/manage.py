@@ -47,7 +47,7 @@ KEY_OPTIONS: Final = (
     ("weight", "S", "expected run time in seconds, for the load wheel"),
     ("function", "M:F", "run a function of yours: module:function"),
     ("cwd", "DIR", "where the command runs"),
-    ("user", "U", "as whom the command runs"),
+    ("user", "U", "as whom the command or function runs"),
 )
 """Keys of a task, as a file has them, that `add` takes as options."""
 

@@ -4,10 +4,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 _OF_CHECKS: Final = frozenset({"attempts", "retry"})
-_OF_COMMANDS: Final = frozenset({"cwd", "user"})
 _OF_REPETITION: Final = frozenset({"tolerance", "backlog"})
 _OF_RUNS: Final = frozenset(
-    {"limit", "pool", "priority", "weight", "missed", "catch_up", "retry", "env", *_OF_COMMANDS, *_OF_REPETITION}
+    {"limit", "pool", "priority", "weight", "missed", "catch_up", "retry", "env", "cwd", "user", *_OF_REPETITION}
 )
 CONDITIONAL: Final = _OF_CHECKS | _OF_RUNS
 """All of them."""
@@ -24,8 +23,6 @@ def why_without_effect(key: str, table: Mapping[str, Any], *, check: bool) -> st
         return 'it belongs to missed = "all"'
     if key in _OF_REPETITION and _runs_once(table):
         return "the task has no interval between runs"
-    if key in _OF_COMMANDS and "function" in table:
-        return "it belongs to commands; functions run in a process of their own"
     return ""
 
 

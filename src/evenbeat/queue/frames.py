@@ -58,6 +58,41 @@ class Run(Struct, array_like=True, gc=False):
         self.last_start += by
 
 
+class Place(Struct, frozen=True):
+    """Where a function runs if not simply in the node's own environment: a host process has one place for its life."""
+
+    env: tuple[tuple[str, str], ...] = ()
+    """Added to the environment; "file:PATH" is read when the host starts."""
+    cwd: str | None = None
+    user: str | None = None
+
+
+class _Whereabouts(Struct):
+    """What a packed model.Job says of its place; everything else in it is passed over."""
+
+    env: dict[str, str] = {}
+    cwd: str | None = None
+    user: str | None = None
+
+
+_whereabouts: Final = msgspec.msgpack.Decoder(_Whereabouts)
+NODES_PLACE: Final = Place()
+"""The environment, folder and user of the node itself."""
+PLACE_VARIABLE: Final = "EVENBEAT_PLACE"
+"""In the environment of a host process: its place, as JSON. Nobody else can read it there, unlike an argument."""
+
+
+def place_of(run: "Run") -> Place:
+    """Where the function of this run is to be called; a job that cannot be read is for the host to refuse."""
+    try:
+        found = _whereabouts.decode(run.job)
+    except msgspec.DecodeError:
+        return NODES_PLACE
+    if not (found.env or found.cwd or found.user):
+        return NODES_PLACE
+    return Place(tuple(sorted(found.env.items())), found.cwd, found.user)
+
+
 class Runs(Struct, array_like=True, tag=1):
     """Node to worker: make these."""
 

@@ -12,11 +12,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from evenbeat.child_processes.keeper import Keeper
 from evenbeat.model import Outcome
-from evenbeat.queue.frames import LEAD, Result, Run
-from evenbeat.queue.loop_host import LoopHost
-from evenbeat.queue.pool import Pool
+from evenbeat.queue.frames import LEAD, NODES_PLACE, Place, Result, Run, place_of
+from evenbeat.queue.host_place import own_user
+from evenbeat.queue.hosts import Hosts
 from evenbeat.queue.process import Worker
 from evenbeat.queue.team import Team
 
@@ -24,8 +26,8 @@ HOSTS: Final = 4
 """Ordinary functions that can run at the same time."""
 _LEAVING: Final = 7.0
 """Seconds for what was cancelled to end: kill_after is at most 5."""
-
-
+_UNUSED: Final = 30.0
+"""Seconds between two looks at hosts with a user, folder or variables of their own: without work twice, they end."""
 _GOING: Final = 5.0
 """Seconds for worker processes to end, and as many again once they were killed."""
 _log: Final = logging.getLogger("evenbeat.node")
@@ -59,11 +61,20 @@ class LocalQueue:
         self._offset = clock_offset
         self._pending: set[int] = set()
         self._all_ended: asyncio.Event | None = None
-        self._async_functions: set[str] = set()
+        self._kill_after = kill_after
+        self._host_count = hosts
         self.keeper: Final = Keeper(records)
         self._team = Team(workers, self._take_results, on_started, self._now, database, self.keeper)
-        self._pool = Pool(hosts, self._take_results, on_started, self._redirect, self._now, kill_after, self.keeper)
-        self._loop_host = LoopHost(self._take_results, on_started, self._now, kill_after, self.keeper)
+        self._hosts: dict[Place, Hosts] = {NODES_PLACE: self._new_hosts(NODES_PLACE)}
+        self._going: list[Hosts] = []
+        """Hosts that were told to end."""
+        self._restarts_of_ended = 0
+        self._look: asyncio.TimerHandle | None = None
+
+    def _new_hosts(self, place: Place) -> Hosts:
+        return Hosts(
+            place, self._host_count, self._take_results, self._on_started, self._now, self._kill_after, self.keeper
+        )
 
     @property
     def pending(self) -> int:
@@ -78,18 +89,21 @@ class LocalQueue:
     @property
     def workers(self) -> list[tuple[int, str]]:
         """All worker processes that are up, and what they run."""
-        kinds = ((self._team, "commands"), (self._pool, "functions"), (self._loop_host, "async functions"))
-        return [(worker.pid, kind) for part, kind in kinds for worker in part.workers if not worker.is_gone]
+        found = [(worker, "commands") for worker in self._team.workers]
+        for hosts in (*self._hosts.values(), *self._going):
+            found += [(worker, "functions") for worker in hosts.pool.workers]
+            found += [(worker, "async functions") for worker in hosts.loop_host.workers]
+        return [(worker.pid, kind) for worker, kind in found if not worker.is_gone]
 
     @property
     def problem(self) -> str:
         """Why nothing, or not everything, can be started now, or ""."""
-        return self._team.problem or self._pool.problem or self._loop_host.problem
+        return self._team.problem or next((hosts.problem for hosts in self._hosts.values() if hosts.problem), "")
 
     @property
     def restarts(self) -> int:
         """Worker processes that ended before they were told to."""
-        return self._team.restarts + self._pool.restarts + self._loop_host.restarts
+        return self._team.restarts + self._restarts_of_ended + sum(hosts.restarts for hosts in self._hosts.values())
 
     @property
     def pids(self) -> list[int]:
@@ -99,8 +113,8 @@ class LocalQueue:
     def start(self) -> None:
         """Bring up the process workers; function hosts come with the first function. Needs a running loop."""
         self.keeper.start()
-        self._pool.set_clock(self._offset)
-        self._loop_host.set_clock(self._offset)
+        for hosts in self._hosts.values():
+            hosts.set_clock(self._offset)
         self._team.start(self._offset)
 
     def dispatch(
@@ -116,21 +130,43 @@ class LocalQueue:
             self._team.give(list(runs))
             return
         commands: list[Run] = []
-        ordinary: list[tuple[Run, str]] = []
-        asynchronous: list[Run] = []
+        by_place: dict[Place, list[tuple[Run, str]]] = {}
         for run, function in zip(runs, functions, strict=True):
             if function is None:
                 commands.append(run)
-            elif function in self._async_functions:
-                asynchronous.append(run)
             else:
-                ordinary.append((run, function))
+                by_place.setdefault(place_of(run), []).append((run, function))
         if commands:
             self._team.give(commands)
-        if ordinary:
-            self._pool.give(ordinary)
-        if asynchronous:
-            self._loop_host.give(asynchronous)
+        for place, some in by_place.items():
+            self._hosts_at(place).give(some)
+
+    def _hosts_at(self, place: Place) -> Hosts:
+        if place.user is not None and place.user == own_user():
+            place = msgspec.structs.replace(place, user=None)
+        hosts = self._hosts.get(place)
+        if hosts is None:
+            hosts = self._hosts[place] = self._new_hosts(place)
+            hosts.set_clock(self._offset)
+            if self._look is None:
+                self._look = asyncio.get_running_loop().call_later(_UNUSED, self._end_unused_hosts)
+        return hosts
+
+    def _end_unused_hosts(self) -> None:
+        """The node's own stay; others end when nobody has needed them for a while."""
+        self._look = None
+        self._going = [hosts for hosts in self._going if hosts.workers]
+        for place, hosts in list(self._hosts.items()):
+            if place == NODES_PLACE or not hosts.is_idle:
+                continue
+            if hosts.was_idle:
+                del self._hosts[place]
+                self._restarts_of_ended += hosts.restarts
+                hosts.close()
+                self._going.append(hosts)
+            hosts.was_idle = True
+        if len(self._hosts) > 1 or self._going:
+            self._look = asyncio.get_running_loop().call_later(_UNUSED, self._end_unused_hosts)
 
     def stored(self, tokens: Sequence[int]) -> None:
         """Nobody here waits for that: the worker has told, and is done with it."""
@@ -139,23 +175,22 @@ class LocalQueue:
         """End these runs, or all; each gets its result, `cancelled` unless it ended before it heard of it."""
         wanted = set(tokens)
         self._team.cancel(wanted)
-        self._pool.cancel(wanted)
-        self._loop_host.cancel(wanted)
+        for hosts in self._hosts.values():
+            hosts.cancel(wanted)
 
     def kill(self, tokens: Sequence[int]) -> None:
         """End the processes that have these runs, with all that they run: nothing of it lives on."""
         wanted = set(tokens)
-        for part in (self._team, self._pool, self._loop_host):
-            for worker in part.workers:
-                if not wanted.isdisjoint(worker.outstanding):
-                    worker.signal(signal.SIGKILL)
+        for worker in self._all_workers():
+            if not wanted.isdisjoint(worker.outstanding):
+                worker.signal(signal.SIGKILL)
 
     def set_clock(self, offset: int, by: int = 0) -> None:
         """The node's clock is another: it was disciplined, or set by so much; then runs move with it."""
         self._offset = offset
         self._team.set_clock(offset, by)
-        self._pool.set_clock(offset, by)
-        self._loop_host.set_clock(offset, by)
+        for hosts in self._hosts.values():
+            hosts.set_clock(offset, by)
 
     async def stop(self, grace: float) -> None:
         """Wait so many seconds for what runs, cancel the rest, end all workers. Every result has come when it returns.
@@ -167,8 +202,10 @@ class LocalQueue:
             if self.pids:
                 await self._ended_within(_LEAVING)
         self._team.close()
-        self._pool.close()
-        self._loop_host.close()
+        if self._look is not None:
+            self._look.cancel()
+        for hosts in self._hosts.values():
+            hosts.close()
         if not await self._gone_within(_GOING):
             living = [worker for worker in self._all_workers() if not worker.is_gone]
             for worker in living:
@@ -187,7 +224,8 @@ class LocalQueue:
 
     def _all_workers(self) -> list[Worker]:
         """Also those that have ended and have left something behind."""
-        return [worker for part in (self._team, self._pool, self._loop_host) for worker in part.workers]
+        hosts = (*self._hosts.values(), *self._going)
+        return [*self._team.workers, *(worker for some in hosts for worker in some.workers)]
 
     async def _ended_within(self, seconds: float) -> bool:
         self._all_ended = asyncio.Event()
@@ -205,10 +243,6 @@ class LocalQueue:
 
     def _now(self) -> int:
         return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000 + self._offset
-
-    def _redirect(self, runs: list[tuple[Run, str]]) -> None:
-        self._async_functions.update(function for _, function in runs)
-        self._loop_host.give([run for run, _ in runs])
 
     def _take_results(self, results: list[Result]) -> None:
         self._pending.difference_update([result.token for result in results])

@@ -9,6 +9,7 @@ from typing import Final
 from evenbeat.child_processes.keeper import Keeper
 from evenbeat.model import SECOND, Outcome
 from evenbeat.queue.frames import Cancel, Clock, Ready, Result, Results, Run, Started, ToNode
+from evenbeat.queue.host_place import HostPlace
 from evenbeat.queue.process import Worker
 from evenbeat.queue.team import Backoff, resolved
 
@@ -29,7 +30,9 @@ class LoopHost:
         now: Callable[[], int],
         kill_after: Callable[[int], int],
         keeper: Keeper,
+        place: HostPlace,
     ) -> None:
+        self._place = place
         self._keeper = keeper
         self._results = results
         self._started = started
@@ -70,7 +73,7 @@ class LoopHost:
             return
         if self._worker is None:
             try:
-                self._worker = Worker(_PROGRAM, self._hear, self._replace, self._keeper, lifeline=True)
+                self._worker = self._place.start(_PROGRAM, self._hear, self._replace, self._keeper)
             except OSError as e:
                 self.problem = f"the host of async functions cannot be started: {e.strerror or e}"
                 self._waiting += runs
@@ -100,7 +103,7 @@ class LoopHost:
             worker.signal(signal.SIGKILL)
 
     def _hear(self, worker: Worker, messages: list[ToNode]) -> None:
-        for message in messages:
+        for message in self._place.believed(worker, messages, self._now()):
             match message:
                 case Results(results):
                     for result in results:

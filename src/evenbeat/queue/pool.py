@@ -15,6 +15,7 @@ from typing import Final
 from evenbeat.child_processes.keeper import Keeper
 from evenbeat.model import SECOND, Outcome
 from evenbeat.queue.frames import LEAD, Cancel, Clock, Elsewhere, Ready, Result, Results, Run, Started, ToNode
+from evenbeat.queue.host_place import HostPlace
 from evenbeat.queue.process import Worker
 from evenbeat.queue.team import Backoff, resolved
 
@@ -105,7 +106,9 @@ class Pool:
         now: Callable[[], int],
         kill_after: Callable[[int], int],
         keeper: Keeper,
+        place: HostPlace,
     ) -> None:
+        self._place_of_hosts = place
         self._size = size
         self._keeper = keeper
         self._results = results
@@ -223,7 +226,7 @@ class Pool:
             self._moment = asyncio.get_running_loop().call_later(wait / SECOND, self._place)
 
     def _start_one(self) -> _Host:
-        worker = Worker(_PROGRAM, self._hear, self._replace, self._keeper, lifeline=True)
+        worker = self._place_of_hosts.start(_PROGRAM, self._hear, self._replace, self._keeper)
         worker.send(Clock(self._offset))
         host = self._hosts[worker] = _Host(worker)
         return host
@@ -232,7 +235,7 @@ class Pool:
         host = self._hosts[worker]
         host.turn_to_next(worker.last_heard)
         ended: list[Result] = []
-        for message in messages:
+        for message in self._place_of_hosts.believed(worker, messages, self._now()):
             match message:
                 case Results(results):
                     ended += results

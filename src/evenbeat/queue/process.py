@@ -24,6 +24,7 @@ _BYTES_PER_FRAME: Final = 1 << 20
 _SWEEPS: Final = 3
 _AGAIN: Final = 0.5
 """Seconds between two attempts to clear up after a worker."""
+_STANDARD_ERROR: Final = 2
 _log: Final = logging.getLogger("evenbeat.node")
 
 
@@ -41,7 +42,10 @@ class Worker:
         keeper: Keeper,
         *,
         lifeline: bool,
+        environment: dict[str, str] | None = None,
+        output: int = _STANDARD_ERROR,
     ) -> None:
+        """`environment` is ours unless another one is given; `output` is where it writes what no run has said."""
         self.outstanding: dict[int, Run] = {}
         """In the order they were sent."""
         self.held = 0
@@ -78,7 +82,13 @@ class Worker:
             command = [sys.executable, "-P", "-m", program[0], *map(str, descriptors), *program[1:]]
             # A session of its own: no terminal reaches it, and all that it starts can be found.
             self._process = subprocess.Popen(  # noqa: S603
-                command, stdin=subprocess.DEVNULL, stdout=2, pass_fds=descriptors, start_new_session=True
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                pass_fds=descriptors,
+                start_new_session=True,
+                env=environment,
             )
             opened.callback(self._process.wait)
             opened.callback(self._process.kill)
@@ -91,6 +101,9 @@ class Worker:
             self.leader: Final = Leader(self.pid, about.started)
             keeper.add(self.leader)
             opened.pop_all()  # from now on `_bury` closes them
+        self._listen()
+
+    def _listen(self) -> None:
         self._socket.setblocking(False)  # noqa: FBT003
         self._descriptor = self._socket.fileno()
         self._loop.add_reader(self._descriptor, self._read)

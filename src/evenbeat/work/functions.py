@@ -5,6 +5,7 @@ import importlib.util
 import inspect
 import io
 import os
+import stat
 import sys
 import traceback
 import zlib
@@ -36,6 +37,20 @@ class Function(NamedTuple):
 
 
 _known: Final[dict[str, Function]] = {}
+_folder = ""
+"""Where files of functions are looked for, whatever folder functions run in; "" for the working directory."""
+
+
+_readers = ""
+"""Who must be able to read modules, for messages; "" if that is the node's user."""
+
+
+def look_in(folder: str, user: str = "") -> None:
+    """Find modules and files of functions in the node's folder, also if they run in another, or as another user."""
+    global _folder, _readers  # noqa: PLW0603 - they are of the process, as sys.path is
+    _folder = folder
+    _readers = f"; it runs as user {user}, who must be able to read it" if user else ""
+    sys.path.insert(0, folder)
 
 
 def is_known(reference: str) -> bool:
@@ -59,7 +74,7 @@ def _find(reference: str) -> Function:
     except NoFunction:
         raise
     except ModuleNotFoundError as e:
-        raise NoFunction(f"{reference}: {e} (looked in {', '.join(sys.path)})") from None
+        raise NoFunction(f"{reference}: {e} (looked in {', '.join(sys.path)}{_readers})") from None
     except BaseException as e:
         raise NoFunction(f"{reference}: importing it failed\n{_trace(e)}") from None
     for part in name.split("."):
@@ -75,13 +90,19 @@ def _find(reference: str) -> Function:
 
 
 def _file(path: str) -> ModuleType:
-    full = os.path.abspath(path)
+    full = os.path.abspath(os.path.join(_folder, path))
     # The same name in every host and after every restart, and never __main__: what is under its guard stays there.
     name = f"__evenbeat_{zlib.crc32(os.fsencode(full)):08x}__"
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, full)
-    if spec is None or spec.loader is None or not os.path.isfile(full):
+    try:
+        is_file = stat.S_ISREG(os.stat(full).st_mode) and os.access(full, os.R_OK)
+    except PermissionError:
+        raise NoFunction(f"{full}: permission denied{_readers}") from None
+    except OSError:
+        is_file = False
+    if spec is None or spec.loader is None or not is_file:
         raise NoFunction(f"no such file: {full}")
     folder = os.path.dirname(full)
     if folder not in sys.path:

@@ -11,8 +11,9 @@ import sys
 from contextlib import suppress
 
 from evenbeat.work.async_host import AsyncHost
-from evenbeat.work.functions import capture_output
+from evenbeat.work.functions import capture_output, look_in
 from evenbeat.work.link import Link
+from evenbeat.work.place import RefusingHost, take_place
 from evenbeat.work.sync_host import SyncHost
 
 
@@ -30,11 +31,16 @@ def _die_with_the_node(lifeline: int) -> None:
 
 def main(descriptor: int, lifeline: int, kind: str) -> None:
     """Serve until the node is gone."""
+    folder = os.getcwd()
+    place, refusal = take_place()  # first of all, as the kernel remembers who asked for what follows
     _die_with_the_node(lifeline)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ["EVENBEAT_HOST"] = "1"
-    sys.path.insert(0, os.getcwd())
+    look_in(folder, place.user or "")
     link = Link(descriptor)
+    if refusal:
+        RefusingHost(link, refusal).serve()
+        os._exit(0)
     capture_output()
     (AsyncHost if kind == "async" else SyncHost)(link).serve()
     os._exit(0)

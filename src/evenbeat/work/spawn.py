@@ -109,10 +109,10 @@ class Spawner:
     def _own_environment(self, order: Order) -> dict[bytes, bytes]:
         job = order.job
         told = {name: value for name, _, value in (variable.partition(b"=") for variable in order.told)}
-        user = {} if job.user is None else _user_variables(job.user)
+        user = {} if job.user is None else user_variables(job.user)
         if any(not name or "=" in name for name in job.env):
             raise ValueError("illegal environment variable name")
-        its = {os.fsencode(n): os.fsencode(_resolved(n, v)) for n, v in job.env.items()}
+        its = {os.fsencode(n): os.fsencode(variable(n, v)) for n, v in job.env.items()}
         return self._environment | told | user | its
 
     def _spawn(self, order: Order, own: dict[bytes, bytes] | None) -> tuple[int, int]:
@@ -196,7 +196,7 @@ def _in_words(error: OSError) -> str:
     return (error.strerror or str(error)).lower()
 
 
-def _resolved(name: str, value: str) -> str:
+def variable(name: str, value: str) -> str:
     """A value, or what a reference stands for when the run starts."""
     if value.startswith("env:"):
         found = os.environ.get(value[4:])
@@ -227,7 +227,7 @@ def _content(path: str) -> str:
     return os.fsdecode(data).rstrip("\r\n")
 
 
-def _user_variables(user: str) -> dict[bytes, bytes]:
+def user_variables(user: str) -> dict[bytes, bytes]:
     import pwd  # noqa: PLC0415 - few workers need it
 
     try:
@@ -242,6 +242,8 @@ def _spawn_as(user: str, program: str, words: tuple[str, ...], environment: dict
     import subprocess  # noqa: PLC0415
 
     entry = pwd.getpwnam(user)
+    # Who is not root may not set any of these, not even to what they are.
+    is_own = os.geteuid() == entry.pw_uid != 0
     process = subprocess.Popen(  # noqa: S603 - running what the task says is the purpose
         words,
         executable=program,
@@ -250,9 +252,9 @@ def _spawn_as(user: str, program: str, words: tuple[str, ...], environment: dict
         stdout=output,
         stderr=output,
         process_group=0,
-        user=entry.pw_uid,
-        group=entry.pw_gid,
-        extra_groups=os.getgrouplist(user, entry.pw_gid),
+        user=None if is_own else entry.pw_uid,
+        group=None if is_own else entry.pw_gid,
+        extra_groups=None if is_own else os.getgrouplist(user, entry.pw_gid),
     )
     # The runner reaps its children itself; this tells subprocess that there is nothing left to do.
     process.returncode = 0

@@ -1,0 +1,214 @@
+"""A function runs as its `user`, in its folder, with its variables, or not at all; its host is not trusted then."""
+
+import os
+import pwd
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from courier import Courier, play
+
+from evenbeat.model import OUTPUT_LIMIT, Job, Outcome
+from evenbeat.queue import frames
+from evenbeat.queue.frames import Result, Results, Started
+from evenbeat.queue.host_place import HostPlace
+
+IS_ROOT = os.geteuid() == 0
+root_only = pytest.mark.skipif(not IS_ROOT, reason="only root can become another user")
+NOBODY = pwd.getpwnam("nobody")
+
+FUNCTIONS = '''
+import os, subprocess, sys
+
+def who():
+    return " ".join(map(str, (*os.getresuid(), *os.getresgid(), *os.getgroups())))
+
+async def who_async():
+    return who()
+
+def surroundings():
+    return "\\n".join(f"{k}={v}" for k, v in os.environ.items()) + "\\n" + os.getcwd()
+
+def back():
+    try:
+        os.setuid(0)
+    except PermissionError:
+        return "refused"
+
+def who_at_import():
+    return str(IMPORTED_AS)
+
+IMPORTED_AS = os.getuid()
+
+def child():
+    return subprocess.run(["id", "-u"], stdout=subprocess.PIPE, text=True).stdout
+
+def outputs():
+    return " ".join(os.readlink(f"/proc/self/fd/{n}") for n in (1, 2))
+
+def stop(run):
+    run.stop_node()
+
+def is_open(number):
+    try:
+        os.fstat(number)
+    except OSError:
+        return False
+    return True
+
+def forge(tokens):
+    """Speak to the node as the host does, about runs of others."""
+    from evenbeat.queue import frames
+    from evenbeat.queue.frames import Result, Results, Started
+    import stat
+    link = next(n for n in range(3, 99) if is_open(n) and stat.S_ISSOCK(os.fstat(n).st_mode))
+    others = [int(token) for token in tokens.split(",")]
+    os.write(link, frames.encode(Started([(token, 1 << 63) for token in others])))
+    os.write(link, frames.encode(Results([Result(t, "succeeded", 0, 1, 2, b"forged") for t in others])))
+    return "forged"
+'''
+
+
+@pytest.fixture(scope="module")
+def file() -> Iterator[str]:
+    """Functions that every user of this machine can read."""
+    folder = Path(f"/tmp/evenbeat-attack-{os.getpid()}")
+    folder.mkdir(mode=0o755)
+    folder.chmod(0o755)
+    path = folder / "functions.py"
+    path.write_text(FUNCTIONS)
+    path.chmod(0o644)
+    yield str(path)
+    path.unlink()
+    folder.rmdir()
+
+
+def results_of(*jobs: Job) -> list[Result]:
+    found: list[Result] = []
+
+    async def scene(courier: Courier) -> None:
+        found.extend(await courier.answers(courier.send(*jobs)))
+
+    play(scene)
+    return found
+
+
+def function(file: str, name: str, **job: Any) -> Job:
+    return Job(function=f"{file}:{name}", **job)
+
+
+@root_only
+def test_a_function_runs_as_its_user_from_its_import_on(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OF_THE_NODE", "secret")
+    names = ("who", "who_async", "back", "who_at_import", "child", "outputs", "surroundings")
+    results = results_of(*[function(file, name, user="nobody") for name in names], function(file, "who"))
+    assert [result.outcome for result in results] == [Outcome.SUCCEEDED] * len(results)
+    who, asynchronous, back, imported, child, outputs, around, own = [r.output.decode().strip() for r in results]
+    groups = sorted(os.getgrouplist("nobody", NOBODY.pw_gid))
+    ids = [*[NOBODY.pw_uid] * 3, *[NOBODY.pw_gid] * 3]
+    assert list(map(int, who.split())) == list(map(int, asynchronous.split())) == [*ids, *groups]
+    assert back == "refused"
+    assert imported == child == str(NOBODY.pw_uid)
+    assert outputs == "/dev/null /dev/null", "the node's output may be a terminal"
+    assert {"USER=nobody", "LOGNAME=nobody", f"HOME={NOBODY.pw_dir}"} <= set(around.splitlines())
+    assert "OF_THE_NODE" not in around
+    assert own.startswith(f"{os.geteuid()} "), "and without a user as the node's, in a host of its own"
+
+
+def test_a_function_has_its_variables_and_its_folder(
+    file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OF_THE_NODE", "here")
+    (tmp_path / "secret").write_text("hush\n")
+    env = {"PLAIN": "1", "REFERRED": "env:OF_THE_NODE", "READ": f"file:{tmp_path}/secret"}
+    one, other = results_of(
+        function(file, "surroundings", env=env, cwd=str(tmp_path)), function(file, "surroundings", env={"PLAIN": "2"})
+    )
+    lines = one.output.decode().splitlines()
+    assert {"PLAIN=1", "REFERRED=here", "READ=hush", "OF_THE_NODE=here"} <= set(lines)
+    assert lines[-1] == str(tmp_path)
+    assert "PLAIN=2" in other.output.decode().splitlines()
+
+
+def test_what_cannot_be_taken_on_is_refused_with_the_reason(file: str, tmp_path: Path) -> None:
+    jobs: dict[str, dict[str, Any]] = {
+        "no such user: no-such-user": {"user": "no-such-user"},
+        f"the working directory {tmp_path}/x: no such file or directory": {"cwd": f"{tmp_path}/x"},
+        "env.A: the worker has no variable NOT_THERE in its environment": {"env": {"A": "env:NOT_THERE"}},
+        f"env.A: {tmp_path}/x: no such file or directory": {"env": {"A": f"file:{tmp_path}/x"}},
+        "env: illegal environment variable name": {"env": {"A=B": "x"}},
+    }
+    results = results_of(*[function(file, "who", **keys) for keys in jobs.values()])
+    assert [result.output.decode() for result in results] == list(jobs)
+    assert {result.outcome for result in results} == {Outcome.BROKEN}
+
+
+NOT_ROOT = """
+import os, sys
+from evenbeat.work.place import take_place
+os.setgroups([])
+os.setresgid(int(sys.argv[2]), int(sys.argv[2]), int(sys.argv[2]))
+os.setresuid(int(sys.argv[1]), int(sys.argv[1]), int(sys.argv[1]))
+for user in ("root", "nobody"):
+    os.environ["EVENBEAT_PLACE"] = '{"user": "%s"}' % user
+    print(take_place()[1], os.getuid())
+"""
+
+
+@root_only
+def test_a_host_that_may_not_change_users_refuses() -> None:
+    command = [sys.executable, "-c", NOT_ROOT, str(NOBODY.pw_uid), str(NOBODY.pw_gid)]
+    other, own = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+    words = "the worker is not allowed to run it as user root: run the node as root, or omit `user`"
+    assert other == f"{words} {NOBODY.pw_uid}"
+    assert own == f" {NOBODY.pw_uid}", "its own user it may be"
+
+
+@root_only
+def test_another_users_host_speaks_for_its_own_runs_only(file: str) -> None:
+    """The code of that user has the host, so it has the host's socket."""
+
+    async def scene(courier: Courier) -> None:
+        others = courier.send(Job(command=("sleep", "300")), function(file, "who"), timebox=600)
+        await courier.until(lambda: others[1] in courier.results and others[0] in courier.started)
+        began = courier.started[others[0]]
+        forger = function(file, "forge", args=(",".join(map(str, (others[0], 99))),), user="nobody")
+        stopper = function(file, "stop", user="nobody")
+        forged, stopped = await courier.answers(courier.send(forger, stopper))
+        assert forged.output == b"forged\n"
+        assert not stopped.stop_node
+        assert b"run.stop_node() has no effect" in stopped.output
+        assert others[0] not in courier.results
+        assert 99 not in courier.results
+        assert courier.started[others[0]] == began
+
+    play(scene)
+
+
+def test_a_result_that_no_host_of_ours_would_send_is_made_one_that_it_could() -> None:
+    class Given:
+        outstanding = dict.fromkeys(range(3))
+
+    place = HostPlace(frames.Place(user="nobody"))
+    monstrous = [
+        Result(0, "no such outcome", 1 << 63, 1 << 63, 1 << 63, b"x" * (OUTPUT_LIMIT + 1), b"\xc1", stop_node=True),
+        Result(1, "lost", -(1 << 63), -5, -9, b"", b"x" * 9_999),
+        Result(2, "failed", 2, 100, 200, b"fine", b"\x05"),
+    ]
+    said: list[frames.ToNode] = [Results(monstrous), Started([(9, 1)])]
+    (believed,) = place.believed(Given(), said, 1_000)  # type: ignore[arg-type]
+    assert isinstance(believed, Results)
+    first, second, third = believed.results
+    assert (first.outcome, first.status, first.started, first.ended) == (Outcome.FAILED, None, 1_000, 1_000)
+    assert (len(first.output), first.truncated, first.cursor, first.stop_node) == (OUTPUT_LIMIT, True, None, False)
+    assert (second.outcome, second.status, second.started, second.ended, second.cursor) == (
+        Outcome.FAILED,
+        None,
+        0,
+        0,
+        None,
+    )
+    assert third == monstrous[2]
