@@ -193,6 +193,13 @@ class Backlog(StrEnum):
     EACH = "each"
 
 
+class Commands(StrEnum):
+    """Who may say what is executed: whoever may change tasks, or only the files that are named at `up`."""
+
+    ANYONE = "anyone"
+    FILES = "files"
+
+
 class Kind(IntEnum):
     """What a run is: on the grid, or one of the off-grid ones."""
 

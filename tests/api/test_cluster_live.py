@@ -91,12 +91,12 @@ def test_tasks_are_changed_through_either_node(cluster: Clustered) -> None:
 
 def test_a_file_is_applied_to_all(cluster: Clustered) -> None:
     tables = {f"applied {i}": {"every": "1d", "command": ["noop"]} for i in range(12)}
-    owners = {"file:x": {"tasks": tables, "limits": {"few": 30}}}
+    owners = {"upload:x": {"tasks": tables, "limits": {"few": 30}}}
     assert len(cluster.first.post("/v1/apply", owners=owners)["created"]) == 12
     at = [eventually(partial(cluster.holder, name)) for name in tables]
     assert {id(member) for member in at} == {id(cluster.first), id(cluster.second)}
     eventually(lambda: sum(cluster.second.get("/v1/cluster")["shares"]["limits"].get("few", {}).values()) == 30)
-    owners = {"file:x": {"tasks": {}}}
+    owners = {"upload:x": {"tasks": {}}}
     assert len(cluster.second.post("/v1/apply", owners=owners)["removed"]) == 12
 
 

@@ -74,7 +74,7 @@ def test_a_one_off_may_be_relative_and_not_in_the_past(api: Api) -> None:
 
 def test_who_changes_a_task_of_a_file_hears_that_it_does_not_last(api: Api) -> None:
     body = {
-        "owners": {"file:/etc/evenbeat/ü.toml": {"tasks": {n: {"every": "1d", "command": ["noop"]} for n in "xyz"}}}
+        "owners": {"upload:/etc/evenbeat/ü.toml": {"tasks": {n: {"every": "1d", "command": ["noop"]} for n in "xyz"}}}
     }
     assert api.post("/v1/apply", json=body).status_code == 200
     said = "/etc/evenbeat/%C3%BC.toml: your change is overwritten when that file is next applied"

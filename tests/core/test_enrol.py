@@ -25,7 +25,7 @@ from evenbeat.model import (
 )
 from evenbeat.when.windows import FOREVER
 
-PLAIN = Flag.ENABLED | Flag.MINE | Flag.REACHABLE
+PLAIN = Flag.ENABLED | Flag.MINE | Flag.REACHABLE | Flag.PERMITTED
 
 
 class Book:

@@ -30,6 +30,7 @@ class Arrival(NamedTuple):
     period_open: bool = True
     mine: bool = True
     reachable: bool = True
+    permitted: bool = True
     running: bool = False
     too_soon: bool = False
     nominal: int = 0
@@ -52,6 +53,7 @@ def columns(arrivals: list[Arrival]) -> Arrivals:
         period_open=bits("period_open"),
         mine=bits("mine"),
         reachable=bits("reachable"),
+        permitted=bits("permitted"),
         running=bits("running"),
         too_soon=bits("too_soon"),
         nominal=np.array([a.nominal for a in arrivals], dtype=np.int64),
@@ -69,6 +71,8 @@ def gate(*arrivals: Arrival, slots: int = UNLIMITED, limits: tuple[int, ...] = (
 def why_skipped(a: Arrival) -> Reason | None:
     if not a.mine:
         return Reason.NOT_MINE
+    if not a.permitted:
+        return Reason.NOT_FROM_A_FILE
     if a.forced:
         return None
     if not a.enabled:
@@ -114,6 +118,7 @@ some_arrivals = st.lists(
         period_open=usually,
         mine=usually,
         reachable=usually,
+        permitted=usually,
         running=seldom,
         too_soon=seldom,
         nominal=st.integers(0, 60).map(lambda s: s * SECOND) | st.integers(0, HOUR),
@@ -168,6 +173,7 @@ def test_with_slots_for_all_nobody_waits() -> None:
     ("reason", "obstacles"),
     [
         (Reason.NOT_MINE, {"mine": False}),
+        (Reason.NOT_FROM_A_FILE, {"permitted": False}),
         (Reason.DISABLED, {"enabled": False}),
         (Reason.PERIOD_CLOSED, {"period_open": False}),
         (Reason.UNREACHABLE, {"reachable": False}),
@@ -181,16 +187,24 @@ def test_each_obstacle_skips_with_its_own_reason(reason: Reason, obstacles: dict
 
 def test_of_several_reasons_the_first_in_the_documented_order_is_told() -> None:
     everything_against_it = Arrival(
-        mine=False, enabled=False, period_open=False, reachable=False, running=True, too_soon=True
+        mine=False, permitted=False, enabled=False, period_open=False, reachable=False, running=True, too_soon=True
     )
     told = []
     a = everything_against_it
-    for cured in ({"mine": True}, {"enabled": True}, {"period_open": True}, {"reachable": True}, {"running": False}):
+    for cured in (
+        {"mine": True},
+        {"permitted": True},
+        {"enabled": True},
+        {"period_open": True},
+        {"reachable": True},
+        {"running": False},
+    ):
         told += gate(a)
         a = a._replace(**cured)
     told += gate(a)
     assert [reason for _, reason in told] == [
         Reason.NOT_MINE,
+        Reason.NOT_FROM_A_FILE,
         Reason.DISABLED,
         Reason.PERIOD_CLOSED,
         Reason.UNREACHABLE,
@@ -207,6 +221,7 @@ def test_a_forced_run_ignores_enabled_period_reachability_and_guard() -> None:
 
 def test_a_forced_run_never_ignores_authority() -> None:
     assert gate(forced()._replace(mine=False)) == [(Action.SKIP, Reason.NOT_MINE)]
+    assert gate(forced()._replace(permitted=False)) == [(Action.SKIP, Reason.NOT_FROM_A_FILE)]
 
 
 def test_a_nominal_time_merges_into_the_running_instance_and_everything_else_waits_for_its_end() -> None:

@@ -20,7 +20,7 @@ from evenbeat.sim.verify import WORLDS, verify
 from evenbeat.sim.world import World
 
 EVERY_SWITCH = Shape(
-    "one task, every switch", 1, (1,), ("enabled", "open", "mine", "reachable", "soon"), occasions=True
+    "one task, every switch", 1, (1,), ("enabled", "open", "mine", "reachable", "permitted", "soon"), occasions=True
 )
 SATURATION = Shape("two tasks, one slot", 2, (1,), ("enabled",))
 TWO_SLOTS = Shape("one task, two slots", 1, (2, 1), ())
@@ -112,7 +112,9 @@ def test_several_processes_find_what_one_does(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_the_named_worlds_have_every_event_and_every_switch() -> None:
-    assert {s for shape in WORLDS for s in shape.switches} == {"enabled", "open", "mine", "reachable", "soon"}
+    assert {s for shape in WORLDS for s in shape.switches} == {
+        *("enabled", "open", "mine", "reachable", "permitted", "soon")
+    }
     assert any(shape.tasks > shape.slots[0] for shape in WORLDS)
     assert all(any(getattr(s, feature) for s in WORLDS) for feature in ("limits", "each", "occasions", "behind"))
     assert any(len(shape.slots) > 1 for shape in WORLDS)
@@ -230,6 +232,10 @@ def unreachable_tasks_run(patch: Patch) -> None:
     with_arrivals(patch, lambda a: a._replace(reachable=np.ones_like(a.forced)))
 
 
+def anybody_says_what_is_executed(patch: Patch) -> None:
+    with_arrivals(patch, lambda a: a._replace(permitted=np.ones_like(a.forced)))
+
+
 def running_tasks_are_begun_again(patch: Patch) -> None:
     with_arrivals(patch, lambda a: a._replace(running=np.zeros_like(a.forced)))
 
@@ -325,6 +331,7 @@ PLANTED: list[tuple[Plant, str, Shape]] = [
     (forced_runs_wait_for_ever, "8", SATURATION),
     (authority_is_forgotten, "9", EVERY_SWITCH),
     (unreachable_tasks_run, "9", EVERY_SWITCH),
+    (anybody_says_what_is_executed, "9", EVERY_SWITCH),
     (the_guard_is_forgotten, "9", EVERY_SWITCH),
     (running_tasks_are_begun_again, "10", TWO_SLOTS),
     (skips_are_not_recorded, "11", SATURATION),

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from evenbeat.api import definitions
 from evenbeat.api.answers import pointed
@@ -126,7 +127,8 @@ def _node(keys: NodeKeys | None, path: tuple[str, ...]) -> NodeSettings | None:
         said = getattr(keys, key)
         with pointed(pointer((*path, "node", key))):
             durations[key] = None if said is None else node_duration(key, said)
-    return NodeSettings(keys.max_concurrent, durability=keys.durability, start_rate=keys.start_rate, **durations)
+    said = NodeSettings(keys.max_concurrent, durability=keys.durability, start_rate=keys.start_rate)
+    return replace(said, **durations)
 
 
 ROUTES: Final = (

@@ -5,8 +5,13 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from msgspec.structs import replace
+
+from evenbeat.core.permission import Permission, is_blocked
+from evenbeat.model import Entry, Task
 from evenbeat.node.outlook import Outlook
 from evenbeat.node.outlook_columns import outlook_columns
+from evenbeat.node.permission import permission_of
 from evenbeat.store.contract import Change, Store
 from evenbeat.when.period import compile_periods
 
@@ -26,7 +31,7 @@ class Outlooks:
         self._read = read
         self._reading = asyncio.Lock()
         self._outlook: Outlook | None = None
-        self._newest: Change | None = None
+        self._newest: tuple[Change | None, Permission] | None = None
         self._rested = 0.0
 
     async def current(self) -> Outlook:
@@ -35,16 +40,21 @@ class Outlooks:
             return await self._read(self._current)
 
     def _current(self, store: Store) -> Outlook:
-        newest = _newest_change(store)
+        newest = (_newest_change(store), permission_of(store))
         if self._outlook is None or (newest != self._newest and time.monotonic() >= self._rested):
             start = time.monotonic()
             periods = compile_periods({name: period for name, (_, period) in store.periods().items()})
-            tasks = ((entry.task, entry.created) for entry in store.entries())
+            tasks = ((_as_it_runs(entry, newest[1]), entry.created) for entry in store.entries())
             self._outlook = Outlook(outlook_columns(tasks, periods))
             self._newest = newest
             end = time.monotonic()
             self._rested = end + _REST * (end - start)
         return self._outlook
+
+
+def _as_it_runs(entry: Entry, permission: Permission) -> Task:
+    """What may not be executed is planned no more than what is paused."""
+    return replace(entry.task, paused=True) if is_blocked(permission, entry.owner, entry.task) else entry.task
 
 
 def _newest_change(store: Store) -> Change | None:

@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from evenbeat.load.locate import Path
 from evenbeat.model import Invalid
+from evenbeat.node.permission import Forbidden
 from evenbeat.node.requests import Missing
 from evenbeat.store.contract import Conflict, StoreError
 
@@ -105,6 +106,8 @@ def problem_of(error: Exception) -> Problem:
             return Problem(409, str(error))
         case Missing():
             return Problem(404, str(error))
+        case Forbidden():
+            return Problem(403, str(error))
         case Invalid():
             return invalid(FieldError("", str(error), error.column))
         case StoreError():

@@ -12,10 +12,12 @@ from evenbeat.api.answers import found, moment
 from evenbeat.api.problems import FieldError, Problem, invalid
 from evenbeat.api.route import Call, Role, Route
 from evenbeat.api.types import TaskDraft, Time, TimeText
+from evenbeat.core.permission import is_blocked
 from evenbeat.model import Instant, Invalid, Job, Task
 from evenbeat.node.agreement import must_refer_to_what_is_there
 from evenbeat.node.desk import Desk
-from evenbeat.node.preview import Preview, paused, preview
+from evenbeat.node.permission import permission_of
+from evenbeat.node.preview import Preview, blocked, paused, preview
 from evenbeat.store.contract import Store
 from evenbeat.when.period import Period, compile_periods
 from evenbeat.when.schedule import has_own_phase
@@ -64,8 +66,11 @@ async def next_times(call: Call) -> Preview:
     start = call.house.now() if asked is None else asked
 
     def read(store: Store) -> Preview:
-        task = found(store, call.path["name"]).task
+        entry = found(store, call.path["name"])
+        task = entry.task
         shown = preview(task, _period_of(task, store), start, q.n)
+        if not task.passive and is_blocked(permission_of(store), entry.owner, task):
+            return blocked(shown, entry.owner)
         return paused(shown, task) if task.paused or not task.enabled else shown
 
     return await call.house.read(read)

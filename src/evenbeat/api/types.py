@@ -132,6 +132,8 @@ class TaskDocument(Struct):
     check: bool
     enabled: bool
     paused: bool
+    blocked: str | None
+    """Why it is never executed, although it is enabled: "not from a file"; null if it is."""
     schedule: str
     next: Time | None
     expected_by: Time | None

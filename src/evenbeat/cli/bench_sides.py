@@ -26,7 +26,7 @@ _SEASON: Final = compile_period(PeriodNoun(ranges=("september 1 - december 31",)
 _MAY_RUN: Final = int(Flag.ENABLED | Flag.MINE | Flag.REACHABLE)
 _RUNNING: Final = int(Flag.RUNNING)
 _LOOK_AT: Final = _MAY_RUN | _RUNNING
-_NOT_RUNNING: Final = 0xFFFF ^ _RUNNING
+_NOT_RUNNING: Final = 0xFFFF_FFFF ^ _RUNNING
 
 
 class Walker(Protocol):
@@ -47,7 +47,7 @@ def arrived(tasks: int, intervals: Sequence[int]) -> Lifecycle:
     times = ScheduleTimes(columns)
     columns.every[:] = np.resize(np.array(intervals, dtype=np.int64), tasks)
     columns.phase[:] = np.random.default_rng(1).random(tasks) * columns.every
-    columns.flags[::50] &= 0xFFFF ^ int(Flag.ENABLED)
+    columns.flags[::50] &= 0xFFFF_FFFF ^ int(Flag.ENABLED)
     columns.period[3::10] = times.period_number(_SEASON)
     lifecycle = Lifecycle(columns, Timetable(columns), times, slots=tasks)
     lifecycle.arrive(rows, START)

@@ -44,6 +44,7 @@ class TaskDocument(Struct):
     expected_by: str | None = None
     late: bool = False
     stale: bool = False
+    blocked: str | None = None
 
 
 class Page(Struct):
@@ -169,6 +170,7 @@ def condition_of(said: TaskDocument) -> Condition:
         expected_by=_maybe(said.expected_by),
         late=said.late,
         stale=said.stale,
+        blocked=said.blocked or "",
     )
 
 

@@ -31,7 +31,7 @@ from evenbeat.model import SECOND, Entry, Instant, Invalid, Task
 from evenbeat.node.agreement import refusal
 from evenbeat.node.cluster_document import ClusterDocument
 from evenbeat.node.documents import instant
-from evenbeat.node.file_owner import owner_of
+from evenbeat.node.file_owner import uploader_of
 from evenbeat.node.past import Record, when
 from evenbeat.node.requests import Ended, Missing, Names, Taken
 from evenbeat.node.status import Status
@@ -152,11 +152,11 @@ class Remote:
 
     def apply(self, files: Sequence[Path]) -> Names:
         """The files are read here; their tasks belong to them by their paths here."""
-        owners = {owner_of(path): _document(load_file(path)) for path in files}
+        owners = {uploader_of(path): _document(load_file(path)) for path in files}
         try:
             return self._send("POST", "/v1/apply", Names, {"owners": owners}, patience=LONG_PATIENCE)
         except Invalid as e:
-            paths = {owner_of(path): path for path in files}
+            paths = {uploader_of(path): path for path in files}
             found = [(pointer.split("/")[1:], detail) for pointer, detail in self._wire.errors]
             if not found or any(len(parts) < 4 for parts, _ in found):
                 raise

@@ -13,6 +13,7 @@ from evenbeat.load.flat import flat
 from evenbeat.load.write import write_document
 from evenbeat.model import Instant
 from evenbeat.node.documents import run_document, skip_document, task_document
+from evenbeat.node.permission import why_blocked
 from evenbeat.node.phrases import long_schedule, run_words, skip_words, times_of, zone_of
 from evenbeat.store.contract import Condition, RunRecord, SkipRecord
 from evenbeat.when.instant import spoken_instant
@@ -46,6 +47,8 @@ def _show(condition: Condition, runs: list[RunRecord], skips: list[SkipRecord], 
     kind = "passive check" if task.passive else "check" if task.check else "task"
     out.print(Text(f"  {kind} {entry.id}, of {entry.owner}, version {entry.version}", "dim"))
     out.print(Text(f"  {long_schedule(task, times)}"))
+    if condition.blocked:
+        out.print(Text(f'  not executed: commands = "files", and {why_blocked(entry.owner)}', "yellow"))
     due = condition.next_run
     if due is not None:
         what = "next result expected" if task.passive else "next" if live else "no node is running; would run"

@@ -31,6 +31,8 @@ def _condition_words(condition: Condition) -> tuple[str, str]:
         return "running", "cyan"
     if task.paused or not task.enabled:
         return "paused" if task.paused else "disabled", "dim"
+    if condition.blocked and not task.passive:
+        return condition.blocked, "yellow"
     if condition.state is not None:
         words = state_words(condition.state, hard=condition.hard, attempt=condition.attempt, attempts=attempts_of(task))
         return f"{words}, flapping" if condition.flapping else words, _COLOURS[condition.state]

@@ -8,7 +8,7 @@ import numpy as np
 
 from evenbeat.core.columns import Ints
 from evenbeat.core.guard import attempts_of, default_timebox
-from evenbeat.core.task import Flag, TaskColumns
+from evenbeat.core.task import ALL_FLAGS, Flag, TaskColumns
 from evenbeat.core.times import ScheduleTimes
 from evenbeat.model import MINUTE, SECOND, Backlog, Missed, Spread, Task
 from evenbeat.when.cron import Cron
@@ -85,7 +85,7 @@ def enrol(
     c.tolerance[rows] = alike.each(lambda task: -1 if task.tolerance is None else task.tolerance)
     c.retry[rows] = alike.each(retry_of)
     c.attempts[rows] = alike.each(attempts_of)
-    c.flags[rows] = (c.flags[rows] & (0xFFFF ^ DEFINED_FLAGS)) | alike.each(_flags).astype(np.uint16)
+    c.flags[rows] = (c.flags[rows] & (ALL_FLAGS ^ DEFINED_FLAGS)) | alike.each(_flags).astype(np.uint32)
     # Commands differ from task to task, so this is asked of each passive check and not of each kind.
     passive = np.flatnonzero(c.flags[rows] & _PASSIVE).tolist()
     idle = [i for i in passive if not tasks[i].job.command and tasks[i].job.function is None]

@@ -41,6 +41,7 @@ class Reason(StrEnum):
     POSTPONED = "postponed by start_at"
     CLOCK_SET_BACK = "the clock was set back"
     REMOVED = "removed"
+    NOT_FROM_A_FILE = "not from a file"
     RUNNING = "waits for its running instance"
     NO_SLOT = "waits for a slot"
     LIMIT = "waits for its limit"
@@ -59,6 +60,7 @@ class Arrivals(NamedTuple):
     period_open: Bools
     mine: Bools
     reachable: Bools
+    permitted: Bools
     running: Bools
     too_soon: Bools
     nominal: Ints
@@ -86,7 +88,8 @@ def verify(arrivals: Arrivals, free_slots: int, free_by_limit: Ints) -> Verdicts
     a = arrivals
     action = np.full(len(a.nominal), _EXECUTE, dtype=np.uint8)
     reason = np.full(len(a.nominal), _NUMBERS[Reason.NONE], dtype=np.uint8)
-    # Forced runs ignore enabled, period, reachability and guard; never authority, a running instance, slots or limits.
+    # Forced runs ignore enabled, period, reachability and guard; never authority, who may say what is executed, a
+    # running instance, slots or limits.
     # A nominal time that finds its task running merges into that run; an off-grid run waits for its end.
     # The last that holds is the reason.
     _decide(action, reason, a.running, _WAIT, Reason.RUNNING)
@@ -94,6 +97,7 @@ def verify(arrivals: Arrivals, free_slots: int, free_by_limit: Ints) -> Verdicts
     _decide(action, reason, ~a.forced & ~a.reachable, _SKIP, Reason.UNREACHABLE)
     _decide(action, reason, ~a.forced & ~a.period_open, _SKIP, Reason.PERIOD_CLOSED)
     _decide(action, reason, ~a.forced & ~a.enabled, _SKIP, Reason.DISABLED)
+    _decide(action, reason, ~a.permitted, _SKIP, Reason.NOT_FROM_A_FILE)
     _decide(action, reason, ~a.mine, _SKIP, Reason.NOT_MINE)
     _take_slots(a, action, reason, free_slots, free_by_limit)
     return Verdicts(action, reason)

@@ -12,7 +12,19 @@ from evenbeat.core.check import Condition, learn, retry_after_opening, retry_due
 from evenbeat.core.columns import Ints
 from evenbeat.core.gate import PRIORITY_STEP, REASONS, Action, Arrivals, Reason, verify
 from evenbeat.core.pace import Pace
-from evenbeat.core.task import Bools, Claims, Flag, Flags, Refused, Released, Skips, Small, TaskColumns, tolerance_of
+from evenbeat.core.task import (
+    ALL_FLAGS,
+    Bools,
+    Claims,
+    Flag,
+    Flags,
+    Refused,
+    Released,
+    Skips,
+    Small,
+    TaskColumns,
+    tolerance_of,
+)
 from evenbeat.core.times import Times
 from evenbeat.core.timetable import Timetable
 from evenbeat.model import SECOND, Instant, Kind
@@ -25,6 +37,7 @@ MOST_LIMITS: Final = 32_767
 _ENABLED: Final = int(Flag.ENABLED)
 _MINE: Final = int(Flag.MINE)
 _REACHABLE: Final = int(Flag.REACHABLE)
+_PERMITTED: Final = int(Flag.PERMITTED)
 _EACH: Final = int(Flag.EACH)
 _FORCED: Final = int(Flag.FORCED)
 _RUNNING: Final = int(Flag.RUNNING)
@@ -39,7 +52,7 @@ _OFF_GRID_ONLY: Final = int(Flag.CATCHING_UP | Flag.PASSIVE | Flag.POSTPONED)
 _AWAY: Final = int(Flag.WAITING | Flag.REMOVED | Flag.NOTHING_TO_RUN | Flag.LEAVING)
 _APART: Final = _QUEUES | _FORCED | _PASSIVE | _POSTPONED | _AWAY
 """Not simply due at the nominal time or the off-grid one."""
-_GOOD: Final = _ENABLED | _MINE | _REACHABLE
+_GOOD: Final = _ENABLED | _MINE | _REACHABLE | _PERMITTED
 _QUESTIONABLE: Final = _GOOD | _RUNNING | _APART
 
 
@@ -247,7 +260,7 @@ class Lifecycle:
         """Enable or disable, gain or lose authority, become reachable or not."""
         c = self.columns
         bit = int(flag)
-        c.flags[rows] = c.flags[rows] | bit if on else c.flags[rows] & (0xFFFF ^ bit)
+        c.flags[rows] = c.flags[rows] | bit if on else c.flags[rows] & (ALL_FLAGS ^ bit)
 
     def force(self, rows: Ints) -> None:
         """Run now, ignoring enabled and period; a second force while one waits merges into it."""
@@ -435,6 +448,7 @@ class Lifecycle:
             period_open=self.times.is_open(rows, now),
             mine=flags & _MINE != 0,
             reachable=flags & _REACHABLE != 0,
+            permitted=flags & _PERMITTED != 0,
             running=flags & _RUNNING != 0,
             too_soon=on_grid & self._is_too_soon(rows, flags, due, now),
             nominal=due,
@@ -453,7 +467,7 @@ class Lifecycle:
         # What the columns say of the claimed is handed in: reading them again is most of what a segment costs.
         c, rows = self.columns, claims.rows
         self._count_pending(rows, 1)
-        c.flags[rows] = (flags & (0xFFFF ^ _FORCED)) | _RUNNING
+        c.flags[rows] = (flags & (ALL_FLAGS ^ _FORCED)) | _RUNNING
         self._clear_extra(rows, extra, now)
         settles = (nominal <= now) & (claims.kind != _FORCED_KIND) & (flags & _PASSIVE == 0)
         ran = rows[settles]
@@ -531,7 +545,7 @@ class Lifecycle:
         flags = c.flags[rows]
         settled = (reason != _DISABLED) | ~OWED[c.extra_kind[rows]]
         self._clear_extra(rows[settled], c.extra[rows[settled]], now)
-        c.flags[rows] = flags & (0xFFFF ^ (_FORCED | _CATCHING_UP))
+        c.flags[rows] = flags & (ALL_FLAGS ^ (_FORCED | _CATCHING_UP))
         # Of a backlog each nominal time is judged on its own. All others go together, also those of a forced run that
         # is refused and of one that catches up: what keeps one of them from running keeps them all.
         passive = flags & _PASSIVE != 0
@@ -583,7 +597,7 @@ class Lifecycle:
         c = self.columns
         self._count_pending(rows, -1)
         flags = c.flags[rows]
-        c.flags[rows] = flags & (0xFFFF ^ _RUNNING)
+        c.flags[rows] = flags & (ALL_FLAGS ^ _RUNNING)
         gone = flags & _REMOVED != 0
         if gone.any():
             self.idle -= int(np.count_nonzero(gone))

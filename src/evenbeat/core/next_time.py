@@ -7,6 +7,7 @@ import numpy as np
 
 from evenbeat.core.check import retry_after_opening
 from evenbeat.core.enrol import moves, retry_of
+from evenbeat.core.permission import runs_something
 from evenbeat.model import Instant, Kind, Missed, Schedule, Task
 from evenbeat.when.cron import Cron
 from evenbeat.when.icinga import icinga_after
@@ -39,6 +40,7 @@ class Place(NamedTuple):
     extra: int
     extra_kind: Kind
     is_enabled: bool
+    """Not switched off, and what it says may be executed."""
     is_forced: bool
     """A forced run waits."""
     catches_up: bool
@@ -59,8 +61,13 @@ class NextRun(NamedTuple):
     """The next nominal time that is not accounted for, as far as that was asked."""
 
 
-def next_run(task: Task, progress: Progress, periods: Mapping[str, Period], now: Instant) -> NextRun | None:
-    """By the definition as it is now; None if the task is paused, or no time is left."""
+def next_run(
+    task: Task, progress: Progress, periods: Mapping[str, Period], now: Instant, *, is_blocked: bool = False
+) -> NextRun | None:
+    """By the definition as it is now; None if the task is paused, or no time is left. `is_blocked`: what it says may
+    not be executed, so it never runs, and of a passive check only results are expected.
+    """
+    runs_nothing = task.passive and (is_blocked or not runs_something(task))
     period = None if task.period is None else periods.get(task.period)
     schedule = compile_schedule(task.schedule, task.name)
     nominals = inside(schedule, period)
@@ -75,16 +82,16 @@ def next_run(task: Task, progress: Progress, periods: Mapping[str, Period], now:
         nominal = nominal if _is_open(period, nominal) else after(nominal - 1)
     if progress.pause_from < nominal <= progress.pause_until:
         nominal = after(progress.pause_until) if progress.pause_until < FOREVER else FOREVER
-    is_forced = progress.extra < FOREVER and progress.extra_kind is Kind.FORCED
+    is_forced = progress.extra < FOREVER and progress.extra_kind is Kind.FORCED and not is_blocked
     catches_up = task.missed is Missed.ALL and progress.extra_kind is Kind.CATCH_UP and nominal <= progress.extra
     place = Place(
         nominal,
         progress.extra,
         progress.extra_kind,
-        is_enabled=task.enabled and not task.paused,
+        is_enabled=task.enabled and not task.paused and (task.passive or not is_blocked),
         is_forced=is_forced,
         catches_up=catches_up and progress.extra < FOREVER,
-        runs_nothing=task.passive and not task.job.command and task.job.function is None,
+        runs_nothing=runs_nothing,
         retry_after_opening=_after_opening(task, schedule) if progress.extra_kind is Kind.RETRY else 0,
     )
     found = next_of(place, period, after, now)

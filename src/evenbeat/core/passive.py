@@ -79,14 +79,16 @@ def allowed_after(life: Lifecycle, rows: Ints, nominal: Ints, timebox: Ints, gra
 def run_instead(life: Lifecycle, rows: Ints, now: Instant) -> Bools:
     """Results of these checks are missing: those that have something to run are run now, off the grid.
 
-    Says which have a run that provides a result: planned here, or under way already. The others have nothing to run,
-    or may not run now as their period is closed: that their result is missing is all that can be said of them.
+    Says which have a run that provides a result: planned here, or under way already. The others have nothing to run or
+    nothing that may be executed, or may not run now as their period is closed: that their result is missing is all that
+    can be said of them.
     """
     c = life.columns
     flags, extra = c.flags[rows], c.extra[rows]
     running = flags & int(Flag.RUNNING) != 0
     starts_later = (c.extra_kind[rows] == Kind.START_AT) & (extra < FOREVER)
-    may_run = (flags & int(Flag.NOTHING_TO_RUN) == 0) & ~starts_later & life.times.is_open(rows, now)
+    able = flags & int(Flag.NOTHING_TO_RUN | Flag.PERMITTED) == int(Flag.PERMITTED)
+    may_run = able & ~starts_later & life.times.is_open(rows, now)
     new = rows[may_run & ~running & (extra > now)]
     c.extra[new] = now
     c.extra_kind[new] = Kind.FRESHNESS

@@ -1,7 +1,7 @@
 """What the core knows of a task, as flags and columns, and what it says of runs: claims, skips, refusals."""
 
 from enum import IntFlag
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from evenbeat.when.windows import FOREVER, NEVER
 
 Bools = NDArray[np.bool_]
 Small = NDArray[np.uint8]
-Flags = NDArray[np.uint16]
+Flags = NDArray[np.uint32]
 
 
 class Flag(IntFlag):
@@ -47,12 +47,18 @@ class Flag(IntFlag):
     """A passive check without a command or function: it never arrives."""
     POSTPONED = 32768
     """`start_at` lies ahead: `extra` is that start, and no nominal time before it has a run."""
+    PERMITTED = 65536
+    """What it says is to be executed may be: see `core.permission`."""
+
+
+ALL_FLAGS: Final = 0xFFFF_FFFF
+"""All bits of the column, of which some are taken away."""
 
 
 class TaskColumns(ScheduleColumns):
     """Everything the core knows of a task: about a hundred bytes."""
 
-    flags = Column(np.uint16, Flag.ENABLED | Flag.MINE | Flag.REACHABLE)
+    flags = Column(np.uint32, Flag.ENABLED | Flag.MINE | Flag.REACHABLE | Flag.PERMITTED)
     accounted = Column(np.int64, NEVER)
     """Every nominal time up to this instant is accounted for: what a store keeps ..."""
     nominal = Column(np.int64, FOREVER)

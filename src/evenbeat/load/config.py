@@ -6,7 +6,7 @@ from typing import Annotated, Final, NamedTuple
 
 from msgspec import Meta, Struct
 
-from evenbeat.model import DAY, MAX_EVERY, SECOND, Invalid, Period, Task
+from evenbeat.model import DAY, MAX_EVERY, SECOND, Commands, Invalid, Period, Task
 from evenbeat.when.duration import parse_duration
 
 NOTHING_TO_RUN: Final = "there is nothing to run, say `command`, `function` or `passive = true`"
@@ -31,6 +31,8 @@ class NodeSettings(Struct, frozen=True, forbid_unknown_fields=True, omit_default
     """Within which new checks have their first run, and what was missed is made up for."""
     start_rate: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
     """First and catch-up runs per second at most."""
+    commands: Commands | None = None
+    """Who may say what is executed: see `core.permission`."""
 
 
 NODE_DURATIONS: Final = {"keep": (1, MAX_EVERY, "up to 3653d"), "start_window": (SECOND, DAY, "1s to 1d")}

@@ -23,6 +23,8 @@ class NodeColumns(TaskColumns):
     """Its number in the roster; -1 for a command."""
     pool = Column(np.int16, 0)
     """The number of its pool in the roster; 0 for the default one."""
+    owner = Column(np.int32, 0)
+    """The number of its owner in the roster."""
     job_at = Column(np.int64, 0)
     job_length = Column(np.int32, 0)
 

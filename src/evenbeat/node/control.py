@@ -21,6 +21,7 @@ from evenbeat.node.hub import Hub
 from evenbeat.node.moment import moment_of
 from evenbeat.node.numbers import numbers_of
 from evenbeat.node.owner import socket_path
+from evenbeat.node.permission import Forbidden
 from evenbeat.node.requests import (
     Apply,
     AskCluster,
@@ -197,6 +198,8 @@ class Control:
             return Reply(problem=str(e), kind="conflict")
         except Missing as e:
             return Reply(problem=str(e), kind="missing")
+        except Forbidden as e:
+            return Reply(problem=str(e), kind="forbidden")
         except (Invalid, BadFileError, msgspec.ValidationError, msgspec.DecodeError) as e:
             return Reply(problem=str(e), kind="invalid")
         except StoreError as e:

@@ -16,13 +16,14 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from evenbeat.core.permission import Permission, is_blocked, may_define, runs_something
 from evenbeat.load.collector import without_collector
 from evenbeat.load.config import Config, NodeSettings
 from evenbeat.load.files import load_file, load_source
 from evenbeat.load.once import must_be_to_come, past_at
 from evenbeat.load.safe_text import name_problem, text_problem
 from evenbeat.load.together import Finding, findings
-from evenbeat.model import Entry, Instant, Invalid, Period, Task
+from evenbeat.model import Commands, Entry, Instant, Invalid, Job, Period, Task
 from evenbeat.node.agreement import (
     LIMITS,
     NODE,
@@ -33,9 +34,11 @@ from evenbeat.node.agreement import (
     refusal,
 )
 from evenbeat.node.capacity import limits_of, not_in_force, set_limit, set_slots, slots_of
-from evenbeat.node.file_owner import owner_of
+from evenbeat.node.file_owner import is_file, owner_of
 from evenbeat.node.memo import forget_told
+from evenbeat.node.permission import NAMED_FILES, Forbidden, named_files, permission_of, why_blocked
 from evenbeat.node.placing import Places, keep_phase
+from evenbeat.node.trusted_files import must_be_trusted
 from evenbeat.node.unsettled import changed_by_periods
 from evenbeat.node.upcoming import Upcoming
 from evenbeat.store.cluster import ClusterStore
@@ -146,8 +149,10 @@ class Desk:
             must_refer_to_what_is_there(tasks, self._periods(), self.limits())
             if problem := text_problem(owner):
                 raise Invalid(problem, place="owner")
+            permission = permission_of(self.store)
             for task in tasks:
                 must_be_to_come(task, self._now())
+                _must_be_allowed(permission, owner, None, task)
             self._edited_by_hand({owner})
             placed_ = self._places.give(self._as_still_running(tasks))
             return self._done(Changed(created=self.store.create(placed_, owner, self._now(), who)))
@@ -163,6 +168,7 @@ class Desk:
             entry = self.need(name)
             must_refer_to_what_is_there([new], self._periods(), self.limits())
             must_be_to_come(new, self._now(), entry.task)
+            _must_be_allowed(permission_of(self.store), entry.owner, entry.task, new)
             task = keep_phase(replace(new, paused=entry.task.paused), entry.task)
             if task == entry.task:
                 return Changed(unchanged=1)
@@ -196,7 +202,10 @@ class Desk:
                     periods.pop(name, None)
             self._set_periods(periods, owner, now, who)
         kept = {name: most for name, most in self._limits_of(owner).items() if name not in limits}
-        return self._put({NODE + owner: None, LIMITS + owner: _packed(kept)}) or bool(periods)
+        settings = {NODE + owner: None, LIMITS + owner: _packed(kept)}
+        if is_file(owner) and permission_of(self.store).commands is Commands.FILES:
+            del settings[NODE + owner]  # who may delete its tasks may not say what is executed
+        return self._put(settings) or bool(periods)
 
     def pause(self, only: Filter, who: str, *, paused: bool) -> Changed:
         """Disable tasks by hand, or enable them again."""
@@ -212,12 +221,17 @@ class Desk:
     def forced(self, names: Sequence[str], who: str, only: Filter | None = None, *, noted: bool = True) -> list[Entry]:
         """The tasks that somebody wants to run now, by name and by what fits; the audit knows, unless it did before."""
         entries = [self.need(name) for name in names]
-        idle = next((entry.task.name for entry in entries if not _has_something_to_run(entry.task)), None)
+        permission = permission_of(self.store)
+        idle = next((entry.task.name for entry in entries if not runs_something(entry.task)), None)
         if idle is not None:
             raise Conflict(f"{idle!r} is a passive check: it has nothing to run, results are submitted")
+        for entry in entries:
+            if is_blocked(permission, entry.owner, entry.task):
+                raise Forbidden(f'{entry.task.name!r} does not run: commands = "files", and {why_blocked(entry.owner)}')
         if only is not None:
             named = {entry.number for entry in entries}
-            some = (entry for entry in self._chosen(only) if _has_something_to_run(entry.task))
+            able = (entry for entry in self._chosen(only) if runs_something(entry.task))
+            some = (entry for entry in able if not is_blocked(permission, entry.owner, entry.task))
             entries += [entry for entry in some if entry.number not in named]
         if noted:
             self.store.note([Change(self._now(), who, "forced", entry.task.name) for entry in entries])
@@ -312,13 +326,17 @@ class Desk:
 
     # Files
 
-    def apply(self, files: Sequence[Path], who: str, *, anew: bool = False) -> Changed:
+    def apply(self, files: Sequence[Path], who: str, *, anew: bool = False, at_up: bool = False) -> Changed:
         """Make the tasks that these files own be what the files say: all of them, or nothing if one is wrong.
 
         The files win over what was changed by hand, except for pauses. A file that is as it was when it was last
-        applied, and whose tasks nobody has changed since, is not read again, unless `anew` asks for it.
+        applied, and whose tasks nobody has changed since, is not read again, unless `anew` asks for it. `at_up`: these
+        are the files that a node is started with.
         """
         with self._lock, without_collector():
+            was_strict = permission_of(self.store).commands is Commands.FILES
+            if was_strict:
+                self._must_be_trusted(files, at_up=at_up)
             fresh: dict[str, Config] = {}
             digests: dict[str, str | None] = {}
             for path in files:
@@ -329,9 +347,34 @@ class Desk:
                     digests[_DIGEST + owner] = digest
             if not fresh:
                 return Changed(unchanged=self.store.count())
+            becomes_strict = any(c.node is not None and c.node.commands is Commands.FILES for c in fresh.values())
+            if becomes_strict and not was_strict:
+                self._must_be_trusted(files, at_up=True)
+                # What was written before the files were looked at may be another's.
+                fresh = {owner_of(path): self.load(path) for path in files}
             changed = self._apply(fresh, who, {owner_of(path): path for path in files})
             self.store.set_settings(digests)
             return changed
+
+    def _must_be_trusted(self, files: Sequence[Path], *, at_up: bool) -> None:
+        """With commands = "files": were they named at `up`, and can nobody else change them? Raise why not."""
+        for path in files:
+            if not at_up and owner_of(path) not in named_files(self.store):
+                known = ", ".join(sorted(owner.removeprefix("file:") for owner in named_files(self.store))) or "none"
+                raise Forbidden(
+                    f'{path}: with commands = "files" only the files named at `evenbeat up` are applied, which are: '
+                    f"{known}; `evenbeat up {path}` names this one"
+                )
+            must_be_trusted(path)
+
+    def name_files(self, files: Sequence[Path]) -> None:
+        """A node is started with these. In a cluster the files of all its nodes count, else only these."""
+        with self._lock:
+            owners = {owner_of(path) for path in files}
+            if isinstance(self.store, ClusterStore):
+                owners |= named_files(self.store)
+            if self._put({NAMED_FILES: msgspec.json.encode(sorted(owners)).decode() if owners else None}):
+                self._done(Changed(settings=True, settings_at=self._now()))
 
     def has_applied(self, file: Path) -> bool:
         """Is there anything that this file says, or said when it was last applied?"""
@@ -341,6 +384,12 @@ class Desk:
             or any(whose == owner for whose, _ in self.store.periods().values())
             or self.store.count(Filter(owner=owner)) > 0
         )
+
+    def has_others_commands(self, files: Sequence[Path]) -> bool:
+        """With commands = "files": may tasks of these files say what the files did not, as somebody changed them?"""
+        if permission_of(self.store).commands is Commands.ANYONE:
+            return False
+        return any(self.store.setting(_DIGEST + owner_of(file)) is None for file in files)
 
     def declare(self, owner: str, config: Config, who: str) -> Changed:
         """Make the tasks of this owner be what a program says, as `apply` does for a file."""
@@ -359,9 +408,13 @@ class Desk:
         created: dict[str, list[Task]] = {}
         changed: dict[str | None, list[tuple[Entry, Task]]] = {None: []}
         removed: dict[str, Entry] = {}
-        unchanged = 0
+        unchanged, permission = 0, permission_of(self.store)
         for owner, config in configs.items():
             before = {entry.task.name: entry for entry in self.store.entries(Filter(owner=owner))}
+            if permission.commands is Commands.FILES and owner not in (files or {}):
+                for task in config.tasks:
+                    old = before.get(task.name)
+                    _must_be_allowed(permission, owner, None if old is None else old.task, task)
             new = []
             for task in config.tasks:
                 entry = before.pop(task.name, None)
@@ -515,8 +568,17 @@ def _as_before(task: Task, entry: Entry | None) -> Task:
     return keep_phase(task, entry.task)
 
 
-def _has_something_to_run(task: Task) -> bool:
-    return bool(task.job.command) or task.job.function is not None
+def _must_be_allowed(permission: Permission, owner: str, before: Task | None, after: Task) -> None:
+    """With commands = "files": raise Forbidden if this says what is executed, and no file says it."""
+    if may_define(permission, owner, Job() if before is None else before.job, after.job):
+        return
+    if owner in permission.files:
+        file = owner.removeprefix("file:")
+        raise Forbidden(f'commands = "files": what {after.name!r} executes is said in {file}; change it there')
+    raise Forbidden(
+        f'commands = "files": {after.name!r} has something to execute, and only files named at `evenbeat up` may say '
+        "that; write it into one of them, or leave out `command` and `function` and say `passive = true`"
+    )
 
 
 def _packed(said: dict[str, int] | NodeSettings | None) -> str | None:

@@ -32,6 +32,7 @@ def task_document(condition: Condition, *, secrets: bool) -> dict[str, Any]:
         "check": task.check,
         "enabled": task.enabled,
         "paused": task.paused,
+        "blocked": condition.blocked or None,
         "schedule": short_schedule(task),
         "next": instant(condition.next_run, where),
         "expected_by": instant(condition.expected_by, where),

@@ -8,6 +8,7 @@ from evenbeat.model import Entry
 
 OVERWRITTEN: Final = "your change is overwritten when that file is next applied"
 _FILE: Final = "file:"
+_UPLOAD: Final = "upload:"
 
 
 def owner_of(path: Path) -> str:
@@ -15,9 +16,19 @@ def owner_of(path: Path) -> str:
     return f"{_FILE}{path.resolve()}"
 
 
+def uploader_of(path: Path) -> str:
+    """How tasks say that this file, read elsewhere and sent over HTTP, created them: no node can read it again."""
+    return f"{_UPLOAD}{path.resolve()}"
+
+
+def is_file(owner: str) -> bool:
+    """Does the owner stand for a file that a node reads itself?"""
+    return owner.startswith(_FILE)
+
+
 def file_of(owner: str) -> str | None:
-    """The file, if the owner is one."""
-    return owner.removeprefix(_FILE) if owner.startswith(_FILE) else None
+    """The file, if the owner is one, on this machine or where it was sent from."""
+    return next((owner.removeprefix(of) for of in (_FILE, _UPLOAD) if owner.startswith(of)), None)
 
 
 def files_of(entries: Iterable[Entry]) -> list[str]:

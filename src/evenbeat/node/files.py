@@ -16,16 +16,19 @@ def apply_at_start(desk: Desk, files: Sequence[Path], *, is_strict: bool) -> tup
     """What the files have changed, and why they could not be applied.
 
     A node that comes back after a crash must not stay away because somebody was editing a file: it goes on with what
-    was last applied. Files of which nothing was ever applied are refused, as all are with `is_strict`.
+    was last applied. Files of which nothing was ever applied are refused, as all are with `is_strict`, and as are those
+    whose tasks were changed otherwise since if only files may say what is executed.
     """
     try:
-        return desk.apply(files, "start"), ""
+        changed, problem = desk.apply(files, "start", at_up=True), ""
     except (BadFileError, Invalid) as e:
-        if is_strict or not all(desk.has_applied(file) for file in files):
+        if is_strict or not all(desk.has_applied(file) for file in files) or desk.has_others_commands(files):
             raise
         _log.error(
             "the files cannot be applied, so the node starts with what was last applied of them: %s",
             e,
             extra={"action": "files_failed"},
         )
-        return Changed(unchanged=desk.store.count()), str(e)
+        changed, problem = Changed(unchanged=desk.store.count()), str(e)
+    desk.name_files(files)
+    return changed, problem

@@ -67,10 +67,10 @@ def _planned(node: "Node", row: int) -> tuple[Instant | None, Kind]:
         int(c.nominal[row]),
         int(c.extra[row]),
         Kind(int(c.extra_kind[row])),
-        is_enabled=bool(flags & Flag.ENABLED),
-        is_forced=bool(flags & Flag.FORCED),
+        is_enabled=bool(flags & Flag.ENABLED) and bool(flags & (Flag.PERMITTED | Flag.PASSIVE)),
+        is_forced=bool(flags & Flag.FORCED) and bool(flags & Flag.PERMITTED),
         catches_up=bool(flags & Flag.CATCHING_UP),
-        runs_nothing=bool(flags & Flag.NOTHING_TO_RUN),
+        runs_nothing=bool(flags & Flag.NOTHING_TO_RUN) or not flags & Flag.PERMITTED,
         retry_after_opening=int(
             retry_after_opening(c.phase[one], c.every[one], c.second[one].astype(np.int64), c.retry[one])[0]
         ),

@@ -7,6 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from evenbeat.model import Instant, Task
+from evenbeat.node.permission import why_blocked
 from evenbeat.node.phrases import short_schedule, times_of, zone_of
 from evenbeat.when.calendar import Calendar
 from evenbeat.when.cron import Cron
@@ -59,6 +60,12 @@ def paused(shown: Preview, task: Task) -> Preview:
     """The same for a task that is paused or disabled: it has no next times."""
     why = "it is paused" if task.paused else "it is disabled: its definition says enabled = false"
     return replace(shown, next=[], warnings=[*shown.warnings, f"{why}, so it does not run"])
+
+
+def blocked(shown: Preview, owner: str) -> Preview:
+    """The same for a task whose command or function may not be executed."""
+    why = f'commands = "files", and {why_blocked(owner)}'
+    return replace(shown, next=[], warnings=[*shown.warnings, f"it does not run: {why}"])
 
 
 def _after(task: Task, times: Listed, period: Period | None, start: Instant) -> Iterator[Instant]:

@@ -1,6 +1,6 @@
 """What can be asked of a desk, as documents: the same from a terminal, a program or another process."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final
@@ -14,6 +14,7 @@ from evenbeat.node.desk import Changed, Desk
 from evenbeat.node.file_owner import files_of
 from evenbeat.node.moment import Moment, Running
 from evenbeat.node.numbers import Numbers
+from evenbeat.node.permission import Forbidden, must_not_be_forged
 from evenbeat.node.status import Identity, Status
 from evenbeat.node.tokens import Token, add_token, remove_token
 from evenbeat.store.contract import Conflict, Filter, StoreError
@@ -282,7 +283,7 @@ class Reply(Struct, omit_defaults=True):
     token: str = ""
     problem: str = ""
     kind: str = ""
-    """invalid, conflict, missing, store: whose fault the problem is."""
+    """invalid, conflict, missing, forbidden, store: whose fault the problem is."""
 
 
 Change = (
@@ -306,7 +307,12 @@ Telling = Tell | Beat | NewBeat | DropBeat
 Request = Change | Force | Telling | Backup | Ask | Watch
 
 
-_REFUSALS: Final[dict[str, type[Exception]]] = {"conflict": Conflict, "missing": Missing, "store": StoreError}
+_REFUSALS: Final[dict[str, type[Exception]]] = {
+    "conflict": Conflict,
+    "missing": Missing,
+    "store": StoreError,
+    "forbidden": Forbidden,
+}
 
 
 def must_be_done(reply: Reply) -> None:
@@ -337,8 +343,19 @@ def done(change: Change, changed: Changed) -> Reply:
     return Reply(changed=changed)
 
 
+def _owners_in(change: Change) -> Iterable[str]:
+    """Whose tasks or periods it makes, as whoever asks says it."""
+    match change:
+        case Add(owner=owner) | SetPeriods(owner=owner):
+            return (owner,)
+        case Declare(configs):
+            return configs
+    return ()
+
+
 def perform(desk: Desk, change: Change, files: Sequence[Path] = ()) -> Changed:
     """Do it at this desk; `files` are those of the node, for an `apply` that names none."""
+    must_not_be_forged(*_owners_in(change))
     match change:
         case Add(tasks, owner, who):
             return desk.add(tasks, owner, who)

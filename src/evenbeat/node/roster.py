@@ -13,7 +13,8 @@ from evenbeat.core.enrol import DEFINED_FLAGS, enrol, timebox
 from evenbeat.core.index import NameIndex
 from evenbeat.core.lifecycle import Lifecycle
 from evenbeat.core.passive import Expectation, expectation_of
-from evenbeat.core.task import Bools, Flag, Skips
+from evenbeat.core.permission import Permission, may_execute
+from evenbeat.core.task import ALL_FLAGS, Bools, Flag, Skips
 from evenbeat.core.times import ScheduleTimes
 from evenbeat.core.timetable import Timetable
 from evenbeat.model import PARTITIONS, SECOND, Entry, Instant, Kind, Missed, Period, Task
@@ -50,6 +51,9 @@ class Roster:
         self._function_numbers: dict[str, int] = {}
         self.pools: list[str | None] = [None]
         self._pool_numbers: dict[str | None, int] = {None: 0}
+        self._owners: list[str] = []
+        self._owner_numbers: dict[str, int] = {}
+        self._permission = Permission()
         self.periods: dict[str, CompiledPeriod] = {}
         self._period_numbers: dict[str, int] = {}
         self._definitions: dict[str, Period] = {}
@@ -120,7 +124,8 @@ class Roster:
     def mean_rate(self) -> float:
         """Starts per second that the interval grids make by themselves."""
         c = self.columns
-        plain = c.used & (c.calendar < 0) & (c.flags & int(Flag.ENABLED | Flag.PASSIVE) == int(Flag.ENABLED))
+        able, not_passive = int(Flag.ENABLED | Flag.PERMITTED), int(Flag.ENABLED | Flag.PERMITTED | Flag.PASSIVE)
+        plain = c.used & (c.calendar < 0) & (c.flags & not_passive == able)
         return float((SECOND / c.every[plain]).sum())
 
     # Coming, changing, going
@@ -140,10 +145,13 @@ class Roster:
         self.columns.number[rows] = numbers
         self._row_by_number.reserve(int(numbers.max(initial=0)) + 1)
         self._row_by_number.array[numbers] = rows + 1
-        self._define(rows, [entry.task for entry in entries], periods)
+        self._define(rows, entries, periods)
         return rows
 
-    def _define(self, rows: Ints, tasks: Sequence[Task], periods: Mapping[str, int] | None) -> None:
+    def _define(self, rows: Ints, entries: Sequence[Entry], periods: Mapping[str, int] | None) -> None:
+        tasks = [entry.task for entry in entries]
+        self.columns.owner[rows] = [self._owner(entry.owner) for entry in entries]
+        self._permit(rows)
         numbers = self._period_numbers if periods is None else periods
         alike = enrol(self.columns, self.times, rows, tasks, numbers, self._limits)
         self.columns.timebox[rows] = alike.each(timebox)
@@ -171,6 +179,30 @@ class Roster:
             self._function_numbers[function] = len(self.functions)
             self.functions.append(function)
         return self._function_numbers[function]
+
+    def _owner(self, owner: str) -> int:
+        if owner not in self._owner_numbers:
+            self._owner_numbers[owner] = len(self._owners)
+            self._owners.append(owner)
+        return self._owner_numbers[owner]
+
+    def set_permission(self, permission: Permission) -> Ints:
+        """Who may say what is executed, from now on; says whose tasks that makes a difference to."""
+        if permission == self._permission:
+            return np.empty(0, dtype=np.int64)
+        self._permission = permission
+        rows = self.all_rows()
+        before = self.columns.flags[rows]
+        self._permit(rows)
+        changed: Ints = rows[self.columns.flags[rows] != before]
+        self.lifecycle.requeue(changed)
+        return changed
+
+    def _permit(self, rows: Ints) -> None:
+        permitted = np.array([may_execute(self._permission, owner) for owner in self._owners], dtype=bool)
+        is_one = permitted[self.columns.owner[rows]]
+        self.lifecycle.set_flag(rows[is_one], Flag.PERMITTED, on=True)
+        self.lifecycle.set_flag(rows[~is_one], Flag.PERMITTED, on=False)
 
     def _pool(self, pool: str | None) -> int:
         if pool not in self._pool_numbers:
@@ -222,7 +254,7 @@ class Roster:
             self._forget_extras(row)
             if name != entry.task.name:
                 self.names.rename(row, entry.task.name)
-        self._define(rows, [entry.task for entry in known], periods)
+        self._define(rows, known, periods)
         turned = (c.flags[rows] ^ before["flags"]) & _PASSIVE != 0
         other_start = np.array([self._starts.get(row) != t for row, t in zip(rows.tolist(), starts, strict=True)], bool)
         differs = turned | other_start
@@ -249,7 +281,7 @@ class Roster:
         skips = settle(self.lifecycle, some, now)
         for name in _WHEN:
             getattr(c, name)[some] = after[name]
-        c.flags[some] = (c.flags[some] & (0xFFFF ^ DEFINED_FLAGS)) | (after["flags"] & DEFINED_FLAGS)
+        c.flags[some] = (c.flags[some] & (ALL_FLAGS ^ DEFINED_FLAGS)) | (after["flags"] & DEFINED_FLAGS)
         return skips
 
     def _turn(self, rows: Ints) -> None:
@@ -301,7 +333,7 @@ class Roster:
         if back:
             self.names.add_many([entry.task.name for entry in back], rows)
             self._row_by_number.array[c.number[rows]] = rows + 1
-            self._define(rows, [entry.task for entry in back], None)
+            self._define(rows, back, None)
             self.lifecycle.bring_back(rows, now)
         return rows, [entry for entry in entries if entry.number not in row_of]
 

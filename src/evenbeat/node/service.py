@@ -33,6 +33,7 @@ from evenbeat.node.moment import Running, held_back, running_of
 from evenbeat.node.notify import notify, watchdog_interval
 from evenbeat.node.obstacles import problems_of
 from evenbeat.node.outbox import Outbox
+from evenbeat.node.permission import permission_of
 from evenbeat.node.records import standings_of
 from evenbeat.node.roster import Roster
 from evenbeat.node.starter import Dispatch
@@ -387,6 +388,7 @@ class Node:
         """Which rows have other periods now, and what that skips."""
         said = self.desk.settings()
         changed = self.roster.set_periods({name: period for name, (_, period) in self.store.periods().items()}, now)
+        self.roster.set_permission(permission_of(self.store))
         self.roster.set_limits(self.desk.limits())
         self.slots, self.limits = slots_of(self.store, self.options.max_concurrent), limits_of(self.store)
         self.roster.lifecycle.slots = self.slots.most if self.executes else 0  # whatever is due waits

@@ -9,8 +9,11 @@ from itertools import islice
 from msgspec.structs import replace
 
 from evenbeat.core.freshness import expected_by, is_late
+from evenbeat.core.gate import Reason
 from evenbeat.core.next_time import Progress, next_run
+from evenbeat.core.permission import Permission, is_blocked
 from evenbeat.model import Entry, Instant, Kind, State
+from evenbeat.node.permission import permission_of
 from evenbeat.store.contract import COMPUTED_STATES, EVERYTHING, FOREVER, Condition, Filter, Store
 from evenbeat.when.period import Period, compile_periods
 
@@ -26,6 +29,10 @@ class Upcoming:
     def _periods(self) -> dict[str, Period]:
         return compile_periods({name: period for name, (_, period) in self._store.periods().items()})
 
+    @cached_property
+    def _permission(self) -> Permission:
+        return permission_of(self._store)
+
     def of(self, condition: Condition) -> Condition:
         """The same, with its next run."""
         extra = FOREVER if condition.extra is None else condition.extra
@@ -33,12 +40,15 @@ class Upcoming:
             condition.accounted, extra, condition.extra_kind, condition.pause_from, condition.pause_until
         )
         task = condition.entry.task
-        found = next_run(task, progress, self._periods if task.period is not None else {}, self._now)
+        blocked = is_blocked(self._permission, condition.entry.owner, task)
+        periods = self._periods if task.period is not None else {}
+        found = next_run(task, progress, periods, self._now, is_blocked=blocked)
         is_off = task.paused or not task.enabled
         expected = None if found is None or is_off else expected_by(task, found.nominal)
         is_running = condition.running_since is not None
         return replace(
             condition,
+            blocked=Reason.NOT_FROM_A_FILE.value if blocked else "",
             next_run=None if found is None else found.at,
             next_kind=Kind.GRID if found is None else found.kind,
             expected_by=expected,

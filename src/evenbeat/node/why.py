@@ -9,6 +9,7 @@ from evenbeat.core.gate import Reason
 from evenbeat.core.guard import attempts_of, grace_of
 from evenbeat.model import SECOND, Instant, Kind, Period, State, Task
 from evenbeat.node.moment import Moment
+from evenbeat.node.permission import why_blocked
 from evenbeat.node.phrases import BECAUSE, long_schedule, run_words, skip_words, state_words, times_of, zone_of
 from evenbeat.queue.handing import DEFAULT_POOL
 from evenbeat.store.contract import Condition, RunRecord, SkipRecord
@@ -149,6 +150,13 @@ def _switched_off(subject: Subject, reasons: list[str]) -> str:
     task = subject.task
     if subject.is_forced:  # the next node makes that run all the same
         return ""
+    blocked = subject.facts.condition.blocked
+    if blocked:
+        why_not = f'{blocked} (commands = "files"): {why_blocked(subject.facts.condition.entry.owner)}'
+        if not task.passive:
+            reasons.append("whoever may say what is executed is set by `commands` in [node] of the node's files")
+            return f"does not run: {why_not}"
+        reasons.append(f"what it says is to be run when a result is missing is not executed: {why_not}")
     if task.paused:
         reasons.append(f"`evenbeat resume {task.name}` lets it run again")
         return "does not run: somebody has paused it"
@@ -187,6 +195,7 @@ def _passive(subject: Subject, reasons: list[str]) -> str:
     before = subject.times.previous_before(due)
     allowed = timebox(task) + grace_of(task, None if before is None else due - before)
     runs = "function" if task.job.function is not None else "command" if task.job.command else ""
+    runs = "" if subject.facts.condition.blocked else runs
     otherwise = f"its {runs} is run" if runs else f"it becomes {task.when_missing.upper()}"
     reasons.append(f"{otherwise} if none is submitted by {subject.at(Instant(due + allowed))}")
     if due <= subject.facts.now:

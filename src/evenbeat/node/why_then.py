@@ -17,6 +17,7 @@ _EXPLANATIONS: Final[dict[str, str]] = {
     Reason.MISSED: "no node was running then; `missed` says what is made up for",
     Reason.DISABLED: "it was paused, or its definition said enabled = false",
     Reason.PERIOD_CLOSED: "it had waited for its start until its period was closed",
+    Reason.NOT_FROM_A_FILE: 'commands = "files": no file named at `evenbeat up` said what it executes',
     Reason.TOO_SOON: "the run before it had started late; see `tolerance`",
 }
 

@@ -17,7 +17,7 @@ from evenbeat.sim.explore import explore
 from evenbeat.sim.state import Shape
 
 SHAPES: Final = (
-    Shape("every switch", 1, (1, 0), ("enabled", "open", "mine", "reachable", "soon"), occasions=True),
+    Shape("every switch", 1, (1, 0), ("enabled", "open", "mine", "reachable", "permitted", "soon"), occasions=True),
     Shape("a limit", 3, (2,), (), limits=(1, 0)),
     Shape("saturation", 2, (1, 0), ("enabled",)),
     Shape("a backlog", 1, (1,), ("enabled", "soon"), each=1, occasions=True, behind=True),
@@ -78,6 +78,7 @@ EQUIVALENT: Final[dict[tuple[str, str, str], str]] = {
         (
             ("", "_ENABLED | _MINE", "| to &"),
             ("", "_ENABLED | _MINE | _REACHABLE", "| to &"),
+            ("", "_ENABLED | _MINE | _REACHABLE | _PERMITTED", "| to &"),
             ("", "_GOOD | _RUNNING", "| to &"),
             ("", "_GOOD | _RUNNING | _APART", "| to &"),
         ),

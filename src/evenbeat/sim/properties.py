@@ -18,12 +18,17 @@ def has_arrived(task: TaskState) -> bool:
 
 def may_run(task: TaskState) -> bool:
     """Eligible by itself, slots and limits aside."""
-    if not has_arrived(task) or not task.mine or task.running:
+    if not has_arrived(task) or not _may_ever_run(task) or task.running:
         return False
     if task.forced:
         return True
     on_grid = task.nominal != NONE
     return task.enabled and task.open and task.reachable and not (on_grid and task.soon)
+
+
+def _may_ever_run(task: TaskState) -> bool:
+    """Forced or not: this node has it, and whoever defined it may say what is executed."""
+    return task.mine and task.permitted
 
 
 def never_outside_its_period(step: Step) -> bool:
@@ -82,7 +87,7 @@ def ineligible_gets_its_own_next_time(step: Step) -> bool:
     """9. Who may not run is not begun, and leaves the agenda: it is in the timetable for its own next time."""
     for i, task in enumerate(step.before.tasks):
         waits_for_its_end = task.running and (task.forced or task.nominal == NONE)
-        if has_arrived(task) and not may_run(task) and not (waits_for_its_end and task.mine):
+        if has_arrived(task) and not may_run(task) and not (waits_for_its_end and _may_ever_run(task)):
             after = step.after.tasks[i]
             # The guard speaks when a task has its turn: until then one that is too soon waits like everybody.
             if _is_full(step, i) and may_run(task._replace(soon=False)) and i not in step.claimed:
@@ -116,12 +121,12 @@ def oldest_first(step: Step) -> bool:
 
 
 def forced_waits_like_everybody(step: Step) -> bool:
-    """13. A forced run stays until it is begun (or its task removed, or not ours); a second force changes nothing."""
+    """13. A forced run stays until begun (or its task removed, not ours or not permitted); a second changes nothing."""
     name, subject = step.event
     for i, before, after in step.touched:
         if before.forced and not after.forced:
             begun = step.claimed.get(i) is Kind.FORCED
-            lost = i in step.refused and not before.mine
+            lost = i in step.refused and not _may_ever_run(before)
             if not (begun or lost or (name == "remove" and i == subject)):
                 return False
     again = name == "force" and step.before.tasks[subject].forced
@@ -142,7 +147,7 @@ def a_backlog_is_kept(step: Step) -> bool:
             return False
         if before.each and before.outstanding - after.outstanding > 1:
             return False
-        if before.each and step.skipped(i) and (before.running or i in step.claimed) and before.mine:
+        if before.each and step.skipped(i) and (before.running or i in step.claimed) and _may_ever_run(before):
             return False
     return True
 

@@ -82,6 +82,7 @@ class TaskState(NamedTuple):
     enabled: bool
     mine: bool
     reachable: bool
+    permitted: bool
     each: bool
     forced: bool
     running: bool
@@ -103,16 +104,19 @@ class TaskState(NamedTuple):
         if not self.used:
             return "-"
         words = [name for name in ("forced", "running", "waiting", "removed", "extra", "soon") if getattr(self, name)]
-        words += [f"not {name}" for name in ("enabled", "mine", "reachable", "open") if not getattr(self, name)]
+        words += [
+            f"not {name}" for name in ("enabled", "mine", "reachable", "permitted", "open") if not getattr(self, name)
+        ]
         words += ["due"] * (self.nominal != NONE) + ["due twice"] * (self.behind != NONE)
         return " ".join(words) or "idle"
 
 
 _FLAGS: Final = (
-    Flag.ENABLED, Flag.MINE, Flag.REACHABLE, Flag.EACH, Flag.FORCED, Flag.RUNNING, Flag.WAITING, Flag.REMOVED,
+    Flag.ENABLED, Flag.MINE, Flag.REACHABLE, Flag.PERMITTED, Flag.EACH, Flag.FORCED, Flag.RUNNING, Flag.WAITING,
+    Flag.REMOVED,
 )  # fmt: skip
 _KNOWN: Final = sum(map(int, _FLAGS))
-_TASK: Final = Struct("<?Hbb?b??")
+_TASK: Final = Struct("<?Ibb?b??")
 
 
 @cache

@@ -13,7 +13,7 @@ from evenbeat.sim.explore import Batch, Expanded, Explored, explore
 from evenbeat.sim.properties import SENTENCES
 from evenbeat.sim.state import Shape
 
-_EVERY_SWITCH: Final = ("enabled", "open", "mine", "reachable", "soon")
+_EVERY_SWITCH: Final = ("enabled", "open", "mine", "reachable", "permitted", "soon")
 
 WORLDS: Final = (
     Shape("one task, every switch", 1, (1, 0), _EVERY_SWITCH, occasions=True, behind=True),

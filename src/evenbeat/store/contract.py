@@ -343,7 +343,9 @@ class Condition(Struct, frozen=True):
     late: bool = False
     """... whether it is due and has not started, ..."""
     stale: bool = False
-    """... or has no result although one should be there. From the same place."""
+    """... or has no result although one should be there. From the same place, as is ..."""
+    blocked: str = ""
+    """... why it never runs, although it is enabled: what it says may not be executed."""
 
 
 class Filter(Struct, frozen=True):

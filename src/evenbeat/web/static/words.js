@@ -14,6 +14,7 @@ const BECAUSE = {
   "postponed by start_at": "start_at said to begin later",
   "the clock was set back": "the clock was set back, and what was done already is not repeated",
   removed: "the task was removed",
+  "not from a file": 'commands = "files", and no file named at evenbeat up says what it executes',
 };
 
 const KINDS = {
@@ -57,6 +58,7 @@ export function attemptsOf(task) {
 export function condition(task) {
   const more = [];
   if (task.running_since) more.push("running");
+  if (task.blocked) more.push(task.blocked);
   if (task.paused) more.push("paused");
   else if (task.enabled === false) more.push("disabled");
   if (task.flapping) more.push("flapping");

@@ -173,7 +173,7 @@ export function mount(root, { name }) {
 function aboutTask(task) {
   const { zone = "UTC", labels = {} } = task.task ?? {};
   const time = (iso) => iso && h("span", { title: wholeWords(iso, zone) }, clockWords(iso));
-  const never = task.paused ? "never, it is paused" : "never";
+  const never = task.blocked ? `never, it is ${task.blocked}` : task.paused ? "never, it is paused" : "never";
   const next = () => [countdown(task.next, zone), " at ", clockWords(task.next), " ", zoneNote(task.next, zone)];
   const chips = Object.entries(labels).map(([key, value]) => labelChip(`${key}=${value}`));
   const attempt = `${task.attempt} of ${attemptsOf(task)}, ${task.hard ? "hard" : "soft"}`;

@@ -1,0 +1,103 @@
+"""commands = "files": a file that somebody else could change is refused, with what to type."""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from evenbeat.model import Instant, Invalid
+from evenbeat.node.desk import Desk
+from evenbeat.node.trusted_files import must_be_trusted
+from evenbeat.store.contract import Filter
+from evenbeat.store.memory import MemoryStore
+
+NOBODY = 65534
+TEXT = '[node]\ncommands = "files"\n[tasks.a]\nevery = "1d"\ncommand = ["true"]\n'
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    folder = tmp_path / "conf"
+    folder.mkdir(mode=0o755)
+    (folder / "tasks.toml").write_text(TEXT)
+    (folder / "tasks.toml").chmod(0o644)
+    return folder / "tasks.toml"
+
+
+def typed(path: Path) -> str:
+    """The command of the refusal."""
+    with pytest.raises(Invalid) as refused:
+        must_be_trusted(path)
+    (command,) = re.findall(r"`([^`]+)`", str(refused.value))
+    return command
+
+
+@pytest.mark.parametrize("mode", [0o664, 0o646, 0o666])
+def test_a_file_that_others_may_write_is_refused_with_the_command_that_mends_it(path: Path, mode: int) -> None:
+    path.chmod(mode)
+    command = typed(path)
+    assert command == f"chmod go-w {path}"
+    subprocess.run(command, shell=True, check=True)
+    must_be_trusted(path)
+
+
+@pytest.mark.parametrize("mode", [0o775, 0o777])
+def test_a_folder_that_others_may_write_is_one_in_which_the_file_can_be_replaced(path: Path, mode: int) -> None:
+    path.parent.chmod(mode)
+    assert typed(path) == f"chmod go-w {path.parent}"
+    path.parent.chmod(0o1777)  # as /tmp: nobody takes away what is not theirs
+    must_be_trusted(path)
+
+
+def test_a_link_is_followed_step_by_step(path: Path, tmp_path: Path) -> None:
+    open_folder = tmp_path / "open"
+    open_folder.mkdir()
+    link = open_folder / "link.toml"
+    link.symlink_to("../conf/tasks.toml")
+    must_be_trusted(link)
+    open_folder.chmod(0o777)  # whoever writes there can lead the link elsewhere
+    assert typed(link) == f"chmod go-w {open_folder}"
+    hop = tmp_path / "hop.toml"
+    hop.symlink_to(link)
+    assert typed(hop) == f"chmod go-w {open_folder}"
+
+
+@as_root
+def test_a_file_a_folder_or_a_link_of_another_user_is_refused(path: Path, tmp_path: Path) -> None:
+    link = tmp_path / "link.toml"
+    link.symlink_to(path)
+    os.chown(link, NOBODY, NOBODY, follow_symlinks=False)
+    assert typed(link) == f"chown -h root {link}"
+    for found in (path, path.parent):
+        os.chown(found, NOBODY, NOBODY)
+        assert typed(path) == f"chown root {found}"
+        os.chown(found, 0, 0)
+    must_be_trusted(path)
+
+
+@as_root
+def test_another_user_cannot_turn_it_off_by_writing_to_the_file(path: Path) -> None:
+    store = MemoryStore()
+    desk = Desk(store, lambda: Instant(0))
+    desk.apply([path], "start", at_up=True)
+    desk.name_files([path])
+    path.chmod(0o666)
+    evil = '[tasks.evil]\nevery = "1d"\ncommand = ["id"]\n'
+    subprocess.run(
+        ["/bin/sh", "-c", f"cat > {path}"], input=evil.encode(), user=NOBODY, group=NOBODY, extra_groups=[], check=False
+    )
+    for at_up in (True, False):
+        with pytest.raises(Invalid, match="chmod go-w"):
+            desk.apply([path], "reload", anew=True, at_up=at_up)
+    assert [entry.task.name for entry in store.entries(Filter())] == ["a"]
+
+
+def test_the_setting_itself_is_refused_in_a_file_that_others_may_write(path: Path) -> None:
+    path.chmod(0o666)
+    store = MemoryStore()
+    with pytest.raises(Invalid, match="chmod go-w"):
+        Desk(store, lambda: Instant(0)).apply([path], "start", at_up=True)
+    assert store.count() == 0
