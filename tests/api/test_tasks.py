@@ -248,3 +248,14 @@ def test_the_described_words_are_those_of_the_model() -> None:
     assert set(hints["outcome"].__args__[0].__args__) == set(Outcome)
     assert set(hints["state"].__args__[0].__args__) == {state.name.lower() for state in State}
     assert SkipDocument.__annotations__["kind"] == hints["kind"]
+
+
+def test_nobody_forges_an_owner_that_stands_for_a_file(api: Api) -> None:
+    body = {"name": "forged", "every": "1d", "command": ["noop"]}
+    made = api.post("/v1/tasks?owner=file%3A%2Fetc%2Fevenbeat.toml", json=body)
+    assert (made.status_code, "stands for a file" in made.json()["detail"]) == (403, True)
+    said = {"owners": {"file:/etc/evenbeat.toml": {"tasks": {"forged": {"every": "1d", "command": ["noop"]}}}}}
+    assert api.post("/v1/apply", json=said).status_code == 403
+    said = {"owners": {"upload:/a.toml": {"node": {"commands": "files"}}}}
+    assert api.post("/v1/apply", json=said).status_code == 422
+    assert api.get("/v1/tasks/forged").status_code == 404

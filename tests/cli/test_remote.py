@@ -98,6 +98,7 @@ def _plain(text: str) -> str:
         (r"\b[du]-", "@-"),
         (r'"[du]"', '"@"'),
         (r"\b[du]\.toml", "@.toml"),
+        ("upload:", "file:"),  # what was read elsewhere is no file of the node
         (r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "ID"),
         (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?\+\d\d:\d\d", "TIME"),
         (r"just now|less than a second|which is now", "1 s"),

@@ -222,7 +222,7 @@ def test_a_file_that_cannot_be_applied_starts_no_node_on_what_somebody_changed(t
     up(hand, path)
     desk = Desk(hand.store, lambda: Instant(hand.now))
     path.write_text("[tasks")
-    changed, problem = apply_at_start(desk, [path], is_strict=False)
+    _, problem = apply_at_start(desk, [path], is_strict=False)
     assert problem
     hand.desk.remove(Filter(names=("mine",)), "eve")
     with pytest.raises(ValueError, match=r"tasks\.toml"):

@@ -296,7 +296,7 @@ class TestGoing:
         c = hand.columns
         assert (c.state[row], c.hard[row], c.attempt[row], c.changes[row], c.result_at[row]) == (0, True, 1, 0, NEVER)
         assert (c.extra[row], c.last_start[row], c.tolerance[row], c.priority[row]) == (FOREVER, NEVER, -1, 0)
-        assert flags(hand, "new") == Flag.ENABLED | Flag.MINE | Flag.REACHABLE
+        assert flags(hand, "new") == Flag.ENABLED | Flag.MINE | Flag.REACHABLE | Flag.PERMITTED
         assert hand.roster.catch_up_of(np.array([row])).tolist() == [0]
         hand.periods(x=Period())  # whoever had asked for a start would ask again now
         (run,) = hand.turn(5 * HOUR)
