@@ -203,7 +203,7 @@ class TestChanging:
         file = write("1d", "a", "b", "c")
         assert both("apply", file).out == "3 created\n"
         assert both("apply", file, "--json").json == {"created": [], "changed": [], "removed": [], "unchanged": 3}
-        owner = f"file:{tmp_path / 'u.toml'}"
+        owner = f"upload:{tmp_path / 'u.toml'}"
         assert both("show", "@-a", "--json").json["owner"] == owner
         said = "@.toml: your change is overwritten when that file is next applied"
         assert said in both("set", "@-a", "priority=1").err.replace("u.toml", "@.toml")
