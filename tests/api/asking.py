@@ -10,22 +10,27 @@ from evenbeat.api.app import ROUTES, application
 from evenbeat.api.house import House
 from evenbeat.api.problems import Problem
 from evenbeat.api.route import Doorman, Role
+from evenbeat.core.scope import Scope
 
 
 class Somebody(NamedTuple):
     who: str
     role: Role
+    scope: Scope | None = None
 
 
 class Porter:
-    """Knows three words, one for each role."""
+    """Knows three words, one for each role; everybody is limited to the scope, if there is one."""
+
+    def __init__(self, scope: Scope | None = None) -> None:
+        self._scope = scope
 
     async def admit(self, request: Request, role: Role) -> Somebody:
         word = request.headers.get("authorization", "").removeprefix("Bearer ")
         found = {"reader": Role.READ, "operator": Role.OPERATE, "admin": Role.ADMIN}.get(word, Role.ANYBODY)
         if found < role:
             raise Problem(403 if found else 401, f"{word or 'nobody'} may not")
-        return Somebody(word, found)
+        return Somebody(word, found, self._scope)
 
 
 class Api:

@@ -256,6 +256,6 @@ def test_nobody_forges_an_owner_that_stands_for_a_file(api: Api) -> None:
     assert (made.status_code, "stands for a file" in made.json()["detail"]) == (403, True)
     said = {"owners": {"file:/etc/evenbeat.toml": {"tasks": {"forged": {"every": "1d", "command": ["noop"]}}}}}
     assert api.post("/v1/apply", json=said).status_code == 403
-    said = {"owners": {"upload:/a.toml": {"node": {"commands": "files"}}}}
-    assert api.post("/v1/apply", json=said).status_code == 422
+    strict = {"owners": {"upload:/a.toml": {"node": {"commands": "files"}}}}
+    assert api.post("/v1/apply", json=strict).status_code == 422
     assert api.get("/v1/tasks/forged").status_code == 404

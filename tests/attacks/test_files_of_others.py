@@ -31,8 +31,9 @@ def typed(path: Path) -> str:
     """The command of the refusal."""
     with pytest.raises(Invalid) as refused:
         must_be_trusted(path)
-    (command,) = re.findall(r"`([^`]+)`", str(refused.value))
-    return command
+    found = re.findall(r"`([^`]+)`", str(refused.value))
+    assert len(found) == 1
+    return str(found[0])
 
 
 @pytest.mark.parametrize("mode", [0o664, 0o646, 0o666])

@@ -16,6 +16,7 @@ from evenbeat.api.house import House
 from evenbeat.api.problems import Problem
 from evenbeat.api.route import Role
 from evenbeat.api.session import COOKIE, Sessions
+from evenbeat.core.scope import Scope
 from evenbeat.node.listen import is_loopback
 from evenbeat.node.tokens import TOKENS, Token, matches, parts, tokens_in
 
@@ -37,6 +38,8 @@ class Caller(NamedTuple):
 
     who: str
     role: Role
+    scope: Scope | None = None
+    """To what the token is limited."""
 
 
 class _Remembered(NamedTuple):
@@ -208,4 +211,4 @@ def _address(request: Request) -> str:
 
 
 def _caller(token: Token) -> Caller:
-    return Caller(token.name, Role[token.role.upper()])
+    return Caller(token.name, Role[token.role.upper()], token.scope)

@@ -8,6 +8,7 @@ from starlette.responses import JSONResponse, Response
 
 from evenbeat.api.problems import FieldError, Problem, invalid
 from evenbeat.api.route import Call, Role, Route
+from evenbeat.api.scopes import all_within, narrowed
 from evenbeat.api.tasks import ended_document
 from evenbeat.api.types import FilterState, Forced, Number
 from evenbeat.model import Instant, Name
@@ -77,7 +78,8 @@ async def act(call: Call) -> dict[str, Any]:
     if action.action == "delete" and call.role < Role.ADMIN:
         raise Problem(403, "to delete takes the role admin")
     said = action.filter
-    only = Filter(said.names, said.owner, said.labels, said.state, contains=said.contains or None)
+    asked = Filter(said.names, said.owner, said.labels, said.state, contains=said.contains or None)
+    only = narrowed(asked, call.scope)
     if action.dry_run:
         return await call.house.read(lambda store: _would(store, action, only, call.house.now()))
     touched = (await call.house.ask(_request(action, only, call.who))).touched
@@ -111,7 +113,10 @@ def _would(store: Store, action: Action, only: Filter, now: Instant) -> dict[str
 
 async def run(call: Call) -> Response:
     asked: Runs = call.body
-    reply = await call.house.ask(Force(asked.tasks, call.who, asked.wait))
+    tasks = asked.tasks
+    if call.scope is not None:
+        tasks = await call.house.read(lambda store: all_within(store, asked.tasks, call.scope))
+    reply = await call.house.ask(Force(tasks, call.who, asked.wait))
     runs = [ended_document(run) for run in reply.ended or []]
     return JSONResponse({"runs": runs, "waiting": reply.waiting or {}}, 200 if asked.wait else 202)
 

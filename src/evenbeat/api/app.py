@@ -27,6 +27,7 @@ from evenbeat.api import (
     periods,
     reference,
     schedules,
+    scopes,
     session,
     tasks,
 )
@@ -104,9 +105,12 @@ class _Front:
             await self._access.admit(request, Role.ANYBODY)
             raise Problem(405, f"accepted: {found.allowed}", headers={"Allow": found.allowed})
         caller = await self._access.admit(request, route.role)
+        path = found.path
+        if caller.scope is not None:
+            path = await scopes.admitted(self._house, route, path, caller.scope)
         query = query_of(route, request)
         body = await body_of(route, request)
-        call = Call(request, self._house, found.path, query, body, caller.who, caller.role)
+        call = Call(request, self._house, path, query, body, caller.who, caller.role, caller.scope)
         return _response(route, await route.handler(call))
 
 

@@ -11,6 +11,7 @@ from starlette.types import Receive, Scope, Send
 from evenbeat.api.listening import Listening, Position, framed, position_of
 from evenbeat.api.problems import Problem
 from evenbeat.api.route import Call, Role, Route
+from evenbeat.api.scopes import events_within
 
 MOST: Final = 100
 """Connections at the same time."""
@@ -38,15 +39,18 @@ async def events(call: Call) -> StreamingResponse:
     last = call.request.headers.get("last-event-id") or call.query.last_event_id
     # What cannot be ours is a gap like any other.
     heard = (position_of(last) or Position("", 0)) if last else None
-    return _Stream(listening, heard)
+    pieces = stream(listening, heard)
+    if call.scope is not None:
+        pieces = events_within(pieces, call.house, call.scope)
+    return _Stream(listening, pieces)
 
 
 class _Stream(StreamingResponse):
     """Counted as long as it lasts."""
 
-    def __init__(self, listening: Listening, heard: Position | None) -> None:
+    def __init__(self, listening: Listening, pieces: AsyncIterator[bytes]) -> None:
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-        super().__init__(stream(listening, heard), media_type=MEDIA, headers=headers)
+        super().__init__(pieces, media_type=MEDIA, headers=headers)
         self._listening = listening
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

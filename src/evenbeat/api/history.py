@@ -9,12 +9,14 @@ from msgspec import Meta, Struct
 from evenbeat.api.answers import entry_also_removed, entry_of, moment, pointed
 from evenbeat.api.health import status_of
 from evenbeat.api.route import Call, Role, Route
+from evenbeat.api.scopes import names_within
 from evenbeat.api.types import Changes, History, RunningNow, TimeText
+from evenbeat.core.scope import Scope
 from evenbeat.model import SECOND, Instant
 from evenbeat.node.documents import instant, run_document, skip_document
 from evenbeat.node.facts import facts_of, span_of
 from evenbeat.node.moment import Moment, RunningRun
-from evenbeat.node.past import Question, records, when
+from evenbeat.node.past import Question, Record, records, when
 from evenbeat.node.requests import AskMoment, AskRunning
 from evenbeat.node.status import Status
 from evenbeat.node.why import Answer, why
@@ -23,6 +25,10 @@ from evenbeat.store.contract import RunRecord, SkipRecord, Store, StoreError
 
 _TAG: Final = "History"
 _NOW: Final = "Now"
+_PAGE: Final = 1_000
+_MOST_PAGES: Final = 20
+"""Records that are looked through for those of a scope: so many pages of so many."""
+_MOST_RUNNING: Final = 10_000
 Limit = Annotated[int, Meta(ge=1, le=1_000)]
 
 
@@ -83,6 +89,8 @@ async def _history(call: Call, task: int | None) -> dict[str, Any]:
     question = Question(task, moment(q.before, "/query/before"), q.limit, q.failed, q.skips, q.runs)
 
     def read(store: Store) -> dict[str, Any]:
+        if task is None and call.scope is not None:
+            return _history_within(store, question, call.scope)
         found = records(store, question)
         return {
             "runs": [run_document(record) for record in found if isinstance(record, RunRecord)],
@@ -91,6 +99,27 @@ async def _history(call: Call, task: int | None) -> dict[str, Any]:
         }
 
     return await call.house.read(read)
+
+
+def _history_within(store: Store, question: Question, scope: Scope) -> dict[str, Any]:
+    """The same, of tasks within a scope; a page may have less than was asked for, and still be followed by another."""
+    kept: list[Record] = []
+    before = question.before
+    for _ in range(_MOST_PAGES):
+        some = records(store, question._replace(before=before, most=_PAGE))
+        within = names_within(store, (record.task for record in some), scope)
+        kept += (record for record in some if record.task in within)
+        before = when(some[-1]) if len(some) == _PAGE else None
+        if before is None or len(kept) >= question.most:
+            break
+    if len(kept) > question.most:
+        kept = kept[: question.most]
+        before = when(kept[-1])
+    return {
+        "runs": [run_document(record) for record in kept if isinstance(record, RunRecord)],
+        "skips": [skip_document(record) for record in kept if isinstance(record, SkipRecord)],
+        "next": instant(before),
+    }
 
 
 async def changes(call: Call) -> dict[str, Any]:
@@ -120,9 +149,19 @@ async def answer_why(call: Call) -> Answer:
 
 
 async def running(call: Call) -> dict[str, Any]:
+    if call.scope is not None:
+        return await _running_within(call, call.scope)
     found, now = (await call.house.ask(AskRunning(call.query.limit))).running, call.house.now()
     assert found is not None
     return {"running": [_running(run, now) for run in found.runs], "total": found.total}
+
+
+async def _running_within(call: Call, scope: Scope) -> dict[str, Any]:
+    found, now = (await call.house.ask(AskRunning(_MOST_RUNNING))).running, call.house.now()
+    assert found is not None
+    within = await call.house.read(lambda store: names_within(store, (run.task for run in found.runs), scope))
+    runs = [_running(run, now) for run in found.runs if run.task in within]
+    return {"running": runs[: call.query.limit], "total": len(runs)}
 
 
 def _running(run: RunningRun, now: Instant) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from starlette.requests import Request
 
 from evenbeat.api.house import House
+from evenbeat.core.scope import Scope
 
 BODY_LIMIT: Final = 1 << 20
 """Bytes of a request's body, unless its route says otherwise."""
@@ -32,6 +33,10 @@ class Caller(Protocol):
     @property
     def role(self) -> Role: ...
 
+    @property
+    def scope(self) -> Scope | None:
+        """To what its token is limited; None for nothing."""
+
 
 class Doorman(Protocol):
     """Decides who may come in."""
@@ -54,6 +59,8 @@ class Call(NamedTuple):
     who: str
     """For the audit: the name of the token, or where the request came from."""
     role: Role
+    scope: Scope | None = None
+    """To what the token is limited: see `api.scopes`."""
 
 
 Handler = Callable[[Call], Awaitable[Any]]

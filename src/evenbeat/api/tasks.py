@@ -10,6 +10,7 @@ from evenbeat.api import definitions
 from evenbeat.api.answers import entry_of, notice, pairs, pointed, precondition, task_answer
 from evenbeat.api.problems import FieldError, Problem, invalid, pointer
 from evenbeat.api.route import Call, Role, Route
+from evenbeat.api.scopes import must_be_within, narrowed
 from evenbeat.api.types import FilterState, Forced, NewTask, TaskDocument, TaskPage, TaskPatch, WholeTask
 from evenbeat.load.once import must_be_to_come, with_resolved_at
 from evenbeat.load.safe_text import text_problem
@@ -51,7 +52,7 @@ class RunQuery(Struct):
 
 async def list_tasks(call: Call) -> dict[str, Any]:
     q: ListQuery = call.query
-    only = Filter(
+    asked = Filter(
         names=q.name,
         contains=q.contains or None,
         owner=q.owner,
@@ -60,6 +61,7 @@ async def list_tasks(call: Call) -> dict[str, Any]:
         after=q.after,
         most=q.limit + 1,
     )
+    only = narrowed(asked, call.scope)
 
     def read(store: Store) -> dict[str, Any]:
         found = list(Upcoming(store, call.house.now()).conditions(only))
@@ -79,7 +81,9 @@ async def create(call: Call) -> Response:
     if problem := text_problem(call.query.owner):
         raise invalid(FieldError("/query/owner", problem))
     await _must_fit(call, task)
-    changed = (await call.house.ask(Add((task,), call.query.owner or call.who, call.who))).changed
+    owner = call.query.owner or (call.scope and call.scope.owner) or call.who
+    must_be_within(call.scope, owner, task)
+    changed = (await call.house.ask(Add((task,), owner, call.who))).changed
     assert changed is not None
     return await task_answer(call, changed.created[0].id, 201)
 
@@ -121,6 +125,7 @@ async def _must_fit(call: Call, task: Task, before: Task | None = None) -> None:
 
 
 async def _set(call: Call, entry: Entry, task: Task, version: int | None) -> Response:
+    must_be_within(call.scope, entry.owner, task)
     await _must_fit(call, task, entry.task)
     try:
         await call.house.ask(Set(entry.id, task, call.who, version))

@@ -198,8 +198,13 @@ def _add_care(commands: "_Commands", new: NewCommand) -> None:
     command.add_argument("--db", metavar="ADDRESS", help="postgresql://user@host/database (default: EVENBEAT_DB)")
     command.add_argument("--from", dest="from_", metavar="PATH", help="copy this SQLite database into it first")
     command = _with_database(new(commands, "token", "who may use the API: make, list, remove", "evenbeat.cli.token"))
-    command.usage = "evenbeat token add NAME --role read|operate|admin [--expires D] | token ls | token rm NAME"
+    command.usage = (
+        "evenbeat token add NAME --role read|operate|admin [--expires D] [--owner O] [--label K=V]... | token ls | "
+        "token rm NAME"
+    )
     command.add_argument("action", choices=["add", "ls", "rm"])
     command.add_argument("name", nargs="?", metavar="NAME", help="whose token it is")
     command.add_argument("--role", choices=["read", "operate", "admin"], help="what they may do")
     command.add_argument("--expires", metavar="D", help="it works for so long: 90d (default: until it is removed)")
+    command.add_argument("--owner", metavar="O", help="it sees and does only what is of this owner")
+    command.add_argument("--label", action="append", metavar="K=V", help="... and has this label; may be repeated")

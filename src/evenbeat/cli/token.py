@@ -5,7 +5,8 @@ import sys
 from typing import TYPE_CHECKING
 
 from evenbeat.cli.common import console, duration_option, now, print_json
-from evenbeat.cli.tasks import opening, reading
+from evenbeat.cli.tasks import opening, pairs, reading
+from evenbeat.core.scope import Scope
 from evenbeat.model import MAX_EVERY, SECOND, Instant, Invalid
 from evenbeat.node.tokens import TOKENS, new_token, tokens_in
 from evenbeat.when.instant import format_instant, spoken_instant
@@ -38,7 +39,9 @@ def _add(args: argparse.Namespace, name: str) -> None:
     if args.role is None:
         raise Invalid("what may it do? --role read, operate or admin")
     expires = None if args.expires is None else Instant(now() + _length(args.expires))
-    new = new_token(name, args.role, now(), expires)
+    labels = pairs(args.label or (), "--label")
+    scope = Scope(args.owner, labels) if args.owner is not None or labels else None
+    new = new_token(name, args.role, now(), expires, scope)
     with opening(args, new=True) as door:
         door.add_token(new)
     if args.json:
@@ -76,7 +79,8 @@ def _list(args: argparse.Namespace) -> None:
         print("no tokens: everybody on this machine may do everything, nobody else anything")
     out, width = console(), max((len(token.name) for token in tokens), default=0)
     for token in tokens:
-        out.print(f"{token.name:{width}}  {token.role:7}  {_lasting(token)}", markup=False)
+        limited = "" if token.scope is None else f", limited to {token.scope}"
+        out.print(f"{token.name:{width}}  {token.role:7}  {_lasting(token)}{limited}", markup=False)
 
 
 def _lasting(token: "Token") -> str:
@@ -86,7 +90,14 @@ def _lasting(token: "Token") -> str:
     return f"{word} {spoken_instant(token.expires, zone('UTC'))} UTC"
 
 
-def _document(token: "Token") -> dict[str, str | None]:
+def _document(token: "Token") -> dict[str, object]:
     utc = zone("UTC")
     expires = None if token.expires is None else format_instant(token.expires, utc)
-    return {"name": token.name, "role": token.role, "created": format_instant(token.created, utc), "expires": expires}
+    return {
+        "name": token.name,
+        "role": token.role,
+        "created": format_instant(token.created, utc),
+        "expires": expires,
+        "owner": token.owner,
+        "labels": token.labels,
+    }

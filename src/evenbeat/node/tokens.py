@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 import msgspec
 from msgspec import Struct
 
+from evenbeat.core.scope import Scope
 from evenbeat.model import Instant, Invalid
 from evenbeat.store.contract import Conflict, StoreError
 
@@ -38,6 +39,14 @@ class Token(Struct, frozen=True, omit_defaults=True):
     salt: str
     created: Instant
     expires: Instant | None = None
+    owner: str | None = None
+    labels: dict[str, str] = {}
+    """Only tasks of this owner, with these labels."""
+
+    @property
+    def scope(self) -> Scope | None:
+        """To what it is limited; None for nothing."""
+        return Scope(self.owner, self.labels) if self.owner is not None or self.labels else None
 
     def is_over(self, now: Instant) -> bool:
         """Has its time passed?"""
@@ -52,12 +61,15 @@ class NewToken(NamedTuple):
     token: Token
 
 
-def new_token(name: str, role: RoleName, now: Instant, expires: Instant | None = None) -> NewToken:
+def new_token(
+    name: str, role: RoleName, now: Instant, expires: Instant | None = None, scope: Scope | None = None
+) -> NewToken:
     """Draw one."""
     if not _NAME.fullmatch(name):
         raise Invalid(f"{name!r} cannot name a token, accepted: up to 64 letters, digits and any of . _ - @ : / +")
     id_, secret, salt = secrets.token_urlsafe(6), secrets.token_urlsafe(24), secrets.token_bytes(16)
-    token = Token(name, role, _hash(secret, salt).hex(), salt.hex(), now, expires)
+    owner, labels = (None, {}) if scope is None else (scope.owner, dict(scope.labels))
+    token = Token(name, role, _hash(secret, salt).hex(), salt.hex(), now, expires, owner, labels)
     return NewToken(id_, f"{_MARK}{id_}{secret}", token)
 
 
@@ -93,7 +105,8 @@ def add_token(desk: "Desk", id_: str, token: Token, who: str) -> None:
         if len(known) >= MOST_TOKENS:
             raise Invalid(f"there are {len(known):,} tokens already, accepted: up to {MOST_TOKENS:,}; remove some")
         desk.store.set_settings({TOKENS + id_: msgspec.json.encode(token).decode()})
-        desk.note(f"token {token.name}", "created", who, token.role)
+        limited = "" if token.scope is None else f", limited to {token.scope}"
+        desk.note(f"token {token.name}", "created", who, f"{token.role}{limited}")
 
 
 def remove_token(desk: "Desk", name: str, who: str) -> None:

@@ -1,0 +1,161 @@
+"""Tokens that are limited to an owner or to labels: what they see and do, on every route there is."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from living import Living
+
+from api.asked import Asked
+from api.asking import Api, Porter
+from evenbeat.api import reference
+from evenbeat.api.app import ROUTES
+from evenbeat.api.house import House
+from evenbeat.api.listening import framed, position_of
+from evenbeat.api.route import Role, Route
+from evenbeat.api.scopes import SCOPED, Scoped, events_within, narrowed
+from evenbeat.core.scope import Scope
+from evenbeat.node.tokens import add_token, new_token
+from evenbeat.store.contract import Filter
+
+SHOP = Scope("shop")
+OPS = Scope(None, {"team": "ops"})
+ALL = [*ROUTES, *reference.routes(ROUTES)]
+PARTS = {"{name}": "theirs", "{token}": "x" * 32}
+
+
+@pytest.fixture(scope="module", params=[SHOP, OPS], ids=["owner", "label"])
+def limited(request: pytest.FixtureRequest, house: House, api: Api) -> Iterator[Api]:
+    """An admin whose token is limited; `mine-*` is within, `theirs-*` is not."""
+    if api.get("/v1/tasks/mine").status_code == 404:
+        for name, owner, team in (("mine", "shop", "ops"), ("theirs", "bank", "dev")):
+            body = {"name": name, "every": "1d", "command": ["noop"], "labels": {"team": team}}
+            assert api.post(f"/v1/tasks?owner={owner}", json=body).status_code == 201
+            assert api.post(f"/v1/tasks/{name}/run?wait=true").status_code == 200
+    api = Api(house, Porter(request.param))
+    yield api
+    api.close()
+
+
+def test_every_route_says_how_it_treats_scopes() -> None:
+    here = {(route.method, route.path) for route in ALL}
+    assert here - SCOPED.keys() == set(), "a route that is not in api/scopes.py is refused to tokens with a scope"
+    assert SCOPED.keys() - here == set()
+
+
+def test_a_route_that_names_a_task_treats_it_as_one() -> None:
+    of_a_task = [route for route in ALL if route.path.startswith("/v1/tasks/{name}")]
+    assert {SCOPED[route.method, route.path] for route in of_a_task} == {Scoped.TASK}
+    assert {route.path for route in ALL if SCOPED[route.method, route.path] is Scoped.FREE and route.role} == {
+        "/docs",
+        "/v1/openapi.json",
+        "/v1/periods/preview",
+    }
+
+
+@pytest.mark.parametrize("route", ALL, ids=lambda route: f"{route.method} {route.path}")
+def test_no_route_tells_of_or_touches_what_is_outside(limited: Api, api: Api, route: Route) -> None:
+    if route.path == "/v1/events" or route.role is Role.ANYBODY:
+        return
+    path = route.path
+    for variable, value in PARTS.items():
+        path = path.replace(variable, value)
+    bodies: dict[str, Any] = {
+        "/v1/actions": {"action": "pause", "all": True},
+        "/v1/runs": {"tasks": ["theirs"], "wait": True},
+        "/v1/tasks": {"name": "outside", "every": "1d", "command": ["noop"], "labels": {"team": "dev"}},
+    }
+    more: dict[str, Any] = {} if route.body is None else {"json": bodies.get(route.path, {})}
+    answer = limited.ask(route.method, f"{path}?owner=bank" if path == "/v1/tasks" else path, **more)
+    assert "theirs" not in answer.text.replace("no task 'theirs'", "")
+    refusals: dict[Scoped, tuple[int, ...]] = {Scoped.TASK: (404,), Scoped.REFUSED: (403,)}
+    expected = refusals.get(SCOPED[route.method, route.path])
+    if route.path in ("/v1/tasks", "/v1/runs") and route.method == "POST":
+        expected = (403, 404)
+    assert answer.status_code in (expected or (200, 422))
+    assert api.get("/v1/tasks/theirs").json()["paused"] is False
+    limited.post("/v1/tasks/mine/resume")
+
+
+def test_what_is_within_is_seen_and_done(limited: Api) -> None:
+    listed = limited.get("/v1/tasks").json()
+    assert ([task["name"] for task in listed["tasks"]], listed["total"]) == (["mine"], 1)
+    assert limited.get("/v1/tasks?owner=bank").json()["tasks"] == []
+    assert limited.get("/v1/tasks?label=team%3Ddev").json()["total"] == 0
+    assert limited.get("/v1/tasks?contains=their").json()["total"] == 0
+    for word in ("", "/history", "/why", "/changes", "/next"):
+        assert limited.get(f"/v1/tasks/mine{word}").status_code == 200
+    assert {run["task"] for run in limited.get("/v1/history").json()["runs"]} == {"mine"}
+    assert limited.get("/v1/running").json() == {"running": [], "total": 0}
+    assert limited.post("/v1/runs", json={"tasks": ["mine"], "wait": True}).json()["runs"][0]["task"] == "mine"
+    newest = limited.get("/v1/history?limit=1").json()
+    assert (len(newest["runs"]), newest["next"] is None) == (1, False)
+    done = limited.post("/v1/actions", json={"action": "pause", "all": True}).json()
+    assert (done["count"], done["names"]) == (1, ["mine"])
+    dry = {"action": "delete", "filter": {"names": ["*"]}, "dry_run": True}
+    assert limited.post("/v1/actions", json=dry).json()["names"] == ["mine"]
+    assert limited.post("/v1/tasks/mine/resume").json()["paused"] is False
+
+
+def test_what_is_made_is_within_and_stays_so(limited: Api, api: Api) -> None:
+    body = {"name": "new", "every": "1d", "command": ["noop"], "labels": {"team": "ops"}}
+    made = limited.post("/v1/tasks", json=body)
+    assert made.status_code == 201
+    is_by_owner = made.json()["owner"] == "shop"
+    out = {"labels": {"team": "dev"}}
+    assert limited.ask("PATCH", "/v1/tasks/new", json=out).status_code == (200 if is_by_owner else 403)
+    assert limited.ask("PATCH", "/v1/tasks/mine", json={"priority": 1}).status_code == 200
+    assert api.ask("DELETE", "/v1/tasks/new").status_code == 204
+    # Its past is still theirs to read, and nobody else's.
+    assert limited.get("/v1/tasks/new/changes").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("only", "expected"),
+    [
+        (Filter(), Filter(owner="shop", labels={"team": "ops"})),
+        (Filter(owner="shop", labels={"a": "b"}), Filter(owner="shop", labels={"a": "b", "team": "ops"})),
+        (Filter(owner="bank"), Filter(names=("",))),
+        (Filter(labels={"team": "dev"}), Filter(names=("",))),
+    ],
+)
+def test_a_filter_is_narrowed(only: Filter, expected: Filter) -> None:
+    assert narrowed(only, Scope("shop", {"team": "ops"})) == expected
+    assert narrowed(only, None) == only
+
+
+def test_events_are_those_of_the_scope(limited: Api, house: House) -> None:
+    async def pieces() -> AsyncIterator[bytes]:
+        yield b"retry: 1000\n\n"
+        yield framed("run", {"task": "mine"}, position_of("b-1")) + framed(
+            "run", {"task": "theirs"}, position_of("b-2")
+        )
+        yield framed("task", {"name": None, "change": "changed", "count": 7}, position_of("b-3"))
+        yield framed("status", {"tasks": 99}) + b": beat\n\n"
+        yield framed("reset", {}, position_of("b-4"))
+
+    async def heard() -> bytes:
+        return b"".join([piece async for piece in events_within(pieces(), house, SHOP)])
+
+    assert limited
+    told = asyncio.run(heard())
+    assert told == (
+        b'retry: 1000\n\nid: b-1\nevent: run\ndata: {"task":"mine"}\n\nid: b-2\n\nid: b-3\n\n: beat\n\n'
+        b"id: b-4\nevent: reset\ndata: {}\n\n"
+    )
+
+
+def test_the_token_carries_its_scope(tmp_path: Path) -> None:
+    with Living(tmp_path / "evenbeat.db"):
+        pass
+    with Asked(tmp_path) as asked:
+        new = new_token("ci", "operate", asked.house.now(), None, Scope("shop", {"team": "ops"}))
+        add_token(asked.desk, new.id, new.token, "ana")
+        asked.later(3)
+        assert asked("GET", "/v1/tasks", new.text).json()["total"] == 0
+        refused = asked("GET", "/v1/status", new.text)
+        assert (refused.status_code, "limited to owner shop, label team=ops" in refused.text) == (403, True)
+        (change,) = [change for change in asked.desk.store.changes() if change.name == "token ci"]
+        assert change.detail == "operate, limited to owner shop, label team=ops"
