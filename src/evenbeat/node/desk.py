@@ -205,6 +205,8 @@ class Desk:
         settings = {NODE + owner: None, LIMITS + owner: _packed(kept)}
         if is_file(owner) and permission_of(self.store).commands is Commands.FILES:
             del settings[NODE + owner]  # who may delete its tasks may not say what is executed
+        if isinstance(self.store, ClusterStore) and owner in (named := named_files(self.store)):
+            settings[NAMED_FILES] = _list(named - {owner})
         return self._put(settings) or bool(periods)
 
     def pause(self, only: Filter, who: str, *, paused: bool) -> Changed:
@@ -373,7 +375,7 @@ class Desk:
             owners = {owner_of(path) for path in files}
             if isinstance(self.store, ClusterStore):
                 owners |= named_files(self.store)
-            if self._put({NAMED_FILES: msgspec.json.encode(sorted(owners)).decode() if owners else None}):
+            if self._put({NAMED_FILES: _list(owners)}):
                 self._done(Changed(settings=True, settings_at=self._now()))
 
     def has_applied(self, file: Path) -> bool:
@@ -579,6 +581,10 @@ def _must_be_allowed(permission: Permission, owner: str, before: Task | None, af
         f'commands = "files": {after.name!r} has something to execute, and only files named at `evenbeat up` may say '
         "that; write it into one of them, or leave out `command` and `function` and say `passive = true`"
     )
+
+
+def _list(owners: Collection[str]) -> str | None:
+    return msgspec.json.encode(sorted(owners)).decode() if owners else None
 
 
 def _packed(said: dict[str, int] | NodeSettings | None) -> str | None:
