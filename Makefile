@@ -30,12 +30,13 @@ $(READY): $(READY_TO_RUN)
 
 run: $(READY_TO_RUN) ## a node on a friendly example; Ctrl-C stops it
 	@mkdir -p out
-	@echo "Starting a node on examples/first.toml. Its page is http://$(LISTEN)/; or ask it in another terminal:"
+	@echo "Starting a node on examples/first.toml. It prints a link to its page; or ask it in another terminal:"
 	@echo
 	@echo "    export EVENBEAT_DB=$(CURDIR)/out/first.db PATH=$(CURDIR)/$(VENV)/bin:\$$PATH"
 	@echo "    evenbeat ls                 # what is there, how it is, when it is next"
 	@echo "    evenbeat why tidy           # why does it not run?"
 	@echo "    evenbeat run hello --wait   # now"
+	@echo "    evenbeat token link         # another link that signs a browser in"
 	@echo
 	@$(VENV)/bin/evenbeat up examples/first.toml --db out/first.db --listen $(LISTEN)
 

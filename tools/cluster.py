@@ -22,15 +22,22 @@ from typing import Final
 
 import psycopg
 
+from evenbeat.core.entrance import LINK_LIFE
+from evenbeat.model import Instant
+from evenbeat.node.door import open_door
+from evenbeat.node.sign_in_link import address, digest, new_code
+from evenbeat.node.tokens import GENERATED, new_token
+from evenbeat.store.contract import Conflict
 from evenbeat.testing.servers_nats import NatsServer
 from evenbeat.testing.servers_postgres import PostgresServer, find_binaries
+from evenbeat.when.duration import in_words
 from tools.cluster_parts import PATIENCE, ROOT, Command, House, Part
 
 POOLS: Final = ("default", "default", "berlin")
 BACK_AFTER: Final = 15.0
 """Seconds that something which was killed stays away: long enough to see how the others manage."""
 _STREAM: Final = "evenbeat-runs"
-_VIEW: Final = "#/cluster"
+_WHO: Final = "make cluster"
 _LOOK: Final = 0.2
 
 
@@ -68,6 +75,7 @@ class Cluster:
         postgres = self._postgres
         self._begin(Part("PostgreSQL", postgres.log, lambda: postgres.start().pid or 0, postgres.close))
         self._environment["EVENBEAT_DB"] = _made_database(self._postgres)
+        _have_token(self._environment["EVENBEAT_DB"], self._house)
         self._nats.start()
         for place in range(self._args.nats):
             log = self._nats.folder / f"server{place}.log"
@@ -154,6 +162,14 @@ class Cluster:
         self._postgres.close()
         self._house.remember([])
 
+    def links(self) -> list[str]:
+        """One to sign in with for each page; each works once."""
+        codes = [new_code() for _ in self.pages]
+        with open_door(self._environment["EVENBEAT_DB"], _WHO) as door:
+            for code in codes:
+                door.make_link(digest(code), GENERATED)
+        return [address(page, code) for page, code in zip(self.pages, codes, strict=True)]
+
     def leader(self) -> Part:
         """The NATS server that leads the queue, or any if nobody does."""
         place = self._nats.leader(_STREAM)
@@ -188,6 +204,15 @@ def _made_database(postgres: PostgresServer) -> str:
     return postgres.dsn.removesuffix("postgres") + "evenbeat"
 
 
+def _have_token(database: str, house: House) -> None:
+    """A cluster makes none by itself. The file `token` has it, and links to sign in with are made for it."""
+    with open_door(database, _WHO) as door:
+        new = new_token(GENERATED, "admin", Instant(time.time_ns() // 1_000))
+        with suppress(Conflict):
+            door.add_token(new)
+            house.write_private("token", new.text + "\n")
+
+
 def _free_port(first: int) -> int:
     """The first one from there on that nobody listens on."""
     for port in range(first, 65_536):
@@ -207,13 +232,14 @@ def _say(text: str) -> None:
     sys.stdout.flush()
 
 
-def _shown(cluster: Cluster, folder: Path) -> str:
+def _shown(cluster: Cluster, folder: Path, links: list[str]) -> str:
     """What there is, and what to try."""
     env = os.path.relpath(folder / "env")
     pids = {part.name: part.pid for part in cluster.parts}
     scheduler, worker = pids["scheduler 1"], next(pid for name, pid in pids.items() if name.startswith("worker 1"))
     tries = [
         (f". {env}", "in another terminal: EVENBEAT_DB, EVENBEAT_QUEUE and PATH"),
+        ("evenbeat token link", "another link to sign in with"),
         ("evenbeat status", "all schedulers together"),
         ("evenbeat ls", "what there is, how it is, when it is next"),
         ("evenbeat run 'berlin disk' --wait", "by a worker of the pool berlin"),
@@ -226,8 +252,9 @@ def _shown(cluster: Cluster, folder: Path) -> str:
     ]
     width = max(len(what) for what, _ in tries if len(what) < 40)
     lines = [f"  {part.name:<28} process {part.pid}" for part in cluster.parts]
-    first, *others = cluster.pages
-    lines += ["", f"  The page:  {first}{_VIEW}", *(f"   or from:  {page}{_VIEW}" for page in others), ""]
+    first, *others = links
+    lines += ["", f"  The page:  {first}", *(f"   or from:  {link}" for link in others)]
+    lines += [f"  Each of these links signs in once, within {in_words(LINK_LIFE)}.", ""]
     lines += [f"    {what:<{width}}  # {why}" for what, why in tries]
     lines += [
         "",
@@ -260,6 +287,11 @@ def main(argv: list[str] | None = None) -> int:
     return 1
 
 
+def _private_page(house: House, link: str) -> Path:
+    """A file that leads to a link: everybody can read the arguments of a browser, and nobody else this file."""
+    return house.write_private("sign-in.html", f'<!doctype html><meta http-equiv="refresh" content="0; url={link}">')
+
+
 def _live(house: House, args: argparse.Namespace) -> int:
     if left := house.end_leftovers():
         _say(f"{left} processes of a cluster that did not end in order were ended")
@@ -270,9 +302,9 @@ def _live(house: House, args: argparse.Namespace) -> int:
         _say("Starting PostgreSQL, NATS, workers and schedulers ...")
         cluster.begin()
         if not cluster.is_told_to_stop:
-            _say(f"\n{_shown(cluster, house.folder)}")
+            _say(f"\n{_shown(cluster, house.folder, cluster.links())}")
             if os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
-                webbrowser.open(cluster.pages[0] + _VIEW)
+                webbrowser.open(_private_page(house, cluster.links()[0]).as_uri())
             cluster.keep_up()
     finally:
         _say("Stopping; once more Ctrl-C: at once ...")

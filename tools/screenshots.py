@@ -92,18 +92,18 @@ def check(name: str, every: str, line: str, **more: Any) -> dict[str, Any]:
     return {"name": name, "check": True, "every": every, "shell": True, "command": line, **more}
 
 
-def send(url: str, method: str, path: str, body: object = None) -> None:
+def send(url: str, token: str, method: str, path: str, body: object = None) -> None:
     """Ask the API for a change."""
     data = None if body is None else json.dumps(body).encode()
-    headers = {"Content-Type": "application/json"}
+    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {token}"}
     request = Request(url + path, data, headers, method=method)  # noqa: S310 - our own node
     with urlopen(request, timeout=PATIENCE):  # noqa: S310
         pass
 
 
 @contextmanager
-def node(folder: Path) -> Iterator[str]:
-    """A node in this folder; where its page is."""
+def node(folder: Path) -> Iterator[tuple[str, str]]:
+    """A node in this folder; where its page is, and its token."""
     log = folder / "node.log"
     command = [sys.executable, "-m", "evenbeat", "up", "--db", str(folder / "shop.db"), "--listen", "127.0.0.1:0"]
     with log.open("wb") as out:
@@ -114,17 +114,18 @@ def node(folder: Path) -> Iterator[str]:
             if process.poll() is not None or time.monotonic() > deadline:
                 raise SystemExit(log.read_text())
             time.sleep(0.1)
-        yield found.group(1)
+        yield found.group(1), (folder / "shop.db.token").read_text().strip()
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(PATIENCE)
 
 
-def picture(browser: Browser, url: str, name: str, place: str, *, is_dark: bool = False) -> None:
+def picture(browser: Browser, url: str, token: str, name: str, place: str, *, is_dark: bool = False) -> None:
     """One view as it is now."""
     context = browser.new_context(
         viewport=SIZE, color_scheme="dark" if is_dark else "light", locale="en-GB", timezone_id=ZONE
     )
+    context.request.post(f"{url}/v1/session", data={"token": token})
     page = context.new_page()
     page.goto(f"{url}/#{place}")
     page.wait_for_timeout(4_000)
@@ -151,18 +152,18 @@ def main() -> None:
     chromium = next(filter(None, map(shutil.which, CHROMIUMS)), None)
     if chromium is None:
         raise SystemExit(f"no browser: none of {', '.join(CHROMIUMS)} is on the PATH")
-    with tempfile.TemporaryDirectory() as folder, node(Path(folder)) as url, sync_playwright() as playwright:
+    with tempfile.TemporaryDirectory() as folder, node(Path(folder)) as (url, token), sync_playwright() as playwright:
         for name, period in PERIODS.items():
-            send(url, "PUT", f"/v1/periods/{quote(name)}", period)
+            send(url, token, "PUT", f"/v1/periods/{quote(name)}", period)
         for task in tasks():
-            send(url, "POST", "/v1/tasks", task)
-        send(url, "POST", "/v1/tasks/app02%20disk/pause")
+            send(url, token, "POST", "/v1/tasks", task)
+        send(url, token, "POST", "/v1/tasks/app02%20disk/pause")
         sys.stdout.write(f"the example lives for {LIVED} s first ...\n")
         time.sleep(LIVED)
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
         for name, place in PLACES.items():
-            picture(browser, url, name, place)
-        picture(browser, url, "now-dark", PLACES["now"], is_dark=True)
+            picture(browser, url, token, name, place)
+        picture(browser, url, token, "now-dark", PLACES["now"], is_dark=True)
         browser.close()
 
 

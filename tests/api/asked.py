@@ -21,12 +21,12 @@ HERE = "127.0.0.1"
 class Asked:
     """`with Asked(folder) as asked: asked("GET", "/v1/tasks")`; its clock stands still until it is moved."""
 
-    def __init__(self, folder: Path, host: str = HERE, *, is_secure: bool = False) -> None:
+    def __init__(self, folder: Path, host: str = HERE, *, is_secure: bool = False, is_open: bool = True) -> None:
         self._store = SqliteStore(folder / "asked.db")
         self.house = House(folder / "asked.db")
         self.desk = Desk(self._store, self.house.now)
         self.now = 1_000.0
-        self.access = Access(self.house, host, is_secure=is_secure, now=lambda: self.now)
+        self.access = Access(self.house, host, is_secure=is_secure, is_open=is_open, now=lambda: self.now)
         self._app = whole(self.house, self.access)
         scheme = "https" if is_secure else "http"
         self.url = f"{scheme}://{host}:8629"

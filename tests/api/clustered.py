@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
@@ -15,10 +16,13 @@ from typing import Any, Self, TypeVar
 import httpx
 
 from api.home import WAIT, eventually
+from evenbeat.model import Instant
 from evenbeat.node.cluster_node import ClusterNode
+from evenbeat.node.door import open_door
 from evenbeat.node.listen import Listen
 from evenbeat.node.live_cluster import live_in_cluster
 from evenbeat.node.service import Node, Options
+from evenbeat.node.tokens import new_token
 from evenbeat.queue.where import parse_where
 from evenbeat.testing.servers_nats import NatsServer
 from evenbeat.testing.servers_postgres import PostgresServer
@@ -29,9 +33,10 @@ T = TypeVar("T")
 class Member:
     """`with Member(dsn, queue) as member: member.get("/v1/cluster")` - a scheduler on a loop of its own."""
 
-    def __init__(self, dsn: str, queue: str) -> None:
+    def __init__(self, dsn: str, queue: str, token: str) -> None:
         self._dsn = dsn
         self._queue = queue
+        self._token = token
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._live, daemon=True)
         self.error: BaseException | None = None
@@ -56,7 +61,8 @@ class Member:
         assert self._ready.wait(WAIT)
         if self.error is not None:
             raise self.error
-        self.client = httpx.Client(base_url=self.node.page, timeout=WAIT)
+        headers = {"authorization": f"Bearer {self._token}"}
+        self.client = httpx.Client(base_url=self.node.page, headers=headers, timeout=WAIT)
         return self
 
     def __exit__(
@@ -97,6 +103,7 @@ class Clustered:
         self._folder = folder
         self._stack = ExitStack()
         self.dsn: str
+        self.token: str
         self.first: Member
         self.second: Member
 
@@ -110,8 +117,9 @@ class Clustered:
             nats.start()
             self.worker = self._worker(nats.url)
             stack.callback(self._end_worker)
-            self.first = stack.enter_context(Member(self.dsn, nats.url))
-            self.second = stack.enter_context(Member(self.dsn, nats.url))
+            self.token = self._new_token()
+            self.first = stack.enter_context(Member(self.dsn, nats.url, self.token))
+            self.second = stack.enter_context(Member(self.dsn, nats.url, self.token))
             eventually(self._is_settled)
             self._stack = stack.pop_all()
         return self
@@ -120,6 +128,13 @@ class Clustered:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._stack.close()
+
+    def _new_token(self) -> str:
+        """For the tests: a cluster makes none by itself."""
+        new = new_token("tests", "admin", Instant(time.time_ns() // 1_000))
+        with open_door(self.dsn, "tests") as door:
+            door.add_token(new)
+        return new.text
 
     def _worker(self, queue: str) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "evenbeat", "worker", "--name", "smith", "--workers", "1", "--grace", "1s"]

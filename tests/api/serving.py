@@ -30,7 +30,8 @@ class Serving:
         listen = Listen("127.0.0.1", 0)
         self._socket = bound(listen)
         self.port: int = self._socket.getsockname()[1]
-        self._server = server_of(house, whole(house, Access(house, listen.host), patience=0.3), listen, Hasty)
+        access = Access(house, listen.host, is_open=True)
+        self._server = server_of(house, whole(house, access, patience=0.3), listen, Hasty)
         self._thread = threading.Thread(target=lambda: asyncio.run(self._server.serve([self._socket])), daemon=True)
 
     def connect(self) -> socket.socket:

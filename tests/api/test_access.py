@@ -7,6 +7,7 @@ from starlette.requests import Request
 
 from api.asked import Asked
 from evenbeat.api import health, metrics, session
+from evenbeat.api.access import Access
 from evenbeat.api.app import ROUTES
 from evenbeat.api.problems import Problem
 from evenbeat.api.reference import routes as reference_routes
@@ -90,6 +91,20 @@ def test_names_of_tokens_are_plain_and_unique(asked: Asked) -> None:
     assert [(change.action, change.name, change.detail) for change in asked.desk.store.changes()] == [
         ("created", "token ci", "read")
     ]
+
+
+def test_without_tokens_nobody_gets_in_unless_the_node_is_open(tmp_path: Path) -> None:
+    with Asked(tmp_path, is_open=False) as asked:
+        refused = asked("GET", "/v1/tasks")
+        assert refused.status_code == 401
+        assert "`evenbeat token add NAME --role ROLE` makes one" in refused.json()["detail"]
+        assert asked("GET", "/v1/session").json() == {"role": None, "needs_token": True}
+        assert asked("GET", "/healthz").status_code == 200
+        text = asked.token("ana", "admin")
+        assert asked("GET", "/v1/tasks", text).status_code == 200
+        asked.remove("ana")
+        asked.later(3)
+        assert asked("GET", "/v1/tasks").status_code == asked("GET", "/v1/tasks", text).status_code == 401
 
 
 def test_without_tokens_everybody_on_this_machine_is_admin(asked: Asked) -> None:
@@ -237,6 +252,24 @@ def test_wrong_tokens_begin_no_session(asked: Asked) -> None:
         assert "set-cookie" not in refused.headers
     assert asked("POST", "/v1/session", json={"token": "x" * 201}).status_code == 422
     assert asked("POST", "/v1/session", json={"token": 1}).status_code == 422
+
+
+def test_wrong_links_are_limited_and_log_no_code(asked: Asked, caplog: pytest.LogCaptureFixture) -> None:
+    text, code = asked.token("ana", "read"), "B" * 43
+    answers = [asked("POST", "/v1/session/link", json={"code": code}) for _ in range(11)]
+    assert [answer.status_code for answer in answers] == [401] * 10 + [429]
+    assert "`evenbeat token link` makes another" in answers[0].json()["detail"]
+    assert not any("set-cookie" in answer.headers for answer in answers)
+    assert "a wrong sign-in link from 127.0.0.1" in caplog.text
+    assert code not in caplog.text
+    assert asked("GET", "/v1/tasks", text).status_code == 200
+    for body in ({}, {"code": 1}, {"code": "x" * 201}, {"token": text}):
+        assert asked("POST", "/v1/session/link", json=body).status_code == 422
+
+
+def test_nodes_on_two_ports_of_a_host_have_cookies_of_their_own(asked: Asked) -> None:
+    found = [Access(asked.house, "127.0.0.1", port).cookie for port in (8629, 8630, None)]
+    assert found == ["evenbeat_session_8629", "evenbeat_session_8630", "evenbeat_session"]
 
 
 def test_sessions_are_bounded() -> None:

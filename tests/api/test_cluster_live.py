@@ -5,9 +5,11 @@ import re
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
+import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -15,6 +17,7 @@ from api.clustered import Clustered, Member
 from api.home import WAIT, eventually
 from api.test_metrics import lint, values
 from conftest import Evenbeat
+from evenbeat.node.listen import Listen, must_be_safe
 from evenbeat.store.postgres import PostgresStore
 from evenbeat.testing.servers_postgres import find_binaries
 
@@ -190,7 +193,9 @@ def _started(heard: list[tuple[str, dict[str, Any]]]) -> int:
     return sum(data["started_last_second"] for name, data in heard if name == "status")
 
 
-def test_a_pool_without_a_worker_is_seen_everywhere(cluster: Clustered, evenbeat: Evenbeat) -> None:
+def test_a_pool_without_a_worker_is_seen_everywhere(
+    cluster: Clustered, evenbeat: Evenbeat, monkeypatch: pytest.MonkeyPatch
+) -> None:
     _, theirs = cluster.tasks("far", pool="far [away]", command=["true"])
     cluster.first.post("/v1/runs", 202, tasks=[theirs])
     why = eventually(lambda: _untaken(cluster.first.get(f"/v1/tasks/{theirs}/why")))
@@ -212,6 +217,7 @@ def test_a_pool_without_a_worker_is_seen_everywhere(cluster: Clustered, evenbeat
     counters = ("handed_over_again", "results_late", "runs_lost", "runs_set_aside", "takeovers", "fenced")
     assert all(values(found[f"evenbeat_{name}"]) == {(): 0} for name in counters)
 
+    monkeypatch.setenv("EVENBEAT_TOKEN", cluster.token)
     near, far = (
         evenbeat("status", *where) for where in (("--db", cluster.dsn), ("--url", cluster.first.node.page.rstrip("/")))
     )
@@ -247,3 +253,37 @@ def _seconds_alone(member: Member) -> str:
     text = member.client.get("/metrics").text
     found = re.search(r'evenbeat_pool_without_worker_seconds{pool="far \[away\]"} (\S+)', text)
     return text if found and float(found[1]) > 0 else ""
+
+
+def test_a_cluster_makes_no_token_and_says_which_command_does(
+    cluster: Clustered, evenbeat: Evenbeat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("EVENBEAT_DB", raising=False)
+    bare = cluster.postgres.create_database("bare")
+    for command, more in (("scheduler", ()), ("up", ("--workers", "0"))):
+        refused = evenbeat(command, "--db", bare, "--queue", "nats://127.0.0.1:1", "--listen", "127.0.0.1:0", *more)
+        assert refused.code == 2
+        assert (
+            "there is no token that could let anybody in: `evenbeat token add admin --role admin --db " in refused.err
+        )
+    monkeypatch.setenv("EVENBEAT_DB", bare)
+    refused = evenbeat("scheduler", "--queue", "nats://127.0.0.1:1", "--listen", "127.0.0.1:0")
+    assert "`evenbeat token add admin --role admin` makes one" in refused.err
+    assert evenbeat("token", "add", "admin", "--role", "admin").code == 0
+    must_be_safe(Listen("127.0.0.1", 0), bare)
+
+
+def test_a_link_of_a_cluster_works_once_at_any_of_its_nodes(
+    cluster: Clustered, evenbeat: Evenbeat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EVENBEAT_DB", cluster.dsn)
+    assert "`evenbeat token link NAME`, one of: tests" in evenbeat("token", "link").err
+    told = evenbeat("token", "link", "tests", "--json").json
+    pages = [member.node.page for member in (cluster.first, cluster.second)]
+    page, _, code = told["link"].partition("#/sign-in/")
+    assert page in pages
+    with ThreadPoolExecutor(4) as at_once:
+        answers = list(
+            at_once.map(lambda page: httpx.post(f"{page}v1/session/link", json={"code": code}, timeout=60), pages * 2)
+        )
+    assert sorted(answer.status_code for answer in answers) == [200, 401, 401, 401]

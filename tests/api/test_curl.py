@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 from urllib.error import URLError
 from urllib.request import urlopen
 
@@ -21,9 +22,17 @@ _PAGES = [page for page in sorted(ROOT.glob("docs/**/*.md")) if "curl" in "".joi
 pytestmark = pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl on this machine")
 
 
+class Place(NamedTuple):
+    """A node on the first example."""
+
+    address: str
+    """HOST:PORT."""
+    folder: Path
+    """Where the header with its token is, in the file `auth`."""
+
+
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """HOST:PORT of a node on the first example."""
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         place = f"127.0.0.1:{free.getsockname()[1]}"
@@ -32,7 +41,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with subprocess.Popen([*command, "--listen", place], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as node:
         try:
             _wait_for(f"http://{place}/readyz")
-            yield place
+            token = database.with_name("first.db.token").read_text()
+            database.with_name("auth").write_text(f"Authorization: Bearer {token}")
+            yield Place(place, database.parent)
         finally:
             node.send_signal(signal.SIGTERM)
 
@@ -54,8 +65,9 @@ def test_there_are_examples() -> None:
 
 
 @pytest.mark.parametrize("page", _PAGES, ids=lambda page: page.name)
-def test_every_example_works(page: Path, place: str) -> None:
+def test_every_example_works(page: Path, place: Place) -> None:
     for block in _BLOCK.findall(page.read_text()):
-        script = "set -euo pipefail\n" + block.replace("127.0.0.1:8629", place)
-        done = subprocess.run(["bash", "-c", script], check=False, capture_output=True, text=True, timeout=60)
+        script = "set -euo pipefail\n" + block.replace("127.0.0.1:8629", place.address)
+        command = ["bash", "-c", script]
+        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60, cwd=place.folder)
         assert done.returncode == 0, f"{block}\n{done.stdout}\n{done.stderr}"

@@ -50,7 +50,7 @@ def fresh() -> Iterator[None]:
 
 def ask(house: House, path: str) -> httpx.Response:
     async def asking() -> httpx.Response:
-        transport = httpx.ASGITransport(app=whole(house, Access(house, "127.0.0.1")))
+        transport = httpx.ASGITransport(app=whole(house, Access(house, "127.0.0.1", is_open=True)))
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
             return await client.get(path)
 

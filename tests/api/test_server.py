@@ -91,12 +91,13 @@ def is_gone(process: int) -> bool:
         return True
 
 
-def test_a_node_serves_its_page_and_api_and_replaces_the_process_that_does(up: Start) -> None:
+def test_a_node_serves_its_page_and_api_and_replaces_the_process_that_does(up: Start, tmp_path: Path) -> None:
     node = up("--listen", "127.0.0.1:0")
     url = node.url()
     assert httpx.get(f"{url}readyz", timeout=WAIT).json() == {"ok": True, "problems": []}
     assert httpx.get(url, timeout=WAIT).headers["content-type"].startswith("text/html")
-    assert httpx.get(f"{url}v1/tasks", timeout=WAIT).json()["total"] == 0
+    headers = {"authorization": f"Bearer {(tmp_path / 'a.db.token').read_text().strip()}"}
+    assert httpx.get(f"{url}v1/tasks", headers=headers, timeout=WAIT).json()["total"] == 0
     first = api_process(node.pid)
     assert os.getpriority(os.PRIO_PROCESS, first) > os.getpriority(os.PRIO_PROCESS, node.pid)
     os.kill(first, signal.SIGKILL)
@@ -139,7 +140,10 @@ def test_what_cannot_be_served_is_told_before_anything_runs(
     in_the_clear = refused("--listen", "0.0.0.0:0")
     assert "--tls-cert FILE" in in_the_clear
     assert "--no-tls" in in_the_clear
-    assert "evenbeat token add NAME" in refused("--listen", "0.0.0.0:0", "--no-tls")
+    command = f"evenbeat token add admin --role admin --db {database}"
+    assert command in refused("--listen", "0.0.0.0:0", "--no-tls")
+    assert "for a loopback address" in refused("--listen", "0.0.0.0:0", "--no-tls", "--open")
+    assert "give --listen HOST:PORT too" in refused("--open")
     assert "give --listen HOST:PORT too" in refused("--no-tls")
     assert "'x' is no address" in refused("--listen", "x")
     assert "or --no-tls" in refused("--listen", "1", "--tls-cert", "a", "--tls-key", "b", "--no-tls")

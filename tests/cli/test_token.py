@@ -87,8 +87,24 @@ def test_what_is_wrong_makes_no_token(evenbeat: Evenbeat, database: Path) -> Non
     assert kept(database) == before
 
 
+def test_a_link_needs_a_node_with_a_page(evenbeat: Evenbeat, database: Path) -> None:
+    assert evenbeat("token", "add", "local-admin", "--role", "admin").code == 0
+    found = evenbeat("token", "link")
+    assert (found.code, found.out) == (2, "")
+    assert "--listen 8629" in found.err
+
+
+def test_removing_the_last_token_says_how_to_make_another(evenbeat: Evenbeat, database: Path) -> None:
+    for name in ("ana", "bob"):
+        assert evenbeat("token", "add", name, "--role", "admin").code == 0
+    assert evenbeat("token", "rm", "ana").err == ""
+    last = evenbeat("token", "rm", "bob")
+    assert (last.code, last.out) == (0, "removed bob\n")
+    assert "`evenbeat token add NAME --role admin` makes another" in last.err
+
+
 def test_without_tokens_ls_says_what_that_means(evenbeat: Evenbeat, database: Path) -> None:
     if not database.exists():
         SqliteStore(database).close()
-    assert "everybody on this machine may do everything" in evenbeat("token", "ls").out
+    assert "nobody is let in over HTTP; `evenbeat token add NAME" in evenbeat("token", "ls").out
     assert json.loads(evenbeat("token", "ls", "--json").out) == {"tokens": []}

@@ -64,7 +64,8 @@ class NodeProcess:
         self._file = folder / "tasks.toml"
         self._file.write_text(tasks)
         self._log = folder / "node.log"
-        self._token = token
+        self.token = token
+        """Of an admin: without one the node makes one."""
         self._port = 0
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -89,6 +90,7 @@ class NodeProcess:
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         self._port = eventually(self._listening, "the node does not serve its page")
+        self.token = self.token or self.database.with_name(f"{self.database.name}.token").read_text().strip()
 
     def _listening(self) -> int:
         assert self._process is not None
@@ -110,9 +112,7 @@ class NodeProcess:
 
     def ask(self, method: str, path: str, body: object = None) -> Any:
         """What the API answers."""
-        headers = {"Content-Type": "application/json"}
-        if self._token:
-            headers["Authorization"] = f"Bearer {self._token}"
+        headers = {"Content-Type": "application/json", "Authorization": f"Bearer {self.token}"}
         data = None if body is None else json.dumps(body).encode()
         with urlopen(Request(self.url + path, data, headers, method=method), timeout=PATIENCE) as answer:
             text = answer.read()
@@ -136,9 +136,13 @@ def browsing() -> Iterator[Browser]:
 class Sight:
     """A page that somebody looks at, and all that it complained of."""
 
-    def __init__(self, browser: Browser, url: str) -> None:
+    def __init__(self, browser: Browser, url: str, token: str | None = None) -> None:
+        """With a token its session has begun."""
         self._url = url
         self._context = browser.new_context(viewport={"width": 1280, "height": 800}, timezone_id="UTC")
+        if token is not None:
+            answer = self._context.request.post(f"{url}/v1/session", data={"token": token})
+            assert answer.ok, answer.text()
         self.page: Page = self._context.new_page()
         self.page.set_default_timeout(PATIENCE * 1_000)
         self.complaints: list[str] = []

@@ -85,7 +85,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
 
 @pytest.fixture
 def sight(browser: Browser, node: NodeProcess) -> Iterator[Sight]:
-    sight = Sight(browser, node.url)
+    sight = Sight(browser, node.url, node.token)
     yield sight
     sight.close()
     assert sight.complaints == []
@@ -97,6 +97,13 @@ def is_live(page: Page) -> None:
 
 def shows(page: Page, where: str, text: str) -> None:
     expect(page.locator(where).first).to_contain_text(text, timeout=60_000)
+
+
+def sign_in(page: Page, node: NodeProcess) -> None:
+    """Sessions end with the process that serves the page."""
+    assert node.token is not None
+    page.get_by_label("Token").fill(node.token)
+    page.get_by_label("Token").press("Enter")
 
 
 def is_gone(page: Page, where: str) -> None:
@@ -382,7 +389,7 @@ def test_a_passive_check_keeps_what_it_runs_in_the_editor(sight: Sight, node: No
 
 def test_a_page_finds_the_node_again_when_it_is_back(browser: Browser, tmp_path: Path) -> None:
     with NodeProcess(tmp_path, SHORT) as node:
-        sight = Sight(browser, node.url)
+        sight = Sight(browser, node.url, node.token)
         page = sight.go("/now")
         is_live(page)
         page.locator(".latest").first.wait_for(timeout=60_000)
@@ -390,6 +397,7 @@ def test_a_page_finds_the_node_again_when_it_is_back(browser: Browser, tmp_path:
         node.stop()
         expect(page.locator("#link-state")).to_have_text("reconnecting", timeout=60_000)
         node.start()
+        sign_in(page, node)
         is_live(page)
         node.ask("POST", "/v1/tasks/pulse/pause")
         # That a task was changed is known from events alone.
@@ -402,7 +410,7 @@ def test_a_page_finds_the_node_again_when_it_is_back(browser: Browser, tmp_path:
 
 def test_a_view_that_could_not_be_loaded_is_loaded_when_the_node_is_back(browser: Browser, tmp_path: Path) -> None:
     with NodeProcess(tmp_path, SHORT) as node:
-        sight = Sight(browser, node.url)
+        sight = Sight(browser, node.url, node.token)
         page = sight.go("/now")
         is_live(page)
         page.locator(".latest").first.wait_for(timeout=60_000)
@@ -411,6 +419,7 @@ def test_a_view_that_could_not_be_loaded_is_loaded_when_the_node_is_back(browser
         page.get_by_role("link", name="Tasks", exact=True).click()
         shows(page, "main", "Tasks is not available")
         node.start()
+        sign_in(page, node)
         shows(page, ".total", "1 ")
         shows(page, ".task-row a.task-name", "pulse")
         sight.close()
@@ -424,7 +433,7 @@ def test_a_hundred_thousand_tasks_are_filtered_without_a_frozen_page(browser: Br
     store.create(tasks, "test", Instant(1_700_000_000_000_000))
     store.close()
     with NodeProcess(tmp_path) as node:
-        sight = Sight(browser, node.url)
+        sight = Sight(browser, node.url, node.token)
         page = sight.go("/tasks")
         shows(page, ".total", "100,000")
         sight.measure()
@@ -467,6 +476,42 @@ def test_a_token_opens_the_page_and_says_what_may_be_done(browser: Browser, tmp_
         shows(page, ".task-head", "Run now")
         sight.close()
     assert sight.complaints == []
+
+
+def test_a_link_signs_in_once_and_says_kindly_that_it_was_used(browser: Browser, tmp_path: Path) -> None:
+    with NodeProcess(tmp_path, SHORT) as node:
+        command = [sys.executable, "-m", "evenbeat", "token", "link", "--db", str(node.database)]
+        link = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+        code = link.partition("#/sign-in/")[2]
+        assert code
+        sight = Sight(browser, node.url)
+        requested: list[str] = []
+        sight.page.on("request", lambda request: requested.append(request.url + str(request.headers)))
+        page = sight.page
+        page.goto(link)
+        is_live(page)
+        page.locator(".load svg").first.wait_for(timeout=60_000)
+        assert page.url == f"{node.url}/#/now"
+        assert not any(code in request for request in requested)
+        expect(page.get_by_role("button", name="Sign out")).to_be_visible()
+        # Who is signed in already stays so.
+        page.goto("about:blank")
+        page.goto(link)
+        shows(page, ".toast", "This link has been used, or is too old; `evenbeat token link` makes another.")
+        is_live(page)
+        sight.close()
+
+        other = Sight(browser, node.url)
+        other.page.goto(link)
+        shows(other.page, ".dialog", "This link has been used, or is too old; `evenbeat token link` makes another.")
+        assert other.page.url == f"{node.url}/#/now"
+        # The form of the same page takes a token, and a new link in the same tab is followed too.
+        link = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+        other.page.goto(link)
+        is_live(other.page)
+        is_gone(other.page, ".dialog")
+        other.close()
+    assert sight.complaints == other.complaints == []
 
 
 def _cluster(alone: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Who may do what: everybody on this machine while there are no tokens, else who shows a token or has a session."""
+"""Who may do what: who shows a token or has a session; everybody on this machine only if the node was started so."""
 
 import asyncio
 import hashlib
@@ -16,8 +16,11 @@ from evenbeat.api.house import House
 from evenbeat.api.problems import Problem
 from evenbeat.api.route import Role
 from evenbeat.api.session import COOKIE, Sessions
+from evenbeat.core.entrance import needs_no_token
 from evenbeat.core.scope import Scope
 from evenbeat.node.listen import is_loopback
+from evenbeat.node.requests import UseLink
+from evenbeat.node.sign_in_link import LINKS, digest
 from evenbeat.node.tokens import TOKENS, Token, matches, parts, tokens_in
 
 _FRESH: Final = 2.0
@@ -52,10 +55,23 @@ class Access:
     """Lets callers in, or says what they lack."""
 
     def __init__(
-        self, house: House, host: str, *, is_secure: bool = False, now: Callable[[], float] = time.monotonic
+        self,
+        house: House,
+        host: str,
+        port: int | None = None,
+        *,
+        is_secure: bool = False,
+        is_open: bool = False,
+        now: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`host`: what the server listens on; `is_secure`: whether it speaks TLS itself."""
+        """`host`, `port`: what the server listens on; `is_secure`: whether it speaks TLS itself.
+
+        `is_open`: every user of this machine is let in without a token, as long as there are none.
+        """
         self.is_secure: Final = is_secure
+        # Browsers send the cookies of a host to all its ports: nodes beside each other must not take one for theirs.
+        self.cookie: Final = COOKIE if port is None else f"{COOKIE}_{port}"
+        self._may_be_open = is_open
         self.sessions: Final = Sessions(now)
         self._house = house
         self._host = host
@@ -75,7 +91,7 @@ class Access:
             return Caller(_address(request), Role.ANYBODY)
         caller = await self.known(request)
         if caller is None:
-            detail = "a token is needed: Authorization: Bearer evb_...; `evenbeat token add NAME` makes one"
+            detail = "a token is needed: Authorization: Bearer evb_...; `evenbeat token add NAME --role ROLE` makes one"
             raise Problem(401, detail, headers=_ASKS)
         if caller.role < role:
             found, needed = caller.role.name.lower(), role.name.lower()
@@ -83,8 +99,11 @@ class Access:
         return caller
 
     async def is_open(self) -> bool:
-        """May everybody on this machine do everything? As long as there are no tokens, and nobody else is served."""
-        return is_loopback(self._host) and not await self._known_tokens()
+        """May everybody on this machine do everything?"""
+        if not self._may_be_open:
+            return False
+        has_tokens = bool(await self._known_tokens())
+        return needs_no_token(is_open=True, is_loopback=is_loopback(self._host), has_tokens=has_tokens)
 
     async def known(self, request: Request) -> Caller | None:
         """Who it is, None if they do not say; raise Problem if what they say is wrong."""
@@ -137,6 +156,23 @@ class Access:
             self._remembered.popitem(last=False)
         return id_, token
 
+    async def signed_in_by_link(self, request: Request, code: str) -> tuple[str, Token]:
+        """The token of a link that nobody has used yet, and its id; raise Problem if the link is not good any more."""
+        key = digest(code)
+        # Looked for first: whoever tries wrong ones, which are counted, does not shut out who has a right one.
+        is_known = LINKS + key in await self._house.read(lambda store: store.settings(LINKS))
+        id_ = (await self._house.ask(UseLink(key, _address(request)))).token if is_known else ""
+        token = (await self._known_tokens()).get(id_)
+        if id_ and token is None:
+            self._read_at = None  # a token that is newer than our last look
+            token = (await self._known_tokens()).get(id_)
+        if token is None:
+            self._may_fail(f"{address_key(_address(request))} link")
+            _log.warning("a wrong sign-in link from %s", _address(request), extra={"action": "refused"})
+            detail = "this link has been used, or is too old; `evenbeat token link` makes another"
+            raise Problem(401, detail, headers=_ASKS)
+        return id_, token
+
     def _recalled(self, digest: bytes, tokens: dict[str, Token]) -> tuple[str, Token] | None:
         found = self._remembered.get(digest)
         if found is None:
@@ -160,7 +196,7 @@ class Access:
         return Problem(401, "this token is not known here", headers=_ASKS)
 
     async def _of_session(self, request: Request) -> Caller | None:
-        session = self.sessions.find(request.cookies.get(COOKIE, ""))
+        session = self.sessions.find(request.cookies.get(self.cookie, ""))
         if session is None:
             return None
         token = (await self._known_tokens()).get(session.token)

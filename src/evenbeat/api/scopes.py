@@ -53,6 +53,7 @@ SCOPED: Final[Mapping[tuple[str, str], Scoped]] = {
     **dict.fromkeys(
         (
             *((method, "/v1/session") for method in ("GET", "POST", "DELETE")),
+            ("POST", "/v1/session/link"),
             *((method, _BEAT + word) for method in ("GET", "POST") for word in ("", "/start", "/success", "/fail")),
             *(("GET", path) for path in ("/healthz", "/readyz", "/docs", "/v1/openapi.json")),
             ("POST", "/v1/periods/preview"),

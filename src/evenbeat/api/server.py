@@ -57,9 +57,10 @@ def main(argv: list[str]) -> int:
     except (Invalid, StoreError) as e:
         print(f"evenbeat.api.server: {e}", file=sys.stderr)  # noqa: T201
         return 2
-    access = Access(house, listen.host, is_secure=listen.cert is not None)
+    port = listening.getsockname()[1]
+    access = Access(house, listen.host, port, is_secure=listen.cert is not None, is_open=listen.is_open)
     server = server_of(house, whole(house, access), listen)
-    url = listen.url(listening.getsockname()[1])
+    url = listen.url(port)
     _log.info("serving %s on %s", shown(args.db), url, extra={"action": "serving", "url": url})
     with suppress(KeyboardInterrupt):
         asyncio.run(server.serve(sockets=[listening]))
@@ -132,6 +133,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--tls-cert", type=Path, metavar="FILE")
     parser.add_argument("--tls-key", type=Path, metavar="FILE")
     parser.add_argument("--no-tls", action="store_true")
+    parser.add_argument("--open", action="store_true", help="let every user of this machine in without a token")
     return parser
 
 
@@ -139,8 +141,8 @@ def _socket_of(args: argparse.Namespace) -> tuple[Listen, socket.socket]:
     if args.socket is not None:
         os.set_inheritable(args.socket, False)  # noqa: FBT003
         found = socket.socket(fileno=args.socket)
-        return Listen(args.host, found.getsockname()[1], args.tls_cert, args.tls_key), found
-    listen = Listen(*parse_listen(args.listen), args.tls_cert, args.tls_key, args.no_tls)
+        return Listen(args.host, found.getsockname()[1], args.tls_cert, args.tls_key, is_open=args.open), found
+    listen = Listen(*parse_listen(args.listen), args.tls_cert, args.tls_key, args.no_tls, args.open)
     must_be_safe(listen, args.db if is_cluster(args.db) else Path(args.db))
     return listen, bound(listen)
 

@@ -12,6 +12,7 @@ from msgspec import Meta, Struct
 from starlette.responses import Response
 
 from evenbeat.api.route import Call, Role, Route
+from evenbeat.node.tokens import Token
 
 if TYPE_CHECKING:
     from evenbeat.api.access import Access
@@ -71,6 +72,12 @@ class Credentials(Struct, forbid_unknown_fields=True):
     token: Annotated[str, Meta(max_length=200)]
 
 
+class LinkCode(Struct, forbid_unknown_fields=True):
+    """What a link has behind its #."""
+
+    code: Annotated[str, Meta(max_length=200)]
+
+
 class Standing(Struct):
     """What the one who asks may do."""
 
@@ -86,11 +93,25 @@ async def _begin(call: Call) -> Response:
         access.must_be_local(request)
         return _answer(Standing("admin", needs_token=False))
     id_, token = await access.verified(request, call.body.token)
+    return _with_cookie(call, id_, token)
+
+
+async def _begin_by_link(call: Call) -> Response:
+    access, request = _access(call), call.request
+    if await access.is_open():
+        access.must_be_local(request)
+        return _answer(Standing("admin", needs_token=False))
+    id_, token = await access.signed_in_by_link(request, call.body.code)
+    return _with_cookie(call, id_, token)
+
+
+def _with_cookie(call: Call, id_: str, token: Token) -> Response:
+    access, request = _access(call), call.request
     response = _answer(Standing(token.role, needs_token=False))
     # A proxy that speaks TLS for us is known by what the browser says it sees.
     is_secure = access.is_secure or request.headers.get("origin", "").startswith("https://")
     response.set_cookie(
-        COOKIE,
+        access.cookie,
         access.sessions.open(id_, token.hash),
         max_age=LENGTH,
         path="/",
@@ -109,10 +130,11 @@ async def _ask(call: Call) -> Standing:
 
 
 async def _end(call: Call) -> Response:
-    if word := call.request.cookies.get(COOKIE):
-        _access(call).sessions.close(word)
+    access = _access(call)
+    if word := call.request.cookies.get(access.cookie):
+        access.sessions.close(word)
     response = Response(status_code=204)
-    response.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
+    response.delete_cookie(access.cookie, path="/", httponly=True, samesite="strict")
     return response
 
 
@@ -144,6 +166,17 @@ ROUTES: Final = (
         Standing,
         "Session",
         body=Credentials,
+        problems=(413, 415),
+    ),
+    Route(
+        "POST",
+        "/v1/session/link",
+        Role.ANYBODY,
+        _begin_by_link,
+        "Begin a session by a link of `evenbeat token link`, which works once.",
+        Standing,
+        "Session",
+        body=LinkCode,
         problems=(413, 415),
     ),
     Route("DELETE", "/v1/session", Role.ANYBODY, _end, "End the session of the cookie.", None, "Session", status=204),

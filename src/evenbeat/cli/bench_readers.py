@@ -5,6 +5,7 @@ here, of the runs as they really start.
 """
 
 import asyncio
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -54,13 +55,17 @@ def _lateness(rate: int) -> tuple[float, int]:
         if rate:
             port = node.page.rstrip("/").rpartition(":")[2]
             command = [sys.executable, "-m", "evenbeat.cli.readers", port, str(rate), str(_SECONDS)]
-            readers = await asyncio.to_thread(subprocess.run, command, capture_output=True, check=True, text=True)
-            answered = int(readers.stdout.split()[1])
+            answered = int((await asyncio.to_thread(_read, command, node)).split()[1])
         else:
             await asyncio.sleep(_SECONDS)
         runs = node.store.runs(most=int(RATE * _SECONDS))
         late.extend((r.started - r.nominal) / SECOND for r in runs if r.started is not None and r.nominal > start)
         node.stop("measured")
+
+    def _read(command: list[str], node: Node) -> str:
+        assert node.token_file is not None
+        environment = {**os.environ, "EVENBEAT_TOKEN": node.token_file.read_text().strip()}
+        return subprocess.run(command, env=environment, capture_output=True, check=True, text=True).stdout  # noqa: S603
 
     job = Job(command=("noop",))
     live_on(job, TASKS, int(TASKS / RATE * SECOND), _SLOTS, up, Listen(LOOPBACK, 0))

@@ -108,6 +108,8 @@ def _with_life(command: argparse.ArgumentParser) -> None:
     command.add_argument("--for", dest="for_", metavar="D", help="stop after so much time")
     where = "serve the API and the page there; a PORT alone: for this machine only (default: EVENBEAT_LISTEN, else not)"
     command.add_argument("--listen", metavar="HOST:PORT", help=where)
+    help_ = "let every user of this machine in without a token; on loopback only, and not as root"
+    command.add_argument("--open", action="store_true", help=help_)
     command.add_argument("--tls-cert", metavar="FILE", help="speak TLS with this certificate, in PEM ...")
     command.add_argument("--tls-key", metavar="FILE", help="... and its key")
     command.add_argument("--no-tls", action="store_true", help="speak plain HTTP with other machines too")
@@ -200,9 +202,9 @@ def _add_care(commands: "_Commands", new: NewCommand) -> None:
     command = _with_database(new(commands, "token", "who may use the API: make, list, remove", "evenbeat.cli.token"))
     command.usage = (
         "evenbeat token add NAME --role read|operate|admin [--expires D] [--owner O] [--label K=V]... | token ls | "
-        "token rm NAME"
+        "token rm NAME | token link [NAME]"
     )
-    command.add_argument("action", choices=["add", "ls", "rm"])
+    command.add_argument("action", choices=["add", "ls", "rm", "link"])
     command.add_argument("name", nargs="?", metavar="NAME", help="whose token it is")
     command.add_argument("--role", choices=["read", "operate", "admin"], help="what they may do")
     command.add_argument("--expires", metavar="D", help="it works for so long: 90d (default: until it is removed)")

@@ -1,6 +1,7 @@
 """The readers of `evenbeat bench node --with-api-load`: so many requests per second, over a few connections.
 
 `python -m evenbeat.cli.readers PORT RATE SECONDS` prints how many were answered, and how many of those with 200.
+EVENBEAT_TOKEN has the token.
 """
 
 import os
@@ -15,7 +16,8 @@ _PATHS = ("/v1/status", "/v1/tasks?limit=20", "/v1/tasks/task%2042", "/v1/tasks/
 
 def read(port: int, rate: int, seconds: float) -> tuple[int, int]:
     """Ask in turn, on time; whoever is still waiting for an answer is left alone."""
-    requests = [f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode() for path in _PATHS]
+    head = f"Host: 127.0.0.1:{port}\r\nAuthorization: Bearer {os.environ['EVENBEAT_TOKEN']}\r\n\r\n"
+    requests = [f"GET {path} HTTP/1.1\r\n{head}".encode() for path in _PATHS]
     selector = selectors.DefaultSelector()
     idle: list[socket.socket] = []
     for _ in range(_CONNECTIONS):

@@ -37,6 +37,10 @@ class Screen:
         self._console = SafeConsole()
         self._runs: deque[tuple[float, int]] = deque(maxlen=_WINDOW)
 
+    def say(self, text: str) -> None:
+        """Above what is shown, in lines that a terminal may wrap and people can copy whole."""
+        self._console.print(text, markup=False, soft_wrap=True)
+
     async def show(self) -> None:
         """Until cancelled; the last look stays on the screen."""
         logger, handler = logging.getLogger("evenbeat"), _Above(self._console)

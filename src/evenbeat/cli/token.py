@@ -1,4 +1,4 @@
-"""`evenbeat token`: who may use the API. The secret is shown once, on stdout alone."""
+"""`evenbeat token`: who may use the API. A secret, of a token or of a sign-in link, is shown once, on stdout alone."""
 
 import argparse
 import sys
@@ -6,9 +6,12 @@ from typing import TYPE_CHECKING
 
 from evenbeat.cli.common import console, duration_option, now, print_json
 from evenbeat.cli.tasks import opening, pairs, reading
+from evenbeat.core.entrance import LINK_LIFE
 from evenbeat.core.scope import Scope
 from evenbeat.model import MAX_EVERY, SECOND, Instant, Invalid
+from evenbeat.node.sign_in_link import address, digest, new_code
 from evenbeat.node.tokens import TOKENS, new_token, tokens_in
+from evenbeat.when.duration import in_words
 from evenbeat.when.instant import format_instant, spoken_instant
 from evenbeat.when.zone import zone
 
@@ -23,6 +26,8 @@ def answer(args: argparse.Namespace) -> int:
             _add(args, _name(args))
         case "rm":
             _remove(args, _name(args))
+        case "link":
+            _link(args)
         case _:
             _list(args)
     return 0
@@ -65,6 +70,24 @@ def _remove(args: argparse.Namespace, name: str) -> None:
         print_json({"removed": name})
     else:
         print(f"removed {name}")
+    with reading(args) as store:
+        is_last = not store.settings(TOKENS)
+    if is_last:
+        print("That was the last token. `evenbeat token add NAME --role admin` makes another.", file=sys.stderr)
+
+
+def _link(args: argparse.Namespace) -> None:
+    code = new_code()
+    with opening(args) as door:
+        made = door.make_link(digest(code), args.name)
+    link = address(made.page, code)
+    if args.json:
+        expires = format_instant(made.expires, zone("UTC"))
+        print_json({"link": link, "token": made.token, "role": made.role, "expires": expires})
+        return
+    print(link)
+    about = f"Signs a browser in with the token {made.token} ({made.role})"
+    print(f"{about}; works once, for {in_words(LINK_LIFE)}.", file=sys.stderr)
 
 
 def _list(args: argparse.Namespace) -> None:
@@ -76,7 +99,7 @@ def _list(args: argparse.Namespace) -> None:
         print_json({"tokens": [_document(token) for token in tokens]})
         return
     if not tokens:
-        print("no tokens: everybody on this machine may do everything, nobody else anything")
+        print("no tokens: nobody is let in over HTTP; `evenbeat token add NAME --role admin` makes one")
     out, width = console(), max((len(token.name) for token in tokens), default=0)
     for token in tokens:
         limited = "" if token.scope is None else f", limited to {token.scope}"

@@ -15,14 +15,19 @@ import msgspec
 from evenbeat.child_processes.descriptors import raise_limit
 from evenbeat.cli.common import duration_option, log_lines, number_option, print_json
 from evenbeat.cli.screen import Screen, follow
-from evenbeat.cli.tasks import database, patience
+from evenbeat.cli.tasks import database, patience, who
+from evenbeat.core.entrance import LINK_LIFE
 from evenbeat.load.config import BadFileError
 from evenbeat.model import MAX_EVERY, SECOND, Invalid
+from evenbeat.node.door import own_door
 from evenbeat.node.events import Events
 from evenbeat.node.listen import Listen, parse_listen
 from evenbeat.node.live import live
 from evenbeat.node.service import Node, Options
+from evenbeat.node.sign_in_link import address, digest, new_code
+from evenbeat.store.contract import StoreError
 from evenbeat.store.own import is_own
+from evenbeat.when.duration import in_words
 
 _MOST_WORKERS: Final = 256
 _MOST_SLOTS: Final = 1_000_000
@@ -69,13 +74,13 @@ def _listen(args: argparse.Namespace) -> Listen | None:
     where = args.listen or os.environ.get("EVENBEAT_LISTEN")
     cert, key = (None if file is None else Path(file) for file in (args.tls_cert, args.tls_key))
     if not where:
-        if cert or key or args.no_tls:
-            raise Invalid("--tls-cert, --tls-key and --no-tls say how to listen: give --listen HOST:PORT too")
+        if cert or key or args.no_tls or args.open:
+            raise Invalid("--open, --tls-cert, --tls-key and --no-tls say how to listen: give --listen HOST:PORT too")
         return None
     if (cert or key) and args.no_tls:
         raise Invalid("with a certificate or without TLS? Give --tls-cert and --tls-key, or --no-tls")
     host, port = parse_listen(where)
-    return Listen(host, port, cert, key, is_plain=args.no_tls)
+    return Listen(host, port, cert, key, is_plain=args.no_tls, is_open=args.open)
 
 
 async def _live(args: argparse.Namespace, options: Options) -> Node:
@@ -100,7 +105,7 @@ async def shown_live(
         def ready(node: Node) -> None:
             starting.close()
             Events(node).attach()
-            show = Screen(node, path).show() if is_shown else follow(node)
+            show = _show(node, path) if is_shown else follow(node)
             shows.append(asyncio.get_running_loop().create_task(show))
             told: dict[str, object] = {
                 "action": "ready",
@@ -111,6 +116,12 @@ async def shown_live(
             if node.page:
                 told["page"] = node.page
             _log.info("ready; `evenbeat status --db %s` asks how it is", path, extra=told)
+            if node.token_file is not None:
+                found: dict[str, object] = {"action": "token_file", "file": node.token_file}
+                _log.info("the token to sign in with is in %s", node.token_file, extra=found)
+            if options.listen is not None and options.listen.is_open:
+                message = "--open: every user of this machine may do everything at %s while there are no tokens"
+                _log.warning(message, node.page, extra={"action": "open"})
 
         if not is_shown:
             log_lines()
@@ -122,6 +133,24 @@ async def shown_live(
             await asyncio.gather(*shows, return_exceptions=True)
     _log.info("stopped: %s", node.reason, extra={"action": "stopped", "runs": node.beat.counts.runs})
     return node
+
+
+async def _show(node: Node, path: Path | str) -> None:
+    screen = Screen(node, path)
+    if node.page and (node.options.listen is None or not node.options.listen.is_open):
+        screen.say(await asyncio.to_thread(_how_to_sign_in, node, path))
+    await screen.show()
+
+
+def _how_to_sign_in(node: Node, path: Path | str) -> str:
+    """A link that works once, for the person at the terminal. It goes nowhere else: no log has it, and no argument."""
+    code = new_code()
+    try:
+        made = own_door(node, who()).make_link(digest(code), None)
+    except (Invalid, StoreError):
+        return f"Sign in at {node.page} with a token; `evenbeat token link NAME --db {path}` makes a link."
+    again = f"`evenbeat token link --db {path}` makes another"
+    return f"Sign in: {address(made.page, code)}\nThis link works once, for {in_words(LINK_LIFE)}; {again}."
 
 
 def summary(node: Node) -> dict[str, Any]:

@@ -38,11 +38,13 @@ from evenbeat.node.requests import (
     Missing,
     Reply,
     Request,
+    SignIn,
     Telling,
     Watch,
     done,
     must_be_done,
     perform,
+    signed_in,
     touched,
 )
 from evenbeat.node.service import Node
@@ -212,6 +214,8 @@ class Control:
         node = self.node
         if isinstance(request, Telling):
             return await answer(node, request)
+        if isinstance(request, SignIn):
+            return await asyncio.to_thread(signed_in, node.desk, request, node.page)
         match request:
             case Watch():
                 return None

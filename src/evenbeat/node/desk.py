@@ -129,6 +129,10 @@ class Desk:
         self.on_changed: Callable[[Changed], None] = lambda _: None
         """Told of each change when it is done, one after the other, by whoever made it."""
 
+    def now(self) -> Instant:
+        """By the clock of the store, where nodes share one."""
+        return self._now()
+
     @contextmanager
     def at_rest(self) -> Iterator[None]:
         """Nobody changes anything meanwhile."""

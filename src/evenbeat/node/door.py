@@ -1,5 +1,6 @@
 """The door to a database: through its live node if there is one, else straight to the store; both do the same."""
 
+import socket
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -32,6 +33,7 @@ from evenbeat.node.requests import (
     DropBeat,
     Ended,
     Force,
+    MakeLink,
     NewBeat,
     Pause,
     Remove,
@@ -42,16 +44,20 @@ from evenbeat.node.requests import (
     SetLimit,
     SetSlots,
     SetToken,
+    SignIn,
     Taken,
     Tell,
     Telling,
+    UseLink,
     Watch,
     done,
     must_be_done,
     perform,
+    signed_in,
     touched,
 )
 from evenbeat.node.service import Node
+from evenbeat.node.sign_in_link import NewLink
 from evenbeat.node.status import Status
 from evenbeat.node.tokens import NewToken
 from evenbeat.store.cluster import ClusterStore
@@ -122,6 +128,12 @@ class Door:
     def remove_token(self, name: str) -> None:
         """Whoever has this token may not any more."""
         self._change(RemoveToken(name, self._who))
+
+    def make_link(self, digest: str, name: str | None) -> NewLink:
+        """A link to sign in with, of whose code this is the digest; without a name for the token that the node made."""
+        link = self._side.ask(MakeLink(digest, self._who, name)).link
+        assert link is not None
+        return link
 
     def force(self, names: Sequence[str], *, wait: bool) -> list[Ended]:
         """Run tasks now."""
@@ -242,8 +254,11 @@ class _Alone:
             raise
 
     def ask(self, request: Request) -> Reply:
-        if isinstance(request, Force | Telling | Watch | Ask) or (isinstance(request, Apply) and not request.files):
-            command = f"evenbeat up --db {self._database}"
+        if isinstance(request, Force | Telling | SignIn | Watch | Ask) or (
+            isinstance(request, Apply) and not request.files
+        ):
+            page = " --listen 8629" if isinstance(request, SignIn) else ""
+            command = f"evenbeat up --db {self._database}{page}"
             raise Invalid(f"no node lives on {self._database}; `{command}` starts one")
         if isinstance(request, Backup):
             self._store.backup(Path(request.path))
@@ -292,7 +307,20 @@ class Shared:
                 raise Invalid("this is asked of a node over HTTP: give --url")
             case Apply(files=()):
                 raise Invalid("a cluster has no files of its own: `evenbeat apply FILE...` names them")
+            case MakeLink():
+                return signed_in(desk, request, self._page())
+            case UseLink():
+                return signed_in(desk, request, "")
         return done(request, perform(desk, request))
+
+    def _page(self) -> str:
+        """Of a node of the cluster, rather of one on this machine; empty if none has a page."""
+        if not self.is_live:
+            raise Invalid(f"no node lives on {self._shown}; `evenbeat scheduler --db ... --queue ...` starts one")
+        leases = [lease for lease in self.store.view().leases if not is_over(lease.expires, self.store.clock())]
+        served = [about for about in map(read_about, leases) if about.page]
+        served.sort(key=lambda about: about.name != socket.gethostname())
+        return served[0].page if served else ""
 
     def _force(self, desk: Desk, request: Force) -> Reply:
         entries = desk.forced(request.names, request.who, request.only)
@@ -337,6 +365,8 @@ class _Within:
 
     def ask(self, request: Request) -> Reply:
         node = self._node
+        if isinstance(request, SignIn):
+            return signed_in(node.desk, request, node.page)
         if isinstance(request, Backup | Telling | Watch | Ask) or (isinstance(request, Force) and request.wait):
             raise RuntimeError("this would wait for the loop it is called on; call it from another thread")
         if isinstance(request, Force):

@@ -88,6 +88,8 @@ class Face:
         whole = database if isinstance(database, str) else str(database.resolve())
         self._environment = {**os.environ, "EVENBEAT_DB": whole}
         self._command = [sys.executable, "-P", "-m", _PROGRAM, "--host", listen.host]
+        if listen.is_open:
+            self._command.append("--open")
         if control is not None:
             self._command += ["--control", str(control)]
         if listen.cert is not None:

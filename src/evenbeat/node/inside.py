@@ -20,6 +20,7 @@ from evenbeat.node.requests import (
     Force,
     Reply,
     Request,
+    SignIn,
     Telling,
     Watch,
     done,
@@ -69,7 +70,9 @@ class Inside:
         if isinstance(request, Backup):
             self.store.backup(Path(request.path))
             return Reply()
-        if isinstance(request, Force | Telling | Watch | Ask) or (isinstance(request, Apply) and not request.files):
+        if isinstance(request, Force | Telling | SignIn | Watch | Ask) or (
+            isinstance(request, Apply) and not request.files
+        ):
             return self._ask_the_node(request)
         with self.lock:
             return done(request, perform(self._desk, request))

@@ -10,9 +10,10 @@ from typing import Final
 
 from msgspec import Struct
 
+from evenbeat.core.entrance import FirstToken, first_token, why_not_open
 from evenbeat.model import Invalid
 from evenbeat.node.tokens import TOKENS
-from evenbeat.store.opening import open_store, shown
+from evenbeat.store.opening import is_cluster, open_store, shown
 from evenbeat.store.own import is_own
 
 LOOPBACK: Final = "127.0.0.1"
@@ -31,6 +32,8 @@ class Listen(Struct, frozen=True):
     key: Path | None = None
     is_plain: bool = False
     """Somebody said that there shall be no TLS, though others than this machine are served."""
+    is_open: bool = False
+    """Every user of this machine is let in without a token, as long as there are no tokens."""
 
     @property
     def scheme(self) -> str:
@@ -63,7 +66,7 @@ def is_loopback(host: str) -> bool:
 
 
 def must_be_safe(listen: Listen, database: Path | str, *, is_ours: bool = False) -> None:
-    """Refuse to serve others without tokens, or in the clear unless somebody meant it; say what to do.
+    """Refuse to serve without tokens where the node makes none, or in the clear unless that is meant; say what to do.
 
     The owner of the database may have to bring it up to date to read it: `is_ours`.
     """
@@ -71,20 +74,34 @@ def must_be_safe(listen: Listen, database: Path | str, *, is_ours: bool = False)
         raise Invalid("--tls-cert and --tls-key belong together: give both, or none")
     if listen.cert is not None and listen.key is not None:
         _must_be_a_pair(listen.cert, listen.key)
-    if is_loopback(listen.host):
-        return
-    if listen.cert is None and not listen.is_plain:
+    is_local = is_loopback(listen.host)
+    if listen.is_open and (why := why_not_open(is_loopback=is_local, is_root=os.geteuid() == 0)):
+        raise Invalid(why, place="--open")
+    if not is_local and listen.cert is None and not listen.is_plain:
         raise Invalid(
             f"{listen.host} is not only for this machine: give --tls-cert FILE and --tls-key FILE, "
             "or say --no-tls if a proxy or the network itself encrypts",
             place=_OPTION,
         )
-    if not _has_tokens(database, is_ours=is_ours):
+    if is_local and (listen.is_open or not is_cluster(database)):
+        return
+    needed = first_token(
+        has_tokens=_has_tokens(database, is_ours=is_ours),
+        is_open=listen.is_open,
+        is_loopback=is_local,
+        is_cluster=is_cluster(database),
+    )
+    if needed is FirstToken.ASK:
         raise Invalid(
-            f"{listen.host} is not only for this machine, and there is no token that could let anybody in: "
-            f"`evenbeat token add NAME --role admin --db {shown(database)}` makes one",
+            f"there is no token that could let anybody in: `{_command(database)}` makes one, and prints it once",
             place=_OPTION,
         )
+
+
+def _command(database: Path | str) -> str:
+    """What to type to make a token. A password is not shown, so the environment that it came from is left to say it."""
+    command = "evenbeat token add admin --role admin"
+    return command if os.environ.get("EVENBEAT_DB") == str(database) else f"{command} --db {shown(database)}"
 
 
 def _must_be_a_pair(cert: Path, key: Path) -> None:

@@ -22,6 +22,7 @@ from evenbeat.node.inside import Inside
 from evenbeat.node.leftovers import end_leftovers
 from evenbeat.node.owner import Ownership, socket_path
 from evenbeat.node.service import Node, Options
+from evenbeat.node.token_file import have_token
 from evenbeat.store.contract import Locked, Store, StoreError
 from evenbeat.store.opening import open_store
 from evenbeat.store.sqlite import SqliteStore
@@ -78,6 +79,8 @@ async def _live(
             node.all_new = all_new
             del all_new
             node.page = face.url
+            if options.listen is not None:
+                node.token_file = have_token(node.desk, database, options.listen)
             before(node)
             control = Control(node, socket_path(database))
             await live_behind(control, face, up, signals=signals, look=ownership.look)

@@ -46,6 +46,11 @@ def socket_path(database: Path) -> Path:
     return path.with_name(blake2b(name, digest_size=16).hexdigest() + ".sock")
 
 
+def token_path(database: Path) -> Path:
+    """Where the node of a database keeps the token that it has made."""
+    return _beside(database, ".token")
+
+
 def cluster_socket(boot: str) -> Path:
     """Where a node of a cluster listens, for those of its own user on its machine."""
     return runtime_folder() / f"{boot}.sock"

@@ -15,6 +15,7 @@ from evenbeat.node.file_owner import files_of
 from evenbeat.node.moment import Moment, Running
 from evenbeat.node.numbers import Numbers
 from evenbeat.node.permission import Forbidden, must_not_be_forged
+from evenbeat.node.sign_in_link import NewLink, add_link, use_link
 from evenbeat.node.status import Identity, Status
 from evenbeat.node.tokens import Token, add_token, remove_token
 from evenbeat.store.contract import Conflict, Filter, StoreError
@@ -105,6 +106,22 @@ class SetToken(Struct, tag="set-token"):
 
 class RemoveToken(Struct, tag="remove-token"):
     name: str
+    who: str
+
+
+class MakeLink(Struct, tag="make-link"):
+    """A link to sign in with; `Reply.link` says what it is good for. Whoever asks has drawn the code."""
+
+    digest: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
+    who: str
+    name: str | None = None
+    """Of its token; None for the one that the node has made."""
+
+
+class UseLink(Struct, tag="use-link"):
+    """Somebody signs in; `Reply.token` has the id of the token, or nothing if the link is not good any more."""
+
+    digest: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
     who: str
 
 
@@ -280,6 +297,7 @@ class Reply(Struct, omit_defaults=True):
     numbers: Numbers | None = None
     taken: Taken | None = None
     cluster: ClusterView | None = None
+    link: NewLink | None = None
     token: str = ""
     problem: str = ""
     kind: str = ""
@@ -304,7 +322,9 @@ Ask = AskStatus | AskMoment | AskRunning | AskNode | AskNumbers | AskCluster
 """What only a live node can tell."""
 Telling = Tell | Beat | NewBeat | DropBeat
 """What others tell a live node of checks."""
-Request = Change | Force | Telling | Backup | Ask | Watch
+SignIn = MakeLink | UseLink
+"""What has to do with links to sign in with: only a live node has a page that they lead to."""
+Request = Change | Force | Telling | SignIn | Backup | Ask | Watch
 
 
 _REFUSALS: Final[dict[str, type[Exception]]] = {
@@ -324,6 +344,15 @@ def must_be_done(reply: Reply) -> None:
 def touched(entries: Sequence[Entry], unchanged: int = 0, named: int = NAMED) -> Touched:
     """These, in a few words."""
     return Touched(len(entries), names_of(entries[:named]), unchanged, files_of(entries))
+
+
+def signed_in(desk: Desk, request: SignIn, page: str) -> Reply:
+    """Make or use a link to sign in with."""
+    match request:
+        case MakeLink(digest, who, name):
+            return Reply(link=add_link(desk, digest, name, who, page))
+        case UseLink(digest, who):
+            return Reply(token=use_link(desk, digest, who))
 
 
 def names_of(entries: Sequence[Entry]) -> list[str]:

@@ -144,6 +144,8 @@ class Node:
         """As it was when it was last looked at."""
         self.page = ""
         """Where its page is, if it has one."""
+        self.token_file: Path | None = None
+        """Where the token is kept that it has made; None if it has made none."""
         self.relay: Relay | None = None
         """How it hears what happens at the other nodes of its cluster."""
 

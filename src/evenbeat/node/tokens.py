@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 TOKENS: Final = "token:"
 """Before the id of a token in the store's settings."""
+GENERATED: Final = "local-admin"
+"""The name of the token that a node makes if it serves its page and has none."""
 MOST_TOKENS: Final = 1_000
 _MARK: Final = "evb_"
 """So that people and scanners of repositories know a token when they see one."""

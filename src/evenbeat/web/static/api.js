@@ -53,6 +53,12 @@ export async function openSession(token) {
   await readSession();
 }
 
+/** Trade the code of a sign-in link for a session; raises Problem if it was used or is too old. */
+export async function openSessionByLink(code) {
+  await request("POST", "/v1/session/link", { body: { code }, mayAsk: false });
+  remember(true);
+}
+
 /** Forget the session. */
 export async function closeSession() {
   await request("DELETE", "/v1/session", { mayAsk: false });

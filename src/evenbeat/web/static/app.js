@@ -1,10 +1,10 @@
 // The shell: which view is shown, the bar at the top, keys for the whole page, signing in.
 
-import { closeSession, get, openSession, readSession, session, whenTokenNeeded } from "./api.js";
+import { closeSession, get, openSession, openSessionByLink, readSession, session, whenTokenNeeded } from "./api.js";
 import { fill, h } from "./dom.js";
 import { bind, walk } from "./keys.js";
 import * as live from "./live.js";
-import { attempt, button, dialog, empty, failure } from "./ui.js";
+import { attempt, button, dialog, empty, failure, toast } from "./ui.js";
 
 const VIEWS = {
   now: { title: "Now", load: (again) => import(`./views/now.js${again}`) },
@@ -169,10 +169,31 @@ function showHelp() {
 
 // Signing in
 
+const LINK = /^#\/sign-in\/([\w-]+)$/;
+/** Why the link that led here did not sign in; the form for a token says it. */
+let refusedLink = "";
+
+/** A link of `evenbeat token link` has a code behind its #, which works once: a POST trades it for a session. */
+async function followLink() {
+  const code = LINK.exec(location.hash)?.[1];
+  if (code === undefined) return;
+  // Neither the history nor the address bar keeps it.
+  history.replaceState(null, "", "#/now");
+  // A browser that prepares a page which nobody has opened yet must not use the link up.
+  if (document.prerendering) {
+    await new Promise((resolve) => document.addEventListener("prerenderingchange", resolve, { once: true }));
+  }
+  try {
+    await openSessionByLink(code);
+  } catch (problem) {
+    refusedLink = capitalised(problem.message);
+  }
+}
+
 async function askToken() {
   for (;;) {
     const done = await dialog("Sign in", (close) => {
-      const said = h("p", { class: "bad-text", role: "alert" });
+      const said = h("p", { class: "bad-text", role: "alert" }, refusedLink);
       const field = h("input", {
         type: "password", id: "token", name: "token", autocomplete: "current-password", required: true,
         maxlength: "200", placeholder: "evb_…", spellcheck: "false", autofocus: true,
@@ -193,13 +214,14 @@ async function askToken() {
         h("label", { for: "token" }, "Token"),
         field,
         said,
-        h("p", { class: "muted" }, h("code", null, "evenbeat token"), " makes one. It is traded for a session cookie, ",
-          "and not kept here."),
+        h("p", { class: "muted" }, h("code", null, "evenbeat token link"), ", typed on the machine of the node, ",
+          "prints a link that signs in. Or enter a token: it is traded for a session cookie, and not kept here."),
         h("div", { class: "dialog-buttons" }, h("button", { type: "submit", class: "primary" }, "Sign in")),
       );
     });
     if (done) break;
   }
+  refusedLink = "";
   showSession();
   live.restart();
 }
@@ -251,8 +273,12 @@ async function begin() {
   live.on("state", showLink);
   live.on("status", showBanner);
   whenTokenNeeded(askToken);
+  // Also while the form asks for a token: a new link, pasted into the same tab, changes only what is behind the #.
+  window.addEventListener("hashchange", () => LINK.test(location.hash) && location.reload());
+  await followLink();
   try {
     await readSession();
+    if (refusedLink) toast(refusedLink, "bad");
   } catch (problem) {
     console.warn(problem.message);
   }

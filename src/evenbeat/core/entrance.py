@@ -1,0 +1,56 @@
+"""Who gets into the HTTP API without a token, when a node makes its first token, how long a sign-in link is good."""
+
+from enum import Enum
+from typing import Final
+
+from evenbeat.model import MINUTE, Instant
+
+LINK_LIFE: Final = 10 * MINUTE
+"""Long enough to open a browser; a link that is found in a scrollback later opens nothing."""
+MOST_LINKS: Final = 100
+"""Unused links at the same time; the oldest gives way."""
+
+
+class FirstToken(Enum):
+    """What a node does about its first token before it serves its API."""
+
+    NOT_NEEDED = 1
+    MAKE = 2
+    """It makes one, in a file that only its own user can read."""
+    ASK = 3
+    """It does not start, and says which command makes one."""
+
+
+def first_token(*, has_tokens: bool, is_open: bool, is_loopback: bool, is_cluster: bool) -> FirstToken:
+    """Only a single node that serves its own machine makes a token: nodes of a cluster have no file in common, and who
+    serves other machines decides who they are.
+    """
+    if has_tokens or is_open:
+        return FirstToken.NOT_NEEDED
+    return FirstToken.MAKE if is_loopback and not is_cluster else FirstToken.ASK
+
+
+def needs_no_token(*, is_open: bool, is_loopback: bool, has_tokens: bool) -> bool:
+    """May every user of this machine do everything? Only if the node was started so, and while it has no tokens."""
+    return is_open and is_loopback and not has_tokens
+
+
+def why_not_open(*, is_loopback: bool, is_root: bool) -> str:
+    """Why a node may not let everybody on its machine in without a token, and what to do instead; empty if it may."""
+    instead = "leave --open out: a token is made, and a link to sign in with"
+    if not is_loopback:
+        return f"it lets in who has no token, so it is for a loopback address such as 127.0.0.1 only; {instead}"
+    if is_root:
+        risk = "as root it would let every user of this machine run commands as root"
+        return f"{risk}; start it as another user, or {instead}"
+    return ""
+
+
+def link_expires(now: Instant) -> Instant:
+    """When a sign-in link that is made now stops working."""
+    return Instant(now + LINK_LIFE)
+
+
+def is_good(expires: Instant, now: Instant) -> bool:
+    """Does a link that expires then still work?"""
+    return now < expires
