@@ -218,7 +218,7 @@ def wire(monkeypatch: pytest.MonkeyPatch) -> Iterator[Wire]:
 
 class TestRunner:
     def test_it_waits_as_long_as_the_first_of_them(self, wire: Wire) -> None:
-        runner = Runner(wire.theirs, "")
+        runner = Runner(wire.theirs)
         due = boot_time() + HOUR
         wire.send(Clock(0), Runs([run(NOOP, 1, nominal=due + SECOND), run(NOOP, 2, nominal=due)]))
         runner._turn()
@@ -233,7 +233,7 @@ class TestRunner:
 
     @pytest.mark.parametrize("tokens", [[], [1]])
     def test_what_waits_can_be_cancelled(self, wire: Wire, tokens: list[int]) -> None:
-        runner = Runner(wire.theirs, "")
+        runner = Runner(wire.theirs)
         wire.send(Clock(0), Runs([run(NOOP, 1), run(NOOP, 2)]))
         runner._turn()
         wire.send(Cancel(tokens))

@@ -26,11 +26,15 @@ class Keeper:
 
     def __init__(self, records: Path | None = None) -> None:
         self._records = None if records is None else Records(records)
+        self.secret: Final = "" if self._records is None else self._records.secret
+        """What workers pass on to all that they start: see `leftovers`; "" if nobody would look for it."""
         self.guardian: Final = Guardian()
         self.reserve: Final = Reserve()
 
     def start(self) -> None:
         """On a running loop."""
+        if self._records is not None:
+            self._records.begin()
         with self.reserve:
             self.guardian.start()
 
@@ -49,6 +53,8 @@ class Keeper:
     def stop(self) -> None:
         """All workers have ended, or the guardian sees to what is left of them."""
         self.guardian.stop()
+        if self._records is not None:
+            self._records.end()
         self.reserve.close()
 
 

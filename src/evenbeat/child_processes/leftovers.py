@@ -1,67 +1,147 @@
 """What a supervisor that is gone has left behind: workers that hang, and runs whose worker was killed with it.
 
 They end before anything new begins: a run that is taken for lost must not go on beside the one that makes up for it.
+Every user of the machine can choose the words and the environment of a process. So a process is ended because of what
+the supervisor recorded in a file that only its user can write: number and start time of its workers, whose sessions the
+kernel lets nobody join, and a secret that they pass on.
 """
 
 import logging
 import os
-from collections.abc import Iterable
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from evenbeat.child_processes.records import read_records
-from evenbeat.child_processes.table import Leader, Process, end_sessions, processes
+from evenbeat.child_processes.records import WORKER_VARIABLE, Recorded, read_records
+from evenbeat.child_processes.table import Process, children_by_parent, descendants, process, processes
 
-_MARK: Final = b"EVENBEAT_WORKER="
-"""In the environment of every run: the process of its worker and whom it belongs to, see `work.spawn`."""
+_MARK: Final = WORKER_VARIABLE.encode() + b"="
 _PATIENCE: Final = 30.0
 """Seconds for what was killed to end. The kernel waits for a disk or a file server that does not answer."""
+_LONGEST: Final = 45.0
+"""Seconds for all of it: the kernel may also be slow to answer what is asked about a process."""
+_PAUSE: Final = 0.005
+_NAMED: Final = 10
+"""Processes that a message names."""
+_ENVIRONMENT: Final = 1 << 20
+"""Bytes of an environment that are looked at."""
 _log: Final = logging.getLogger("evenbeat.node")
+_EXTRA: Final = {"action": "leftovers"}
 
 
-def end_leftovers(records: Iterable[Path], owner: str) -> None:
+def end_leftovers(records: Iterable[Path]) -> None:
     """End what the workers recorded in these files have left, unless their supervisor lives; then forget the files.
 
-    And what workers of this owner have left that are not recorded, as the disk was full.
+    It takes 45 s at most, whatever the processes of this machine do.
     """
-    abandoned: dict[Path, list[Leader]] = {}
-    for path in records:
-        recorded = read_records(path)
-        if recorded is None or not recorded.is_supervised:
-            abandoned[path] = recorded.workers if recorded is not None else []
-    recorded_workers = [worker for workers in abandoned.values() for worker in workers]
-    ended, left = end_sessions([*recorded_workers, *_unrecorded(os.fsencode(owner))], patience=_PATIENCE)
-    if ended:
-        _log.warning("%d processes were left behind and are ended", len(ended), extra={"action": "leftovers"})
-    if left:
-        _log.error("these processes do not end: %s", sorted(left), extra={"action": "leftovers"})
+    found = {path: read_records(path) for path in records}
+    abandoned = {path: record for path, record in found.items() if record is None or not record.is_supervised}
+    believed = [record for record in abandoned.values() if record is not None]
+    if believed:
+        search = threading.Thread(target=_end, args=(believed,), name="leftovers", daemon=True)
+        search.start()
+        search.join(_LONGEST)
+        if search.is_alive():
+            message = "looking for processes that were left behind takes longer than %d s: starting without the result"
+            _log.error(message, _LONGEST, extra=_EXTRA)
+            return
     for path in abandoned:
         with suppress(OSError):
             path.unlink(missing_ok=True)
 
 
-def _unrecorded(owner: bytes) -> set[Leader]:
-    """Sessions of dead workers, by what their runs say of themselves.
-
-    An environment is only words. It is believed of processes of our own user, about the session they are in, and if
-    who led that session is gone.
-    """
-    table = processes()
-    found = set()
-    for one in table.values():
-        if one.session in table or not one.is_alive:
-            continue
-        if _mark_of(one) == b"%d %b" % (one.session, owner):
-            found.add(Leader(one.session, 0))
-    return found
-
-
-def _mark_of(one: Process) -> bytes:
+def _end(abandoned: Sequence[Recorded]) -> None:
     try:
-        if Path(f"/proc/{one.pid}").stat().st_uid != os.geteuid():
-            return b""
-        variables = Path(f"/proc/{one.pid}/environ").read_bytes().split(b"\0")
+        _end_all(abandoned)
+    except OSError as e:
+        _log.error("cannot look for processes that were left behind: %s", e.strerror, extra=_EXTRA)
+
+
+def _end_all(abandoned: Sequence[Recorded]) -> None:
+    """Kill them until nothing is left, and say what is going on."""
+    ended: set[int] = set()
+    begun = time.monotonic()
+    said = begun
+    while left := _leftovers(abandoned):
+        new = [one for one in left if one.pid not in ended]
+        if new:
+            message = "ending %d processes that were left behind: %s"
+            _log.warning(message, len(new), _names(new), extra=_EXTRA)
+        for one in left:
+            _kill(one)
+        ended.update(one.pid for one in new)
+        now = time.monotonic()
+        if now > begun + _PATIENCE:
+            _log.error("these processes do not end: %s", _names(left), extra=_EXTRA)
+            return
+        if now > said + (1 if sys.stderr.isatty() else 10):
+            said = now
+            message = "waiting for processes that were left behind to end, %d s more at most: %s"
+            _log.warning(message, begun + _PATIENCE - now, _names(left), extra=_EXTRA)
+        time.sleep(_PAUSE)
+    if ended:
+        _log.warning("%d processes were left behind and are ended", len(ended), extra=_EXTRA)
+
+
+def _names(some: Sequence[Process]) -> str:
+    numbers = ", ".join(str(one.pid) for one in some[:_NAMED])
+    return numbers if len(some) <= _NAMED else f"{numbers} and {len(some) - _NAMED} more"
+
+
+def _leftovers(abandoned: Sequence[Recorded]) -> list[Process]:
+    """Processes of dead supervisors that live, by all that was recorded, and what these have started."""
+    table = processes()
+    found: set[int] = set()
+    for record in abandoned:
+        leaders = {worker.pid: worker for worker in record.workers}
+        for one in table.values():
+            worker, leader = leaders.get(one.session), table.get(one.session)
+            if worker is not None and leader is not None:
+                # A worker that lives: all in its session was started by it. Or its number is another process's by now.
+                if leader.started == worker.started:
+                    found.add(one.pid)
+            elif worker is not None:
+                # The number may have been given to another leader, which is gone too: whose process is it?
+                if one.started >= worker.started and (_is_ours(one.pid) or _has(record.secret, one.pid)):
+                    found.add(one.pid)
+            elif leader is None and one.is_alive and _is_ours(one.pid) and _has(record.secret, one.pid):
+                found.add(one.pid)  # of a worker that was not recorded, as the disk was full
+    everything = descendants(found, children_by_parent(table.values())) - {os.getpid()}
+    return [table[pid] for pid in sorted(everything) if table[pid].is_alive]
+
+
+def _is_ours(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}").stat().st_uid == os.geteuid()
     except OSError:
-        return b""
-    return next((variable.removeprefix(_MARK) for variable in variables if variable.startswith(_MARK)), b"")
+        return False
+
+
+def _has(secret: bytes, pid: int) -> bool:
+    """Did it get the secret from a worker?"""
+    try:
+        with Path(f"/proc/{pid}/environ").open("rb", buffering=0) as file:
+            environment = b""
+            while len(environment) < _ENVIRONMENT and (part := file.read(_ENVIRONMENT)):
+                environment += part
+    except OSError:
+        return False
+    return _MARK + secret in environment.split(b"\0")
+
+
+def _kill(one: Process) -> None:
+    """This process, and not another that has its number by now."""
+    try:
+        file = os.pidfd_open(one.pid)
+    except OSError:
+        return
+    with suppress(OSError):
+        now = process(one.pid)
+        if now is not None and now.started == one.started:
+            signal.pidfd_send_signal(file, signal.SIGKILL)
+    os.close(file)

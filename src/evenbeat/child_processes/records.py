@@ -1,10 +1,13 @@
 """Which worker processes a supervisor has, in a file: its successor ends what they have left behind.
 
 Workers and their runs end with their supervisor, unless all of them are killed at once. A successor believes only what
-was recorded: number and start time of each worker process, and the boot they belong to.
+was recorded: number and start time of each worker process, the boot they belong to, and a secret that they pass on to
+all that they start.
 """
 
 import os
+import secrets
+import stat
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -12,11 +15,16 @@ from typing import Final, NamedTuple
 from evenbeat.child_processes.table import Leader, process
 
 _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
+WORKER_VARIABLE: Final = "EVENBEAT_WORKER"
+"""In the environment of every worker and of all that it runs: the secret of its supervisor."""
+_LONGEST: Final = 1 << 20
+"""Bytes of a file that are read."""
 
 
 class Recorded(NamedTuple):
     """What a file says."""
 
+    secret: bytes
     supervisor: Leader
     workers: list[Leader]
 
@@ -28,14 +36,25 @@ class Recorded(NamedTuple):
 
 
 class Records:
-    """The file of this supervisor. It is there as long as there are workers."""
+    """The file of this supervisor. It is there from before its first worker until nothing of its workers is left."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self.secret: Final = secrets.token_hex(16)
         me = process(os.getpid())
         assert me is not None
         self._supervisor = Leader(me.pid, me.started)
         self._workers: dict[int, Leader] = {}
+
+    def begin(self) -> None:
+        """Before there is any worker: should the disk be full later, the secret is there."""
+        self._write()
+
+    def end(self) -> None:
+        """The supervisor ends; what is not removed may have left something."""
+        if not self._workers:
+            with suppress(OSError):
+                self._path.unlink(missing_ok=True)
 
     def add(self, worker: Leader) -> None:
         """Before it is given anything to run."""
@@ -51,11 +70,8 @@ class Records:
         """A disk that is full is no reason not to run anything: see `leftovers`, which looks in a second way."""
         part = self._path.with_name(f"{self._path.name}.part")
         leaders = (self._supervisor, *self._workers.values())
-        lines = [_boot(), *(f"{leader.pid} {leader.started}" for leader in leaders)]
+        lines = [_boot(), self.secret, *(f"{leader.pid} {leader.started}" for leader in leaders)]
         with suppress(OSError):
-            if not self._workers:
-                self._path.unlink(missing_ok=True)
-                return
             part.unlink(missing_ok=True)
             file = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
             with os.fdopen(file, "w", encoding="utf-8") as records:
@@ -65,16 +81,22 @@ class Records:
 
 
 def read_records(path: Path) -> Recorded | None:
-    """What another supervisor has recorded; None if there is nothing, or nothing of this boot, or of another user."""
+    """What another supervisor has recorded; None if it is not of this boot, or if others could have written it."""
     try:
-        about = path.lstat()
-        boot, *lines = path.read_text().splitlines()
+        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        about = os.fstat(file)
+        if about.st_uid != os.geteuid() or about.st_mode & 0o022 or not stat.S_ISREG(about.st_mode):
+            return None
+        boot, secret, *lines = os.read(file, _LONGEST).decode().splitlines()
         supervisor, *workers = [Leader(*map(int, line.split())) for line in lines]
     except (OSError, ValueError, TypeError):
         return None
-    if about.st_uid != os.geteuid() or boot != _boot():
-        return None
-    return Recorded(supervisor, workers)
+    finally:
+        os.close(file)
+    return Recorded(secret.encode(), supervisor, workers) if boot == _boot() and secret else None
 
 
 def _boot() -> str:

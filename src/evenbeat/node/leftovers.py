@@ -12,5 +12,5 @@ def records_path(database: Path) -> Path:
 
 
 def end_leftovers(database: Path) -> None:
-    """Only for the owner of the database, before it has workers: then all that are its workers' are leftovers."""
-    leftovers.end_leftovers([records_path(database)], str(database.resolve()))
+    """Only for the owner of the database, before it has workers."""
+    leftovers.end_leftovers([records_path(database)])

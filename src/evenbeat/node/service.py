@@ -327,7 +327,6 @@ class Node:
             self._started,
             kill_after=kill_after,
             clock_offset=self.clock.offset,
-            database=self.database,
             records=records_path(Path(self.database)) if self.database else None,
         )
         queue.start()  # workers come up while we read what there is to do

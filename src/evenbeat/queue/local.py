@@ -47,14 +47,12 @@ class LocalQueue:
         kill_after: Callable[[int], int],
         clock_offset: int,
         hosts: int = HOSTS,
-        database: str = "",
         records: Path | None = None,
     ) -> None:
         """`on_results` gets every dispatched run exactly once; `on_started` those that last (token, since when).
 
         `clock_offset` is the node's clock minus the boot-time clock, `kill_after` the rule of `core.guard`.
-        Should worker processes and what they run outlive the node, its successor finds them by the file `records`, or
-        by the `database` they belong to.
+        Should worker processes and what they run outlive the node, its successor finds them by the file `records`.
         """
         self._on_results = on_results
         self._on_started = on_started
@@ -64,7 +62,7 @@ class LocalQueue:
         self._kill_after = kill_after
         self._host_count = hosts
         self.keeper: Final = Keeper(records)
-        self._team = Team(workers, self._take_results, on_started, self._now, database, self.keeper)
+        self._team = Team(workers, self._take_results, on_started, self._now, self.keeper)
         self._hosts: dict[Place, Hosts] = {NODES_PLACE: self._new_hosts(NODES_PLACE)}
         self._going: list[Hosts] = []
         """Hosts that were told to end."""

@@ -113,7 +113,6 @@ class ClusterWorker:
             kill_after=options.kill_after,
             clock_offset=self._local_offset,
             hosts=options.hosts,
-            database=f"{where}",
             records=None if options.records is None else options.records / f"worker-{os.getpid()}.workers",
         )
         self._backlog: deque[Mine] = deque()
@@ -163,7 +162,7 @@ class ClusterWorker:
 
     async def start(self) -> None:
         """Bring up the processes, then connect, however long it takes."""
-        await asyncio.to_thread(_end_leftovers, self._options.records, f"{self._where}")
+        await asyncio.to_thread(_end_leftovers, self._options.records)
         self._local.start()
         await self._link.start()
         self._tasks = [asyncio.create_task(self._keep_looking())]
@@ -492,6 +491,7 @@ class ClusterWorker:
         self._link.send(self._where.nodes, encode(tidings))
 
 
-def _end_leftovers(folder: Path | None, owner: str) -> None:
+def _end_leftovers(folder: Path | None) -> None:
     """Of every worker of this user on this machine that is gone, whichever queue it served."""
-    end_leftovers(folder.glob("worker-*.workers") if folder is not None else (), owner)
+    if folder is not None:
+        end_leftovers(folder.glob("worker-*.workers"))

@@ -14,6 +14,7 @@ from typing import Final
 
 from evenbeat.child_processes.descriptors import raise_limit_again, restore_limit_of
 from evenbeat.child_processes.keeper import Keeper
+from evenbeat.child_processes.records import WORKER_VARIABLE
 from evenbeat.child_processes.table import Leader, kill, members, process
 from evenbeat.queue import frames
 from evenbeat.queue.frames import Cancel, Clock, Run, Runs, ToNode
@@ -88,7 +89,7 @@ class Worker:
                 stderr=output,
                 pass_fds=descriptors,
                 start_new_session=True,
-                env=environment,
+                env={**(os.environ if environment is None else environment), WORKER_VARIABLE: keeper.secret},
             )
             opened.callback(self._process.wait)
             opened.callback(self._process.kill)

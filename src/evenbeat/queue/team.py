@@ -58,12 +58,10 @@ class Team:
         results: Callable[[list[Result]], None],
         started: Callable[[list[tuple[int, int]]], None],
         now: Callable[[], int],
-        database: str,
         keeper: Keeper,
     ) -> None:
         self._size = size
         self._keeper = keeper
-        self._database = database
         self._results = results
         self._started = started
         self._now = now
@@ -154,7 +152,7 @@ class Team:
         if self._is_closing:
             return
         try:
-            worker = Worker((*_PROGRAM, self._database), self._hear, self._replace, self._keeper, lifeline=False)
+            worker = Worker(_PROGRAM, self._hear, self._replace, self._keeper, lifeline=False)
         except OSError as e:
             self._cannot_start = e.strerror or str(e)
             asyncio.get_running_loop().call_later(Backoff.FULL, self._start_one)

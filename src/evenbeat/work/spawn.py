@@ -61,10 +61,8 @@ class Order(Struct, gc=False):
 class Spawner:
     """Starts children that inherit the worker's environment and nothing else of it."""
 
-    def __init__(self, database: str) -> None:
-        # Whose they are, should their worker and its node die before them.
-        worker = {b"EVENBEAT_WORKER": os.fsencode(f"{os.getpid()} {database}")}
-        self._environment = {n: v for n, v in os.environb.items() if n not in _TOLD} | worker
+    def __init__(self) -> None:
+        self._environment = {n: v for n, v in os.environb.items() if n not in _TOLD}
         # The same for all: what it tells of one run at its beginning it tells anew of the next.
         self._block = strings([*_TOLD, *(b"%b=%b" % variable for variable in self._environment.items())])
         self._posix_spawn = PosixSpawn()
