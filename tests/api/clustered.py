@@ -30,12 +30,20 @@ from evenbeat.testing.servers_postgres import PostgresServer
 T = TypeVar("T")
 
 
+def admin_token(dsn: str) -> str:
+    """For the tests: a cluster makes none by itself."""
+    new = new_token("tests", "admin", Instant(time.time_ns() // 1_000))
+    with open_door(dsn, "tests") as door:
+        door.add_token(new)
+    return new.text
+
+
 class Member:
     """`with Member(dsn, queue) as member: member.get("/v1/cluster")` - a scheduler on a loop of its own."""
 
-    def __init__(self, dsn: str, queue: str, token: str) -> None:
+    def __init__(self, dsn: str, queue: str, token: str, replicas: int = 1) -> None:
         self._dsn = dsn
-        self._queue = queue
+        self._where = parse_where(queue, replicas)
         self._token = token
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._live, daemon=True)
@@ -46,7 +54,7 @@ class Member:
     def _live(self) -> None:
         options = Options(grace=0.5, listen=Listen("127.0.0.1", 0))
         try:
-            asyncio.run(live_in_cluster(self._dsn, parse_where(self._queue), options, self._up, signals=False))
+            asyncio.run(live_in_cluster(self._dsn, self._where, options, self._up, signals=False))
         except BaseException as e:
             self.error = e
         self._ready.set()
@@ -117,7 +125,7 @@ class Clustered:
             nats.start()
             self.worker = self._worker(nats.url)
             stack.callback(self._end_worker)
-            self.token = self._new_token()
+            self.token = admin_token(self.dsn)
             self.first = stack.enter_context(Member(self.dsn, nats.url, self.token))
             self.second = stack.enter_context(Member(self.dsn, nats.url, self.token))
             eventually(self._is_settled)
@@ -128,13 +136,6 @@ class Clustered:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._stack.close()
-
-    def _new_token(self) -> str:
-        """For the tests: a cluster makes none by itself."""
-        new = new_token("tests", "admin", Instant(time.time_ns() // 1_000))
-        with open_door(self.dsn, "tests") as door:
-            door.add_token(new)
-        return new.text
 
     def _worker(self, queue: str) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "evenbeat", "worker", "--name", "smith", "--workers", "1", "--grace", "1s"]

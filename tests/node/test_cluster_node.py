@@ -12,9 +12,10 @@ import pytest
 from cluster import Cluster, Member, cluster, sleeping, task, until
 
 from evenbeat.core import authority
+from evenbeat.load.config import BadFileError
 from evenbeat.model import PARTITIONS, Kind, Outcome, State, partition_of
 from evenbeat.node.door import Door
-from evenbeat.node.requests import AskCluster, AskMoment
+from evenbeat.node.requests import Apply, AskCluster, AskMoment
 from evenbeat.store.contract import Filter
 from evenbeat.testing.servers_nats import NatsServer
 from evenbeat.testing.servers_postgres import PostgresServer
@@ -338,5 +339,35 @@ def test_every_partition_is_asked_for_by_its_number(tell: Callable[[Story], None
         found = [entry.number for p in range(PARTITIONS) for entry in c.store.entries_in([p])]
         assert sorted(found) == sorted(entry.number for entry in c.store.entries())
         assert all(partition_of(entry.number) == 7 for entry in c.store.entries_in([7]))
+
+    tell(story)
+
+
+def test_a_node_whose_file_is_broken_when_it_comes_back_goes_on_with_what_was_last_applied(
+    tell: Callable[[Story], None], tmp_path: Path
+) -> None:
+    """Also while another node lives, which knows what the first one says of its files."""
+    file = tmp_path / "tasks.toml"
+    good = '[limits]\nfew = 2\n[tasks.a]\nevery = "1s"\ncommand = ["noop"]\nlimit = "few"\n'
+
+    async def story(c: Cluster) -> None:
+        file.write_text(good)
+        await c.start_worker()
+        first = await c.start(files=(file,))
+        await until(lambda: c.runs("a"), "a run")
+        await first.stop()
+        file.write_text("[tasks.a\n")
+        with pytest.raises(BadFileError, match=r"tasks\.toml:1:"):
+            await c.start(files=(file,), is_strict=True)
+        broken, other = await c.start(files=(file,)), await c.start()
+        assert f"{file}:1:" in broken.node.files_problem
+        ran = len(c.runs("a"))
+        await until(lambda: len(c.runs("a")) > ran + 1, "it goes on")
+        assert f"{file}:1:" in broken.node.status().files
+        await until(lambda: f"{file}:1:" in other.node.status().files, "whoever is asked, it is said")
+        file.write_text(good)
+        assert broken.node.orders.perform is not None
+        await broken.node.orders.perform(Apply((str(file),), "ana"))
+        assert broken.node.status().files == "ok"
 
     tell(story)

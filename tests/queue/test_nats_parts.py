@@ -1,6 +1,7 @@
 """Parts of the queue of a cluster that need no server: messages, the clock, the staff."""
 
 import asyncio
+from typing import Any
 
 import msgspec
 import pytest
@@ -16,7 +17,7 @@ from evenbeat.queue.nats_link import Link
 from evenbeat.queue.nats_parcels import Item, Message, packed, pieces, size_of, timebox_class
 from evenbeat.queue.nats_shipping import Shipping
 from evenbeat.queue.nats_staff import Staff
-from evenbeat.queue.nats_stream import Stream
+from evenbeat.queue.nats_stream import Stream, without_majority
 from evenbeat.queue.where import parse_where
 
 NOW = 1_000 * SECOND
@@ -139,3 +140,33 @@ def test_what_was_not_confirmed_goes_out_again_as_soon_as_there_is_a_leader_agai
         await asyncio.gather(keeping, return_exceptions=True)
 
     asyncio.run(asyncio.wait_for(scene(), 60))
+
+
+def servers(leader: str, **silent: float) -> dict[str, Any]:
+    """What JetStream says of a stream: seconds since each of the others was heard of; -1 if it ended in order."""
+    others = [
+        {"name": name, "active": round(max(seconds, 0) * 1e9), "offline": seconds < 0}
+        for name, seconds in silent.items()
+    ]
+    return {"cluster": {"replicas": others} | ({"leader": leader} if leader else {})}
+
+
+@pytest.mark.parametrize(
+    ("info", "words"),
+    [
+        ({}, ""),
+        ({"cluster": {"leader": "alone"}}, ""),
+        (servers("a", b=0.1, c=0.9), ""),
+        (servers("a", b=0.1, c=60), ""),
+        (servers("a", b=0.1, c=-1), ""),
+        (servers("a", b=-1, c=60), "NATS has no majority: 2 of the 3 servers of stream s are out of reach (b, c)"),
+        (servers("a", b=6), "NATS has no majority: 1 of the 2 servers of stream s are out of reach (b)"),
+        (servers("a", b=6, c=6, d=0.1, e=0.1), ""),
+        (
+            servers("", a=0.1, b=0, c=0),
+            "stream s has no leader: NATS is electing one, or has no majority of its servers",
+        ),
+    ],
+)
+def test_a_stream_without_a_majority_of_its_servers_confirms_nothing(info: dict[str, Any], words: str) -> None:
+    assert without_majority("s", info) == words

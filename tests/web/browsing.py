@@ -110,6 +110,11 @@ class NodeProcess:
             self._process.wait()
         self._process = None
 
+    def reload(self) -> None:
+        """Have it read its file again."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGHUP)
+
     def ask(self, method: str, path: str, body: object = None) -> Any:
         """What the API answers."""
         headers = {"Content-Type": "application/json", "Authorization": f"Bearer {self.token}"}

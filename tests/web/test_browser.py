@@ -408,6 +408,26 @@ def test_a_page_finds_the_node_again_when_it_is_back(browser: Browser, tmp_path:
     assert sight.complaints == []
 
 
+def test_a_banner_says_that_the_files_are_broken_until_they_are_not(browser: Browser, tmp_path: Path) -> None:
+    with NodeProcess(tmp_path, SHORT) as node:
+        node.stop()
+        file = tmp_path / "tasks.toml"
+        file.write_text(SHORT + "[tasks.torn\n")
+        node.start()
+        sight = Sight(browser, node.url, node.token)
+        page = sight.go("/now")
+        shows(page, "#banner", "The files could not be applied; what was last applied of them counts:")
+        shows(page, "#banner", "tasks.toml:5:")
+        is_live(page)
+        before = len(node.ask("GET", "/v1/tasks/pulse/history")["runs"])
+        eventually(lambda: len(node.ask("GET", "/v1/tasks/pulse/history")["runs"]) > before)
+        file.write_text(SHORT)
+        node.reload()
+        expect(page.locator("#banner")).to_be_hidden(timeout=60_000)
+        sight.close()
+        assert sight.complaints == []
+
+
 def test_a_view_that_could_not_be_loaded_is_loaded_when_the_node_is_back(browser: Browser, tmp_path: Path) -> None:
     with NodeProcess(tmp_path, SHORT) as node:
         sight = Sight(browser, node.url, node.token)

@@ -25,6 +25,8 @@ _SEEN: Final = 5 * SECOND
 """A message that nobody asks about is looked for in the stream so often."""
 _LOOKS: Final = 20
 """Messages looked for at once."""
+_IN_PROCESS: Final = 10158
+"""JetStream's error code for a message whose id is that of one that is being replicated."""
 _log: Final = logging.getLogger("evenbeat.queue")
 
 
@@ -167,6 +169,8 @@ class Shipping:
         name, _, attempt = answer.subject.rpartition(".")[2].partition("-")
         message = self._messages.get(name)
         told = json.loads(answer.data)
+        if "error" in told and told["error"].get("err_code") == _IN_PROCESS:
+            return  # sent again before the first was confirmed, which is still to come
         if "error" in told:
             self.problem = f"stream {self._where.stream}: {told['error'].get('description', '')}"
             self._is_missed.set()

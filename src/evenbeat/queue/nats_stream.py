@@ -13,6 +13,8 @@ _KEPT: Final = 3_600
 """Seconds: what nobody fetched in an hour was given up by its node long ago."""
 _SECONDS: Final = 1_000_000_000
 _NOT_FOUND: Final = 404
+_SILENT: Final = 5
+"""Seconds without a word, after which a server of the stream is taken for gone: they talk every second."""
 _ASKING: Final = 1.0
 """Seconds to wait for an answer: a question to a leader that has just died is lost, and the next one is answered."""
 
@@ -38,7 +40,7 @@ class Stream:
         except Unanswered as e:
             return f"JetStream does not answer: {e}"
         self._learn(info)
-        return ""
+        return without_majority(self._where.stream, info)
 
     async def agree(self) -> str:
         """Make it have as many replicas as we were told, if it has not. What is wrong, or ""."""
@@ -46,7 +48,7 @@ class Stream:
         try:
             info = await self._link.ask(f"STREAM.INFO.{self._where.stream}", {})
             if info["config"]["num_replicas"] == self._where.replicas:
-                return ""
+                return problem
             await self._link.ask(
                 f"STREAM.UPDATE.{self._where.stream}", {**info["config"], "num_replicas": self._where.replicas}
             )
@@ -91,6 +93,23 @@ class Stream:
     def _learn(self, info: dict[str, Any]) -> None:
         self.born = str(info.get("created", ""))
         self._first = int(info.get("state", {}).get("first_seq", 0))
+
+
+def without_majority(stream: str, info: dict[str, Any]) -> str:
+    """That too few of its servers are there to confirm anything, or "". The ones that are left still answer."""
+    cluster = info.get("cluster") or {}
+    replicas, leader = cluster.get("replicas") or [], cluster.get("leader")
+    if not replicas:
+        return ""  # one server, or a stream on one server
+    if not leader:
+        return f"stream {stream} has no leader: NATS is electing one, or has no majority of its servers"
+    # A leader that has lost the others stays so for a while. Servers that ended in order are said to be offline.
+    gone = [r for r in replicas if r.get("offline") or r.get("active", 0) > _SILENT * _SECONDS]
+    servers = len(replicas) + 1
+    if 2 * (servers - len(gone)) > servers:
+        return ""
+    names = ", ".join(sorted(str(replica.get("name")) for replica in gone))
+    return f"NATS has no majority: {len(gone)} of the {servers} servers of stream {stream} are out of reach ({names})"
 
 
 async def make_consumer(where: Where, link: Link, pool: str) -> None:
