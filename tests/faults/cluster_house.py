@@ -249,9 +249,9 @@ class Cluster:
                 found[run.outcome] = found.get(run.outcome, 0) + 1
         return found
 
-    def tails(self) -> str:
+    def tails(self, most: int = 12) -> str:
         """What the programs said last, for whoever reads of a failure."""
-        return "\n".join(f"--- {p.name}\n" + "\n".join(p.output.splitlines()[-12:]) for p in self.programs.values())
+        return "\n".join(f"--- {p.name}\n" + "\n".join(p.output.splitlines()[-most:]) for p in self.programs.values())
 
     def close(self) -> None:
         """Whatever became of the test, nothing goes on."""

@@ -1,4 +1,4 @@
-"""An asynchronous standby of a PostgreSQL server, which is promoted without the last commits of the primary."""
+"""A standby of a PostgreSQL server that is promoted. An asynchronous one lacks the last commits."""
 
 import shutil
 import subprocess
@@ -31,6 +31,15 @@ class Pair:
         assert done.returncode == 0, done.stderr
         self._standby.start()
         eventually(lambda: self._ask(self.primary, "SELECT count(*) FROM pg_stat_replication") == 1, "it follows")
+
+    def be_synchronous(self) -> None:
+        """From now on nothing is confirmed that the standby does not have."""
+        with psycopg.connect(self.primary.dsn, autocommit=True) as connection:
+            connection.execute("ALTER SYSTEM SET synchronous_standby_names = '*'")
+            connection.execute("SELECT pg_reload_conf()")
+        assert self._ask(self.primary, "SHOW synchronous_commit") == "on"
+        asked = "SELECT sync_state FROM pg_stat_replication"
+        eventually(lambda: self._ask(self.primary, asked) == "sync", "it is synchronous")
 
     def fall_behind(self) -> None:
         """What the primary commits after this, the standby never learns."""

@@ -1,6 +1,7 @@
-"""A standby that lacks the last commits is promoted: schedulers go on by what the database knows, and nothing is lost.
+"""A standby is promoted: schedulers go on by what the database knows, and nothing is lost.
 
-`make test` forgets a few seconds once, `make faults` (EVENBEAT_FAULTS=full) more often and for longer.
+An asynchronous one lacks the last commits: `make test` forgets a few seconds once, `make faults` (EVENBEAT_FAULTS=full)
+more often and for longer. A synchronous one lacks nothing that was ever confirmed.
 """
 
 import os
@@ -15,6 +16,7 @@ from cluster_tasks import mixed
 from evenbeat.testing.servers_nats import NatsServer
 
 IS_FULL = os.environ.get("EVENBEAT_FAULTS") == "full"
+PROMOTIONS = range(5 if IS_FULL else 1)
 LOSSES = [1.0, 4.0, 8.0] * 2 if IS_FULL else [3.0]
 
 
@@ -39,6 +41,28 @@ def test_an_asynchronous_standby_is_promoted(tmp_path: Path, nats: NatsServer, s
             cluster.note("forgotten", str(since))
         assert before == {program.pid for program in cluster.programs.values()}, "none of them ended"
         assert all(program.is_alive for program in cluster.programs.values())
+        assert cluster.lasting_findings() == [], cluster.tails()
+    finally:
+        cluster.close()
+        pair.close()
+
+
+@pytest.mark.parametrize("times", PROMOTIONS)
+def test_a_synchronous_standby_is_promoted_and_nothing_is_missing(tmp_path: Path, nats: NatsServer, times: int) -> None:
+    """No moment is forgiven: whatever a run has written down, the promoted server accounts for."""
+    pair = Pair()
+    cluster = Cluster(tmp_path, Servers(pair.primary, nats), mixed(tmp_path))
+    try:
+        cluster.begin()
+        pair.follow()
+        pair.be_synchronous()
+        cluster.live_on()
+        pids = {program.pid for program in cluster.programs.values()}
+        cluster.wait_for_run("long", "slow")
+        with cluster.fault("promote-synchronous-standby"):
+            pair.promote()
+        assert pids == {program.pid for program in cluster.programs.values()}, "none of them ended"
+        assert "contradicts what it had confirmed" not in cluster.tails(most=10_000), "none missed anything"
         assert cluster.lasting_findings() == [], cluster.tails()
     finally:
         cluster.close()
