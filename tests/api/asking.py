@@ -32,6 +32,9 @@ class Porter:
             raise Problem(403 if found else 401, f"{word or 'nobody'} may not")
         return Somebody(word, found, self._scope)
 
+    async def still_admits(self, request: Request) -> bool:
+        return True
+
 
 class Api:
     """Asks the application as a client would, one request after the other."""

@@ -64,7 +64,7 @@ class Browser:
             return read(await anext(self._pieces))
 
 
-def browser(listening: Listening, heard: str = "", **more: float) -> Browser:
+def browser(listening: Listening, heard: str = "", **more: Any) -> Browser:
     return Browser(stream(listening, position_of(heard) if heard else None, **more))
 
 

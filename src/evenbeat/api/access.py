@@ -32,6 +32,8 @@ _FAILURES: Final = 10
 """Wrong tokens from one address in a minute."""
 _SAFE: Final = ("GET", "HEAD", "OPTIONS")
 _FORWARDED: Final = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
+_ADMISSION: Final = "evenbeat.admission"
+"""Where a request has what it was let in with."""
 _ASKS: Final = {"www-authenticate": 'Bearer realm="evenbeat"'}
 _log: Final = logging.getLogger("evenbeat.api")
 
@@ -43,6 +45,15 @@ class Caller(NamedTuple):
     role: Role
     scope: Scope | None = None
     """To what the token is limited."""
+
+
+class _Admission(NamedTuple):
+    """What somebody was let in with: a token, maybe by way of a session; without both by an open door."""
+
+    id: str = ""
+    token: Token | None = None
+    session: str = ""
+    """What is in the cookie."""
 
 
 class _Remembered(NamedTuple):
@@ -98,6 +109,18 @@ class Access:
             raise Problem(403, f"{caller.who} has the role {found}, and this needs {needed}")
         return caller
 
+    async def still_admits(self, request: Request) -> bool:
+        """Is what a request was let in with still good? Tokens are removed and expire, sessions and open doors end."""
+        held: _Admission | None = request.scope.get(_ADMISSION)
+        if held is None:
+            return True  # what everybody may do
+        if held.token is None:
+            return await self.is_open()
+        if held.session and self.sessions.find(held.session) is None:
+            return False
+        token = (await self._known_tokens()).get(held.id)
+        return token == held.token and not held.token.is_over(self._house.now())
+
     async def is_open(self) -> bool:
         """May everybody on this machine do everything?"""
         if not self._may_be_open:
@@ -110,12 +133,14 @@ class Access:
         if await self.is_open():
             self.must_be_local(request)
             _must_be_same_origin(request, self.is_secure)
+            request.scope[_ADMISSION] = _Admission()
             return Caller(_address(request), Role.ADMIN)
         if (said := request.headers.get("authorization")) is not None:
             scheme, _, text = said.partition(" ")
             if scheme.lower() != "bearer":
                 raise Problem(401, "accepted in Authorization: Bearer and a token", headers=_ASKS)
-            _, token = await self.verified(request, text.strip())
+            id_, token = await self.verified(request, text.strip())
+            request.scope[_ADMISSION] = _Admission(id_, token)
             return _caller(token)
         return await self._of_session(request)
 
@@ -139,18 +164,17 @@ class Access:
         token = tokens.get(id_)
         # Of tokens that exist, one bucket each: whoever guesses does not shut out who knows, behind the same proxy.
         key = f"{address_key(_address(request))} {id_ if token else ''}"
-        if token is None:
+        if token is None or token.is_over(self._house.now()):
+            # Without the work of scrypt: nothing that is said with it can let anybody in.
             self._may_fail(key)
-            raise self._refused(request)
+            raise self._refused(request, "this token is not known here" if token is None else "this token has expired")
         async with self._hashing:  # of many who ask at once, one does the work
             if (found := self._recalled(digest, tokens)) is not None:
                 return found
             self._may_fail(key)
             if not await asyncio.to_thread(matches, token, secret):
-                raise self._refused(request)
+                raise self._refused(request, "this token is not known here")
             self._failures.give_back(key)
-        if token.is_over(self._house.now()):
-            raise Problem(401, f"the token {token.name} has expired", headers=_ASKS)
         self._remembered[digest] = _Remembered(id_, token.hash, self._now() + _REMEMBERED)
         if len(self._remembered) > _MOST_REMEMBERED:
             self._remembered.popitem(last=False)
@@ -191,20 +215,23 @@ class Access:
             detail = f"too many wrong tokens; try again in {seconds} s"
             raise Problem(429, detail, headers={"retry-after": str(seconds)})
 
-    def _refused(self, request: Request) -> Problem:
+    def _refused(self, request: Request, detail: str) -> Problem:
         _log.warning("a wrong token from %s", _address(request), extra={"action": "refused"})
-        return Problem(401, "this token is not known here", headers=_ASKS)
+        return Problem(401, detail, headers=_ASKS)
 
     async def _of_session(self, request: Request) -> Caller | None:
-        session = self.sessions.find(request.cookies.get(self.cookie, ""))
+        word = request.cookies.get(self.cookie, "")
+        session = self.sessions.find(word)
         if session is None:
             return None
         token = (await self._known_tokens()).get(session.token)
         if token is None or token.hash != session.hash or token.is_over(self._house.now()):
+            self.sessions.close(word)
             return None
         if request.method not in _SAFE and request.headers.get("x-evenbeat") != "1":
             raise Problem(403, "a change by a session needs the header X-Evenbeat: 1")
         _must_be_same_origin(request, self.is_secure)
+        request.scope[_ADMISSION] = _Admission(session.token, token, word)
         return _caller(token)
 
     async def _known_tokens(self) -> dict[str, Token]:

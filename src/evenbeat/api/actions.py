@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Meta, Struct
 from starlette.responses import JSONResponse, Response
 
+from evenbeat.api.admitted import while_admitted
 from evenbeat.api.problems import FieldError, Problem, invalid
 from evenbeat.api.route import Call, Role, Route
 from evenbeat.api.scopes import all_within, narrowed
@@ -116,7 +117,7 @@ async def run(call: Call) -> Response:
     tasks = asked.tasks
     if call.scope is not None:
         tasks = await call.house.read(lambda store: all_within(store, asked.tasks, call.scope))
-    reply = await call.house.ask(Force(tasks, call.who, asked.wait))
+    reply = await while_admitted(call, call.house.ask(Force(tasks, call.who, asked.wait)))
     runs = [ended_document(run) for run in reply.ended or []]
     return JSONResponse({"runs": runs, "waiting": reply.waiting or {}}, 200 if asked.wait else 202)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -110,7 +111,8 @@ class _Front:
             path = await scopes.admitted(self._house, route, path, caller.scope)
         query = query_of(route, request)
         body = await body_of(route, request)
-        call = Call(request, self._house, path, query, body, caller.who, caller.role, caller.scope)
+        still = partial(self._access.still_admits, request)
+        call = Call(request, self._house, path, query, body, caller.who, caller.role, caller.scope, still)
         return _response(route, await route.handler(call))
 
 

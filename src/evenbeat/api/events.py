@@ -1,13 +1,14 @@
 """What happens, as server-sent events: each browser goes at its own pace along what was heard from the node."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from evenbeat.api.admitted import LOOK
 from evenbeat.api.listening import Listening, Position, framed, position_of
 from evenbeat.api.problems import Problem
 from evenbeat.api.route import Call, Role, Route
@@ -18,7 +19,7 @@ MOST: Final = 100
 BEAT: Final = 15.0
 """Seconds between two signs of life, for proxies that close what is silent."""
 LONGEST: Final = 3_600.0
-"""Seconds after which a connection ends and the browser comes back by itself: whose token is gone is not let in."""
+"""Seconds after which a connection ends and the browser comes back by itself."""
 MEDIA: Final = "text/event-stream"
 _RETRY: Final = b"retry: 1000\n\n"
 _BEAT: Final = b": beat\n\n"
@@ -39,7 +40,7 @@ async def events(call: Call) -> StreamingResponse:
     last = call.request.headers.get("last-event-id") or call.query.last_event_id
     # What cannot be ours is a gap like any other.
     heard = (position_of(last) or Position("", 0)) if last else None
-    pieces = stream(listening, heard)
+    pieces = stream(listening, heard, is_admitted=call.is_admitted, look=LOOK)
     if call.scope is not None:
         pieces = events_within(pieces, call.house, call.scope)
     return _Stream(listening, pieces)
@@ -61,16 +62,31 @@ class _Stream(StreamingResponse):
             self._listening.streams -= 1
 
 
+async def _always() -> bool:
+    return True
+
+
 async def stream(
-    listening: Listening, heard: Position | None, beat: float = BEAT, longest: float = LONGEST
+    listening: Listening,
+    heard: Position | None,
+    beat: float = BEAT,
+    longest: float = LONGEST,
+    *,
+    is_admitted: Callable[[], Awaitable[bool]] = _always,
+    look: float = LOOK,
 ) -> AsyncIterator[bytes]:
-    """All that happens after a position, or from now on, until the listening or the patience ends."""
+    """All that happens after a position, or from now on, until the listening, the patience or the welcome ends."""
     now = asyncio.get_running_loop().time
-    end, next_beat, status = now() + longest, now() + beat, b""
+    end, next_beat, next_look, status = now() + longest, now() + beat, now() + look, b""
     yield _RETRY
     while not listening.is_over and now() < end:
         news = listening.news
         while listening.position is not None:
+            # Here too: whoever reads slowly, and then much at once, gets nothing of what they may not see any more.
+            if now() >= next_look:
+                if not await is_admitted():
+                    return
+                next_look = now() + look
             piece, heard = _next_piece(listening, heard)
             if not piece:
                 break
@@ -79,10 +95,14 @@ async def stream(
             status = listening.status_event
             yield status
         try:
-            async with asyncio.timeout_at(min(next_beat, end)):
+            async with asyncio.timeout_at(min(next_beat, next_look, end)):
                 await news.wait()
         except TimeoutError:
             pass
+        if now() >= next_look:
+            if not await is_admitted():
+                return
+            next_look = now() + look
         if now() >= next_beat:
             next_beat = now() + beat
             yield _BEAT

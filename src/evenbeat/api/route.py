@@ -44,6 +44,13 @@ class Doorman(Protocol):
     async def admit(self, request: Request, role: Role) -> Caller:
         """Whoever asks, if they may do what this role may; raise Problem (401, 403, 429) if not."""
 
+    async def still_admits(self, request: Request) -> bool:
+        """Is whoever was let in with this request still welcome? Asked again and again where an answer takes long."""
+
+
+async def _always() -> bool:
+    return True
+
 
 class Call(NamedTuple):
     """One request, understood."""
@@ -61,6 +68,8 @@ class Call(NamedTuple):
     role: Role
     scope: Scope | None = None
     """To what the token is limited: see `api.scopes`."""
+    is_admitted: Callable[[], Awaitable[bool]] = _always
+    """Is the token or session that it came with still good? An answer that takes long ends when it is not."""
 
 
 Handler = Callable[[Call], Awaitable[Any]]

@@ -7,6 +7,7 @@ from msgspec import Meta, Struct
 from starlette.responses import JSONResponse, Response
 
 from evenbeat.api import definitions
+from evenbeat.api.admitted import while_admitted
 from evenbeat.api.answers import entry_of, notice, pairs, pointed, precondition, task_answer
 from evenbeat.api.problems import FieldError, Problem, invalid, pointer
 from evenbeat.api.route import Call, Role, Route
@@ -144,7 +145,7 @@ async def delete(call: Call) -> Response:
 
 async def run(call: Call) -> Response | Mapping[str, Any]:
     entry = await entry_of(call)
-    reply = await call.house.ask(Force((entry.id,), call.who, call.query.wait))
+    reply = await while_admitted(call, call.house.ask(Force((entry.id,), call.who, call.query.wait)))
     if not call.query.wait:
         waiting = next(iter((reply.waiting or {}).values()), None)
         return {"task": entry.task.name} if waiting is None else {"task": entry.task.name, "waiting": waiting}

@@ -1,0 +1,236 @@
+"""A token that was removed or has expired: nothing that it began goes on, and it costs no work."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+
+import httpx
+import msgspec
+import pytest
+
+from api.asked import Asked
+from api.home import Home
+from evenbeat.api import access, admitted, events
+from evenbeat.api.access import Access
+from evenbeat.api.listening import Listening, Position
+from evenbeat.api.server import whole
+from evenbeat.model import HOUR, SECOND, Instant, Job, Schedule, Task
+from evenbeat.node.door import open_door
+from evenbeat.node.tokens import TOKENS, new_token, tokens_in
+
+PATIENCE = 60.0
+
+
+@pytest.fixture(autouse=True)
+def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Looks follow each other at once."""
+    monkeypatch.setattr(events, "LOOK", 0.01)
+    monkeypatch.setattr(admitted, "LOOK", 0.01)
+
+
+@pytest.fixture
+def asked(tmp_path: Path) -> Iterator[Asked]:
+    with Asked(tmp_path) as asked:
+        yield asked
+
+
+async def looked_at(asked: Asked, monkeypatch: pytest.MonkeyPatch, times: int = 5) -> None:
+    """Return when whoever waits was looked at so many times more, and is still welcome."""
+    count, real = 0, Access.still_admits
+    enough = asyncio.Event()
+
+    async def counting(self: Access, request: object) -> bool:
+        nonlocal count
+        count += 1
+        if count >= times:
+            enough.set()
+        return await real(self, request)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Access, "still_admits", counting)
+    async with asyncio.timeout(PATIENCE):
+        await enough.wait()
+    monkeypatch.setattr(Access, "still_admits", real)
+
+
+def stream_ends(
+    asked: Asked, monkeypatch: pytest.MonkeyPatch, headers: dict[str, str], revoke: Callable[[], object]
+) -> None:
+    async def scenario() -> None:
+        transport = httpx.ASGITransport(app=asked._app)
+        async with httpx.AsyncClient(transport=transport, base_url=asked.url, timeout=PATIENCE) as client:
+            # Without an end there is no answer: the transport gives it as a whole.
+            stream = asyncio.create_task(client.get("/v1/events", headers=headers))
+            await looked_at(asked, monkeypatch)
+            assert not stream.done()
+            await asyncio.to_thread(revoke)
+            async with asyncio.timeout(PATIENCE):
+                answer = await stream
+            assert answer.status_code == 200
+            refused = await client.get("/v1/events", headers=headers)
+            assert refused.status_code == 401
+            await asked.house.listening.stop()
+
+    asyncio.run(scenario())
+
+
+def bearer(text: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {text}"}
+
+
+def cookie(asked: Asked, text: str) -> dict[str, str]:
+    answer = asked("POST", "/v1/session", json={"token": text})
+    assert answer.status_code == 200, answer.text
+    return {"cookie": answer.headers["set-cookie"].partition(";")[0]}
+
+
+By = Callable[[Asked, str], dict[str, str]]
+BOTH: list[By] = [lambda _, text: bearer(text), cookie]
+
+
+@pytest.mark.parametrize("by", BOTH, ids=["token", "session"])
+def test_an_event_stream_ends_with_its_token(asked: Asked, monkeypatch: pytest.MonkeyPatch, by: By) -> None:
+    asked.token("other", "admin")
+    headers = by(asked, asked.token("ci", "read"))
+
+    def remove() -> None:
+        asked.remove("ci")
+        asked.later(2.5)
+
+    stream_ends(asked, monkeypatch, headers, remove)
+
+
+@pytest.mark.parametrize("by", BOTH, ids=["token", "session"])
+def test_an_event_stream_ends_when_its_token_expires(asked: Asked, monkeypatch: pytest.MonkeyPatch, by: By) -> None:
+    expires = Instant(asked.house.now() + HOUR)
+    headers = by(asked, asked.token("ci", "read", expires))
+    stream_ends(asked, monkeypatch, headers, lambda: monkeypatch.setattr(asked.house, "now", lambda: expires))
+
+
+@pytest.mark.parametrize("by", BOTH, ids=["token", "session"])
+def test_an_event_stream_ends_when_its_token_becomes_another(
+    asked: Asked, monkeypatch: pytest.MonkeyPatch, by: By
+) -> None:
+    text = asked.token("ci", "admin")
+    headers = by(asked, text)
+
+    def expire() -> None:
+        ((id_, token),) = tokens_in(asked.desk.store.settings(TOKENS)).items()
+        changed = msgspec.structs.replace(token, expires=Instant(asked.house.now() - SECOND))
+        asked.desk.store.set_settings({TOKENS + id_: msgspec.json.encode(changed).decode()})
+        asked.later(2.5)
+
+    stream_ends(asked, monkeypatch, headers, expire)
+
+
+def test_an_event_stream_ends_when_somebody_signs_out(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    headers = cookie(asked, asked.token("ci", "read"))
+
+    def sign_out() -> None:
+        assert asked("DELETE", "/v1/session", headers=headers).status_code == 204
+
+    stream_ends(asked, monkeypatch, headers, sign_out)
+
+
+def test_an_event_stream_ends_when_its_session_is_twelve_hours_old(
+    asked: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    headers = cookie(asked, asked.token("ci", "read"))
+    stream_ends(asked, monkeypatch, headers, lambda: asked.later(12 * 3600))
+
+
+def test_an_event_stream_of_an_open_door_ends_when_the_first_token_shuts_it(
+    asked: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream_ends(asked, monkeypatch, {}, lambda: asked.token("first", "admin"))
+
+
+def test_who_reads_slowly_gets_nothing_more_once_the_token_is_gone() -> None:
+    async def scenario() -> list[bytes]:
+        listening = Listening(Path("none.db"))
+        welcome = True
+
+        async def is_admitted() -> bool:
+            return welcome
+
+        pieces = events.stream(listening, None, is_admitted=is_admitted, look=0.0)
+        found = [await anext(pieces)]
+        listening._position = Position("boot", 7)
+        found.append(await anext(pieces))
+        welcome = False  # while the last piece is still being sent
+        listening._position = Position("boot", 9)
+        return found + [piece async for piece in pieces]
+
+    assert asyncio.run(scenario()) == [b"retry: 1000\n\n", b"id: boot-7\n\n"]
+
+
+def test_a_run_that_is_waited_for_is_not_told_to_a_token_that_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run itself goes on: whoever asked for it was allowed to."""
+    with Home(tmp_path / "a.db") as home:
+        new = new_token("ci", "operate", Instant(0))
+        with open_door(tmp_path / "a.db", "test") as door:
+            door.add_token(new)
+            door.add([Task(name, Schedule(every=24 * HOUR), Job(command=("sleep", "600"))) for name in "ab"], "test")
+        now = 1_000.0
+        gate = Access(home.house, "127.0.0.1", now=lambda: now)
+        transport = httpx.ASGITransport(app=whole(home.house, gate))
+
+        async def scenario() -> None:
+            nonlocal now
+            headers = bearer(new.text)
+            async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", timeout=PATIENCE) as client:
+                waits: list[Awaitable[httpx.Response]] = [
+                    asyncio.create_task(client.post("/v1/tasks/a/run?wait=true", headers=headers)),
+                    asyncio.create_task(client.post("/v1/runs", json={"tasks": ["b"], "wait": True}, headers=headers)),
+                ]
+                async with asyncio.timeout(PATIENCE):
+                    while len(home.node.beat.underway) < 2:
+                        await asyncio.sleep(0.01)
+                await asyncio.to_thread(_remove, tmp_path / "a.db")
+                now += 2.5
+                async with asyncio.timeout(PATIENCE):
+                    answers = await asyncio.gather(*waits)
+                assert [answer.status_code for answer in answers] == [401, 401]
+                assert "not good any more" in answers[0].json()["detail"]
+                assert len(home.node.beat.underway) == 2
+
+        asyncio.run(scenario())
+        home.house.close()
+
+
+def _remove(database: Path) -> None:
+    with open_door(database, "test") as door:
+        door.remove_token("ci")
+
+
+def test_an_expired_token_costs_no_scrypt_and_counts_as_wrong(
+    asked: Asked, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    other = asked.token("other", "read")
+    text = asked.token("ci", "read", Instant(asked.house.now() + HOUR))
+    assert asked("GET", "/v1/tasks", text).status_code == 200
+    assert asked("GET", "/v1/tasks", other).status_code == 200
+    over = Instant(asked.house.now() + HOUR)
+    monkeypatch.setattr(asked.house, "now", lambda: over)
+
+    def scrypt(*_: object) -> bool:
+        raise AssertionError("this costs 50 ms")
+
+    monkeypatch.setattr(access, "matches", scrypt)
+    with caplog.at_level(logging.WARNING, "evenbeat.api"):
+        answers = [asked("GET", "/v1/tasks", text) for _ in range(12)]
+    assert [answer.status_code for answer in answers] == [401] * 10 + [429] * 2
+    assert "expired" in answers[0].json()["detail"]
+    assert asked("POST", "/v1/session", json={"token": text}).status_code == 429
+    assert asked("GET", "/v1/tasks", other).status_code == 200  # whoever is known is not shut out by it
+
+
+def test_the_session_of_an_expired_token_ends(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    headers = cookie(asked, asked.token("ci", "read", Instant(asked.house.now() + HOUR)))
+    assert asked("GET", "/v1/tasks", headers=headers).status_code == 200
+    over = Instant(asked.house.now() + HOUR)
+    monkeypatch.setattr(asked.house, "now", lambda: over)
+    assert asked("GET", "/v1/tasks", headers=headers).status_code == 401
+    assert asked("GET", "/v1/session", headers=headers).json() == {"role": None, "needs_token": True}
