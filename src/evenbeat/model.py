@@ -259,6 +259,8 @@ Word = Annotated[str, Meta(max_length=COMMAND_LIMIT)]
 
 REFERENCES: Final = ("env:", "file:")
 """How a value of `env` begins that is not the value itself, but says where it is."""
+SECRET_VARIABLES: Final = ("EVENBEAT_TOKEN", "EVENBEAT_QUEUE")
+"""Beginnings of names of variables whose values are for evenbeat alone; see `core.environment` for the others."""
 HIDDEN: Final = "***hidden***"
 """What people without the role `admin` read instead of a value of `env`."""
 
@@ -275,7 +277,7 @@ class Job(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     args: tuple[Literal, ...] = ()
     kwargs: dict[str, Literal] = {}
     env: dict[str, Word] = {}
-    """Added to the worker's environment; "env:NAME" and "file:PATH" are references, read when the run starts."""
+    """Added to what `core.environment` passes on; "env:NAME" and "file:PATH" are references, read when a run starts."""
     cwd: Text | None = None
     user: Name | None = None
 

@@ -56,6 +56,13 @@ def log_lines() -> None:
         logger.setLevel(level)
 
 
+def warn_of_argument(argument: str | None, option: str, variable: str, *, is_secret: bool) -> None:
+    """Say that a secret was typed where every user of this machine can read it."""
+    if argument and is_secret:
+        problem = "every user of this machine can read its password in the list of processes"
+        print(f"{option}: {problem}; set {variable} instead", file=sys.stderr)
+
+
 def duration_option(text: str, option: str) -> int:
     """The duration given by an option."""
     with placed(option):

@@ -10,7 +10,7 @@ STATES: Final = (
     *("ok", "warning", "critical", "unknown", "unchecked", "running", "disabled", "failed"),
     *("paused", "problem", "late", "stale"),
 )
-LISTS: Final = ("files", "names", "label", "changes", "arg", "kwarg", "env", "work", "pools")
+LISTS: Final = ("files", "names", "label", "changes", "arg", "kwarg", "env", "work", "pools", "pass_env")
 """Options and arguments that may well be empty lists."""
 
 _DB: Final = "the database: a file, or postgresql://... (default: EVENBEAT_DB, else evenbeat.db)"
@@ -120,6 +120,8 @@ def _add_worker(commands: "_Commands", new: NewCommand) -> None:
     command.add_argument("--queue", metavar="URL", help="nats://HOST:PORT (default: EVENBEAT_QUEUE)")
     pools = "serve this pool; may be repeated (default: default)"
     command.add_argument("--pool", dest="pools", action="append", default=[], metavar="NAME", help=pools)
+    passed = "commands get this variable of its environment too; may be repeated, and end with *"
+    command.add_argument("--pass-env", action="append", default=[], metavar="NAME", help=passed)
     command.add_argument("--slots", type=int, metavar="N", help="runs at the same time (default: 256)")
     command.add_argument("--workers", type=int, metavar="N", help="processes for them (default: one per core)")
     command.add_argument("--name", metavar="N", help="what people call it (default: the name of this host)")

@@ -152,7 +152,14 @@ class Remote:
 
     def apply(self, files: Sequence[Path]) -> Names:
         """The files are read here; their tasks belong to them by their paths here."""
-        owners = {uploader_of(path): _document(load_file(path)) for path in files}
+        owners = {}
+        for path in files:
+            config = load_file(path)
+            if config.node is not None and config.node.pass_env is not None:
+                raise Invalid(
+                    "`pass_env` of [node] is for the node's own machine: apply the file there", place=str(path)
+                )
+            owners[uploader_of(path)] = _document(config)
         try:
             return self._send("POST", "/v1/apply", Names, {"owners": owners}, patience=LONG_PATIENCE)
         except Invalid as e:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from typing import Final
 
-from evenbeat.cli.common import print_json
+from evenbeat.cli.common import print_json, warn_of_argument
 from evenbeat.cli.tasks import database
 from evenbeat.cli.up import options_of, shown_live, summary
 from evenbeat.load.config import BadFileError
@@ -38,6 +38,8 @@ def _where(args: argparse.Namespace) -> Where:
 
 def _run(args: argparse.Namespace, *, worker: bool) -> int:
     options, where, path = options_of(args), _where(args), database(args)
+    warn_of_argument(args.queue, "--queue", _QUEUE, is_secret=bool(where.password or where.token))
+    warn_of_argument(args.db, "--db", "EVENBEAT_DB", is_secret=shown(path) != str(path))
     if not isinstance(path, str):
         raise Invalid(f"{path} is a file, and a cluster needs PostgreSQL: --db postgresql://HOST/NAME", place="--db")
 

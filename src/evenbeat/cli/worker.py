@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Final
 
 from evenbeat.child_processes.descriptors import raise_limit
-from evenbeat.cli.common import duration_option, log_lines, number_option, print_json
+from evenbeat.cli.common import duration_option, log_lines, number_option, print_json, warn_of_argument
+from evenbeat.core.environment import not_passed, own_secrets
 from evenbeat.core.guard import kill_after
+from evenbeat.load.pass_env import pass_env_problems
 from evenbeat.load.safe_text import text_problem
 from evenbeat.model import MAX_EVERY, NAME_LIMIT, SECOND, Invalid
 from evenbeat.node.owner import runtime_folder
@@ -32,8 +34,10 @@ def answer(args: argparse.Namespace) -> int:
     except ImportError:
         raise Invalid("a worker needs nats-py: `pip install 'evenbeat[cluster]'` brings it") from None
     where = _where(args)
-    for secret in ("EVENBEAT_QUEUE", "EVENBEAT_DB"):
-        os.environ.pop(secret, None)  # what it runs has no business with them
+    warn_of_argument(args.queue, "--queue", "EVENBEAT_QUEUE", is_secret=bool(where.password or where.token))
+    for secret in own_secrets(os.environ):
+        del os.environ[secret]  # what it runs has no business with them
+    pass_env = _pass_env(args.pass_env)
     grace = duration_option(args.grace or _GRACE, "--grace")
     if not 0 <= grace <= MAX_EVERY:
         raise Invalid(f"{args.grace} is out of range, accepted: 0s to 3653d", place="--grace")
@@ -46,6 +50,7 @@ def answer(args: argparse.Namespace) -> int:
         processes=number_option(args.workers, "--workers", _MOST_PROCESSES) or len(os.sched_getaffinity(0)),
         name=_short(args.name or socket.gethostname(), "--name"),
         grace=grace / SECOND,
+        pass_env=pass_env,
         records=_records(),
     )
 
@@ -69,6 +74,9 @@ def answer(args: argparse.Namespace) -> int:
             loop.add_reader(0, closed)
         pools = ",".join(options.pools)
         _log.info("up", extra={"action": "up", "worker": worker.id, "pools": pools, "queue": where})
+        if names := not_passed(os.environ, pass_env):
+            more = {"action": "environment", "not_passed": ",".join(names)}
+            _log.info("commands get none of these variables; --pass-env passes them on", extra=more)
         starting = asyncio.create_task(worker.start())
         await _first(starting, leaving)
         await leaving.wait()
@@ -113,6 +121,12 @@ def _where(args: argparse.Namespace) -> Where:
     if not url:
         raise Invalid("where is the queue? Give --queue nats://HOST:PORT, or set EVENBEAT_QUEUE")
     return parse_where(url)
+
+
+def _pass_env(names: list[str]) -> tuple[str, ...]:
+    for _, problem in pass_env_problems(names):
+        raise Invalid(problem, place="--pass-env")
+    return tuple(names)
 
 
 def _pools(names: list[str]) -> tuple[str, ...]:

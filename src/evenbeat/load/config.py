@@ -33,6 +33,8 @@ class NodeSettings(Struct, frozen=True, forbid_unknown_fields=True, omit_default
     """First and catch-up runs per second at most."""
     commands: Commands | None = None
     """Who may say what is executed: see `core.permission`."""
+    pass_env: tuple[str, ...] | None = None
+    """Variables of the node's environment that commands get beside the usual ones: see `core.environment`."""
 
 
 NODE_DURATIONS: Final = {"keep": (1, MAX_EVERY, "up to 3653d"), "start_window": (SECOND, DAY, "1s to 1d")}

@@ -7,6 +7,7 @@ import msgspec
 
 from evenbeat.load.config import NODE_DURATIONS, NOTHING_TO_RUN, Config, NodeSettings, node_duration
 from evenbeat.load.locate import Path
+from evenbeat.load.pass_env import pass_env_problems
 from evenbeat.load.problems import Problems
 from evenbeat.load.tasks import TASK_KEYS, Tasks, inherited
 from evenbeat.load.templates import Templates
@@ -66,7 +67,10 @@ class Reader:
             except Invalid as e:
                 self.problems.refuse(("node", key), e)
                 del table[key]
-        return self.problems.convert(("node",), table, NodeSettings)
+        node = self.problems.convert(("node",), table, NodeSettings)
+        for position, problem in pass_env_problems((node and node.pass_env) or ()):
+            self.problems.refuse(("node", "pass_env", position), problem)
+        return node
 
     def _limits(self) -> dict[str, int]:
         limits = {}

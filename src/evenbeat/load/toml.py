@@ -1,6 +1,6 @@
 """Read tasks, checks and periods from TOML. Every problem is reported with file, line and column; nothing is guessed.
 
-[node]                max_concurrent, keep, durability, start_window, start_rate, commands
+[node]                max_concurrent, keep, durability, start_window, start_rate, commands, pass_env
 [defaults]            what every task below has unless it says otherwise
 [templates.NAME]      what the tasks have that say `use = "NAME"`
 [periods.NAME]        ranges, holidays, include, exclude, prefer, zone

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
+from evenbeat.core.environment import without_secrets
 from evenbeat.queue.team import Backoff
 
 _GRACE: Final = 40.0
@@ -24,7 +25,7 @@ class _Process:
         # A session of its own: no Ctrl-C of our terminal reaches it, we tell it when it is time.
         self._process = subprocess.Popen(  # noqa: S603
             [sys.executable, "-P", "-m", *command],
-            env={**os.environ, **environment},
+            env={**without_secrets(os.environ, in_cluster=True), **environment},
             stdin=subprocess.PIPE,  # when we end, however we end, it learns by this
             stdout=2,
             start_new_session=True,

@@ -21,6 +21,7 @@ from evenbeat.node.files import apply_at_start
 from evenbeat.node.inside import Inside
 from evenbeat.node.leftovers import end_leftovers
 from evenbeat.node.owner import Ownership, socket_path
+from evenbeat.node.passed_variables import tell_no_longer_passed
 from evenbeat.node.service import Node, Options
 from evenbeat.node.token_file import have_token
 from evenbeat.store.contract import Locked, Store, StoreError
@@ -102,7 +103,9 @@ async def live_inside(
         with inside.lock:
             node = Node(inside.store, options, database=f"{type(inside.store).__name__} of process {os.getpid()}")
             inside.node_comes(node.desk)
+            is_new = inside.store.count() == 0
             changed, node.files_problem = apply_at_start(node.desk, options.files, is_strict=options.is_strict)
+            tell_no_longer_passed(inside.store, os.environ, node.desk.settings().pass_env or (), is_new=is_new)
             before(node)
         if changed.created or changed.changed or changed.removed:
             tell_changes("files applied", "applied", changed)
@@ -187,7 +190,9 @@ def _open_as_files_say(database: Path, options: Options) -> tuple[Store, list[En
             store.check()
         is_new = store.count() == 0
         changed, problem = apply_at_start(desk, options.files, is_strict=options.is_strict)
-        durability = desk.settings().durability
+        settings = desk.settings()
+        durability = settings.durability
+        tell_no_longer_passed(store, os.environ, settings.pass_env or (), is_new=is_new)
     except BaseException:
         store.close()
         raise

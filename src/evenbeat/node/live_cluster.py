@@ -1,8 +1,10 @@
 """Let a node live in a cluster: on a database that others share, with a queue between it and the workers."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+import os
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, nullcontext
+from functools import partial
 from secrets import token_hex
 
 from evenbeat.node.beside import Beside
@@ -12,6 +14,7 @@ from evenbeat.node.face import Face
 from evenbeat.node.files import apply_at_start
 from evenbeat.node.live import live_behind, tell_changes
 from evenbeat.node.owner import cluster_socket
+from evenbeat.node.passed_variables import tell_no_longer_passed
 from evenbeat.node.service import Node, Options
 from evenbeat.queue.where import Where, parse_where
 from evenbeat.store.opening import shown
@@ -40,13 +43,18 @@ async def live_in_cluster(
         with Face(database, options.listen, path) as face:
             node = await asyncio.to_thread(ClusterNode, store, options, where, shown(database))
             node.page = face.url
+            is_new = await asyncio.to_thread(store.count) == 0
             changed, node.files_problem = await asyncio.to_thread(
                 apply_at_start, node.desk, options.files, is_strict=options.is_strict
             )
+            pass_env = (await asyncio.to_thread(node.desk.settings)).pass_env or ()
+            if worker:
+                tell = partial(tell_no_longer_passed, is_new=is_new, in_cluster=True)
+                await asyncio.to_thread(tell, store, os.environ, pass_env)
             if changed.created or changed.changed or changed.removed:
                 tell_changes("files applied", "applied", changed)
             await asyncio.to_thread(before, node)
-            async with _worker_beside(where, options) if worker else nullcontext():
+            async with _worker_beside(where, options, pass_env) if worker else nullcontext():
                 control = Control(node, path)
                 node.orders.perform = control.reply_to
                 await live_behind(control, face, ready, signals=signals)
@@ -56,8 +64,10 @@ async def live_in_cluster(
 
 
 @asynccontextmanager
-async def _worker_beside(where: Where, options: Options) -> AsyncIterator[None]:
+async def _worker_beside(where: Where, options: Options, pass_env: Sequence[str]) -> AsyncIterator[None]:
     command = ["evenbeat", "worker", "--beside", "--workers", str(options.workers), "--grace", f"{options.grace:g}s"]
+    command += [f"--pass-env={name}" for name in pass_env]
+    # Its address has a password in it, perhaps: not as an argument, which every user of the machine can read.
     beside = Beside(command, {"EVENBEAT_QUEUE": where.whole})
     beside.start()
     try:

@@ -132,6 +132,8 @@ class Node:
         self.desk.load = load_apart
         self.desk.part = _PART
         self._is_up = False
+        self._pass_env: tuple[str, ...] = ()
+        """As it is in force: the environment of worker processes is made when they start."""
         self._stopping = asyncio.Event()
         self._instantly = asyncio.Event()
         self._failure: BaseException | None = None
@@ -321,6 +323,7 @@ class Node:
                 self._remember_clock()
 
     def _new_queue(self) -> Queue:
+        self._pass_env = self.desk.settings().pass_env or ()
         queue = LocalQueue(
             self.options.workers,
             self._results,
@@ -328,6 +331,7 @@ class Node:
             kill_after=kill_after,
             clock_offset=self.clock.offset,
             records=records_path(Path(self.database)) if self.database else None,
+            pass_env=self._pass_env,
         )
         queue.start()  # workers come up while we read what there is to do
         return queue
@@ -394,6 +398,11 @@ class Node:
         self.slots, self.limits = slots_of(self.store, self.options.max_concurrent), limits_of(self.store)
         self.roster.lifecycle.slots = self.slots.most if self.executes else 0  # whatever is due waits
         self._keep = said.keep or KEEP
+        pass_env = said.pass_env or ()
+        if not self._is_up:
+            self._pass_env = pass_env
+        elif pass_env != self._pass_env:
+            _log.warning("`pass_env` of [node] counts from the next start", extra={"action": "not_in_force"})
         pace = self.roster.lifecycle.pace
         pace.window = self.options.start_window or said.start_window or START_WINDOW
         pace.start_rate = self.options.start_rate or said.start_rate or START_RATE

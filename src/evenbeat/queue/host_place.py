@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 
 from evenbeat.child_processes.keeper import Keeper
+from evenbeat.core.environment import without_secrets
 from evenbeat.model import CURSOR_LIMIT, OUTPUT_LIMIT, Literal, Outcome
 from evenbeat.queue.frames import NODES_PLACE, PLACE_VARIABLE, Place, Result, Results, Started, ToNode
 from evenbeat.queue.process import Worker
@@ -44,7 +45,7 @@ class HostPlace:
         """A host process; raise OSError if the machine is too full for it."""
         if self._place == NODES_PLACE:
             return Worker(program, heard, died, keeper, lifeline=True)
-        environment = dict(os.environ) if self._place.user is None else _for_others()
+        environment = without_secrets(os.environ) if self._place.user is None else _for_others()
         # References to our variables are for us to follow, as a host of another user does not have them.
         env = tuple((name, _variable(value)) for name, value in self._place.env)
         environment[PLACE_VARIABLE] = msgspec.json.encode(msgspec.structs.replace(self._place, env=env)).decode()
@@ -114,4 +115,4 @@ def _for_others() -> dict[str, str]:
 
 def _variable(value: str) -> str:
     """What "env:NAME" refers to; a reference to a variable that we do not have stays, and the host refuses its runs."""
-    return os.environ.get(value[4:], value) if value.startswith("env:") else value
+    return without_secrets(os.environ).get(value[4:], value) if value.startswith("env:") else value

@@ -48,11 +48,13 @@ class LocalQueue:
         clock_offset: int,
         hosts: int = HOSTS,
         records: Path | None = None,
+        pass_env: Sequence[str] = (),
     ) -> None:
         """`on_results` gets every dispatched run exactly once; `on_started` those that last (token, since when).
 
         `clock_offset` is the node's clock minus the boot-time clock, `kill_after` the rule of `core.guard`.
         Should worker processes and what they run outlive the node, its successor finds them by the file `records`.
+        Commands get the variables that `pass_env` names: see `core.environment`.
         """
         self._on_results = on_results
         self._on_started = on_started
@@ -62,7 +64,7 @@ class LocalQueue:
         self._kill_after = kill_after
         self._host_count = hosts
         self.keeper: Final = Keeper(records)
-        self._team = Team(workers, self._take_results, on_started, self._now, self.keeper)
+        self._team = Team(workers, self._take_results, on_started, self._now, self.keeper, pass_env)
         self._hosts: dict[Place, Hosts] = {NODES_PLACE: self._new_hosts(NODES_PLACE)}
         self._going: list[Hosts] = []
         """Hosts that were told to end."""

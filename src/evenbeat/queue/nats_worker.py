@@ -78,6 +78,8 @@ class WorkerOptions(Struct, frozen=True):
     name: str = "worker"
     grace: float = 30.0
     """Seconds for runs to end when it leaves."""
+    pass_env: tuple[str, ...] = ()
+    """Variables that commands get beside the usual ones."""
     records: Path | None = None
     """A folder of this user, the same at every start: what a worker that was killed has left behind is found there."""
 
@@ -113,6 +115,7 @@ class ClusterWorker:
             kill_after=options.kill_after,
             clock_offset=self._local_offset,
             hosts=options.hosts,
+            pass_env=options.pass_env,
             records=None if options.records is None else options.records / f"worker-{os.getpid()}.workers",
         )
         self._backlog: deque[Mine] = deque()

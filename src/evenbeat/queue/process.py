@@ -16,6 +16,7 @@ from evenbeat.child_processes.descriptors import raise_limit_again, restore_limi
 from evenbeat.child_processes.keeper import Keeper
 from evenbeat.child_processes.records import WORKER_VARIABLE
 from evenbeat.child_processes.table import Leader, kill, members, process
+from evenbeat.core.environment import without_secrets
 from evenbeat.queue import frames
 from evenbeat.queue.frames import Cancel, Clock, Run, Runs, ToNode
 
@@ -46,7 +47,9 @@ class Worker:
         environment: dict[str, str] | None = None,
         output: int = _STANDARD_ERROR,
     ) -> None:
-        """`environment` is ours unless another one is given; `output` is where it writes what no run has said."""
+        """`environment` is ours without our secrets, unless another one is given; `output` is where it writes what no
+        run has said.
+        """
         self.outstanding: dict[int, Run] = {}
         """In the order they were sent."""
         self.held = 0
@@ -89,7 +92,10 @@ class Worker:
                 stderr=output,
                 pass_fds=descriptors,
                 start_new_session=True,
-                env={**(os.environ if environment is None else environment), WORKER_VARIABLE: keeper.secret},
+                env={
+                    **(without_secrets(os.environ) if environment is None else environment),
+                    WORKER_VARIABLE: keeper.secret,
+                },
             )
             opened.callback(self._process.wait)
             opened.callback(self._process.kill)

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 from evenbeat.child_processes.keeper import Keeper
@@ -59,8 +59,10 @@ class Team:
         started: Callable[[list[tuple[int, int]]], None],
         now: Callable[[], int],
         keeper: Keeper,
+        pass_env: Sequence[str] = (),
     ) -> None:
         self._size = size
+        self._program = (*_PROGRAM, ",".join(pass_env))
         self._keeper = keeper
         self._results = results
         self._started = started
@@ -152,7 +154,7 @@ class Team:
         if self._is_closing:
             return
         try:
-            worker = Worker(_PROGRAM, self._hear, self._replace, self._keeper, lifeline=False)
+            worker = Worker(self._program, self._hear, self._replace, self._keeper, lifeline=False)
         except OSError as e:
             self._cannot_start = e.strerror or str(e)
             asyncio.get_running_loop().call_later(Backoff.FULL, self._start_one)

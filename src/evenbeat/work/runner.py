@@ -1,4 +1,6 @@
-"""The process worker: one epoll loop starts children and sees them end. `evenbeat.work.runner DESCRIPTOR`.
+"""The process worker: one epoll loop starts children and sees them end.
+
+`evenbeat.work.runner DESCRIPTOR PASS_ENV`; the last is a list of names with commas between them.
 
 It imports almost nothing and has no threads, so that spawning stays cheap. Its life hangs on the socket: when that
 closes, the node has ended, and so do all children.
@@ -12,6 +14,7 @@ import select
 import signal
 import sys
 from collections import deque
+from collections.abc import Sequence
 from typing import Final
 
 from evenbeat.child_processes.table import kill
@@ -47,7 +50,7 @@ _HUNG_UP: Final = select.EPOLLHUP
 class Runner:
     """Runs commands for a node, as many at a time as it is given and descriptors allow."""
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int, pass_env: Sequence[str] = ()) -> None:
         self._link = Link(descriptor)
         self._poll = select.epoll()
         self._poll.register(descriptor, select.EPOLLIN)
@@ -56,7 +59,7 @@ class Runner:
         self._full = ""
         """Why nothing can be started, as the node was told last."""
         """Does the node read so little that it should get nothing more to read?"""
-        self._spawner = Spawner()
+        self._spawner = Spawner(pass_env)
         self._offset = 0
         self._early: list[tuple[int, int, Order]] = []
         """Those that are not due yet, as a heap: when they are, and their tokens."""
@@ -355,7 +358,7 @@ class Runner:
             self._asked = asked
 
 
-def main(descriptor: int) -> None:
+def main(descriptor: int, pass_env: Sequence[str]) -> None:
     """Make sure that children inherit no signal settings, then serve."""
     # Signals are for the node to decide about. A handler, unlike ignoring, ends with the exec of a child, and so does
     # every disposition our own parent left us with: `subprocess`, which starts runs of other users, leaves them.
@@ -368,7 +371,7 @@ def main(descriptor: int) -> None:
     # What is here now stays, and need not be looked at again; nor what waits for its start or its end, again and again.
     gc.freeze()
     gc.set_threshold(50_000)
-    Runner(descriptor).serve()
+    Runner(descriptor, pass_env).serve()
     # Nothing to tidy up, and nobody to wait for.
     os._exit(0)
 
@@ -381,4 +384,4 @@ def _pass_over(_number: int, _frame: object) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(int(sys.argv[1]), list(filter(None, sys.argv[2].split(","))))

@@ -9,13 +9,14 @@ import errno
 import os
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
 
 import msgspec
 from msgspec import Struct
 
+from evenbeat.core.environment import for_checks, for_commands
 from evenbeat.model import COMMAND_LIMIT, SECOND, Invalid, Job
 from evenbeat.queue.frames import Run
 from evenbeat.work.libc import PosixSpawn, Strings, refuse_nul, strings
@@ -58,13 +59,25 @@ class Order(Struct, gc=False):
     """What the environment tells of this run."""
 
 
-class Spawner:
-    """Starts children that inherit the worker's environment and nothing else of it."""
+class _Environment:
+    """What all runs of a kind have in common, as we and as C have it."""
 
-    def __init__(self) -> None:
-        self._environment = {n: v for n, v in os.environb.items() if n not in _TOLD}
-        # The same for all: what it tells of one run at its beginning it tells anew of the next.
-        self._block = strings([*_TOLD, *(b"%b=%b" % variable for variable in self._environment.items())])
+    def __init__(self, passed: Mapping[str, str]) -> None:
+        self.variables = {os.fsencode(n): os.fsencode(v) for n, v in passed.items()}
+        for name in _TOLD:
+            self.variables.pop(name, None)
+        # What it tells of one run at its beginning it tells anew of the next.
+        self.block = strings([*_TOLD, *(b"%b=%b" % variable for variable in self.variables.items())])
+
+
+class Spawner:
+    """Starts children that get a part of the worker's environment (`core.environment`) and nothing else of it."""
+
+    def __init__(self, pass_env: Sequence[str] = ()) -> None:
+        # Once for all runs: of tasks, and of checks.
+        passed = for_commands(os.environ, pass_env)
+        self._of_tasks = _Environment(passed)
+        self._of_checks = _Environment(for_checks(passed))
         self._posix_spawn = PosixSpawn()
         self._home = os.open(".", os.O_PATH | os.O_CLOEXEC)
         self._second = -1
@@ -111,12 +124,15 @@ class Spawner:
         if any(not name or "=" in name for name in job.env):
             raise ValueError("illegal environment variable name")
         its = {os.fsencode(n): os.fsencode(variable(n, v)) for n, v in job.env.items()}
-        return self._environment | told | user | its
+        return self._shared(order).variables | told | user | its
+
+    def _shared(self, order: Order) -> "_Environment":
+        return self._of_checks if order.run.check else self._of_tasks
 
     def _spawn(self, order: Order, own: dict[bytes, bytes] | None) -> tuple[int, int]:
         program = order.words[0]
         if "/" not in program:
-            path = (self._environment if own is None else own).get(b"PATH", os.defpath.encode())
+            path = (self._shared(order).variables if own is None else own).get(b"PATH", os.defpath.encode())
             program = _found(program, os.fsdecode(path))
         try:
             reader, writer = os.pipe()
@@ -137,7 +153,7 @@ class Spawner:
 
     def _start(self, order: Order, own: dict[bytes, bytes] | None, program: str, output: int) -> int:
         if own is None:
-            block = self._block
+            block = self._shared(order).block
             block[0], block[1], block[2] = order.told
         elif order.job.user is None:
             block = strings(b"%b=%b" % variable for variable in own.items())

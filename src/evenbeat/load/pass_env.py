@@ -1,0 +1,26 @@
+"""`pass_env`: names of variables, each of which may end with a * for all that begin so."""
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from evenbeat.model import SECRET_VARIABLES
+
+MOST: Final = 256
+"""Names in a list."""
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,255}\*?|\*")
+
+
+def pass_env_problem(name: str) -> str:
+    """Why this cannot be passed on; empty if it can."""
+    if not _NAME.fullmatch(name):
+        return f"{name[:64]!r} is not the name of a variable, accepted: NAME, or a beginning of names such as DB_*"
+    if name.startswith(SECRET_VARIABLES):
+        return f"{name}: tokens and the address of the queue are never passed on; a task gets a token by its own `env`"
+    return ""
+
+
+def pass_env_problems(names: Sequence[str]) -> list[tuple[int, str]]:
+    """The same for a list: position and problem."""
+    found = [(i, problem) for i, name in enumerate(names) if (problem := pass_env_problem(name))]
+    return [(MOST, f"{len(names)} names, accepted: at most {MOST}"), *found] if len(names) > MOST else found
