@@ -37,6 +37,7 @@ from evenbeat.api.paths import Paths
 from evenbeat.api.problems import Problem, problem_of
 from evenbeat.api.receive import body_of, query_of
 from evenbeat.api.route import JSON, Call, Doorman, Role, Route
+from evenbeat.api.workshop import work_for
 from evenbeat.web.routes import web_routes
 
 _PARTS: Final = (
@@ -106,11 +107,12 @@ class _Front:
             await self._access.admit(request, Role.ANYBODY)
             raise Problem(405, f"accepted: {found.allowed}", headers={"Allow": found.allowed})
         caller = await self._access.admit(request, route.role)
+        work_for(caller.who)
         path = found.path
         if caller.scope is not None:
             path = await scopes.admitted(self._house, route, path, caller.scope)
         query = query_of(route, request)
-        body = await body_of(route, request)
+        body = await body_of(route, request, self._house.work)
         still = partial(self._access.still_admits, request)
         call = Call(request, self._house, path, query, body, caller.who, caller.role, caller.scope, still)
         return _response(route, await route.handler(call))

@@ -1,6 +1,5 @@
 """Files that were read elsewhere, over HTTP: make the tasks of their owners be what they say, all of it or nothing."""
 
-import asyncio
 from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
@@ -68,7 +67,7 @@ class Files(Struct, forbid_unknown_fields=True):
 
 
 async def apply(call: Call) -> Names:
-    configs = await asyncio.to_thread(_configs, call.body)
+    configs = await call.house.work(_configs, call.body)
     await call.house.read(lambda store: _must_fit(store, configs))
     names = (await call.house.ask(Declare(configs, call.who))).names
     assert names is not None

@@ -1,9 +1,9 @@
 """From the JSON of a task to the noun, by the rules and with the words that hold for files; errors have pointers."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from evenbeat.api.problems import FieldError, invalid, pointer
+from evenbeat.api.problems import MOST_ERRORS, FieldError, Problem, invalid, pointer
 from evenbeat.load.flat import changed, flat
 from evenbeat.load.problems import Problems
 from evenbeat.load.tasks import TASK_KEYS, Tasks
@@ -14,9 +14,8 @@ _TABLES: Final = ("labels", "env", "kwargs")
 
 def whole(body: Mapping[str, Any], name: str | None = None) -> Task:
     """The task that a whole definition means; `name` is for one that says none. Raise 422 with all that is wrong."""
-    errors = [FieldError(pointer((key,)), "null; leave the key out") for key, value in body.items() if value is None]
-    if errors:
-        raise invalid(*errors)
+    if empty := [key for key, value in body.items() if value is None]:
+        raise _all_of(empty, lambda _: "null; leave the key out")
     table = dict(body)
     return _task(table.pop("name", name), table, table.pop("check", False))
 
@@ -25,9 +24,8 @@ def patched(before: Task, patch: Mapping[str, Any]) -> Task:
     """The task after a merge patch: null takes a key away, tables are merged."""
     changes: dict[str, Any] = {}
     known = {*TASK_KEYS, "name", "check"}
-    errors = [FieldError(pointer((key,)), f"{key[:64]!r} is not a key of a task") for key in patch if key not in known]
-    if errors:
-        raise invalid(*errors)
+    if unknown := [key for key in patch if key not in known]:
+        raise _all_of(unknown, lambda key: f"{key[:64]!r} is not a key of a task")
     for key, value in patch.items():
         if key in _TABLES and isinstance(value, dict):
             changes |= {f"{key}.{entry}": inner for entry, inner in value.items()}
@@ -36,6 +34,12 @@ def patched(before: Task, patch: Mapping[str, Any]) -> Task:
     name = changes.pop("name", before.name)
     check = changes.pop("check", before.check)
     return _task(name, changed(flat(before), changes), False if check is None else check)
+
+
+def _all_of(keys: Sequence[str], detail: Callable[[str], str]) -> Problem:
+    """The same is wrong with all of them."""
+    first = keys[:MOST_ERRORS]
+    return invalid(*(FieldError(pointer((key,)), detail(key)) for key in first), more=len(keys) - len(first))
 
 
 def _task(name: object, table: dict[str, Any], check: object) -> Task:
@@ -49,5 +53,5 @@ def _task(name: object, table: dict[str, Any], check: object) -> Task:
     task = Tasks(problems, {}).make(("checks" if check else "tasks", name), table, name)
     errors += [FieldError(pointer(path[2:]), error.problem, error.column) for path, error in problems.found]
     if errors or task is None:
-        raise invalid(*errors)
+        raise invalid(*errors, more=problems.more)
     return task

@@ -1,6 +1,5 @@
 """What has been and what is: runs and skips, who changed what, why, what runs now, how the node is."""
 
-import asyncio
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -139,7 +138,7 @@ async def answer_why(call: Call) -> Answer:
         seen = (await call.house.ask(AskMoment(entry.number))).moment
         is_live = True
     except StoreError:
-        is_live = await asyncio.to_thread(call.house.has_node)
+        is_live = await call.house.work(call.house.has_node)
 
     def read(store: Store) -> Answer:
         facts = facts_of(store, entry, now, span, is_live=is_live, moment=seen)

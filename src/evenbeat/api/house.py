@@ -12,6 +12,7 @@ import msgspec
 from evenbeat.api.listening import Listening
 from evenbeat.api.outlooks import Outlooks
 from evenbeat.api.totals import Totals
+from evenbeat.api.workshop import Workshop
 from evenbeat.core.authority import is_over
 from evenbeat.model import Instant
 from evenbeat.node.clock import Clock, boot_time
@@ -42,6 +43,7 @@ class House:
         """What the node tells; whoever serves the house starts it, and stops it at the end."""
         self.outlooks: Final = Outlooks(self.read)
         self.totals: Final = Totals()
+        self._workshop = Workshop()
         self._clock = _SharedClock(self.store) if isinstance(self.store, ClusterStore) else Clock()
 
     def _open(self) -> Store:
@@ -58,7 +60,11 @@ class House:
 
     async def read(self, question: Callable[[Store], T]) -> T:
         """Ask the store, in a thread: nothing else waits for it."""
-        return await asyncio.to_thread(self._read, question)
+        return await self._workshop.do(lambda: self._read(question))
+
+    async def work(self, work: Callable[..., T], *arguments: object) -> T:
+        """Do what takes longer than the event loop may wait, in a thread."""
+        return await self._workshop.do(lambda: work(*arguments))
 
     def _read(self, question: Callable[[Store], T]) -> T:
         if isinstance(self._clock, _SharedClock):
@@ -94,6 +100,7 @@ class House:
         return is_owned(self.database)
 
     def close(self) -> None:
+        self._workshop.close()
         self.store.close()
 
 

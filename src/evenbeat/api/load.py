@@ -1,13 +1,12 @@
 """The load over HTTP: what is planned, what was done, who makes a peak, and what more tasks would make of it."""
 
-import asyncio
 from typing import Annotated, Any, Final
 
 from msgspec import Meta, Struct
 
 from evenbeat.api import definitions
-from evenbeat.api.answers import moment
-from evenbeat.api.problems import FieldError, Problem, invalid, pointer
+from evenbeat.api.answers import moment, pointed
+from evenbeat.api.problems import MOST_ERRORS, FieldError, Problem, invalid, pointer
 from evenbeat.api.route import Call, Role, Route
 from evenbeat.api.types import KindWord, NewTask, Number, Time, TimeText
 from evenbeat.model import HOUR, SECOND, Instant, Kind, Task
@@ -16,12 +15,18 @@ from evenbeat.node.outlook import Planned, counts, in_steps
 from evenbeat.store.contract import Store
 from evenbeat.when.curve import Floats, Stretch, summarize
 from evenbeat.when.instant import LATEST
+from evenbeat.when.nearest import listed
 from evenbeat.when.period import Period, compile_periods
 
 _TAG: Final = "Load"
 _MINUTE: Final = 60
 _DAY: Final = 86_400
 _MOST_TASKS: Final = 1_000
+_MOST_LISTED: Final = 20_000
+"""Runs by cron entries and calendars in a forecast: they are walked one by one."""
+
+_MOST_CALENDARS: Final = 20
+"""Different calendar expressions in a forecast: to spread tasks around one takes a sample of thousands of its times."""
 
 Step = Annotated[int, Meta(ge=1, le=3_600)]
 
@@ -140,7 +145,7 @@ async def load(call: Call) -> Load:
     here = now // step * step
     stretch = Stretch(Instant(here - back * step), (back + ahead) * q.step)
     outlook = await call.house.outlooks.current()
-    planned = in_steps(await asyncio.to_thread(outlook.planned, stretch), q.step)
+    planned = await call.house.work(lambda: in_steps(outlook.planned(stretch), q.step))
     starts = await call.house.read(lambda store: store.starts(stretch.start, Instant(here)))
     done = [0] * back
     for second, count in starts.items():
@@ -166,17 +171,19 @@ async def load_tasks(call: Call) -> LoadTasks:
     if stretch.end > LATEST:
         raise invalid(FieldError("/query/from", "no time is planned that late, accepted: before the year 2200"))
     outlook = await call.house.outlooks.current()
-    total = int((await asyncio.to_thread(outlook.planned, stretch)).sum())
-    runs = await asyncio.to_thread(outlook.upcoming, stretch.start, stretch.end, q.limit)
-    return LoadTasks(_listed(runs), total)
+    return await call.house.work(
+        lambda: LoadTasks(
+            _listed(outlook.upcoming(stretch.start, stretch.end, q.limit)), int(outlook.planned(stretch).sum())
+        )
+    )
 
 
 async def day(call: Call) -> Day:
     q: DayQuery = call.query
     start = Instant(call.house.now() // (q.step * SECOND) * q.step * SECOND)
     outlook = await call.house.outlooks.current()
-    curve = await asyncio.to_thread(outlook.planned, Stretch(start, _DAY))
-    return Day(_text(start), q.step, counts(in_steps(curve, q.step)))
+    planned = await call.house.work(lambda: counts(in_steps(outlook.planned(Stretch(start, _DAY)), q.step)))
+    return Day(_text(start), q.step, planned)
 
 
 async def upcoming(call: Call) -> Upcoming:
@@ -184,12 +191,12 @@ async def upcoming(call: Call) -> Upcoming:
     now = call.house.now()
     outlook = await call.house.outlooks.current()
     end = Instant(now + q.seconds * SECOND)
-    return Upcoming(_listed(await asyncio.to_thread(outlook.upcoming, now, end, q.limit)))
+    return await call.house.work(lambda: Upcoming(_listed(outlook.upcoming(now, end, q.limit))))
 
 
 async def forecast(call: Call) -> ForecastAnswer:
     body: ForecastBody = call.body
-    tasks = _tasks(body.tasks)
+    tasks = await call.house.work(_tasks, body.tasks)
     stretch = Stretch(Instant(call.house.now() // HOUR * HOUR + HOUR), body.hours * 3_600)
     outlook = await call.house.outlooks.current()
 
@@ -197,14 +204,15 @@ async def forecast(call: Call) -> ForecastAnswer:
         periods = {name: period for name, (_, period) in store.periods().items()}
         for i, task in enumerate(tasks):
             if task.period is not None and task.period not in periods:
-                known = ", ".join(sorted(periods)) or "none is defined"
+                known = listed(sorted(periods), "none is defined")
                 detail = f"there is no period {task.period!r}, known: {known}"
                 raise invalid(FieldError(f"/tasks/{i}/period", detail))
         found = (store.find(task.name) for task in tasks)
         return compile_periods(periods), [entry.task for entry in found if entry is not None]
 
     periods, old = await call.house.read(read)
-    before, after = await asyncio.to_thread(outlook.forecast, tasks, stretch, periods, old)
+    with pointed("/tasks"):
+        before, after = await call.house.work(outlook.forecast, tasks, stretch, periods, old, _MOST_LISTED)
     return ForecastAnswer(
         _even(before), _even(after), counts(in_steps(before, _MINUTE)), counts(in_steps(after, _MINUTE))
     )
@@ -213,18 +221,26 @@ async def forecast(call: Call) -> ForecastAnswer:
 def _tasks(bodies: tuple[dict[str, Any], ...]) -> list[Task]:
     tasks: dict[str, Task] = {}
     errors: list[FieldError] = []
+    more = 0
     for i, body in enumerate(bodies):
+        if len(errors) >= MOST_ERRORS:
+            break  # those explain the rest
         at = pointer(("tasks", i))
         try:
             task = definitions.whole(body)
         except Problem as e:
             errors += [FieldError(at + error.pointer, error.detail, error.column) for error in e.errors]
+            more += e.more
             continue
         if task.name in tasks:
             errors.append(FieldError(f"{at}/name", f"{task.name!r} is there twice; names are unique"))
         tasks[task.name] = task
     if errors:
-        raise invalid(*errors)
+        raise invalid(*errors, more=more)
+    calendars = len({task.schedule.calendar for task in tasks.values()} - {None})
+    if calendars > _MOST_CALENDARS:
+        detail = f"{calendars} different calendar expressions, accepted: up to {_MOST_CALENDARS}"
+        raise invalid(FieldError("/tasks", detail))
     return list(tasks.values())
 
 

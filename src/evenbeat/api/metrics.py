@@ -1,6 +1,5 @@
 """/metrics: what the node measures of itself, as Prometheus reads it. Labels have few values, all known."""
 
-import asyncio
 from collections.abc import Iterable, Mapping
 from importlib.metadata import version
 from typing import Final, NamedTuple
@@ -182,7 +181,7 @@ async def _forecast(house: House) -> Forecast | None:
     except StoreError:
         return None
     stretch = Stretch(Instant(house.now() // SECOND * SECOND), _AHEAD)
-    curve = await asyncio.to_thread(outlook.planned, stretch)
+    curve = await house.work(outlook.planned, stretch)
     return Forecast(float(curve.max()), float(curve.mean()))
 
 

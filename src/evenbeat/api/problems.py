@@ -17,7 +17,10 @@ from evenbeat.node.requests import Missing
 from evenbeat.store.contract import Conflict, StoreError
 
 MEDIA: Final = "application/problem+json"
-_MOST_ERRORS: Final = 100
+MOST_ERRORS: Final = 100
+"""That are listed in an answer; the others are counted."""
+_LONGEST: Final = 1_000
+"""Characters of one text in an answer: what somebody sends is not sent back to them whole."""
 _log: Final = logging.getLogger("evenbeat.api")
 
 
@@ -71,20 +74,30 @@ class Problem(Exception):
     """A refusal with its status code."""
 
     def __init__(
-        self, status: int, detail: str, errors: Sequence[FieldError] = (), headers: Mapping[str, str] | None = None
+        self,
+        status: int,
+        detail: str,
+        errors: Sequence[FieldError] = (),
+        headers: Mapping[str, str] | None = None,
+        more: int = 0,
     ) -> None:
+        """`more`: errors that were counted and are not among these."""
         super().__init__(detail)
         self.status: Final = status
-        self.detail: Final = detail
-        self.errors: Final = tuple(errors)
+        self.detail: Final = _short(detail)
+        self.errors: Final = tuple(errors[:MOST_ERRORS])
+        self.more: Final = more + len(errors) - len(self.errors)
         self.headers: Final = dict(headers or {})
+
+    def listed(self) -> list[FieldError]:
+        """The errors for an answer; of many the first, and a last entry that says how many more there are."""
+        shown = [FieldError(_short(e.pointer), _short(e.detail), e.column) for e in self.errors]
+        return [*shown, FieldError("", f"and {self.more:,} more")] if self.more else shown
 
     def document(self) -> ProblemDocument:
         """As it is sent."""
         kind = KINDS[self.status]
-        return ProblemDocument(
-            f"/docs#problem-{kind.word}", kind.title, self.status, self.detail, self.errors[:_MOST_ERRORS]
-        )
+        return ProblemDocument(f"/docs#problem-{kind.word}", kind.title, self.status, self.detail, tuple(self.listed()))
 
     def response(self) -> Response:
         """The whole answer."""
@@ -92,9 +105,13 @@ class Problem(Exception):
         return Response(content, self.status, headers=self.headers, media_type=MEDIA)
 
 
-def invalid(*errors: FieldError) -> Problem:
-    """All that is wrong with a request."""
-    return Problem(422, "; ".join(error.detail for error in errors[:3]), errors)
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+
+
+def invalid(*errors: FieldError, more: int = 0) -> Problem:
+    """All that is wrong with a request; `more` was counted and is not among the errors."""
+    return Problem(422, "; ".join(error.detail for error in errors[:3]), errors, more=more)
 
 
 def problem_of(error: Exception) -> Problem:

@@ -1,5 +1,6 @@
 """What a request brings along, read within bounds and turned into what its route wants. Its time the guard keeps."""
 
+from collections.abc import Awaitable, Callable
 from functools import cache
 from typing import Annotated, Any, Final, NamedTuple, get_args, get_origin
 
@@ -11,11 +12,21 @@ from evenbeat.api.route import JSON, Route
 
 _DEEPEST: Final = 32
 """Lists in tables in lists: no document of ours has a quarter of it."""
+_QUICK: Final = 16 << 10
+"""Bytes that are decoded in less than a millisecond; more goes to a thread."""
+_BYTES_PER_VALUE: Final = 10
+"""A body has at most one value for so many bytes of its limit. Small values take far more memory than they have
+bytes, and more time: of a definition each has a name and some text."""
+_MOST_PARAMETERS: Final = 1_000
+Work = Callable[..., Awaitable[Any]]
+"""Runs a function elsewhere than on the event loop."""
 
 
 def query_of(route: Route, request: Request) -> Any:
     """The parameters; all that are unknown or repeated are refused at once."""
     given = request.query_params.multi_items()
+    if len(given) > _MOST_PARAMETERS:
+        raise invalid(FieldError("/query", f"{len(given):,} parameters, accepted: up to {_MOST_PARAMETERS:,}"))
     wanted = {} if route.query is None else _fields(route.query)
     found: dict[str, Any] = {}
     errors = []
@@ -60,8 +71,8 @@ def _bare(hint: Any) -> Any:
     return get_args(hint)[0] if get_origin(hint) is Annotated else hint
 
 
-async def body_of(route: Route, request: Request) -> Any:
-    """The body, as what the route says it is."""
+async def body_of(route: Route, request: Request, work: Work) -> Any:
+    """The body, as what the route says it is; a large one is decoded by `work`."""
     if route.body is None:
         return None
     if route.body is not bytes:
@@ -69,6 +80,14 @@ async def body_of(route: Route, request: Request) -> Any:
     data = await _read(request, route.limit)
     if route.body is bytes:
         return data
+    return _converted(route, data) if len(data) <= _QUICK else await work(_converted, route, data)
+
+
+def _converted(route: Route, data: bytes) -> Any:
+    most = route.limit // _BYTES_PER_VALUE
+    # Commas in texts are counted too: it need not be exact, it must be quick.
+    if data.count(b",") > most:
+        raise Problem(413, f"more than {most:,} values in lists and tables; accepted: up to that")
     found = _decoded(data)
     try:
         return msgspec.convert(found, route.body)

@@ -1,6 +1,5 @@
 """Schedules over HTTP: the next times of a task, and what a definition would mean before it is one."""
 
-import asyncio
 from collections.abc import Callable
 from typing import Annotated, Any, Final
 
@@ -78,10 +77,10 @@ async def next_times(call: Call) -> Preview:
 
 async def validate(call: Call) -> Validated:
     try:
-        task = definitions.whole(call.body, _UNNAMED)
+        task = await call.house.work(definitions.whole, call.body, _UNNAMED)
         shown = await _preview(call, task)
     except Problem as e:
-        return Validated(valid=False, errors=list(e.errors), text=None, resolved=None, zone=None, next=[], warnings=[])
+        return Validated(valid=False, errors=e.listed(), text=None, resolved=None, zone=None, next=[], warnings=[])
     return Validated(
         valid=True,
         errors=[],
@@ -98,8 +97,8 @@ async def _preview(call: Call, task: Task) -> Preview:
     period, old = await call.house.read(lambda store: _surroundings(store, task, call.house.now))
     if task.schedule.every is not None and not has_own_phase(task.schedule):
         outlook = await call.house.outlooks.current()
-        (task,) = await asyncio.to_thread(outlook.place, [task], old)
-    return await asyncio.to_thread(preview, task, period, now, _SHOWN)
+        (task,) = await call.house.work(outlook.place, [task], old)
+    return await call.house.work(preview, task, period, now, _SHOWN)
 
 
 def _surroundings(store: Store, task: Task, now: Callable[[], Instant]) -> tuple[Period | None, list[Task]]:

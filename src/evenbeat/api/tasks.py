@@ -78,7 +78,7 @@ async def list_tasks(call: Call) -> dict[str, Any]:
 
 
 async def create(call: Call) -> Response:
-    task = definitions.whole(_resolved(call))
+    task = await call.house.work(definitions.whole, _resolved(call))
     if problem := text_problem(call.query.owner):
         raise invalid(FieldError("/query/owner", problem))
     await _must_fit(call, task)
@@ -96,14 +96,16 @@ async def read(call: Call) -> Response:
 async def replace(call: Call) -> Response:
     entry = await entry_of(call)
     version = precondition(call, entry)
-    return await _set(call, entry, definitions.whole(_resolved(call), entry.task.name), version)
+    task = await call.house.work(definitions.whole, _resolved(call), entry.task.name)
+    return await _set(call, entry, task, version)
 
 
 async def patch(call: Call) -> Response:
     entry = await entry_of(call)
     precondition(call, entry)
     # Made from what it was: if it is another by now, the patch is not what was meant.
-    return await _set(call, entry, definitions.patched(entry.task, _resolved(call)), entry.version)
+    task = await call.house.work(definitions.patched, entry.task, _resolved(call))
+    return await _set(call, entry, task, entry.version)
 
 
 def _resolved(call: Call) -> dict[str, Any]:

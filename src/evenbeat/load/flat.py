@@ -44,7 +44,8 @@ def task_of(name: str, table: Mapping[str, Any], *, check: bool) -> Task:
     path = ("checks" if check else "tasks", name)
     task = Tasks(problems, {}).make(path, dict(table), name)
     if problems.found:
-        raise Invalid("\n".join(str(_here(error, ".".join(path))) for _, error in problems.found))
+        lines = [str(_here(error, ".".join(path))) for _, error in problems.found]
+        raise Invalid("\n".join([*lines, f"and {problems.more:,} more"] if problems.more else lines))
     assert task is not None
     return task
 

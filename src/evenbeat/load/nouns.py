@@ -12,6 +12,7 @@ from evenbeat.load.problems import Problems
 from evenbeat.load.tasks import TASK_KEYS, Tasks, inherited
 from evenbeat.load.templates import Templates
 from evenbeat.model import NAME_LIMIT, Invalid, Period, Task
+from evenbeat.when.nearest import listed
 from evenbeat.when.period import compile_periods
 
 _SECTIONS: Final = ("node", "defaults", "templates", "periods", "limits", "checks", "tasks")
@@ -122,11 +123,10 @@ class Reader:
         )
         found: list[Task] = []
         names: dict[str, str] = {}
-        problems = self.problems.found
         for section in ("checks", "tasks"):
             for title, table in self._tables(section).items():
                 path = (section, title)
-                before = len(problems)
+                before = len(self.problems)
                 for name, whole in self._instances(path, table, templates):
                     if name in names:
                         hint = ", so this one must mention every key of `for`" if "for" in table else ""
@@ -136,13 +136,13 @@ class Reader:
                     if task is None:
                         break  # the others have the same mistake
                     if task.period is not None and task.period not in periods:
-                        known = ", ".join(sorted(periods)) or "none is defined"
+                        known = listed(sorted(periods), "none is defined")
                         self.problems.refuse((*path, "period"), f"there is no period {task.period!r}, known: {known}")
                     runs = whole.get("command") or whole.get("function") or task.job.command or task.job.function
                     if self._must_run and not runs and not task.passive:
                         self.problems.refuse(path, NOTHING_TO_RUN)
                     found.append(task)
-                    if len(problems) > before:
+                    if len(self.problems) > before:
                         break
         return tuple(found)
 

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any, Final, TypeVar
@@ -12,6 +11,7 @@ import msgspec
 from evenbeat.load.config import Durability
 from evenbeat.load.locate import Path
 from evenbeat.model import Backlog, Days, Hash, Invalid, Missed, Prefer, Spread
+from evenbeat.when.nearest import nearest
 
 _CHOICES: Final[dict[str, type[StrEnum]]] = {
     "spread": Spread,
@@ -23,20 +23,31 @@ _CHOICES: Final[dict[str, type[StrEnum]]] = {
     "durability": Durability,
 }
 _FEW: Final = 10
+MOST: Final = 100
+"""Problems of one document that are kept: the first ones explain the others, which are counted."""
+_MOST_SUGGESTIONS: Final = 20
+"""Unknown keys of one document for which the key that was meant is looked for."""
 _Noun = TypeVar("_Noun", bound=msgspec.Struct)
 
 
 class Problems:
-    """Everything wrong with a document."""
+    """What is wrong with a document: the first problems, and how many there are."""
 
     def __init__(self) -> None:
         self.found: list[tuple[Path, Invalid]] = []
         self.via: dict[Path, dict[str, Path]] = {}
         """Where the keys of a task come from that it has by `use`: that is where they must be mended."""
         self._told: set[tuple[Path, str]] = set()
+        self._count = 0
+        self._suggestions = _MOST_SUGGESTIONS
 
     def __len__(self) -> int:
-        return len(self.found)
+        return self._count
+
+    @property
+    def more(self) -> int:
+        """Problems that were counted and not kept."""
+        return self._count - len(self.found)
 
     def refuse(self, path: Path, problem: str | Invalid) -> None:
         """Note what is wrong at a path."""
@@ -47,6 +58,9 @@ class Problems:
             if (origin, error.problem) in self._told:
                 return
             self._told.add((origin, error.problem))
+        self._count += 1
+        if len(self.found) >= MOST:
+            return
         place = ", ".join(filter(None, (".".join(map(str, origin)), error.place)))
         self.found.append((origin, Invalid(error.problem, column=error.column, place=place)))
 
@@ -64,9 +78,16 @@ class Problems:
 
     def only(self, path: tuple[str, ...], table: dict[str, Any], accepted: Sequence[str]) -> dict[str, Any]:
         """Refuse the keys that do not belong here, and go on without them."""
-        for key in [k for k in table if k not in accepted]:
-            self.refuse((*path, key), f"{key[:64]!r} is not a key here, {_hint(key[:64], tuple(accepted))}")
-        return {key: value for key, value in table.items() if key in accepted}
+        known = frozenset(accepted)
+        for key in [k for k in table if k not in known]:
+            self.refuse((*path, key), f"{key[:64]!r} is not a key here{self._hint(key, tuple(accepted))}")
+        return {key: value for key, value in table.items() if key in known}
+
+    def _hint(self, key: str, accepted: tuple[str, ...]) -> str:
+        if self._suggestions <= 0:
+            return ""
+        self._suggestions -= 1
+        return f", {_hint(key[:64], accepted)}"
 
     def convert(self, path: tuple[str, ...], table: dict[str, Any], noun: type[_Noun]) -> _Noun | None:
         """The noun of a table. A key with a wrong value is refused and left out, until the rest can be converted."""
@@ -89,7 +110,7 @@ class Problems:
 @lru_cache(maxsize=256)
 def _hint(key: str, accepted: tuple[str, ...]) -> str:
     # Of a long list only the key that was meant is worth reading.
-    near = get_close_matches(key, accepted, n=1) if len(accepted) > _FEW else []
+    near = nearest(key, accepted) if len(accepted) > _FEW else []
     return f"did you mean {near[0]}?" if near else f"accepted: {', '.join(accepted)}"
 
 

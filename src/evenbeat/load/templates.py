@@ -14,7 +14,6 @@ or {name}, the task's name; `{{` and `}}` are braces. Texts are replaced, nothin
 
 import re
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 from itertools import islice, product
 from math import prod
 from typing import Any, Final, NamedTuple
@@ -22,6 +21,7 @@ from typing import Any, Final, NamedTuple
 from evenbeat.load.locate import Path
 from evenbeat.load.problems import Problems
 from evenbeat.model import Invalid
+from evenbeat.when.nearest import listed, nearest
 
 MOST_TASKS: Final = 1_000_000
 """That the `for` of one file may make."""
@@ -64,8 +64,8 @@ class Templates:
             if name in self._tables:
                 found.append((name, self._tables[name]))
                 continue
-            near = get_close_matches(name[:64], self._tables, n=1)
-            known = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(self._tables) or 'none is defined'}"
+            near = nearest(name, self._tables)
+            known = f"did you mean {near[0]!r}?" if near else f"known: {listed(self._tables, 'none is defined')}"
             where = (*path, "use") if isinstance(use, str) else (*path, "use", i)
             self._problems.refuse(where, f"there is no template {name[:64]!r}, {known}")
         return found[::-1]
@@ -192,7 +192,7 @@ def _unknown(brace: "re.Match[str]", known: set[str]) -> str:
     accepted = ", ".join(f"{{{key}}}" for key in sorted(known)) or "none: there is no `for` here"
     if brace["key"] is None:
         return f"{brace[0]!r} alone is no placeholder, write {brace[0] * 2} for a brace; placeholders: {accepted}"
-    near = get_close_matches(brace["key"][:64], known, n=1)
+    near = nearest(brace["key"], known)
     hint = f", did you mean {{{near[0]}}}?" if near else f", known: {accepted}; {{{{ is a brace"
     return f"{brace[0][:64]} is not a placeholder{hint}"
 

@@ -16,6 +16,7 @@ from evenbeat.model import HIDDEN, Days, Instant, Invalid, Period, Task
 from evenbeat.when.cron_entry import parse_entry
 from evenbeat.when.duration import format_duration
 from evenbeat.when.lint import lint
+from evenbeat.when.nearest import listed
 from evenbeat.when.period import compile_periods
 
 SHOWN: Final = 100
@@ -79,10 +80,10 @@ def misfits(
     """What a task says that cannot be, or refers to and is not there: the key, and what is wrong with it."""
     yield from _unfit_texts(task)
     if task.period is not None and task.period not in periods:
-        known = ", ".join(sorted(periods)) or "none is defined"
+        known = listed(sorted(periods), "none is defined")
         yield ("period",), f"there is no period {task.period!r}, known: {known}"
     if task.limit is not None and task.limit not in limits:
-        known = ", ".join(sorted(limits)) or "none is defined"
+        known = listed(sorted(limits), "none is defined")
         yield ("limit",), f"there is no limit {task.limit!r}, known: {known}"
     if must_run and not task.job.command and task.job.function is None and not task.passive:
         yield (), NOTHING_TO_RUN

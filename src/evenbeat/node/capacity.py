@@ -14,6 +14,7 @@ from evenbeat.model import Instant, Invalid
 from evenbeat.node.agreement import said_limits, said_node
 from evenbeat.node.file_owner import file_of
 from evenbeat.store.contract import Store
+from evenbeat.when.nearest import listed
 
 MAX_CONCURRENT: Final = 512
 """Slots, if nobody says how many."""
@@ -66,7 +67,7 @@ def set_limit(store: Store, name: str, most: int | None, who: str, now: Instant)
     """The same for a limit; raise Invalid if none has this name."""
     known = limits_of(store)
     if name not in known:
-        raise Invalid(f"there is no limit {name!r}, known: {', '.join(sorted(known)) or 'none is defined'}")
+        raise Invalid(f"there is no limit {name!r}, known: {listed(sorted(known), 'none is defined')}")
     store.set_settings({_LIMIT + name: _packed(most, who, now)})
 
 

@@ -150,12 +150,17 @@ class Outlook:
         return place(wheel, [keep_phase(task, by_name.get(task.name, task)) for task in tasks])
 
     def forecast(
-        self, tasks: Sequence[Task], stretch: Stretch, periods: Mapping[str, Period], old: Iterable[Task] = ()
+        self,
+        tasks: Sequence[Task],
+        stretch: Stretch,
+        periods: Mapping[str, Period],
+        old: Iterable[Task] = (),
+        most: int | None = None,
     ) -> Forecast:
-        """The load if these tasks were added, or took the place of `old` ones."""
+        """The load if these tasks were added, or took the place of `old` ones; `most` as for `outlook_columns`."""
         old = list(old)
         placed = self.place(tasks, old)
-        added = Outlook(outlook_columns(((task, Instant(0)) for task in placed), periods))
+        added = Outlook(outlook_columns(((task, Instant(0)) for task in placed), periods, most))
         found = [self._columns.names.find(task.name) for task in old]
         without = np.array([row for row in found if row is not None], dtype=np.int64)
         before = self.planned(stretch)

@@ -72,8 +72,13 @@ class OutlookColumns(NamedTuple):
     """Rows that start at a time they were told, and that time."""
 
 
-def outlook_columns(tasks: Iterable[tuple[Task, Instant]], periods: Mapping[str, Period]) -> OutlookColumns:
-    """Read tasks, which have their phases, beside when each was created; none of them is kept."""
+def outlook_columns(
+    tasks: Iterable[tuple[Task, Instant]], periods: Mapping[str, Period], most: int | None = None
+) -> OutlookColumns:
+    """Read tasks, which have their phases, beside when each was created; none of them is kept.
+
+    `most` bounds the times of all their calendars that are listed: more are refused.
+    """
     reader = _Reader(periods)
     table = np.fromiter(reader.rows(tasks), dtype=_TASK)
     names = Names(bytes(reader.names), np.cumsum(np.array(reader.lengths, dtype=np.int64)))
@@ -81,7 +86,7 @@ def outlook_columns(tasks: Iterable[tuple[Task, Instant]], periods: Mapping[str,
     rows = np.flatnonzero(table["calendar"] >= 0)
     rows = rows[np.argsort(table["calendar"][rows], kind="stable")]
     begins = np.searchsorted(table["calendar"][rows], np.arange(len(reader.calendars) + 1))
-    return OutlookColumns(table, names, list(periods.values()), Walk(reader.calendars), (rows, begins), starts)
+    return OutlookColumns(table, names, list(periods.values()), Walk(reader.calendars, most), (rows, begins), starts)
 
 
 class _Reader:

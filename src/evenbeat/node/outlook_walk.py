@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from evenbeat.core.columns import Ints
-from evenbeat.model import HOUR, Instant
+from evenbeat.model import HOUR, Instant, Invalid
 from evenbeat.when.nominals import Shared
 from evenbeat.when.windows import FOREVER
 
@@ -18,8 +18,10 @@ _BEFORE: Final = HOUR
 class Walk:
     """Where each calendar has got to, and the times from `_start` to `_end`. May be asked from any thread."""
 
-    def __init__(self, calendars: Sequence[Shared]) -> None:
+    def __init__(self, calendars: Sequence[Shared], most: int | None = None) -> None:
+        """`most`: times that may be found in all; more of them are refused."""
         self.calendars = calendars
+        self._most = most
         self._lock = Lock()
         self._begin(Instant(0))
 
@@ -52,10 +54,13 @@ class Walk:
         if self._following is None:
             before = Instant(self._start - 1)
             self._following = np.array([_after(times, before) for times in self.calendars], dtype=np.int64)
-        found, numbers = [], []
+        found: list[int] = []
+        numbers: list[int] = []
         for number in np.flatnonzero(self._following < end).tolist():
             t, times = int(self._following[number]), self.calendars[number]
             while t < end:
+                if self._most is not None and len(found) >= self._most:
+                    raise Invalid(f"more than {self._most:,} times by cron and calendar; ask for fewer tasks or hours")
                 found.append(t)
                 numbers.append(number)
                 t = _after(times, Instant(t))

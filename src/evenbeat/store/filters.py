@@ -3,6 +3,7 @@
 import re
 import string
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Final
 
 from evenbeat.model import NAME_LIMIT, Entry, Invalid, Outcome, State
@@ -89,8 +90,18 @@ def is_pattern(name: str) -> bool:
 def _is_named(entry: Entry, name: str) -> bool:
     if name in (entry.task.name, entry.id):
         return True
-    pattern = "".join({"*": ".*", "?": "."}.get(char, re.escape(char)) for char in name)
-    return re.fullmatch(pattern, entry.task.name, re.DOTALL) is not None
+    return _matcher(name).match(entry.task.name) is not None
+
+
+@lru_cache(maxsize=256)
+def _matcher(pattern: str) -> re.Pattern[str]:
+    """Each star takes as little as it can and is not asked again: many of them cost no more than one."""
+    *parts, last = ("".join("." if char == "?" else re.escape(char) for char in part) for part in pattern.split("*"))
+    if not parts:
+        return re.compile(f"(?:{last})\\Z", re.DOTALL)
+    first, *between = parts
+    stars = "".join(f"(?>.*?{part})" for part in between if part)
+    return re.compile(f"{first}{stars}.*{last}\\Z", re.DOTALL)
 
 
 def conditions_of(only: Filter) -> tuple[str, list[str | int]]:

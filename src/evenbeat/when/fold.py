@@ -62,6 +62,7 @@ def count_off(wheel: LoadWheel, times: Forward, weight: float) -> None:
         wheel.remove_slots(calendar_slots(times), weight)
 
 
+@lru_cache(maxsize=32)
 def calendar_slots(calendar: Calendar) -> dict[int, float]:
     """Expected starts per hour in each slot, counted over a sample: what is rarer than that weighs next to nothing."""
     sample = list(islice(calendar.between(_SAMPLE_START, Instant(_SAMPLE_START + _SAMPLE_LENGTH)), _SAMPLE_SIZE))

@@ -7,7 +7,6 @@ list, and the last one is remembered: one evaluation per period and instant serv
 from bisect import bisect_right
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
-from difflib import get_close_matches
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 from evenbeat.model import DAY, SECOND, Instant, Invalid, Prefer, placed
 from evenbeat.model import Period as PeriodNoun
 from evenbeat.when.holidays import check_holidays, holiday_dates
+from evenbeat.when.nearest import listed, nearest
 from evenbeat.when.period_line import WHOLE_DAY, Line, parse_line
 from evenbeat.when.windows import FOREVER, NEVER, Window, clip, intersect_not, union
 from evenbeat.when.zone import Zone, zone
@@ -250,8 +250,8 @@ def compile_periods(nouns: Mapping[str, PeriodNoun]) -> dict[str, Period]:
         for field, names in (("include", noun.include), ("exclude", noun.exclude)):
             for other in names:
                 if other not in nouns:
-                    near = get_close_matches(other, nouns, n=1)
-                    hint = f", did you mean {near[0]!r}?" if near else f", known: {', '.join(sorted(nouns))}"
+                    near = nearest(other, nouns)
+                    hint = f", did you mean {near[0]!r}?" if near else f", known: {listed(sorted(nouns))}"
                     raise Invalid(f"there is no period {other!r}{hint}", place=f"periods.{name}.{field}")
                 visit(other, (*path, name))
         with placed(f"periods.{name}", "."):

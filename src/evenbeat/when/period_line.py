@@ -8,10 +8,10 @@ import re
 from calendar import monthrange
 from collections.abc import Iterator
 from datetime import date, timedelta
-from difflib import get_close_matches
 from typing import Final, NamedTuple
 
 from evenbeat.model import TEXT_LIMIT, Invalid
+from evenbeat.when.nearest import nearest
 
 WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 MONTHS: Final = (
@@ -247,7 +247,7 @@ def _full_name(token: _Token) -> str:
     if token.kind != "word":
         found = repr(token.text) if token.text else "the end of the line"
         raise Invalid(f"{found} where a day should be, {_ACCEPTED_DAYS}", column=token.column)
-    near = get_close_matches(token.text, [*names, "day", "holidays"], n=1)
+    near = nearest(token.text, [*names, "day", "holidays"])
     hint = f"did you mean {near[0]}?" if near else _ACCEPTED_DAYS
     raise Invalid(f"{token.text!r} is not a day, {hint}", column=token.column)
 

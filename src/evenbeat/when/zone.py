@@ -6,12 +6,12 @@ and decade; DST rules (cron's, the periods') are then a few integer comparisons,
 
 from bisect import bisect_right
 from datetime import UTC, datetime, timedelta
-from difflib import get_close_matches
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from evenbeat.model import DAY, SECOND, Instant, Invalid
+from evenbeat.when.nearest import nearest
 
 if TYPE_CHECKING:
     import numpy as np
@@ -141,8 +141,14 @@ def zone(name: str) -> Zone:
         return Zone(name, ZoneInfo(name))
     except (ZoneInfoNotFoundError, ValueError, OSError):
         pass
-    known = {n.lower(): n for n in available_timezones()}
-    near = get_close_matches(name[:64].lower(), [*known, *(n.rpartition("/")[2] for n in known)], n=3)
+    known = _known_zones()
+    near = nearest(name.lower(), [*known, *(n.rpartition("/")[2] for n in known)], n=3)
     full = dict.fromkeys(known.get(n) or next(known[k] for k in known if k.endswith("/" + n)) for n in near)
     hint = f", did you mean {' or '.join(full)}?" if full else ", accepted: an IANA name such as Europe/Paris, or UTC"
     raise Invalid(f"{name[:64]!r} is not a time zone{hint}")
+
+
+@cache
+def _known_zones() -> dict[str, str]:
+    """Every IANA name by its lower case; to look for them goes through the file system."""
+    return {name.lower(): name for name in available_timezones()}
