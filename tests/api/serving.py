@@ -24,14 +24,14 @@ class Hasty(PatientProtocol):
 class Serving:
     """`with Serving(folder) as serving: serving.say(b"GET / HTTP/1.1 ...")`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, protocol: type[PatientProtocol] = Hasty) -> None:
         SqliteStore(folder / "serving.db").close()
-        house = House(folder / "serving.db")
+        self.house = house = House(folder / "serving.db")
         listen = Listen("127.0.0.1", 0)
         self._socket = bound(listen)
         self.port: int = self._socket.getsockname()[1]
         access = Access(house, listen.host, is_open=True)
-        self._server = server_of(house, whole(house, access, patience=0.3), listen, Hasty)
+        self._server = server_of(house, whole(house, access, patience=protocol.body_patience), listen, protocol)
         self._thread = threading.Thread(target=lambda: asyncio.run(self._server.serve([self._socket])), daemon=True)
 
     def connect(self) -> socket.socket:

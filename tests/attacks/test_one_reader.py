@@ -4,6 +4,7 @@ import asyncio
 import json
 import threading
 from collections.abc import Callable, Iterator
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -36,12 +37,11 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
 def comparisons(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many known words each unknown one was compared with."""
     made: list[int] = []
-    compare = nearest.get_close_matches
 
     def counted(word: str, known: Any, **more: Any) -> list[str]:
         assert len(word) <= nearest.LONGEST
         made.append(len(known))
-        return compare(word, known, **more)
+        return get_close_matches(word, known, **more)
 
     monkeypatch.setattr(nearest, "get_close_matches", counted)
     return made

@@ -2,7 +2,6 @@
 
 import asyncio
 import hashlib
-import logging
 import time
 from collections import OrderedDict
 from collections.abc import Callable
@@ -14,7 +13,7 @@ from starlette.requests import Request
 from evenbeat.api.buckets import Buckets, address_key
 from evenbeat.api.house import House
 from evenbeat.api.problems import Problem
-from evenbeat.api.route import Role
+from evenbeat.api.route import Role, address_of
 from evenbeat.api.session import COOKIE, Sessions
 from evenbeat.core.entrance import needs_no_token
 from evenbeat.core.scope import Scope
@@ -35,7 +34,8 @@ _FORWARDED: Final = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real
 _ADMISSION: Final = "evenbeat.admission"
 """Where a request has what it was let in with."""
 _ASKS: Final = {"www-authenticate": 'Bearer realm="evenbeat"'}
-_log: Final = logging.getLogger("evenbeat.api")
+_UNKNOWN: Final = "this token is not known here"
+_EXPIRED: Final = "this token has expired"
 
 
 class Caller(NamedTuple):
@@ -99,14 +99,14 @@ class Access:
         request.scope["evenbeat.access"] = self  # for the routes of sessions
         if role is Role.ANYBODY:
             _must_be_same_origin(request, self.is_secure)
-            return Caller(_address(request), Role.ANYBODY)
+            return Caller(address_of(request), Role.ANYBODY)
         caller = await self.known(request)
         if caller is None:
             detail = "a token is needed: Authorization: Bearer evb_...; `evenbeat token add NAME --role ROLE` makes one"
             raise Problem(401, detail, headers=_ASKS)
         if caller.role < role:
             found, needed = caller.role.name.lower(), role.name.lower()
-            raise Problem(403, f"{caller.who} has the role {found}, and this needs {needed}")
+            raise Problem(403, f"{caller.who} has the role {found}, and this needs {needed}", who=caller.who)
         return caller
 
     async def still_admits(self, request: Request) -> bool:
@@ -134,7 +134,7 @@ class Access:
             self.must_be_local(request)
             _must_be_same_origin(request, self.is_secure)
             request.scope[_ADMISSION] = _Admission()
-            return Caller(_address(request), Role.ADMIN)
+            return Caller(address_of(request), Role.ADMIN)
         if (said := request.headers.get("authorization")) is not None:
             scheme, _, text = said.partition(" ")
             if scheme.lower() != "bearer":
@@ -163,17 +163,17 @@ class Access:
         id_, secret = parts(text) or ("", "")
         token = tokens.get(id_)
         # Of tokens that exist, one bucket each: whoever guesses does not shut out who knows, behind the same proxy.
-        key = f"{address_key(_address(request))} {id_ if token else ''}"
+        key = f"{address_key(address_of(request))} {id_ if token else ''}"
         if token is None or token.is_over(self._house.now()):
             # Without the work of scrypt: nothing that is said with it can let anybody in.
             self._may_fail(key)
-            raise self._refused(request, "this token is not known here" if token is None else "this token has expired")
+            raise Problem(401, _UNKNOWN if token is None else _EXPIRED, headers=_ASKS)
         async with self._hashing:  # of many who ask at once, one does the work
             if (found := self._recalled(digest, tokens)) is not None:
                 return found
             self._may_fail(key)
             if not await asyncio.to_thread(matches, token, secret):
-                raise self._refused(request, "this token is not known here")
+                raise Problem(401, _UNKNOWN, headers=_ASKS)
             self._failures.give_back(key)
         self._remembered[digest] = _Remembered(id_, token.hash, self._now() + _REMEMBERED)
         if len(self._remembered) > _MOST_REMEMBERED:
@@ -214,10 +214,6 @@ class Access:
         if seconds := self._failures.take(key):
             detail = f"too many wrong tokens; try again in {seconds} s"
             raise Problem(429, detail, headers={"retry-after": str(seconds)})
-
-    def _refused(self, request: Request, detail: str) -> Problem:
-        _log.warning("a wrong token from %s", _address(request), extra={"action": "refused"})
-        return Problem(401, detail, headers=_ASKS)
 
     async def _of_session(self, request: Request) -> Caller | None:
         word = request.cookies.get(self.cookie, "")
@@ -267,10 +263,6 @@ def _name_in(host: str) -> str:
     if host.startswith("["):
         return host[: host.find("]") + 1].strip("[]").lower()
     return host.partition(":")[0].lower()
-
-
-def _address(request: Request) -> str:
-    return request.client.host if request.client is not None else "unknown"
 
 
 def _caller(token: Token) -> Caller:

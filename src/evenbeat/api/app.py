@@ -36,7 +36,7 @@ from evenbeat.api.house import House
 from evenbeat.api.paths import Paths
 from evenbeat.api.problems import Problem, problem_of
 from evenbeat.api.receive import body_of, query_of
-from evenbeat.api.route import JSON, Call, Doorman, Role, Route
+from evenbeat.api.route import JSON, Call, Doorman, Role, Route, address_of
 from evenbeat.api.workshop import work_for
 from evenbeat.web.routes import web_routes
 
@@ -90,7 +90,11 @@ class _Front:
         try:
             response = await self._answer(request)
         except Exception as e:
-            response = problem_of(e).response()
+            problem = problem_of(e)
+            if problem.refusal:
+                route = request.scope.get("evenbeat.route", "")
+                self._house.refusals.note(problem.refusal, address_of(request), route, problem.who)
+            response = problem.response()
         if request.method == "HEAD":
             await send({"type": "http.response.start", "status": response.status_code, "headers": response.raw_headers})
             await send({"type": "http.response.body", "body": b""})
@@ -106,6 +110,7 @@ class _Front:
         if route is None:
             await self._access.admit(request, Role.ANYBODY)
             raise Problem(405, f"accepted: {found.allowed}", headers={"Allow": found.allowed})
+        request.scope["evenbeat.route"] = f"{route.method} {route.path}"
         caller = await self._access.admit(request, route.role)
         work_for(caller.who)
         path = found.path

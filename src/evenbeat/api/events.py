@@ -1,6 +1,7 @@
 """What happens, as server-sent events: each browser goes at its own pace along what was heard from the node."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Annotated, Final
 
@@ -16,6 +17,8 @@ from evenbeat.api.scopes import events_within
 
 MOST: Final = 100
 """Connections at the same time."""
+MOST_EACH: Final = 25
+"""Those of one token with all its sessions; as long as there are no tokens, of one address."""
 BEAT: Final = 15.0
 """Seconds between two signs of life, for proxies that close what is silent."""
 LONGEST: Final = 3_600.0
@@ -35,6 +38,9 @@ class EventsQuery(Struct):
 async def events(call: Call) -> StreamingResponse:
     listening = call.house.listening
     listening.start()
+    if listening.streams_of[call.who] >= MOST_EACH:
+        detail = f"{call.who} has {MOST_EACH} event streams already; accepted: so many of one token or address"
+        raise Problem(429, detail, headers={"Retry-After": "10"}, who=call.who)
     if listening.streams >= MOST:
         raise Problem(503, f"there are {MOST} connections already; accepted: so many", headers={"Retry-After": "10"})
     last = call.request.headers.get("last-event-id") or call.query.last_event_id
@@ -43,23 +49,25 @@ async def events(call: Call) -> StreamingResponse:
     pieces = stream(listening, heard, is_admitted=call.is_admitted, look=LOOK)
     if call.scope is not None:
         pieces = events_within(pieces, call.house, call.scope)
-    return _Stream(listening, pieces)
+    return _Stream(listening, pieces, call.who)
 
 
 class _Stream(StreamingResponse):
     """Counted as long as it lasts."""
 
-    def __init__(self, listening: Listening, pieces: AsyncIterator[bytes]) -> None:
+    def __init__(self, listening: Listening, pieces: AsyncIterator[bytes], who: str) -> None:
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         super().__init__(pieces, media_type=MEDIA, headers=headers)
         self._listening = listening
+        self._who = who
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self._listening.streams += 1
+        self._listening.streams_of[self._who] += 1
         try:
             await super().__call__(scope, receive, send)
         finally:
-            self._listening.streams -= 1
+            self._listening.streams_of[self._who] -= 1
+            self._listening.streams_of += Counter()  # without those who have none
 
 
 async def _always() -> bool:

@@ -1,6 +1,8 @@
 """Before every request and after every answer: bounds for what comes in, rules for browsers on what goes out."""
 
 import asyncio
+from collections import Counter
+from collections.abc import Callable
 from typing import Any, Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -8,9 +10,16 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from evenbeat.api.buckets import Buckets, address_key
 from evenbeat.api.problems import Problem
 from evenbeat.api.protocol import BODY_PATIENCE
+from evenbeat.api.refusals import BUSY, Refusals
 
 RATE: Final = 2_000
 """Requests in a second from one address, and as many at once."""
+ANSWERED: Final = 1_000
+"""Requests that are being answered at the same time ..."""
+ANSWERED_EACH: Final = 500
+"""... and those of one address, which may be a proxy."""
+HEALTH: Final = ("/healthz", "/readyz")
+"""Answered whatever else there is to do: what watches us must not take us for dead because others are many."""
 LARGEST: Final = 64 << 20
 """Bytes of any body; what a route takes is much less, and it says so itself."""
 
@@ -37,6 +46,7 @@ class Guard:
     def __init__(
         self,
         app: ASGIApp,
+        refusals: Refusals | None = None,
         *,
         largest: int = LARGEST,
         patience: float = BODY_PATIENCE,
@@ -46,25 +56,36 @@ class Guard:
         self._largest = largest
         self._patience = patience
         self._requests = requests or Buckets(RATE, RATE)
+        self._refusals = refusals or Refusals()
+        self._answered: Counter[str] = Counter()
+        """Requests that are there and not yet answered, by address."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        body = _Body(scope, receive, self._largest, self._patience)
+        address = address_key(scope["client"][0] if scope.get("client") else "")
+        is_free = scope["path"] in HEALTH
+        turn = _Turn(self._answered, address, is_free=is_free)
+        body = _Body(scope, receive, self._largest, self._patience, turn.take)
         answer = _Answer(body, send)
         try:
+            if not is_free and (seconds := self._requests.take(address)):
+                raise Problem(429, f"more than {RATE:,} requests a second", headers={"retry-after": str(seconds)})
             self._look_at(scope)
+            if body.is_whole:
+                turn.take()
             await self._app(scope, body.receive, answer.send)
         except Problem as problem:
             if answer.has_begun:
                 raise
+            if problem.refusal:
+                self._refusals.note(problem.refusal, address)
             await problem.response()(scope, receive, answer.send)
+        finally:
+            turn.end()
 
     def _look_at(self, scope: Scope) -> None:
-        host = scope["client"][0] if scope.get("client") else ""
-        if seconds := self._requests.take(address_key(host)):
-            raise Problem(429, f"more than {RATE:,} requests a second", headers={"retry-after": str(seconds)})
         raw: bytes = scope.get("raw_path") or scope["path"].encode()
         if not raw.startswith(b"/") or b"%00" in raw:
             raise Problem(400, "a path begins with / and has no NUL in it", headers=_CLOSE)
@@ -77,14 +98,44 @@ def _too_large(limit: int) -> Problem:
     return Problem(413, f"more than {limit:,} bytes; accepted: up to that", headers=_CLOSE)
 
 
+class _Turn:
+    """One request among those that are answered, from when it is there as a whole: who sends it slowly takes none."""
+
+    def __init__(self, answered: Counter[str], address: str, *, is_free: bool) -> None:
+        self._answered = answered
+        self._address = address
+        self._is_free = is_free
+        self._is_taken = False
+
+    def take(self) -> None:
+        """Raise 503 if there are too many."""
+        if self._is_free or self._is_taken:
+            return
+        if self._answered.total() >= ANSWERED or self._answered[self._address] >= ANSWERED_EACH:
+            detail = f"too many requests are being answered; accepted: {ANSWERED:,}, of one address {ANSWERED_EACH}"
+            raise Problem(503, detail, headers={"retry-after": "1"}, refusal=BUSY)
+        self._answered[self._address] += 1
+        self._is_taken = True
+
+    def end(self) -> None:
+        """It is answered."""
+        if self._is_taken:
+            self._answered[self._address] -= 1
+            if not self._answered[self._address]:
+                del self._answered[self._address]
+
+
 class _Body:
     """What is received, within bounds of size and time."""
 
-    def __init__(self, scope: Scope, receive: Receive, largest: int, patience: float) -> None:
+    def __init__(
+        self, scope: Scope, receive: Receive, largest: int, patience: float, when_whole: Callable[[], None]
+    ) -> None:
         self._receive = receive
         self._left = largest
         self._largest = largest
         self._patience = patience
+        self._when_whole = when_whole
         self._deadline = asyncio.get_running_loop().time() + patience
         self.is_whole = not any(name in _ANNOUNCES and value != b"0" for name, value in scope["headers"])
 
@@ -100,6 +151,8 @@ class _Body:
         self._left -= len(message.get("body", b""))
         if self._left < 0:
             raise _too_large(self._largest)
+        if self.is_whole:
+            self._when_whole()
         return message
 
 

@@ -11,6 +11,7 @@ import msgspec
 
 from evenbeat.api.listening import Listening
 from evenbeat.api.outlooks import Outlooks
+from evenbeat.api.refusals import Refusals
 from evenbeat.api.totals import Totals
 from evenbeat.api.workshop import Workshop
 from evenbeat.core.authority import is_over
@@ -43,6 +44,7 @@ class House:
         """What the node tells; whoever serves the house starts it, and stops it at the end."""
         self.outlooks: Final = Outlooks(self.read)
         self.totals: Final = Totals()
+        self.refusals: Final = Refusals()
         self._workshop = Workshop()
         self._clock = _SharedClock(self.store) if isinstance(self.store, ClusterStore) else Clock()
 

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
 from contextlib import suppress
 from itertools import islice
@@ -63,8 +63,13 @@ class Listening:
         self._news = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self.is_over = False
-        self.streams = 0
+        self.streams_of: Counter[str] = Counter()
+        """Connections that tell on what is heard, by the token or address that asked for them."""
+
+    @property
+    def streams(self) -> int:
         """Connections that tell on what is heard."""
+        return self.streams_of.total()
 
     @property
     def is_live(self) -> bool:

@@ -13,6 +13,7 @@ from starlette.responses import Response
 
 from evenbeat.api.health import numbers_of, problems_of
 from evenbeat.api.house import House
+from evenbeat.api.refusals import REASONS
 from evenbeat.api.route import Call, Role, Route
 from evenbeat.core.gate import Reason
 from evenbeat.model import SECOND, Instant, Outcome
@@ -50,9 +51,12 @@ class Forecast(NamedTuple):
 class Meters(Collector):
     """The numbers of one moment; None while the node does not answer, or nobody knows what is planned."""
 
-    def __init__(self, numbers: Numbers | None, forecast: Forecast | None = None) -> None:
+    def __init__(
+        self, numbers: Numbers | None, forecast: Forecast | None = None, refused: Mapping[str, int] | None = None
+    ) -> None:
         self._numbers = numbers
         self._forecast = forecast
+        self._refused = refused or {}
 
     def collect(self) -> Iterable[Metric]:
         """All families; of a node that does not answer, only that it does not."""
@@ -74,6 +78,11 @@ class Meters(Collector):
             ahead = f"a second of the next {_AHEAD // 60} minutes, as schedules plan them."
             yield _gauge("load_forecast_peak", f"Runs in the fullest {ahead}", self._forecast.peak)
             yield _gauge("load_forecast_mean", f"Runs on the average in {ahead}", self._forecast.mean)
+        meaning = "Requests that the API refused, and connections that it closed, by why."
+        refused = CounterMetricFamily("evenbeat_api_refused", meaning, labels=["reason"])
+        for reason in REASONS:
+            refused.add_metric([reason], self._refused.get(reason, 0))
+        yield refused
 
 
 def _of_tasks(numbers: Numbers) -> Iterable[Metric]:
@@ -190,8 +199,8 @@ async def _tell(call: Call) -> Response:
         numbers = await numbers_of(call.house)
     except StoreError:
         numbers = None  # whoever scrapes learns it from evenbeat_up
-    registry = CollectorRegistry(auto_describe=False)  # nothing of this process: it is the node that is watched
-    registry.register(Meters(numbers, await _forecast(call.house)))
+    registry = CollectorRegistry(auto_describe=False)  # of this process only whom it refused: the node is watched
+    registry.register(Meters(numbers, await _forecast(call.house), call.house.refusals.counts))
     encode, media = choose_encoder(call.request.headers.get("accept", ""))
     return Response(encode(registry), media_type=media, headers={"content-type": media})
 

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 from starlette.responses import Response
 
+from evenbeat.api.refusals import BY_STATUS
 from evenbeat.load.locate import Path
 from evenbeat.model import Invalid
 from evenbeat.node.permission import Forbidden
@@ -80,14 +81,18 @@ class Problem(Exception):
         errors: Sequence[FieldError] = (),
         headers: Mapping[str, str] | None = None,
         more: int = 0,
+        refusal: str | None = None,
+        who: str = "",
     ) -> None:
-        """`more`: errors that were counted and are not among these."""
+        """`more`: errors that are not among these. `refusal`: the reason by which it is counted; `who` is refused."""
         super().__init__(detail)
         self.status: Final = status
         self.detail: Final = _short(detail)
         self.errors: Final = tuple(errors[:MOST_ERRORS])
         self.more: Final = more + len(errors) - len(self.errors)
         self.headers: Final = dict(headers or {})
+        self.refusal: Final = refusal or BY_STATUS.get(status)
+        self.who: Final = who
 
     def listed(self) -> list[FieldError]:
         """The errors for an answer; of many the first, and a last entry that says how many more there are."""

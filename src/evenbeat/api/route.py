@@ -23,6 +23,11 @@ class Role(IntEnum):
     ADMIN = 3
 
 
+def address_of(request: Request) -> str:
+    """Where it came from."""
+    return request.client.host if request.client is not None else "unknown"
+
+
 class Caller(Protocol):
     """Somebody who has been let in."""
 

@@ -20,6 +20,7 @@ from starlette.types import ASGIApp
 
 from evenbeat.api.access import Access
 from evenbeat.api.app import application
+from evenbeat.api.connections import MOST, Connections, Listener
 from evenbeat.api.guard import Guard
 from evenbeat.api.house import House
 from evenbeat.api.protocol import BODY_PATIENCE, PatientProtocol
@@ -29,7 +30,8 @@ from evenbeat.node.log import Condensed, KeyValue
 from evenbeat.store.contract import StoreError
 from evenbeat.store.opening import is_cluster, shown
 
-MOST_CONNECTIONS: Final = 1_000
+_BACKLOG: Final = 512
+"""Connections that the kernel keeps for us, and that are accepted in one go."""
 _LARGEST_HEAD: Final = 32 << 10
 """Bytes of a request's first line and headers."""
 _IDLE: Final = 15
@@ -71,7 +73,9 @@ def server_of(
     house: House, app: ASGIApp, listen: Listen, protocol: type[PatientProtocol] = PatientProtocol
 ) -> uvicorn.Server:
     """What serves an application, once it is given a socket."""
-    return _Server(_configuration(app, listen, protocol), house)
+    connections = Connections(house.refusals)
+    own: type[PatientProtocol] = type(protocol.__name__, (protocol,), {"connections_of_server": connections})
+    return _Server(_configuration(app, listen, own), house, connections)
 
 
 def whole(house: House, access: Access, patience: float = BODY_PATIENCE) -> Guard:
@@ -84,15 +88,19 @@ def whole(house: House, access: Access, patience: float = BODY_PATIENCE) -> Guar
         await house.listening.stop()
         house.close()
 
-    return Guard(application(house, access, lifespan=life), patience=patience)
+    return Guard(application(house, access, lifespan=life), house.refusals, patience=patience)
 
 
 class _Server(uvicorn.Server):
-    """Tells those who listen for events that it is over: they would be waited for."""
+    """Has a list of its connections. Tells those who listen for events that it is over: they would be waited for."""
 
-    def __init__(self, config: uvicorn.Config, house: House) -> None:
+    def __init__(self, config: uvicorn.Config, house: House, connections: Connections) -> None:
         super().__init__(config)
         self._house = house
+        self._connections = connections
+
+    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().serve([Listener.of(listening, self._connections) for listening in sockets or []])
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._house.listening.hang_up()
@@ -110,7 +118,8 @@ def _configuration(app: ASGIApp, listen: Listen, protocol: type[PatientProtocol]
         access_log=False,  # paths have tokens of heartbeats in them
         proxy_headers=False,  # nobody tells us whom they are asking for
         server_header=False,
-        limit_concurrency=MOST_CONNECTIONS,
+        limit_concurrency=None,  # it would count those who only wait, and shut out /healthz: see Connections and Guard
+        backlog=_BACKLOG,
         timeout_keep_alive=_IDLE,
         timeout_graceful_shutdown=_GRACE,
         h11_max_incomplete_event_size=_LARGEST_HEAD,
@@ -161,7 +170,7 @@ def _die_with_the_node(lifeline: int) -> None:
 def _have_room() -> None:
     """For connections, and for those to the store and the node behind each."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = 4 * MOST_CONNECTIONS
+    wanted = 2 * MOST
     if hard == resource.RLIM_INFINITY or hard > soft:
         limit = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, limit), hard))

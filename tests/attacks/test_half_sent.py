@@ -1,0 +1,240 @@
+"""Connections that send nothing, half a request or half a body, answers that nobody reads: others are answered."""
+
+import resource
+import socket
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from api.asked import Asked
+from api.home import WAIT, eventually
+from api.serving import Serving, all_of
+from evenbeat.api import connections, guard
+from evenbeat.api.connections import GRACE, WAITING, WAITING_EACH, Connection, Connections, Listener
+from evenbeat.api.protocol import PatientProtocol
+from evenbeat.api.refusals import CONNECTION, Refusals
+
+HALF_SENT = 2_000
+BEGUN = b"GET /v1/tasks HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+HALF_A_BODY = (
+    b"POST /v1/validate HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{"
+)
+
+
+class Patient(PatientProtocol):
+    """Longer than the test: what was opened stays open unless it must give way."""
+
+    head_patience = body_patience = answer_patience = 2 * WAIT
+
+
+@pytest.fixture(scope="module", autouse=True)
+def descriptors() -> Iterator[None]:
+    """Both ends of each connection are in this process."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    enough = 3 * HALF_SENT
+    if hard != resource.RLIM_INFINITY and hard < enough:
+        pytest.skip(f"this takes {enough} descriptors, and the system allows {hard}")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, enough), hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.fixture(scope="module")
+def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    with Serving(tmp_path_factory.mktemp("serving"), Patient) as serving:
+        yield serving
+
+
+@contextmanager
+def many(serving: Serving, count: int, begin: bytes) -> Iterator[list[socket.socket]]:
+    with ExitStack() as stack:
+        opened = []
+        for _ in range(count):
+            connection = stack.enter_context(serving.connect())
+            connection.sendall(begin)
+            opened.append(connection)
+        yield opened
+
+
+def get(serving: Serving, path: str) -> int:
+    request = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
+    return int(serving.say(request.encode()).split(b" ", 2)[1])
+
+
+@pytest.mark.parametrize("begin", [b"", BEGUN, HALF_A_BODY], ids=["nothing", "half a head", "half a body"])
+def test_two_thousand_half_sent_requests_keep_nobody_from_being_answered(serving: Serving, begin: bytes) -> None:
+    before = serving.house.refusals.counts[CONNECTION]
+    with many(serving, HALF_SENT, begin):
+        listed: Connections = serving._server._connections  # type: ignore[attr-defined]
+        eventually(lambda: serving.house.refusals.counts[CONNECTION] > before or listed.total >= HALF_SENT)
+        assert get(serving, "/healthz") == 200
+        assert get(serving, "/readyz") == 503  # no node is there, and that is what it says
+        assert get(serving, "/v1/tasks") == 200
+        # One more, after the grace: then the oldest are closed, down to what one address may have.
+        late = listed._now
+        listed._now = lambda: late() + 2 * GRACE
+        try:
+            assert get(serving, "/v1/tasks") == 200
+            assert listed.waiting("127.0.0.1") <= WAITING_EACH
+            assert serving.house.refusals.counts[CONNECTION] >= before + HALF_SENT - WAITING_EACH
+        finally:
+            listed._now = late
+    eventually(lambda: listed.total == 0)
+
+
+def test_a_connection_that_gives_way_is_closed_and_the_younger_ones_work(serving: Serving) -> None:
+    listed: Connections = serving._server._connections  # type: ignore[attr-defined]
+    with many(serving, WAITING_EACH, BEGUN) as opened:
+        eventually(lambda: listed.waiting() == WAITING_EACH)
+        late = listed._now
+        listed._now = lambda: late() + 2 * GRACE
+        try:
+            assert get(serving, "/healthz") == 200
+        finally:
+            listed._now = late
+        assert all_of(opened[0]) == b""
+        opened[-1].sendall(b"Connection: close\r\n\r\n")
+        assert all_of(opened[-1]).startswith(b"HTTP/1.1 200")
+
+
+def test_answers_are_counted_and_health_is_not_among_them(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = Counter(serving.house.refusals.counts)
+    monkeypatch.setattr(guard, "ANSWERED_EACH", 0)
+    assert get(serving, "/v1/tasks") == 503
+    assert get(serving, "/healthz") == 200
+    monkeypatch.setattr(guard, "ANSWERED_EACH", 1)
+    monkeypatch.setattr(guard, "ANSWERED", 0)
+    assert get(serving, "/v1/tasks") == 503
+    assert get(serving, "/healthz") == 200
+    assert serving.house.refusals.counts - before == {"busy": 2}
+
+
+def test_who_asks_too_often_does_not_make_us_look_dead(tmp_path: Path) -> None:
+    with Asked(tmp_path) as asked:
+        asked._app._requests = guard.Buckets(1, 1, lambda: 0.0)
+        assert [asked("GET", "/v1/tasks").status_code for _ in range(2)] == [200, 429]
+        assert asked("GET", "/healthz").status_code == 200
+        assert asked.house.refusals.counts["too-many"] == 1
+
+
+class Impatient(PatientProtocol):
+    answer_patience = 0.2
+
+
+def test_an_answer_that_nobody_reads_is_given_up(tmp_path: Path) -> None:
+    with Serving(tmp_path, Impatient) as serving, socket.socket() as connection:
+        listed: Connections = serving._server._connections  # type: ignore[attr-defined]
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        connection.connect(("127.0.0.1", serving.port))
+        # Megabytes of answers: more than all buffers on the way hold.
+        connection.sendall(b"GET /v1/openapi.json HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * 100)
+        eventually(lambda: listed.total == 1)
+        eventually(lambda: listed.total == 0)
+
+
+def test_a_handshake_that_never_ends_is_a_connection_that_waits() -> None:
+    """TLS or not: the list begins where connections are accepted."""
+    refusals, now = Refusals(), [0.0]
+    listed = Connections(refusals, lambda: now[0])
+    with Listener.of(socket.create_server(("127.0.0.1", 0)), listed) as listener, ExitStack() as stack:
+        accepted = []
+        for _ in range(WAITING_EACH + 1):
+            stack.enter_context(socket.create_connection(listener.getsockname(), WAIT))
+            accepted.append(stack.enter_context(listener.accept()[0]))
+            now[0] += GRACE / WAITING_EACH
+        assert (listed.total, listed.waiting()) == (WAITING_EACH + 1, WAITING_EACH)
+        assert accepted[0].recv(1) == b""
+        assert refusals.counts[CONNECTION] == 1
+    assert (listed.total, listed.waiting()) == (0, 0)
+
+
+# The rule itself
+
+
+class Fake(Connection):
+    """Never connected."""
+
+    def __init__(self, listed: Connections, address: str, port: int) -> None:
+        super().__init__()
+        self.connections, self.address, self.peer = listed, address, (address, port)
+        self.was_ended = False
+
+    def shutdown(self, how: int) -> None:
+        self.was_ended = True
+
+
+Come = Callable[[str], Fake]
+
+
+@pytest.fixture
+def world() -> Iterator[tuple[Connections, list[float], Come, list[Fake]]]:
+    now, all_ = [0.0], []
+    listed = Connections(Refusals(), lambda: now[0])
+
+    def come(address: str) -> Fake:
+        fake = Fake(listed, address, len(all_))
+        all_.append(fake)
+        listed.came(fake)
+        return fake
+
+    yield listed, now, come, all_
+    for fake in all_:
+        fake.close()
+
+
+def test_a_burst_is_read_before_anything_is_closed(world: Any) -> None:
+    listed, now, come, everybody = world
+    for _ in range(WAITING_EACH + 50):
+        come("10.0.0.1")
+    assert not any(fake.was_ended for fake in everybody)
+    # They are read, and answered: nobody waits for them any more.
+    for fake in everybody:
+        listed.is_answered(fake.peer)
+    now[0] += 2 * GRACE
+    come("10.0.0.1")
+    assert not any(fake.was_ended for fake in everybody)
+
+
+def test_an_address_takes_from_itself_first_and_then_all_from_the_oldest(world: Any) -> None:
+    listed, now, come, everybody = world
+    other = come("10.0.0.2")
+    for _ in range(WAITING_EACH + 10):
+        now[0] += GRACE
+        come("10.0.0.1")
+    assert (listed.waiting("10.0.0.1"), other.was_ended) == (WAITING_EACH, False)
+    for number in range(WAITING):
+        now[0] += GRACE
+        come(f"10.0.1.{number}")
+    assert (listed.waiting(), other.was_ended) == (WAITING, True)
+    assert everybody[-1].was_ended is False
+
+
+def test_a_kept_connection_waits_again_after_its_answer(world: Any) -> None:
+    listed, now, come, _ = world
+    one = come("10.0.0.1")
+    listed.is_answered(one.peer)
+    assert listed.waiting() == 0
+    listed.waits(one.peer)
+    listed.waits(one.peer)
+    assert listed.waiting() == 1
+    one.close()
+    assert (listed.waiting(), listed.total) == (0, 0)
+
+
+def test_without_grace_above_the_last_bound(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    listed, _, come, _ = world
+    monkeypatch.setattr(connections, "MOST", 10)
+    modest = come("10.0.0.2")
+    first = come("10.0.0.1")
+    for _ in range(9):
+        come("10.0.0.1")
+    assert (first.was_ended, modest.was_ended) == (True, False)
+
+
+def test_networks_of_ipv6_are_one_address() -> None:
+    listed = Connections(Refusals())
+    assert listed.waiting("2001:db8::1") == 0
