@@ -141,4 +141,4 @@ def test_open_metrics_is_spoken_to_who_asks_for_it(house: House) -> None:
 def test_of_a_node_that_is_gone_only_that_is_told(empty_house: House) -> None:
     found = families(empty_house)
     assert values(found["evenbeat_up"]) == values(found["evenbeat_ready"]) == {(): 0}
-    assert not any(metric.type == "counter" for metric in found.values())
+    assert [name for name, metric in found.items() if metric.type == "counter"] == ["evenbeat_api_refused"]

@@ -14,6 +14,7 @@ from api.asked import Asked
 from api.home import WAIT, eventually
 from api.serving import Serving, all_of
 from evenbeat.api import connections, guard
+from evenbeat.api.buckets import Buckets
 from evenbeat.api.connections import GRACE, WAITING, WAITING_EACH, Connection, Connections, Listener
 from evenbeat.api.protocol import PatientProtocol
 from evenbeat.api.refusals import CONNECTION, Refusals
@@ -115,7 +116,7 @@ def test_answers_are_counted_and_health_is_not_among_them(serving: Serving, monk
 
 def test_who_asks_too_often_does_not_make_us_look_dead(tmp_path: Path) -> None:
     with Asked(tmp_path) as asked:
-        asked._app._requests = guard.Buckets(1, 1, lambda: 0.0)
+        asked._app._requests = Buckets(1, 1, lambda: 0.0)
         assert [asked("GET", "/v1/tasks").status_code for _ in range(2)] == [200, 429]
         assert asked("GET", "/healthz").status_code == 200
         assert asked.house.refusals.counts["too-many"] == 1
@@ -172,7 +173,8 @@ Come = Callable[[str], Fake]
 
 @pytest.fixture
 def world() -> Iterator[tuple[Connections, list[float], Come, list[Fake]]]:
-    now, all_ = [0.0], []
+    now: list[float] = [0.0]
+    all_: list[Fake] = []
     listed = Connections(Refusals(), lambda: now[0])
 
     def come(address: str) -> Fake:
@@ -214,7 +216,7 @@ def test_an_address_takes_from_itself_first_and_then_all_from_the_oldest(world: 
 
 
 def test_a_kept_connection_waits_again_after_its_answer(world: Any) -> None:
-    listed, now, come, _ = world
+    listed, _, come, _ = world
     one = come("10.0.0.1")
     listed.is_answered(one.peer)
     assert listed.waiting() == 0
@@ -226,7 +228,7 @@ def test_a_kept_connection_waits_again_after_its_answer(world: Any) -> None:
 
 
 def test_without_grace_above_the_last_bound(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    listed, _, come, _ = world
+    _, _, come, _ = world
     monkeypatch.setattr(connections, "MOST", 10)
     modest = come("10.0.0.2")
     first = come("10.0.0.1")
