@@ -147,6 +147,8 @@ class _Body:
                 message = await self._receive()
         except TimeoutError:
             raise Problem(408, f"not all of the body in {self._patience:g} s", headers=_CLOSE) from None
+        if message["type"] == "http.disconnect":
+            return message
         self.is_whole = not message.get("more_body", False)
         self._left -= len(message.get("body", b""))
         if self._left < 0:
