@@ -185,14 +185,13 @@ class Access:
         key = digest(code)
         # Looked for first: whoever tries wrong ones, which are counted, does not shut out who has a right one.
         is_known = LINKS + key in await self._house.read(lambda store: store.settings(LINKS))
-        id_ = (await self._house.ask(UseLink(key, _address(request)))).token if is_known else ""
+        id_ = (await self._house.ask(UseLink(key, address_of(request)))).token if is_known else ""
         token = (await self._known_tokens()).get(id_)
         if id_ and token is None:
             self._read_at = None  # a token that is newer than our last look
             token = (await self._known_tokens()).get(id_)
         if token is None:
-            self._may_fail(f"{address_key(_address(request))} link")
-            _log.warning("a wrong sign-in link from %s", _address(request), extra={"action": "refused"})
+            self._may_fail(f"{address_key(address_of(request))} link")
             detail = "this link has been used, or is too old; `evenbeat token link` makes another"
             raise Problem(401, detail, headers=_ASKS)
         return id_, token
