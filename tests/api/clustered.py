@@ -28,6 +28,12 @@ from evenbeat.testing.servers_nats import NatsServer
 from evenbeat.testing.servers_postgres import PostgresServer
 
 T = TypeVar("T")
+WORKER_SECRETS = {
+    "EVENBEAT_TOKEN": "evb_of-the-worker",
+    "EVENBEAT_DB": "postgresql://me:of-the-worker@nowhere/x",
+    "PGPASSWORD": "of-the-worker",
+}
+"""What the worker has in its environment, and nothing that it runs."""
 
 
 def admin_token(dsn: str) -> str:
@@ -108,7 +114,7 @@ class Clustered:
     """Two members; the first is asked, the second has half of the tasks."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self.folder = folder
         self._stack = ExitStack()
         self.dsn: str
         self.token: str
@@ -120,7 +126,7 @@ class Clustered:
             self.postgres = PostgresServer(durable=False)
             stack.callback(self.postgres.close)
             self.dsn = self.postgres.start().create_database()
-            nats = NatsServer(self._folder / "nats")
+            nats = NatsServer(self.folder / "nats")
             stack.callback(nats.stop)
             nats.start()
             self.worker = self._worker(nats.url)
@@ -139,11 +145,11 @@ class Clustered:
 
     def _worker(self, queue: str) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "evenbeat", "worker", "--name", "smith", "--workers", "1", "--grace", "1s"]
-        log = (self._folder / "worker.log").open("wb")
+        command += ["--pass-env", "SITE"]
+        log = (self.folder / "worker.log").open("wb")
         with log:
-            return subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={**os.environ, "EVENBEAT_QUEUE": queue}
-            )
+            environment = {**os.environ, **WORKER_SECRETS, "EVENBEAT_QUEUE": queue, "SITE": "berlin", "OTHER": "paris"}
+            return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment)
 
     def _end_worker(self) -> None:
         self.worker.terminate()

@@ -13,7 +13,7 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from api.clustered import Clustered, Member
+from api.clustered import WORKER_SECRETS, Clustered, Member
 from api.home import WAIT, eventually
 from api.test_metrics import lint, values
 from conftest import Evenbeat
@@ -66,6 +66,23 @@ def test_who_there_is_and_who_has_what(cluster: Clustered) -> None:
         assert all([worker["pid"] for worker in node["workers"]] == [cluster.worker.pid] for node in nodes)
         assert all("@" not in node["database"] or "evenbeat@" in node["database"] for node in nodes)
         eventually(lambda member=member: member.get("/readyz") == {"ok": True, "problems": []})  # type: ignore[misc]
+
+
+def test_what_a_worker_runs_has_neither_its_secrets_nor_more_variables_than_it_should(cluster: Clustered) -> None:
+    tell = cluster.folder / "tell_environment.py"
+    tell.write_text("import json, os\ndef tell():\n    return json.dumps(dict(os.environ))\n")
+    cluster.first.post("/v1/tasks", 201, name="env of a command", every="1d", command=["/usr/bin/env"])
+    cluster.first.post("/v1/tasks", 201, name="env of a function", every="1d", function=f"{tell}:tell")
+    said = {
+        what: cluster.first.ask("POST", f"/v1/tasks/env of a {what}/run?wait=true")["output"]
+        for what in ("command", "function")
+    }
+    command = dict(line.split("=", 1) for line in said["command"].splitlines())
+    function = json.loads(said["function"])
+    for found in (command, function):
+        assert not found.keys() & {*WORKER_SECRETS, "EVENBEAT_QUEUE"}
+        assert found["SITE"] == "berlin"
+    assert ("OTHER" in command, function["OTHER"]) == (False, "paris")
 
 
 def test_tasks_are_changed_through_either_node(cluster: Clustered) -> None:

@@ -53,7 +53,7 @@ def command(*words: str, folder: Path, mask: int) -> subprocess.Popen[str]:
 @pytest.mark.parametrize("mask", [0, 0o022])
 def test_every_file_of_a_live_node_is_its_owners_alone(tmp_path: Path, mask: int) -> None:
     database = tmp_path / "x.db"
-    node = command("up", folder=tmp_path, mask=mask)
+    node = command("up", "--listen", "127.0.0.1:0", folder=tmp_path, mask=mask)
     try:
         eventually(lambda: socket_path(database).exists() or node.poll() is not None)
         for words in (
@@ -65,7 +65,16 @@ def test_every_file_of_a_live_node_is_its_owners_alone(tmp_path: Path, mask: int
             asked.communicate()
         eventually((tmp_path / "x.db.workers").exists)
         names = {path.name for path in tmp_path.iterdir()}
-        assert {"x.db", "x.db-wal", "x.db-shm", "x.db.lock", "x.db.sock", "x.db.workers", "copy.db"} <= names
+        assert {
+            "x.db",
+            "x.db-wal",
+            "x.db-shm",
+            "x.db.lock",
+            "x.db.sock",
+            "x.db.workers",
+            "x.db.token",
+            "copy.db",
+        } <= names
         assert open_to_others(tmp_path) == {}
     finally:
         node.terminate()

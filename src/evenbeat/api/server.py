@@ -24,6 +24,7 @@ from evenbeat.api.connections import MOST, Connections, Listener
 from evenbeat.api.guard import Guard
 from evenbeat.api.house import House
 from evenbeat.api.protocol import BODY_PATIENCE, PatientProtocol
+from evenbeat.load.safe_text import visible
 from evenbeat.model import Invalid
 from evenbeat.node.listen import Listen, bound, must_be_safe, parse_listen
 from evenbeat.node.log import Condensed, KeyValue
@@ -57,7 +58,7 @@ def main(argv: list[str]) -> int:
         house = House(args.db if is_cluster(args.db) else Path(args.db), args.control)
         listen, listening = _socket_of(args)
     except (Invalid, StoreError) as e:
-        print(f"evenbeat.api.server: {e}", file=sys.stderr)  # noqa: T201
+        print(f"evenbeat.api.server: {visible(str(e))}", file=sys.stderr)  # noqa: T201
         return 2
     port = listening.getsockname()[1]
     access = Access(house, listen.host, port, is_secure=listen.cert is not None, is_open=listen.is_open)

@@ -105,7 +105,8 @@ class Control:
                     listening.bind(address)
                 finally:
                     os.umask(before)
-            self._server = await asyncio.start_unix_server(self._connected, sock=listening, limit=REQUEST_LIMIT)
+                # While the address leads there: asyncio looks at the file too.
+                self._server = await asyncio.start_unix_server(self._connected, sock=listening, limit=REQUEST_LIMIT)
         except BaseException:
             listening.close()
             raise
