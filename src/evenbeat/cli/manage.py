@@ -62,6 +62,7 @@ def add_commands(commands: "_Commands", new: NewCommand) -> None:
     """All of them, in the order of the help."""
     _add_up(commands, new)
     _add_worker(commands, new)
+    _add_nats_config(commands, new)
     _add_changes(commands, new)
     _add_questions(commands, new)
     _add_care(commands, new)
@@ -128,6 +129,23 @@ def _add_worker(commands: "_Commands", new: NewCommand) -> None:
     command.add_argument("--grace", metavar="D", help="how long runs may go on when it is stopped (default: 30s)")
     # Whoever started it holds the other end of its standard input, and it leaves when that is closed.
     command.add_argument("--beside", action="store_true", help=argparse.SUPPRESS)
+
+
+def _add_nats_config(commands: "_Commands", new: NewCommand) -> None:
+    help_ = "a configuration for nats-server in which no pool hears the work of another"
+    command = new(commands, "nats-config", help_, "evenbeat.cli.nats_config")
+    pools = "a user for the workers of this pool; may be repeated (default: default)"
+    command.add_argument("--pool", dest="pools", action="append", default=[], metavar="NAME", help=pools)
+    command.add_argument("--prefix", metavar="P", help="of all subjects, as in the address of the queue")
+    server = "where schedulers and workers find it (default: localhost:4222)"
+    command.add_argument("--server", default="localhost:4222", metavar="HOST:PORT[,...]", help=server)
+    command.add_argument("--listen", default="0.0.0.0:4222", metavar="HOST:PORT", help="where it listens")
+    command.add_argument("--store-dir", default="/var/lib/nats", metavar="FOLDER", help="where it keeps the stream")
+    command.add_argument("--tls-cert", metavar="FILE", help="its certificate, in PEM ...")
+    command.add_argument("--tls-key", metavar="FILE", help="... and its key")
+    command.add_argument("--tls-ca", metavar="FILE", help="clients must show a certificate of this authority, too")
+    nkeys = "make nkeys instead of passwords, and write their seeds there"
+    command.add_argument("--nkeys", metavar="FOLDER", help=nkeys)
 
 
 def _add_changes(commands: "_Commands", new: NewCommand) -> None:

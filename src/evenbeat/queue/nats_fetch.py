@@ -38,7 +38,7 @@ class Fetcher:
         self._pool = pool
         self._room = room
         self._take = take
-        self._inbox = f"_INBOX.{secrets.token_hex(11)}"
+        self._inbox = f"{where.inbox}.{secrets.token_hex(11)}"
         self._subject = f"$JS.API.CONSUMER.MSG.NEXT.{where.stream}.{where.consumer(pool)}"
         self._awaited = 0
         self._is_missing = True

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import logging
-import ssl
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -14,6 +13,7 @@ import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
+from evenbeat.queue.nats_identity import connect_options, identify, must_be_usable
 from evenbeat.queue.where import Where
 
 _AGAIN: Final = 0.25
@@ -64,6 +64,7 @@ class Link:
 
     def __init__(self, where: Where, name: str, on_up: Callable[[], None]) -> None:
         """`on_up` is called whenever a connection has come up; all that was sent before may have been lost."""
+        must_be_usable(where)
         self._where = where
         self._name = name
         self._on_up = on_up
@@ -137,6 +138,7 @@ class Link:
             self._closed.clear()
             client = Client()
             try:
+                identify(client, self._where)
                 await client.connect(**self._options())
                 for subject, handler in self._handlers.items():
                     await client.subscribe(subject, cb=_called(handler))
@@ -156,10 +158,7 @@ class Link:
         return {
             "servers": where.urls,
             "name": self._name,
-            "user": where.user or None,
-            "password": where.password or None,
-            "token": where.token or None,
-            "tls": ssl.create_default_context() if where.scheme == "tls" else None,
+            **connect_options(where),
             "max_reconnect_attempts": -1,
             "reconnect_time_wait": _AGAIN,
             "connect_timeout": _CONNECTING,

@@ -42,7 +42,7 @@ class Shipping:
         self._messages: dict[str, Message] = {}
         self._name = secrets.token_hex(6)
         self._count = 0
-        self._inbox = f"_INBOX.{secrets.token_hex(11)}"
+        self._inbox = f"{where.inbox}.{secrets.token_hex(11)}"
         self._is_missed = asyncio.Event()
         self.problem = ""
         """What is wrong with the stream."""

@@ -98,7 +98,7 @@ class ClusterWorker:
     """One worker: its connection, its processes, and everything that is in its hands."""
 
     def __init__(self, where: Where, options: WorkerOptions) -> None:
-        self.id: Final = secrets.token_hex(8)
+        self.id: Final = where.new_worker(secrets.token_hex(8))
         self._where = where
         self._options = options
         self._clock = ClusterClock(time.time_ns() // 1_000 - boot_time())

@@ -14,7 +14,17 @@ MOST_REPLICAS: Final = 5
 _LONGEST: Final = 4_096
 _MOST_SERVERS: Final = 32
 _PORT: Final = 4_222
-_ACCEPTED: Final = "nats://[USER:PASSWORD@|TOKEN@]HOST:PORT[,HOST:PORT...][/PREFIX], or tls://..."
+_ACCEPTED: Final = "nats://[USER:PASSWORD@|TOKEN@]HOST:PORT[,HOST:PORT...][/PREFIX][?KEY=VALUE&...], or tls://..."
+_KEYS: Final = {
+    "creds": "credentials",
+    "nkey": "nkey",
+    "ca": "authority",
+    "cert": "certificate",
+    "key": "key",
+    "name": "name",
+}
+"""What may stand behind the ?, and where it is kept."""
+_OF_TLS: Final = ("ca", "cert", "key")
 _PREFIX: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _SERVER: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_.-]{1,253})(?::([0-9]{1,5}))?")
 _ENCODED: Final = "x--"
@@ -31,6 +41,17 @@ class Where(Struct, frozen=True):
     user: str = ""
     password: str = ""
     token: str = ""
+    credentials: str = ""
+    """A file as `nsc` writes it: who we are, signed, and the seed to prove it."""
+    nkey: str = ""
+    """A file with the seed of a user."""
+    authority: str = ""
+    """A file with the certificates of those who may sign that of the server; "" for those of the machine."""
+    certificate: str = ""
+    key: str = ""
+    """Files with our own certificate and its key."""
+    name: str = ""
+    """Who we are, if the user does not say it: subjects that only we may hear have it in them."""
 
     def __repr__(self) -> str:
         return f"Where({self})"
@@ -43,7 +64,24 @@ class Where(Struct, frozen=True):
         """What `parse_where` reads, secrets included: not to be shown."""
         secrets = f"{quote(self.user, '')}:{quote(self.password, '')}@" if self.user or self.password else ""
         secrets = secrets or (f"{quote(self.token, '')}@" if self.token else "")
-        return f"{self.scheme}://{secrets}{','.join(self.servers)}/{self.prefix}"
+        said = [(key, getattr(self, field)) for key, field in _KEYS.items() if getattr(self, field)]
+        more = "?" + "&".join(f"{key}={quote(value, '')}" for key, value in said) if said else ""
+        return f"{self.scheme}://{secrets}{','.join(self.servers)}/{self.prefix}{more}"
+
+    @property
+    def identity(self) -> str:
+        """Who we are, as part of subjects; "" if nobody says."""
+        known = self.name or self.user
+        return subject_token(known) if known else ""
+
+    @property
+    def inbox(self) -> str:
+        """Before the subjects that answers to us go to: with a name in it, nobody else need be allowed to hear them."""
+        return f"_INBOX.{self.identity}" if self.identity else "_INBOX"
+
+    def new_worker(self, random: str) -> str:
+        """What a new worker is called; `worker` makes a subject of it, that of others with the same name likewise."""
+        return f"{self.identity}.{random}" if self.identity else random
 
     @property
     def urls(self) -> list[str]:
@@ -97,6 +135,7 @@ def parse_where(url: str, replicas: int = 1) -> Where:
     scheme, separator, rest = url.partition("://")
     if len(url) > _LONGEST or not separator or scheme not in ("nats", "tls"):
         raise Invalid(f"not the address of a queue, accepted: {_ACCEPTED}", place="queue")
+    rest, _, query = rest.partition("?")
     secrets, _, places = rest.rpartition("@")
     hosts, _, prefix = places.partition("/")
     prefix = prefix or DEFAULT_PREFIX
@@ -114,7 +153,25 @@ def parse_where(url: str, replicas: int = 1) -> Where:
         user=unquote(user) if colon else "",
         password=unquote(password),
         token="" if colon else unquote(user),
+        **_said(query, scheme),
     )
+
+
+def _said(query: str, scheme: str) -> dict[str, str]:
+    """What stands behind the ?."""
+    found: dict[str, str] = {}
+    for part in query.split("&") if query else ():
+        key, equals, value = part.partition("=")
+        if key not in _KEYS or not equals or not value or _KEYS[key] in found:
+            raise Invalid(f"behind the ? accepted: {', '.join(_KEYS)}, each once and with a value", place="queue")
+        if key in _OF_TLS and scheme != "tls":
+            raise Invalid(f"{key} is about TLS: accepted with tls://", place="queue")
+        found[_KEYS[key]] = unquote(value)
+    if "credentials" in found and "nkey" in found:
+        raise Invalid("creds or nkey? accepted: one of them", place="queue")
+    if "key" in found and "certificate" not in found:
+        raise Invalid("key without cert: accepted: both, or cert alone if it holds the key too", place="queue")
+    return found
 
 
 def _server(text: str) -> str:

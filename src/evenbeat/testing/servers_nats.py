@@ -97,7 +97,9 @@ class NatsServer:
 
     def _arguments(self, place: int) -> list[str]:
         arguments = ["-a", _HERE, "-p", str(self.ports[place]), "-m", str(self._watched[place])]
-        arguments += ["-n", f"server{place}", "-js", "-sd", str(self.folder / f"data{place}")]
+        arguments += ["-n", f"server{place}"]
+        if "-c" not in self._options:  # else the file says it
+            arguments += ["-js", "-sd", str(self.folder / f"data{place}")]
         if self.count > 1:
             routes = ",".join(f"nats://{_HERE}:{port}" for port in self.ways.get(place, self.routes))
             arguments += ["--cluster_name", "evenbeat", "--routes", routes]
