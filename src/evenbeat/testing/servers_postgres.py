@@ -47,6 +47,12 @@ def _major(folder: Path) -> int:
     return int(number[1])
 
 
+def can_tls(binaries: Path) -> bool:
+    """Was it built with OpenSSL? That of the wheel was not."""
+    configured = subprocess.run([binaries / "pg_config", "--configure"], capture_output=True, text=True, check=False)  # noqa: S603
+    return "openssl" in configured.stdout
+
+
 def _free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -64,8 +70,11 @@ class PostgresServer:
         port: int | None = None,
         durable: bool = True,
         password: str | None = None,
+        tls: tuple[Path, Path] | None = None,
     ) -> None:
-        """With a password everybody needs it (scram), else nobody does. Without binaries: the newest there are."""
+        """With a password everybody needs it (scram), else nobody does. Without binaries: the newest there are. With
+        `tls`, a certificate and its key, it speaks TLS to whoever asks for it, if it `can_tls`.
+        """
         if binaries is None:
             found = find_binaries()
             if not found:
@@ -78,6 +87,7 @@ class PostgresServer:
         self.port = port or _free_port()
         self._durable = durable
         self._password = password
+        self._tls = tls
         self._process: subprocess.Popen[bytes] | None = None
         self.log = self.folder / "server.log"
 
@@ -138,6 +148,12 @@ class PostgresServer:
     def _begin(self, data: Path, deadline: float) -> bool:
         command = [str(self.binaries / "postgres"), "-D", str(data), "-p", str(self.port), *_DEFAULT]
         command += [] if self._durable else _FAST
+        for name, file in zip(("cert", "key"), self._tls or (), strict=False):
+            own = data / f"tls.{name}"
+            own.write_bytes(file.read_bytes())
+            own.chmod(0o600)
+            self._give(own)
+            command += ["-c", "ssl=on", "-c", f"ssl_{name}_file={own}"]
         with self.log.open("ab") as log:
             # A session of its own: a Ctrl-C meant for somebody else does not end it.
             self._process = subprocess.Popen(  # type: ignore[call-overload]  # noqa: S603
