@@ -124,9 +124,3 @@ def test_a_folder_in_use_is_refused(tool: Tool) -> None:
         assert another.stdout is not None
         assert "running in" in another.stdout.read()
         assert another.wait(PATIENCE) == 1
-
-
-@pytest.mark.parametrize("unit", ["evenbeat-scheduler.service", "evenbeat-worker@.service"])
-def test_the_page_about_production_shows_the_units_as_they_are(unit: str) -> None:
-    page = (ROOT / "docs" / "how-to" / "cluster.md").read_text()
-    assert f"```ini\n{(ROOT / 'deploy' / 'systemd' / unit).read_text()}```" in page
