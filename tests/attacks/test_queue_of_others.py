@@ -58,7 +58,7 @@ def served(
 ) -> Iterator[Served]:
     """As `evenbeat nats-config` says it, with TLS."""
     folder = tmp_path_factory.mktemp("nats")
-    server = NatsServer(folder, options=("-c", str(folder / "nats.conf")))
+    server = NatsServer(folder, config=folder / "nats.conf")
     certificate, key = authority.sign(f"server-{request.param}", "IP:127.0.0.1")
     command = [sys.executable, "-m", "evenbeat", "nats-config", "--json", "--pool", "a", "--pool", "b"]
     command += ["--store-dir", str(folder / "data"), "--listen", f"127.0.0.1:{server.ports[0]}"]
@@ -208,7 +208,7 @@ def test_whoever_has_no_user_is_not_let_in(served: Served) -> None:
 def test_clients_can_be_asked_for_certificates(
     tmp_path: Path, authority: Authority, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    server = NatsServer(tmp_path, options=("-c", str(tmp_path / "nats.conf")))
+    server = NatsServer(tmp_path, config=tmp_path / "nats.conf")
     certificate, key = authority.sign("mutual", "IP:127.0.0.1")
     ours, our_key = authority.sign("client")
     said = configured(
@@ -287,7 +287,7 @@ def test_credentials_files_are_taken_and_renewed_ones_are_read_again(tmp_path: P
     text = f"-----BEGIN NATS USER JWT-----\n{user_jwt}\n------END NATS USER JWT------\n\n"
     text += f"-----BEGIN USER NKEY SEED-----\n{seed}\n------END USER NKEY SEED------\n"
     creds.write_text(text)
-    server = NatsServer(tmp_path, options=("-c", str(tmp_path / "nats.conf")))
+    server = NatsServer(tmp_path, config=tmp_path / "nats.conf")
     server.start()
     where = parse_where(f"{server.url}/c?creds={creds}&name=me")
     assert parse_where(where.whole) == where

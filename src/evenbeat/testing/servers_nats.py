@@ -37,7 +37,10 @@ def _free_ports(count: int) -> list[int]:
 class NatsServer:
     """`count` servers with JetStream, their data below `folder`; each is named by its place, from 0."""
 
-    def __init__(self, folder: Path, count: int = 1, *, options: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, folder: Path, count: int = 1, *, options: tuple[str, ...] = (), config: Path | None = None
+    ) -> None:
+        """`config`: a file that says where JetStream keeps its data, and whatever else."""
         self.folder = folder
         self.count = count
         ports = _free_ports(3 * count)
@@ -48,6 +51,7 @@ class NatsServer:
         self.ways: Final[dict[int, list[int]]] = {}
         """Ports through which one reaches the others instead, if something is between them. Set them before `start`."""
         self._options = options
+        self._config = config
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
 
     @property
@@ -98,8 +102,10 @@ class NatsServer:
     def _arguments(self, place: int) -> list[str]:
         arguments = ["-a", _HERE, "-p", str(self.ports[place]), "-m", str(self._watched[place])]
         arguments += ["-n", f"server{place}"]
-        if "-c" not in self._options:  # else the file says it
+        if self._config is None:
             arguments += ["-js", "-sd", str(self.folder / f"data{place}")]
+        else:
+            arguments += ["-c", str(self._config)]
         if self.count > 1:
             routes = ",".join(f"nats://{_HERE}:{port}" for port in self.ways.get(place, self.routes))
             arguments += ["--cluster_name", "evenbeat", "--routes", routes]
