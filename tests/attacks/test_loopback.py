@@ -236,16 +236,20 @@ def descendants(pid: int) -> set[int]:
     return found
 
 
+def cmdline(pid: int) -> bytes:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    return b""
+
+
 def test_nobody_can_read_the_link_from_arguments_or_from_the_database(seen: Seen) -> None:
     page, code = seen.link.split("#/sign-in/")
     token = seen.database.with_name("a.db.token").read_text().strip()
     found = descendants(seen.pid)
     assert len(found) > 2
     for pid in found:
-        with suppress(FileNotFoundError):
-            arguments = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
-            assert code not in arguments
-            assert token[4:] not in arguments
+        assert code.encode() not in cmdline(pid)
+        assert token[4:].encode() not in cmdline(pid)
     for file in seen.database.parent.iterdir():
         if file.is_file() and file.suffix != ".token":
             assert code.encode() not in file.read_bytes()
@@ -299,6 +303,30 @@ def test_a_link_that_was_tried_by_two_at_once_lets_one_in(seen: Seen, evenbeat: 
     for thread in threads:
         thread.join(PATIENCE)
     assert sorted(found) == [200] + [401] * 7
+
+
+def test_a_session_outlives_the_process_that_serves_the_page_and_ends_for_all_by_signing_out(
+    seen: Seen, evenbeat: Evenbeat
+) -> None:
+    told = evenbeat("token", "link", "--json", "--db", str(seen.database)).json
+    page, code = told["link"].split("#/sign-in/")
+    port, body = port_in(page), json.dumps({"code": code}).encode()
+    answer = asked(port, "POST", "/v1/session/link", body, {"Content-Type": "application/json"})[2]
+    word = answer["set-cookie"].partition(";")[0].partition("=")[2]
+    cookie = {"Cookie": f"evenbeat_session_{port}={word}"}
+    assert asked(port, "GET", "/v1/tasks", headers=cookie)[0] == 200
+    serving = next(pid for pid in descendants(seen.pid) if b"evenbeat.api.server" in cmdline(pid))
+    os.kill(serving, signal.SIGKILL)
+    eventually(lambda: not Path(f"/proc/{serving}").exists())
+    assert asked(port, "GET", "/v1/tasks", headers=cookie)[0] == 200
+    for file in seen.database.parent.iterdir():
+        assert not file.is_file() or word.encode() not in file.read_bytes()
+    assert asked(port, "DELETE", "/v1/session", headers=cookie)[0] == 204
+    assert asked(port, "GET", "/v1/tasks", headers=cookie)[0] == 401
+    serving = eventually(lambda: next((p for p in descendants(seen.pid) if b"evenbeat.api.server" in cmdline(p)), 0))
+    os.kill(serving, signal.SIGKILL)
+    eventually(lambda: not Path(f"/proc/{serving}").exists())
+    assert asked(port, "GET", "/v1/tasks", headers=cookie)[0] == 401
 
 
 def test_removing_the_last_token_opens_no_door(seen: Seen, evenbeat: Evenbeat) -> None:

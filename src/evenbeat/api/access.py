@@ -5,6 +5,7 @@ import hashlib
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
@@ -14,13 +15,16 @@ from evenbeat.api.buckets import Buckets, address_key
 from evenbeat.api.house import House
 from evenbeat.api.problems import Problem
 from evenbeat.api.route import Role, address_of
-from evenbeat.api.session import COOKIE, Sessions
+from evenbeat.api.session import COOKIE, Session, Sessions
+from evenbeat.api.session import digest as session_digest
 from evenbeat.core.entrance import needs_no_token
 from evenbeat.core.scope import Scope
 from evenbeat.node.listen import is_loopback
-from evenbeat.node.requests import UseLink
+from evenbeat.node.page_session import SESSIONS, PageSession, sessions_in
+from evenbeat.node.requests import EndSession, KeepSession, UseLink
 from evenbeat.node.sign_in_link import LINKS, digest
 from evenbeat.node.tokens import TOKENS, Token, matches, parts, tokens_in
+from evenbeat.store.contract import StoreError
 
 _FRESH: Final = 2.0
 """Seconds after which the tokens are read again: so long a removed one may still work."""
@@ -88,6 +92,8 @@ class Access:
         self._host = host
         self._now = now
         self._tokens: dict[str, Token] = {}
+        self._kept: dict[str, PageSession] = {}
+        """Sessions that the database has."""
         self._read_at: float | None = None
         self._reading = asyncio.Lock()
         self._hashing = asyncio.Lock()
@@ -116,9 +122,10 @@ class Access:
             return True  # what everybody may do
         if held.token is None:
             return await self.is_open()
-        if held.session and self.sessions.find(held.session) is None:
+        tokens = await self._known_tokens()
+        if held.session and self._session(held.session) is None:
             return False
-        token = (await self._known_tokens()).get(held.id)
+        token = tokens.get(held.id)
         return token == held.token and not held.token.is_over(self._house.now())
 
     async def is_open(self) -> bool:
@@ -188,8 +195,8 @@ class Access:
         id_ = (await self._house.ask(UseLink(key, address_of(request)))).token if is_known else ""
         token = (await self._known_tokens()).get(id_)
         if id_ and token is None:
-            self._read_at = None  # a token that is newer than our last look
-            token = (await self._known_tokens()).get(id_)
+            await self._read_anew()  # a token that is newer than our last look
+            token = self._tokens.get(id_)
         if token is None:
             self._may_fail(f"{address_key(address_of(request))} link")
             detail = "this link has been used, or is too old; `evenbeat token link` makes another"
@@ -216,10 +223,11 @@ class Access:
 
     async def _of_session(self, request: Request) -> Caller | None:
         word = request.cookies.get(self.cookie, "")
-        session = self.sessions.find(word)
+        tokens = await self._known_tokens()
+        session = self._session(word)
         if session is None:
             return None
-        token = (await self._known_tokens()).get(session.token)
+        token = tokens.get(session.token)
         if token is None or token.hash != session.hash or token.is_over(self._house.now()):
             self.sessions.close(word)
             return None
@@ -229,14 +237,48 @@ class Access:
         request.scope[_ADMISSION] = _Admission(session.token, token, word)
         return _caller(token)
 
+    async def begin_session(self, id_: str, token: Token) -> str:
+        """What to put into a cookie that stands for a token from now on."""
+        word = self.sessions.open(id_, token.hash)
+        with suppress(StoreError):  # without a node it lasts as long as this process
+            await self._house.ask(KeepSession(session_digest(word), id_))
+            await self._read_anew()
+            self.sessions.close(word)  # so that it ends here too if somebody signs out at another node
+        return word
+
+    async def end_session(self, word: str) -> None:
+        """Somebody signs out."""
+        self.sessions.close(word)
+        await self._read_anew()
+        if self._kept.pop(session_digest(word), None) is not None:
+            await self._house.ask(EndSession(session_digest(word)))
+
+    def _session(self, word: str) -> Session | None:
+        """What a cookie stands for: of this process, or of one before it."""
+        if (found := self.sessions.find(word)) is not None:
+            return found
+        kept = self._kept.get(session_digest(word)) if word else None
+        token = None if kept is None else self._tokens.get(kept.token)
+        if kept is None or token is None or self._house.now() >= kept.until:
+            return None
+        return Session(kept.token, token.hash, kept.until)
+
     async def _known_tokens(self) -> dict[str, Token]:
         if self._is_fresh():
             return self._tokens
         async with self._reading:
             if not self._is_fresh():
-                self._tokens = tokens_in(await self._house.read(lambda store: store.settings(TOKENS)))
-                self._read_at = self._now()
+                await self._read()
             return self._tokens
+
+    async def _read_anew(self) -> None:
+        async with self._reading:
+            await self._read()
+
+    async def _read(self) -> None:
+        found = await self._house.read(lambda store: (store.settings(TOKENS), store.settings(SESSIONS)))
+        self._tokens, self._kept = tokens_in(found[0]), sessions_in(found[1])
+        self._read_at = self._now()
 
     def _is_fresh(self) -> bool:
         return self._read_at is not None and self._now() - self._read_at < _FRESH

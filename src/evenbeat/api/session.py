@@ -1,4 +1,4 @@
-"""Sessions of the page: a token is given once, and a cookie that no script can read stands for it."""
+"""Sessions of the page: a token or a link is given once, and a cookie that no script can read stands for it."""
 
 import hashlib
 import secrets
@@ -12,16 +12,17 @@ from msgspec import Meta, Struct
 from starlette.responses import Response
 
 from evenbeat.api.route import Call, Role, Route
+from evenbeat.model import SECOND
+from evenbeat.node import page_session
 from evenbeat.node.tokens import Token
 
 if TYPE_CHECKING:
     from evenbeat.api.access import Access
 
 COOKIE: Final = "evenbeat_session"
-LENGTH: Final = 12 * 3600
+LENGTH: Final = page_session.LENGTH // SECOND
 """Seconds that a session lasts."""
-MOST: Final = 1_000
-"""Sessions at the same time; the oldest gives way."""
+MOST: Final = page_session.MOST
 
 
 class Session(NamedTuple):
@@ -35,35 +36,35 @@ class Session(NamedTuple):
 
 
 class Sessions:
-    """All of them, in memory: they end with the api process."""
+    """Those that began while there was no node that could keep them: they end with the api process."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
-        self._sessions: OrderedDict[bytes, Session] = OrderedDict()
+        self._sessions: OrderedDict[str, Session] = OrderedDict()
 
     def open(self, token: str, hash_: str) -> str:
         """A new one; what to put into the cookie."""
         word = secrets.token_urlsafe(32)
-        self._sessions[_key(word)] = Session(token, hash_, self._now() + LENGTH)
+        self._sessions[digest(word)] = Session(token, hash_, self._now() + LENGTH)
         if len(self._sessions) > MOST:
             self._sessions.popitem(last=False)
         return word
 
     def find(self, word: str) -> Session | None:
         """The session of a cookie."""
-        session = self._sessions.get(_key(word))
+        session = self._sessions.get(digest(word))
         if session is not None and session.until <= self._now():
             self.close(word)
             return None
         return session
 
     def close(self, word: str) -> None:
-        self._sessions.pop(_key(word), None)
+        self._sessions.pop(digest(word), None)
 
 
-def _key(word: str) -> bytes:
-    # Found by what it hashes to: how long that takes tells nothing of the words there are.
-    return hashlib.sha256(word.encode(errors="replace")).digest()
+def digest(word: str) -> str:
+    """What a session is found by: how long that takes tells nothing of the words there are."""
+    return hashlib.sha256(word.encode(errors="replace")).hexdigest()
 
 
 class Credentials(Struct, forbid_unknown_fields=True):
@@ -93,7 +94,7 @@ async def _begin(call: Call) -> Response:
         access.must_be_local(request)
         return _answer(Standing("admin", needs_token=False))
     id_, token = await access.verified(request, call.body.token)
-    return _with_cookie(call, id_, token)
+    return await _with_cookie(call, id_, token)
 
 
 async def _begin_by_link(call: Call) -> Response:
@@ -102,17 +103,17 @@ async def _begin_by_link(call: Call) -> Response:
         access.must_be_local(request)
         return _answer(Standing("admin", needs_token=False))
     id_, token = await access.signed_in_by_link(request, call.body.code)
-    return _with_cookie(call, id_, token)
+    return await _with_cookie(call, id_, token)
 
 
-def _with_cookie(call: Call, id_: str, token: Token) -> Response:
+async def _with_cookie(call: Call, id_: str, token: Token) -> Response:
     access, request = _access(call), call.request
     response = _answer(Standing(token.role, needs_token=False))
     # A proxy that speaks TLS for us is known by what the browser says it sees.
     is_secure = access.is_secure or request.headers.get("origin", "").startswith("https://")
     response.set_cookie(
         access.cookie,
-        access.sessions.open(id_, token.hash),
+        await access.begin_session(id_, token),
         max_age=LENGTH,
         path="/",
         secure=is_secure,
@@ -132,7 +133,7 @@ async def _ask(call: Call) -> Standing:
 async def _end(call: Call) -> Response:
     access = _access(call)
     if word := call.request.cookies.get(access.cookie):
-        access.sessions.close(word)
+        await access.end_session(word)
     response = Response(status_code=204)
     response.delete_cookie(access.cookie, path="/", httponly=True, samesite="strict")
     return response

@@ -32,7 +32,9 @@ from evenbeat.node.requests import (
     Change,
     DropBeat,
     Ended,
+    EndSession,
     Force,
+    KeepSession,
     MakeLink,
     NewBeat,
     Pause,
@@ -309,7 +311,7 @@ class Shared:
                 raise Invalid("a cluster has no files of its own: `evenbeat apply FILE...` names them")
             case MakeLink():
                 return signed_in(desk, request, self._page())
-            case UseLink():
+            case UseLink() | KeepSession() | EndSession():
                 return signed_in(desk, request, "")
         return done(request, perform(desk, request))
 

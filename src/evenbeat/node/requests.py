@@ -14,6 +14,7 @@ from evenbeat.node.desk import Changed, Desk
 from evenbeat.node.file_owner import files_of
 from evenbeat.node.moment import Moment, Running
 from evenbeat.node.numbers import Numbers
+from evenbeat.node.page_session import end_session, keep_session
 from evenbeat.node.permission import Forbidden, must_not_be_forged
 from evenbeat.node.sign_in_link import NewLink, add_link, use_link
 from evenbeat.node.status import Identity, Status
@@ -123,6 +124,19 @@ class UseLink(Struct, tag="use-link"):
 
     digest: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
     who: str
+
+
+class KeepSession(Struct, tag="keep-session"):
+    """A session of the page has begun; it stands for the token with this id."""
+
+    digest: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
+    token: str
+
+
+class EndSession(Struct, tag="end-session"):
+    """Somebody has signed out."""
+
+    digest: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
 
 
 class Tell(Struct, tag="tell"):
@@ -322,8 +336,8 @@ Ask = AskStatus | AskMoment | AskRunning | AskNode | AskNumbers | AskCluster
 """What only a live node can tell."""
 Telling = Tell | Beat | NewBeat | DropBeat
 """What others tell a live node of checks."""
-SignIn = MakeLink | UseLink
-"""What has to do with links to sign in with: only a live node has a page that they lead to."""
+SignIn = MakeLink | UseLink | KeepSession | EndSession
+"""What has to do with signing in to the page, which only a live node has."""
 Request = Change | Force | Telling | SignIn | Backup | Ask | Watch
 
 
@@ -347,12 +361,17 @@ def touched(entries: Sequence[Entry], unchanged: int = 0, named: int = NAMED) ->
 
 
 def signed_in(desk: Desk, request: SignIn, page: str) -> Reply:
-    """Make or use a link to sign in with."""
+    """Make or use a link to sign in with; begin or end a session."""
     match request:
         case MakeLink(digest, who, name):
             return Reply(link=add_link(desk, digest, name, who, page))
         case UseLink(digest, who):
             return Reply(token=use_link(desk, digest, who))
+        case KeepSession(digest, token):
+            keep_session(desk, digest, token)
+        case EndSession(digest):
+            end_session(desk, digest)
+    return Reply()
 
 
 def names_of(entries: Sequence[Entry]) -> list[str]:

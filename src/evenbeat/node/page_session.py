@@ -1,0 +1,57 @@
+"""Sessions of the page, as the database keeps them: they outlive the process that began them, but not their token."""
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from msgspec import Struct
+
+from evenbeat.model import HOUR, Instant
+from evenbeat.node.tokens import TOKENS
+
+if TYPE_CHECKING:
+    from evenbeat.node.desk import Desk
+
+SESSIONS: Final = "session:"
+"""Before the digest of a cookie's word in the store's settings."""
+LENGTH: Final = 12 * HOUR
+"""How long a session lasts."""
+MOST: Final = 1_000
+"""Sessions at the same time; the oldest gives way."""
+
+
+class PageSession(Struct, frozen=True):
+    """Stands for a token, as long as that is there."""
+
+    token: str
+    """The token's id: another token has another, also if it has the same name."""
+    until: Instant
+
+
+def sessions_in(settings: dict[str, str]) -> dict[str, PageSession]:
+    """Sessions by the digests of their words; one that cannot be read is as if it were not there."""
+    found = {}
+    for key, text in settings.items():
+        try:
+            found[key.removeprefix(SESSIONS)] = msgspec.json.decode(text, type=PageSession)
+        except (msgspec.ValidationError, msgspec.DecodeError):
+            continue
+    return found
+
+
+def keep_session(desk: "Desk", digest: str, token: str) -> PageSession:
+    """Keep a new one. Those that are over, or whose token is gone, are forgotten on this occasion."""
+    with desk.at_rest():
+        now, new = desk.now(), PageSession(token, Instant(desk.now() + LENGTH))
+        settings, tokens = desk.store.settings(SESSIONS), desk.store.settings(TOKENS)
+        known = sessions_in(settings)
+        good = [d for d, kept in known.items() if now < kept.until and TOKENS + kept.token in tokens]
+        good.sort(key=lambda d: known[d].until)
+        kept = {SESSIONS + d for d in good[max(0, len(good) - MOST + 1) :]}
+        dropped = dict.fromkeys(settings.keys() - kept)
+        desk.store.set_settings({**dropped, SESSIONS + digest: msgspec.json.encode(new).decode()})
+    return new
+
+
+def end_session(desk: "Desk", digest: str) -> None:
+    """Forget it."""
+    desk.store.set_settings({SESSIONS + digest: None})
