@@ -1,6 +1,10 @@
 """Deaths are counted, not silences: which tasks take their workers along."""
 
-from evenbeat.core.handover import Losses
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evenbeat.core.handover import DEATHS, HOST_DIED, WORKER_DIED, Losses, worker_apart
+from evenbeat.model import Outcome
 
 
 def dead(*workers: str) -> "Losses":
@@ -53,3 +57,61 @@ def test_a_run_that_ended_by_itself_ends_the_row() -> None:
     losses.look(lambda _: True)
     assert losses.deaths(1) == 0
     assert losses.deaths(2) == 1
+
+
+ENDS = st.sampled_from(
+    [
+        *[(outcome, b"") for outcome in Outcome],
+        (Outcome.LOST, WORKER_DIED.encode()),
+        (Outcome.LOST, HOST_DIED.encode()),
+        (Outcome.LOST, b"the node stopped while it ran"),
+        (Outcome.FAILED, WORKER_DIED.encode()),
+    ]
+)
+
+
+@given(st.lists(st.tuples(st.integers(1, 2), ENDS)))
+def test_deaths_in_a_row_are_those_since_a_run_ended_by_itself(ends: list[tuple[int, tuple[Outcome, bytes]]]) -> None:
+    losses = Losses()
+    for task, end in ends:
+        losses.learn(task, *end)
+    for task in (1, 2):
+        in_a_row = 0
+        for outcome, output in reversed([end for number, end in ends if number == task]):
+            if outcome in (Outcome.SUCCEEDED, Outcome.FAILED, Outcome.KILLED, Outcome.TIMEBOXED):
+                break
+            in_a_row += outcome is Outcome.LOST and output.endswith(b"died")
+        assert losses.deaths(task) == in_a_row
+        assert losses.is_suspect(task) == (in_a_row > 0)
+        assert losses.is_set_aside(task) == (in_a_row >= DEATHS)
+
+
+@given(st.integers(1, 300), st.integers(1, 16))
+def test_only_the_culprit_goes_on_dying(tasks: int, most: int) -> None:
+    """One worker has all runs, one of which kills it; then each lost run is repeated, apart, until none is left."""
+    losses, culprit = Losses(), 0
+    lost = list(range(tasks))
+    losses_of = dict.fromkeys(lost, 0)
+    rounds = 0
+    while lost:
+        rounds += 1
+        for task in lost:
+            losses_of[task] += 1
+            losses.learn(task, Outcome.LOST, WORKER_DIED.encode())
+        repeated = [task for task in lost if not losses.is_set_aside(task)]
+        groups: list[list[int]] = []
+        for task in repeated:
+            place = worker_apart([len(group) for group in groups], most)
+            if place is None:
+                groups.append([task])
+            else:
+                groups[place].append(task)
+        assert len(groups) <= most
+        assert len(repeated) > most or all(len(group) == 1 for group in groups)
+        lost = next((group for group in groups if culprit in group), [])
+        for group in groups:
+            for task in group if group is not lost else ():
+                losses.learn(task, Outcome.SUCCEEDED, b"")
+    assert losses_of[culprit] == rounds == DEATHS
+    innocent = [times for task, times in losses_of.items() if task != culprit]
+    assert max(innocent, default=0) <= (1 if tasks <= most else 2 if tasks <= most * most else DEATHS)

@@ -211,7 +211,8 @@ class TestDeaths:
     def test_a_task_with_which_workers_died_in_a_row_is_set_aside(self, deaths: int, is_made_up_for: bool) -> None:
         hand = Hand()
         hand.add("t", every="1h", phase="0s")
-        hand.beat.deaths_with = lambda _: deaths
+        entry = hand.desk.need("t")
+        hand.beat.losses.remember(entry.number, deaths)
         hand.turn(HOUR)
         hand.loop.wait(1)
         hand.end("t", Outcome.LOST, None)

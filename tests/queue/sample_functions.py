@@ -196,3 +196,7 @@ async def lazy_inside_async() -> Iterator[int]:
 
 
 three = partial(add, 1, 2)
+
+
+async def acrash() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)

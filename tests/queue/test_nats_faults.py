@@ -253,9 +253,9 @@ def test_a_killed_worker_loses_its_runs_after_a_while_and_no_others(server: Nats
         assert b"its worker w is gone" in results[0].output
         assert not any(is_alive(int(pid)) for pid in lines(tmp_path / "pids"))
         assert (kept[0] in node.results, node.queue.counts.lost) == (False, 3)
-        assert node.queue.deaths_with(lost[0]) == 0, "it may be cut off"
+        assert node.queue.losses.deaths(lost[0]) == 0, "it may be cut off"
         await house.process(node)
-        await until(lambda: [node.queue.deaths_with(task) for task in (*lost, *kept)] == [1, 1, 1, 0])
+        await until(lambda: [node.queue.losses.deaths(task) for task in (*lost, *kept)] == [1, 1, 1, 0])
 
     play(server.url, scene)
 
@@ -304,7 +304,7 @@ def test_a_worker_that_is_cut_off_ends_its_runs_before_they_are_lost(server: Nat
         await until(lambda: worker.held == 0)
         assert (await node.answers(node.commands("true")))[0].outcome == Outcome.SUCCEEDED
         assert node.told_twice == []
-        assert [node.queue.deaths_with(task) for task in polite + stubborn] == [0, 0]
+        assert [node.queue.losses.deaths(task) for task in polite + stubborn] == [0, 0]
 
     play(server.url, scene)
 

@@ -134,6 +134,10 @@ class TaskDocument(Struct):
     paused: bool
     blocked: str | None
     """Why it is never executed, although it is enabled: "not from a file"; null if it is."""
+    worker_deaths: int
+    """Worker processes that died with its runs, one after the other. After the first, it runs alone on a worker."""
+    set_aside: bool
+    """So many have died that a lost run of it is not repeated; its schedule goes on."""
     schedule: str
     next: Time | None
     expected_by: Time | None

@@ -45,6 +45,7 @@ class TaskDocument(Struct):
     late: bool = False
     stale: bool = False
     blocked: str | None = None
+    worker_deaths: int = 0
 
 
 class Page(Struct):
@@ -171,6 +172,7 @@ def condition_of(said: TaskDocument) -> Condition:
         late=said.late,
         stale=said.stale,
         blocked=said.blocked or "",
+        deaths=said.worker_deaths,
     )
 
 

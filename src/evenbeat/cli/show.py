@@ -14,7 +14,7 @@ from evenbeat.load.write import write_document
 from evenbeat.model import Instant
 from evenbeat.node.documents import run_document, skip_document, task_document
 from evenbeat.node.permission import why_blocked
-from evenbeat.node.phrases import long_schedule, run_words, skip_words, times_of, zone_of
+from evenbeat.node.phrases import deaths_words, long_schedule, run_words, skip_words, times_of, zone_of
 from evenbeat.store.contract import Condition, RunRecord, SkipRecord
 from evenbeat.when.instant import spoken_instant
 
@@ -49,6 +49,8 @@ def _show(condition: Condition, runs: list[RunRecord], skips: list[SkipRecord], 
     out.print(Text(f"  {long_schedule(task, times)}"))
     if condition.blocked:
         out.print(Text(f'  not executed: commands = "files", and {why_blocked(entry.owner)}', "yellow"))
+    if condition.deaths:
+        out.print(Text(f"  {deaths_words(task.name, condition.deaths)}", "yellow"))
     due = condition.next_run
     if due is not None:
         what = "next result expected" if task.passive else "next" if live else "no node is running; would run"

@@ -4,7 +4,7 @@ from typing import Final
 
 from evenbeat.core.guard import attempts_of
 from evenbeat.model import Instant, Outcome, State
-from evenbeat.node.phrases import state_words
+from evenbeat.node.phrases import is_set_aside, state_words
 from evenbeat.store.contract import Condition
 from evenbeat.when.duration import in_words
 
@@ -20,6 +20,8 @@ _COLOURS: Final = {
 def condition_words(condition: Condition) -> tuple[str, str]:
     """How a task is, in a few words, and the colour of that."""
     words, colour = _condition_words(condition)
+    if is_set_aside(condition.deaths):
+        words, colour = f"{words}, set aside", "red"
     if condition.stale or condition.late:
         return f"{words}, {'stale' if condition.stale else 'late'}", "red" if condition.stale else "yellow"
     return words, colour

@@ -8,11 +8,11 @@ A message that was lost, doubled or delayed therefore starts nothing: it only as
 Each side counts on its own clock, which nobody sets; what is compared was read on the same clock. Microseconds.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import IntEnum
 from typing import Final, NamedTuple
 
-from evenbeat.model import SECOND
+from evenbeat.model import SECOND, Outcome
 
 BEAT: Final = SECOND
 """How often a worker tells what it has."""
@@ -30,6 +30,12 @@ ATTEMPTS: Final = 3
 """How often a run is handed over that nobody takes, though its messages are gone, before it is set aside."""
 DEATHS: Final = 3
 """Workers that may die with the runs of one task, one after the other, before it is not made up for any more."""
+WORKER_DIED: Final = "its worker process died"
+HOST_DIED: Final = "its function host died"
+"""What is said of runs that are lost with the process that ran them ..."""
+_DIED: Final = frozenset({WORKER_DIED.encode(), HOST_DIED.encode()})
+"""... and of no other lost run: a worker may be cut off, and a node may be killed."""
+_BY_ITSELF: Final = frozenset({Outcome.SUCCEEDED, Outcome.FAILED, Outcome.KILLED, Outcome.TIMEBOXED})
 
 
 class Hand(NamedTuple):
@@ -120,6 +126,25 @@ class Losses:
         """Workers, or processes of workers, that have died with runs of a task, one after the other."""
         return self._deaths.get(task, 0)
 
+    def is_set_aside(self, task: int) -> bool:
+        """Have so many workers died with it that its lost runs are not repeated? Its schedule goes on."""
+        return self.deaths(task) >= DEATHS
+
+    def is_suspect(self, task: int) -> bool:
+        """Has a worker died with its latest run? Then it may be why, and its next run must not take others along."""
+        return self.deaths(task) > 0
+
+    def remember(self, task: int, deaths: int) -> None:
+        """What was counted before this node was started."""
+        self._deaths[task] = deaths
+
+    def learn(self, task: int, outcome: str, output: bytes) -> None:
+        """A run has ended. One that was not started, was stopped, or was lost with its node says nothing."""
+        if outcome == Outcome.LOST and output in _DIED:
+            self.died(task)
+        elif outcome in _BY_ITSELF:
+            self.ended(task)
+
     def lost(self, task: int, worker: str) -> None:
         """A run was lost with a worker that fell silent."""
         self._silent.setdefault(worker, set()).add(task)
@@ -148,6 +173,17 @@ class Losses:
 
 
 # The worker's side
+
+
+def worker_apart(runs: Sequence[int], most: int) -> int | None:
+    """Which worker for suspects gets one more, by how many each has; None for a new one, of which there may be `most`.
+
+    Each run is alone as long as there are enough workers. Beyond that they share, as few as possible: a worker that
+    dies then takes only these along, and what is left of them is few enough.
+    """
+    if 0 in runs:
+        return runs.index(0)
+    return None if len(runs) < most else runs.index(min(runs))
 
 
 def may_start(asked: int, now: int) -> bool:

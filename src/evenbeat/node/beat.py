@@ -18,7 +18,7 @@ from evenbeat.core.absence import make_up
 from evenbeat.core.check import exit_state
 from evenbeat.core.columns import Ints
 from evenbeat.core.guard import default_timebox
-from evenbeat.core.handover import DEATHS
+from evenbeat.core.handover import Losses
 from evenbeat.core.task import Claims, Flag, Skips, tolerance_of
 from evenbeat.model import SECOND, Instant, Kind, Outcome, State
 from evenbeat.node.clock import Clock
@@ -28,6 +28,7 @@ from evenbeat.node.passive import Passive
 from evenbeat.node.records import condition_of, planned_of, refusals_of, skips_of, standings_of
 from evenbeat.node.roster import Roster
 from evenbeat.node.starter import AHEAD, Dispatch, Ready, Starter
+from evenbeat.node.suspects import Suspects
 from evenbeat.node.told import as_finish
 from evenbeat.queue.frames import Result, Run
 from evenbeat.store.contract import Batch, Claim, Finish, Progress, Refusal, Skip, Start, Withdrawn
@@ -114,8 +115,8 @@ class Beat:
         self.claiming = True
         self.may_claim: Callable[[], bool] = lambda: True
         """Asked before each release: a node that may have lost its authority releases nothing."""
-        self.deaths_with: Callable[[int], int] | None = None
-        """How many workers are known to have died with runs of a task in a row; None: nobody counts them."""
+        self.losses = Losses()
+        """Which tasks workers have died with. In a cluster the queue counts that; on a single node it is `Suspects`."""
         self._ended_removed: dict[int, tuple[Finish, bytes | None]] = {}
         """Runs of removed tasks that have ended lately, by the number of the task, and its cursor."""
         self._set_aside: list[Refusal] = []
@@ -324,6 +325,8 @@ class Beat:
             if self.passive.stale:
                 self.passive.stale.difference_update(rows[told].tolist())
         lost = (ends & _CUT_SHORT != 0) & ~removed
+        if isinstance(self.losses, Suspects) and (self.losses or lost.any()):
+            self.losses.learn_all((u.number, r.outcome, r.output) for u, r in ended)
         if lost.any():
             make_up(life, self._not_set_aside(rows[lost], now), now)
         notable = changed | (ends & _IS_GOOD == 0)
@@ -383,15 +386,14 @@ class Beat:
     def _not_set_aside(self, rows: Ints, now: Instant) -> Ints:
         """Lost runs to repeat. A task whose runs have killed several workers in a row is not repeated."""
         going = self.roster.made_up_for(rows)
-        if self.deaths_with is None:
+        if not self.losses:
             return going
         kept = []
         for row, number in zip(going.tolist(), self.roster.columns.number[going].tolist(), strict=True):
-            deaths = self.deaths_with(number)
-            if deaths < DEATHS:
+            if not self.losses.is_set_aside(number):
                 kept.append(row)
             else:
-                reason = f"set aside: {deaths} workers in a row died with it"
+                reason = f"set aside: {self.losses.deaths(number)} workers in a row died with it"
                 extra, kind = planned_of(self.roster.columns, np.array([row], dtype=np.int64), now)
                 place = int(self.roster.columns.accounted[row]), int(extra[0]), int(kind[0])
                 self._set_aside.append(Refusal(number, now, Kind.CATCH_UP, reason, now, *place))
@@ -452,6 +454,9 @@ class Beat:
                 (c.flags[rows] & int(Flag.CHECK) != 0).tolist(),
             )
         )
+        if self.losses:
+            for run, number in zip(runs, numbers, strict=True):
+                run.alone = self.losses.is_suspect(number)
         return runs, timebox
 
     def _functions(self, rows: Ints) -> list[str | None] | None:

@@ -178,7 +178,7 @@ class ClusterNode(Node):
     async def _come_up(self) -> None:
         self.beat.may_claim = self._may_claim
         self.beat.on_turn = self._look_at_limits
-        self.beat.deaths_with = self.queue.deaths_with
+        self.beat.losses = self.queue.losses
         self._generation = self.roster.lifecycle.generation
         self._stop_listening = self._shared.listen(self._heard)
         await self.queue.start()

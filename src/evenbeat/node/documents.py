@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from evenbeat.load.flat import flat, without_secrets
 from evenbeat.model import Instant
-from evenbeat.node.phrases import short_schedule
+from evenbeat.node.phrases import is_set_aside, short_schedule
 from evenbeat.store.contract import Condition, RunRecord, SkipRecord
 from evenbeat.when.instant import format_instant
 from evenbeat.when.zone import Zone, zone
@@ -33,6 +33,8 @@ def task_document(condition: Condition, *, secrets: bool) -> dict[str, Any]:
         "enabled": task.enabled,
         "paused": task.paused,
         "blocked": condition.blocked or None,
+        "worker_deaths": condition.deaths,
+        "set_aside": is_set_aside(condition.deaths),
         "schedule": short_schedule(task),
         "next": instant(condition.next_run, where),
         "expected_by": instant(condition.expected_by, where),

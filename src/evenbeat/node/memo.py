@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from evenbeat.model import Entry
+from evenbeat.node.suspects import DEATHS
 from evenbeat.store.contract import Store
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ def forget_told(store: Store, removed: Collection[Entry]) -> None:
     """Tasks are gone, and with them all that was kept for them."""
     ids = {entry.id for entry in removed}
     found = tokens_of(store, ids)
+    found += list({f"{DEATHS}{entry.number}" for entry in removed} & store.settings(DEATHS).keys())
     found += [key for what in (BEGUN, GOOD_UNTIL) for key in store.settings(what) if key.removeprefix(what) in ids]
     if found:
         store.set_settings(dict.fromkeys(found))

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from evenbeat.core.handover import DEATHS
 from evenbeat.model import MINUTE, SECOND, Kind, Outcome, State, Task
 from evenbeat.store.contract import RunRecord, SkipRecord
 from evenbeat.when.calendar import Calendar
@@ -116,3 +117,22 @@ def skip_words(skip: SkipRecord, where: Zone) -> str:
 def first_line(output: str) -> str:
     """What a run said first."""
     return next((line.strip() for line in output.splitlines() if line.strip()), "")[:200]
+
+
+def is_set_aside(deaths: int) -> bool:
+    """Have so many worker processes in a row died with a task that its lost runs are not repeated?"""
+    return deaths >= DEATHS
+
+
+def deaths_words(name: str, deaths: int) -> str:
+    """What it means that so many worker processes in a row have died with the runs of a task."""
+    workers = "a worker process" if deaths == 1 else f"{deaths} worker processes in a row"
+    if not is_set_aside(deaths):
+        return (
+            f"{workers} died with it: until a run of it ends by itself it runs alone on a worker process, and after "
+            f"{DEATHS} deaths a lost run is not repeated"
+        )
+    return (
+        f"set aside, as {workers} died with it: a lost run is not repeated, and what its schedule or "
+        f"`evenbeat run {name}` starts runs alone on a worker process; the first run that ends by itself ends this"
+    )

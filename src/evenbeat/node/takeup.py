@@ -19,6 +19,7 @@ from evenbeat.node.edits import Edits
 from evenbeat.node.memo import restore_told
 from evenbeat.node.records import standings_of
 from evenbeat.node.roster import Roster
+from evenbeat.node.suspects import Suspects
 from evenbeat.store.contract import Batch, Finish, PastDefinition, Progress, Store, StoreError
 from evenbeat.when.windows import FOREVER
 
@@ -49,6 +50,7 @@ def take_up(roster: Roster, beat: Beat, store: Store, clock: Clock, all_new: Seq
     A store whose tasks are `all_new` need not tell them again.
     """
     life, c = roster.lifecycle, roster.columns
+    beat.losses = Suspects(store)
     edits = Edits(roster, [] if all_new else store.past_definitions())
     rows = edits.bring_in(all_new or store.entries())
     known, open_claims = roster.take_up(store.progress())
@@ -63,7 +65,7 @@ def take_up(roster: Roster, beat: Beat, store: Store, clock: Clock, all_new: Seq
     if is_set_back:
         skips += clock_set_back(life, known, last_seen - now, now)
     _force_again(life, known)
-    finishes = _resolve(roster, open_claims, now)
+    finishes = _resolve(roster, beat, open_claims, now)
     edited = edits.settle(known, now, lambda some, then: resume(life, some, then, roster.catch_up_of(some)), skips)
     late = known[np.minimum(c.nominal[known], c.extra[known]) <= now]
     active = roster.active(known)
@@ -114,7 +116,7 @@ def take_up_part(
     life.expect_off_grid(known, now)
     _force_again(life, known)
     # A single node, before its database was moved here, needed no tokens: nobody can tell how its runs ended.
-    gone = _resolve(roster, [p for p in open_claims if not p.claimed_token or roster.row(p.task) is None], now)
+    gone = _resolve(roster, beat, [p for p in open_claims if not p.claimed_token or roster.row(p.task) is None], now)
     running = [p for p in open_claims if p.claimed_token and roster.row(p.task) is not None]
     taken_over = roster.rows([p.task for p in running])
     life.adopt(taken_over)
@@ -150,7 +152,7 @@ def take_up_part(
     )
 
 
-def _resolve(roster: Roster, open_claims: Sequence[Progress], now: Instant) -> list[Finish]:
+def _resolve(roster: Roster, beat: Beat, open_claims: Sequence[Progress], now: Instant) -> list[Finish]:
     """Runs that were under way when the last node died are lost, and made up for where that is wanted."""
     c = roster.columns
     removed = [p for p in open_claims if roster.row(p.task) is None]
@@ -163,7 +165,8 @@ def _resolve(roster: Roster, open_claims: Sequence[Progress], now: Instant) -> l
     started = np.minimum(started, now)
     c.last_start[rows[on_grid]] = started[on_grid]
     # A forced run that waits makes up for them as well.
-    make_up(roster.lifecycle, roster.made_up_for(rows[c.flags[rows] & int(Flag.FORCED) == 0]), now)
+    repeated = roster.made_up_for(rows[c.flags[rows] & int(Flag.FORCED) == 0])
+    make_up(roster.lifecycle, repeated[[not beat.losses.is_set_aside(n) for n in c.number[repeated].tolist()]], now)
     if open_claims or removed:
         _log.warning("%d runs were lost with the last node", len(open_claims + removed), extra={"action": "lost"})
     now_standing = [

@@ -14,6 +14,7 @@ from evenbeat.core.next_time import Progress, next_run
 from evenbeat.core.permission import Permission, is_blocked
 from evenbeat.model import Entry, Instant, Kind, State
 from evenbeat.node.permission import permission_of
+from evenbeat.node.suspects import deaths_by_task
 from evenbeat.store.contract import COMPUTED_STATES, EVERYTHING, FOREVER, Condition, Filter, Store
 from evenbeat.when.period import Period, compile_periods
 
@@ -28,6 +29,10 @@ class Upcoming:
     @cached_property
     def _periods(self) -> dict[str, Period]:
         return compile_periods({name: period for name, (_, period) in self._store.periods().items()})
+
+    @cached_property
+    def _deaths(self) -> dict[int, int]:
+        return deaths_by_task(self._store)
 
     @cached_property
     def _permission(self) -> Permission:
@@ -49,6 +54,7 @@ class Upcoming:
         return replace(
             condition,
             blocked=Reason.NOT_FROM_A_FILE.value if blocked else "",
+            deaths=self._deaths.get(condition.entry.number, 0),
             next_run=None if found is None else found.at,
             next_kind=Kind.GRID if found is None else found.kind,
             expected_by=expected,

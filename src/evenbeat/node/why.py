@@ -10,7 +10,17 @@ from evenbeat.core.guard import attempts_of, grace_of
 from evenbeat.model import SECOND, Instant, Kind, Period, State, Task
 from evenbeat.node.moment import Moment
 from evenbeat.node.permission import why_blocked
-from evenbeat.node.phrases import BECAUSE, long_schedule, run_words, skip_words, state_words, times_of, zone_of
+from evenbeat.node.phrases import (
+    BECAUSE,
+    deaths_words,
+    is_set_aside,
+    long_schedule,
+    run_words,
+    skip_words,
+    state_words,
+    times_of,
+    zone_of,
+)
 from evenbeat.queue.handing import DEFAULT_POOL
 from evenbeat.store.contract import Condition, RunRecord, SkipRecord
 from evenbeat.when.duration import in_words
@@ -101,6 +111,11 @@ def why(facts: Facts) -> Answer:
         or _closed(subject, reasons)
         or _next(subject, reasons)
     )
+    deaths = facts.condition.deaths
+    if deaths:
+        reasons.append(deaths_words(subject.task.name, deaths))
+    if is_set_aside(deaths):
+        sentence += f"; it is set aside: {deaths} workers in a row died with it"
     return Answer(f"{subject.task.name} {sentence}.", reasons + subject.latest())
 
 

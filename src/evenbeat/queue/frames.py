@@ -41,6 +41,8 @@ class Run(Struct, array_like=True, gc=False):
 
     moved: int = 0
     """How far the node's clock was set since the run was claimed: a run that is not started yet moves with it."""
+    alone: bool = False
+    """A worker died with the last run of this task: no other run may be on the worker that gets this one."""
 
     @property
     def due(self) -> int:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from evenbeat.child_processes.keeper import Keeper
+from evenbeat.queue.alone import Alone
 from evenbeat.queue.frames import Place, Result, Run
 from evenbeat.queue.host_place import HostPlace
 from evenbeat.queue.loop_host import LoopHost
@@ -28,13 +29,22 @@ class Hosts:
         self._pending: set[int] = set()
         self.was_idle = False
         """It had nothing to do when it was last looked at."""
+        self._offset = 0
         where = HostPlace(place)
+
+        def new_loop_host(ended: Callable[[list[Result]], None]) -> LoopHost:
+            host = LoopHost(ended, started, now, kill_after, keeper, where)
+            host.set_clock(self._offset)
+            return host
+
         self.pool = Pool(size, self._ended, started, self._redirect, now, kill_after, keeper, where)
         self.loop_host = LoopHost(self._ended, started, now, kill_after, keeper, where)
+        self.alone = Alone(new_loop_host, self._ended)
+        """Hosts of asynchronous functions for runs that must not share one; ordinary functions never share theirs."""
 
     @property
     def workers(self) -> list[Worker]:
-        return [*self.pool.workers, *self.loop_host.workers]
+        return [*self.pool.workers, *self.loop_host.workers, *self.alone.workers]
 
     @property
     def is_idle(self) -> bool:
@@ -49,7 +59,7 @@ class Hosts:
     @property
     def restarts(self) -> int:
         """Hosts that ended before they were told to."""
-        return self.pool.restarts + self.loop_host.restarts
+        return self.pool.restarts + self.loop_host.restarts + self.alone.restarts
 
     def give(self, runs: list[tuple[Run, str]]) -> None:
         """Runs and their functions."""
@@ -59,25 +69,35 @@ class Hosts:
         if ordinary:
             self.pool.give(ordinary)
         if len(ordinary) < len(runs):
-            self.loop_host.give([run for run, function in runs if function in self._asynchronous])
+            self._give_asynchronous([run for run, function in runs if function in self._asynchronous])
 
     def cancel(self, tokens: set[int]) -> None:
         """End these runs; all, if none is named."""
         self.pool.cancel(tokens)
         self.loop_host.cancel(tokens)
+        self.alone.cancel(tokens)
 
     def set_clock(self, offset: int, by: int = 0) -> None:
+        self._offset = offset
         self.pool.set_clock(offset, by)
         self.loop_host.set_clock(offset, by)
+        self.alone.set_clock(offset, by)
 
     def close(self) -> None:
         """Let all hosts go; what they still run ends with them."""
         self.pool.close()
         self.loop_host.close()
+        self.alone.close()
 
     def _redirect(self, runs: list[tuple[Run, str]]) -> None:
         self._asynchronous.update(function for _, function in runs)
-        self.loop_host.give([run for run, _ in runs])
+        self._give_asynchronous([run for run, _ in runs])
+
+    def _give_asynchronous(self, runs: list[Run]) -> None:
+        together = [run for run in runs if not run.alone]
+        if together:
+            self.loop_host.give(together)
+        self.alone.give([run for run in runs if run.alone])
 
     def _ended(self, results: list[Result]) -> None:
         self._pending.difference_update([result.token for result in results])

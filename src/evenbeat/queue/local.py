@@ -16,6 +16,7 @@ import msgspec
 
 from evenbeat.child_processes.keeper import Keeper
 from evenbeat.model import Outcome
+from evenbeat.queue.alone import Alone
 from evenbeat.queue.frames import LEAD, NODES_PLACE, Place, Result, Run, place_of
 from evenbeat.queue.host_place import own_user
 from evenbeat.queue.hosts import Hosts
@@ -65,11 +66,19 @@ class LocalQueue:
         self._host_count = hosts
         self.keeper: Final = Keeper(records)
         self._team = Team(workers, self._take_results, on_started, self._now, self.keeper, pass_env)
+        self._pass_env = pass_env
+        self._alone = Alone(self._new_team, self._take_results)
         self._hosts: dict[Place, Hosts] = {NODES_PLACE: self._new_hosts(NODES_PLACE)}
         self._going: list[Hosts] = []
         """Hosts that were told to end."""
         self._restarts_of_ended = 0
         self._look: asyncio.TimerHandle | None = None
+
+    def _new_team(self, ended: Callable[[list[Result]], None]) -> Team:
+        """One worker for commands, for runs that must not share one."""
+        team = Team(1, ended, self._on_started, self._now, self.keeper, self._pass_env)
+        team.start(self._offset)
+        return team
 
     def _new_hosts(self, place: Place) -> Hosts:
         return Hosts(
@@ -89,10 +98,10 @@ class LocalQueue:
     @property
     def workers(self) -> list[tuple[int, str]]:
         """All worker processes that are up, and what they run."""
-        found = [(worker, "commands") for worker in self._team.workers]
+        found = [(worker, "commands") for worker in (*self._team.workers, *self._alone.workers)]
         for hosts in (*self._hosts.values(), *self._going):
             found += [(worker, "functions") for worker in hosts.pool.workers]
-            found += [(worker, "async functions") for worker in hosts.loop_host.workers]
+            found += [(worker, "async functions") for worker in (*hosts.loop_host.workers, *hosts.alone.workers)]
         return [(worker.pid, kind) for worker, kind in found if not worker.is_gone]
 
     @property
@@ -103,7 +112,8 @@ class LocalQueue:
     @property
     def restarts(self) -> int:
         """Worker processes that ended before they were told to."""
-        return self._team.restarts + self._restarts_of_ended + sum(hosts.restarts for hosts in self._hosts.values())
+        of_hosts = self._restarts_of_ended + sum(hosts.restarts for hosts in self._hosts.values())
+        return self._team.restarts + self._alone.restarts + of_hosts
 
     @property
     def pids(self) -> list[int]:
@@ -127,7 +137,7 @@ class LocalQueue:
         """Make these runs. `functions` names the function of each, None for a command; left out, all are commands."""
         self._pending.update([run.token for run in runs])
         if functions is None:
-            self._team.give(list(runs))
+            self._give_commands(list(runs))
             return
         commands: list[Run] = []
         by_place: dict[Place, list[tuple[Run, str]]] = {}
@@ -137,9 +147,16 @@ class LocalQueue:
             else:
                 by_place.setdefault(place_of(run), []).append((run, function))
         if commands:
-            self._team.give(commands)
+            self._give_commands(commands)
         for place, some in by_place.items():
             self._hosts_at(place).give(some)
+
+    def _give_commands(self, runs: list[Run]) -> None:
+        if any(run.alone for run in runs):
+            self._alone.give([run for run in runs if run.alone])
+            runs = [run for run in runs if not run.alone]
+        if runs:
+            self._team.give(runs)
 
     def _hosts_at(self, place: Place) -> Hosts:
         if place.user is not None and place.user == own_user():
@@ -175,6 +192,7 @@ class LocalQueue:
         """End these runs, or all; each gets its result, `cancelled` unless it ended before it heard of it."""
         wanted = set(tokens)
         self._team.cancel(wanted)
+        self._alone.cancel(wanted)
         for hosts in self._hosts.values():
             hosts.cancel(wanted)
 
@@ -189,6 +207,7 @@ class LocalQueue:
         """The node's clock is another: it was disciplined, or set by so much; then runs move with it."""
         self._offset = offset
         self._team.set_clock(offset, by)
+        self._alone.set_clock(offset, by)
         for hosts in self._hosts.values():
             hosts.set_clock(offset, by)
 
@@ -202,6 +221,7 @@ class LocalQueue:
             if self.pids:
                 await self._ended_within(_LEAVING)
         self._team.close()
+        self._alone.close()
         if self._look is not None:
             self._look.cancel()
         for hosts in self._hosts.values():
@@ -225,7 +245,7 @@ class LocalQueue:
     def _all_workers(self) -> list[Worker]:
         """Also those that have ended and have left something behind."""
         hosts = (*self._hosts.values(), *self._going)
-        return [*self._team.workers, *(worker for some in hosts for worker in some.workers)]
+        return [*self._team.workers, *self._alone.workers, *(worker for some in hosts for worker in some.workers)]
 
     async def _ended_within(self, seconds: float) -> bool:
         self._all_ended = asyncio.Event()

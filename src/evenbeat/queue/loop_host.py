@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from evenbeat.child_processes.keeper import Keeper
+from evenbeat.core.handover import HOST_DIED
 from evenbeat.model import SECOND, Outcome
 from evenbeat.queue.frames import Cancel, Clock, Ready, Result, Results, Run, Started, ToNode
 from evenbeat.queue.host_place import HostPlace
@@ -156,7 +157,7 @@ class LoopHost:
             self._resolve(
                 [run for run in orphans if run.token not in overdue],
                 Outcome.LOST,
-                "its function host died",
+                HOST_DIED,
                 worker.lasting,
             )
         elif self._backoff.is_hopeless:

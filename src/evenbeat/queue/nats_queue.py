@@ -19,7 +19,6 @@ from evenbeat.core.handover import Losses
 from evenbeat.model import SECOND, Outcome
 from evenbeat.queue.frames import Result, Run
 from evenbeat.queue.handing import (
-    CUT_OFF,
     DEFAULT_POOL,
     MESSAGE_LIMIT,
     Cancelled,
@@ -99,7 +98,7 @@ class NatsQueue:
         self._shipping = Shipping(where, self._link, node, boot_time)
         self._books = Books(owns)
         self._staff = Staff()
-        self._losses = Losses()
+        self.losses = Losses()
         self._counts = Counts()
         self._ended: list[Result] = []
         self._none_out: asyncio.Event | None = None
@@ -264,7 +263,7 @@ class NatsQueue:
         now = boot_time()
         if isinstance(told, Tidings):
             self._staff.hear(told, now)
-            self._losses.heard(told.worker)
+            self.losses.heard(told.worker)
         if not self._may_answer():
             return
         if isinstance(told, Question):
@@ -306,18 +305,11 @@ class NatsQueue:
             self._notice_the_end()
 
     def _learn_of_deaths(self, report: Report, results: list[Result]) -> None:
-        lost = {r.token for r in results if r.outcome is Outcome.LOST and r.output != CUT_OFF}
-        if lost or self._losses:
-            taken = {result.token for result in results if result.output != CUT_OFF}
+        taken = {result.token for result in results}
+        if self.losses or any(result.outcome == Outcome.LOST for result in results):
             for task, result in report.results:
-                if result.token in lost:
-                    self._losses.died(task)
-                elif result.token in taken:
-                    self._losses.ended(task)
-
-    def deaths_with(self, task: int) -> int:
-        """Workers that are known to have died with runs of a task, one after the other."""
-        return self._losses.deaths(task)
+                if result.token in taken:
+                    self.losses.learn(task, result.outcome, result.output)
 
     def _tell(self, worker: str, message: ToWorkers) -> None:
         self._link.send(self._where.worker(worker), encode(message))
@@ -341,11 +333,11 @@ class NatsQueue:
         for item in self._books.lost(now):
             self._counts.lost += 1
             if item.hand.worker:
-                self._losses.lost(item.task, item.hand.worker)
+                self.losses.lost(item.task, item.hand.worker)
             who = f"its worker {self._staff.name_of(item.hand.worker)}" if item.hand.worker else "whoever had it"
             self._end(item, Outcome.LOST, f"{who} is gone or was cut off")
         self._staff.look(now, {message.pool for message in self._shipping.messages})
-        self._losses.look(self._staff.is_dead)
+        self.losses.look(self._staff.is_dead)
         if self._link.is_up:
             self._run_out_of_patience(now)
         for item in await self._shipping.look():

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Final
 
 from evenbeat.child_processes.keeper import Keeper
+from evenbeat.core.handover import HOST_DIED
 from evenbeat.model import SECOND, Outcome
 from evenbeat.queue.frames import LEAD, Cancel, Clock, Elsewhere, Ready, Result, Results, Run, Started, ToNode
 from evenbeat.queue.host_place import HostPlace
@@ -314,9 +315,9 @@ class Pool:
             return
         if worker.is_ready and orphans:
             head = orphans.pop(0)[0]
-            token, outcome, reason = host.sentence or (head.token, Outcome.LOST, "its function host died")
+            token, outcome, reason = host.sentence or (head.token, Outcome.LOST, HOST_DIED)
             if token != head.token:
-                outcome, reason = Outcome.LOST, "its function host died"
+                outcome, reason = Outcome.LOST, HOST_DIED
             self._resolve([head], outcome, reason, int(host.age(head, time.monotonic(), self._now()) * SECOND))
         self._waiting.extendleft(reversed(orphans))
         if not worker.is_ready and self._backoff.is_hopeless:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 from evenbeat.child_processes.keeper import Keeper
+from evenbeat.core.handover import WORKER_DIED
 from evenbeat.model import Outcome
 from evenbeat.queue.frames import Cancel, Clock, Full, Ready, Result, Results, Run, Started, ToNode
 from evenbeat.queue.process import Worker
@@ -193,7 +194,7 @@ class Team:
         if self._is_closing:
             self._resolve(orphans, Outcome.CANCELLED, "the node was stopped", worker.lasting)
         elif worker.is_ready:
-            self._resolve(orphans, Outcome.LOST, "its worker process died", worker.lasting)
+            self._resolve(orphans, Outcome.LOST, WORKER_DIED, worker.lasting)
         elif self._backoff.is_hopeless:
             orphans, self._waiting = orphans + self._waiting, []
             self._resolve(orphans, Outcome.BROKEN, "no worker process can be started: see the node's log", {})

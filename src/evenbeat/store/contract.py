@@ -345,7 +345,9 @@ class Condition(Struct, frozen=True):
     stale: bool = False
     """... or has no result although one should be there. From the same place, as is ..."""
     blocked: str = ""
-    """... why it never runs, although it is enabled: what it says may not be executed."""
+    """... why it never runs, although it is enabled: what it says may not be executed, and ..."""
+    deaths: int = 0
+    """... how many worker processes in a row have died with its runs."""
 
 
 class Filter(Struct, frozen=True):
