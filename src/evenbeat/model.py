@@ -216,6 +216,8 @@ class Kind(IntEnum):
     """Nor is this: a result that was expected has not been told in time."""
     FRESHNESS = 9
     """A run of a check whose submitted results are missing: its own command has to say how things are."""
+    FORCED_BEFORE_START = 10
+    """Only in stored progress, never of a run: a forced run waits, and `start_at` is still to come."""
 
     @property
     def word(self) -> str:

@@ -20,6 +20,7 @@ from path_events import (
     Behave,
     Detour,
     Edit,
+    End,
     Force,
     Hours,
     Pass,
@@ -150,6 +151,10 @@ KNOWN: dict[str, tuple[Beginning, list[Step]]] = {
     "a move between files while it runs": (
         only(TEN),
         [Step(HANGS), Step(Force("a")), Step(Pass(13), detour=Detour.MOVE)],
+    ),
+    "a forced run that waits, as start_at does, when another node takes over": (
+        only(MINUTELY, start_at=100.5),
+        [Step(Behave("a", 0, 4)), Step(Force("a")), Step(Force("a")), Step(End("a"), detour=Detour.HAND_OVER)],
     ),
     "a forced run while it waits for start_at": (
         only({"every": "7s", "phase": "1s"}, start_at=30),

@@ -1,7 +1,7 @@
 """When is a task next? The one answer that `ls`, `show`, `why`, events, the API and the page give."""
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,8 @@ from evenbeat.when.nominals import Nominals
 from evenbeat.when.period import Period
 from evenbeat.when.schedule import compile_schedule
 from evenbeat.when.windows import FOREVER, NEVER
+
+_FORCED: Final = (Kind.FORCED, Kind.FORCED_BEFORE_START)
 
 
 class Progress(NamedTuple):
@@ -82,7 +84,7 @@ def next_run(
         nominal = nominal if _is_open(period, nominal) else after(nominal - 1)
     if progress.pause_from < nominal <= progress.pause_until:
         nominal = after(progress.pause_until) if progress.pause_until < FOREVER else FOREVER
-    is_forced = progress.extra < FOREVER and progress.extra_kind is Kind.FORCED and not is_blocked
+    is_forced = progress.extra < FOREVER and progress.extra_kind in _FORCED and not is_blocked
     catches_up = task.missed is Missed.ALL and progress.extra_kind is Kind.CATCH_UP and nominal <= progress.extra
     place = Place(
         nominal,

@@ -22,14 +22,16 @@ _standing_of: Final[Callable[[tuple[object, ...]], Standing]] = partial(tuple.__
 
 
 def planned_of(columns: NodeColumns, rows: Ints, now: Instant) -> tuple[Ints, NDArray[np.uint8]]:
-    """The off-grid run of each, and its kind. One that is forced and waits is that, so that it outlives the node; only
-    a start that somebody asked for is kept rather.
+    """The off-grid run of each, and its kind. A forced run that waits is kept, so that it outlives the node, and a
+    `start_at` that is still to come beside it.
     """
     c = columns
     extra, kind = c.extra[rows], c.extra_kind[rows]
     forced = c.flags[rows] & int(Flag.FORCED) != 0
     if forced.any():
-        forced &= (kind != Kind.START_AT) | (extra == FOREVER)
+        before_start = forced & (kind == Kind.START_AT) & (extra < FOREVER)
+        kind[before_start] = Kind.FORCED_BEFORE_START
+        forced &= ~before_start
         extra[forced] = np.minimum(extra[forced], now)
         kind[forced] = Kind.FORCED
     return extra, kind

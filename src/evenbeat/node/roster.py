@@ -235,6 +235,9 @@ class Roster:
         paused = {p.task: (p.pause_from, p.pause_until) for p in known if p.pause_until > NEVER}
         for number, pause_ in paused.items():
             self.lifecycle.pauses[self.must_have(number)] = pause_
+        before_start = rows[c.extra_kind[rows] == Kind.FORCED_BEFORE_START]
+        c.extra_kind[before_start] = Kind.START_AT
+        self.lifecycle.set_flag(before_start, Flag.FORCED, on=True)
         asked = (c.extra_kind[rows] == Kind.START_AT) & (c.extra[rows] < FOREVER)
         asked &= c.flags[rows] & int(Flag.PASSIVE) == 0
         self.lifecycle.set_flag(rows[asked], Flag.POSTPONED, on=True)

@@ -207,6 +207,6 @@ def _lost(p: Progress, started: int, now: Instant) -> Finish:
 def _force_again(life: Lifecycle, rows: Ints) -> None:
     """Forced runs that still waited when the node stopped wait again."""
     c = life.columns
-    forced = rows[(c.extra[rows] < FOREVER) & (c.extra_kind[rows] == Kind.FORCED)]
-    c.extra[forced] = FOREVER
-    life.force(forced)
+    alone = (c.extra[rows] < FOREVER) & (c.extra_kind[rows] == Kind.FORCED)
+    c.extra[rows[alone]] = FOREVER
+    life.force(rows[alone | (c.flags[rows] & int(Flag.FORCED) != 0)])
