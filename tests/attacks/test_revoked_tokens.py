@@ -234,3 +234,28 @@ def test_the_session_of_an_expired_token_ends(asked: Asked, monkeypatch: pytest.
     monkeypatch.setattr(asked.house, "now", lambda: over)
     assert asked("GET", "/v1/tasks", headers=headers).status_code == 401
     assert asked("GET", "/v1/session", headers=headers).json() == {"role": None, "needs_token": True}
+
+
+def test_a_cookie_that_somebody_got_while_the_node_was_stopped_opens_nothing_when_it_is_back(tmp_path: Path) -> None:
+    """Another user can take the port of a stopped node, and browsers send their cookies there. With TLS they do not."""
+    with Home(tmp_path / "a.db") as home:
+        new = new_token("ana", "admin", Instant(0))
+        with open_door(tmp_path / "a.db", "test") as door:
+            door.add_token(new)
+
+        async def served(life: str, port: int, headers: dict[str, str] | None = None) -> httpx.Response:
+            gate = Access(home.house, "127.0.0.1", port, life)
+            transport = httpx.ASGITransport(app=whole(home.house, gate))
+            async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", timeout=PATIENCE) as client:
+                if headers is None:
+                    return await client.post("/v1/session", json={"token": new.text})
+                return await client.get("/v1/tasks", headers=headers)
+
+        async def scenario() -> None:
+            for life, later, expected in (("one", "one", 200), ("one", "two", 401), ("one", "", 401), ("", "", 200)):
+                answer = await served(life, 8629)
+                cookie = {"cookie": answer.headers["set-cookie"].partition(";")[0]}
+                assert (await served(later, 8629, cookie)).status_code == expected, (life, later)
+
+        asyncio.run(scenario())
+        home.house.close()

@@ -20,7 +20,7 @@ class House:
             self.ids[name] = new.id
 
     def keep(self, digest: str, name: str = "ana") -> None:
-        keep_session(self.desk, digest, self.ids[name])
+        keep_session(self.desk, digest, self.ids[name], "")
 
     @property
     def kept(self) -> set[str]:

@@ -99,6 +99,13 @@ def shows(page: Page, where: str, text: str) -> None:
     expect(page.locator(where).first).to_contain_text(text, timeout=60_000)
 
 
+def sign_in(page: Page, node: NodeProcess) -> None:
+    """Without TLS a session ends with the node: somebody else may have had its port, and the cookie, meanwhile."""
+    assert node.token is not None
+    page.get_by_label("Token").fill(node.token)
+    page.get_by_label("Token").press("Enter")
+
+
 def is_gone(page: Page, where: str) -> None:
     expect(page.locator(where)).to_have_count(0, timeout=60_000)
 
@@ -390,6 +397,7 @@ def test_a_page_finds_the_node_again_when_it_is_back(browser: Browser, tmp_path:
         node.stop()
         expect(page.locator("#link-state")).to_have_text("reconnecting", timeout=60_000)
         node.start()
+        sign_in(page, node)
         is_live(page)
         node.ask("POST", "/v1/tasks/pulse/pause")
         # That a task was changed is known from events alone.
@@ -431,6 +439,7 @@ def test_a_view_that_could_not_be_loaded_is_loaded_when_the_node_is_back(browser
         page.get_by_role("link", name="Tasks", exact=True).click()
         shows(page, "main", "Tasks is not available")
         node.start()
+        sign_in(page, node)
         shows(page, ".total", "1 ")
         shows(page, ".task-row a.task-name", "pulse")
         sight.close()

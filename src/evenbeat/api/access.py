@@ -74,6 +74,7 @@ class Access:
         house: House,
         host: str,
         port: int | None = None,
+        life: str = "",
         *,
         is_secure: bool = False,
         is_open: bool = False,
@@ -81,11 +82,13 @@ class Access:
     ) -> None:
         """`host`, `port`: what the server listens on; `is_secure`: whether it speaks TLS itself.
 
+        `life`: for which start of the node its sessions are good, empty for all: see `node.page_session`.
         `is_open`: every user of this machine is let in without a token, as long as there are none.
         """
         self.is_secure: Final = is_secure
         # Browsers send the cookies of a host to all its ports: nodes beside each other must not take one for theirs.
         self.cookie: Final = COOKIE if port is None else f"{COOKIE}_{port}"
+        self._life = life
         self._may_be_open = is_open
         self.sessions: Final = Sessions(now)
         self._house = house
@@ -241,7 +244,7 @@ class Access:
         """What to put into a cookie that stands for a token from now on."""
         word = self.sessions.open(id_, token.hash)
         with suppress(StoreError):  # without a node it lasts as long as this process
-            await self._house.ask(KeepSession(session_digest(word), id_))
+            await self._house.ask(KeepSession(session_digest(word), id_, self._life))
             await self._read_anew()
             self.sessions.close(word)  # so that it ends here too if somebody signs out at another node
         return word
@@ -254,12 +257,12 @@ class Access:
             await self._house.ask(EndSession(session_digest(word)))
 
     def _session(self, word: str) -> Session | None:
-        """What a cookie stands for: of this process, or of one before it."""
+        """What a cookie stands for that this process has given, or one before it."""
         if (found := self.sessions.find(word)) is not None:
             return found
         kept = self._kept.get(session_digest(word)) if word else None
         token = None if kept is None else self._tokens.get(kept.token)
-        if kept is None or token is None or self._house.now() >= kept.until:
+        if kept is None or token is None or kept.life != self._life or self._house.now() >= kept.until:
             return None
         return Session(kept.token, token.hash, kept.until)
 

@@ -12,6 +12,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from secrets import token_hex
 from typing import Final
 
 import uvicorn
@@ -61,7 +62,9 @@ def main(argv: list[str]) -> int:
         print(f"evenbeat.api.server: {visible(str(e))}", file=sys.stderr)  # noqa: T201
         return 2
     port = listening.getsockname()[1]
-    access = Access(house, listen.host, port, is_secure=listen.cert is not None, is_open=listen.is_open)
+    is_secure = listen.cert is not None
+    life = "" if is_secure else args.life or token_hex(8)
+    access = Access(house, listen.host, port, life, is_secure=is_secure, is_open=listen.is_open)
     server = server_of(house, whole(house, access), listen)
     url = listen.url(port)
     _log.info("serving %s on %s", shown(args.db), url, extra={"action": "serving", "url": url})
@@ -143,6 +146,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--tls-cert", type=Path, metavar="FILE")
     parser.add_argument("--tls-key", type=Path, metavar="FILE")
     parser.add_argument("--no-tls", action="store_true")
+    parser.add_argument("--life", help="without TLS: a word for this start of the node, whose sessions are good for it")
     parser.add_argument("--open", action="store_true", help="let every user of this machine in without a token")
     return parser
 

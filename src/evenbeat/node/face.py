@@ -9,6 +9,7 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
+from secrets import token_hex
 from types import TracebackType
 from typing import Final, Self
 
@@ -90,6 +91,8 @@ class Face:
         self._command = [sys.executable, "-P", "-m", _PROGRAM, "--host", listen.host]
         if listen.is_open:
             self._command.append("--open")
+        if listen.cert is None:
+            self._command += ["--life", token_hex(8)]
         if control is not None:
             self._command += ["--control", str(control)]
         if listen.cert is not None:

@@ -1,4 +1,8 @@
-"""Sessions of the page, as the database keeps them: they outlive the process that began them, but not their token."""
+"""Sessions of the page, as the database keeps them: they outlive the api process that began them, but not their token.
+
+Without TLS they do not outlive the node either. While it is stopped, another user of the machine can take its port, and
+the browser sends its cookie there.
+"""
 
 from typing import TYPE_CHECKING, Final
 
@@ -25,6 +29,8 @@ class PageSession(Struct, frozen=True):
     token: str
     """The token's id: another token has another, also if it has the same name."""
     until: Instant
+    life: str = ""
+    """Which start of a node it is for; empty for all, where TLS says who answers."""
 
 
 def sessions_in(settings: dict[str, str]) -> dict[str, PageSession]:
@@ -38,10 +44,10 @@ def sessions_in(settings: dict[str, str]) -> dict[str, PageSession]:
     return found
 
 
-def keep_session(desk: "Desk", digest: str, token: str) -> PageSession:
+def keep_session(desk: "Desk", digest: str, token: str, life: str) -> PageSession:
     """Keep a new one. Those that are over, or whose token is gone, are forgotten on this occasion."""
     with desk.at_rest():
-        now, new = desk.now(), PageSession(token, Instant(desk.now() + LENGTH))
+        now, new = desk.now(), PageSession(token, Instant(desk.now() + LENGTH), life)
         settings, tokens = desk.store.settings(SESSIONS), desk.store.settings(TOKENS)
         known = sessions_in(settings)
         good = [d for d, kept in known.items() if now < kept.until and TOKENS + kept.token in tokens]

@@ -127,10 +127,11 @@ class UseLink(Struct, tag="use-link"):
 
 
 class KeepSession(Struct, tag="keep-session"):
-    """A session of the page has begun; it stands for the token with this id."""
+    """A session of the page has begun; it stands for the token with this id, in this life of a node or in all."""
 
     digest: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
     token: str
+    life: str = ""
 
 
 class EndSession(Struct, tag="end-session"):
@@ -367,8 +368,8 @@ def signed_in(desk: Desk, request: SignIn, page: str) -> Reply:
             return Reply(link=add_link(desk, digest, name, who, page))
         case UseLink(digest, who):
             return Reply(token=use_link(desk, digest, who))
-        case KeepSession(digest, token):
-            keep_session(desk, digest, token)
+        case KeepSession(digest, token, life):
+            keep_session(desk, digest, token, life)
         case EndSession(digest):
             end_session(desk, digest)
     return Reply()
