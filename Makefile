@@ -10,7 +10,7 @@ READY_TO_RUN := $(VENV)/.ready-to-run
 READY_FOR_CLUSTER := $(VENV)/.ready-for-cluster
 LISTEN := 127.0.0.1:8629
 
-.PHONY: run cluster tour test test-dev lint bench docs screenshots mutants faults soak clean
+.PHONY: run cluster tour test test-dev lint bench docs screenshots mutants faults soak sbom hashes clean
 
 $(READY_TO_RUN): pyproject.toml constraints.txt
 	@echo "Setting up $(VENV), once ..."
@@ -77,6 +77,12 @@ faults: $(READY) ## kill nodes, workers and children and let stores fail, many t
 
 soak: $(READY) ## hours of a mixed load in minutes: do memory and descriptors stay where they were?
 	$(PY) tests/soak/soak.py
+
+sbom: $(READY) ## a bill of materials, CycloneDX in JSON: out/sbom.cdx.json
+	@$(PY) -m tools.sbom
+
+hashes: $(READY) ## write constraints-hashes.txt anew from constraints.txt, with the hashes of what pip downloads
+	@$(PY) -m tools.hashes --python 3.11 --python 3.12 --python 3.13
 
 clean:
 	rm -rf .venv .venv-* out
