@@ -65,6 +65,17 @@ def test_a_copy_tells_the_same(empty: str, file: Path, evenbeat: Evenbeat) -> No
         store.close()
 
 
+def test_what_concerns_the_workers_of_the_single_node_stays_behind(empty: str, file: Path, evenbeat: Evenbeat) -> None:
+    store = SqliteStore(file)
+    store.set_settings({"deaths:1": "3"})
+    store.close()
+    assert evenbeat("migrate", "--db", empty, "--from", str(file)).code == 0
+    copy = PostgresStore(empty)
+    assert copy.settings("deaths:") == {}
+    assert copy.settings("") != {}
+    copy.close()
+
+
 def test_history_goes_to_the_tables_of_its_days(empty: str, file: Path, evenbeat: Evenbeat) -> None:
     assert evenbeat("migrate", "--db", empty, "--from", str(file)).code == 0
     with psycopg.connect(empty) as connection:

@@ -37,6 +37,8 @@ _COLUMNS: Final = {
 """Both sides have them, by the same names."""
 _ORDER: Final = {"plain_runs": "id", "notable_runs": "id", "skips": "id", "changes": "id"}
 """What is told newest first keeps its order."""
+_LEFT_OUT: Final = {"settings": "key LIKE 'deaths:%'"}
+"""What concerns the worker processes of the single node that had the file."""
 _BOOLEANS: Final = frozenset({"hard", "flapping"})
 
 Told = Callable[[str, int, int], None]
@@ -101,7 +103,9 @@ def _make_days(source: sqlite3.Connection, connection: Connection) -> None:
 
 def _rows(source: sqlite3.Connection, table: str, columns: str) -> Iterator[tuple[Any, ...]]:
     order = _ORDER.get(table, "1")
-    cursor = source.execute(f"SELECT {columns} FROM {table} ORDER BY {order}")  # noqa: S608 - our own words
+    left_out = _LEFT_OUT.get(table, "false")
+    words = f"SELECT {columns} FROM {table} WHERE NOT ({left_out}) ORDER BY {order}"  # noqa: S608 - our own words
+    cursor = source.execute(words)
     flags = [i for i, column in enumerate(columns.split(", ")) if column in _BOOLEANS]
     while some := cursor.fetchmany(_FETCHED_AT_ONCE):
         for row in some:

@@ -59,6 +59,7 @@ export function condition(task) {
   const more = [];
   if (task.running_since) more.push("running");
   if (task.blocked) more.push(task.blocked);
+  if (task.set_aside) more.push("set aside");
   if (task.paused) more.push("paused");
   else if (task.enabled === false) more.push("disabled");
   if (task.flapping) more.push("flapping");

@@ -11,7 +11,7 @@ import { conditionBadge, countdown, taskHref, taskLink, zoneNote } from "../ui.j
 import { learnRun, saidLine } from "../words.js";
 
 const SHOWN = [
-  "late", "stale", "version", "state", "hard", "attempt", "outcome", "flapping", "next", "running_since", "paused", "blocked", "enabled", "output",
+  "late", "stale", "version", "state", "hard", "attempt", "outcome", "flapping", "next", "running_since", "paused", "blocked", "set_aside", "enabled", "output",
 ];
 const BEYOND = 12;
 const NEAR_THE_END = 40;
