@@ -61,6 +61,7 @@ class Receptionist(Porter):
     """Also has what sessions are made with."""
 
     def __init__(self, house: House) -> None:
+        super().__init__()
         self._access = Access(house, "127.0.0.1", is_open=True)
 
     async def admit(self, request: Request, role: Role) -> Somebody:
