@@ -131,7 +131,7 @@ def period_of(
 
 def print_json(document: Any) -> None:
     """One JSON document on stdout."""
-    sys.stdout.write(safe_json(json.dumps(document, ensure_ascii=False)) + "\n")
+    behind(sys.stdout).write(safe_json(json.dumps(document, ensure_ascii=False)) + "\n")
 
 
 class SafeConsole(Console):

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from evenbeat.cli.common import console, now
 from evenbeat.cli.tasks import asking, chosen
+from evenbeat.cli.terminal import behind
 from evenbeat.cli.told import condition_words, distance, nothing_runs
 from evenbeat.load.safe_text import safe_json, visible_line
 from evenbeat.model import Instant
@@ -38,13 +39,13 @@ def answer(args: argparse.Namespace) -> int:
 
 def _print_json(conditions: Iterator[Condition], *, live: bool) -> int:
     """One document, written as it is read: there may be a million tasks."""
-    count = 0
-    sys.stdout.write('{"tasks": [')
+    count, out = 0, behind(sys.stdout)
+    out.write('{"tasks": [')
     for condition in conditions:
         document = msgspec.json.encode(task_document(condition, secrets=True)).decode()
-        sys.stdout.write((", " if count else "") + safe_json(document))
+        out.write((", " if count else "") + safe_json(document))
         count += 1
-    sys.stdout.write(f'], "live": {"true" if live else "false"}}}\n')
+    out.write(f'], "live": {"true" if live else "false"}}}\n')
     return count
 
 

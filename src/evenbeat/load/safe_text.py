@@ -22,12 +22,16 @@ _ACCEPTED: Final = "accepted: no control characters and no marks of writing dire
 
 def text_problem(text: str) -> str:
     """Why a short text that people read, such as an owner or a label, is refused; empty if it is not."""
+    if text.isprintable():
+        return ""
     found = _UNSAFE.search(text)
     return "" if found is None else f"{visible_line(text[:64])!r:.80} has U+{ord(found[0]):04X}, {_ACCEPTED}"
 
 
 def name_problem(name: str) -> str:
     """The same for a name that stands in the path of an address."""
+    if name.isprintable() and name[:1] not in (" ", ".") and name[-1:] != " ":
+        return ""  # a million names are looked at
     if problem := text_problem(name):
         return problem
     if name in (".", ".."):
@@ -55,7 +59,9 @@ def visible_line(text: str) -> str:
 
 def safe_json(text: str) -> str:
     """The same JSON document, in which only JSON's own escapes stand for such characters."""
-    return text if text.isprintable() else _UNSAFE_IN_TEXT.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    if text.isascii() and "\x7f" not in text:
+        return text  # JSON itself escapes all other control characters of ASCII
+    return _UNSAFE_IN_TEXT.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def _escaped(found: re.Match[str]) -> str:
