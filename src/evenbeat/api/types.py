@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, Literal, get_type_hints
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from evenbeat.model import Backlog, Days, Hash, Missed, Name, Spread, Text, WhenMissing, Word
+from evenbeat.model import HIDDEN, Backlog, Days, Hash, Missed, Name, Spread, Text, WhenMissing, Word
 
 Time = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
 """ISO 8601 with an offset."""
@@ -45,6 +45,12 @@ OutcomeWord = Literal["succeeded", "failed", "killed", "timeboxed", "broken", "d
 Literals = str | float | bool | None
 
 
+_Env = Annotated[
+    dict[Name, Word],
+    Meta(description=f"Variables. Without the role admin, every value that is no reference reads {HIDDEN}."),
+]
+
+
 class TaskKeys(Struct, forbid_unknown_fields=True):
     """The keys of a task, as in a file: exactly one of every, cron, calendar, at; a command or a function."""
 
@@ -63,7 +69,7 @@ class TaskKeys(Struct, forbid_unknown_fields=True):
     function: Text | UnsetType = UNSET
     args: tuple[Literals, ...] | UnsetType = UNSET
     kwargs: dict[str, Literals] | UnsetType = UNSET
-    env: dict[Name, Word] | UnsetType = UNSET
+    env: _Env | UnsetType = UNSET
     cwd: Text | UnsetType = UNSET
     user: Name | UnsetType = UNSET
     period: Name | UnsetType = UNSET
