@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from evenbeat.cli.main import main
 from evenbeat.model import Instant, Invalid
 from evenbeat.node.desk import Desk
 from evenbeat.node.trusted_files import must_be_trusted
@@ -94,6 +95,13 @@ def test_another_user_cannot_turn_it_off_by_writing_to_the_file(path: Path) -> N
         with pytest.raises(Invalid, match="chmod go-w"):
             desk.apply([path], "reload", anew=True, at_up=at_up)
     assert [entry.task.name for entry in store.entries(Filter())] == ["a"]
+
+
+def test_check_config_tells_what_a_node_would_refuse(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check-config", str(path)]) == 0
+    path.chmod(0o666)
+    assert main(["check-config", str(path)]) == 2
+    assert f"`chmod go-w {path}`" in capsys.readouterr().err
 
 
 def test_the_setting_itself_is_refused_in_a_file_that_others_may_write(path: Path) -> None:

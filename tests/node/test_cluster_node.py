@@ -15,6 +15,7 @@ from evenbeat.core import authority
 from evenbeat.load.config import BadFileError
 from evenbeat.model import PARTITIONS, Kind, Outcome, State, partition_of
 from evenbeat.node.door import Door
+from evenbeat.node.permission import Forbidden
 from evenbeat.node.requests import Apply, AskCluster, AskMoment
 from evenbeat.store.contract import Filter
 from evenbeat.testing.servers_nats import NatsServer
@@ -369,5 +370,42 @@ def test_a_node_whose_file_is_broken_when_it_comes_back_goes_on_with_what_was_la
         assert broken.node.orders.perform is not None
         await broken.node.orders.perform(Apply((str(file),), "ana"))
         assert broken.node.status().files == "ok"
+
+    tell(story)
+
+
+def test_commands_from_files_only_counts_on_every_node(tell: Callable[[Story], None], tmp_path: Path) -> None:
+    file = tmp_path / "tasks.toml"
+    names = [f"mine-{i}" for i in range(8)]
+    tables = "".join(f'[tasks.{name}]\nevery = "1s"\ncommand = ["noop"]\n' for name in names)
+    file.write_text(f'[node]\ncommands = "files"\n{tables}')
+    file.chmod(0o600)
+
+    async def story(c: Cluster) -> None:
+        await c.start_worker()
+        first = await c.start()
+        await c.add(*(task(f"theirs-{i}") for i in range(8)))
+        await until(lambda: all(c.runs(f"theirs-{i}") for i in range(8)), "runs before")
+        second = await c.start(files=(file,))
+        # The first has not read the file, and goes by what the second has written down.
+        await until(lambda: all(c.runs(name) for name in names) and first.names and second.names, "runs of the file")
+        theirs = [entry.number for entry in c.store.entries(Filter(owner="test"))]
+        for number in theirs:
+            reasons = partial(lambda of: [skip.reason for skip in c.store.skips(of, most=100)], number)
+            await until(lambda: "not from a file" in reasons(), "what is not from a file is skipped")  # noqa: B023
+        for refused in (
+            lambda door: door.ask_to_run(["theirs-0"]),
+            lambda door: door.add([task("new")], "somebody"),
+            lambda door: door.add([task("new")], f"file:{file}"),
+        ):
+            with pytest.raises(Forbidden):
+                await c.do(refused)
+        before = len(c.runs("mine-0"))
+        await c.do(lambda door: door.ask_to_run(["mine-0"]))
+        await until(lambda: len(c.runs("mine-0")) > before, "the forced run")
+        # What is taken away with its tasks counts no more, for all of them.
+        await c.do(lambda door: door.remove(Filter(owner=f"file:{file}")))
+        with pytest.raises(Forbidden, match="only the files named"):
+            await c.do(lambda door: door.apply([file]))
 
     tell(story)

@@ -8,6 +8,8 @@ from evenbeat.cli.common import now, print_json
 from evenbeat.load.config import BadFileError, Problem, Source
 from evenbeat.load.files import load_together
 from evenbeat.load.together import warnings
+from evenbeat.model import Commands, Invalid
+from evenbeat.node.trusted_files import must_be_trusted
 
 EXIT_BAD_INPUT = 2
 SHOWN = 1_000
@@ -22,6 +24,8 @@ def answer(args: argparse.Namespace) -> int:
         sources = load_together([Path(file) for file in args.files])
     except BadFileError as e:
         errors = str(e).split("\n")
+    if any(source.config.node is not None and source.config.node.commands is Commands.FILES for source in sources):
+        errors += _untrusted([Path(file) for file in args.files])
     found: list[Problem] = [warning for source in sources for warning in warnings(source, now())]
     shown = [str(warning) for warning in found[:SHOWN]]
     if len(found) > SHOWN:
@@ -38,3 +42,14 @@ def answer(args: argparse.Namespace) -> int:
             many = "" if len(sources) == 1 else f" in {len(sources)} files"
             print(f"{tasks:,} task{'' if tasks == 1 else 's'}{many}, no problem")
     return EXIT_BAD_INPUT if errors else 0
+
+
+def _untrusted(files: list[Path]) -> list[str]:
+    """What a node of this user would refuse, as only files say what is executed."""
+    found = []
+    for file in files:
+        try:
+            must_be_trusted(file)
+        except Invalid as e:
+            found.append(str(e))
+    return found

@@ -358,6 +358,8 @@ class Desk:
                 self._must_be_trusted(files, at_up=True)
                 # What was written before the files were looked at may be another's.
                 fresh = {owner_of(path): self.load(path) for path in files}
+            if at_up:
+                self.name_files(files)  # before any node hears that only such files count
             changed = self._apply(fresh, who, {owner_of(path): path for path in files})
             self.store.set_settings(digests)
             return changed
@@ -381,6 +383,13 @@ class Desk:
                 owners |= named_files(self.store)
             if self._put({NAMED_FILES: _list(owners)}):
                 self._done(Changed(settings=True, settings_at=self._now()))
+
+    def tasks_of_others(self) -> int:
+        """With commands = "files": how many tasks are of no file that counts."""
+        permission = permission_of(self.store)
+        if permission.commands is Commands.ANYONE:
+            return 0
+        return self.store.count() - sum(self.store.count(Filter(owner=owner)) for owner in permission.files)
 
     def has_applied(self, file: Path) -> bool:
         """Is there anything that this file says, or said when it was last applied?"""

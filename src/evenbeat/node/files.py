@@ -31,4 +31,7 @@ def apply_at_start(desk: Desk, files: Sequence[Path], *, is_strict: bool) -> tup
         )
         changed, problem = Changed(unchanged=desk.store.count()), str(e)
     desk.name_files(files)
+    if others := desk.tasks_of_others():
+        message = 'commands = "files": %d tasks are not from these files; those with a command or function do not run'
+        _log.warning(message, others, extra={"action": "not_from_a_file", "tasks": others})
     return changed, problem

@@ -18,7 +18,7 @@ from evenbeat.store.postgres_text import from_text, texts
 from evenbeat.store.redefined import in_order, redefined
 from evenbeat.store.sqlite_rows import as_text, past_row, period
 
-_SHARED: Final = ("limits:", "node:", "set by hand:")
+_SHARED: Final = ("limits:", "node:", "set by hand:", "files named at up")
 """Settings that begin so concern every node: a change of theirs is news."""
 
 
