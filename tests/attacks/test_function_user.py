@@ -69,6 +69,27 @@ def forge(tokens):
     os.write(link, frames.encode(Started([(token, 1 << 63) for token in others])))
     os.write(link, frames.encode(Results([Result(t, "succeeded", 0, 1, 2, b"forged") for t in others])))
     return "forged"
+
+def evade(run):
+    """Tell the node again and again that it has just begun."""
+    import signal, stat, time
+    from evenbeat.queue import frames
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    link = next(n for n in range(3, 99) if is_open(n) and stat.S_ISSOCK(os.fstat(n).st_mode))
+    while True:
+        os.write(link, frames.encode(frames.Started([(run._frame.token, 1)])))
+        os.write(link, frames.encode(frames.Ready(1)))
+        time.sleep(0.01)
+
+def flood():
+    """Keep the node busy, and let nobody else have a turn."""
+    import stat
+    from evenbeat.queue import frames
+    link = next(n for n in range(3, 99) if is_open(n) and stat.S_ISSOCK(os.fstat(n).st_mode))
+    os.set_blocking(link, True)
+    frame = frames.encode(frames.Started([(0, 1)])) * 1_000
+    while True:
+        os.write(link, frame)
 '''
 
 
@@ -188,9 +209,25 @@ def test_another_users_host_speaks_for_its_own_runs_only(file: str) -> None:
     play(scene)
 
 
+def test_no_host_stretches_a_timebox_by_what_it_says(file: str) -> None:
+    async def scene(courier: Courier) -> None:
+        (result,) = await courier.answers(courier.send(function(file, "evade"), timebox=0.5))
+        assert result.outcome is Outcome.TIMEBOXED
+
+    play(scene)
+
+
+@root_only
+def test_another_users_host_that_floods_the_node_is_ended(file: str, caplog: pytest.LogCaptureFixture) -> None:
+    flooded, fine = results_of(function(file, "flood", user="nobody"), function(file, "who"))
+    assert (flooded.outcome, fine.outcome) == (Outcome.LOST, Outcome.SUCCEEDED)
+    assert "a function host of user nobody is ended: it floods the node" in caplog.text
+
+
 def test_a_result_that_no_host_of_ours_would_send_is_made_one_that_it_could() -> None:
     class Given:
         outstanding = dict.fromkeys(range(3))
+        last_heard = 0.0
 
     place = HostPlace(frames.Place(user="nobody"))
     monstrous = [

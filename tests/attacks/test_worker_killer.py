@@ -4,11 +4,13 @@ import os
 import signal
 from pathlib import Path
 
+import pytest
 from courier import Courier, is_alive, play
 from living import Living, eventually
 
 from conftest import Evenbeat
 from evenbeat.model import Job, Outcome
+from evenbeat.queue import alone
 
 KILLER = "kill -9 $PPID; sleep 300"
 BYSTANDERS = 5
@@ -100,16 +102,19 @@ def test_a_suspect_among_async_functions_shares_its_host_with_nobody() -> None:
     play(scene)
 
 
-def test_more_suspects_than_workers_for_them_all_run_at_once() -> None:
+def test_more_suspects_than_workers_for_them_all_run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(alone, "MOST", 2)
+
     async def scene(courier: Courier) -> None:
-        tokens = courier.send(*[Job(command=("sleep", "300"))] * 40, alone=True, timebox=600)
-        await courier.until(lambda: len(courier.started) == 40)
+        tokens = courier.send(*[Job(command=("sleep", "300"))] * 5, alone=True, timebox=600)
+        await courier.until(lambda: len(courier.started) == 5)
         pids = courier.queue.pids
-        assert len(pids) == 17
-        courier.queue.cancel(tokens[:39])
-        await courier.answers(tokens[:39])
-        os.kill(next(pid for pid in courier.queue.pids[1:]), signal.SIGKILL)
-        (last,) = await courier.answers(tokens[39:])
+        assert len(pids) == 3
+        courier.queue.cancel(tokens[:4])
+        await courier.answers(tokens[:4])
+        await courier.until(lambda: len(courier.queue.pids) == 2)
+        os.kill(courier.queue.pids[1], signal.SIGKILL)
+        (last,) = await courier.answers(tokens[4:])
         assert last.outcome is Outcome.LOST
         await courier.until(lambda: len(courier.queue.pids) == 1)
         assert not any(map(is_alive, set(pids) - set(courier.queue.pids)))

@@ -4,8 +4,10 @@ Code of another user can take over the host that calls it. So such a host is sta
 output, and the node believes only what it says about runs that it was given.
 """
 
+import logging
 import os
 import pwd
+import signal
 import subprocess
 from collections.abc import Callable
 from functools import cache
@@ -24,8 +26,11 @@ _PASSED_ON: Final = frozenset(
 )
 """Variables of the node that a host of another user gets, beside those for the locale; the rest is not for them."""
 _OUTCOMES: Final = frozenset(Outcome) - {Outcome.LOST}
+_IDLE_MESSAGES: Final = 2_000
+"""Per second, of all hosts of a place. A host tells of a run that it has started or cannot make, and of its clock."""
 _HIGHEST_STATUS: Final = (1 << 31) - 1
 NOT_FOR_OTHERS: Final = b"run.stop_node() has no effect in a function that runs as another user than the node\n"
+_log: Final = logging.getLogger("evenbeat.node")
 _cursor: Final = msgspec.msgpack.Decoder(Literal)
 
 
@@ -34,6 +39,8 @@ class HostPlace:
 
     def __init__(self, place: Place = NODES_PLACE) -> None:
         self._place = place
+        self._idle = (0, 0)
+        """In which second hosts of another user sent how many messages that were no results."""
 
     def start(
         self,
@@ -59,19 +66,34 @@ class HostPlace:
         if self._place.user is None:
             return messages
         believed: list[ToNode] = []
+        idle = 0
         for message in messages:
             match message:
                 case Results(results):
                     ours = {result.token: result for result in results if result.token in worker.outstanding}
+                    idle += not ours
                     if ours:
                         believed.append(Results([_believed(result, now) for result in ours.values()]))
                 case Started(starts):
+                    idle += 1
                     ours_started = [(token, min(at, now)) for token, at in starts if token in worker.outstanding]
                     if ours_started:
                         believed.append(Started(ours_started))
                 case _:
+                    idle += 1
                     believed.append(message)
-        return believed
+        return believed if self._may_go_on(worker, idle) else []
+
+    def _may_go_on(self, worker: Worker, idle: int) -> bool:
+        """End a host that keeps the node busy with messages that are no results."""
+        second = int(worker.last_heard)
+        self._idle = (second, idle + (self._idle[1] if self._idle[0] == second else 0))
+        if self._idle[1] <= _IDLE_MESSAGES:
+            return True
+        extra = {"action": "host_ended", "worker": worker.pid}
+        _log.warning("a function host of user %s is ended: it floods the node", self._place.user, extra=extra)
+        worker.signal(signal.SIGKILL)
+        return False
 
 
 @cache

@@ -95,6 +95,16 @@ def _load(host: _Host) -> int:
     return host.cost if host.costs else -1
 
 
+def _begins_something(host: _Host, message: ToNode) -> bool:
+    """Is it with another run than before, or has the import of one just ended? Its timebox is counted from then on."""
+    match message:
+        case Started(starts):
+            return any(host.costs[token][0] not in host.imported for token, _ in starts if token in host.costs)
+        case Ready():
+            return not host.worker.is_ready
+    return True
+
+
 class Pool:
     """Sync hosts, and the runs that wait for one."""
 
@@ -234,9 +244,11 @@ class Pool:
 
     def _hear(self, worker: Worker, messages: list[ToNode]) -> None:
         host = self._hosts[worker]
-        host.turn_to_next(worker.last_heard)
+        messages = self._place_of_hosts.believed(worker, messages, self._now())
+        if any(_begins_something(host, message) for message in messages):
+            host.turn_to_next(worker.last_heard)
         ended: list[Result] = []
-        for message in self._place_of_hosts.believed(worker, messages, self._now()):
+        for message in messages:
             match message:
                 case Results(results):
                     ended += results
