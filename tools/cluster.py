@@ -105,7 +105,7 @@ class Cluster:
             name = f"worker {number} of pool {pool}"
             # A worker needs no database, and should not know of it.
             told = {"EVENBEAT_QUEUE": self._environment["EVENBEAT_QUEUE"], "SITE": f"{pool}, worker {number}"}
-            argv = ["worker", "--pool", pool, "--workers", "1", "--name", f"worker {number}"]
+            argv = ["worker", "--pool", pool, "--workers", "1", "--name", f"worker {number}", "--pass-env", "SITE"]
             yield name, Command(argv, told, self._house.logs / f"worker{number}.log")
 
     def _schedulers(self) -> Iterator[tuple[str, Command]]:
