@@ -8,7 +8,7 @@ from hand_driven import Hand
 
 from evenbeat.core.gate import Reason
 from evenbeat.core.permission import Permission, may_define
-from evenbeat.load.config import Config
+from evenbeat.load.config import Config, NodeSettings
 from evenbeat.load.flat import task_of
 from evenbeat.model import MINUTE, SECOND, Commands, Instant, Job, State
 from evenbeat.node.desk import Desk
@@ -177,6 +177,9 @@ def test_a_program_or_another_file_adds_nothing_that_is_executed(tmp_path: Path)
     config = Config((task_of("new", JOB, check=False),), {}, {}, None)
     with pytest.raises(Forbidden, match="only files named at `evenbeat up` may say"):
         hand.desk.declare("app:program", config, "program")
+    said = Config((), {}, {}, NodeSettings(pass_env=("SECRET_*",), commands=Commands.ANYONE))
+    with pytest.raises(Forbidden, match="pass_env"):
+        hand.desk.declare("upload:elsewhere.toml", said, "eve")
     up(hand, path, other)
     assert {"mine", "other"} == set(hand.names(hand.advance(MINUTE)))
     # What is not named any more is not executed any more.

@@ -427,6 +427,8 @@ class Desk:
         for owner, config in configs.items():
             before = {entry.task.name: entry for entry in self.store.entries(Filter(owner=owner))}
             if permission.commands is Commands.FILES and owner not in (files or {}):
+                if config.node is not None and config.node.pass_env is not None:
+                    raise Forbidden('commands = "files": which variables commands get is said in files, by `pass_env`')
                 for task in config.tasks:
                     old = before.get(task.name)
                     _must_be_allowed(permission, owner, None if old is None else old.task, task)
