@@ -11,6 +11,7 @@ from typing import Any, Final
 import psycopg
 from cluster_oracle import OPEN, Books, Sighting
 from oracle import SECOND, Evidence, Run, Skip, Task, read_log
+from oracle_checks import COLUMNS, Result
 
 _LOOK: Final = 0.05
 """Seconds between two looks at the open claims."""
@@ -33,10 +34,12 @@ def read(dsn: str, log: Path, sightings: list[Sighting]) -> Books:
 
 
 def tasks_of(connection: "psycopg.Connection[Any]") -> list[Task]:
-    runs, skips = defaultdict(list), defaultdict(list)
+    runs, skips, results = defaultdict(list), defaultdict(list), defaultdict(list)
     for table in ("plain_runs", "notable_runs"):
         for task, *row in connection.execute(f"SELECT task, nominal, kind, generation, claimed, outcome FROM {table}"):
             runs[task].append(Run(*row))
+        for task, *row in connection.execute(f"SELECT task, {COLUMNS} FROM {table}"):
+            results[task].append(Result(*row))
     for task, *row in connection.execute("SELECT task, nominal, kind, generation, at, %s FROM claims", (OPEN,)):
         runs[task].append(Run(*row))
     for task, *row in connection.execute("SELECT task, first, last, times, reason FROM skips WHERE kind = 0"):
@@ -48,9 +51,9 @@ def tasks_of(connection: "psycopg.Connection[Any]") -> list[Task]:
     ):
         known = json.loads(definition) if isinstance(definition, str | bytes) else definition
         history = sorted(runs[number], key=lambda run: run.claimed)
-        tasks.append(
-            Task(name, created, removed, accounted, known | {"schedule": _grid(known)}, None, history, skips[number])
-        )
+        known |= {"schedule": _grid(known)}
+        told = results[number] if known.get("check") else []
+        tasks.append(Task(name, created, removed, accounted, known, None, history, skips[number], told))
     return tasks
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from oracle import _NOT_STARTED, _RAN, SECOND, Evidence, Line, Task, _crowds, _not_made_up, _overlaps, _unaccounted
+from oracle_checks import miscounted
 
 OPEN: Final = "open"
 """The outcome of a run that was claimed and has not ended, as far as the store knows."""
@@ -80,6 +81,7 @@ def findings(books: Books, *, is_timed: bool = False) -> list[str]:
             *_unstored(task, own, faults, books.at),
             *_disorder([s for s in books.sightings if s.name == task.name], forgotten),
         ]
+        about += miscounted(task.definition, task.results)
         about += _not_back(task, own, faults, books.at) if is_timed else []
         found += [f"{task.name}: {what}" for what in about]
     return [*found, *_crowds(books.evidence), *_shared_tokens(books.sightings)]

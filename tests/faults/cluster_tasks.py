@@ -19,7 +19,7 @@ def mixed(folder: Path) -> str:
     """A file of tasks for a cluster that is to be broken."""
     parts = [f"[node]\nmax_concurrent = {SLOTS}\n[limits]\ntwo = 2\n"]
 
-    def add(name: str, when: str, lasts: float, *more: str, status: int = 0, section: str = "tasks") -> None:
+    def add(name: str, when: str, lasts: float, *more: str, status: int | str = 0, section: str = "tasks") -> None:
         watched = ["fork"] if "fork" in more else []
         watched += ["two=2"] if 'limit = "two"' in more else []
         words = [sys.executable, "-I", "-S", str(_WITNESS), str(folder), str(lasts), str(status)]
@@ -40,6 +40,7 @@ def mixed(folder: Path) -> str:
     for i in range(5):
         add(f"limited{i}", 'every = "2s"', 1.1, 'limit = "two"')
     add("fails", 'every = "3s"', 0.02, 'retry = "1s"', status=2, section="checks")
+    add("sick", 'every = "4s"', 0.02, 'retry = "1s"', status="sick", section="checks")
     for i in range(4):
         add(f"boundary{i}", f'calendar = "*-*-* *:*:0/{BOUNDARY}"', 0.1)
         add(f"minute{i}", 'cron = "* * * * *"\nsecond = 0', 0.1)

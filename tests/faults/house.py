@@ -40,8 +40,10 @@ def eventually(question: Callable[[], bool], what: str) -> None:
 class House:
     """One folder: tasks, database, log, locks."""
 
-    def __init__(self, folder: Path, durability: str = "normal") -> None:
+    def __init__(self, folder: Path, durability: str = "normal", load: int = 0) -> None:
+        """`load`: so many tasks more, which do nothing, once a second each: they only make the store work."""
         self.folder = folder
+        self._load = load
         self._durability = durability
         self.database = folder / "house.db"
         self.log = folder / "log"
@@ -55,7 +57,7 @@ class House:
         settings = f'[node]\nmax_concurrent = {_SLOTS}\ndurability = "{self._durability}"\n'
         parts = [f"{settings}[limits]\ntwo = 2\n[periods.blinks]\nranges = {_blinks()}\n"]
 
-        def add(name: str, every: str, lasts: float, *more: str, status: int = 0, section: str = "tasks") -> None:
+        def add(name: str, every: str, lasts: float, *more: str, status: int | str = 0, section: str = "tasks") -> None:
             watch = [word for word in more if "=" not in word]
             limits = ["two=2"] if 'limit = "two"' in more else []
             words = [sys.executable, "-I", "-S", str(_HERE / "witness.py"), str(self.folder), str(lasts), str(status)]
@@ -78,8 +80,10 @@ class House:
             add(f"limited{i}", "2s", 0.7, 'limit = "two"')
         add("fails", "2s", 0.02, 'retry = "1s"', status=2, section="checks")
         add("checks", "2s", 0.1, section="checks")
+        add("sick", "4s", 0.02, 'retry = "1s"', status="sick", section="checks")
         add("rare", "1w", 0.1)
         add("leaving", "1s", 1.2)
+        parts += [f'[tasks.load{i}]\nevery = "1s"\ncommand = ["noop"]\n' for i in range(self._load)]
         return "\n".join(parts)
 
     # Nodes
@@ -213,7 +217,7 @@ class House:
             assert not self._is_over(), (self.folder / "node.log").read_text()
             ended = [line.name for line in oracle.read_log(self.log)[already:] if line.word == "end"]
             tasks = [task for task in oracle.read(self.database, self.log).tasks if task.removed is None]
-            wanted = [task for task in tasks if task.name not in _OUTSIDE]
+            wanted = [task for task in tasks if task.name not in _OUTSIDE and not task.is_silent]
             return all(ended.count(task.name) >= runs for task in wanted) and self._is_up_to_date(tasks)
 
         eventually(is_well, f"every task ends {runs} runs")

@@ -6,10 +6,13 @@ It shares no code with evenbeat: the file through plain SQL, the grid and the wi
 import json
 import sqlite3
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple
+
+from oracle_checks import COLUMNS, Result, miscounted
 
 SECOND: Final = 1_000_000
 _DAY: Final = 86_400
@@ -64,6 +67,8 @@ class Task(NamedTuple):
     """Open from and to, in seconds of the day; None for always."""
     runs: list[Run]
     skips: list[Skip]
+    results: Sequence[Result] = ()
+    """The same runs, with what they made of a check."""
 
     @property
     def following(self) -> int:
@@ -71,6 +76,11 @@ class Task(NamedTuple):
         assert self.accounted is not None
         to_come = self.nominals(self.accounted + 1, self.accounted + _LONGEST)
         return to_come[0] if to_come else self.accounted + _LONGEST
+
+    @property
+    def is_silent(self) -> bool:
+        """Do its runs leave no trace in the log? Then only the store tells of them."""
+        return self.definition["job"].get("command") == ["noop"]
 
     @property
     def missed(self) -> str:
@@ -132,10 +142,12 @@ def _read_store(connection: sqlite3.Connection) -> tuple[list[Task], dict[str, i
         name: [_window(part) for line in json.loads(text).get("ranges", ()) for part in line.split(",")]
         for name, text in connection.execute("SELECT name, definition FROM periods")
     }
-    runs, skips = defaultdict(list), defaultdict(list)
+    runs, skips, results = defaultdict(list), defaultdict(list), defaultdict(list)
     for table in ("plain_runs", "notable_runs"):
         for task, *row in connection.execute(f"SELECT task, nominal, kind, generation, claimed, outcome FROM {table}"):
             runs[task].append(Run(*row))
+        for task, *row in connection.execute(f"SELECT task, {COLUMNS} FROM {table}"):
+            results[task].append(Result(*row))
     for task, *row in connection.execute("SELECT task, first, last, times, reason FROM skips WHERE kind = 0"):
         skips[task].append(Skip(*row))
     tasks = []
@@ -146,7 +158,8 @@ def _read_store(connection: sqlite3.Connection) -> tuple[list[Task], dict[str, i
         definition = json.loads(text)
         windows = periods[definition["period"]] if "period" in definition else None
         history = sorted(runs[number], key=lambda run: run.claimed)
-        tasks.append(Task(name, created, removed, accounted, definition, windows, history, skips[number]))
+        told = results[number] if definition.get("check") else []
+        tasks.append(Task(name, created, removed, accounted, definition, windows, history, skips[number], told))
     limits: dict[str, int] = {}
     for (text,) in connection.execute("SELECT value FROM settings WHERE key LIKE 'limits:%'"):
         limits |= json.loads(text)
@@ -176,7 +189,7 @@ def findings(evidence: Evidence) -> list[str]:
         since = [int(line.name) for line in taken_up if int(line.name) > task.created]
         is_promised = any(line.word == "removed" for line in own)
         about = [*_unaccounted(task, since, is_promised=is_promised), *_unexplained(task, own), *_not_made_up(task)]
-        about += [*_overlaps(own), *_forgotten_wishes(task, own)]
+        about += [*_overlaps(own), *_forgotten_wishes(task, own), *miscounted(task.definition, task.results)]
         found += [f"{task.name}: {what}" for what in about]
     return [*found, *_crowds(evidence)]
 
@@ -231,7 +244,7 @@ def _unexplained(task: Task, lines: list[Line]) -> list[str]:
     for run in task.runs:
         if run.outcome in _NOT_STARTED and begun[run.nominal]:
             found.append(f"the run of {run.nominal} is recorded {run.outcome}, but began")
-        if run.outcome in _RAN and not ended[run.nominal]:
+        if run.outcome in _RAN and not ended[run.nominal] and not task.is_silent:
             found.append(f"the run of {run.nominal} is recorded {run.outcome}, but did not end")
     return found
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import oracle
 import pytest
 from house import House, eventually
+from oracle_checks import Result, unretried
 
 IS_FULL = os.environ.get("EVENBEAT_FAULTS") == "full"
 BOUNDARIES = (
@@ -25,6 +26,8 @@ BOUNDARIES = (
     "after finish commit",
 )
 CHAINS = [(point,) * 3 for point in BOUNDARIES] if IS_FULL else [BOUNDARIES[:4], BOUNDARIES[4:]]
+RETRY = 3
+"""The kind of a run in the store."""
 LOSING = frozenset(BOUNDARIES[2:6])
 """With these a run is claimed whose end no store will ever hear of."""
 STORE_FAULTS = ("slow", "full", "write error", "read-only", *(["locked"] if IS_FULL else []))
@@ -95,6 +98,40 @@ def test_a_node_and_its_workers_are_killed_and_no_other_comes(house: House) -> N
     house.live_on()
     house.stop()
     assert house.findings() == []
+
+
+def test_retries_of_a_check_go_on_where_they_were(house: House) -> None:
+    """Attempts neither skip nor count double when the node, a worker or the run of a SOFT check is killed."""
+    house.start()
+    for blow in (house.kill, house.kill_workers, lambda: house.kill_runs("sick"), house.kill) * (5 if IS_FULL else 1):
+        eventually(lambda: is_soft(house, "sick"), "it is SOFT")
+        if blow != house.kill:
+            # A moment before it is tried again: then there is something to lose.
+            eventually(lambda: bool(house.running("sick")) or not is_soft(house, "sick"), "it is tried again")
+        blow()
+        if blow == house.kill:
+            house.start()
+    eventually(lambda: any(run.state and run.hard for run in results(house, "sick")), "it is HARD once")
+    house.live_on()
+    house.stop()
+    assert house.findings() == []
+    (sick,) = (task for task in oracle.read(house.database, house.log).tasks if task.name == "sick")
+    disturbed = [line.at for line in oracle.read_log(house.log) if line.word in ("taken-up", "up")]
+    lost = [run.claimed for run in sick.results if run.state is None]
+    assert unretried(sick.definition, sick.results, [*disturbed, *lost]) == []
+    assert any(run.kind == RETRY for run in sick.results)
+
+
+def results(house: House, name: str) -> list[Result]:
+    """Of a check, so far."""
+    (task,) = (task for task in oracle.read(house.database, house.log).tasks if task.name == name)
+    return sorted((run for run in task.results if run.state is not None), key=lambda run: run.started)
+
+
+def is_soft(house: House, name: str) -> bool:
+    """Is that what its latest result says?"""
+    known = results(house, name)
+    return bool(known) and not known[-1].hard
 
 
 def test_a_task_is_removed_while_it_runs_and_the_node_is_killed(house: House) -> None:

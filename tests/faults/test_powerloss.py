@@ -14,6 +14,8 @@ from house import House, eventually
 IS_FULL = os.environ.get("EVENBEAT_FAULTS") == "full"
 SEEDS = range(12) if IS_FULL else range(1)
 ROUNDS = 4 if IS_FULL else 2
+LOAD = 300
+"""Tasks once a second that do nothing but make the store work."""
 SECTOR = 512
 COMPILER = shutil.which("cc") or shutil.which("gcc")
 
@@ -71,6 +73,27 @@ def test_what_is_not_synced_is_gone(library: Path, tmp_path: Path) -> None:
         come_back(house, random.Random(0))
         path = tmp_path / "house.db-wal"
         assert not path.exists() or len(path.read_bytes()) < len(before)
+    finally:
+        house.close()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_power_goes_within_a_large_checkpoint_while_more_is_committed(
+    library: Path, tmp_path: Path, seed: int
+) -> None:
+    """Hundreds of commits a second go on while what was committed before is moved from the log to the database."""
+    chance = random.Random(seed)
+    house = House(tmp_path, durability="full", load=LOAD)
+    try:
+        for _ in range(ROUNDS if IS_FULL else 1):
+            at = {"POWERLOSS_CHECKPOINT": str(chance.choice([2, 3, 5]))}
+            house.start(checkpoints=4 * LOAD, environment=preloaded(library, house, **at))
+            house.wait_for_crash()
+            come_back(house, chance)
+        house.start(checkpoints=4 * LOAD)
+        house.live_on()
+        house.stop()
+        assert house.findings() == []
     finally:
         house.close()
 

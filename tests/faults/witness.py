@@ -17,7 +17,10 @@ _EXITING = 0x4
 
 
 def main() -> None:
-    """`witness.py FOLDER SECONDS STATUS [WHAT]...`: a WHAT is `fork`, or `KEY=MOST` for a limit to be watched."""
+    """`witness.py FOLDER SECONDS STATUS [WHAT]...`: a WHAT is `fork`, or `KEY=MOST` for a limit to be watched.
+
+    STATUS `sick`: well for eight seconds, then for eight seconds not, in two ways.
+    """
     folder, seconds, status, *rest = sys.argv[1:]
     name, nominal = os.environ["EVENBEAT_NAME"], os.environ["EVENBEAT_NOMINAL"]
     log = os.open(f"{folder}/log", os.O_WRONLY | os.O_APPEND)
@@ -43,7 +46,8 @@ def main() -> None:
         os._exit(0)
     time.sleep(float(seconds))
     write("end")
-    os._exit(int(status))
+    now = int(time.time())
+    os._exit((now // 8 % 2) * (1 + now % 2) if status == "sick" else int(status))
 
 
 def take_one(paths: list[str]) -> int | None:
