@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from evenbeat.core import columns as module
-from evenbeat.core.columns import Column, Columns, GrowingArray
+from evenbeat.core.columns import Column, Columns, FewColumn, GrowingArray
 
-DEFAULTS = {"due": 2**62, "attempt": 1, "load": 0.5, "flag": False}
+DEFAULTS = {"due": 2**62, "retry": 60, "attempt": 1, "load": 0.5, "flag": False}
 
 
 class Due(Columns):
@@ -20,6 +20,7 @@ class Due(Columns):
 
 
 class Checks(Due):
+    retry = FewColumn(60)
     attempt = Column(np.uint8, 1)
     load = Column(np.float32, 0.5)
     flag = Column(np.bool_, default=False)
@@ -42,7 +43,24 @@ def test_a_subclass_has_the_columns_of_its_parent_too() -> None:
     columns.allocate(2)
     assert columns.due.dtype == np.int64
     assert columns.attempt.dtype == np.uint8
-    assert columns.bytes_per_row == 8 + 1 + 4 + 1 + 1
+    assert columns.bytes_per_row == 8 + 4 + 1 + 4 + 1 + 1
+
+
+def test_values_of_which_few_differ_are_kept_once() -> None:
+    columns = Checks()
+    rows = columns.allocate(1_000)
+    columns.retry[rows] = np.where(rows % 2, 7, 2**61)
+    columns.retry[int(rows[3])] = -1
+    columns.retry[rows[4:6]] = 60
+    columns.allocate(100_000)
+    assert columns.retry[rows[:7]].tolist() == [2**61, 7, 2**61, -1, 60, 60, 2**61]
+    assert columns.retry[rows[:7]].dtype == np.int64
+    assert columns.retry[int(rows[1])] == 7
+    columns.retry[rows[:0]] = []
+    assert columns.retry[rows[:0]].tolist() == []
+    assert columns._known["retry"].values.tolist() == [60, 7, 2**61, -1]
+    columns.free(rows[:2])
+    assert columns.retry[columns.allocate(2)].tolist() == [60, 60]
 
 
 def test_the_class_tells_what_it_declares_and_has_no_array() -> None:
@@ -185,8 +203,8 @@ class ColumnsAgainstADict(RuleBasedStateMachine):
     @rule(data=st.data(), value=st.integers(0, 255))
     def write(self, data: st.DataObject, value: int) -> None:
         row = data.draw(st.sampled_from(sorted(self.model)))
-        self.columns.due[row] = self.columns.attempt[row] = value
-        self.model[row] |= {"due": value, "attempt": value}
+        self.columns.due[row] = self.columns.attempt[row] = self.columns.retry[row] = value
+        self.model[row] |= {"due": value, "attempt": value, "retry": value}
 
     @precondition(lambda self: self.model)
     @rule(data=st.data())

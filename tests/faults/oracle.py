@@ -80,7 +80,7 @@ class Task(NamedTuple):
     @property
     def is_silent(self) -> bool:
         """Do its runs leave no trace in the log? Then only the store tells of them."""
-        return self.definition["job"].get("command") == ["noop"]
+        return bool(self.definition["job"].get("command") == ["noop"])
 
     @property
     def missed(self) -> str:

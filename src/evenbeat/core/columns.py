@@ -4,7 +4,7 @@ from mmap import MAP_ANONYMOUS, MAP_PRIVATE, PAGESIZE, mmap
 from typing import Any, Generic, Self, TypeVar, overload
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 T = TypeVar("T", bound=np.generic)
 Ints = NDArray[np.int64]
@@ -57,6 +57,8 @@ class Column(Generic[T]):
     def __init__(self, dtype: type[T], default: int | float) -> None:
         self.dtype = dtype
         self.default = default
+        self.fill = default
+        """What the memory of such a row holds."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
@@ -70,6 +72,71 @@ class Column(Generic[T]):
         if instance is None:
             return self
         raise AttributeError(self._name)
+
+    def shown(self, memory: NDArray[T], _: "dict[str, KnownValues]") -> "NDArray[T] | FewValues":
+        """What an instance has under the name of the column."""
+        return memory
+
+
+class FewColumn(Column[np.uint32]):
+    """Declares a column of int64 values of which only few differ, such as durations that people choose: 4 bytes a row.
+
+    Each row holds the number of its value, so `columns.retry[rows]` can be read and set, and nothing else.
+    """
+
+    def __init__(self, default: int) -> None:
+        super().__init__(np.uint32, default)
+        self.fill = 0
+
+    @overload  # type: ignore[override]
+    def __get__(self, instance: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, instance: "Columns", owner: type) -> "FewValues": ...
+    def __get__(self, instance: "Columns | None", owner: type) -> "Self | FewValues":
+        if instance is None:
+            return self
+        raise AttributeError(self._name)
+
+    def shown(self, memory: NDArray[np.uint32], known: "dict[str, KnownValues]") -> "FewValues":
+        return FewValues(memory, known.setdefault(self._name, KnownValues(int(self.default))))
+
+
+class KnownValues:
+    """The values that there are, or were, in a `FewColumn`, by their numbers; the default is number 0."""
+
+    def __init__(self, default: int) -> None:
+        self.values: Ints = np.array([default], dtype=np.int64)
+        self._numbers = {default: 0}
+
+    def numbers(self, values: ArrayLike) -> NDArray[np.uint32]:
+        """Of these values; new ones get new numbers."""
+        found, places = np.unique(np.asarray(values, dtype=np.int64), return_inverse=True)
+        new = [value for value in found.tolist() if value not in self._numbers]
+        if new:
+            self._numbers |= {value: len(self.values) + i for i, value in enumerate(new)}
+            self.values = np.concatenate([self.values, np.array(new, dtype=np.int64)])
+        numbers = np.array([self._numbers[value] for value in found.tolist()], dtype=np.uint32)
+        return numbers[places.reshape(np.shape(values))]
+
+
+class FewValues:
+    """The rows of a `FewColumn`."""
+
+    __slots__ = ("_known", "_numbers")
+
+    def __init__(self, numbers: NDArray[np.uint32], known: KnownValues) -> None:
+        self._numbers = numbers
+        self._known = known
+
+    @overload
+    def __getitem__(self, rows: int) -> Any: ...
+    @overload
+    def __getitem__(self, rows: Ints | slice) -> Ints: ...
+    def __getitem__(self, rows: int | Ints | slice) -> Any:
+        return self._known.values[self._numbers[rows]]
+
+    def __setitem__(self, rows: int | Ints | slice, values: ArrayLike) -> None:
+        self._numbers[rows] = self._known.numbers(values)
 
 
 class Columns:
@@ -88,6 +155,7 @@ class Columns:
         declared = {name: c for room in reversed(type(self).__mro__) for name, c in vars(room).items()}
         self._declared: dict[str, Column[Any]] = {n: c for n, c in declared.items() if isinstance(c, Column)}
         self._memory: dict[str, GrowingArray[Any]] = {n: GrowingArray(c.dtype) for n, c in self._declared.items()}
+        self._known: dict[str, KnownValues] = {}
         self._length = 0
         self._freed = GrowingArray(np.int64)
         self._freed_count = 0
@@ -127,7 +195,7 @@ class Columns:
         if not self.used[rows].all() or (len(rows) > 1 and len(np.unique(rows)) != len(rows)):
             raise ValueError("only rows in use can be freed, each of them once")
         for name, column in self._declared.items():
-            self._memory[name].array[rows] = column.default
+            self._memory[name].array[rows] = column.fill
         count = self._freed_count + len(rows)
         self._freed.reserve(count)
         self._freed.array[self._freed_count : count] = rows
@@ -142,12 +210,12 @@ class Columns:
                 memory.reserve(length)
             for name, column in self._declared.items():
                 # New memory is zero already; not writing to it leaves it unused until it is needed.
-                if column.default != 0:
-                    self._memory[name].array[self._length : length] = column.default
+                if column.fill != 0:
+                    self._memory[name].array[self._length : length] = column.fill
             self._length = length
         finally:
             self._show()
 
     def _show(self) -> None:
         for name, memory in self._memory.items():
-            vars(self)[name] = memory.array[: self._length]
+            vars(self)[name] = self._declared[name].shown(memory.array[: self._length], self._known)

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from evenbeat.core.columns import Column, Ints
+from evenbeat.core.columns import Column, FewColumn, Ints
 from evenbeat.core.times import ScheduleColumns
 from evenbeat.model import Kind, State
 from evenbeat.when.windows import FOREVER, NEVER
@@ -68,12 +68,12 @@ class TaskColumns(ScheduleColumns):
     extra_kind = Column(np.uint8, Kind.FIRST)
     last_start = Column(np.int64, NEVER)
     """Of the last on-grid run: what the guard goes by."""
-    tolerance = Column(np.int64, -1)
+    tolerance = FewColumn(-1)
     """How much closer than their interval two on-grid starts may be; -1 for the default, see `tolerance_of`."""
     limit = Column(np.int16, 0)
     """The number of its limit key, 0 for none."""
     priority = Column(np.int8, 0)
-    retry = Column(np.int64, 0)
+    retry = FewColumn(0)
     attempts = Column(np.uint8, 3)
     state = Column(np.uint8, State.OK)
     hard = Column(np.bool_, default=True)
