@@ -220,7 +220,7 @@ class ColumnsAgainstADict(RuleBasedStateMachine):
         assert np.flatnonzero(self.columns.used).tolist() == sorted(self.model)
         for name in DEFAULTS:
             expected = [self.model.get(row, DEFAULTS)[name] for row in range(len(self.columns))]
-            assert getattr(self.columns, name).tolist() == expected
+            assert getattr(self.columns, name)[:].tolist() == expected
 
 
 TestColumnsAgainstADict = ColumnsAgainstADict.TestCase
