@@ -80,7 +80,7 @@ class Task(NamedTuple):
     @property
     def is_silent(self) -> bool:
         """Do its runs leave no trace in the log? Then only the store tells of them."""
-        return bool(self.definition["job"].get("command") == ["noop"])
+        return self.name.startswith("load")
 
     @property
     def missed(self) -> str:
