@@ -1,5 +1,6 @@
 """`make cluster`, in a smaller size: it comes up, works, ends in order, and cleans up after a crash of its own."""
 
+import json
 import os
 import signal
 import subprocess
@@ -9,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -97,7 +99,13 @@ def _until(happened: Callable[[], bool]) -> None:
 
 def test_it_comes_up_works_survives_its_own_crash_and_ends_in_order(tool: Tool) -> None:
     with tool.running() as first:
-        tool.until_up(first)
+        said = tool.until_up(first)
+        for place in ("The page:", "or from:"):
+            page, code = said.partition(place)[2].split()[0].split("#/sign-in/")
+            body = json.dumps({"code": code}).encode()
+            request = Request(f"{page}v1/session/link", body, {"Content-Type": "application/json"})
+            with urlopen(request, timeout=PATIENCE) as answer:
+                assert json.load(answer) == {"role": "admin", "needs_token": False}
         before = tool.processes
         assert len(before) == len(["PostgreSQL", "NATS", "2 workers", "", "2 schedulers", ""])
         assert "run by default, worker 1" in tool.evenbeat("run", "here", "--wait")
