@@ -1,28 +1,45 @@
-"""What a change of tasks or periods is called in the audit."""
+"""What a change of tasks or periods is called in the audit, and from what to what it went."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
-from typing import Final
+from typing import Any, Final
 
-from evenbeat.model import Entry, Instant, Period, Task
-from evenbeat.store.contract import Change
+import msgspec
 
+from evenbeat.model import HIDDEN, REFERENCES, Entry, Instant, Period, Task
+from evenbeat.store.contract import FOREVER, NEVER, AuditFilter, Change, FieldChange
+
+FEW: Final = 1_000
+"""Of more tasks that come or go at once only the names are noted: the file or program that did it says the rest."""
+_MOST_FIELDS: Final = 50
+_LONGEST: Final = 2_000
+"""Characters of one value."""
+_TABLES: Final = ("labels", "env", "kwargs")
+_NOT_SAID: Final = ("name", "check", "paused", "pinned")
+"""No keys of a file; what is said of them, `detail` says."""
 _values: Final[Callable[[Task], tuple[object, ...]]] = attrgetter(*Task.__struct_fields__)
+_decoder: Final = msgspec.json.Decoder(tuple[FieldChange, ...])
 
 
-def created(entries: Iterable[Entry], now: Instant, who: str) -> list[Change]:
+def created(entries: Sequence[Entry], now: Instant, who: str) -> list[Change]:
     """New tasks."""
-    return [Change(now, who, "created", entry.task.name) for entry in entries]
+    is_few = len(entries) <= FEW
+    return [
+        Change(now, who, "created", e.task.name, "", _fields({}, keys_of(e.task)) if is_few else ()) for e in entries
+    ]
 
 
 def came_back(entries: Iterable[Entry], now: Instant, who: str) -> list[Change]:
     """Tasks that were removed while they ran, and created again before the run had ended."""
-    return [Change(now, who, "created", entry.task.name, "the task of this name that still runs") for entry in entries]
+    detail = "the task of this name that still runs"
+    return [Change(now, who, "created", e.task.name, detail, _fields({}, keys_of(e.task))) for e in entries]
 
 
 def removed(entries: Iterable[Entry], now: Instant, who: str) -> list[Change]:
     """Deleted ones."""
-    return [Change(now, who, "removed", entry.task.name) for entry in entries]
+    gone = list(entries)
+    is_few = len(gone) <= FEW
+    return [Change(now, who, "removed", e.task.name, "", _fields(keys_of(e.task), {}) if is_few else ()) for e in gone]
 
 
 def changed(before: Entry, after: Task, now: Instant, who: str, owner: str | None = None) -> Change:
@@ -37,7 +54,10 @@ def changed(before: Entry, after: Task, now: Instant, who: str, owner: str | Non
         return Change(now, who, "paused" if after.paused else "resumed", after.name)
     was = {"name": before.task.name, "owner": before.owner}
     detail = ", ".join(f"{name} (was {was[name]})" if name in was else name for name in names)
-    return Change(now, who, "changed", after.name, detail)
+    old, new = keys_of(before.task), keys_of(after)
+    old |= {"name": before.task.name, "check": before.task.check, "owner": before.owner}
+    new |= {"name": after.name, "check": after.check, "owner": before.owner if owner is None else owner}
+    return Change(now, who, "changed", after.name, detail, _fields(old, new))
 
 
 def periods(
@@ -48,4 +68,53 @@ def periods(
         old = before[name][1] if name in before else None
         if old != period:
             action = "created" if old is None else "removed" if period is None else "changed"
-            yield Change(now, who, action, f"period {name}")
+            fields = _fields(*(msgspec.to_builtins(p) if p is not None else {} for p in (old, period)))
+            yield Change(now, who, action, f"period {name}", "", fields)
+
+
+def keys_of(task: Task) -> dict[str, Any]:
+    """The keys of a task as in a file, tables entry by entry; literal values of `env` are hidden where they differ."""
+    table: dict[str, Any] = msgspec.to_builtins(task)
+    table = {**table.pop("schedule"), **table.pop("job", {}), **table}
+    for key in _NOT_SAID:
+        table.pop(key, None)
+    for key in _TABLES:
+        table |= {f"{key}.{name}": value for name, value in table.pop(key, {}).items()}
+    return table
+
+
+def _fields(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[FieldChange, ...]:
+    keys = [key for key in dict.fromkeys((*old, *new)) if old.get(key) != new.get(key)]
+    found = [FieldChange(key, _shown(key, old.get(key)), _shown(key, new.get(key))) for key in keys[:_MOST_FIELDS]]
+    if len(keys) > _MOST_FIELDS:
+        found.append(FieldChange("...", None, f"and {len(keys) - _MOST_FIELDS:,} more keys"))
+    return tuple(found)
+
+
+def _shown(key: str, value: Any) -> Any:
+    if value is None:
+        return None
+    if key.startswith("env.") and not value.startswith(REFERENCES):
+        return HIDDEN
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return value if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+
+
+# As a store keeps them
+
+
+def question(only: AuditFilter) -> dict[str, Any]:
+    """What a filter asks for, with bounds for what it leaves open."""
+    since = NEVER if only.since is None else only.since
+    before = FOREVER if only.before is None else only.before
+    return {"name": only.name, "who": only.who, "since": since, "before": before, "most": only.most}
+
+
+def fields_text(fields: Sequence[FieldChange]) -> str:
+    """JSON, empty for none."""
+    return msgspec.json.encode(fields).decode() if fields else ""
+
+
+def fields_of(text: str) -> tuple[FieldChange, ...]:
+    """What it says."""
+    return _decoder.decode(text) if text else ()

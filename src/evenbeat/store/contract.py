@@ -7,11 +7,11 @@ Numbers are microseconds on the epoch where they are times; FOREVER means never,
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from msgspec import Struct
 
-from evenbeat.model import Entry, Instant, Invalid, Kind, Outcome, Period, State, Task
+from evenbeat.model import DAY, Entry, Instant, Invalid, Kind, Outcome, Period, State, Task
 
 FOREVER: Final = 1 << 62
 NEVER: Final = -(1 << 62)
@@ -31,6 +31,10 @@ STATES: Final = (
 """
 COMPUTED_STATES: Final = ("late", "stale")
 """The same, of what depends on the next time of a task, which a store does not know: see `evenbeat.node.upcoming`."""
+AUDIT_KEPT: Final = 400 * DAY
+"""How long the audit is kept, if not for longer by `keep` ..."""
+AUDIT_ROWS: Final = 100_000
+"""... as far as a change is among so many of the latest; all others are kept as long as `keep` says."""
 FAILURES: Final = (Outcome.FAILED, Outcome.KILLED, Outcome.TIMEBOXED, Outcome.BROKEN, Outcome.LOST)
 
 
@@ -299,6 +303,15 @@ class SkipRecord(Struct, frozen=True):
     kind: Kind = Kind.GRID
 
 
+class FieldChange(NamedTuple):
+    """One key that has another value now, in the words of files: `every`, `labels.team`; None: it was not there."""
+
+    key: str
+    old: Any
+    new: Any
+    """Durations in microseconds. Literal values of `env` are never here: HIDDEN stands for them."""
+
+
 class Change(Struct, frozen=True):
     """Who changed what, for the audit."""
 
@@ -308,6 +321,27 @@ class Change(Struct, frozen=True):
     """created, changed, removed, enabled, disabled, forced ..."""
     name: str
     detail: str = ""
+    fields: tuple[FieldChange, ...] = ()
+    """From what to what."""
+
+
+class NotedChange(NamedTuple):
+    """A change and its number in the audit: later ones have larger numbers."""
+
+    number: int
+    change: Change
+
+
+class AuditFilter(Struct, frozen=True):
+    """Which changes: all that fit everything that is said."""
+
+    name: str | None = None
+    """Of a task, also a removed one, or "period NAME", "limit NAME", "token NAME", "slots" ..."""
+    who: str | None = None
+    since: Instant | None = None
+    before: int | None = None
+    """With smaller numbers, for the next page."""
+    most: int = 100
 
 
 class Condition(Struct, frozen=True):
@@ -492,6 +526,9 @@ class Store(Protocol):
     def changes(self, name: str | None = None, most: int = 100) -> list[Change]:
         """The audit, newest first."""
 
+    def audit(self, only: AuditFilter) -> list[NotedChange]:
+        """Part of the audit, newest first."""
+
     def note(self, changes: Iterable[Change]) -> None:
         """Add to the audit what is no change of a task: forced, reloaded."""
 
@@ -499,6 +536,8 @@ class Store(Protocol):
 
     def prune(self, now: Instant, keep: int) -> int:
         """Forget what is older than `keep` microseconds, and plain successes beyond a bound; a part at a time.
+
+        The audit is kept longer: see AUDIT_KEPT and AUDIT_ROWS.
 
         Says how many rows went; 0 when there is nothing left to do.
         """

@@ -4,7 +4,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 from typing import Final
 from uuid import uuid4
@@ -15,13 +15,17 @@ from evenbeat.model import SECOND, Entry, Instant, Kind, Period, Task
 from evenbeat.store import audit
 from evenbeat.store.conflicts import check_names, check_versions
 from evenbeat.store.contract import (
+    AUDIT_KEPT,
+    AUDIT_ROWS,
     EVERYTHING,
     FOREVER,
     NEVER,
+    AuditFilter,
     Batch,
     Change,
     Condition,
     Filter,
+    NotedChange,
     PastDefinition,
     Progress,
     RunRecord,
@@ -60,6 +64,7 @@ class MemoryStore:
         self._newest_skip: dict[int, int] = {}
         self._last_skip = 0
         self._changes: list[Change] = []
+        self._changes_forgotten = 0
 
     # Tasks
 
@@ -207,6 +212,20 @@ class MemoryStore:
             found = (change for change in reversed(self._changes) if name in (None, change.name))
             return list(islice(found, most))
 
+    def audit(self, only: AuditFilter) -> list[NotedChange]:
+        asked = audit.question(only)
+        with self._lock:
+            numbered = zip(count(self._changes_forgotten + len(self._changes), -1), reversed(self._changes))
+            found = (
+                NotedChange(number, change)
+                for number, change in numbered
+                if number < asked["before"]
+                and change.at >= asked["since"]
+                and only.name in (None, change.name)
+                and only.who in (None, change.who)
+            )
+            return list(islice(found, only.most))
+
     def note(self, changes: Iterable[Change]) -> None:
         with self._lock:
             self._changes += changes
@@ -289,7 +308,10 @@ class MemoryStore:
             rows = {number: row for number, row in self._rows.items() if not row.is_forgotten(cutoff)}
             runs = [run for run in self._runs if run.ended >= cutoff and id(run) not in oldest and run.task in rows]
             skips = {key: skip for key, skip in self._skips.items() if skip.at >= cutoff and skip.task in rows}
-            changes = [change for change in self._changes if change.at >= cutoff]
+            latest = len(self._changes) - AUDIT_ROWS
+            until = now - max(keep, AUDIT_KEPT)
+            changes = [c for i, c in enumerate(self._changes) if c.at >= (cutoff if i < latest else until)]
+            self._changes_forgotten += len(self._changes) - len(changes)
             before = sum(map(len, (self._runs, self._skips, self._changes, self._rows)))
             self._runs, self._skips, self._changes, self._rows = runs, skips, changes, rows
             return before - sum(map(len, (runs, skips, changes, rows)))

@@ -6,15 +6,17 @@ from pathlib import Path
 from typing import Final
 
 from evenbeat.model import Entry, Instant, Period, Task
-from evenbeat.store import postgres_care, postgres_tasks
+from evenbeat.store import audit, postgres_care, postgres_tasks
 from evenbeat.store import postgres_rows as rows
 from evenbeat.store.contract import (
     EVERYTHING,
     FOREVER,
+    AuditFilter,
     Batch,
     Change,
     Condition,
     Filter,
+    NotedChange,
     PastDefinition,
     Progress,
     RunRecord,
@@ -120,6 +122,10 @@ class PostgresStore(Cluster):
         if name is None:
             return [rows.change(row) for row in self._readers.all(query("changes"), (most,))]
         return [rows.change(row) for row in self._readers.all(query("changes_of"), (name, most))]
+
+    def audit(self, only: AuditFilter) -> list[NotedChange]:
+        found = self._readers.all(query("audit" if only.name is None else "audit_of"), audit.question(only))
+        return [NotedChange(number, rows.change(row)) for number, *row in found]
 
     def note(self, changes: Iterable[Change]) -> None:
         noted = list(changes)

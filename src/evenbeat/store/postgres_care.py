@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import psycopg
 
+from evenbeat.store.contract import AUDIT_KEPT, AUDIT_ROWS
 from evenbeat.store.postgres_open import Connection, ensure_days
 from evenbeat.store.postgres_session import Session
 from evenbeat.store.postgres_statements import query, with_part
@@ -21,7 +22,7 @@ def prune(session: Session, now: int, cutoff: int, bound: int) -> int:
     with session.address.explained():
         ensure_days(connection, now)
         gone = _drop_days(connection, now, cutoff, bound)
-    return gone + session.transaction(lambda transaction: _prune_rows(transaction, cutoff, bound))
+    return gone + session.transaction(lambda transaction: _prune_rows(transaction, now, cutoff, bound))
 
 
 def _drop_days(connection: Connection, now: int, cutoff: int, bound: int) -> int:
@@ -65,11 +66,12 @@ def _end_of(day: str) -> int:
     return int((begins + timedelta(days=1)).timestamp()) * 1_000_000
 
 
-def _prune_rows(connection: Connection, cutoff: int, bound: int) -> int:
+def _prune_rows(connection: Connection, now: int, cutoff: int, bound: int) -> int:
     if not _row(connection, query("try_to_prune"))[0]:
         return 0
     (last,) = _row(connection, query("last_plain_id"))
     asked = {"cutoff": cutoff, "part": _PRUNED_AT_ONCE, "last": last, "bound": bound}
+    asked |= {"audit_cutoff": min(cutoff, now - AUDIT_KEPT), "audit_rows": AUDIT_ROWS}
     gone = 0
     for name in ("prune_plain", "prune_notable", "prune_skips", "prune_changes"):
         gone += connection.execute(query(name), asked).rowcount

@@ -30,7 +30,7 @@ _COLUMNS: Final = {
     "plain_runs": _RUN,
     "notable_runs": _RUN,
     "skips": "task, first, last, times, at, next_nominal, kind, reason",
-    "changes": "at, who, action, name, detail",
+    "changes": "at, who, action, name, detail, fields",
     "periods": "name, owner, definition",
     "settings": "key, value",
 }

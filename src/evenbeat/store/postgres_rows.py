@@ -1,5 +1,8 @@
 """Rows of the PostgreSQL store as the nouns they stand for: as in the SQLite store, texts read back first."""
 
+from collections.abc import Sequence
+from typing import Any
+
 from evenbeat.model import Entry
 from evenbeat.store import sqlite_rows as rows
 from evenbeat.store.contract import Change, Condition, Progress, RunRecord, SkipRecord
@@ -33,6 +36,6 @@ def skip_record(row: Row) -> SkipRecord:
     return rows.skip_record((from_text(row[0]), *row[1:4], from_text(row[4]), *row[5:]))
 
 
-def change(row: Row) -> Change:
+def change(row: Sequence[Any]) -> Change:
     """Of its columns."""
-    return Change(row[0], *map(from_text, row[1:]))
+    return rows.change([row[0], *map(from_text, row[1:])])

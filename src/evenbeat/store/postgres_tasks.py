@@ -81,11 +81,15 @@ def _create(
                 )
             )  # fmt: skip
     connection.execute(query("create_progress"), (first, last))
-    connection.execute(query("note_created"), (who, first, last))
-    return [
+    found = [
         Entry(number, id_, 1, owner, now, now, task)
         for number, id_, task in zip(range(first, last + 1), ids, tasks, strict=True)
     ]
+    if len(found) <= audit.FEW:
+        note(connection, audit.created(found, now, who))
+    else:
+        connection.execute(query("note_created"), (who, first, last))
+    return found
 
 
 def _new_ids(count: int) -> list[str]:
@@ -192,7 +196,7 @@ def set_settings(connection: Connection, settings: Mapping[str, str | None]) -> 
 
 def note(connection: Connection, changes: Iterable[Change]) -> None:
     """Add to the audit."""
-    rows = [(c.at, c.who, c.action, c.name, c.detail) for c in changes]
+    rows = [(c.at, c.who, c.action, c.name, c.detail, audit.fields_text(c.fields)) for c in changes]
     if rows:
         connection.execute(query("note"), [list(column) for column in zip(*rows, strict=True)])
 

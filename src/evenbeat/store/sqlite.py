@@ -11,16 +11,20 @@ from secrets import token_hex
 from typing import Final, Literal, TypeVar
 
 from evenbeat.model import Entry, Instant, Period, Task
+from evenbeat.store import audit, sqlite_tasks
 from evenbeat.store import sqlite_rows as rows
-from evenbeat.store import sqlite_tasks
 from evenbeat.store.contract import (
+    AUDIT_KEPT,
+    AUDIT_ROWS,
     EVERYTHING,
     FOREVER,
+    AuditFilter,
     Batch,
     Change,
     Condition,
     Damaged,
     Filter,
+    NotedChange,
     PastDefinition,
     Progress,
     RunRecord,
@@ -151,7 +155,11 @@ class SqliteStore:
 
     def changes(self, name: str | None = None, most: int = 100) -> list[Change]:
         found = self._select(query("changes" if name is None else "changes_of"), {"name": name, "most": most})
-        return [Change(*row) for row in found]
+        return [rows.change(row) for row in found]
+
+    def audit(self, only: AuditFilter) -> list[NotedChange]:
+        found = self._select(query("audit" if only.name is None else "audit_of"), audit.question(only))
+        return [NotedChange(number, rows.change(row)) for number, *row in found]
 
     def note(self, changes: Iterable[Change]) -> None:
         noted = list(changes)
@@ -195,6 +203,7 @@ class SqliteStore:
 
     def prune(self, now: Instant, keep: int) -> int:
         asked = {"cutoff": now - keep, "bound": self._plain_runs, "part": _PRUNED_AT_ONCE}
+        asked |= {"audit_cutoff": now - max(keep, AUDIT_KEPT), "audit_rows": AUDIT_ROWS}
 
         def work(connection: sqlite3.Connection) -> int:
             before = connection.total_changes

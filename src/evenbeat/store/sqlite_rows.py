@@ -6,9 +6,11 @@ from typing import Any, Final
 import msgspec
 
 from evenbeat.model import Entry, Instant, Kind, Outcome, Period, State, Task
+from evenbeat.store.audit import fields_of
 from evenbeat.store.contract import (
     FOREVER,
     NEVER,
+    Change,
     Condition,
     PastDefinition,
     Progress,
@@ -28,6 +30,12 @@ _encode: Final = msgspec.json.Encoder().encode
 _task: Final = msgspec.json.Decoder(Task).decode
 _period: Final = msgspec.json.Decoder(Period).decode
 _periods: Final = msgspec.json.Decoder(dict[str, Period]).decode
+
+
+def change(row: Sequence[Any]) -> Change:
+    """Of its columns."""
+    at, who, action, name, detail, fields = row
+    return Change(at, who, action, name, detail, fields_of(fields))
 
 
 def as_text(definition: Task | Period) -> str:

@@ -52,8 +52,14 @@ def _create(
     while some := list(islice(rows, _AT_ONCE)):
         connection.execute(query_of_rows("create_task", len(some)), list(chain.from_iterable(some)))
     connection.execute(query("create_progress"), (last,))
-    connection.execute(query("note_created"), {"now": now, "who": who, "last": last})
-    return [Entry(number, id_, 1, owner, now, now, task) for number, id_, task in zip(numbers, ids, tasks, strict=True)]
+    found = [
+        Entry(number, id_, 1, owner, now, now, task) for number, id_, task in zip(numbers, ids, tasks, strict=True)
+    ]
+    if len(found) <= audit.FEW:
+        note(connection, audit.created(found, now, who))
+    else:
+        connection.execute(query("note_created"), {"now": now, "who": who, "last": last})
+    return found
 
 
 def _new_ids(count: int) -> list[str]:
@@ -127,7 +133,12 @@ def set_periods(
 
 def note(connection: sqlite3.Connection, changes: Iterable[Change]) -> None:
     """Add to the audit."""
-    connection.executemany(query("note"), ((c.at, c.who, c.action, c.name, c.detail) for c in changes))
+    connection.executemany(query("note"), (audit_row(c) for c in changes))
+
+
+def audit_row(change: Change) -> tuple[int, str, str, str, str, str]:
+    """As the audit keeps it."""
+    return change.at, change.who, change.action, change.name, change.detail, audit.fields_text(change.fields)
 
 
 def _taken(connection: sqlite3.Connection, names: Sequence[str]) -> list[str]:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from evenbeat.model import DAY, Instant, Period
-from evenbeat.store.contract import Batch, Store, StoreError
+from evenbeat.store.contract import AUDIT_KEPT, AUDIT_ROWS, AuditFilter, Batch, Change, Store, StoreError
 from evenbeat.testing.samples import T0, a_claim, a_finish, a_refusal, a_skip, a_task
 from evenbeat.testing.store_history import at, ran
 from evenbeat.testing.store_runs import number_of, progress_of
@@ -70,12 +70,12 @@ class CareContract:
             ran(store, a, time, outcome=outcome)
             store.record(Batch(refusals=[a_refusal(a, time)])).result()
         assert prune_all(store, T0 + KEEP) == 0
-        # Two runs, two refusals, and the audit of the creation.
-        assert prune_all(store, T0 + KEEP + DAY // 2) == 5
+        # Two runs and two refusals; the audit is kept for longer.
+        assert prune_all(store, T0 + KEEP + DAY // 2) == 4
         assert [run.nominal for run in store.runs(a)] == [T0 + DAY + 1, T0 + DAY]
         assert [run.nominal for run in store.runs()] == [T0 + DAY + 1, T0 + DAY]
         assert len(store.skips()) == 2
-        assert store.changes() == []
+        assert len(store.changes()) == 1
         assert prune_all(store, T0 + KEEP + DAY // 2) == 0
 
     def test_where_a_task_stands_and_its_latest_result_are_never_forgotten(self, store: Store) -> None:
@@ -112,8 +112,25 @@ class CareContract:
         store.record(Batch(skips=[a_skip(a)])).result()
         store.remove([a], at(1))
         prune_all(store, T0 + 2 * KEEP)
-        assert (store.runs(), store.skips(), store.changes()) == ([], [], [])
+        assert (store.runs(), store.skips(), store.find_removed("a")) == ([], [], None)
+        assert [change.action for change in store.changes("a")] == ["removed", "created"], "the audit outlives it"
         assert store.create([a_task("a")], "me", T0)[0].number > a
+
+    def test_the_audit_is_kept_for_longer_and_bounded(self, store: Store) -> None:
+        first = store.create([a_task("a")], "me", T0, "ann")[0]
+        store.note([Change(Instant(T0 + DAY), "ann", "forced", "a")])
+        prune_all(store, T0 + AUDIT_KEPT)
+        assert len(store.changes()) == 2
+        prune_all(store, T0 + AUDIT_KEPT + 1)
+        assert [change.action for change in store.changes()] == ["forced"]
+        assert store.audit(AuditFilter())[0].number > 1, "numbers are never given twice"
+        store.note(Change(Instant(T0 + DAY), "bot", "forced", str(i)) for i in range(AUDIT_ROWS))
+        prune_all(store, T0 + DAY + KEEP)
+        assert len(store.changes(name="a")) == 1, "as long as `keep` says any number is kept"
+        prune_all(store, T0 + DAY + KEEP + 1)
+        assert store.changes(name="a") == []
+        assert len(store.audit(AuditFilter(who="bot", most=2 * AUDIT_ROWS))) == AUDIT_ROWS
+        assert store.find("a") == first
 
     def test_plain_successes_are_bounded_other_runs_are_not(self, tmp_path: Path) -> None:
         folder = tmp_path / "bounded"

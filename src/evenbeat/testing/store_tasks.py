@@ -1,10 +1,12 @@
 """Part of the store contract: tasks, periods, settings and the audit."""
 
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
-from evenbeat.model import MINUTE, Entry, Instant, Invalid, Period, Schedule, Task
-from evenbeat.store.contract import Batch, Change, Conflict, Filter, Store
+from evenbeat.model import HIDDEN, MINUTE, Entry, Instant, Invalid, Job, Period, Schedule, Task
+from evenbeat.store.contract import AuditFilter, Batch, Change, Conflict, FieldChange, Filter, Store
 from evenbeat.testing.samples import T0, a_claim, a_finish, a_standing, a_task
 
 LATER = Instant(T0 + 1)
@@ -325,8 +327,71 @@ class TasksContract:
         assert len(store.changes(name="a")) == 2
         assert [change.action for change in store.changes(most=1)] == ["removed"]
 
+    def test_the_audit_says_from_what_to_what(self, store: Store) -> None:
+        env = {"HOME": "/srv", "PASSWORD": "hunter2", "KEY": "file:/run/key"}
+        task = replace(a_task("a", site="x"), job=Job(command=("noop", "-v"), env=env))
+        (entry,) = store.create([task], "me", T0, "ann")
+        job = Job(command=("true",), env={"PASSWORD": "hunter3", "KEY": "env:KEY", "NEW": "secret"})
+        after = replace(task, schedule=Schedule(every=2 * MINUTE, phase=0), job=job, labels={"site": "y"}, weight=2.5)
+        store.update([(entry.number, after)], LATER, "bob", owner="you")
+        assert {field.key: field[1:] for field in store.changes(most=1)[0].fields} == {
+            "every": (MINUTE, 2 * MINUTE),
+            "command": (["noop", "-v"], ["true"]),
+            "weight": (None, 2.5),
+            "labels.site": ("x", "y"),
+            "env.HOME": (HIDDEN, None),
+            "env.PASSWORD": (HIDDEN, HIDDEN),
+            "env.KEY": ("file:/run/key", "env:KEY"),
+            "env.NEW": (None, HIDDEN),
+            "owner": ("me", "you"),
+        }
+        store.remove([entry.number], LATER, "cyd")
+        gone, _, new = store.changes()
+        assert ("command", None, ["noop", "-v"]) in new.fields
+        assert ("command", ["true"], None) in gone.fields
+        assert not any(secret in repr(store.changes()) for secret in ("hunter", "secret", "/srv"))
+
+    def test_the_audit_keeps_the_beginning_of_long_values_and_of_many(self, store: Store) -> None:
+        labels = {f"k{i}": "v" for i in range(200)}
+        task = replace(a_task("a"), labels=labels, job=Job(command=("x" * 50_000,)))
+        store.create([task], "me", T0)
+        (change,) = store.changes()
+        assert len(change.fields) == 51
+        assert change.fields[-1].new == "and 153 more keys"
+        assert len(repr(change)) < 10_000
+
+    def test_of_many_tasks_at_once_the_audit_has_the_names(self, store: Store) -> None:
+        created(store, *map(str, range(1_001)))
+        assert {change.fields for change in store.changes(most=2_000)} == {()}
+        assert len(store.changes(most=2_000)) == 1_001
+
+    def test_changes_of_periods_are_told_by_what_they_say(self, store: Store) -> None:
+        for ranges in (("monday",), ("tuesday",)):
+            store.set_periods({"work": Period(ranges=ranges)}, "me", T0, who="ann")
+        assert store.changes(most=1)[0].fields == (FieldChange("ranges", ["monday"], ["tuesday"]),)
+
+    def test_the_audit_is_read_by_name_person_and_time_a_page_at_a_time(self, store: Store) -> None:
+        for i in range(10):
+            who, name = ("ann", "bob")[i % 2], ("a", "b", "c")[i % 3]
+            store.note([Change(Instant(T0 + i), who, "forced", name, str(i))])
+
+        def found(**only: Any) -> list[str]:
+            return [change.detail for _, change in store.audit(AuditFilter(**only))]
+
+        assert found() == list("9876543210")
+        assert found(name="a") == list("9630")
+        assert found(who="bob") == list("97531")
+        assert found(who="bob", name="a") == list("93")
+        assert found(since=Instant(T0 + 7)) == list("987")
+        assert found(who="nobody") == found(name="nothing") == []
+        pages, before = [], None
+        while page := store.audit(AuditFilter(who="ann", before=before, most=2)):
+            pages.append([change.detail for _, change in page])
+            before = page[-1].number
+        assert pages == [["8", "6"], ["4", "2"], ["0"]]
+
     def test_the_audit_takes_notes(self, store: Store) -> None:
-        forced = Change(T0, "ann", "forced", "a", "by hand")
+        forced = Change(T0, "ann", "forced", "a", "by hand", (FieldChange("slots", None, 4),))
         store.note([forced])
         assert store.changes() == [forced]
 

@@ -124,13 +124,21 @@ INSERT INTO settings (key, value) VALUES (?, ?) ON CONFLICT DO UPDATE SET value 
 DELETE FROM settings WHERE key = ?;
 
 -- name: note
-INSERT INTO changes (at, who, action, name, detail) VALUES (?, ?, ?, ?, ?);
+INSERT INTO changes (at, who, action, name, detail, fields) VALUES (?, ?, ?, ?, ?, ?);
 
 -- name: changes
-SELECT at, who, action, name, detail FROM changes ORDER BY id DESC LIMIT :most;
+SELECT at, who, action, name, detail, fields FROM changes ORDER BY id DESC LIMIT :most;
 
 -- name: changes_of
-SELECT at, who, action, name, detail FROM changes WHERE name = :name ORDER BY id DESC LIMIT :most;
+SELECT at, who, action, name, detail, fields FROM changes WHERE name = :name ORDER BY id DESC LIMIT :most;
+
+-- name: audit
+SELECT id, at, who, action, name, detail, fields FROM changes
+WHERE id < :before AND at >= :since AND who = coalesce(:who, who) ORDER BY id DESC LIMIT :most;
+
+-- name: audit_of
+SELECT id, at, who, action, name, detail, fields FROM changes
+WHERE name = :name AND id < :before AND at >= :since AND who = coalesce(:who, who) ORDER BY id DESC LIMIT :most;
 
 
 -- What a node records, many rows at once
@@ -405,7 +413,8 @@ DELETE FROM notable_runs WHERE id IN (SELECT id FROM oldest)
 DELETE FROM skips WHERE id IN (SELECT id FROM skips WHERE at < :cutoff ORDER BY at LIMIT :part);
 
 -- name: prune_changes
-DELETE FROM changes WHERE id IN (SELECT id FROM changes ORDER BY id LIMIT :part) AND at < :cutoff;
+DELETE FROM changes WHERE id IN (SELECT id FROM changes ORDER BY id LIMIT :part) AND at < :cutoff
+    AND (at < :audit_cutoff OR id <= (SELECT max(id) FROM changes) - :audit_rows);
 
 -- name: forgotten
 -- Tasks that were removed so long ago that nothing tells of them any more.

@@ -211,14 +211,23 @@ DELETE FROM settings WHERE key = ANY(%s);
 DELETE FROM settings WHERE key = ANY(%s) RETURNING value;
 
 -- name: note
-INSERT INTO changes (at, who, action, name, detail)
-SELECT * FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::text[], %s::text[]);
+INSERT INTO changes (at, who, action, name, detail, fields)
+SELECT * FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[]);
 
 -- name: changes
-SELECT at, who, action, name, detail FROM changes ORDER BY id DESC LIMIT %s;
+SELECT at, who, action, name, detail, fields FROM changes ORDER BY id DESC LIMIT %s;
 
 -- name: changes_of
-SELECT at, who, action, name, detail FROM changes WHERE name = %s ORDER BY id DESC LIMIT %s;
+SELECT at, who, action, name, detail, fields FROM changes WHERE name = %s ORDER BY id DESC LIMIT %s;
+
+-- name: audit
+SELECT id, at, who, action, name, detail, fields FROM changes
+WHERE id < %(before)s AND at >= %(since)s AND who = coalesce(%(who)s::text, who) ORDER BY id DESC LIMIT %(most)s;
+
+-- name: audit_of
+SELECT id, at, who, action, name, detail, fields FROM changes
+WHERE name = %(name)s AND id < %(before)s AND at >= %(since)s AND who = coalesce(%(who)s::text, who)
+ORDER BY id DESC LIMIT %(most)s;
 
 
 -- What a node records. Each says itself what cannot be true, so that nobody waits for an answer between them.
@@ -563,7 +572,8 @@ WHERE claimed <= (SELECT max(claimed) FROM (SELECT claimed FROM notable_runs ORD
 DELETE FROM skips WHERE (task, id) IN (SELECT task, id FROM skips WHERE at < %(cutoff)s ORDER BY at LIMIT %(part)s);
 
 -- name: prune_changes
-DELETE FROM changes WHERE at < %(cutoff)s AND id IN (SELECT id FROM changes ORDER BY id LIMIT %(part)s);
+DELETE FROM changes WHERE at < %(cutoff)s AND id IN (SELECT id FROM changes ORDER BY id LIMIT %(part)s)
+    AND (at < %(audit_cutoff)s OR id <= (SELECT max(id) FROM changes) - %(audit_rows)s);
 
 -- name: forgotten
 -- Tasks that were removed so long ago that nothing tells of them any more.
