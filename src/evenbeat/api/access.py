@@ -33,6 +33,8 @@ _REMEMBERED: Final = 60.0
 _MOST_REMEMBERED: Final = 10_000
 _FAILURES: Final = 10
 """Wrong tokens from one address in a minute."""
+_NOTED: Final = 10
+"""Sign-ins of one token from one address in a minute that the audit has."""
 _SAFE: Final = ("GET", "HEAD", "OPTIONS")
 _FORWARDED: Final = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
 _ADMISSION: Final = "evenbeat.admission"
@@ -102,6 +104,7 @@ class Access:
         self._hashing = asyncio.Lock()
         self._remembered: OrderedDict[bytes, _Remembered] = OrderedDict()
         self._failures = Buckets(_FAILURES, _FAILURES / 60, now)
+        self.noted_sign_ins: Final = Buckets(_NOTED, _NOTED / 60, now)
 
     async def admit(self, request: Request, role: Role) -> Caller:
         """Who it is; raise Problem if they may not do what needs this role."""

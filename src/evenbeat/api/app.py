@@ -17,6 +17,7 @@ from starlette.types import Receive, Scope, Send
 from evenbeat.api import (
     actions,
     apply,
+    audit,
     beats,
     capacity,
     cluster,
@@ -43,6 +44,7 @@ from evenbeat.web.routes import web_routes
 _PARTS: Final = (
     *(tasks, actions, apply, history, beats, schedules, load, periods, capacity, events, cluster, session, health),
     metrics,
+    audit,
 )
 ROUTES: Final[tuple[Route, ...]] = tuple(route for part in _PARTS for route in part.ROUTES)
 """All that a house offers, but for what tells of them."""

@@ -8,7 +8,7 @@ from starlette.responses import PlainTextResponse, Response
 
 from evenbeat.api.answers import entry_of, moment, pointed
 from evenbeat.api.problems import FieldError, Problem, invalid
-from evenbeat.api.route import JSON, Call, Handler, Role, Route
+from evenbeat.api.route import JSON, Call, Handler, Role, Route, address_of
 from evenbeat.api.types import Duration, StateWord, TimeText
 from evenbeat.model import MAX_EVERY, NAME_LIMIT, OUTPUT_LIMIT
 from evenbeat.node.requests import Beat, DropBeat, NewBeat, Signal, Tell
@@ -57,7 +57,11 @@ async def result(call: Call) -> dict[str, Any]:
         if not 1 <= ttl <= MAX_EVERY:
             raise invalid(FieldError("/ttl", f"{told.ttl!r} is out of range, accepted: up to 3653d"))
     at = moment(told.at, "/at")
-    taken = (await call.house.ask(Tell(entry.id, told.status, call.who, told.output, told.perfdata, ttl, at))).taken
+    taken = (
+        await call.house.ask(
+            Tell(entry.id, told.status, call.who, told.output, told.perfdata, ttl, at, address_of(call.request))
+        )
+    ).taken
     assert taken is not None
     return {**msgspec.structs.asdict(taken), "state": taken.state.name.lower()}
 

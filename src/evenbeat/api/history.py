@@ -12,7 +12,7 @@ from evenbeat.api.scopes import names_within
 from evenbeat.api.types import Changes, History, RunningNow, TimeText
 from evenbeat.core.scope import Scope
 from evenbeat.model import SECOND, Instant
-from evenbeat.node.documents import instant, run_document, skip_document
+from evenbeat.node.documents import change_document, instant, run_document, skip_document
 from evenbeat.node.facts import facts_of, span_of
 from evenbeat.node.moment import Moment, RunningRun
 from evenbeat.node.past import Question, Record, records, when
@@ -124,7 +124,7 @@ def _history_within(store: Store, question: Question, scope: Scope) -> dict[str,
 async def changes(call: Call) -> dict[str, Any]:
     entry = await entry_also_removed(call)
     found = await call.house.read(lambda store: store.changes(entry.task.name, call.query.limit))
-    return {"changes": [{"at": instant(c.at), "who": c.who, "action": c.action, "detail": c.detail} for c in found]}
+    return {"changes": [change_document(change) for change in found]}
 
 
 async def answer_why(call: Call) -> Answer:

@@ -12,6 +12,7 @@ from evenbeat.model import Entry, Task
 from evenbeat.node.outlook import Outlook
 from evenbeat.node.outlook_columns import outlook_columns
 from evenbeat.node.permission import permission_of
+from evenbeat.node.submitters import SUBMITTED
 from evenbeat.store.contract import Change, Store
 from evenbeat.when.period import compile_periods
 
@@ -19,7 +20,7 @@ Read = Callable[[Callable[[Store], Outlook]], Awaitable[Outlook]]
 
 _REST: Final = 9
 """Reading a hundred thousand tasks takes a second or two: while changes go on, a tenth of the time goes into it."""
-_NO_CHANGE: Final = ("forced",)
+_NO_CHANGE: Final = ("forced", "applied", "signed in", "signed in by link", "sign-in link created", SUBMITTED)
 """Of the audit: what leaves every task as it was."""
 _LOOKED_AT: Final = 100
 

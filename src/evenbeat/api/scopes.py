@@ -71,6 +71,7 @@ SCOPED: Final[Mapping[tuple[str, str], Scoped]] = {
             ("POST", "/v1/validate"),
             ("POST", "/v1/forecast"),
             ("GET", "/metrics"),
+            ("GET", "/v1/audit"),
         ),
         Scoped.REFUSED,
     ),

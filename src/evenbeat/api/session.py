@@ -1,6 +1,7 @@
 """Sessions of the page: a token or a link is given once, and a cookie that no script can read stands for it."""
 
 import hashlib
+import logging
 import secrets
 import time
 from collections import OrderedDict
@@ -11,15 +12,18 @@ import msgspec
 from msgspec import Meta, Struct
 from starlette.responses import Response
 
-from evenbeat.api.route import Call, Role, Route
-from evenbeat.model import SECOND
+from evenbeat.api.route import Call, Role, Route, address_of
+from evenbeat.model import SECOND, Invalid
 from evenbeat.node import page_session
+from evenbeat.node.requests import NoteSignIn
 from evenbeat.node.tokens import Token
+from evenbeat.store.contract import StoreError
 
 if TYPE_CHECKING:
     from evenbeat.api.access import Access
 
 COOKIE: Final = "evenbeat_session"
+_log: Final = logging.getLogger("evenbeat.api")
 LENGTH: Final = page_session.LENGTH // SECOND
 """Seconds that a session lasts."""
 MOST: Final = page_session.MOST
@@ -94,7 +98,19 @@ async def _begin(call: Call) -> Response:
         access.must_be_local(request)
         return _answer(Standing("admin", needs_token=False))
     id_, token = await access.verified(request, call.body.token)
+    await _note(call, token.name)
     return await _with_cookie(call, id_, token)
+
+
+async def _note(call: Call, name: str) -> None:
+    """For the audit, some a minute of each token and address; nobody is kept out because it cannot be written."""
+    address = address_of(call.request)
+    if _access(call).noted_sign_ins.take(f"{address} {name}"):
+        return
+    try:
+        await call.house.ask(NoteSignIn(name, address))
+    except (StoreError, Invalid) as e:
+        _log.warning("a sign-in is not in the audit: %s", e, extra={"action": "audit_failed", "who": name})
 
 
 async def _begin_by_link(call: Call) -> Response:

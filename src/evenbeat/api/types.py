@@ -215,6 +215,16 @@ class History(Struct):
     """Give it as `before` for what is older; null if there is nothing."""
 
 
+class FieldChangeDocument(Struct):
+    """A key that has another value now."""
+
+    key: str
+    """As in a file: every, command, labels.team; literal values of env.NAME are hidden."""
+    old: Any
+    """null: it was not there."""
+    new: Any
+
+
 class ChangeDocument(Struct):
     """Who changed what."""
 
@@ -222,6 +232,18 @@ class ChangeDocument(Struct):
     who: str
     action: str
     detail: str
+    name: str
+    """Of a task, or `token ci`, `limit db`, `period p`, `slots`, a file."""
+    fields: list[FieldChangeDocument]
+    """From what to what."""
+
+
+class AuditPage(Struct):
+    """Part of the audit, newest first."""
+
+    changes: list[ChangeDocument]
+    next: int | None
+    """Give it as `before` for what is older; null if there is nothing."""
 
 
 class Changes(Struct):

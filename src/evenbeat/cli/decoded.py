@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from evenbeat.load.flat import task_of
 from evenbeat.model import Entry, Instant, Kind, Outcome, State
 from evenbeat.node.requests import Ended, Taken
-from evenbeat.store.contract import NEVER, Condition, RunRecord, SkipRecord
+from evenbeat.store.contract import NEVER, Change, Condition, FieldChange, RunRecord, SkipRecord
 from evenbeat.when.instant import parse_instant
 from evenbeat.when.zone import zone
 
@@ -54,6 +54,38 @@ class Page(Struct):
     tasks: list[TaskDocument]
     next: str | None
     live: bool = True
+
+
+class FieldDocument(Struct):
+    """A key that has another value now."""
+
+    key: str
+    old: Any
+    new: Any
+
+
+class ChangeDocument(Struct):
+    """A line of the audit."""
+
+    at: str
+    who: str
+    action: str
+    name: str
+    detail: str
+    fields: list[FieldDocument]
+
+
+class AuditPage(Struct):
+    """Of the audit."""
+
+    changes: list[ChangeDocument]
+    next: int | None
+
+
+def change_of(document: ChangeDocument) -> Change:
+    """The change; durations stay the texts that they are."""
+    fields = tuple(FieldChange(field.key, field.old, field.new) for field in document.fields)
+    return Change(instant_of(document.at), document.who, document.action, document.name, document.detail, fields)
 
 
 class RunDocument(Struct):

@@ -205,6 +205,13 @@ def _add_questions(commands: "_Commands", new: NewCommand) -> None:
     only = command.add_mutually_exclusive_group()
     only.add_argument("--failed", action="store_true", help="only runs that did not succeed")
     only.add_argument("--skips", action="store_true", help="only what was skipped")
+    command = _with_node(new(commands, "audit", "who changed what, from what to what", "evenbeat.cli.audit"))
+    command.add_argument(
+        "name", nargs="?", metavar="NAME", help="a task, also a removed one, or 'token ci', 'limit db'"
+    )
+    command.add_argument("--who", metavar="W", help="only what this user, token or address did")
+    command.add_argument("--since", metavar="T", help="from this time on, or so long ago: 1d, 2026-12-01")
+    command.add_argument("-n", "--limit", type=int, default=50, metavar="N", help="how many (default: 50)")
     command = _with_node(new(commands, "why", "why does it run, or not, and when next?", "evenbeat.cli.why"))
     command.add_argument("name", metavar="NAME")
     command.add_argument("--at", metavar="T", help="ask about this time, in the task's zone (default: now)")

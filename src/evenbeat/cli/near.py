@@ -9,7 +9,7 @@ from evenbeat.cli.common import now
 from evenbeat.model import Entry, Instant
 from evenbeat.node.past import Question, Record, find_also_removed, records
 from evenbeat.store.cluster import ClusterStore
-from evenbeat.store.contract import Condition, Filter, RunRecord, SkipRecord, Store, StoreError
+from evenbeat.store.contract import AuditFilter, Change, Condition, Filter, RunRecord, SkipRecord, Store, StoreError
 from evenbeat.store.opening import open_store
 
 if TYPE_CHECKING:
@@ -76,6 +76,9 @@ class Near:
     def records(self, name_or_id: str | None, most: int, *, failed: bool, skips: bool) -> list[Record]:
         number = None if name_or_id is None else find_also_removed(self._store, name_or_id).number
         return records(self._store, Question(number, most=most, failed=failed, skips=skips))
+
+    def audit(self, only: AuditFilter) -> list[Change]:
+        return [change for _, change in self._store.audit(only)]
 
     # Of these the imports are heavy.
 

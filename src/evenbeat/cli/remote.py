@@ -8,6 +8,7 @@ from urllib.parse import quote
 import msgspec
 
 from evenbeat.cli.decoded import (
+    AuditPage,
     Done,
     Heartbeat,
     History,
@@ -15,6 +16,7 @@ from evenbeat.cli.decoded import (
     Runs,
     TakenDocument,
     TaskDocument,
+    change_of,
     condition_of,
     ended_of,
     instant_of,
@@ -36,7 +38,7 @@ from evenbeat.node.past import Record, when
 from evenbeat.node.requests import Ended, Missing, Names, Taken
 from evenbeat.node.status import Status
 from evenbeat.node.why import Answer
-from evenbeat.store.contract import Condition, Conflict, Filter, RunRecord, SkipRecord
+from evenbeat.store.contract import AuditFilter, Change, Condition, Conflict, Filter, RunRecord, SkipRecord
 from evenbeat.when.duration import format_duration
 
 _PAGE: Final = 500
@@ -113,6 +115,21 @@ class Remote:
         found: list[Record] = [self._made(run_of, run) for run in page.runs]
         found += [self._made(skip_of, skip) for skip in page.skips]
         return sorted(found, key=when, reverse=True)
+
+    def audit(self, only: AuditFilter) -> list[Change]:
+        query = [("name", only.name or ""), ("who", only.who or "")]
+        query += [] if only.since is None else [("since", instant(only.since) or "")]
+        found: list[Change] = []
+        before = only.before
+        while len(found) < only.most:
+            page_of = [] if before is None else [("before", str(before))]
+            limit = ("limit", str(min(only.most - len(found), _PAGE)))
+            page = self._get("/v1/audit", AuditPage, [*query, *page_of, limit])
+            found += (self._made(change_of, change) for change in page.changes)
+            if page.next is None:
+                break
+            before = page.next
+        return found
 
     def why(self, entry: Entry, at: str | None) -> Answer:
         return self._get(f"{_path(entry.id)}/why", Answer, [] if at is None else [("at", at)])

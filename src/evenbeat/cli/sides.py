@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from evenbeat.model import Entry, Instant, Task
 from evenbeat.node.past import Record
-from evenbeat.store.contract import Condition, Filter, RunRecord, SkipRecord
+from evenbeat.store.contract import AuditFilter, Change, Condition, Filter, RunRecord, SkipRecord
 
 if TYPE_CHECKING:
     from evenbeat.node.cluster_document import ClusterDocument
@@ -33,6 +33,9 @@ class Questions(Protocol):
 
     def records(self, name_or_id: str | None, most: int, *, failed: bool, skips: bool) -> list[Record]:
         """Of one task, also a removed one, or of all, newest first; raise Invalid if there was no such task."""
+
+    def audit(self, only: AuditFilter) -> list[Change]:
+        """Who changed what, newest first."""
 
     def why(self, entry: Entry, at: str | None) -> "Answer": ...
 

@@ -36,13 +36,14 @@ from evenbeat.node.agreement import (
 from evenbeat.node.capacity import limits_of, not_in_force, set_limit, set_slots, slots_of
 from evenbeat.node.file_owner import is_file, owner_of
 from evenbeat.node.memo import forget_told
+from evenbeat.node.noted import applied_change, settings_changes
 from evenbeat.node.permission import NAMED_FILES, Forbidden, named_files, permission_of, why_blocked
 from evenbeat.node.placing import Places, keep_phase
 from evenbeat.node.trusted_files import must_be_trusted
 from evenbeat.node.unsettled import changed_by_periods
 from evenbeat.node.upcoming import Upcoming
 from evenbeat.store.cluster import ClusterStore
-from evenbeat.store.contract import Change, Conflict, Filter, Store
+from evenbeat.store.contract import Change, Conflict, FieldChange, Filter, Store
 from evenbeat.when.period import compile_periods
 
 _DIGEST: Final = "digest:"
@@ -211,7 +212,7 @@ class Desk:
             del settings[NODE + owner]  # who may delete its tasks may not say what is executed
         if isinstance(self.store, ClusterStore) and owner in (named := named_files(self.store)):
             settings[NAMED_FILES] = _list(named - {owner})
-        return self._put(settings) or bool(periods)
+        return self._put(settings, who) or bool(periods)
 
     def pause(self, only: Filter, who: str, *, paused: bool) -> Changed:
         """Disable tasks by hand, or enable them again."""
@@ -243,9 +244,9 @@ class Desk:
             self.store.note([Change(self._now(), who, "forced", entry.task.name) for entry in entries])
         return entries
 
-    def note(self, name: str, action: str, who: str, detail: str = "") -> None:
+    def note(self, name: str, action: str, who: str, detail: str = "", fields: Sequence[FieldChange] = ()) -> None:
         """For the audit: what was done, though to no task."""
-        self.store.note([Change(self._now(), who, action, name, detail)])
+        self.store.note([Change(self._now(), who, action, name, detail, tuple(fields))])
 
     def need(self, name: str) -> Entry:
         """A task that must be there."""
@@ -317,17 +318,19 @@ class Desk:
     def set_slots(self, most: int | None, who: str) -> Changed:
         """So many runs at the same time, until that is taken back with None."""
         with self._lock:
-            now = self._now()
+            now, before = self._now(), slots_of(self.store, self.command_line_slots).most
             set_slots(self.store, most, who, now)
-            self.note("slots", "reset" if most is None else "set", who, "" if most is None else str(most))
+            field = FieldChange("slots", before, slots_of(self.store, self.command_line_slots).most)
+            self.note("slots", "reset" if most is None else "set", who, "" if most is None else str(most), [field])
             return self._done(Changed(settings=True, settings_at=now))
 
     def set_limit(self, name: str, most: int | None, who: str) -> Changed:
         """The same for a limit that is declared."""
         with self._lock:
-            now = self._now()
+            now, before = self._now(), self.limits().get(name)
             set_limit(self.store, name, most, who, now)
-            self.note(f"limit {name}", "reset" if most is None else "set", who, "" if most is None else str(most))
+            field, detail = FieldChange("most", before, self.limits().get(name)), "" if most is None else str(most)
+            self.note(f"limit {name}", "reset" if most is None else "set", who, detail, [field])
             return self._done(Changed(settings=True, settings_at=now))
 
     # Files
@@ -455,6 +458,8 @@ class Desk:
         with self._places.right():
             done = self._write(configs, created, changed, list(removed.values()), who)
         done.unchanged = unchanged
+        if applied := applied_change(configs, done, self._now(), who):
+            self.store.note([applied])
         said = {owner: config.node.max_concurrent for owner, config in configs.items() if config.node is not None}
         done.notices = [
             f"{entry.task.name}: {passed}"
@@ -533,7 +538,9 @@ class Desk:
             if new:
                 self._set_periods(new, owner, now, who)
             limits = self._limits_of(owner) | config.limits
-            different |= bool(new) | self._put({LIMITS + owner: _packed(limits), NODE + owner: _packed(config.node)})
+            different |= bool(new) | self._put(
+                {LIMITS + owner: _packed(limits), NODE + owner: _packed(config.node)}, who
+            )
         return different
 
     def _clear_up(self, configs: Mapping[str, Config], changed: Sequence[Entry], now: Instant, who: str) -> bool:
@@ -543,13 +550,16 @@ class Desk:
             gone = [name for name, (of, _) in self.store.periods().items() if of == owner and name not in said]
             if gone:
                 self._set_periods(dict.fromkeys(gone), owner, now, who, changed)
-            different |= bool(gone) | self._put({LIMITS + owner: _packed(config.limits)})
+            different |= bool(gone) | self._put({LIMITS + owner: _packed(config.limits)}, who)
         return different
 
-    def _put(self, settings: dict[str, str | None]) -> bool:
-        different = any(self.store.setting(key) != value for key, value in settings.items())
+    def _put(self, settings: dict[str, str | None], who: str = "") -> bool:
+        before = {key: self.store.setting(key) for key in settings}
+        different = before != settings
         if different:
             self.store.set_settings(settings)
+            if noted := settings_changes(before, settings, self._now(), who):
+                self.store.note(noted)
         return different
 
     # What is there

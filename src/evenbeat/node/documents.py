@@ -2,14 +2,18 @@
 
 from typing import Any, Final
 
+from evenbeat.load.config import NODE_DURATIONS
 from evenbeat.load.flat import flat, without_secrets
+from evenbeat.load.tasks import DURATIONS
 from evenbeat.model import Instant
 from evenbeat.node.phrases import is_set_aside, short_schedule
-from evenbeat.store.contract import Condition, RunRecord, SkipRecord
+from evenbeat.store.contract import Change, Condition, RunRecord, SkipRecord
+from evenbeat.when.duration import format_duration
 from evenbeat.when.instant import format_instant
 from evenbeat.when.zone import Zone, zone
 
 _UTC: Final = zone("UTC")
+_DURATIONS: Final = frozenset((*DURATIONS, *NODE_DURATIONS))
 
 
 def instant(t: Instant | None, where: Zone = _UTC) -> str | None:
@@ -71,6 +75,22 @@ def run_document(run: RunRecord) -> dict[str, Any]:
         "attempt": run.attempt if run.state is not None else None,
         "output": run.output,
     }
+
+
+def change_document(change: Change) -> dict[str, Any]:
+    """A line of the audit; `fields` says from what to what, in the words of files."""
+    return {
+        "at": instant(change.at),
+        "who": change.who,
+        "action": change.action,
+        "name": change.name,
+        "detail": change.detail,
+        "fields": [{"key": f.key, "old": _value(f.key, f.old), "new": _value(f.key, f.new)} for f in change.fields],
+    }
+
+
+def _value(key: str, value: Any) -> Any:
+    return format_duration(value) if key in _DURATIONS and isinstance(value, int) else value
 
 
 def skip_document(skip: SkipRecord) -> dict[str, Any]:

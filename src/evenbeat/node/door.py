@@ -37,6 +37,7 @@ from evenbeat.node.requests import (
     KeepSession,
     MakeLink,
     NewBeat,
+    NoteSignIn,
     Pause,
     Remove,
     RemoveToken,
@@ -311,7 +312,7 @@ class Shared:
                 raise Invalid("a cluster has no files of its own: `evenbeat apply FILE...` names them")
             case MakeLink():
                 return signed_in(desk, request, self._page())
-            case UseLink() | KeepSession() | EndSession():
+            case UseLink() | NoteSignIn() | KeepSession() | EndSession():
                 return signed_in(desk, request, "")
         return done(request, perform(desk, request))
 

@@ -10,7 +10,8 @@ from evenbeat.core.task import Flag
 from evenbeat.model import OUTPUT_LIMIT, SECOND, Entry, Instant, Invalid, State
 from evenbeat.node.memo import BEATS, BEGUN, GOOD_UNTIL, tokens_of
 from evenbeat.node.requests import Beat, DropBeat, Missing, NewBeat, Reply, Signal, Taken, Tell
-from evenbeat.store.contract import Conflict, Told
+from evenbeat.node.submitters import Submitter
+from evenbeat.store.contract import Conflict, StoreError, Told
 
 if TYPE_CHECKING:
     from evenbeat.node.desk import Desk
@@ -59,8 +60,18 @@ async def _tell(node: "Node", request: Tell) -> Reply:
     if good_until != before:
         await _remember(node, name, GOOD_UNTIL, *good_until or ())
     reply = await _taken(node, name, told)
+    await _note_submitter(node, name, Submitter(request.who, request.source))
     _log.debug("%s told %s", request.who, name, extra={"action": "told", "task": name, "who": request.who})
     return reply
+
+
+async def _note_submitter(node: "Node", name: str, submitter: Submitter) -> None:
+    """For the audit, after the result is safe; that is not refused because the audit cannot be written."""
+    if not node.submitters.knows(name, submitter):
+        try:
+            await asyncio.to_thread(node.submitters.note, node.desk, name, submitter)
+        except StoreError as e:
+            _log.warning("the audit cannot be written: %s", e, extra={"action": "audit_failed"})
 
 
 def joined(output: str, perfdata: str) -> str:
@@ -115,6 +126,7 @@ async def _beat(node: "Node", request: Beat) -> Reply:
     had_begun = row in passive.begun
     told = passive.end(row, _STATUS[request.signal], request.output[:OUTPUT_LIMIT], now)
     reply = await _taken(node, name, told)
+    await _note_submitter(node, name, Submitter("heartbeat", request.who))
     # Not before: a node that dies in between must know that something has begun. It may have begun again by now.
     if had_begun and row not in passive.begun:
         await _remember(node, name, BEGUN)

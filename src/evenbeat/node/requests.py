@@ -21,6 +21,8 @@ from evenbeat.node.status import Identity, Status
 from evenbeat.node.tokens import Token, add_token, remove_token
 from evenbeat.store.contract import Conflict, Filter, StoreError
 
+HERE: Final = "this machine"
+"""Where something comes from that comes through the control socket."""
 NAMED: Final = 100
 """Tasks whose names a short answer tells, unless more are asked for."""
 
@@ -119,6 +121,15 @@ class MakeLink(Struct, tag="make-link"):
     """Of its token; None for the one that the node has made."""
 
 
+class NoteSignIn(Struct, tag="note-sign-in"):
+    """Somebody has begun a session with a token: for the audit."""
+
+    name: str
+    """Of the token."""
+    who: str
+    """From which address."""
+
+
 class UseLink(Struct, tag="use-link"):
     """Somebody signs in; `Reply.token` has the id of the token, or nothing if the link is not good any more."""
 
@@ -155,6 +166,8 @@ class Tell(Struct, tag="tell"):
     """Microseconds for which it is good: after them, without a newer one, the check is UNKNOWN."""
     at: Instant | None = None
     """When it was so, if not just now."""
+    source: Annotated[str, Meta(max_length=NAME_LIMIT)] = HERE
+    """From which address, for the audit."""
 
 
 class Signal(StrEnum):
@@ -337,7 +350,7 @@ Ask = AskStatus | AskMoment | AskRunning | AskNode | AskNumbers | AskCluster
 """What only a live node can tell."""
 Telling = Tell | Beat | NewBeat | DropBeat
 """What others tell a live node of checks."""
-SignIn = MakeLink | UseLink | KeepSession | EndSession
+SignIn = MakeLink | UseLink | NoteSignIn | KeepSession | EndSession
 """What has to do with signing in to the page, which only a live node has."""
 Request = Change | Force | Telling | SignIn | Backup | Ask | Watch
 
@@ -368,6 +381,8 @@ def signed_in(desk: Desk, request: SignIn, page: str) -> Reply:
             return Reply(link=add_link(desk, digest, name, who, page))
         case UseLink(digest, who):
             return Reply(token=use_link(desk, digest, who))
+        case NoteSignIn(name, who):
+            desk.note(f"token {name}", "signed in", who)
         case KeepSession(digest, token, life):
             keep_session(desk, digest, token, life)
         case EndSession(digest):

@@ -38,6 +38,7 @@ from evenbeat.node.records import standings_of
 from evenbeat.node.roster import Roster
 from evenbeat.node.starter import Dispatch
 from evenbeat.node.status import Status, status_of
+from evenbeat.node.submitters import Submitters
 from evenbeat.node.takeup import GENERATION, LAST_SEEN, made_sense_of, take_up
 from evenbeat.queue.frames import Result
 from evenbeat.queue.local import LocalQueue
@@ -114,6 +115,7 @@ class Node:
         self.clock = clock or Clock()
         self._told_offset = self.clock.offset
         self.desk = Desk(store, self.clock.now)
+        self.submitters = Submitters()
         self.started_at = self.clock.now()
         self.began = self.clock.elapsed()
         """The same on the clock that nobody sets."""
