@@ -602,3 +602,15 @@ def test_help_loads_no_tls(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["ls", "--help"])
     assert "--url URL" in capsys.readouterr().out
+
+
+def test_audit(both: Both, served: Served, evenbeat: Evenbeat) -> None:
+    both("add", "@-audited", "--every", "1d", "--env", "PASSWORD=hunter2", "--", "true")
+    both("set", "@-audited", "every=2d")
+    both("rm", "@-audited")
+    wheres = ["--db", str(served.database)], ["--url", served.url]
+    for argv in (["--json", "-n", "3000"], ["-n", "2"], ["d-audited", "--since", "1h"], ["--who", "admin", "--json"]):
+        near, far = (evenbeat("audit", *argv, *where) for where in wheres)
+        assert (near.code, far) == (0, near)
+        assert "hunter2" not in near.out
+    assert "every: 1d -> 2d" in evenbeat("audit", "u-audited", *wheres[1]).out

@@ -83,7 +83,7 @@ def _beat(signal: Signal) -> Handler:
             raise Problem(404, "nobody has this token")
         # Too long an output is cut, as that of a run is: the beat counts.
         output = (call.body or b"")[:OUTPUT_LIMIT].decode(errors="replace")
-        await call.house.ask(Beat(token, signal, call.who, output))
+        await call.house.ask(Beat(token, signal, call.who, output, address_of(call.request)))
         return PlainTextResponse("ok")
 
     return beat

@@ -231,9 +231,9 @@ class ChangeDocument(Struct):
     at: Time
     who: str
     action: str
-    detail: str
     name: str
-    """Of a task, or `token ci`, `limit db`, `period p`, `slots`, a file."""
+    """Of a task, or `token ci`, `limit db`, `period p`, `slots`, `node`, a file."""
+    detail: str
     fields: list[FieldChangeDocument]
     """From what to what."""
 

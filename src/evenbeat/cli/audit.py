@@ -26,7 +26,9 @@ def answer(args: argparse.Namespace) -> int:
     most = number_option(args.limit, "--limit", MOST) or 0
     since = None if args.since is None else _since(args.since, now())
     with asking(args) as side:
-        found = side.audit(AuditFilter(args.name, args.who, since, most=most))
+        entry = None if args.name is None else side.find(args.name)  # it may be an id
+        name = args.name if entry is None else entry.task.name
+        found = side.audit(AuditFilter(name, args.who, since, most=most))
     if args.json:
         print_json({"changes": [change_document(change) for change in found]})
     else:
@@ -42,9 +44,9 @@ def _since(text: str, at: Instant) -> Instant:
         pass
     try:
         return parse_instant(text, _UTC)
-    except Invalid as e:
-        accepted = "a duration such as 1d, or a time such as 2026-12-01T09:00"
-        raise Invalid(f"{text!r}: {e.problem}; accepted: {accepted}", place="--since") from None
+    except Invalid:
+        accepted = "accepted: how long ago, such as 1d, or a time, such as 2026-12-01T09:00"
+        raise Invalid(f"{text[:64]!r} is neither a duration nor a time, {accepted}", place="--since") from None
 
 
 def _show(found: list[Change]) -> None:

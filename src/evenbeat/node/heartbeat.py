@@ -126,7 +126,7 @@ async def _beat(node: "Node", request: Beat) -> Reply:
     had_begun = row in passive.begun
     told = passive.end(row, _STATUS[request.signal], request.output[:OUTPUT_LIMIT], now)
     reply = await _taken(node, name, told)
-    await _note_submitter(node, name, Submitter("heartbeat", request.who))
+    await _note_submitter(node, name, Submitter("heartbeat", request.source))
     # Not before: a node that dies in between must know that something has begun. It may have begun again by now.
     if had_begun and row not in passive.begun:
         await _remember(node, name, BEGUN)

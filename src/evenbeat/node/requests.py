@@ -185,6 +185,7 @@ class Beat(Struct, tag="beat"):
     signal: Signal
     who: str
     output: Annotated[str, Meta(max_length=OUTPUT_LIMIT)] = ""
+    source: Annotated[str, Meta(max_length=NAME_LIMIT)] = HERE
 
 
 class NewBeat(Struct, tag="new-beat"):

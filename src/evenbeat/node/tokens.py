@@ -12,7 +12,9 @@ from msgspec import Struct
 
 from evenbeat.core.scope import Scope
 from evenbeat.model import Instant, Invalid
-from evenbeat.store.contract import Conflict, StoreError
+from evenbeat.store.contract import Conflict, FieldChange, StoreError
+from evenbeat.when.instant import format_instant
+from evenbeat.when.zone import zone
 
 if TYPE_CHECKING:
     from evenbeat.node.desk import Desk
@@ -108,7 +110,7 @@ def add_token(desk: "Desk", id_: str, token: Token, who: str) -> None:
             raise Invalid(f"there are {len(known):,} tokens already, accepted: up to {MOST_TOKENS:,}; remove some")
         desk.store.set_settings({TOKENS + id_: msgspec.json.encode(token).decode()})
         limited = "" if token.scope is None else f", limited to {token.scope}"
-        desk.note(f"token {token.name}", "created", who, f"{token.role}{limited}")
+        desk.note(f"token {token.name}", "created", who, f"{token.role}{limited}", _fields(None, token))
 
 
 def remove_token(desk: "Desk", name: str, who: str) -> None:
@@ -119,4 +121,16 @@ def remove_token(desk: "Desk", name: str, who: str) -> None:
         if not found:
             raise Invalid(f"there is no token {name!r}; `evenbeat token ls` lists them")
         desk.store.set_settings(dict.fromkeys(TOKENS + id_ for id_ in found))
-        desk.note(f"token {name}", "removed", who)
+        desk.note(f"token {name}", "removed", who, fields=_fields(known[found[0]], None))
+
+
+def _fields(old: Token | None, new: Token | None) -> list[FieldChange]:
+    """What may be known of a token, for the audit."""
+    before, after = ({} if token is None else _said(token) for token in (old, new))
+    return [FieldChange(key, before.get(key), after.get(key)) for key in before | after]
+
+
+def _said(token: Token) -> dict[str, str]:
+    expires = {} if token.expires is None else {"expires": format_instant(token.expires, zone("UTC"))}
+    limited = {} if token.scope is None else {"limited": str(token.scope)}
+    return {"role": token.role, **expires, **limited}
