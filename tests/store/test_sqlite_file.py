@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from evenbeat.model import DAY
-from evenbeat.store.contract import FOREVER, Batch, Damaged, StoreError
+from evenbeat.model import DAY, Instant
+from evenbeat.store.contract import FOREVER, Batch, Change, Damaged, FieldChange, StoreError
 from evenbeat.store.sqlite import SqliteStore
 from evenbeat.store.sqlite_open import APPLICATION_ID, migrate
 from evenbeat.store.sqlite_rows import as_text
@@ -349,3 +349,15 @@ def test_rows_that_make_no_sense_are_damage_and_not_a_crash(tmp_path: Path) -> N
     with pytest.raises(Damaged, match="UTF-8"):
         list(store.entries())
     store.close()
+
+
+def test_the_audit_of_before_is_read_and_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        migrate(connection, path, migrations()[:3])
+        connection.execute("INSERT INTO changes (at, who, action, name, detail) VALUES (1, 'ana', 'created', 'a', '')")
+    with closing(SqliteStore(path)) as store:
+        store.note([Change(Instant(2), "ana", "forced", "a", "", (FieldChange("every", 1, 2),))])
+        old = Change(Instant(1), "ana", "created", "a")
+        assert store.changes() == [Change(Instant(2), "ana", "forced", "a", "", (FieldChange("every", 1, 2),)), old]
