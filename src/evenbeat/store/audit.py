@@ -96,8 +96,14 @@ def _shown(key: str, value: Any) -> Any:
         return None
     if key.startswith("env.") and not value.startswith(REFERENCES):
         return HIDDEN
-    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-    return value if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+    if isinstance(value, str):
+        return _cut(value)
+    text = msgspec.json.encode(value).decode()
+    return msgspec.json.decode(text) if len(text) <= _LONGEST else _cut(text)  # as every store reads it back
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
 # As a store keeps them
