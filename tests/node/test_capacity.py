@@ -105,3 +105,22 @@ def test_on_the_command_line(evenbeat: Evenbeat, tmp_path: Path) -> None:
             assert evenbeat(*argv, *db).code == 2
         assert evenbeat("slots", "--reset", "--json", *db).json["slots_source"] == "command line"
     assert evenbeat("limit", "db", "--reset", *db).code == 0, "also without a node"
+
+
+def test_a_database_without_a_node_says_what_the_next_one_has(evenbeat: Evenbeat, tmp_path: Path) -> None:
+    file, db = tmp_path / "a.toml", ("--db", str(tmp_path / "a.db"))
+    evenbeat("add", "y", "--every", "1h", *db, "--", "true")
+    found = evenbeat("status", "--json", *db).json
+    assert (found["live"], found["slots"], found["slots_source"], found["limits"]) == (False, 512, "default", {})
+    assert "slots" not in evenbeat("status", *db).out
+    file.write_text(FILE)
+    evenbeat("apply", str(file), *db)
+    changed = evenbeat("slots", "5", *db)
+    assert changed.code == 0
+    assert "no node lives" in changed.out
+    assert "slots: 5, set by " in changed.out
+    assert f"limits: db 0 of 3 taken, from {file}" in changed.out
+    found = evenbeat("limit", "db", "9", "--json", *db).json
+    assert (found["slots"], found["limits"]["db"]["most"]) == (5, 9)
+    assert found["limits"]["db"]["source"].startswith("set by ")
+    assert evenbeat("slots", "--reset", "--json", *db).json["slots_source"] == str(file)

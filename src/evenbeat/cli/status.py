@@ -1,6 +1,7 @@
 """`evenbeat status`: how the node is; without one, what the store tells."""
 
 import argparse
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -11,6 +12,7 @@ from evenbeat.cli.cluster_lines import cluster_lines
 from evenbeat.cli.common import console, print_json
 from evenbeat.cli.tasks import asking, database, reading
 from evenbeat.model import SECOND, State
+from evenbeat.node.capacity import limits_of, slots_of
 from evenbeat.node.obstacles import NO_WORKERS
 from evenbeat.node.status import LimitStatus, Status
 from evenbeat.store.contract import Filter, Store
@@ -38,10 +40,15 @@ def answer(args: argparse.Namespace) -> int:
 
 
 def _tell_alone(args: argparse.Namespace, store: Store) -> int:
-    """The same keys; what only a node knows is null."""
+    """The same keys; what only a node knows is null. Slots and limits are what the next node has, unless its command
+    line says something else.
+    """
     document: dict[str, Any] = dict.fromkeys(Status.__struct_fields__)
     states = {word: store.count(Filter(state=word)) for word in (*(s.name.lower() for s in State), "unchecked")}
     document |= {"tasks": store.count(), "disabled": store.count(Filter(state="disabled")), "states": states}
+    slots = slots_of(store)
+    limits = {name: LimitStatus(limit.most, 0, limit.source) for name, limit in limits_of(store).items()}
+    document |= {"slots": slots.most, "slots_source": slots.source, "limits": msgspec.to_builtins(limits)}
     if args.json:
         print_json({"live": False, **document})
     else:
@@ -49,6 +56,8 @@ def _tell_alone(args: argparse.Namespace, store: Store) -> int:
         command = "scheduler" if is_cluster(path) else "up"
         print(f"no node lives on {shown(path)}; `evenbeat {command}` starts one")
         print(f"{document['tasks']:,} tasks, {document['disabled']:,} disabled")
+        for line in capacity_lines(slots.most, slots.source, limits):
+            console().print(line, soft_wrap=True, highlight=False)
     return 1
 
 
@@ -68,7 +77,7 @@ def status_lines(status: Status) -> list[str]:
         f"{status.runs:,} runs in {in_words(round(status.uptime * SECOND))}: {status.runs_per_second:.2f}/s, "
         f"lateness p50 {late.p50:.3f} s, p99 {late.p99:.3f} s, max {late.max:.3f} s",
     ]
-    lines += capacity_lines(status)
+    lines += capacity_lines(status.slots, status.slots_source, status.limits)
     if to_come := _to_come(status):
         lines.append(to_come)
     if any(status.states.values()):
@@ -86,13 +95,13 @@ def status_lines(status: Status) -> list[str]:
     return lines
 
 
-def capacity_lines(status: Status) -> list[str]:
+def capacity_lines(slots: int, source: str, limits: Mapping[str, LimitStatus]) -> list[str]:
     """Who says how many slots there are, if it is not the default; and the limits."""
     lines = []
-    if status.slots_source not in ("", "default"):
-        lines.append(f"slots: {status.slots:,}, {_said_by(status.slots_source)}")
-    if status.limits:
-        lines.append("limits: " + "; ".join(_limit(name, limit) for name, limit in status.limits.items()))
+    if source not in ("", "default"):
+        lines.append(f"slots: {slots:,}, {_said_by(source)}")
+    if limits:
+        lines.append("limits: " + "; ".join(_limit(name, limit) for name, limit in limits.items()))
     return [escape(line) for line in lines]
 
 
