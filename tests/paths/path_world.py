@@ -233,8 +233,11 @@ class World:
 
     def _name(self, number: int) -> str:
         if number not in self._names:
-            self._names |= {entry.number: entry.task.name for entry in self.store.entries()}
+            self._learn_names()
         return self._names[number]
+
+    def _learn_names(self) -> None:
+        self._names |= {entry.number: entry.task.name for entry in self.store.entries()}
 
     # The scheduler
 
@@ -418,6 +421,7 @@ class World:
 
     def note(self) -> None:
         """For the oracle: how everything is from now on."""
+        self._learn_names()  # of tasks that are removed before anything is recorded of them
         keys = {name: dict(keys) for name, keys in self.keys.items()}
         self.moments.append(Moment(self.now, self.is_up, keys, frozenset(self.paused), self.period.ranges))
 
