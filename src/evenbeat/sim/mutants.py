@@ -72,6 +72,8 @@ EQUIVALENT: Final[dict[tuple[str, str, str], str]] = {
     ("_skip", "reason != _DISABLED", "negate"): "the off-grid runs of the worlds are refused and not owed",
     ("_release", "near.any()", "not"): "the worlds have no clock, so nothing is near",
     ("_release", "~near", "drop ~"): "the worlds have no clock, so nothing is near",
+    ("", "Flag.CATCHING_UP | Flag.PASSIVE", "| to &"): "the worlds have none of these",
+    ("", "Flag.CATCHING_UP | Flag.PASSIVE | Flag.POSTPONED", "| to &"): "the worlds have none of these",
     ("complete", "flags & _APART", "& to |"): "a shortcut: who is in the timetable is put there again, as it was",
     ("_execute", "flags & _APART", "& to |"): "a shortcut: the long way gives the same where it may be taken",
     **dict.fromkeys(
