@@ -16,14 +16,14 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from evenbeat.core.permission import Permission, is_blocked, may_define, runs_something
+from evenbeat.core.permission import is_blocked, runs_something
 from evenbeat.load.collector import without_collector
 from evenbeat.load.config import Config, NodeSettings
 from evenbeat.load.files import load_file, load_source
 from evenbeat.load.once import must_be_to_come, past_at
 from evenbeat.load.safe_text import name_problem, text_problem
 from evenbeat.load.together import Finding, findings
-from evenbeat.model import Commands, Entry, Instant, Invalid, Job, Period, Task
+from evenbeat.model import Commands, Entry, Instant, Invalid, Period, Task
 from evenbeat.node.agreement import (
     LIMITS,
     NODE,
@@ -37,9 +37,16 @@ from evenbeat.node.capacity import limits_of, not_in_force, set_limit, set_slots
 from evenbeat.node.file_owner import is_file, owner_of
 from evenbeat.node.memo import forget_told
 from evenbeat.node.noted import applied_change, settings_changes
-from evenbeat.node.permission import NAMED_FILES, Forbidden, named_files, permission_of, why_blocked
+from evenbeat.node.permission import (
+    NAMED_FILES,
+    Forbidden,
+    must_be_allowed,
+    must_be_files_that_count,
+    named_files,
+    permission_of,
+    why_blocked,
+)
 from evenbeat.node.placing import Places, keep_phase
-from evenbeat.node.trusted_files import must_be_trusted
 from evenbeat.node.unsettled import changed_by_periods
 from evenbeat.node.upcoming import Upcoming
 from evenbeat.store.cluster import ClusterStore
@@ -157,7 +164,7 @@ class Desk:
             permission = permission_of(self.store)
             for task in tasks:
                 must_be_to_come(task, self._now())
-                _must_be_allowed(permission, owner, None, task)
+                must_be_allowed(permission, owner, None, task)
             self._edited_by_hand({owner})
             placed_ = self._places.give(self._as_still_running(tasks))
             return self._done(Changed(created=self.store.create(placed_, owner, self._now(), who)))
@@ -173,7 +180,7 @@ class Desk:
             entry = self.need(name)
             must_refer_to_what_is_there([new], self._periods(), self.limits())
             must_be_to_come(new, self._now(), entry.task)
-            _must_be_allowed(permission_of(self.store), entry.owner, entry.task, new)
+            must_be_allowed(permission_of(self.store), entry.owner, entry.task, new)
             task = keep_phase(replace(new, paused=entry.task.paused), entry.task)
             if task == entry.task:
                 return Changed(unchanged=1)
@@ -345,7 +352,7 @@ class Desk:
         with self._lock, without_collector():
             was_strict = permission_of(self.store).commands is Commands.FILES
             if was_strict:
-                self._must_be_trusted(files, at_up=at_up)
+                must_be_files_that_count(self.store, files, at_up=at_up)
             fresh: dict[str, Config] = {}
             digests: dict[str, str | None] = {}
             for path in files:
@@ -358,7 +365,7 @@ class Desk:
                 return Changed(unchanged=self.store.count())
             becomes_strict = any(c.node is not None and c.node.commands is Commands.FILES for c in fresh.values())
             if becomes_strict and not was_strict:
-                self._must_be_trusted(files, at_up=True)
+                must_be_files_that_count(self.store, files, at_up=True)
                 # What was written before the files were looked at may be another's.
                 fresh = {owner_of(path): self.load(path) for path in files}
             if at_up:
@@ -366,17 +373,6 @@ class Desk:
             changed = self._apply(fresh, who, {owner_of(path): path for path in files})
             self.store.set_settings(digests)
             return changed
-
-    def _must_be_trusted(self, files: Sequence[Path], *, at_up: bool) -> None:
-        """With commands = "files": were they named at `up`, and can nobody else change them? Raise why not."""
-        for path in files:
-            if not at_up and owner_of(path) not in named_files(self.store):
-                known = ", ".join(sorted(owner.removeprefix("file:") for owner in named_files(self.store))) or "none"
-                raise Forbidden(
-                    f'{path}: with commands = "files" only the files named at `evenbeat up` are applied, which are: '
-                    f"{known}; `evenbeat up {path}` names this one"
-                )
-            must_be_trusted(path)
 
     def name_files(self, files: Sequence[Path]) -> None:
         """A node is started with these. In a cluster the files of all its nodes count, else only these."""
@@ -386,13 +382,6 @@ class Desk:
                 owners |= named_files(self.store)
             if self._put({NAMED_FILES: _list(owners)}):
                 self._done(Changed(settings=True, settings_at=self._now()))
-
-    def tasks_of_others(self) -> int:
-        """With commands = "files": how many tasks are of no file that counts."""
-        permission = permission_of(self.store)
-        if permission.commands is Commands.ANYONE:
-            return 0
-        return self.store.count() - sum(self.store.count(Filter(owner=owner)) for owner in permission.files)
 
     def has_applied(self, file: Path) -> bool:
         """Is there anything that this file says, or said when it was last applied?"""
@@ -434,7 +423,7 @@ class Desk:
                     raise Forbidden('commands = "files": which variables commands get is said in files, by `pass_env`')
                 for task in config.tasks:
                     old = before.get(task.name)
-                    _must_be_allowed(permission, owner, None if old is None else old.task, task)
+                    must_be_allowed(permission, owner, None if old is None else old.task, task)
             new = []
             for task in config.tasks:
                 entry = before.pop(task.name, None)
@@ -593,19 +582,6 @@ def _as_before(task: Task, entry: Entry | None) -> Task:
     if task.paused is not entry.task.paused:
         task = replace(task, paused=entry.task.paused)
     return keep_phase(task, entry.task)
-
-
-def _must_be_allowed(permission: Permission, owner: str, before: Task | None, after: Task) -> None:
-    """With commands = "files": raise Forbidden if this says what is executed, and no file says it."""
-    if may_define(permission, owner, Job() if before is None else before.job, after.job):
-        return
-    if owner in permission.files:
-        file = owner.removeprefix("file:")
-        raise Forbidden(f'commands = "files": what {after.name!r} executes is said in {file}; change it there')
-    raise Forbidden(
-        f'commands = "files": {after.name!r} has something to execute, and only files named at `evenbeat up` may say '
-        "that; write it into one of them, or leave out `command` and `function` and say `passive = true`"
-    )
 
 
 def _list(owners: Collection[str]) -> str | None:

@@ -8,6 +8,7 @@ from typing import Final
 from evenbeat.load.config import BadFileError
 from evenbeat.model import Invalid
 from evenbeat.node.desk import Changed, Desk
+from evenbeat.node.permission import tasks_of_others
 
 _log: Final = logging.getLogger("evenbeat.node")
 
@@ -31,7 +32,7 @@ def apply_at_start(desk: Desk, files: Sequence[Path], *, is_strict: bool) -> tup
         )
         changed, problem = Changed(unchanged=desk.store.count()), str(e)
     desk.name_files(files)
-    if others := desk.tasks_of_others():
+    if others := tasks_of_others(desk.store):
         message = 'commands = "files": %d tasks are not from these files; those with a command or function do not run'
         _log.warning(message, others, extra={"action": "not_from_a_file", "tasks": others})
     return changed, problem

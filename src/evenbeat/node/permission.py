@@ -1,14 +1,17 @@
 """What a store says of who may say what is executed: `[node] commands` of files, and the files named at `up`."""
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from evenbeat.core.permission import Permission
-from evenbeat.model import Commands, Invalid
+from evenbeat.core.permission import Permission, may_define
+from evenbeat.model import Commands, Invalid, Job, Task
 from evenbeat.node.agreement import said_node
-from evenbeat.node.file_owner import file_of, is_file
-from evenbeat.store.contract import Store
+from evenbeat.node.file_owner import file_of, is_file, owner_of
+from evenbeat.node.trusted_files import must_be_trusted
+from evenbeat.store.contract import Filter, Store
 
 NAMED_FILES: Final = "files named at up"
 """A setting of the store: the owners of these files, as a list."""
@@ -34,6 +37,40 @@ def must_not_be_forged(*owners: str) -> None:
     """Raise Forbidden for an owner that stands for a file."""
     for owner in filter(is_file, owners):
         raise Forbidden(f"{owner!r} stands for a file of the node: {_FORGED} begin with 'file:'", place="owner")
+
+
+def must_be_allowed(permission: Permission, owner: str, before: Task | None, after: Task) -> None:
+    """With commands = "files": raise Forbidden if this says what is executed, and no file says it."""
+    if may_define(permission, owner, Job() if before is None else before.job, after.job):
+        return
+    if owner in permission.files:
+        file = owner.removeprefix("file:")
+        raise Forbidden(f'commands = "files": what {after.name!r} executes is said in {file}; change it there')
+    raise Forbidden(
+        f'commands = "files": {after.name!r} has something to execute, and only files named at `evenbeat up` may say '
+        "that; write it into one of them, or leave out `command` and `function` and say `passive = true`"
+    )
+
+
+def must_be_files_that_count(store: Store, files: Sequence[Path], *, at_up: bool) -> None:
+    """With commands = "files": were they named at `up`, and can nobody else change them? Raise why not."""
+    named = named_files(store)
+    for path in files:
+        if not at_up and owner_of(path) not in named:
+            known = ", ".join(sorted(owner.removeprefix("file:") for owner in named)) or "none"
+            raise Forbidden(
+                f'{path}: with commands = "files" only the files named at `evenbeat up` are applied, which are: '
+                f"{known}; `evenbeat up {path}` names this one"
+            )
+        must_be_trusted(path)
+
+
+def tasks_of_others(store: Store) -> int:
+    """With commands = "files": how many tasks are of no file that counts."""
+    permission = permission_of(store)
+    if permission.commands is Commands.ANYONE:
+        return 0
+    return store.count() - sum(store.count(Filter(owner=owner)) for owner in permission.files)
 
 
 def why_blocked(owner: str) -> str:
