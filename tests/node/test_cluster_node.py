@@ -403,6 +403,13 @@ def test_commands_from_files_only_counts_on_every_node(tell: Callable[[Story], N
         before = len(c.runs("mine-0"))
         await c.do(lambda door: door.ask_to_run(["mine-0"]))
         await until(lambda: len(c.runs("mine-0")) > before, "the forced run")
+        # A file that says nothing of the node counts for all of them, too, as soon as one is started with it.
+        more = [f"more-{i}" for i in range(8)]
+        other = tmp_path / "more.toml"
+        other.write_text("".join(f'[tasks.{name}]\nevery = "1s"\ncommand = ["noop"]\n' for name in more))
+        other.chmod(0o600)
+        await c.start(files=(other,))
+        await until(lambda: all(c.runs(name) for name in more), "runs of the other file")
         # What is taken away with its tasks counts no more, for all of them.
         await c.do(lambda door: door.remove(Filter(owner=f"file:{file}")))
         with pytest.raises(Forbidden, match="only the files named"):
