@@ -5,12 +5,12 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
-from path_world import PERIOD, Behaviour, World
+from path_world import LIMIT, PERIOD, T0, Behaviour, World
 
 from evenbeat.model import SECOND, Instant, Period
 from evenbeat.node.desk import Changed, Desk
 from evenbeat.store.contract import Filter
-from evenbeat.when.instant import format_instant
+from evenbeat.when.instant import format_instant, parse_instant
 from evenbeat.when.zone import zone
 
 Keys = dict[str, Any]
@@ -27,7 +27,7 @@ class Pass(NamedTuple):
 
 
 class Edit(NamedTuple):
-    """A task gets other keys; None takes one away. `start_at` is in seconds from now."""
+    """A task gets other keys; None takes one away. `start_at` and `at` are in seconds from now."""
 
     task: str
     keys: Keys
@@ -176,11 +176,15 @@ def change(world: World, event: Event, way: Way) -> None:
 
 def edit_keys(world: World, name: str, keys: Keys) -> None:
     before = world.keys[name]
-    if keys.keys() & {"every", "cron"}:
+    if keys.keys() & {"every", "cron", "at"}:
         before = {key: value for key, value in before.items() if key not in SCHEDULE}
-    if keys.get("start_at") is not None:
-        keys = keys | {"start_at": format_instant(Instant(world.now + round(keys["start_at"] * SECOND)), zone("UTC"))}
-    world.keys[name] = {key: value for key, value in {**before, **keys}.items() if value is not None}
+    for key in ("start_at", "at"):
+        if keys.get(key) is not None:
+            keys = keys | {key: format_instant(Instant(world.now + round(keys[key] * SECOND)), zone("UTC"))}
+    after = {key: value for key, value in {**before, **keys}.items() if value is not None}
+    if "at" in after:
+        after.pop("backlog", None)  # it would have no effect, and is refused
+    world.keys[name] = after
 
 
 def make_change(world: World, way: Way, by_hand: Callable[[Desk], Changed]) -> None:
@@ -243,11 +247,19 @@ def take(world: World, detour: Detour) -> None:
 
 # Histories
 
+
+def _seconds_before(text: str, length: int) -> int:
+    """On a half second."""
+    return parse_instant(text, zone("UTC")) - length * SECOND + SECOND // 2
+
+
 TASKS = ("a", "b")
 _EVERY = (3, 7, 10, 60, 300)
 _PHASES = (0, 1, 2)
-_CRON = ("* * * * *", "*/2 * * * *", "0,30 * * * *", "7 2 * * *", "31 5,8 * * *")
-_ZONES = ("UTC", "Asia/Kolkata", "Asia/Kathmandu")
+_CRON = ("* * * * *", "*/2 * * * *", "0,30 * * * *", "7 2 * * *", "31 5,8 * * *", "1,20 1,2 * * *")
+_ZONES = ("UTC", "Asia/Kolkata", "Asia/Kathmandu", "Asia/Jerusalem")
+_BEGINS = (T0, T0, _seconds_before("2024-03-29T00:00:00+00:00", 60), _seconds_before("2024-10-26T23:00:00+00:00", 60))
+"""Some histories begin a minute before the clocks of Jerusalem are set to summer time, or back."""
 _HOURS: tuple[tuple[str, ...], ...] = (
     (),
     ("00:00-00:05", "02:00-23:00"),
@@ -266,18 +278,20 @@ crons = st.builds(
     st.sampled_from((0, 5)),
     st.sampled_from(_ZONES),
 )
-schedules: st.SearchStrategy[Keys] = st.one_of(intervals, crons)
+once = st.sampled_from([{"at": seconds} for seconds in (4.5, 45.5, 400.5)])
+schedules: st.SearchStrategy[Keys] = st.one_of(intervals, crons, intervals, crons, once)
 others: st.SearchStrategy[Keys] = st.one_of(
     st.sampled_from([{"missed": how} for how in ("once", "skip", "all")]),
     st.sampled_from([{"period": PERIOD}, {"period": None}]),
     st.sampled_from([{"enabled": False}, {"enabled": None}]),
     st.sampled_from([{"backlog": "each"}, {"backlog": None}]),
     st.sampled_from([{"start_at": s} for s in (4.5, 30, 100.5)] + [{"start_at": None}]),
+    st.sampled_from([{"limit": LIMIT}, {"limit": None}]),
     st.sampled_from([{"retry": "2s"}, {"retry": None}, {"attempts": 9}]),
 )
 names = st.sampled_from(TASKS)
 edits = st.builds(Edit, names, schedules | others)
-passes = st.builds(Pass, st.sampled_from((1, 2, 5, 13, 61, 200)))
+passes = st.builds(Pass, st.sampled_from((1, 2, 5, 13, 61, 200, 1_300)))
 events: st.SearchStrategy[Event] = st.one_of(
     passes,
     edits,
@@ -314,6 +328,7 @@ class Beginning(NamedTuple):
     keys: dict[str, Keys]
     checks: frozenset[str]
     hours: tuple[str, ...]
+    at: int = T0
 
 
 beginnings = st.builds(
@@ -321,6 +336,7 @@ beginnings = st.builds(
     st.fixed_dictionaries(dict.fromkeys(TASKS, first_keys)),
     st.frozensets(names),
     st.sampled_from(_HOURS),
+    st.sampled_from(_BEGINS),
 )
 
 

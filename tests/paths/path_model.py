@@ -52,7 +52,9 @@ def _ranges(hours: tuple[str, ...]) -> list[Window]:
 
 def nominal_times(keys: Mapping[str, Any], hours: Sequence[str] | None, after: int, until: int) -> list[int]:
     """All in (after, until]."""
-    if "cron" in keys:
+    if "at" in keys:
+        times = [t for t in [instant_of(keys["at"])] if is_open(hours, t)]
+    elif "cron" in keys:
         times = [t for t in _cron(keys, after, until) if is_open(hours, t)]
     elif not hours:
         times = _grid(keys, after, until)
@@ -90,17 +92,34 @@ def _inside(keys: Mapping[str, Any], hours: Sequence[str], after: int, until: in
 
 
 def _cron(keys: Mapping[str, Any], after: int, until: int) -> list[int]:
-    """Minute by minute."""
+    """Minute by minute, by the clock on the wall. Of entries that name their hours, a time which that clock skips is
+    that of the change, and one that comes twice is the first, as Debian's cron has it.
+    """
     minutes, hours, *rest = keys["cron"].split()
     assert rest == ["*", "*", "*"]
     zone, second = ZoneInfo(keys.get("zone", "UTC")), keys["second"] * SECOND
     wanted_minutes, wanted_hours = _field(minutes, 60), _field(hours, 24)
-    found = []
+    found = set()
     for t in range((after // MINUTE - 1) * MINUTE, until + MINUTE, MINUTE):
-        local = (EPOCH + timedelta(microseconds=t)).astimezone(zone)
-        if local.minute in wanted_minutes and local.hour in wanted_hours:
-            found.append(t + second)
-    return found
+        local = _local(zone, t)
+        is_fixed = hours != "*"
+        if local.minute in wanted_minutes and local.hour in wanted_hours and not (is_fixed and local.fold):
+            found.add(t + second)
+        skipped = _wall(local) - _wall(_local(zone, t - MINUTE)) - timedelta(minutes=1)
+        for minute in range(max(skipped // timedelta(minutes=1), 0) if is_fixed else 0):
+            passed = _wall(local) - timedelta(minutes=minute + 1)
+            if passed.minute in wanted_minutes and passed.hour in wanted_hours:
+                found.add(t + second)
+    return sorted(found)
+
+
+def _local(zone: ZoneInfo, t: int) -> datetime:
+    return (EPOCH + timedelta(microseconds=t)).astimezone(zone)
+
+
+def _wall(local: datetime) -> datetime:
+    """What the clock on the wall says, for sums."""
+    return local.replace(tzinfo=None, fold=0)
 
 
 def _field(text: str, size: int) -> set[int]:

@@ -13,6 +13,8 @@ from path_model import SECOND, instant_of, interval, is_open, nominal_times, sec
 
 AHEAD = SECOND // 10
 """A run may be claimed so long before it is due."""
+NEAR = 30 * SECOND
+"""Half of the start window: what is owed may be left to a run on the grid that comes so soon."""
 SLACK = 3 * SECOND
 """What may run now runs within this."""
 
@@ -59,6 +61,8 @@ class Life(NamedTuple):
     moments: Sequence[Moment]
     ran: Sequence[Ran]
     skipped: Sequence[Skipped]
+    in_the_way: Sequence[tuple[int, int]] = ()
+    """When runs of others began and ended, with which it may share a limit."""
 
 
 class _Then(NamedTuple):
@@ -176,7 +180,9 @@ class Oracle:
         return self.ran[max(at - 1, 0) : at + 2]
 
     def _is_running(self, t: int) -> bool:
-        """Was something claimed or running then, or just before?"""
+        """Was something claimed or running then, or just before, this task or one that may be in its way?"""
+        if any(began <= t <= ended for began, ended in self.life.in_the_way):
+            return True
         before = self.ran[: bisect_right(self._claimed, t)]
         return any(ran.ended is None or t <= ran.ended for ran in before[-2:])
 
@@ -241,7 +247,7 @@ class Oracle:
             since = before.at
             for ran in [*by_step.get(step, ()), None]:
                 t = after.at if ran is None else ran.at
-                patience = SLACK if owed else self._retry(before) + SLACK if soft else None
+                patience = self._until_made_up(since) if owed else self._retry(before) + SLACK if soft else None
                 if patience is not None and self._could_run(before, since, t) > patience:
                     self._bad("an owed run was not made" if owed else "a SOFT check was not retried", t)
                     owed = soft = False
@@ -257,6 +263,11 @@ class Oracle:
             if edited or not self.life.is_check:
                 soft = soft and self.life.is_check and self._retry(after) > 0
 
+    def _until_made_up(self, since: int) -> int:
+        """A run on the grid that comes soon enough stands for what is owed."""
+        coming = self._times[bisect_right(self._times, since) : bisect_right(self._times, since + NEAR)]
+        return SLACK + (coming[0] - since if coming else 0)
+
     def _could_run(self, then: _Then, since: int, until: int) -> int:
         """How long at a stretch, at least, a run was possible."""
         if not (then.is_up and then.is_on):
@@ -271,7 +282,7 @@ class Oracle:
     def _retry(self, then: _Then) -> int:
         if "retry" in then.keys:
             return seconds(then.keys["retry"])
-        return 60 * SECOND if "cron" in then.keys else max(seconds(then.keys["every"]) // 5, SECOND)
+        return 60 * SECOND if "every" not in then.keys else max(seconds(then.keys["every"]) // 5, SECOND)
 
     def _owes(self, down: int, up: int, step: int) -> tuple[bool, bool]:
         """After a stop: must one run be made up for it, may it?"""

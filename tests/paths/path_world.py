@@ -34,6 +34,8 @@ from evenbeat.store.memory import MemoryStore
 T0 = Instant(20_000 * DAY + SECOND // 2)
 """Half a second after a midnight: what a history does happens on half seconds, nominal times are on whole ones."""
 PERIOD = "hours"
+LIMIT = "few"
+"""Of 1."""
 FILES = ("file:one", "file:two")
 _SLOTS = 100
 _PATIENCE = 30
@@ -157,10 +159,10 @@ class _Scheduler(Node):
 
     def _read_settings(self, now: Instant) -> Any:
         changed = super()._read_settings(now)
-        # Nobody waits for another's catch-up or first run, nor leaves it to a run on the grid that is near: the pace
-        # has tests of its own, and what is left to the grid is gone if an edit then moves the grid away.
+        # Nobody waits for another's catch-up or first run: the pace has tests of its own. That one is left to a run on
+        # the grid which comes within the start window is as in production.
         pace = self.roster.lifecycle.pace
-        pace.share, pace.window = 1e12, 1
+        pace.share = 1e12
         return changed
 
     def _settle_in(self) -> None:
@@ -176,11 +178,12 @@ class World:
     lead = AHEAD
     is_busy = False
 
-    def __init__(self, store: Any) -> None:
+    def __init__(self, store: Any, begins: int = T0) -> None:
+        self.begins = begins
         self.store = store
         self.store.on_batch = self._kept
         self.diary = Diary()
-        self.now: int = T0
+        self.now: int = begins
         self.loop = _a_loop()
         self.keys: dict[str, dict[str, Any]] = {}
         """What each task is, as a file has it."""
@@ -214,6 +217,9 @@ class World:
     ) -> None:
         for run in runs:
             assert run.name not in {other.name for other in self.under_way.values()}, f"two runs of {run.name} at once"
+            if "limit" in self.keys[run.name]:
+                limited = [other.name for other in self.under_way.values() if "limit" in self.keys[other.name]]
+                assert not limited, f"{run.name} and {limited} share a limit of 1"
             self.under_way[run.token] = run
             lasts = self._behaviour(run.name).lasts
             if lasts is not None:
@@ -317,7 +323,7 @@ class World:
         node = self.node
         if node is None or self.no_turns:
             return
-        for _ in range(100):
+        for _ in range(1_000):
             ending = [token for when, token in self._ends if when <= self.now]
             for token in ending:
                 self._end(token)
@@ -354,7 +360,7 @@ class World:
         self._ends = [(when, other) for when, other in self._ends if other != token]
         status = self._behaviour(run.name).status
         outcome = Outcome.FAILED if status else Outcome.SUCCEEDED
-        started = max(run.nominal, T0) if run.nominal <= self.now else self.now
+        started = max(run.nominal, self.begins) if run.nominal <= self.now else self.now
         assert self.node is not None
         self.node.beat.results([Result(token, outcome, status, started, self.now, b"")])
 
@@ -379,7 +385,10 @@ class World:
         for name in [name for name in self.keys if name not in self.gone]:
             files[self.file_of[name]].append(self.task(name))
         periods: list[dict[str, Period]] = [{PERIOD: self.period}, {}]
-        return {file: Config(tuple(files[file]), p, {}, None) for file, p in zip(FILES, periods, strict=True)}
+        limits: list[dict[str, int]] = [{LIMIT: 1}, {}]
+        return {
+            file: Config(tuple(files[file]), p, few, None) for file, p, few in zip(FILES, periods, limits, strict=True)
+        }
 
     def apply(self) -> None:
         """The files as they are now."""
@@ -446,7 +455,17 @@ class World:
             for s in self.diary.skipped
             if s.task == name
         ]
-        return Life(name, name in self.checks, self.moments, ran, skipped)
+        return Life(name, name in self.checks, self.moments, ran, skipped, self.in_the_way(name))
+
+    def in_the_way(self, name: str) -> list[tuple[int, int]]:
+        """When runs of others that may share its limit began and ended."""
+        sharing = {other for other in self.keys if any("limit" in m.keys[other] for m in self.moments)}
+        found = []
+        for other in sharing - {name} if name in sharing else ():
+            ended = [end.at for end in self.diary.ended if end.task == other]
+            began = [ran.at for ran in self.diary.ran if ran.task == other]
+            found += list(zip(began, [*ended, self.now][: len(began)], strict=True))
+        return found
 
     def entry(self, name: str) -> Entry:
         return self.other_desk().need(name)

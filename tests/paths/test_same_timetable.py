@@ -63,7 +63,7 @@ def empty_database() -> Iterator[EmptyDatabase]:
 
 
 def played(beginning: Beginning, history: list[Step], store: object, *, straight: bool) -> World:
-    world = World(store)
+    world = World(store, beginning.at)
     begin(world, beginning)
     for step in history:
         play(world, step, straight=straight)
@@ -79,8 +79,10 @@ def must_be_the_same(beginning: Beginning, history: list[Step], stores: Stores) 
     with stores() as store:
         detoured = played(beginning, history, store, straight=False)
         for name in beginning.keys:
-            assert timetable(detoured, name) == timetable(straight, name)
-            assert detoured.condition(name) == straight.condition(name)
+            # Of two that wait for the same limit since the same moment either may be the first.
+            if not straight.in_the_way(name) and not detoured.in_the_way(name):
+                assert timetable(detoured, name) == timetable(straight, name)
+                assert detoured.condition(name) == straight.condition(name)
             assert Oracle(straight.life(name)).judge() == []
             assert Oracle(detoured.life(name)).judge() == []
 
@@ -155,6 +157,10 @@ KNOWN: dict[str, tuple[Beginning, list[Step]]] = {
     "a forced run that waits, as start_at does, when another node takes over": (
         only(MINUTELY, start_at=100.5),
         [Step(Behave("a", 0, 4)), Step(Force("a")), Step(Force("a")), Step(End("a"), detour=Detour.HAND_OVER)],
+    ),
+    "a missed start_at that is left to the grid, and a restart": (
+        only({"every": "7s", "phase": "2s"}, start_at=4.5),
+        [Step(Stop()), Step(Pass(15)), Step(Hours(SHORT), Way.RESTART)],
     ),
     "a forced run while it waits for start_at": (
         only({"every": "7s", "phase": "1s"}, start_at=30),

@@ -240,7 +240,10 @@ class Roster:
         self.lifecycle.set_flag(before_start, Flag.FORCED, on=True)
         asked = (c.extra_kind[rows] == Kind.START_AT) & (c.extra[rows] < FOREVER)
         asked &= c.flags[rows] & int(Flag.PASSIVE) == 0
-        self.lifecycle.set_flag(rows[asked], Flag.POSTPONED, on=True)
+        some = rows[asked]
+        # One that was missed, and is made up for at another time, postpones nothing any more.
+        starts = np.array([self._starts.get(row, NEVER) for row in some.tolist()], dtype=np.int64)
+        self.lifecycle.set_flag(some[c.extra[some] == starts], Flag.POSTPONED, on=True)
 
     def change(
         self, entries: Sequence[Entry], now: Instant, periods: Mapping[str, int] | None = None
