@@ -248,6 +248,7 @@ def test_a_run_is_told_in_the_words_of_history() -> None:
             output="a\u2028b\r\n: c",
             notable=True,
             next=Instant(1_800_000_300_000_000),
+            number=7,
         )
         listening.hear(Feed("boot", 1, [run]))
         await connected.until(lambda heard: len(heard) == 2)
@@ -270,6 +271,7 @@ def test_a_run_is_told_in_the_words_of_history() -> None:
                 "notable": True,
                 "next": "2027-01-15T08:05:00+00:00",
                 "newest": True,
+                "number": 7,
             },
         )
 

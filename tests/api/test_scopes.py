@@ -129,9 +129,8 @@ def test_a_filter_is_narrowed(only: Filter, expected: Filter) -> None:
 def test_events_are_those_of_the_scope(limited: Api, house: House) -> None:
     async def pieces() -> AsyncIterator[bytes]:
         yield b"retry: 1000\n\n"
-        yield framed("run", {"task": "mine"}, position_of("b-1")) + framed(
-            "run", {"task": "theirs"}, position_of("b-2")
-        )
+        yield framed("run", {"task": "mine", "number": numbers["mine"]}, position_of("b-1"))
+        yield framed("run", {"task": "theirs", "number": numbers["theirs"]}, position_of("b-2"))
         yield framed("task", {"name": None, "change": "changed", "count": 7}, position_of("b-3"))
         yield framed("status", {"tasks": 99}) + b": beat\n\n"
         yield framed("reset", {}, position_of("b-4"))
@@ -140,10 +139,11 @@ def test_events_are_those_of_the_scope(limited: Api, house: House) -> None:
         return b"".join([piece async for piece in events_within(pieces(), house, SHOP)])
 
     assert limited
+    numbers = {entry.task.name: entry.number for entry in house.store.entries()}
     told = asyncio.run(heard())
     assert told == (
-        b'retry: 1000\n\nid: b-1\nevent: run\ndata: {"task":"mine"}\n\nid: b-2\n\nid: b-3\n\n: beat\n\n'
-        b"id: b-4\nevent: reset\ndata: {}\n\n"
+        b'retry: 1000\n\nid: b-1\nevent: run\ndata: {"task":"mine","number":%d}\n\n' % numbers["mine"]
+        + b"id: b-2\n\nid: b-3\n\n: beat\n\nid: b-4\nevent: reset\ndata: {}\n\n"
     )
 
 

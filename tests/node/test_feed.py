@@ -116,6 +116,7 @@ def test_a_run_that_ends_is_told_with_all_that_a_page_shows(house: House) -> Non
             output="PING CRITICAL",
             notable=True,
             next=Instant(nominal + 12 * SECOND),  # a retry
+            number=1,
         )
     ]
 

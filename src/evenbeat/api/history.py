@@ -8,7 +8,7 @@ from msgspec import Meta, Struct
 from evenbeat.api.answers import entry_also_removed, entry_of, moment, pointed
 from evenbeat.api.health import status_of
 from evenbeat.api.route import Call, Role, Route
-from evenbeat.api.scopes import names_within
+from evenbeat.api.scopes import Known, changes_within, known_within
 from evenbeat.api.types import Changes, History, RunningNow, TimeText
 from evenbeat.core.scope import Scope
 from evenbeat.model import SECOND, Instant
@@ -20,7 +20,7 @@ from evenbeat.node.requests import AskMoment, AskRunning
 from evenbeat.node.status import Status
 from evenbeat.node.why import Answer, why
 from evenbeat.node.why_then import why_then
-from evenbeat.store.contract import RunRecord, SkipRecord, Store, StoreError
+from evenbeat.store.contract import Change, RunRecord, SkipRecord, Store, StoreError
 
 _TAG: Final = "History"
 _NOW: Final = "Now"
@@ -106,8 +106,8 @@ def _history_within(store: Store, question: Question, scope: Scope) -> dict[str,
     before = question.before
     for _ in range(_MOST_PAGES):
         some = records(store, question._replace(before=before, most=_PAGE))
-        within = names_within(store, (record.task for record in some), scope)
-        kept += (record for record in some if record.task in within)
+        within = known_within(store, (Known(record.task, record.number) for record in some), scope)
+        kept += (record for record in some if Known(record.task, record.number) in within)
         before = when(some[-1]) if len(some) == _PAGE else None
         if before is None or len(kept) >= question.most:
             break
@@ -123,8 +123,14 @@ def _history_within(store: Store, question: Question, scope: Scope) -> dict[str,
 
 async def changes(call: Call) -> dict[str, Any]:
     entry = await entry_also_removed(call)
-    found = await call.house.read(lambda store: store.changes(entry.task.name, call.query.limit))
-    return {"changes": [change_document(change) for change in found]}
+    limit: int = call.query.limit
+
+    def read(store: Store) -> list[Change]:
+        if call.scope is not None:
+            return changes_within(store, entry, limit)
+        return store.changes(entry.task.name, limit)
+
+    return {"changes": [change_document(change) for change in await call.house.read(read)]}
 
 
 async def answer_why(call: Call) -> Answer:
@@ -158,8 +164,9 @@ async def running(call: Call) -> dict[str, Any]:
 async def _running_within(call: Call, scope: Scope) -> dict[str, Any]:
     found, now = (await call.house.ask(AskRunning(_MOST_RUNNING))).running, call.house.now()
     assert found is not None
-    within = await call.house.read(lambda store: names_within(store, (run.task for run in found.runs), scope))
-    runs = [_running(run, now) for run in found.runs if run.task in within]
+    tasks = [Known(run.task, run.number) for run in found.runs]
+    within = await call.house.read(lambda store: known_within(store, tasks, scope))
+    runs = [_running(run, now) for run in found.runs if Known(run.task, run.number) in within]
     return {"running": runs[: call.query.limit], "total": len(runs)}
 
 

@@ -178,4 +178,5 @@ def _document(event: Event) -> dict[str, Any]:
         "notable": event.notable,
         "next": instant(event.next),
         "newest": event.newest,
+        "number": event.number,
     }

@@ -6,7 +6,7 @@ A route that is not in the table is refused to such a token, and a test fails un
 from collections.abc import AsyncIterator, Iterable, Mapping
 from enum import Enum
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -16,10 +16,20 @@ from evenbeat.api.problems import Problem
 from evenbeat.api.route import Route
 from evenbeat.core.scope import Scope
 from evenbeat.model import Entry, Task
-from evenbeat.store.contract import Filter, Store
+from evenbeat.node.submitters import SUBMITTED
+from evenbeat.store.contract import Change, Filter, Store
 
 NOTHING: Final = Filter(names=("",))
 """No task has this name."""
+_OF_TASKS: Final = frozenset(
+    {"created", "changed", "removed", "enabled", "disabled", "paused", "resumed", "forced"}
+    | {SUBMITTED, "heartbeat created", "heartbeat removed"}
+)
+"""Actions in the audit that are done to tasks."""
+_NOT_OF_TASKS: Final = ("token ", "limit ", "period ", "task ")
+"""How names in the audit begin that stand for something else: a task may be called so too."""
+_LOOKED_THROUGH: Final = 1_000
+"""Changes of a name that are looked through for those of one task."""
 
 
 class Scoped(Enum):
@@ -120,40 +130,76 @@ def all_within(store: Store, names: Iterable[str], scope: Scope | None) -> tuple
     return tuple(names) if scope is None else tuple(_within(store, name, scope).id for name in names)
 
 
-def names_within(store: Store, names: Iterable[str], scope: Scope | None) -> set[str]:
-    """Those of some names whose tasks are within the scope, also if they have been removed."""
-    if scope is None:
-        return set(names)
-    found = {name: store.find(name) or store.find_removed(name) for name in set(names)}
-    return {name for name, entry in found.items() if entry and scope.contains(entry.owner, entry.task.labels)}
+class Known(NamedTuple):
+    """What history and events know a task by: if the number is said, it decides, as names are given anew."""
+
+    name: str
+    number: int | None = None
+
+
+def known_within(store: Store, tasks: Iterable[Known], scope: Scope) -> set[Known]:
+    """Those of some tasks that are within the scope; of removed ones with the same name the latest may be."""
+    return {task for task in set(tasks) if _is_within(store, task, scope)}
+
+
+def _is_within(store: Store, task: Known, scope: Scope) -> bool:
+    entry = store.find(task.name)
+    if entry is None or task.number not in (None, entry.number):
+        entry = store.find_removed(task.name)
+    if entry is None or task.number not in (None, entry.number):
+        return False
+    return scope.contains(entry.owner, entry.task.labels)
+
+
+def changes_within(store: Store, entry: Entry, most: int) -> list[Change]:
+    """The changes of this task, newest first: not those of another that had its name before or has it since, nor of a
+    token, a limit or a file that is called the same.
+    """
+    name = entry.task.name
+    if name.startswith(_NOT_OF_TASKS) or name in ("slots", "node"):
+        return []
+    lives: list[list[Change]] = [[]]
+    for change in reversed(store.changes(name, _LOOKED_THROUGH)):
+        if change.action not in _OF_TASKS:
+            continue
+        if change.action == "created" or any(field.key == "name" and field.new == name for field in change.fields):
+            lives.append([])  # from here on another task has the name, or this one
+        lives[-1].append(change)
+    live = store.find(name)
+    if live is None or live.number != entry.number:
+        lives = [[], *(life for life in lives if life and life[0].at == entry.created)]
+    return [change for change in reversed(lives[-1]) if change.at >= entry.created][:most]
 
 
 async def events_within(pieces: AsyncIterator[bytes], house: House, scope: Scope) -> AsyncIterator[bytes]:
     """Of a stream of events, those of tasks within the scope; of others only the place in the stream remains."""
-    known: dict[str, bool] = {}
+    known: dict[Known, bool] = {}
     async for piece in pieces:
         frames = [frame for frame in piece.split(b"\n\n") if frame]
         told = [_told(frame) for frame in frames]
         if any(kind == "task" for kind, _ in told):
             known.clear()  # labels may have changed
-        asked = {name for _, name in told if name} - known.keys()
+        asked = {task for _, task in told if task} - known.keys()
         if asked:
-            seen = await house.read(partial(names_within, names=asked, scope=scope))
-            known |= {name: name in seen for name in asked}
+            seen = await house.read(partial(known_within, tasks=asked, scope=scope))
+            known |= {task: task in seen for task in asked}
         each = zip(frames, told, strict=True)
-        kept = [_kept(frame, kind, is_seen=bool(name and known[name])) for frame, (kind, name) in each]
+        kept = [_kept(frame, kind, is_seen=bool(task and known[task])) for frame, (kind, task) in each]
         if whole := b"".join(frame + b"\n\n" for frame in kept if frame):
             yield whole
 
 
-def _told(frame: bytes) -> tuple[str, str | None]:
+def _told(frame: bytes) -> tuple[str, Known | None]:
     """Which kind of event, and of which task."""
     lines = dict(line.split(b": ", 1) for line in frame.split(b"\n") if b": " in line)
     if b"data" not in lines:
         return "", None
     data: dict[str, Any] = msgspec.json.decode(lines[b"data"])
     kind = lines.get(b"event", b"").decode()
-    return kind, data.get("task") or data.get("name") if kind in ("run", "task") else None
+    if kind == "run":
+        return kind, Known(data["task"], data.get("number", 0))
+    name = data.get("name") if kind == "task" else None
+    return kind, None if name is None else Known(name)
 
 
 def _kept(frame: bytes, kind: str, *, is_seen: bool) -> bytes:

@@ -84,7 +84,7 @@ async def create(call: Call) -> Response:
     await _must_fit(call, task)
     owner = call.query.owner or (call.scope and call.scope.owner) or call.who
     must_be_within(call.scope, owner, task)
-    changed = (await call.house.ask(Add((task,), owner, call.who))).changed
+    changed = (await call.house.ask(Add((task,), owner, call.who, call.scope))).changed
     assert changed is not None
     return await task_answer(call, changed.created[0].id, 201)
 

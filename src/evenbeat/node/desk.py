@@ -17,6 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from evenbeat.core.permission import is_blocked, runs_something
+from evenbeat.core.scope import Scope
 from evenbeat.load.collector import without_collector
 from evenbeat.load.config import Config, NodeSettings
 from evenbeat.load.files import load_file, load_source
@@ -54,6 +55,8 @@ from evenbeat.store.contract import Change, Conflict, FieldChange, Filter, Store
 from evenbeat.when.period import compile_periods
 
 _DIGEST: Final = "digest:"
+_ID_LENGTH: Final = 36
+"""Characters of an id."""
 _TOLD: Final = 10
 """One-off tasks whose time has passed that are named."""
 _Thing = TypeVar("_Thing")
@@ -155,8 +158,8 @@ class Desk:
 
     # Single tasks
 
-    def add(self, tasks: Sequence[Task], owner: str, who: str) -> Changed:
-        """New tasks, all or none."""
+    def add(self, tasks: Sequence[Task], owner: str, who: str, scope: Scope | None = None) -> Changed:
+        """New tasks, all or none; whoever is limited to a `scope` takes over no run from outside it."""
         with self._lock, self._places.right():
             must_refer_to_what_is_there(tasks, self._periods(), self.limits())
             if problem := text_problem(owner):
@@ -165,13 +168,19 @@ class Desk:
             for task in tasks:
                 must_be_to_come(task, self._now())
                 must_be_allowed(permission, owner, None, task)
+            self._must_be_no_ids([task.name for task in tasks])
             self._edited_by_hand({owner})
-            placed_ = self._places.give(self._as_still_running(tasks))
+            placed_ = self._places.give(self._as_still_running(tasks, scope))
             return self._done(Changed(created=self.store.create(placed_, owner, self._now(), who)))
 
-    def _as_still_running(self, tasks: Sequence[Task]) -> Sequence[Task]:
-        """Tasks that were removed while they ran come back if they still do: each keeps its phase."""
-        running = {entry.task.name: entry.task for entry in self.store.removed_running()}
+    def _as_still_running(self, tasks: Sequence[Task], scope: Scope | None = None) -> Sequence[Task]:
+        """Tasks that were removed while they ran come back if they still do: each keeps its phase, and its history."""
+        entries = {entry.task.name: entry for entry in self.store.removed_running()}
+        for task in tasks if scope is not None else ():
+            entry = entries.get(task.name)
+            if scope is not None and entry is not None and not scope.contains(entry.owner, entry.task.labels):
+                raise Conflict(f"a removed task {task.name!r} still runs; accepted: another name, or this one later")
+        running = {name: entry.task for name, entry in entries.items()}
         return [keep_phase(t, running[t.name]) if t.name in running else t for t in tasks] if running else tasks
 
     def set(self, name: str, new: Task, who: str, version: int | None = None) -> Changed:
@@ -181,6 +190,8 @@ class Desk:
             must_refer_to_what_is_there([new], self._periods(), self.limits())
             must_be_to_come(new, self._now(), entry.task)
             must_be_allowed(permission_of(self.store), entry.owner, entry.task, new)
+            if new.name != entry.task.name:
+                self._must_be_no_ids([new.name])
             task = keep_phase(replace(new, paused=entry.task.paused), entry.task)
             if task == entry.task:
                 return Changed(unchanged=1)
@@ -254,6 +265,12 @@ class Desk:
     def note(self, name: str, action: str, who: str, detail: str = "", fields: Sequence[FieldChange] = ()) -> None:
         """For the audit: what was done, though to no task."""
         self.store.note([Change(self._now(), who, action, name, detail, tuple(fields))])
+
+    def _must_be_no_ids(self, names: Iterable[str]) -> None:
+        """A name comes before an id: whoever means a task by its id would get another one that is called so."""
+        for name in names:
+            if len(name) == _ID_LENGTH and (entry := self.store.find(name)) is not None and entry.task.name != name:
+                raise Conflict(f"{name!r} is the id of another task; accepted: any other name")
 
     def need(self, name: str) -> Entry:
         """A task that must be there."""
@@ -438,6 +455,7 @@ class Desk:
             created[owner] = new
             removed |= before
         self._must_fit(configs, {task.name for tasks in created.values() for task in tasks}, files or {})
+        self._must_be_no_ids(task.name for tasks in created.values() for task in tasks)
         for owner, tasks in created.items() if removed else ():
             # A task that moves from one owner to another stays the same task.
             changed[owner] = [(removed[t.name], _as_before(t, removed[t.name])) for t in tasks if t.name in removed]

@@ -28,6 +28,8 @@ class RunEvent(Struct, frozen=True, tag="run"):
     """When its task is due next; None: it is paused, removed, or no time is left."""
     newest: bool = True
     """False if a newer result was known: outcome and output of the task stay those of that one."""
+    number: int = 0
+    """Of the task: another task may have had its name before."""
 
 
 class TaskEvent(Struct, frozen=True, tag="task"):

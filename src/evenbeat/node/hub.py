@@ -147,6 +147,7 @@ class Hub:
             finish.notable,
             None if row is None else next_of(self._node, row),
             finish.is_latest,
+            run.number,
         )
 
     def _task_events(self, taken_over: TakenOver) -> Iterator[TaskEvent]:

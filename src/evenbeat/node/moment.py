@@ -118,6 +118,8 @@ class RunningRun(Struct, frozen=True):
     """None as long as nobody has told that it has: it is that new, or waits for a worker."""
     timebox: int
     """Microseconds."""
+    number: int = 0
+    """Of the task."""
 
 
 class Running(Struct, frozen=True):
@@ -143,4 +145,5 @@ def _running(beat: "Beat", token: int) -> RunningRun:
         Instant(run.claimed),
         None if started is None else Instant(started),
         run.timebox,
+        run.number,
     )

@@ -7,6 +7,7 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
+from evenbeat.core.scope import Scope
 from evenbeat.load.config import Config
 from evenbeat.model import MAX_EVERY, NAME_LIMIT, OUTPUT_LIMIT, Entry, Instant, Invalid, Name, Period, State, Task
 from evenbeat.node.about import ClusterView
@@ -31,6 +32,8 @@ class Add(Struct, tag="add"):
     tasks: tuple[Task, ...]
     owner: str
     who: str
+    scope: Scope | None = None
+    """To what the one who asks is limited."""
 
 
 class Set(Struct, tag="set"):
@@ -422,8 +425,8 @@ def perform(desk: Desk, change: Change, files: Sequence[Path] = ()) -> Changed:
     """Do it at this desk; `files` are those of the node, for an `apply` that names none."""
     must_not_be_forged(*_owners_in(change))
     match change:
-        case Add(tasks, owner, who):
-            return desk.add(tasks, owner, who)
+        case Add(tasks, owner, who, scope):
+            return desk.add(tasks, owner, who, scope)
         case Set(name, task, who, version):
             return desk.set(name, task, who, version)
         case Remove(only, who):

@@ -288,6 +288,8 @@ class RunRecord(Struct, frozen=True):
     attempt: int
     """0 while it runs."""
     output: str
+    number: int = 0
+    """Of the task: another task may have had its name before."""
 
 
 class SkipRecord(Struct, frozen=True):
@@ -301,6 +303,8 @@ class SkipRecord(Struct, frozen=True):
     at: Instant
     """When the last of them was."""
     kind: Kind = Kind.GRID
+    number: int = 0
+    """Of the task, as in `RunRecord`."""
 
 
 class FieldChange(NamedTuple):

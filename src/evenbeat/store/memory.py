@@ -294,6 +294,7 @@ class MemoryStore:
                     s.reason,
                     Instant(s.at),
                     Kind(s.kind),
+                    s.task,
                 )
                 for s in sorted(found, key=lambda s: s.at, reverse=True)[:most]
             ]

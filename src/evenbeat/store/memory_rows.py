@@ -154,6 +154,7 @@ class Row(Struct):
             run.hard,
             run.attempt,
             run.output,
+            self.entry.number,
         )
 
     def running_record(self) -> RunRecord:
@@ -173,6 +174,7 @@ class Row(Struct):
             hard=False,
             attempt=0,
             output="",
+            number=self.entry.number,
         )
 
 

@@ -27,8 +27,8 @@ def progress(row: Row) -> Progress:
 
 
 def run_record(row: Row) -> RunRecord:
-    """Of a name, whether it is a check, and the columns of a run."""
-    return rows.run_record((from_text(row[0]), *row[1:-1], from_text(row[-1])))
+    """Of a name, whether it is a check, the columns of a run, and the number of its task."""
+    return rows.run_record((from_text(row[0]), *row[1:-2], from_text(row[-2]), row[-1]))
 
 
 def skip_record(row: Row) -> SkipRecord:

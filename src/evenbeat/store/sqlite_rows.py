@@ -125,8 +125,9 @@ def past_row(past: PastDefinition) -> Row:
 
 
 def run_record(row: Row) -> RunRecord:
-    """Of a name, whether it is a check, and the columns of a run."""
-    name, check, nominal, generation, kind, claimed, started, ended, outcome, status, state, hard, attempt, out = row
+    """Of a name, whether it is a check, the columns of a run, and the number of its task."""
+    name, check, nominal, generation, kind, claimed, started, ended, outcome, status, *rest = row
+    state, hard, attempt, out, number = rest
     return RunRecord(
         name,
         nominal,
@@ -141,10 +142,11 @@ def run_record(row: Row) -> RunRecord:
         bool(hard),
         attempt,
         out,
+        number,
     )
 
 
 def skip_record(row: Row) -> SkipRecord:
     """Of its columns."""
-    name, first, last, times, reason, at, kind = row
-    return SkipRecord(name, first, last, times, reason, at, Kind(kind))
+    name, first, last, times, reason, at, kind, number = row
+    return SkipRecord(name, first, last, times, reason, at, Kind(kind), number)

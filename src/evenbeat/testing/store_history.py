@@ -45,6 +45,7 @@ class HistoryContract:
                 hard=True,
                 attempt=3,
                 output="BAD",
+                number=a,
             )
         ]
         (run,) = store.runs()
@@ -68,7 +69,11 @@ class HistoryContract:
         a = number_of(store)
         store.record(Batch(claims=[a_claim(a)])).result()
         expected = RunRecord(
-            "a", T0, 0, Kind.GRID, Instant(T0 + 1_000), None, None, None, None, None, hard=False, attempt=0, output=""
+            *("a", T0, 0, Kind.GRID, Instant(T0 + 1_000), None, None, None, None, None),
+            hard=False,
+            attempt=0,
+            output="",
+            number=a,
         )
         assert store.runs(a) == store.runs() == [expected]
         store.record(Batch(starts=[Start(a, T0 + 5_000)])).result()
@@ -147,7 +152,7 @@ class HistoryContract:
         a, b = number_of(store), number_of(store, "b")
         for i in range(0, 30, 3):
             store.record(Batch(skips=[a_skip(a, at(i), 3), a_skip(b, at(i), 3)])).result()
-        told = SkipRecord("a", at(0), at(29), 30, "disabled", at(29))
+        told = SkipRecord("a", at(0), at(29), 30, "disabled", at(29), number=a)
         assert store.skips(a) == [told]
         assert len(store.skips()) == 2
 
@@ -169,7 +174,7 @@ class HistoryContract:
         a = number_of(store)
         store.record(Batch(skips=[a_skip(a, at(0))], refusals=[a_refusal(a, at(1))])).result()
         refused, skipped = store.skips(a)
-        assert refused == SkipRecord("a", at(1), at(1), 1, "period_closed", at(1), Kind.RETRY)
+        assert refused == SkipRecord("a", at(1), at(1), 1, "period_closed", at(1), Kind.RETRY, a)
         assert skipped.kind is Kind.GRID
 
     def test_skips_come_newest_first_and_in_pages(self, store: Store) -> None:

@@ -333,19 +333,19 @@ SELECT task, cursor FROM progress WHERE cursor IS NOT NULL AND task IN (SELECT v
 
 -- name: running
 SELECT t.name, t.definition ->> 'check', c.nominal, c.generation, c.kind, c.at, c.started,
-    NULL, NULL, NULL, NULL, 0, 0, ''
+    NULL, NULL, NULL, NULL, 0, 0, '', t.number
 FROM claims c JOIN tasks t ON t.number = c.task
 WHERE c.at < :before AND (:task IS NULL OR c.task = :task) ORDER BY c.at DESC LIMIT :most;
 
 -- name: plain_runs
 SELECT t.name, t.definition ->> 'check', r.nominal, r.generation, r.kind, r.claimed, r.started,
-    r.ended, r.outcome, r.status, r.state, r.hard, r.attempt, r.output
+    r.ended, r.outcome, r.status, r.state, r.hard, r.attempt, r.output, t.number
 FROM plain_runs r JOIN tasks t ON t.number = r.task
 WHERE r.claimed < :before ORDER BY r.claimed DESC, r.id DESC LIMIT :most;
 
 -- name: notable_runs
 SELECT t.name, t.definition ->> 'check', r.nominal, r.generation, r.kind, r.claimed, r.started,
-    r.ended, r.outcome, r.status, r.state, r.hard, r.attempt, r.output
+    r.ended, r.outcome, r.status, r.state, r.hard, r.attempt, r.output, t.number
 FROM notable_runs r JOIN tasks t ON t.number = r.task
 WHERE r.claimed < :before ORDER BY r.claimed DESC, r.id DESC LIMIT :most;
 
@@ -356,7 +356,7 @@ WITH RECURSIVE chain (id) AS (
     UNION ALL SELECT r.previous FROM chain CROSS JOIN plain_runs r ON r.id = chain.id
 )
 SELECT t.name, t.definition ->> 'check', r.nominal, r.generation, r.kind, r.claimed, r.started,
-    r.ended, r.outcome, r.status, r.state, r.hard, r.attempt, r.output
+    r.ended, r.outcome, r.status, r.state, r.hard, r.attempt, r.output, t.number
 FROM chain CROSS JOIN plain_runs r ON r.id = chain.id CROSS JOIN tasks t ON t.number = r.task
 WHERE r.claimed < :before LIMIT :most;
 
@@ -366,7 +366,7 @@ WITH RECURSIVE chain (id) AS (
     UNION ALL SELECT r.previous FROM chain CROSS JOIN notable_runs r ON r.id = chain.id
 )
 SELECT t.name, t.definition ->> 'check', r.nominal, r.generation, r.kind, r.claimed, r.started,
-    r.ended, r.outcome, r.status, r.state, r.hard, r.attempt, r.output
+    r.ended, r.outcome, r.status, r.state, r.hard, r.attempt, r.output, t.number
 FROM chain CROSS JOIN notable_runs r ON r.id = chain.id CROSS JOIN tasks t ON t.number = r.task
 WHERE r.claimed < :before LIMIT :most;
 
@@ -381,12 +381,12 @@ SELECT second, sum(runs) FROM (
 ) GROUP BY second;
 
 -- name: skips
-SELECT t.name, s.first, s.last, s.times, s.reason, s.at, s.kind
+SELECT t.name, s.first, s.last, s.times, s.reason, s.at, s.kind, t.number
 FROM skips s JOIN tasks t ON t.number = s.task
 WHERE s.at < :before ORDER BY s.at DESC, s.id DESC LIMIT :most;
 
 -- name: skips_of
-SELECT t.name, s.first, s.last, s.times, s.reason, s.at, s.kind
+SELECT t.name, s.first, s.last, s.times, s.reason, s.at, s.kind, t.number
 FROM skips s JOIN tasks t ON t.number = s.task
 WHERE s.task = :task AND s.at < :before ORDER BY s.at DESC, s.id DESC LIMIT :most;
 

@@ -470,33 +470,33 @@ SELECT task, cursor FROM progress WHERE cursor IS NOT NULL AND task = ANY(%s);
 
 -- name: running
 SELECT t.name, t.is_check, c.nominal, c.generation, c.kind, c.at, c.started,
-    NULL, NULL, NULL, NULL, false, 0, ''
+    NULL, NULL, NULL, NULL, false, 0, '', t.number
 FROM claims c JOIN tasks t ON t.number = c.task
 WHERE c.at < %(before)s ORDER BY c.at DESC LIMIT %(most)s;
 
 -- name: running_of
 SELECT t.name, t.is_check, c.nominal, c.generation, c.kind, c.at, c.started,
-    NULL, NULL, NULL, NULL, false, 0, ''
+    NULL, NULL, NULL, NULL, false, 0, '', t.number
 FROM claims c JOIN tasks t ON t.number = c.task
 WHERE c.task = %(task)s AND c.at < %(before)s LIMIT %(most)s;
 
 -- name: plain_runs
 SELECT t.name, t.is_check, r.nominal, r.generation, r.kind, r.claimed, r.started,
-    r.ended, r.outcome, r.status, r.state, r.hard, r.attempt, r.output
+    r.ended, r.outcome, r.status, r.state, r.hard, r.attempt, r.output, t.number
 FROM (
     SELECT * FROM plain_runs WHERE claimed < %(before)s ORDER BY claimed DESC, id DESC LIMIT %(most)s
 ) AS r JOIN tasks t ON t.number = r.task ORDER BY r.claimed DESC, r.id DESC;
 
 -- name: notable_runs
 SELECT t.name, t.is_check, r.nominal, r.generation, r.kind, r.claimed, r.started,
-    r.ended, r.outcome, r.status, r.state, r.hard, r.attempt, r.output
+    r.ended, r.outcome, r.status, r.state, r.hard, r.attempt, r.output, t.number
 FROM (
     SELECT * FROM notable_runs WHERE claimed < %(before)s ORDER BY claimed DESC, id DESC LIMIT %(most)s
 ) AS r JOIN tasks t ON t.number = r.task ORDER BY r.claimed DESC, r.id DESC;
 
 -- name: plain_runs_of
 SELECT t.name, t.is_check, r.nominal, r.generation, r.kind, r.claimed, r.started,
-    r.ended, r.outcome, r.status, r.state, r.hard, r.attempt, r.output
+    r.ended, r.outcome, r.status, r.state, r.hard, r.attempt, r.output, t.number
 FROM (
     SELECT * FROM plain_runs WHERE task = %(task)s AND claimed < %(before)s
     ORDER BY claimed DESC, id DESC LIMIT %(most)s
@@ -504,7 +504,7 @@ FROM (
 
 -- name: notable_runs_of
 SELECT t.name, t.is_check, r.nominal, r.generation, r.kind, r.claimed, r.started,
-    r.ended, r.outcome, r.status, r.state, r.hard, r.attempt, r.output
+    r.ended, r.outcome, r.status, r.state, r.hard, r.attempt, r.output, t.number
 FROM (
     SELECT * FROM notable_runs WHERE task = %(task)s AND claimed < %(before)s
     ORDER BY claimed DESC, id DESC LIMIT %(most)s
@@ -521,12 +521,12 @@ SELECT second, sum(runs)::bigint FROM (
 ) AS counted GROUP BY second;
 
 -- name: skips
-SELECT t.name, s.first, s.last, s.times, s.reason, s.at, s.kind
+SELECT t.name, s.first, s.last, s.times, s.reason, s.at, s.kind, t.number
 FROM skips s JOIN tasks t ON t.number = s.task
 WHERE s.at < %(before)s ORDER BY s.at DESC, s.id DESC LIMIT %(most)s;
 
 -- name: skips_of
-SELECT t.name, s.first, s.last, s.times, s.reason, s.at, s.kind
+SELECT t.name, s.first, s.last, s.times, s.reason, s.at, s.kind, t.number
 FROM skips s JOIN tasks t ON t.number = s.task
 WHERE s.task = %(task)s AND s.at < %(before)s ORDER BY s.at DESC, s.id DESC LIMIT %(most)s;
 
