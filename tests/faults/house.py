@@ -199,8 +199,10 @@ class House:
                 assert isinstance(node, Client)
                 node._socket.settimeout(1.0)
                 with suppress(StoreError, OSError):
-                    node.ask(request)
-                    self._write(word, name)
+                    reply = node.ask(request)
+                    # Nothing is promised of a task that the file's change has removed already, at a start.
+                    if isinstance(request, Force) or (reply.changed is not None and reply.changed.removed):
+                        self._write(word, name)
                 node.close()
 
     def _write(self, *words: str) -> None:
