@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 import socket
+import struct
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import partial
@@ -50,6 +51,7 @@ from evenbeat.node.requests import (
 from evenbeat.node.service import Node
 from evenbeat.node.status import identity_of
 from evenbeat.store.contract import Batch, Conflict, Finish, StoreError
+from evenbeat.store.foreign_files import trusted_users, user_name
 
 REQUEST_LIMIT: Final = 64 << 20
 UNREAD_LIMIT: Final = 4 << 20
@@ -343,6 +345,13 @@ class Client:
             raise StoreError(
                 f"the node of {database} does not answer on {socket_path(database)}: {e.strerror}"
             ) from None
+        _, user, _ = struct.unpack("3i", self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+        if user not in trusted_users(database):
+            self._socket.close()
+            words = (
+                f"{socket_path(database)} is of {user_name(user)}, and no node of {database}: nothing was sent there"
+            )
+            raise StoreError(f"{words}; remove it, or use a folder that only you can write to")
 
     def ask(self, request: Request) -> Reply:
         """Ask the node; raise what it refuses."""

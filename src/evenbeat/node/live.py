@@ -25,6 +25,7 @@ from evenbeat.node.passed_variables import tell_no_longer_passed
 from evenbeat.node.service import Node, Options
 from evenbeat.node.token_file import have_token
 from evenbeat.store.contract import Locked, Store, StoreError
+from evenbeat.store.foreign_files import must_be_ours
 from evenbeat.store.opening import open_store
 from evenbeat.store.sqlite import SqliteStore
 from evenbeat.store.sqlite_open import is_writable
@@ -47,6 +48,7 @@ async def live(
     signals: bool = True,
 ) -> Node:
     """Run a node until it is stopped. `before` may change tasks through its desk, `ready` is told when all is up."""
+    must_be_ours(database)
     with Ownership(database) as ownership:
         await _wait_for_writers(database)
         return await _live(database, options, ownership, ready, before, signals=signals)

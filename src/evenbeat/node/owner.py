@@ -4,6 +4,7 @@ Two files are locked: one beside the database, which says who the owner is, and 
 deleted while the owner lives, which then makes it anew; whoever comes meanwhile finds the database locked.
 """
 
+import errno
 import fcntl
 import logging
 import os
@@ -104,9 +105,16 @@ class Ownership:
 
     def _open(self) -> int:
         try:
-            file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE)
+            file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, PRIVATE)
         except OSError as e:
+            if e.errno == errno.ELOOP:
+                raise Invalid(f"{self._path} is where the node is recorded, and it is a link: remove it") from None
             raise Invalid(f"{self._path} cannot be written: {e.strerror}") from None
+        about = os.fstat(file)
+        if not stat.S_ISREG(about.st_mode) or about.st_nlink > 1:
+            # What is in it is overwritten: somebody may have given another file of ours this name.
+            os.close(file)
+            raise Invalid(f"{self._path} is where the node is recorded, and it is no file of its own: remove it")
         with suppress(OSError):  # another user who can open the file can lock it, and no node would start
             os.fchmod(file, PRIVATE)
         return file

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from evenbeat.store.contract import Damaged, Locked, StoreError
+from evenbeat.store.foreign_files import must_be_its_owners
 from evenbeat.store.private_files import create_private, make_private
 from evenbeat.store.statements import Migration, migrations
 
@@ -78,6 +79,7 @@ def prepare(path: Path, durability: str) -> None:
     with explained(path):
         _look_at_header(path, len(known))
         _look_at_empty(path)
+        must_be_its_owners(path)
         _keep_to_owner(path)
         with closing(_connect(f"{path.absolute().as_uri()}?mode=rwc")) as connection:
             if not path.stat().st_size:
