@@ -54,6 +54,21 @@ def test_a_folder_that_others_may_write_is_one_in_which_the_file_can_be_replaced
     must_be_trusted(path)
 
 
+def test_dots_after_a_link_lead_to_where_the_kernel_goes(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs = tmp_path / "theirs"
+    (theirs / "inner").mkdir(parents=True)
+    (theirs / path.name).write_text(TEXT)
+    (theirs / path.name).chmod(0o666)
+    (path.parent / "link").symlink_to(theirs / "inner")
+    through = path.parent / "link" / ".." / path.name
+    assert typed(through) == f"chmod go-w {theirs / path.name}"
+    monkeypatch.chdir(path.parent)
+    assert typed(Path("link/..") / path.name) == f"chmod go-w {theirs / path.name}"
+    must_be_trusted(Path(path.name))
+
+
 def test_a_link_is_followed_step_by_step(path: Path, tmp_path: Path) -> None:
     open_folder = tmp_path / "open"
     open_folder.mkdir()

@@ -40,7 +40,8 @@ def _steps(path: Path) -> Iterator[tuple[Path, os.stat_result]]:
     """Everything on the way to a file, links and what they lead to included."""
     at, links = Path("/"), 0
     yield at, at.lstat()
-    left = list(reversed(Path(os.path.abspath(path)).parts[1:]))  # noqa: PTH100 - a link is a step, so not resolved
+    # A link is a step, so nothing is resolved before; and `..` after a link leads to where the link does.
+    left = list(reversed((Path.cwd() / path).parts[1:]))
     while left:
         part = left.pop()
         if part == "..":
