@@ -3,7 +3,7 @@
 import pytest
 from hand_driven import Hand
 
-from evenbeat.model import HOUR, MINUTE, SECOND, Instant, Outcome
+from evenbeat.model import HOUR, MINUTE, SECOND, Instant, Invalid, Outcome
 from evenbeat.node.documents import task_document
 from evenbeat.node.upcoming import Upcoming
 from evenbeat.store.contract import STATES, Condition, Filter
@@ -113,3 +113,13 @@ def test_a_problem_is_a_hard_check_or_a_failed_task_and_paused_is_by_hand() -> N
     assert listed(hand, "paused") == ["resting"]
     assert listed(hand, "disabled") == ["off", "resting"]
     assert {"problem", "paused"} < set(STATES)
+
+
+def test_a_task_that_is_gone_when_it_is_looked_at_is_named() -> None:
+    hand = Hand()
+    hand.add("gone", every="1m")
+    entry = hand.store.find("gone")
+    assert entry is not None
+    hand.store.remove([entry.number], hand.node.clock.now())
+    with pytest.raises(Invalid, match="'gone' cannot be read: it was removed a moment ago"):
+        Upcoming(hand.store, hand.node.clock.now()).condition(entry)

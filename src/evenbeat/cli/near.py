@@ -59,7 +59,7 @@ class Near:
         return self._upcoming().conditions(only)
 
     def condition(self, entry: Entry) -> Condition:
-        return self._upcoming().of(next(self._store.conditions(Filter(names=(entry.id,)))))
+        return self._upcoming().condition(entry)
 
     def _upcoming(self) -> "Upcoming":
         from evenbeat.node.upcoming import Upcoming  # noqa: PLC0415 - heavy

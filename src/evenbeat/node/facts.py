@@ -11,7 +11,7 @@ from evenbeat.node.service import KEEP
 from evenbeat.node.upcoming import Upcoming
 from evenbeat.node.why import Facts
 from evenbeat.store.cluster import ClusterStore
-from evenbeat.store.contract import Filter, RunRecord, Store
+from evenbeat.store.contract import RunRecord, Store
 from evenbeat.when.instant import parse_instant
 
 _MOST: Final = 5_000
@@ -39,7 +39,7 @@ def facts_of(
     """All that `why` (and, with a span, `why_then`) must know of a task."""
     number = entry.number
     return Facts(
-        condition=Upcoming(store, now).of(next(store.conditions(Filter(names=(entry.id,))))),
+        condition=Upcoming(store, now).condition(entry),
         runs=store.runs(number, most=_LATEST) if span is None else _runs_around(store, number, *span),
         skips=store.skips(number, most=_LATEST if span is None else _MOST),
         periods={name: period for name, (_, period) in store.periods().items()},

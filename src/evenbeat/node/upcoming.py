@@ -12,7 +12,7 @@ from evenbeat.core.freshness import expected_by, is_late
 from evenbeat.core.gate import Reason
 from evenbeat.core.next_time import Progress, next_run
 from evenbeat.core.permission import Permission, is_blocked
-from evenbeat.model import Entry, Instant, Kind, State
+from evenbeat.model import Entry, Instant, Invalid, Kind, State
 from evenbeat.node.permission import permission_of
 from evenbeat.node.suspects import deaths_by_task
 from evenbeat.store.contract import COMPUTED_STATES, EVERYTHING, FOREVER, Condition, Filter, Store
@@ -37,6 +37,14 @@ class Upcoming:
     @cached_property
     def _permission(self) -> Permission:
         return permission_of(self._store)
+
+    def condition(self, entry: Entry) -> Condition:
+        """How a task is that was just found; Invalid if it is not there any more."""
+        found = next(iter(self._store.conditions(Filter(names=(entry.id,)))), None)
+        if found is None:
+            why = "it was removed a moment ago, or the database is damaged, which its next node says"
+            raise Invalid(f"{entry.task.name!r} cannot be read: {why}")
+        return self.of(found)
 
     def of(self, condition: Condition) -> Condition:
         """The same, with its next run."""

@@ -109,9 +109,10 @@ function saidBy(run, id, open) {
 function skipRow(skip) {
   const range = skip.times > 1 ? `${count(skip.times)} times since ${clockWords(skip.first)}: ` : "";
   const what = skip.kind === "grid" ? "skipped" : `${kindWords(skip.kind)} refused`;
+  const reason = reasonWords(skip.reason);
   return h("tr", { class: "skip" },
     h("td", { title: `from ${wholeWords(skip.first)} to ${wholeWords(skip.last)}` }, clockWords(skip.last)),
     h("td", null, badge("skipped", what)),
     h("td", { colspan: "4", class: "said" },
-      `${range}${reasonWords(skip.reason)}`, h("span", { class: "muted" }, ` (${skip.reason})`)));
+      `${range}${reason}`, reason === skip.reason ? null : h("span", { class: "muted" }, ` (${skip.reason})`)));
 }
