@@ -39,7 +39,7 @@ def take_place() -> tuple[Place, str]:
 
 def _take(place: Place) -> None:
     # As for commands: files with secrets are read, and the folder is entered, by the user of the node.
-    its = {name: variable(name, value) for name, value in place.env}
+    its = {name: variable(name, value, place.user) for name, value in place.env}
     if place.user is not None:
         os.environ.update({os.fsdecode(n): os.fsdecode(v) for n, v in user_variables(place.user).items()})
     os.environ.update(its)

@@ -123,7 +123,7 @@ class Spawner:
         user = {} if job.user is None else user_variables(job.user)
         if any(not name or "=" in name for name in job.env):
             raise ValueError("illegal environment variable name")
-        its = {os.fsencode(n): os.fsencode(variable(n, v)) for n, v in job.env.items()}
+        its = {os.fsencode(n): os.fsencode(variable(n, v, job.user)) for n, v in job.env.items()}
         return self._shared(order).variables | told | user | its
 
     def _shared(self, order: Order) -> "_Environment":
@@ -210,8 +210,8 @@ def _in_words(error: OSError) -> str:
     return (error.strerror or str(error)).lower()
 
 
-def variable(name: str, value: str) -> str:
-    """A value, or what a reference stands for when the run starts."""
+def variable(name: str, value: str, user: str | None = None) -> str:
+    """A value, or what a reference stands for when the run starts; `user` is who gets it, if that is not ourselves."""
     if value.startswith("env:"):
         found = os.environ.get(value[4:])
         if found is None:
@@ -219,7 +219,7 @@ def variable(name: str, value: str) -> str:
         return found
     if value.startswith("file:"):
         try:
-            return _content(value[5:])
+            return _content(value[5:], user)
         except OSError as e:
             if e.errno in _OUT_OF_RESOURCES:
                 raise NoRoom(_in_words(e)) from None
@@ -227,18 +227,36 @@ def variable(name: str, value: str) -> str:
     return value
 
 
-def _content(path: str) -> str:
+def _content(path: str, user: str | None) -> str:
     # A named pipe without a writer must not stop the worker.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise OSError(errno.EINVAL, "not a regular file")
+        if user is not None:
+            _must_be_for(user, path, os.fstat(descriptor).st_uid)
         data = os.read(descriptor, COMMAND_LIMIT + 1)
     finally:
         os.close(descriptor)
     if len(data) > COMMAND_LIMIT:
         raise OSError(errno.EFBIG, f"longer than {COMMAND_LIMIT} bytes")
     return os.fsdecode(data).rstrip("\r\n")
+
+
+def _must_be_for(user: str, path: str, owner: int) -> None:
+    """We may read what `user` may not: who could lead us to another file by a link must not get that."""
+    import pwd  # noqa: PLC0415 - few workers need these
+    from pathlib import Path  # noqa: PLC0415
+
+    from evenbeat.work.path_steps import is_ours_alone  # noqa: PLC0415
+
+    try:
+        its_own = pwd.getpwnam(user).pw_uid
+    except KeyError:
+        raise CannotStart(f"no such user: {user}") from None
+    if its_own not in (owner, os.geteuid()) and not is_ours_alone(Path(path)):
+        words = f"a file that is not of {user}, where others decide what the path leads to"
+        raise OSError(errno.EACCES, f"{words}: put it into a folder that only the user of the worker can write to")
 
 
 def user_variables(user: str) -> dict[bytes, bytes]:
