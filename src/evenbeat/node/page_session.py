@@ -4,6 +4,7 @@ Without TLS they do not outlive the node either. While it is stopped, another us
 the browser sends its cookie there.
 """
 
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -20,7 +21,7 @@ SESSIONS: Final = "session:"
 LENGTH: Final = 12 * HOUR
 """How long a session lasts."""
 MOST: Final = 1_000
-"""Sessions at the same time; the oldest gives way."""
+"""Sessions at the same time; the oldest of the token that has most gives way."""
 
 
 class PageSession(Struct, frozen=True):
@@ -52,7 +53,11 @@ def keep_session(desk: "Desk", digest: str, token: str, life: str) -> PageSessio
         known = sessions_in(settings)
         good = [d for d, kept in known.items() if now < kept.until and TOKENS + kept.token in tokens]
         good.sort(key=lambda d: known[d].until)
-        kept = {SESSIONS + d for d in good[max(0, len(good) - MOST + 1) :]}
+        while len(good) >= MOST:
+            # Not the oldest of all: whoever signs in again and again would sign out everybody else.
+            ((most, _),) = Counter(known[d].token for d in good).most_common(1)
+            good.remove(next(d for d in good if known[d].token == most))
+        kept = {SESSIONS + d for d in good}
         dropped = dict.fromkeys(settings.keys() - kept)
         desk.store.set_settings({**dropped, SESSIONS + digest: msgspec.json.encode(new).decode()})
     return new
