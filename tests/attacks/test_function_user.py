@@ -81,7 +81,7 @@ def evade(run):
         os.write(link, frames.encode(frames.Ready(1)))
         time.sleep(0.01)
 
-def flood():
+def flood(told=None):
     """Keep the node busy, and let nobody else have a turn."""
     import stat
     from evenbeat.queue import frames
@@ -90,6 +90,22 @@ def flood():
     frame = frames.encode(frames.Started([(0, 1)])) * 1_000
     while True:
         os.write(link, frame)
+        if told is not None:
+            os.write(told, b"x")
+            told = None
+
+def flood_from_beyond():
+    """The same, by a daemon that has the descriptor of the host, which ends."""
+    import signal
+    ready, told = os.pipe()
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            signal.alarm(60)
+            flood(told)
+        os._exit(0)
+    os.read(ready, 1)
+    os._exit(3)
 '''
 
 
@@ -222,6 +238,12 @@ def test_another_users_host_that_floods_the_node_is_ended(file: str, caplog: pyt
     flooded, fine = results_of(function(file, "flood", user="nobody"), function(file, "who"))
     assert (flooded.outcome, fine.outcome) == (Outcome.LOST, Outcome.SUCCEEDED)
     assert "a function host of user nobody is ended: it floods the node" in caplog.text
+
+
+@root_only
+def test_a_daemon_with_the_descriptor_of_a_dead_host_keeps_nobody_busy(file: str) -> None:
+    dead, fine = results_of(function(file, "flood_from_beyond", user="nobody"), function(file, "who"))
+    assert (dead.outcome, fine.outcome) == (Outcome.LOST, Outcome.SUCCEEDED)
 
 
 def test_a_result_that_no_host_of_ours_would_send_is_made_one_that_it_could() -> None:

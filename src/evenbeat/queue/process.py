@@ -23,6 +23,9 @@ from evenbeat.queue.frames import Cancel, Clock, Run, Runs, ToNode
 _READ: Final = 1 << 20
 _RUNS_PER_FRAME: Final = 256
 _BYTES_PER_FRAME: Final = 1 << 20
+_LAST_WORDS: Final = 4
+"""Reads from the socket of a dead process, which holds less than one of them takes: a daemon that has got hold of its
+end must not keep us listening."""
 _SWEEPS: Final = 3
 _AGAIN: Final = 0.5
 """Seconds between two attempts to clear up after a worker."""
@@ -210,8 +213,9 @@ class Worker:
         """It has ended: hear its last words, end what it left behind, and let the owner see to its runs."""
         if self.is_gone:
             return
-        while self._read():
-            pass
+        for _ in range(_LAST_WORDS):
+            if not self._read():
+                break
         self.is_gone = True
         self._loop.remove_reader(self._pidfd)
         self._loop.remove_reader(self._descriptor)
