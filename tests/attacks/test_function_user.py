@@ -94,6 +94,15 @@ def flood(told=None):
             os.write(told, b"x")
             told = None
 
+def flood_at_once(count):
+    """Few messages, each of which takes the node long to read."""
+    import stat
+    link = next(n for n in range(3, 99) if is_open(n) and stat.S_ISSOCK(os.fstat(n).st_mode))
+    os.set_blocking(link, True)
+    body = b"\\x92\\x04\\xdd" + int(count).to_bytes(4, "big") + b"\\x92\\x00\\x01" * int(count)
+    while True:
+        os.write(link, len(body).to_bytes(4, "big") + body)
+
 def flood_from_beyond():
     """The same, by a daemon that has the descriptor of the host, which ends."""
     import signal
@@ -238,6 +247,14 @@ def test_another_users_host_that_floods_the_node_is_ended(file: str, caplog: pyt
     flooded, fine = results_of(function(file, "flood", user="nobody"), function(file, "who"))
     assert (flooded.outcome, fine.outcome) == (Outcome.LOST, Outcome.SUCCEEDED)
     assert "a function host of user nobody is ended: it floods the node" in caplog.text
+
+
+@root_only
+@pytest.mark.parametrize("count", [100_000, 5_000_000])
+def test_another_users_host_that_says_too_much_at_once_is_ended(file: str, count: int) -> None:
+    flood = function(file, "flood_at_once", args=(str(count),), user="nobody")
+    flooded, fine = results_of(flood, function(file, "who"))
+    assert (flooded.outcome, fine.outcome) == (Outcome.LOST, Outcome.SUCCEEDED)
 
 
 @root_only

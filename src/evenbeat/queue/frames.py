@@ -182,9 +182,10 @@ def encode(message: ToWorker | ToNode) -> bytes:
 class Frames:
     """Cuts what arrives on a stream into frames."""
 
-    def __init__(self) -> None:
+    def __init__(self, limit: int = FRAME_LIMIT) -> None:
         self._rest = bytearray()
         self._needed = _LENGTH
+        self._limit = limit
 
     def feed(self, data: bytes) -> list[memoryview]:
         """The frames that are complete with this data; raise ValueError if one is too large to be true."""
@@ -198,8 +199,8 @@ class Frames:
         self._needed = _LENGTH
         while len(data) - start >= _LENGTH:
             length = int.from_bytes(view[start : start + _LENGTH], "big")
-            if length > FRAME_LIMIT:
-                raise ValueError(f"a frame of {length} bytes, accepted: at most {FRAME_LIMIT}")
+            if length > self._limit:
+                raise ValueError(f"a frame of {length} bytes, accepted: at most {self._limit}")
             end = start + _LENGTH + length
             if len(data) < end:
                 self._needed = _LENGTH + length

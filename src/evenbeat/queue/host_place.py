@@ -27,7 +27,10 @@ _PASSED_ON: Final = frozenset(
 """Variables of the node that a host of another user gets, beside those for the locale; the rest is not for them."""
 _OUTCOMES: Final = frozenset(Outcome) - {Outcome.LOST}
 _IDLE_MESSAGES: Final = 2_000
-"""Per second, of all hosts of a place. A host tells of a run that it has started or cannot make, and of its clock."""
+"""Per second, of all hosts of a place. A host tells of a run that it has started or cannot make, and of its clock.
+What a message says of runs that the host does not have counts like a message each."""
+_FRAME_LIMIT: Final = 2 << 20
+"""Bytes of what a host of another user says at once: ours send about 1 MiB, see `work.link`."""
 _HIGHEST_STATUS: Final = (1 << 31) - 1
 NOT_FOR_OTHERS: Final = b"run.stop_node() has no effect in a function that runs as another user than the node\n"
 _log: Final = logging.getLogger("evenbeat.node")
@@ -58,8 +61,16 @@ class HostPlace:
         environment[PLACE_VARIABLE] = msgspec.json.encode(msgspec.structs.replace(self._place, env=env)).decode()
         if self._place.user is None:
             return Worker(program, heard, died, keeper, lifeline=True, environment=environment)
-        output = subprocess.DEVNULL  # ours may be a terminal
-        return Worker(program, heard, died, keeper, lifeline=True, environment=environment, output=output)
+        return Worker(
+            program,
+            heard,
+            died,
+            keeper,
+            lifeline=True,
+            environment=environment,
+            output=subprocess.DEVNULL,  # ours may be a terminal
+            frame_limit=_FRAME_LIMIT,
+        )
 
     def believed(self, worker: Worker, messages: list[ToNode], now: int) -> list[ToNode]:
         """What the host said, without what a host of another user has no right to say."""
@@ -72,13 +83,14 @@ class HostPlace:
                 case Results(results):
                     ours = {result.token: result for result in results if result.token in worker.outstanding}
                     idle += not ours
+                    idle += len(results) - len(ours)
                     if ours:
                         believed.append(Results([_believed(result, now) for result in ours.values()]))
                 case Started(starts):
-                    idle += 1
-                    ours_started = [(token, min(at, now)) for token, at in starts if token in worker.outstanding]
-                    if ours_started:
-                        believed.append(Started(ours_started))
+                    begun = {token: min(at, now) for token, at in starts if token in worker.outstanding}
+                    idle += 1 + len(starts) - len(begun)
+                    if begun:
+                        believed.append(Started(list(begun.items())))
                 case _:
                     idle += 1
                     believed.append(message)

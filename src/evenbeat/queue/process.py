@@ -49,9 +49,10 @@ class Worker:
         lifeline: bool,
         environment: dict[str, str] | None = None,
         output: int = _STANDARD_ERROR,
+        frame_limit: int = frames.FRAME_LIMIT,
     ) -> None:
         """`environment` is ours without our secrets, unless another one is given; `output` is where it writes what no
-        run has said.
+        run has said. `frame_limit`: bytes of what it may say at once.
         """
         self.outstanding: dict[int, Run] = {}
         """In the order they were sent."""
@@ -71,7 +72,7 @@ class Worker:
         self._heard = heard
         self._died = died
         self._keeper = keeper
-        self._frames = frames.Frames()
+        self._frames = frames.Frames(frame_limit)
         self._unsent = bytearray()
         self._has_to_wait = False
         self._loop = asyncio.get_running_loop()

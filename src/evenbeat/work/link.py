@@ -8,6 +8,8 @@ from evenbeat.queue.frames import Cancel, Clock, Runs
 
 _READ: Final = 256 << 10
 _ENOUGH: Final = 1 << 20
+_EACH: Final = 100
+"""Bytes of a result beside its output and its cursor."""
 """Bytes that may wait for the node; with more than that a worker takes on nothing new."""
 
 
@@ -56,7 +58,7 @@ class Link:
         size = 0
         for result in results:
             part.append(result)
-            size += len(result.output)
+            size += _EACH + len(result.output) + len(result.cursor or b"")
             if size > _ENOUGH:
                 self.send(frames.Results(part, held))
                 part, size = [], 0
