@@ -722,7 +722,10 @@ class TestForce:
         hand = Hand()
         hand.add("a", every="1h", phase="0s", start_at="2024-10-04T00:30")
         hand.force("a")
-        assert (hand.progress("a").extra, hand.progress("a").extra_kind) == (T0 + 30 * MINUTE, Kind.START_AT)
+        assert (hand.progress("a").extra, hand.progress("a").extra_kind) == (
+            T0 + 30 * MINUTE,
+            Kind.FORCED_BEFORE_START,
+        )
 
     def test_twice_is_once(self) -> None:
         hand = Hand()

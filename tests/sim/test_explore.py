@@ -101,7 +101,7 @@ def test_the_lifecycle_remembers_nothing_that_a_state_does_not_tell() -> None:
         for event in world.events(state):
             after = world.step(event).after
             for name in set(columns) - told - settled - written:
-                assert (getattr(world.columns, name) == columns[name].default).all(), (name, event)
+                assert (getattr(world.columns, name)[:] == columns[name].default).all(), (name, event)
             states += [after] if after not in seen else []
 
 

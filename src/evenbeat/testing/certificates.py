@@ -21,6 +21,7 @@ class Authority:
         _openssl(
             *("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", _DAYS),
             *("-subj", f"/CN={name}", "-keyout", str(self._key), "-out", str(self.certificate)),
+            *("-addext", "keyUsage = critical, keyCertSign, cRLSign"),  # Python 3.13 asks for it
         )
 
     def sign(self, name: str, *addresses: str) -> tuple[Path, Path]:
@@ -31,7 +32,9 @@ class Authority:
             *("-keyout", str(key), "-out", str(request)),
         )
         extensions = self._folder / f"{name}.ext"
-        extensions.write_text(f"subjectAltName = {', '.join(addresses)}\n" if addresses else "\n")
+        names = [f"subjectAltName = {', '.join(addresses)}"] if addresses else []
+        identifiers = ["subjectKeyIdentifier = hash", "authorityKeyIdentifier = keyid"]
+        extensions.write_text("\n".join([*names, *identifiers, ""]))
         _openssl(
             *("x509", "-req", "-in", str(request), "-CA", str(self.certificate), "-CAkey", str(self._key)),
             *("-CAcreateserial", "-days", _DAYS, "-extfile", str(extensions), "-out", str(certificate)),
