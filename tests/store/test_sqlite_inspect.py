@@ -18,6 +18,11 @@ from evenbeat.testing.samples import T0, a_task
 PATIENCE = 60.0
 """Seconds; only a broken store needs them."""
 
+GROW = """
+WITH RECURSIVE count(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM count WHERE n < 300)
+INSERT INTO more SELECT randomblob(3000) FROM count
+"""
+
 
 class Watched:
     """A store with an inspector that hurries."""
@@ -159,6 +164,32 @@ def test_an_old_copy_over_the_file_is_found_though_it_is_whole(watched: Watched,
     while "another program has overwritten the file, perhaps with an old copy" not in str(stamps.problem()):
         shutil.copyfile(tmp_path / "backup.db", watched.path)
     watched.finds()  # that it is empty, or damaged: in the midst of a copy, it is
+
+
+def test_a_checkpoint_that_a_reader_holds_up_is_no_damage(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "x.db")
+    writer = store._writer
+    assert writer is not None
+    with closing(sqlite3.connect(tmp_path / "x.db")) as moving, closing(sqlite3.connect(tmp_path / "x.db")) as reader:
+
+        def commit(statement: str) -> None:
+            writer.do(lambda connection: connection.execute(statement).fetchall())
+
+        def checkpoint() -> Damaged | None:
+            writer.do(writer.stamps.issue)
+            writer.stamps.move(moving, "PRAGMA wal_checkpoint(PASSIVE)")
+            return writer.stamps.problem()
+
+        commit("CREATE TABLE more (x)")
+        assert checkpoint() is None
+        commit(GROW)
+        reader.execute("BEGIN").execute("SELECT count(*) FROM more").fetchall()
+        commit("UPDATE more SET x = randomblob(3000)")
+        # The first page says how long the file is, and is moved; the pages at its end are not.
+        assert checkpoint() is None
+        reader.execute("ROLLBACK")
+        assert checkpoint() is None
+    store.close()
 
 
 def test_a_file_that_comes_back_is_used_again(watched: Watched) -> None:

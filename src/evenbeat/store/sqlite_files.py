@@ -65,8 +65,12 @@ class Stamps:
     ago, except for pages that are in the log. A copy since the latest checkpoint is harmless: the log has the rest.
     """
 
-    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
-        """`connection` reads what is in the log too."""
+    def __init__(self, path: Path, connection: sqlite3.Connection, *, log_was_empty: bool) -> None:
+        """`connection` reads what is in the log too; `log_was_empty`: before it was opened.
+
+        A log that is not empty is left by a crash, perhaps within a checkpoint: then the main file is a mixture, which
+        is whole only together with the log, and no mark is known before we have made a whole checkpoint.
+        """
         self._path = path
         self._lock = threading.Lock()
         self._known: list[str | None] = []
@@ -74,13 +78,12 @@ class Stamps:
         self._committed = ""
         self._under_way = 0
         self._moves = 0
-        try:
-            self._known += [self._read(), _stamp_in(connection)]
-        except (sqlite3.Error, UnicodeDecodeError):
-            # A crash within a checkpoint: the log has what is missing. Known again with the next one.
-            self._is_known = False
-        else:
-            self._is_known = True
+        self._is_known = log_was_empty
+        if log_was_empty:
+            try:
+                self._known += [self._read(), _stamp_in(connection)]
+            except (sqlite3.Error, UnicodeDecodeError):
+                self._is_known = False  # known with the next whole checkpoint; what is wrong with it is found elsewhere
 
     def issue(self, writer: sqlite3.Connection) -> None:
         """Commit a new mark, before a checkpoint."""
@@ -106,9 +109,10 @@ class Stamps:
             with self._lock:
                 self._under_way -= 1
                 self._moves += 1
-                if is_whole and committed in self._known:
+                # One that a reader held up leaves out pages that were changed again since: the main file is a mixture.
+                self._is_known = is_whole and committed in self._known
+                if self._is_known:
                     self._known = self._known[self._known.index(committed) :]
-                    self._is_known = True
         return int(pages)
 
     def moves(self) -> int | None:

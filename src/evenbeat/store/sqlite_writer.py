@@ -38,10 +38,11 @@ class Writer:
         self._wal_waited_for = 0
         self.damage: Damaged | None = None
         """Set from outside: nothing more is to be written."""
+        log_was_empty = not self._wal.exists() or self._wal.stat().st_size == 0
         with ExitStack() as opened:
             self._connection = opened.enter_context(closing(connect_writer(path, durability)))
             self.files = OpenFiles(path)
-            self.stamps = Stamps(path, self._connection)
+            self.stamps = Stamps(path, self._connection, log_was_empty=log_was_empty)
             moving = opened.enter_context(closing(connect_writer(path, durability)))
             self._checkpoints = Checkpoints(moving, self.stamps, None if durability == "full" else self._wal)
             opened.pop_all()  # from now on `close` sees to them
