@@ -45,7 +45,7 @@ def test_functions_get_all_but_the_secrets() -> None:
         "EVENBEAT_DB",
         "PGPASSWORD",
     }
-    assert without_secrets({"PGPASSWORD": "p", "PGHOST": "h"}, in_cluster=True) == {"PGHOST": "h"}
+    assert without_secrets({"PGPASSWORD": "p", "PGSERVICEFILE": "f", "PGHOST": "h"}, in_cluster=True) == {"PGHOST": "h"}
     assert own_secrets({"EVENBEAT_TOKEN_OF_MINE": "x", "EVENBEAT_CA": "x", "EVENBEAT_URL": "https://h"}) == {
         "EVENBEAT_TOKEN_OF_MINE"
     }

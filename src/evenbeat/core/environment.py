@@ -13,7 +13,7 @@ _MARK: Final = "EVENBEAT_WORKER"
 """By which a worker's runs are recognised, should they outlive it: see `child_processes.records`."""
 _LOCALE: Final = "LC_"
 _POSTGRES: Final = ("postgresql://", "postgres://")
-_OF_POSTGRES: Final = frozenset({"PGPASSWORD", "PGPASSFILE", "PGSSLKEY"})
+_OF_POSTGRES: Final = frozenset({"PGPASSWORD", "PGPASSFILE", "PGSERVICEFILE", "PGSSLKEY"})
 """How evenbeat gets into its database, if that is PostgreSQL. On a node with a file they may be meant for a task."""
 _OF_SHELLS: Final = frozenset({"_", "PWD", "OLDPWD", "SHLVL"})
 """What every shell sets anew: nobody misses it."""
