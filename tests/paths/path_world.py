@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from hand_driven import VirtualLoop
+from msgspec.structs import replace
 from path_oracle import Life, Moment
 from path_oracle import Ran as RanOracle
 from path_oracle import Skipped as SkippedOracle
@@ -476,7 +477,8 @@ class World:
         for name in self.keys:
             number = self.entry(name).number
             (progress,) = [p._replace(task=0, claimed_token=0) for p in self.store.progress() if p.task == number]
-            runs, skips = self.store.runs(number, most=10_000), self.store.skips(number, most=10_000)
+            runs = [replace(run, number=0) for run in self.store.runs(number, most=10_000)]
+            skips = [replace(skip, number=0) for skip in self.store.skips(number, most=10_000)]
             found += [name, progress, self.condition(name), sorted(map(repr, runs)), sorted(map(repr, skips))]
         return found
 
