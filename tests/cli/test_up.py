@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -94,12 +93,14 @@ def test_a_node_runs_what_is_due_and_sums_up(up: Up, evenbeat: Evenbeat, tmp_pat
 
 def test_a_flood_of_failures_is_counted_and_not_listed(up: Up, tmp_path: Path) -> None:
     file = tmp_path / "a.toml"
-    file.write_text("".join(f'[tasks.t{i}]\nevery = "1s"\ncommand = ["nosuch"]\n' for i in range(40)))
+    file.write_text("".join(f'[tasks.t{i}]\nevery = "1s"\ncommand = ["nosuch"]\n' for i in range(100)))
+    begun = time.monotonic()
     node = up(str(file), "--for", "4s")
     out, err = node.communicate(timeout=PATIENCE)
+    seconds = int(time.monotonic() - begun) + 2  # of the clock that the node counts by, at most
     assert json.loads(out)["outcomes"].keys() == {"broken"}
     lines = [line for line in err.splitlines() if "action=failed" in line]
-    assert max(Counter(line.split("T")[1][:8] for line in lines).values()) <= 20  # two of its seconds, at most
+    assert 0 < len(lines) <= 10 * seconds
     assert "see `evenbeat history --failed`" in err
 
 
