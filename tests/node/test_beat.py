@@ -500,6 +500,19 @@ class TestResults:
         (again,) = hand.turn()
         assert again.kind == Kind.CATCH_UP
 
+    def test_or_by_the_next_run_on_the_grid_which_is_not_too_soon_after_a_start_that_was_never_reported(self) -> None:
+        hand = Hand()
+        hand.add("a", every="18s", phase="4s")
+        (run,) = hand.turn(4 * SECOND)
+        lost = Instant(hand.now + 9_500_000)
+        hand.now = lost
+        hand.under_way.pop("a")
+        hand.beat.results([Result(run.token, Outcome.LOST, None, lost, lost, b"its worker is gone or was cut off")])
+        assert not hand.turn()
+        (again,) = hand.turn(8_500_000)
+        assert (again.kind, again.nominal) == (Kind.GRID, run.nominal + 18 * SECOND)
+        assert [run.started for run in hand.store.runs() if run.outcome is Outcome.LOST] == [run.nominal]
+
     def test_but_not_if_what_is_missed_is_to_be_skipped(self) -> None:
         hand = Hand()
         hand.add("a", every="1h", phase="1m", missed="skip")

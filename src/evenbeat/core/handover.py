@@ -107,6 +107,14 @@ def fate(hand: Hand, now: int) -> Fate:
     return Fate.LOST if somebody and now - hand.renewed >= HOLD + MARGIN else Fate.STAY
 
 
+def unreported_start(claimed: int, due: int, now: int) -> int:
+    """When a run began whose start was never reported: when it was claimed, or due if it was claimed ahead.
+
+    The instant at which it was found lost would be too late: the guard would refuse the next run as too soon after it.
+    """
+    return min(max(claimed, due), now)
+
+
 class Losses:
     """Which tasks take workers along: deaths of workers that are known, in a row, while they had a run of the task.
 

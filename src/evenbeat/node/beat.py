@@ -18,7 +18,7 @@ from evenbeat.core.absence import make_up
 from evenbeat.core.check import exit_state
 from evenbeat.core.columns import Ints
 from evenbeat.core.guard import default_timebox
-from evenbeat.core.handover import Losses
+from evenbeat.core.handover import Losses, unreported_start
 from evenbeat.core.task import Claims, Flag, Skips, tolerance_of
 from evenbeat.model import SECOND, Instant, Kind, Outcome, State
 from evenbeat.node.clock import Clock
@@ -303,9 +303,13 @@ class Beat:
         life, c = self.roster.lifecycle, self.roster.columns
         under_way, results = zip(*ended, strict=True)
         rows, nominal, kind = (np.array(of, dtype=np.int64) for of in list(zip(*under_way, strict=True))[1:4])
-        started = np.array([r.started for r in results], dtype=np.int64)
         outcome = [r.outcome for r in results]
         ends = np.array([_ENDS[o] for o in outcome], dtype=np.uint8)
+        for i in np.flatnonzero(ends & _CUT_SHORT).tolist():
+            if results[i].started == results[i].ended:  # no worker has reported the start
+                due = under_way[i].nominal + self._moved.get(results[i].token, 0)
+                results[i].started = unreported_start(under_way[i].claimed, due, now)
+        started = np.array([r.started for r in results], dtype=np.int64)
         on_grid = (kind == Kind.GRID) & (ends & _REALLY_STARTED != 0)
         # Of a run from before the clock was set back it may lie ahead; then it was just now.
         life.started(rows[on_grid], np.minimum(started, now)[on_grid])

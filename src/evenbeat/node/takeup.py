@@ -10,6 +10,7 @@ import numpy as np
 
 from evenbeat.core.absence import clock_set_back, make_up, resume
 from evenbeat.core.columns import Ints
+from evenbeat.core.handover import unreported_start
 from evenbeat.core.lifecycle import Lifecycle
 from evenbeat.core.task import Flag, Skips
 from evenbeat.model import SECOND, Entry, Instant, Kind, Outcome, partition_of
@@ -159,10 +160,9 @@ def _resolve(roster: Roster, beat: Beat, open_claims: Sequence[Progress], now: I
     open_claims = [p for p in open_claims if roster.row(p.task) is not None]
     rows = roster.rows([p.task for p in open_claims])
     on_grid = np.array([p.claimed_kind == Kind.GRID for p in open_claims], dtype=bool)
-    # If nobody told when one started, it was when it was claimed, or due; by a clock that may have been set back since.
-    started = np.array([max(p.claimed_at, p.claimed or 0) for p in open_claims], dtype=np.int64)
-    started[on_grid] = np.maximum(started[on_grid], c.last_start[rows[on_grid]])
-    started = np.minimum(started, now)
+    started = np.array([unreported_start(p.claimed_at, p.claimed or 0, now) for p in open_claims], dtype=np.int64)
+    # The store has the start of a run that lasted; by a clock that may have been set back since.
+    started[on_grid] = np.minimum(np.maximum(started[on_grid], c.last_start[rows[on_grid]]), now)
     c.last_start[rows[on_grid]] = started[on_grid]
     # A forced run that waits makes up for them as well.
     repeated = roster.made_up_for(rows[c.flags[rows] & int(Flag.FORCED) == 0])
@@ -179,7 +179,7 @@ def _resolve(roster: Roster, beat: Beat, open_claims: Sequence[Progress], now: I
         for row, p in zip(rows.tolist(), open_claims, strict=True)
     ]
     lost = [_lost(p, begun, now) for p, begun in zip(now_standing, started.tolist(), strict=True)]
-    return lost + [_lost(p, min(max(p.claimed_at, p.claimed or 0), now), now) for p in removed]
+    return lost + [_lost(p, unreported_start(p.claimed_at, p.claimed or 0, now), now) for p in removed]
 
 
 def _lost(p: Progress, started: int, now: Instant) -> Finish:
