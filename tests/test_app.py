@@ -14,8 +14,8 @@ import pytest
 
 from evenbeat.app import App
 from evenbeat.model import Invalid, Outcome, State
-from evenbeat.node.owner import Owned, Ownership, is_owned
 from evenbeat.store.contract import Condition, RunRecord, StoreError
+from evenbeat.store.sqlite.ownership import Owned, Ownership, is_owned
 
 PATIENCE = 60.0
 T = TypeVar("T")

@@ -29,6 +29,11 @@ ROOMS = {
     "cli",
     "sim",
     "testing",
+    "admin",
+    "bench",
+    "client",
+    "report",
+    "wire",
 }
 
 with (PROJECT / "pyproject.toml").open("rb") as f:
@@ -41,9 +46,9 @@ CLEAN = {
     "core/gate.py": "from HOUSE.when import grid\nfrom HOUSE import model\n",
     "core/guard.py": "from HOUSE.model import Task\n",
     "store/sqlite.py": "import sqlite3\nimport HOUSE.model\n",
-    "queue/frames.py": "import msgspec\n",
-    "queue/local.py": "import asyncio\nfrom HOUSE.queue import frames\n",
-    "work/runner.py": "import asyncio\nfrom HOUSE.core import guard\nfrom HOUSE.queue import frames\n",
+    "wire/frames.py": "import msgspec\n",
+    "queue/local.py": "import asyncio\nfrom HOUSE.wire import frames\n",
+    "work/runner.py": "import asyncio\nfrom HOUSE.core import guard\nfrom HOUSE.wire import frames\n",
     "cli/main.py": "import rich.table\nfrom HOUSE.when.grid import x\n",
     "__main__.py": "from HOUSE.cli.main import run\n",
 }

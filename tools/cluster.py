@@ -22,14 +22,14 @@ from typing import Final
 
 import psycopg
 
-from evenbeat.core.entrance import LINK_LIFE
+from evenbeat.admin.sign_in_links import address, digest, new_code
+from evenbeat.admin.tokens import GENERATED, new_token
+from evenbeat.client.database import open_door
+from evenbeat.core.access_rules import LINK_LIFE
 from evenbeat.model import Instant
-from evenbeat.node.door import open_door
-from evenbeat.node.sign_in_link import address, digest, new_code
-from evenbeat.node.tokens import GENERATED, new_token
 from evenbeat.store.contract import Conflict
-from evenbeat.testing.servers_nats import NatsServer
-from evenbeat.testing.servers_postgres import PostgresServer, find_binaries
+from evenbeat.testing.nats_server import NatsServer
+from evenbeat.testing.postgres_server import PostgresServer, find_binaries
 from evenbeat.when.duration import in_words
 from tools.cluster_parts import PATIENCE, ROOT, Command, House, Part
 

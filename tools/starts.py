@@ -20,7 +20,7 @@ import rtoml
 
 from evenbeat.cli.main import imported
 from evenbeat.cli.main import main as evenbeat
-from evenbeat.load.collector import without_collector
+from evenbeat.load.pause_gc import without_collector
 
 _EVERY: Final = ("1m", "5m", "5m", "10m")
 _SETTLE: Final = 5.0
@@ -66,8 +66,8 @@ def _check(i: int) -> str:
 
 
 def _start(folder: Path) -> None:
-    imported("evenbeat.cli.up")  # as the command does it
-    from evenbeat.node.beat import Beat  # noqa: PLC0415
+    imported("evenbeat.cli.commands.up")  # as the command does it
+    from evenbeat.node.loop.turn import Beat  # noqa: PLC0415
 
     claim = Beat._claim
 

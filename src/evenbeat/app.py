@@ -21,24 +21,24 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
+from evenbeat.admin.task_admin import Changed
+from evenbeat.client.database import Door, open_door, own_door
+from evenbeat.client.in_process import Inside
 from evenbeat.load.config import Config, node_duration
-from evenbeat.load.flat import changed, flat, task_of
 from evenbeat.load.function_reference import is_found, place_of, program, reference_of
-from evenbeat.load.once import with_resolved_at
+from evenbeat.load.one_off import with_resolved_at
+from evenbeat.load.task_keys import changed, flat, task_of
 from evenbeat.model import Entry, Instant, Invalid
-from evenbeat.node.clock import Clock
-from evenbeat.node.desk import Changed
-from evenbeat.node.door import Door, open_door, own_door
-from evenbeat.node.inside import Inside
-from evenbeat.node.live import live, live_inside
-from evenbeat.node.past import find_also_removed
-from evenbeat.node.requests import Ended
-from evenbeat.node.service import Node, Options
-from evenbeat.node.upcoming import Upcoming
-from evenbeat.store.cluster import ClusterStore
+from evenbeat.node.loop.clock import Clock
+from evenbeat.node.process.run_node import live, live_inside
+from evenbeat.node.scheduler import Node, Options
+from evenbeat.report.history import find_also_removed
+from evenbeat.report.task_status import Upcoming
+from evenbeat.store.cluster_contract import ClusterStore
 from evenbeat.store.contract import Condition, Filter, RunRecord, Store
 from evenbeat.store.memory import MemoryStore
 from evenbeat.store.opening import IN_MEMORY, is_cluster, open_store
+from evenbeat.wire.requests import Ended
 
 _F = TypeVar("_F", bound=Callable[..., object])
 _DEFAULT: Final = "evenbeat.db"
@@ -268,7 +268,7 @@ class App:
     async def _live_in_cluster(
         self, database: str, up: Callable[[Node], None], declare: Callable[[Node], None], *, signals: bool
     ) -> Node:
-        from evenbeat.node.live_cluster import live_in_cluster  # noqa: PLC0415 - who is alone needs none of it
+        from evenbeat.node.process.run_cluster_node import live_in_cluster  # noqa: PLC0415 - who is alone needs none of it
 
         if self._queue is None:
             raise Invalid('a cluster needs a queue: App("postgresql://...", queue="nats://HOST:PORT")')

@@ -7,13 +7,13 @@ from typing import Any, Self
 
 import httpx
 
-from evenbeat.api.access import Access
-from evenbeat.api.house import House
+from evenbeat.admin.task_admin import Desk
+from evenbeat.admin.tokens import RoleName, add_token, new_token, remove_token
+from evenbeat.api.auth.access import Access
+from evenbeat.api.http.context import House
 from evenbeat.api.server import whole
 from evenbeat.model import Instant
-from evenbeat.node.desk import Desk
-from evenbeat.node.tokens import RoleName, add_token, new_token, remove_token
-from evenbeat.store.sqlite import SqliteStore
+from evenbeat.store.sqlite.sqlite_store import SqliteStore
 
 HERE = "127.0.0.1"
 

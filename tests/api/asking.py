@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 import httpx
 from starlette.requests import Request
 
-from evenbeat.api.app import ROUTES, application
-from evenbeat.api.house import House
-from evenbeat.api.problems import Problem
-from evenbeat.api.route import Doorman, Role
+from evenbeat.api.http.application import ROUTES, application
+from evenbeat.api.http.context import House
+from evenbeat.api.http.errors import Problem
+from evenbeat.api.http.route import Doorman, Role
 from evenbeat.core.scope import Scope
 
 

@@ -16,16 +16,16 @@ from typing import Any, Self, TypeVar
 import httpx
 
 from api.home import WAIT, eventually
+from evenbeat.admin.tokens import new_token
+from evenbeat.client.database import open_door
 from evenbeat.model import Instant
-from evenbeat.node.cluster_node import ClusterNode
-from evenbeat.node.door import open_door
-from evenbeat.node.listen import Listen
-from evenbeat.node.live_cluster import live_in_cluster
-from evenbeat.node.service import Node, Options
-from evenbeat.node.tokens import new_token
-from evenbeat.queue.where import parse_where
-from evenbeat.testing.servers_nats import NatsServer
-from evenbeat.testing.servers_postgres import PostgresServer
+from evenbeat.node.cluster.cluster_scheduler import ClusterNode
+from evenbeat.node.process.listen import Listen
+from evenbeat.node.process.run_cluster_node import live_in_cluster
+from evenbeat.node.scheduler import Node, Options
+from evenbeat.queue.nats.address import parse_where
+from evenbeat.testing.nats_server import NatsServer
+from evenbeat.testing.postgres_server import PostgresServer
 
 T = TypeVar("T")
 WORKER_SECRETS = {

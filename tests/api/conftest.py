@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from living import Living
+from live_node import Living
 
 from api.asking import Api, Porter
-from evenbeat.api.house import House
+from evenbeat.api.http.context import House
 
 
 @pytest.fixture(scope="module")

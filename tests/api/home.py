@@ -8,9 +8,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
-from evenbeat.api.house import House
-from evenbeat.node.live import live
-from evenbeat.node.service import Node, Options
+from evenbeat.api.http.context import House
+from evenbeat.node.process.run_node import live
+from evenbeat.node.scheduler import Node, Options
 
 WAIT = 60.0
 """Seconds; only a broken node needs them."""

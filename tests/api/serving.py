@@ -8,12 +8,12 @@ from types import TracebackType
 from typing import Self
 
 from api.home import WAIT, eventually
-from evenbeat.api.access import Access
-from evenbeat.api.house import House
-from evenbeat.api.protocol import PatientProtocol
+from evenbeat.api.auth.access import Access
+from evenbeat.api.http.context import House
+from evenbeat.api.http.protocol import PatientProtocol
 from evenbeat.api.server import server_of, whole
-from evenbeat.node.listen import Listen, bound
-from evenbeat.store.sqlite import SqliteStore
+from evenbeat.node.process.listen import Listen, bound
+from evenbeat.store.sqlite.sqlite_store import SqliteStore
 
 
 class Hasty(PatientProtocol):

@@ -6,14 +6,15 @@ import pytest
 from starlette.requests import Request
 
 from api.asked import Asked
-from evenbeat.api import health, metrics, session
-from evenbeat.api.access import Access
-from evenbeat.api.app import ROUTES
-from evenbeat.api.problems import Problem
-from evenbeat.api.reference import routes as reference_routes
-from evenbeat.api.route import Role, Route
+from evenbeat.admin.tokens import TOKENS, RoleName, Token, matches, new_token, parts
+from evenbeat.api.auth import session
+from evenbeat.api.auth.access import Access
+from evenbeat.api.http.application import ROUTES
+from evenbeat.api.http.errors import Problem
+from evenbeat.api.http.route import Role, Route
+from evenbeat.api.openapi.reference_page import routes as reference_routes
+from evenbeat.api.routes import health, metrics
 from evenbeat.model import HOUR, Instant, Invalid
-from evenbeat.node.tokens import TOKENS, RoleName, Token, matches, new_token, parts
 from evenbeat.store.contract import Conflict
 
 OWN = (*session.ROUTES, *health.ROUTES, *metrics.ROUTES)
@@ -151,7 +152,7 @@ def test_a_damaged_token_opens_no_door(asked: Asked) -> None:
 
 
 def test_scrypt_is_worked_once_for_many_requests(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
-    from evenbeat.api import access
+    from evenbeat.api.auth import access
 
     worked: list[str] = []
 

@@ -1,8 +1,8 @@
 import pytest
-from living import Living, eventually
+from live_node import Living, eventually
 
 from api.asking import Api, Porter
-from evenbeat.api.house import House
+from evenbeat.api.http.context import House
 
 
 @pytest.fixture(scope="module")

@@ -10,11 +10,11 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from api.asking import Api, Porter
-from evenbeat.api.app import ROUTES
-from evenbeat.api.house import House
-from evenbeat.api.paths import Paths
-from evenbeat.api.problems import MEDIA
-from evenbeat.api.route import Call, Role, Route
+from evenbeat.api.http.application import ROUTES
+from evenbeat.api.http.context import House
+from evenbeat.api.http.errors import MEDIA
+from evenbeat.api.http.paths import Paths
+from evenbeat.api.http.route import Call, Role, Route
 from evenbeat.model import Invalid
 from evenbeat.store.contract import Conflict, StoreError
 

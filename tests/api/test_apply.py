@@ -1,6 +1,6 @@
 from typing import Any
 
-from living import Living, eventually
+from live_node import Living, eventually
 
 from api.asking import Api
 

@@ -8,8 +8,8 @@ import pytest
 from api.asked import Asked
 from api.home import WAIT
 from api.serving import Serving, all_of
-from evenbeat.api.buckets import Buckets, address_key
-from evenbeat.api.guard import HEADERS, Guard
+from evenbeat.api.http.guard import HEADERS, Guard
+from evenbeat.api.http.rate_limit import Buckets, address_key
 
 POST = b"POST /v1/tasks HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
 

@@ -1,13 +1,13 @@
 from collections.abc import Iterator
 
 import pytest
-from living import Living
+from live_node import Living
 
 from api.asking import Api, Porter
-from evenbeat.api.house import House
-from evenbeat.api.types import AuditPage, ChangeDocument
+from evenbeat.admin.submitters import SUBMITTED
+from evenbeat.api.http.context import House
+from evenbeat.api.routes.documents import AuditPage, ChangeDocument
 from evenbeat.model import HIDDEN
-from evenbeat.node.submitters import SUBMITTED
 
 READER = {"authorization": "Bearer reader"}
 OPERATOR = {"authorization": "Bearer operator"}

@@ -1,12 +1,12 @@
 """A node that is alone answers what is asked of a cluster: it is one of one."""
 
 import msgspec
-from living import Living
+from live_node import Living
 
 from api.asking import Api, Porter
 from conftest import Evenbeat
-from evenbeat.api.house import House
-from evenbeat.node.cluster_document import ClusterDocument
+from evenbeat.api.http.context import House
+from evenbeat.report.cluster_document import ClusterDocument
 
 
 def test_a_node_that_is_alone_is_a_cluster_of_one(api: Api, living: Living) -> None:

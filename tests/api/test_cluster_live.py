@@ -17,9 +17,9 @@ from api.clustered import WORKER_SECRETS, Clustered, Member
 from api.home import WAIT, eventually
 from api.test_metrics import lint, values
 from conftest import Evenbeat
-from evenbeat.node.listen import Listen, must_be_safe
-from evenbeat.store.postgres import PostgresStore
-from evenbeat.testing.servers_postgres import find_binaries
+from evenbeat.node.process.listen import Listen, must_be_safe
+from evenbeat.store.postgres.postgres_store import PostgresStore
+from evenbeat.testing.postgres_server import find_binaries
 
 pytestmark = pytest.mark.skipif(not find_binaries(), reason="no PostgreSQL here")
 

@@ -5,18 +5,18 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from living import PATIENCE, Living
+from live_node import PATIENCE, Living
 
 from api.asking import Api, Porter
 from api.serving import Serving, all_of
-from evenbeat.api import events
-from evenbeat.api.events import stream
-from evenbeat.api.house import House
-from evenbeat.api.listening import Listening, Position, position_of
+from evenbeat.api.http.context import House
+from evenbeat.api.live.status_feed import Listening, Position, position_of
+from evenbeat.api.routes import events
+from evenbeat.api.routes.events import stream
 from evenbeat.model import Instant, Job, Kind, Outcome, Schedule, State, Task
-from evenbeat.node.feed import Feed, RunEvent, TaskEvent
-from evenbeat.node.status import Lateness, Status, status_of
+from evenbeat.report.status import Lateness, Status, status_of
 from evenbeat.store.contract import Filter
+from evenbeat.wire.events import Feed, RunEvent, TaskEvent
 
 NOWHERE = Path("no such node")
 

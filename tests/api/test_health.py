@@ -9,13 +9,13 @@ import pytest
 from msgspec.structs import replace
 
 from api.home import Home
-from evenbeat.api import health
-from evenbeat.api.access import Access
-from evenbeat.api.health import numbers_of, problems_of
-from evenbeat.api.house import House
+from evenbeat.api.auth.access import Access
+from evenbeat.api.http.context import House
+from evenbeat.api.routes import health
+from evenbeat.api.routes.health import numbers_of, problems_of
 from evenbeat.api.server import whole
-from evenbeat.node.numbers import Membership, Numbers
-from evenbeat.node.obstacles import NO_WORKERS
+from evenbeat.report.metrics import Membership, Numbers
+from evenbeat.report.obstacles import NO_WORKERS
 
 
 @pytest.fixture(scope="module")

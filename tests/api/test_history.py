@@ -1,10 +1,10 @@
 import os
 
-from living import Living, eventually
+from live_node import Living, eventually
 
 from api.asking import Api
-from evenbeat.api.types import ChangeDocument, NodeDocument, RunningDocument, SkipDocument
-from evenbeat.node.status import Status
+from evenbeat.api.routes.documents import ChangeDocument, NodeDocument, RunningDocument, SkipDocument
+from evenbeat.report.status import Status
 
 
 def test_history_comes_newest_first_and_in_pages(api: Api) -> None:

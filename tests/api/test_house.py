@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import pytest
 
-from evenbeat.api import house
+from evenbeat.api.http import context
 from evenbeat.model import HOUR, SECOND
 
 
@@ -23,7 +23,7 @@ class Ahead:
 
 def test_the_clock_is_that_of_the_database() -> None:
     store = Ahead(HOUR)
-    clock = house._SharedClock(cast("Any", store))
+    clock = context._SharedClock(cast("Any", store))
     assert abs(clock.now() - store.clock()) < 10 * SECOND
     for _ in range(100):
         clock.look()
@@ -31,9 +31,9 @@ def test_the_clock_is_that_of_the_database() -> None:
 
 
 def test_a_clock_that_was_set_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(house, "_LOOK", 0.0)
+    monkeypatch.setattr(context, "_LOOK", 0.0)
     store = Ahead(0)
-    clock = house._SharedClock(cast("Any", store))
+    clock = context._SharedClock(cast("Any", store))
     store.by = -HOUR
     clock.look()
     assert abs(clock.now() - store.clock()) < 10 * SECOND

@@ -6,12 +6,12 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from living import Living, eventually
+from live_node import Living, eventually
 
 from api.asking import Api
-from evenbeat.api.house import House
+from evenbeat.api.http.context import House
 from evenbeat.model import MINUTE, SECOND, Instant, Job, Schedule, Task
-from evenbeat.node.outlook import Outlook
+from evenbeat.report.outlook.outlook import Outlook
 from evenbeat.store.contract import Filter, Store
 
 

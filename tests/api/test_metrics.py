@@ -8,14 +8,14 @@ from prometheus_client import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics
 from prometheus_client.parser import text_string_to_metric_families
 
-from evenbeat.api import health
-from evenbeat.api.access import Access
-from evenbeat.api.house import House
+from evenbeat.api.auth.access import Access
+from evenbeat.api.http.context import House
+from evenbeat.api.routes import health
 from evenbeat.api.server import whole
+from evenbeat.client.database import open_door
 from evenbeat.core.gate import Reason
-from evenbeat.load.flat import task_of
+from evenbeat.load.task_keys import task_of
 from evenbeat.model import Outcome
-from evenbeat.node.door import open_door
 
 LABELS = {"outcome", "reason", "state", "kind", "version", "le", "pool"}
 WRONG_UNITS = ("milli", "micro", "minute", "hour", "_ms", "_us", "kilo", "mega", "percent")

@@ -5,11 +5,11 @@ import pytest
 
 from api.asking import Api
 from conftest import Evenbeat
-from evenbeat.api.house import House
-from evenbeat.node.control import Client
-from evenbeat.node.requests import AskMoment
+from evenbeat.api.http.context import House
+from evenbeat.node.process.control_socket import Client
 from evenbeat.when.instant import parse_instant
 from evenbeat.when.zone import zone
+from evenbeat.wire.requests import AskMoment
 
 LINES = ["monday-friday 09:00-17:00", "december 24 10:00-12:00"]
 FROM, TO = "2026-12-21T00:00:00+01:00", "2026-12-26T00:00:00+01:00"

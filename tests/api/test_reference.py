@@ -5,11 +5,11 @@ from typing import Any
 from msgspec import Struct
 
 from api.asking import Api
-from evenbeat.api.app import ROUTES
-from evenbeat.api.openapi import document
-from evenbeat.api.problems import KINDS
-from evenbeat.api.reference import reference_page
-from evenbeat.api.route import Call, Role, Route
+from evenbeat.api.http.application import ROUTES
+from evenbeat.api.http.errors import KINDS
+from evenbeat.api.http.route import Call, Role, Route
+from evenbeat.api.openapi.document import document
+from evenbeat.api.openapi.reference_page import reference_page
 from evenbeat.web.routes import STATIC
 
 

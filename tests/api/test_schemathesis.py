@@ -12,12 +12,12 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from api.asking import Api, Porter, Somebody
-from evenbeat.api import reference
-from evenbeat.api.access import Access
-from evenbeat.api.app import ROUTES
-from evenbeat.api.house import House
-from evenbeat.api.openapi import document
-from evenbeat.api.route import Role
+from evenbeat.api.auth.access import Access
+from evenbeat.api.http.application import ROUTES
+from evenbeat.api.http.context import House
+from evenbeat.api.http.route import Role
+from evenbeat.api.openapi import reference_page
+from evenbeat.api.openapi.document import document
 
 EXAMPLES = 15
 HEADERS = {"Authorization": "Bearer admin"}
@@ -41,7 +41,7 @@ CONFIG = SchemathesisConfig.from_dict(
         "operations": [{"include-name-regex": SAME_KEYS, "phases": {"coverage": {"enabled": False}}}],
     }
 )
-DOCUMENT = document((*ROUTES, *reference.routes(ROUTES)))
+DOCUMENT = document((*ROUTES, *reference_page.routes(ROUTES)))
 SCHEMA = schemathesis.openapi.from_dict(deepcopy(DOCUMENT), config=CONFIG)
 
 

@@ -6,23 +6,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from living import Living
+from live_node import Living
 
 from api.asked import Asked
 from api.asking import Api, Porter
-from evenbeat.api import reference
-from evenbeat.api.app import ROUTES
-from evenbeat.api.house import House
-from evenbeat.api.listening import framed, position_of
-from evenbeat.api.route import Role, Route
-from evenbeat.api.scopes import SCOPED, Scoped, events_within, narrowed
+from evenbeat.admin.tokens import add_token, new_token
+from evenbeat.api.auth.scopes import SCOPED, Scoped, events_within, narrowed
+from evenbeat.api.http.application import ROUTES
+from evenbeat.api.http.context import House
+from evenbeat.api.http.route import Role, Route
+from evenbeat.api.live.status_feed import framed, position_of
+from evenbeat.api.openapi import reference_page
 from evenbeat.core.scope import Scope
-from evenbeat.node.tokens import add_token, new_token
 from evenbeat.store.contract import Filter
 
 SHOP = Scope("shop")
 OPS = Scope(None, {"team": "ops"})
-ALL = [*ROUTES, *reference.routes(ROUTES)]
+ALL = [*ROUTES, *reference_page.routes(ROUTES)]
 PARTS = {"{name}": "theirs", "{token}": "x" * 32}
 
 

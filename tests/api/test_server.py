@@ -17,10 +17,10 @@ import pytest
 from rich.console import Console
 
 from api.home import WAIT, Home, eventually
-from evenbeat.cli.screen import Screen
+from evenbeat.cli.output.node_screen import Screen
 from evenbeat.model import Invalid
-from evenbeat.node.listen import Listen, bound, is_loopback, must_be_safe, parse_listen
-from evenbeat.store.sqlite import SqliteStore
+from evenbeat.node.process.listen import Listen, bound, is_loopback, must_be_safe, parse_listen
+from evenbeat.store.sqlite.sqlite_store import SqliteStore
 
 Start = Callable[..., "Process"]
 

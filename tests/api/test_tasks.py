@@ -1,10 +1,10 @@
 from typing import Any
 
 import pytest
-from living import Living, eventually
+from live_node import Living, eventually
 
 from api.asking import Api
-from evenbeat.api.types import FilterState, RunDocument, SkipDocument, TaskDocument, TaskKeys, TaskPatch
+from evenbeat.api.routes.documents import FilterState, RunDocument, SkipDocument, TaskDocument, TaskKeys, TaskPatch
 from evenbeat.load.tasks import TASK_KEYS
 from evenbeat.model import Kind, Outcome, State
 from evenbeat.store.contract import COMPUTED_STATES, STATES

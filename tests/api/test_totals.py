@@ -1,4 +1,4 @@
-from evenbeat.api.totals import Totals
+from evenbeat.api.live.task_counts import Totals
 from evenbeat.model import SECOND, Instant, Job, Schedule, Task
 from evenbeat.store.contract import Filter
 from evenbeat.store.memory import MemoryStore

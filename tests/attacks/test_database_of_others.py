@@ -16,7 +16,7 @@ import pytest
 from evenbeat.store.contract import StoreError
 from evenbeat.store.opening import open_store, shown
 from evenbeat.testing.certificates import Authority
-from evenbeat.testing.servers_postgres import PostgresServer, can_tls, find_binaries
+from evenbeat.testing.postgres_server import PostgresServer, can_tls, find_binaries
 
 TLS_PLEASE = bytes.fromhex("0000000804d2162f")
 

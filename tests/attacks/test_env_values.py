@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from living import Living
+from live_node import Living
 
 from api.asking import Api, Porter
-from evenbeat.api.app import ROUTES
-from evenbeat.api.house import House
-from evenbeat.api.route import Role
-from evenbeat.load.flat import flat, task_of, without_secrets
+from evenbeat.api.http.application import ROUTES
+from evenbeat.api.http.context import House
+from evenbeat.api.http.route import Role
+from evenbeat.load.task_keys import flat, task_of, without_secrets
 from evenbeat.model import HIDDEN
 
 SECRET = "hunter2-is-secret"

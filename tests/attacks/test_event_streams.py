@@ -9,11 +9,11 @@ import pytest
 
 from api.home import eventually
 from api.serving import Serving, all_of
-from evenbeat.api.events import MOST, MOST_EACH
+from evenbeat.admin.task_admin import Desk
+from evenbeat.admin.tokens import add_token, new_token
+from evenbeat.api.routes.events import MOST, MOST_EACH
 from evenbeat.model import Instant
-from evenbeat.node.desk import Desk
-from evenbeat.node.tokens import add_token, new_token
-from evenbeat.store.sqlite import SqliteStore
+from evenbeat.store.sqlite.sqlite_store import SqliteStore
 
 
 @pytest.fixture

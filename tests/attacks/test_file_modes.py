@@ -10,13 +10,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from living import eventually
+from live_node import eventually
 
-from evenbeat.child_processes.records import Records
-from evenbeat.child_processes.table import Leader
-from evenbeat.node.owner import Ownership, runtime_folder, socket_path
+from evenbeat.child_processes.process_table import Leader
+from evenbeat.child_processes.worker_records import Records
 from evenbeat.store.private_files import create_private, make_private
-from evenbeat.store.sqlite import SqliteStore
+from evenbeat.store.sqlite.ownership import Ownership, runtime_folder, socket_path
+from evenbeat.store.sqlite.sqlite_store import SqliteStore
 from evenbeat.testing.samples import T0, a_task
 
 NOBODY = 65534

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from evenbeat.admin.task_admin import Desk
+from evenbeat.admin.trusted_files import must_be_trusted
 from evenbeat.cli.main import main
 from evenbeat.model import Instant, Invalid
-from evenbeat.node.desk import Desk
-from evenbeat.node.trusted_files import must_be_trusted
 from evenbeat.store.contract import Filter
 from evenbeat.store.memory import MemoryStore
 

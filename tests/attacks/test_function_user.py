@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from courier import Courier, play
+from queue_node import Courier, play
 
 from evenbeat.model import OUTPUT_LIMIT, Job, Outcome
-from evenbeat.queue import frames
-from evenbeat.queue.frames import Result, Results, Started
-from evenbeat.queue.host_place import HostPlace
+from evenbeat.queue.local.host_environment import HostPlace
+from evenbeat.wire import worker_frames
+from evenbeat.wire.worker_frames import Result, Results, Started
 
 IS_ROOT = os.geteuid() == 0
 root_only = pytest.mark.skipif(not IS_ROOT, reason="only root can become another user")
@@ -61,8 +61,8 @@ def is_open(number):
 
 def forge(tokens):
     """Speak to the node as the host does, about runs of others."""
-    from evenbeat.queue import frames
-    from evenbeat.queue.frames import Result, Results, Started
+    from evenbeat.wire import worker_frames
+    from evenbeat.wire.worker_frames import Result, Results, Started
     import stat
     link = next(n for n in range(3, 99) if is_open(n) and stat.S_ISSOCK(os.fstat(n).st_mode))
     others = [int(token) for token in tokens.split(",")]
@@ -73,7 +73,7 @@ def forge(tokens):
 def evade(run):
     """Tell the node again and again that it has just begun."""
     import signal, stat, time
-    from evenbeat.queue import frames
+    from evenbeat.wire import worker_frames
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     link = next(n for n in range(3, 99) if is_open(n) and stat.S_ISSOCK(os.fstat(n).st_mode))
     while True:
@@ -84,7 +84,7 @@ def evade(run):
 def flood(told=None):
     """Keep the node busy, and let nobody else have a turn."""
     import stat
-    from evenbeat.queue import frames
+    from evenbeat.wire import worker_frames
     link = next(n for n in range(3, 99) if is_open(n) and stat.S_ISSOCK(os.fstat(n).st_mode))
     os.set_blocking(link, True)
     frame = frames.encode(frames.Started([(0, 1)])) * 1_000
@@ -194,7 +194,7 @@ def test_what_cannot_be_taken_on_is_refused_with_the_reason(file: str, tmp_path:
 
 NOT_ROOT = """
 import os, sys
-from evenbeat.work.place import take_place
+from evenbeat.work.host_environment import take_place
 os.setgroups([])
 os.setresgid(int(sys.argv[2]), int(sys.argv[2]), int(sys.argv[2]))
 os.setresuid(int(sys.argv[1]), int(sys.argv[1]), int(sys.argv[1]))
@@ -268,13 +268,13 @@ def test_a_result_that_no_host_of_ours_would_send_is_made_one_that_it_could() ->
         outstanding = dict.fromkeys(range(3))
         last_heard = 0.0
 
-    place = HostPlace(frames.Place(user="nobody"))
+    place = HostPlace(worker_frames.Place(user="nobody"))
     monstrous = [
         Result(0, "no such outcome", 1 << 63, 1 << 63, 1 << 63, b"x" * (OUTPUT_LIMIT + 1), b"\xc1", stop_node=True),
         Result(1, "lost", -(1 << 63), -5, -9, b"", b"x" * 9_999),
         Result(2, "failed", 2, 100, 200, b"fine", b"\x05"),
     ]
-    said: list[frames.ToNode] = [Results(monstrous), Started([(9, 1)])]
+    said: list[worker_frames.ToNode] = [Results(monstrous), Started([(9, 1)])]
     (believed,) = place.believed(Given(), said, 1_000)  # type: ignore[arg-type]
     assert isinstance(believed, Results)
     first, second, third = believed.results

@@ -13,11 +13,11 @@ import pytest
 from api.asked import Asked
 from api.home import WAIT, eventually
 from api.serving import Serving, all_of
-from evenbeat.api import connections, guard
-from evenbeat.api.buckets import Buckets
-from evenbeat.api.connections import GRACE, WAITING, WAITING_EACH, Connection, Connections, Listener
-from evenbeat.api.protocol import PatientProtocol
-from evenbeat.api.refusals import CONNECTION, Refusals
+from evenbeat.api.http import connections, guard
+from evenbeat.api.http.connections import GRACE, WAITING, WAITING_EACH, Connection, Connections, Listener
+from evenbeat.api.http.protocol import PatientProtocol
+from evenbeat.api.http.rate_limit import Buckets
+from evenbeat.api.http.refusals import CONNECTION, Refusals
 
 HALF_SENT = 2_000
 BEGUN = b"GET /v1/tasks HTTP/1.1\r\nHost: 127.0.0.1\r\n"

@@ -9,19 +9,19 @@ from urllib.parse import quote
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from living import Living
+from live_node import Living
 
 from api.asking import Api, Porter
 from conftest import Evenbeat
-from evenbeat.api.house import House
+from evenbeat.api.http.context import House
 from evenbeat.app import App
 from evenbeat.load.config import BadFileError
 from evenbeat.load.crontab import parse_crontab
-from evenbeat.load.jenkins import import_jenkins
-from evenbeat.load.nagios import import_nagios
+from evenbeat.load.importers.jenkins import import_jenkins
+from evenbeat.load.importers.nagios import import_nagios
 from evenbeat.load.safe_text import name_problem, safe_json, safe_name, text_problem, visible, visible_line
 from evenbeat.model import Invalid
-from evenbeat.store.sqlite import SqliteStore
+from evenbeat.store.sqlite.sqlite_store import SqliteStore
 from evenbeat.testing.samples import T0, a_task
 
 CONTROL = [

@@ -13,8 +13,8 @@ import pytest
 
 from conftest import Evenbeat
 from evenbeat.child_processes.leftovers import end_leftovers
-from evenbeat.child_processes.records import Records, read_records
-from evenbeat.child_processes.table import Leader, process
+from evenbeat.child_processes.process_table import Leader, process
+from evenbeat.child_processes.worker_records import Records, read_records
 
 NOBODY = 65_534
 root_only = pytest.mark.skipif(os.geteuid() != 0, reason="only root can start processes of other users")

@@ -21,8 +21,8 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 import pytest
 
 from conftest import Evenbeat
-from evenbeat.api.app import ROUTES
-from evenbeat.api.route import Role
+from evenbeat.api.http.application import ROUTES
+from evenbeat.api.http.route import Role
 
 PATIENCE = 60.0
 NOBODY = 65_534

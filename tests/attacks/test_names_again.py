@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from living import Living
+from live_node import Living
 
 from api.asking import Api, Porter
-from evenbeat.api.house import House
-from evenbeat.api.listening import framed, position_of
-from evenbeat.api.scopes import events_within
+from evenbeat.admin.tokens import add_token, new_token
+from evenbeat.api.auth.scopes import events_within
+from evenbeat.api.http.context import House
+from evenbeat.api.live.status_feed import framed, position_of
 from evenbeat.core.scope import Scope
-from evenbeat.node.tokens import add_token, new_token
 
 SHOP = Scope("shop")
 

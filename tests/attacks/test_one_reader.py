@@ -13,12 +13,14 @@ import pytest
 
 from api.asked import HERE, Asked
 from api.home import WAIT
-from evenbeat.api import definitions, receive, workshop
-from evenbeat.api.problems import MOST_ERRORS, Problem
-from evenbeat.api.workshop import Workshop, work_for
-from evenbeat.load import problems
+from evenbeat.api.http import receive
+from evenbeat.api.http import threads as workshop
+from evenbeat.api.http.errors import MOST_ERRORS, Problem
+from evenbeat.api.http.threads import Workshop, work_for
+from evenbeat.api.routes import definitions
+from evenbeat.load import config_errors
 from evenbeat.model import Job, Schedule, Task
-from evenbeat.store import filters
+from evenbeat.store.common import filters
 from evenbeat.when import nearest
 
 MEGABYTE = 1 << 20
@@ -56,7 +58,7 @@ def test_eighty_thousand_unknown_keys_are_counted_not_compared(asked: Asked, com
     assert len(found["errors"]) == MOST_ERRORS + 1
     # ... and one for the schedule that is missing.
     assert found["errors"][-1] == {"pointer": "", "detail": "and 79,901 more"}
-    assert len(comparisons) <= problems._MOST_SUGGESTIONS
+    assert len(comparisons) <= config_errors._MOST_SUGGESTIONS
     assert len(answer.content) < LARGEST_ANSWER
 
 
@@ -84,7 +86,7 @@ def test_answers_and_suggestions_are_bounded(asked: Asked, comparisons: list[int
     answer = asked("POST", path, json=body)
     assert answer.status_code in (200, 413, 422), answer.text[:500]
     assert len(answer.content) < LARGEST_ANSWER
-    assert len(comparisons) <= MOST_ERRORS + problems._MOST_SUGGESTIONS
+    assert len(comparisons) <= MOST_ERRORS + config_errors._MOST_SUGGESTIONS
     assert sum(comparisons) <= MOST_ERRORS * nearest.MOST_COMPARED
 
 

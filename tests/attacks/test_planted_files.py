@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from evenbeat.model import Invalid
-from evenbeat.node.control import Client
-from evenbeat.node.live import live
-from evenbeat.node.owner import Ownership, socket_path
-from evenbeat.node.service import Options
+from evenbeat.node.process.control_socket import Client
+from evenbeat.node.process.run_node import live
+from evenbeat.node.scheduler import Options
 from evenbeat.store.contract import StoreError
-from evenbeat.store.sqlite import SqliteStore
+from evenbeat.store.sqlite.ownership import Ownership, socket_path
+from evenbeat.store.sqlite.sqlite_store import SqliteStore
 
 NOBODY = 65534
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")

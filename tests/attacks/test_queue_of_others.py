@@ -17,18 +17,18 @@ import nats.errors
 import pytest
 from nats.aio.client import Client
 from nats.aio.msg import Msg
-from nats_house import Node, until
+from nats_nodes import Node, until
 
 from evenbeat.cli.main import main
 from evenbeat.core.guard import kill_after
 from evenbeat.model import Invalid, Job
-from evenbeat.queue.ed25519 import PrivateKey
-from evenbeat.queue.nats_identity import must_be_usable, new_nkey, public_nkey
-from evenbeat.queue.nats_link import Link
-from evenbeat.queue.nats_worker import ClusterWorker, WorkerOptions
-from evenbeat.queue.where import parse_where
+from evenbeat.queue.nats.address import parse_where
+from evenbeat.queue.nats.connection import Link
+from evenbeat.queue.nats.ed25519 import PrivateKey
+from evenbeat.queue.nats.identity import must_be_usable, new_nkey, public_nkey
+from evenbeat.queue.nats.worker import ClusterWorker, WorkerOptions
 from evenbeat.testing.certificates import Authority
-from evenbeat.testing.servers_nats import NatsServer
+from evenbeat.testing.nats_server import NatsServer
 
 PATIENCE = 60.0
 SECRET = "the secret of pool b"
@@ -103,7 +103,7 @@ class Spy:
     async def connect(self, stack: AsyncExitStack) -> Client:
         link = Link(self.where, "spy", lambda: None)
         client = Client()
-        from evenbeat.queue.nats_identity import identify
+        from evenbeat.queue.nats.identity import identify
 
         identify(client, self.where)
         await client.connect(**{**link._options(), "error_cb": self._failed, "allow_reconnect": False})

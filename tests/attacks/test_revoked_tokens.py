@@ -11,13 +11,14 @@ import pytest
 
 from api.asked import Asked
 from api.home import Home
-from evenbeat.api import access, admitted, events
-from evenbeat.api.access import Access
-from evenbeat.api.listening import Listening, Position
+from evenbeat.admin.tokens import TOKENS, new_token, tokens_in
+from evenbeat.api.auth import access, admitted
+from evenbeat.api.auth.access import Access
+from evenbeat.api.live.status_feed import Listening, Position
+from evenbeat.api.routes import events
 from evenbeat.api.server import whole
+from evenbeat.client.database import open_door
 from evenbeat.model import HOUR, SECOND, Instant, Job, Schedule, Task
-from evenbeat.node.door import open_door
-from evenbeat.node.tokens import TOKENS, new_token, tokens_in
 
 PATIENCE = 60.0
 

@@ -1,9 +1,9 @@
 """Whoever has a token, however little it may do, signs nobody else out."""
 
+from evenbeat.admin.page_sessions import MOST, SESSIONS, keep_session, sessions_in
+from evenbeat.admin.task_admin import Desk
+from evenbeat.admin.tokens import add_token, new_token
 from evenbeat.model import Instant
-from evenbeat.node.desk import Desk
-from evenbeat.node.page_session import MOST, SESSIONS, keep_session, sessions_in
-from evenbeat.node.tokens import add_token, new_token
 from evenbeat.store.memory import MemoryStore
 
 

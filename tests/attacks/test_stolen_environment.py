@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from living import Living, eventually
+from live_node import Living, eventually
 
 from conftest import Evenbeat
-from evenbeat.child_processes.table import children_by_parent, descendants, processes
-from evenbeat.cli.common import warn_of_argument
-from evenbeat.store.sqlite import SqliteStore
+from evenbeat.child_processes.process_table import children_by_parent, descendants, processes
+from evenbeat.cli.output.common import warn_of_argument
+from evenbeat.store.sqlite.sqlite_store import SqliteStore
 from evenbeat.testing.samples import T0, a_task
 
 SECRET = "hunter2-is-secret"

@@ -15,17 +15,17 @@ from hypothesis import strategies as st
 from rich.text import Text
 
 from conftest import Evenbeat
-from evenbeat.cli.cluster_lines import cluster_lines
-from evenbeat.cli.common import SafeConsole, console
 from evenbeat.cli.main import main
-from evenbeat.cli.screen import _Above
-from evenbeat.cli.terminal import Visible, behind, shown_visibly
+from evenbeat.cli.output.cluster_lines import cluster_lines
+from evenbeat.cli.output.common import SafeConsole, console
+from evenbeat.cli.output.node_screen import _Above
+from evenbeat.cli.output.terminal import Visible, behind, shown_visibly
 from evenbeat.load.safe_text import UNSAFE
 from evenbeat.model import Job, Schedule, Task
-from evenbeat.node.cluster_document import ClusterDocument, ClusterWorkerDocument
-from evenbeat.node.log import Condensed, KeyValue
+from evenbeat.node.process.log_format import Condensed, KeyValue
+from evenbeat.report.cluster_document import ClusterDocument, ClusterWorkerDocument
 from evenbeat.store.contract import Batch
-from evenbeat.store.sqlite import SqliteStore
+from evenbeat.store.sqlite.sqlite_store import SqliteStore
 from evenbeat.testing.samples import T0, a_claim, a_finish, a_skip
 
 ATTACK = "\x1b[2J\x1b]0;owned\x07\x9b31m\u202egnp.exe\r\x08\x00\x7f[link=http://x]y[/link]"

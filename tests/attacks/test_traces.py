@@ -5,14 +5,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from living import Living
+from live_node import Living
 
 from api.asked import HERE, Asked
-from evenbeat.api.access import Access
-from evenbeat.api.house import House
+from evenbeat.admin.tokens import add_token, new_token, remove_token
+from evenbeat.api.auth.access import Access
+from evenbeat.api.http.context import House
 from evenbeat.api.server import whole
 from evenbeat.model import Instant
-from evenbeat.node.tokens import add_token, new_token, remove_token
 
 
 class AskedLive(Asked):

@@ -5,16 +5,16 @@ import signal
 from pathlib import Path
 
 import pytest
-from courier import Courier, is_alive, play
-from living import Living, eventually
+from live_node import Living, eventually
+from queue_node import Courier, is_alive, play
 
 from conftest import Evenbeat
 from evenbeat.model import Job, Outcome
-from evenbeat.queue import alone
+from evenbeat.queue.local import suspect_workers
 
 KILLER = "kill -9 $PPID; sleep 300"
 BYSTANDERS = 5
-FUNCTIONS = Path(__file__).parents[1] / "queue" / "sample_functions.py"
+FUNCTIONS = Path(__file__).parents[1] / "support" / "sample_functions.py"
 
 
 def forced(evenbeat: Evenbeat, database: str, *names: str) -> None:
@@ -103,7 +103,7 @@ def test_a_suspect_among_async_functions_shares_its_host_with_nobody() -> None:
 
 
 def test_more_suspects_than_workers_for_them_all_run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(alone, "MOST", 2)
+    monkeypatch.setattr(suspect_workers, "MOST", 2)
 
     async def scene(courier: Courier) -> None:
         tokens = courier.send(*[Job(command=("sleep", "300"))] * 5, alone=True, timebox=600)

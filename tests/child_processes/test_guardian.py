@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from evenbeat.child_processes.table import process, processes
+from evenbeat.child_processes.process_table import process, processes
 
 SUPERVISOR = """
 import asyncio, sys, time
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
-from courier import Courier
+from queue_node import Courier
 from evenbeat.model import Job
 
 SCRIPTS = [
@@ -38,7 +38,7 @@ async def live():
 
 asyncio.run(live())
 """
-COURIER = Path(__file__).parents[1] / "queue"
+COURIER = Path(__file__).parents[1] / "support"
 
 
 class Supervisor:

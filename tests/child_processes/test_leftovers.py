@@ -13,8 +13,8 @@ import pytest
 
 from evenbeat.child_processes import leftovers
 from evenbeat.child_processes.leftovers import end_leftovers
-from evenbeat.child_processes.records import Records, read_records
-from evenbeat.child_processes.table import Leader, process
+from evenbeat.child_processes.process_table import Leader, process
+from evenbeat.child_processes.worker_records import Records, read_records
 
 Start = Callable[..., "subprocess.Popen[str]"]
 

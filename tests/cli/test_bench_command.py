@@ -4,8 +4,11 @@ from types import ModuleType
 import pytest
 
 from conftest import Evenbeat
-from evenbeat.cli import bench_growth, bench_memory, bench_segment, bench_when
-from evenbeat.cli.bench import Side, compare
+from evenbeat.bench import growth as bench_growth
+from evenbeat.bench import memory as bench_memory
+from evenbeat.bench import segment as bench_segment
+from evenbeat.bench import when as bench_when
+from evenbeat.bench.measure import Side, compare
 
 _SMALL: list[tuple[ModuleType, dict[str, object]]] = [
     (bench_when, {"_ENTRIES": 30, "_NAMES": 50, "_BASELINE_NAMES": 20, "_GRID": 1_000}),

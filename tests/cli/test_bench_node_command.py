@@ -1,8 +1,9 @@
 import pytest
 
 from conftest import Evenbeat
-from evenbeat.cli import bench_node, bench_store
-from evenbeat.cli.bare_node import BareNode
+from evenbeat.bench import node as bench_node
+from evenbeat.bench import store as bench_store
+from evenbeat.bench.bare_node import BareNode
 from evenbeat.model import Job
 
 

@@ -1,7 +1,7 @@
 import pytest
 
-from evenbeat.cli.bench_segment import DENSE, MIDDLE, Mix
-from evenbeat.cli.bench_sides import BareNumpy, HeapLoop, Ours, PackedHeapLoop, Walker
+from evenbeat.bench.segment import DENSE, MIDDLE, Mix
+from evenbeat.bench.segment_loops import BareNumpy, HeapLoop, Ours, PackedHeapLoop, Walker
 from evenbeat.model import SECOND
 
 _CLOSE = Mix("1s", (SECOND, 2 * SECOND), 1)

@@ -1,7 +1,7 @@
 import pytest
 
 from conftest import Evenbeat
-from evenbeat.cli import bench_spawn
+from evenbeat.bench import spawn as bench_spawn
 
 
 @pytest.fixture

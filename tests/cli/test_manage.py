@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from conftest import Evenbeat
-from evenbeat.cli.manage import KEY_OPTIONS, STATES
-from evenbeat.cli.values import value_of
+from evenbeat.cli.arguments import KEY_OPTIONS, STATES
+from evenbeat.cli.typed_values import value_of
 from evenbeat.load.tasks import TASK_KEYS
 from evenbeat.model import HOUR, Kind
-from evenbeat.node.clock import Clock
+from evenbeat.node.loop.clock import Clock
 from evenbeat.store.contract import COMPUTED_STATES, FOREVER, NEVER, Batch, Claim, Standing, Start
 from evenbeat.store.contract import STATES as STATES_OF_THE_STORE
-from evenbeat.store.sqlite import SqliteStore
+from evenbeat.store.sqlite.sqlite_store import SqliteStore
 
 
 @pytest.fixture(autouse=True)

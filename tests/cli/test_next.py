@@ -117,7 +117,7 @@ def test_events_of_the_node_have_no_times_and_no_complaint(evenbeat: Evenbeat) -
 
 
 def test_without_from_it_starts_now(evenbeat: Evenbeat, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("evenbeat.cli.next.now", lambda: parse_instant("2030-01-01T00:00", zone("UTC")))
+    monkeypatch.setattr("evenbeat.cli.commands.next.now", lambda: parse_instant("2030-01-01T00:00", zone("UTC")))
     found = evenbeat("next", "--every", "1d", "-n", "1", "--json").json
     assert found["next"] == ["2030-01-02T00:00:00+00:00"]
 

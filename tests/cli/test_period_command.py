@@ -71,7 +71,7 @@ def test_never_is_said(evenbeat: Evenbeat) -> None:
 
 
 def test_without_from_it_is_about_now_and_the_week_from_it(evenbeat: Evenbeat, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("evenbeat.cli.period.now", lambda: parse_instant("2030-01-07T08:00", zone("UTC")))
+    monkeypatch.setattr("evenbeat.cli.commands.period.now", lambda: parse_instant("2030-01-07T08:00", zone("UTC")))
     found = evenbeat("period", WORK, "--json").json
     assert found["next_open"] == "2030-01-07T09:00:00+00:00"
     assert len(found["windows"]) == 5

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from living import Living
+from live_node import Living
 
 from conftest import Evenbeat
-from evenbeat.node.control import Client
-from evenbeat.node.requests import Beat, Signal
+from evenbeat.node.process.control_socket import Client
+from evenbeat.wire.requests import Beat, Signal
 
 
 @pytest.fixture(scope="module")

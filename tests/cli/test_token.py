@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from conftest import Evenbeat
-from evenbeat.node.door import live_node
-from evenbeat.node.tokens import TOKENS, matches, parts, tokens_in
-from evenbeat.store.sqlite import SqliteStore
+from evenbeat.admin.tokens import TOKENS, matches, parts, tokens_in
+from evenbeat.client.database import live_node
+from evenbeat.store.sqlite.sqlite_store import SqliteStore
 
 
 @pytest.fixture(params=["alone", "beside a node"])

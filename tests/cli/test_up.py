@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from conftest import Evenbeat
-from evenbeat.node.door import live_node
-from evenbeat.node.requests import AskMoment
-from evenbeat.store.sqlite import SqliteStore
+from evenbeat.client.database import live_node
+from evenbeat.store.sqlite.sqlite_store import SqliteStore
+from evenbeat.wire.requests import AskMoment
 
 PATIENCE = 60.0
 """Seconds; only a broken node needs them."""

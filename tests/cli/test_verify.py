@@ -1,9 +1,9 @@
 import pytest
 
 from conftest import Evenbeat
-from evenbeat.core import gate, handover, lifecycle
-from evenbeat.core.handover import Fate
-from evenbeat.sim import cluster
+from evenbeat.core import gate, lifecycle, run_lease
+from evenbeat.core.run_lease import Fate
+from evenbeat.sim import cluster_model as cluster
 from evenbeat.sim import verify as verifier
 from evenbeat.sim.cluster_limits import Limit
 from evenbeat.sim.properties import SENTENCES
@@ -16,7 +16,7 @@ ALL_SENTENCES = SENTENCES | cluster.SENTENCES
 
 @pytest.fixture(autouse=True)
 def small_worlds(monkeypatch: pytest.MonkeyPatch) -> None:
-    from evenbeat.cli import verify
+    from evenbeat.cli.commands import verify
 
     monkeypatch.setattr(verify, "WORLDS", SMALL)
     monkeypatch.setattr(verify, "CLUSTERS", CLUSTERS)
@@ -76,7 +76,7 @@ def test_json_tells_a_counterexample_and_leaves_the_rest_open(
 def test_a_cluster_that_breaks_a_property_is_told_like_any_world(
     evenbeat: Evenbeat, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(handover, "fate", lambda hand, now: Fate.LOST if hand.worker else Fate.STAY)
+    monkeypatch.setattr(run_lease, "fate", lambda hand, now: Fate.LOST if hand.worker else Fate.STAY)
     result = evenbeat("verify")
     assert result.code == 1
     assert "property cluster: permitted fails in the world 'a cluster'" in result.err

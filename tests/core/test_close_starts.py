@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from virtual_node import START, Node
 
-from evenbeat.core.absence import make_up, resume
+from evenbeat.core.downtime import make_up, resume
 from evenbeat.core.gate import Reason
 from evenbeat.core.pace import START_WINDOW
 from evenbeat.core.task import Flag

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from virtual_node import START, Node, Skip
 
-from evenbeat.core.absence import make_up, resume
 from evenbeat.core.columns import Ints
+from evenbeat.core.downtime import make_up, resume
 from evenbeat.core.edits import pause, settle, unpause
 from evenbeat.core.gate import Reason
 from evenbeat.core.task import Flag

@@ -7,7 +7,7 @@ import pytest
 
 from evenbeat.core.freshness import LATE, are_stale, expected_by, is_late
 from evenbeat.core.next_time import NextRun
-from evenbeat.load.flat import task_of
+from evenbeat.load.task_keys import task_of
 from evenbeat.model import DAY, HOUR, MINUTE, SECOND, Instant, Kind, Task
 from evenbeat.when.windows import FOREVER
 

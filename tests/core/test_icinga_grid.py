@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from virtual_node import START, Node
 
-from evenbeat.core.absence import resume
 from evenbeat.core.columns import Ints
+from evenbeat.core.downtime import resume
 from evenbeat.core.next_time import Progress, next_run
 from evenbeat.model import HOUR, MINUTE, SECOND, Instant, Kind, Schedule, Spread, Task
 from evenbeat.when.icinga import icinga_after

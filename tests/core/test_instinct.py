@@ -5,8 +5,8 @@ The order of catch-up runs is ours: evenly, from the moment of the start on.
 
 import numpy as np
 
-from evenbeat.core.absence import resume
 from evenbeat.core.columns import Ints
+from evenbeat.core.downtime import resume
 from evenbeat.core.gate import REASONS, Reason
 from evenbeat.core.lifecycle import Lifecycle
 from evenbeat.core.task import Skips, TaskColumns

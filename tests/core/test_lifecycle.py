@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from virtual_node import START, Node, Refusal, Skip, seconds
 
-from evenbeat.core.absence import resume
 from evenbeat.core.columns import Ints
+from evenbeat.core.downtime import resume
 from evenbeat.core.edits import settle
 from evenbeat.core.gate import Reason
 from evenbeat.core.task import Flag

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenbeat.core.handover import DEATHS, HOST_DIED, WORKER_DIED, Losses, worker_apart
+from evenbeat.core.run_lease import DEATHS, HOST_DIED, WORKER_DIED, Losses, worker_apart
 from evenbeat.model import Outcome
 
 

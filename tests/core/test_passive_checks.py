@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from virtual_node import START, Node
 
-from evenbeat.core.absence import clock_set_back, make_up
 from evenbeat.core.columns import Ints
+from evenbeat.core.downtime import clock_set_back, make_up
 from evenbeat.core.passive import (
     allowed_after,
     counts_since,

@@ -17,8 +17,8 @@ from cluster_house import Cluster
 from oracle import SECOND, Task
 from path_model import nominal_times
 
-from evenbeat.load.flat import task_of
-from evenbeat.node.door import Door, Shared
+from evenbeat.client.database import Door, Shared
+from evenbeat.load.task_keys import task_of
 from evenbeat.store.contract import Filter
 
 NAMES: Final = ("a", "b", "c", "d", "e", "f")

@@ -16,8 +16,8 @@ from house import eventually
 from oracle import Line
 
 from evenbeat.core.authority import LEASE
-from evenbeat.core.handover import HOLD
-from evenbeat.core.handover import MARGIN as ENDING
+from evenbeat.core.run_lease import HOLD
+from evenbeat.core.run_lease import MARGIN as ENDING
 from evenbeat.model import SECOND
 
 Fault = Callable[[Cluster, random.Random], None]

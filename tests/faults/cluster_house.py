@@ -19,8 +19,8 @@ from cluster_program import Program
 from cluster_proxy import Address, Link, Network
 from house import PATIENCE, eventually
 
-from evenbeat.testing.servers_nats import NatsServer
-from evenbeat.testing.servers_postgres import PostgresServer
+from evenbeat.testing.nats_server import NatsServer
+from evenbeat.testing.postgres_server import PostgresServer
 
 _OFTEN: Final = 10 * oracle.SECOND
 """Tasks that are due more rarely are not waited for."""

@@ -21,9 +21,9 @@ def plant_clock(seconds: float) -> None:
 
 def plant_two_minds() -> None:
     """The bug of a double claim: a node takes its lease for good whatever happens, and no claim is fenced."""
-    from evenbeat.node.cluster_node import ClusterNode
-    from evenbeat.node.member import Member
-    from evenbeat.store.postgres_session import Session
+    from evenbeat.node.cluster.cluster_scheduler import ClusterNode
+    from evenbeat.node.cluster.membership import Member
+    from evenbeat.store.postgres.write_session import Session
 
     begin = Session.begin
 
@@ -40,7 +40,7 @@ def plant_two_minds() -> None:
 
 def plant_deafness(every: int) -> None:
     """The bug of a lost run: one result in so many is told to be safe, and is not."""
-    from evenbeat.node.cluster_node import ClusterNode
+    from evenbeat.node.cluster.cluster_scheduler import ClusterNode
 
     hear = ClusterNode._results
     heard = 0

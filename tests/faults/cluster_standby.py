@@ -9,7 +9,7 @@ from pathlib import Path
 import psycopg
 from house import eventually
 
-from evenbeat.testing.servers_postgres import PostgresServer
+from evenbeat.testing.postgres_server import PostgresServer
 
 
 class Pair:

@@ -15,11 +15,11 @@ from typing import Final
 
 import oracle
 
+from evenbeat.client.database import live_node
 from evenbeat.model import Invalid
-from evenbeat.node.control import Client
-from evenbeat.node.door import live_node
-from evenbeat.node.requests import Force, Remove
+from evenbeat.node.process.control_socket import Client
 from evenbeat.store.contract import Filter, StoreError
+from evenbeat.wire.requests import Force, Remove
 
 PATIENCE: Final = 120.0
 """Seconds; only a broken node needs them."""

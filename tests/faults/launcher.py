@@ -17,12 +17,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from evenbeat.node.live import live
-from evenbeat.node.outbox import Outbox
-from evenbeat.node.service import Node, Options
-from evenbeat.store import sqlite, sqlite_checkpoint, sqlite_record
+from evenbeat.node.loop.outbox import Outbox
+from evenbeat.node.process.run_node import live
+from evenbeat.node.scheduler import Node, Options
 from evenbeat.store.contract import Batch, Withdrawn
-from evenbeat.store.sqlite_writer import Writer
+from evenbeat.store.sqlite import batch_statements as sqlite_record
+from evenbeat.store.sqlite import checkpoint as sqlite_checkpoint
+from evenbeat.store.sqlite import sqlite_store
+from evenbeat.store.sqlite.writer import Writer
 
 Then = Callable[[], None]
 _NO_LIMIT: Final = 0xFFFFFFFE
@@ -80,7 +82,7 @@ def plant_crash(log: Log, point: str, nth: int) -> None:
         return withdrawn
 
     Outbox.put = planted_put  # type: ignore[method-assign]
-    sqlite.record = planted_record  # type: ignore[attr-defined]
+    sqlite_store.record = planted_record  # type: ignore[attr-defined]
 
 
 def plant_store_fault(log: Log, database: Path, kind: str, after: int, seconds: float) -> None:

@@ -21,10 +21,10 @@ from cluster_tasks import idle, mixed
 from house import eventually
 
 from evenbeat.core.authority import LEASE
-from evenbeat.core.handover import HOLD, MARGIN
+from evenbeat.core.run_lease import HOLD, MARGIN
 from evenbeat.model import SECOND
-from evenbeat.testing.servers_nats import NatsServer
-from evenbeat.testing.servers_postgres import PostgresServer
+from evenbeat.testing.nats_server import NatsServer
+from evenbeat.testing.postgres_server import PostgresServer
 
 IS_FULL = os.environ.get("EVENBEAT_FAULTS") == "full"
 TOURS = (

@@ -10,8 +10,8 @@ import pytest
 from cluster_edits import Editor
 from cluster_house import Cluster, Servers
 
-from evenbeat.testing.servers_nats import NatsServer
-from evenbeat.testing.servers_postgres import PostgresServer
+from evenbeat.testing.nats_server import NatsServer
+from evenbeat.testing.postgres_server import PostgresServer
 
 IS_FULL = os.environ.get("EVENBEAT_FAULTS") == "full"
 QUIET = ("edit", "edit_in_file", "move", "pause", "force")

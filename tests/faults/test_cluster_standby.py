@@ -13,7 +13,7 @@ from cluster_house import Cluster, Servers
 from cluster_standby import Pair, promoted_with_a_loss
 from cluster_tasks import mixed
 
-from evenbeat.testing.servers_nats import NatsServer
+from evenbeat.testing.nats_server import NatsServer
 
 IS_FULL = os.environ.get("EVENBEAT_FAULTS") == "full"
 PROMOTIONS = range(5 if IS_FULL else 1)

@@ -10,8 +10,8 @@ import pytest
 
 from evenbeat.cli.main import main
 from evenbeat.model import Invalid
-from evenbeat.node.live import live
-from evenbeat.node.service import Node, Options
+from evenbeat.node.process.run_node import live
+from evenbeat.node.scheduler import Node, Options
 from evenbeat.store.contract import StoreError
 
 IS_FULL = os.environ.get("EVENBEAT_FAULTS") == "full"

@@ -9,8 +9,8 @@ import pytest
 from api.clustered import Member, admin_token
 from api.home import eventually
 from conftest import Evenbeat
-from evenbeat.testing.servers_nats import NatsServer
-from evenbeat.testing.servers_postgres import PostgresServer, find_binaries
+from evenbeat.testing.nats_server import NatsServer
+from evenbeat.testing.postgres_server import PostgresServer, find_binaries
 
 pytestmark = pytest.mark.skipif(not find_binaries(), reason="no PostgreSQL here")
 

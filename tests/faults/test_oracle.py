@@ -8,7 +8,7 @@ from pathlib import Path
 import oracle
 import pytest
 
-from evenbeat.store.sqlite import SqliteStore
+from evenbeat.store.sqlite.sqlite_store import SqliteStore
 
 SECOND = 1_000_000
 BEGIN = 1_800_000_000 * SECOND

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from evenbeat.load.config import BadFileError
 from evenbeat.load.crontab import Manner, crontab_source, parse_crontab
-from evenbeat.load.together import warnings
+from evenbeat.load.cross_check import warnings
 from evenbeat.model import MINUTE, SECOND, Instant, Job, Schedule, Task
 from evenbeat.when.schedule import compile_schedule
 

@@ -3,7 +3,7 @@
 import pytest
 
 from evenbeat.load.config import BadFileError
-from evenbeat.load.flat import changed, flat, task_of
+from evenbeat.load.task_keys import changed, flat, task_of
 from evenbeat.load.toml import parse_toml
 from evenbeat.model import HOUR, Job, WhenMissing
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from evenbeat.load.config import BadFileError
 from evenbeat.load.toml import parse_toml
-from evenbeat.load.write import write_document
+from evenbeat.load.write_toml import write_document
 
 KEYS = st.text(min_size=1, max_size=8)
 SCALARS = (

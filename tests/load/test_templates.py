@@ -1,7 +1,7 @@
 import pytest
 
 from evenbeat.load.config import BadFileError
-from evenbeat.load.together import warnings
+from evenbeat.load.cross_check import warnings
 from evenbeat.load.toml import parse_toml, toml_source
 from evenbeat.model import HOUR, MINUTE, SECOND, Task
 

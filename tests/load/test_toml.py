@@ -183,7 +183,7 @@ def test_a_file_that_cannot_be_read_says_why(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_too_large_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("evenbeat.load.text.SIZE_LIMIT", 10)
+    monkeypatch.setattr("evenbeat.load.read_text.SIZE_LIMIT", 10)
     file = tmp_path / "large.toml"
     file.write_text('[tasks.a]\nevery = "1h"\n')
     with pytest.raises(BadFileError, match="larger than"):

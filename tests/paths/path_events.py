@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 from hypothesis import strategies as st
 from path_world import LIMIT, PERIOD, T0, Behaviour, World
 
+from evenbeat.admin.task_admin import Changed, Desk
 from evenbeat.model import SECOND, Instant, Period
-from evenbeat.node.desk import Changed, Desk
 from evenbeat.store.contract import Filter
 from evenbeat.when.instant import format_instant, parse_instant
 from evenbeat.when.zone import zone

@@ -7,8 +7,8 @@ from pathlib import Path
 import psycopg
 from path_world import Watched, WatchedMemory
 
-from evenbeat.store.postgres import PostgresStore
-from evenbeat.store.sqlite import SqliteStore
+from evenbeat.store.postgres.postgres_store import PostgresStore
+from evenbeat.store.sqlite.sqlite_store import SqliteStore
 
 Stores = Callable[[], AbstractContextManager[Watched]]
 

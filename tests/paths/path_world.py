@@ -10,27 +10,27 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-from hand_driven import VirtualLoop
+from hand_driven_node import VirtualLoop
 from msgspec.structs import replace
 from path_oracle import Life, Moment
 from path_oracle import Ran as RanOracle
 from path_oracle import Skipped as SkippedOracle
 
+from evenbeat.admin.task_admin import Changed, Desk
 from evenbeat.load.config import Config
-from evenbeat.load.flat import task_of
+from evenbeat.load.task_keys import task_of
 from evenbeat.model import DAY, SECOND, Entry, Instant, Kind, Outcome, Period, Task
-from evenbeat.node.beat import Beat
-from evenbeat.node.clock import Clock
-from evenbeat.node.desk import Changed, Desk
-from evenbeat.node.moment import next_of
-from evenbeat.node.outbox import Outbox
-from evenbeat.node.roster import Roster
-from evenbeat.node.service import Node, Options
-from evenbeat.node.starter import AHEAD
-from evenbeat.node.takeup import GENERATION, take_up, take_up_part
-from evenbeat.queue.frames import Result, Run
+from evenbeat.node.loop.clock import Clock
+from evenbeat.node.loop.outbox import Outbox
+from evenbeat.node.loop.restart import GENERATION, take_up, take_up_part
+from evenbeat.node.loop.starter import AHEAD
+from evenbeat.node.loop.task_table import Roster
+from evenbeat.node.loop.turn import Beat
+from evenbeat.node.scheduler import Node, Options
+from evenbeat.report.task_now import next_of
 from evenbeat.store.contract import Batch, Filter, Withdrawn
 from evenbeat.store.memory import MemoryStore
+from evenbeat.wire.worker_frames import Result, Run
 
 T0 = Instant(20_000 * DAY + SECOND // 2)
 """Half a second after a midnight: what a history does happens on half seconds, nominal times are on whole ones."""

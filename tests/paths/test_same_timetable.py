@@ -40,8 +40,8 @@ from path_stores import EmptyDatabase, Stores, memory, postgres, sqlite
 from path_timetable import timetable
 from path_world import PERIOD, WatchedMemory, World
 
-from evenbeat.store.postgres import PostgresStore
-from evenbeat.testing.servers_postgres import PostgresServer
+from evenbeat.store.postgres.postgres_store import PostgresStore
+from evenbeat.testing.postgres_server import PostgresServer
 
 IS_FULL = os.environ.get("EVENBEAT_FAULTS") == "full"
 EXAMPLES = (

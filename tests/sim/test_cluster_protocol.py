@@ -2,10 +2,10 @@
 
 import pytest
 
-from evenbeat.core import authority, handover
-from evenbeat.sim.cluster import SENTENCES, Shape, beginning, scaled
+from evenbeat.core import authority, run_lease
 from evenbeat.sim.cluster_explore import comes_to_an_end, explore_cluster, explore_limit, following
 from evenbeat.sim.cluster_limits import Limit
+from evenbeat.sim.cluster_model import SENTENCES, Shape, beginning, scaled
 from evenbeat.sim.cluster_mutants import PLANTED, Planted, find
 from evenbeat.sim.cluster_verify import CLUSTERS
 
@@ -58,10 +58,10 @@ def test_a_worker_that_is_stopped_for_longer_while_its_run_goes_on_breaks_the_pr
 
 
 def test_the_durations_are_as_before_after_an_exploration() -> None:
-    before = {**vars(authority)}, {**vars(handover)}
+    before = {**vars(authority)}, {**vars(run_lease)}
     with scaled(SMALL[0]):
-        assert SMALL[0].hold == handover.HOLD
-    assert ({**vars(authority)}, {**vars(handover)}) == before
+        assert SMALL[0].hold == run_lease.HOLD
+    assert ({**vars(authority)}, {**vars(run_lease)}) == before
 
 
 def test_a_cluster_at_its_beginning_comes_to_an_end_by_itself() -> None:

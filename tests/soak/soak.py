@@ -15,11 +15,11 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Final, NamedTuple
 
+from evenbeat.client.database import live_node, open_door
 from evenbeat.model import SECOND, Job, Schedule, Task
-from evenbeat.node.door import live_node, open_door
-from evenbeat.node.requests import AskStatus
-from evenbeat.node.status import Status
+from evenbeat.report.status import Status
 from evenbeat.store.contract import Filter
+from evenbeat.wire.requests import AskStatus
 
 RUNS: Final = 250_000
 _QUICK: Final = 1_500

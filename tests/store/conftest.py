@@ -6,8 +6,8 @@ from typing import Final
 import psycopg
 import pytest
 
-from evenbeat.store.postgres import PostgresStore
-from evenbeat.testing.servers_postgres import PostgresServer, find_binaries
+from evenbeat.store.postgres.postgres_store import PostgresStore
+from evenbeat.testing.postgres_server import PostgresServer, find_binaries
 
 _FOUND: Final = find_binaries()
 _VERSIONS: Final = sorted({min(_FOUND), max(_FOUND)}) if _FOUND else []

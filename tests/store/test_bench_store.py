@@ -1,6 +1,6 @@
 import pytest
 
-from evenbeat.cli import bench_store
+from evenbeat.bench import store as bench_store
 
 
 def test_both_sides_do_the_same_rows_and_each_measure_has_its_pairs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,11 +11,11 @@ import pytest
 from msgspec.structs import replace
 
 from evenbeat.model import DAY, PARTITIONS, SECOND, Instant, Period, partition_of
-from evenbeat.store import postgres_cluster
-from evenbeat.store.cluster import Fenced
+from evenbeat.store.cluster_contract import Fenced
 from evenbeat.store.contract import Batch, StoreError
-from evenbeat.store.postgres import PostgresStore
-from evenbeat.store.postgres_session import Held
+from evenbeat.store.postgres import cluster as postgres_cluster
+from evenbeat.store.postgres.postgres_store import PostgresStore
+from evenbeat.store.postgres.write_session import Held
 from evenbeat.testing.samples import T0, a_claim, a_finish, a_refusal, a_standing, a_task
 
 ALL = range(PARTITIONS)

@@ -10,12 +10,12 @@ import psycopg
 import pytest
 
 from evenbeat.model import Instant, Period
-from evenbeat.node.owner import Ownership
 from evenbeat.store.contract import Batch
-from evenbeat.store.postgres import PostgresStore
-from evenbeat.store.sqlite import SqliteStore
+from evenbeat.store.postgres.postgres_store import PostgresStore
+from evenbeat.store.sqlite.ownership import Ownership
+from evenbeat.store.sqlite.sqlite_store import SqliteStore
+from evenbeat.testing.postgres_server import PostgresServer
 from evenbeat.testing.samples import T0, a_claim, a_finish, a_task, a_told
-from evenbeat.testing.servers_postgres import PostgresServer
 from evenbeat.testing.store_care import everything, lived_in
 
 Evenbeat = Callable[..., Any]

@@ -10,9 +10,9 @@ import psycopg
 import pytest
 
 from evenbeat.store.contract import Batch, StoreError
-from evenbeat.store.postgres import PostgresStore
+from evenbeat.store.postgres.postgres_store import PostgresStore
+from evenbeat.testing.postgres_server import PostgresServer
 from evenbeat.testing.samples import T0, a_claim, a_finish, a_task
-from evenbeat.testing.servers_postgres import PostgresServer
 
 _READY: Final = b"Z\0\0\0\5I"
 """The server's last word about a transaction: it is kept."""

@@ -6,9 +6,9 @@ import psycopg
 import pytest
 
 from evenbeat.model import SECOND
-from evenbeat.store.cluster import Fenced, Forgot
+from evenbeat.store.cluster_contract import Fenced, Forgot
 from evenbeat.store.contract import Batch
-from evenbeat.store.postgres import PostgresStore
+from evenbeat.store.postgres.postgres_store import PostgresStore
 from evenbeat.testing.samples import T0, a_claim, a_standing, a_task
 
 LONG = 3600 * SECOND

@@ -11,11 +11,11 @@ import pytest
 from evenbeat.model import DAY, HOUR, Instant, Invalid
 from evenbeat.store.contract import Batch, StoreError
 from evenbeat.store.opening import is_cluster, open_store, shown
-from evenbeat.store.postgres import PostgresStore
-from evenbeat.store.postgres_text import from_text, to_text
-from evenbeat.store.sqlite import SqliteStore
+from evenbeat.store.postgres.postgres_store import PostgresStore
+from evenbeat.store.postgres.text import from_text, to_text
+from evenbeat.store.sqlite.sqlite_store import SqliteStore
+from evenbeat.testing.postgres_server import PostgresServer
 from evenbeat.testing.samples import T0, a_claim, a_finish, a_task
-from evenbeat.testing.servers_postgres import PostgresServer
 
 SECRET = "s3cr3t-" + secrets.token_hex(4)
 

@@ -15,8 +15,8 @@ import pytest
 
 from evenbeat.model import SECOND
 from evenbeat.store.contract import Batch, StoreError
-from evenbeat.store.postgres import PostgresStore
-from evenbeat.store.postgres_open import Address
+from evenbeat.store.postgres.connect import Address
+from evenbeat.store.postgres.postgres_store import PostgresStore
 from evenbeat.testing.samples import T0, a_standing, a_task
 
 PROGRAM = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin")

@@ -5,8 +5,8 @@ import psycopg
 import pytest
 
 from evenbeat.store.contract import Batch, Store
-from evenbeat.store.postgres import PostgresStore
-from evenbeat.store.postgres_record import statements
+from evenbeat.store.postgres.batch_statements import statements
+from evenbeat.store.postgres.postgres_store import PostgresStore
 from evenbeat.testing.samples import T0, a_claim, a_task
 from evenbeat.testing.store import StoreContract
 

@@ -11,10 +11,10 @@ import pytest
 
 from evenbeat.model import DAY, Instant
 from evenbeat.store.contract import FOREVER, Batch, Change, Damaged, FieldChange, StoreError
-from evenbeat.store.sqlite import SqliteStore
-from evenbeat.store.sqlite_open import APPLICATION_ID, migrate
-from evenbeat.store.sqlite_rows import as_text
-from evenbeat.store.statements import FOLDER, migrations
+from evenbeat.store.sqlite.connect import APPLICATION_ID, migrate
+from evenbeat.store.sqlite.rows import as_text
+from evenbeat.store.sqlite.sqlite_store import SqliteStore
+from evenbeat.store.sqlite.statements import FOLDER, migrations
 from evenbeat.testing.samples import T0, a_claim, a_finish, a_task
 
 

@@ -10,9 +10,10 @@ from queue import SimpleQueue
 
 import pytest
 
-from evenbeat.store import sqlite_checkpoint, sqlite_inspect
 from evenbeat.store.contract import Damaged
-from evenbeat.store.sqlite import SqliteStore
+from evenbeat.store.sqlite import checkpoint as sqlite_checkpoint
+from evenbeat.store.sqlite import inspection as sqlite_inspect
+from evenbeat.store.sqlite.sqlite_store import SqliteStore
 from evenbeat.testing.samples import T0, a_task
 
 PATIENCE = 60.0

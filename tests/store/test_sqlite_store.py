@@ -1,7 +1,7 @@
 from pathlib import Path
 
 from evenbeat.store.contract import Store
-from evenbeat.store.sqlite import SqliteStore
+from evenbeat.store.sqlite.sqlite_store import SqliteStore
 from evenbeat.testing.store import StoreContract
 
 

@@ -17,9 +17,9 @@ from queue import SimpleQueue
 import pytest
 
 from evenbeat.model import MINUTE, Instant
-from evenbeat.store import sqlite_checkpoint
 from evenbeat.store.contract import Batch, StoreError
-from evenbeat.store.sqlite import SqliteStore
+from evenbeat.store.sqlite import checkpoint as sqlite_checkpoint
+from evenbeat.store.sqlite.sqlite_store import SqliteStore
 from evenbeat.testing.samples import T0, a_claim, a_finish, a_standing, a_task
 
 
@@ -146,7 +146,7 @@ def test_the_log_stays_short_under_load(store: SqliteStore, tmp_path: Path) -> N
 def test_a_log_that_readers_keep_long_is_cut_when_they_let_go(
     store: SqliteStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("evenbeat.store.sqlite_writer._WAL_TOO_LONG", 1 << 20)
+    monkeypatch.setattr("evenbeat.store.sqlite.writer._WAL_TOO_LONG", 1 << 20)
     pragma(store, "wal_autocheckpoint = 0")
     (task,) = numbers(store, 1)
     for i in range(40):
@@ -208,7 +208,7 @@ import sys
 from pathlib import Path
 from queue import SimpleQueue
 from evenbeat.store.contract import Batch
-from evenbeat.store.sqlite import SqliteStore
+from evenbeat.store.sqlite.sqlite_store import SqliteStore
 from evenbeat.testing.samples import T0, a_claim, a_finish, a_task
 
 store = SqliteStore(Path(sys.argv[1]))

@@ -26,7 +26,7 @@ from evenbeat.store.contract import (
     Told,
 )
 from evenbeat.store.memory import MemoryStore
-from evenbeat.store.sqlite import SqliteStore
+from evenbeat.store.sqlite.sqlite_store import SqliteStore
 from evenbeat.testing.samples import T0, a_task
 
 numbers = st.integers(1, 6)

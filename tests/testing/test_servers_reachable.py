@@ -9,8 +9,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from evenbeat.testing.servers_postgres import PostgresServer, find_binaries
-from evenbeat.testing.servers_reachable import (
+from evenbeat.testing.postgres_server import PostgresServer, find_binaries
+from evenbeat.testing.postgres_user import (
     _common_folder,
     _version_key,
     another_user,

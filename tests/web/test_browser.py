@@ -12,7 +12,7 @@ from browsing import CHROMIUMS, NodeProcess, Sight, browsing, chromium, eventual
 from playwright.sync_api import Browser, Page, expect
 
 from evenbeat.model import DAY, Instant, Job, Schedule, Task
-from evenbeat.store.sqlite import SqliteStore
+from evenbeat.store.sqlite.sqlite_store import SqliteStore
 
 pytestmark = pytest.mark.skipif(chromium() is None, reason=f"no browser: none of {', '.join(CHROMIUMS)} is on the PATH")
 

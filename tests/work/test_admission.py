@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenbeat.model import SECOND
-from evenbeat.queue.frames import Run
+from evenbeat.wire.worker_frames import Run
 from evenbeat.work.admission import TOO_LATE, TOO_SOON, refusal
 
 NEVER = -(2**63)

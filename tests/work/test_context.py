@@ -6,13 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenbeat.model import CURSOR_LIMIT, OUTPUT_LIMIT, SECOND, Literal
-from evenbeat.queue import frames
+from evenbeat.wire import worker_frames
 from evenbeat.work.admission import boot_time
 from evenbeat.work.context import Run
 
 
 def run(cursor: bytes | None = None, timebox: int = 60 * SECOND, started: int | None = None) -> Run:
-    frame = frames.Run(7, msgspec.Raw(b"\x80"), "report", 1_700_000_000 * SECOND, 0, timebox, 0, 0, 0, 0, 3, cursor)
+    frame = worker_frames.Run(
+        7, msgspec.Raw(b"\x80"), "report", 1_700_000_000 * SECOND, 0, timebox, 0, 0, 0, 0, 3, cursor
+    )
     return Run(frame, boot_time() if started is None else started, 0)
 
 

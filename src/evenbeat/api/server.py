@@ -19,16 +19,16 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.types import ASGIApp
 
-from evenbeat.api.access import Access
-from evenbeat.api.app import application
-from evenbeat.api.connections import MOST, Connections, Listener
-from evenbeat.api.guard import Guard
-from evenbeat.api.house import House
-from evenbeat.api.protocol import BODY_PATIENCE, PatientProtocol
+from evenbeat.api.auth.access import Access
+from evenbeat.api.http.application import application
+from evenbeat.api.http.connections import MOST, Connections, Listener
+from evenbeat.api.http.context import House
+from evenbeat.api.http.guard import Guard
+from evenbeat.api.http.protocol import BODY_PATIENCE, PatientProtocol
 from evenbeat.load.safe_text import visible
 from evenbeat.model import Invalid
-from evenbeat.node.listen import Listen, bound, must_be_safe, parse_listen
-from evenbeat.node.log import Condensed, KeyValue
+from evenbeat.node.process.listen import Listen, bound, must_be_safe, parse_listen
+from evenbeat.node.process.log_format import Condensed, KeyValue
 from evenbeat.store.contract import StoreError
 from evenbeat.store.opening import is_cluster, shown
 

@@ -12,7 +12,7 @@ import signal
 import time
 from typing import Final
 
-from evenbeat.child_processes.table import Leader, end_sessions
+from evenbeat.child_processes.process_table import Leader, end_sessions
 
 _LOOK: Final = 250
 """Milliseconds between two looks at the clock, which goes on while the machine sleeps, unlike a timer."""

@@ -17,8 +17,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from evenbeat.child_processes.records import WORKER_VARIABLE, Recorded, read_records
-from evenbeat.child_processes.table import Process, children_by_parent, descendants, process, processes
+from evenbeat.child_processes.process_table import Process, children_by_parent, descendants, process, processes
+from evenbeat.child_processes.worker_records import WORKER_VARIABLE, Recorded, read_records
 
 _MARK: Final = WORKER_VARIABLE.encode() + b"="
 _PATIENCE: Final = 30.0

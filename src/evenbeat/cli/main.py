@@ -9,8 +9,8 @@ from io import TextIOWrapper
 from types import ModuleType
 from typing import TYPE_CHECKING, Final, NoReturn
 
-from evenbeat.cli.manage import LISTS, add_commands
-from evenbeat.cli.terminal import show_visibly, shown_visibly
+from evenbeat.cli.arguments import LISTS, add_commands
+from evenbeat.cli.output.terminal import show_visibly, shown_visibly
 from evenbeat.model import Days, Hash, Invalid, Prefer, Spread
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def _words(choices: type[StrEnum]) -> list[str]:
 
 def _command(commands: "_Commands", name: str, help_: str, answer: str) -> argparse.ArgumentParser:
     command = commands.add_parser(name, help=help_, description=help_)
-    command.set_defaults(answer=answer)
+    command.set_defaults(answer=f"evenbeat.cli.commands.{answer}")
     command.add_argument("--json", action="store_true", help="print one JSON document and nothing else")
     return command
 
@@ -92,7 +92,7 @@ def _add_cron_options(command: argparse.ArgumentParser) -> None:
 
 
 def _add_next(commands: "_Commands") -> None:
-    command = _command(commands, "next", "the next nominal times of a schedule", "evenbeat.cli.next")
+    command = _command(commands, "next", "the next nominal times of a schedule", "next")
     command.add_argument("cron", nargs="?", metavar="CRON", help="a cron entry, with H if you like")
     command.add_argument("--every", metavar="D", help="an interval: 30s 5m 1h30m")
     command.add_argument("--calendar", metavar="C", help='a systemd expression: "Mon..Fri 09:00"')
@@ -106,13 +106,13 @@ def _add_next(commands: "_Commands") -> None:
 
 
 def _add_explain(commands: "_Commands") -> None:
-    command = _command(commands, "explain", "a cron entry in plain English", "evenbeat.cli.explain")
+    command = _command(commands, "explain", "a cron entry in plain English", "explain")
     command.add_argument("cron", metavar="CRON")
     _add_cron_options(command)
 
 
 def _add_period(commands: "_Commands") -> None:
-    command = _command(commands, "period", "when a period is open", "evenbeat.cli.period")
+    command = _command(commands, "period", "when a period is open", "period")
     command.add_argument("lines", nargs="*", metavar="LINE", help='such as "monday-friday 09:00-17:00"; none: always')
     command.add_argument("--exclude", action="append", default=[], metavar="LINE", help="but not then")
     command.add_argument("--include", action="append", default=[], metavar="LINE", help="and then too")
@@ -123,7 +123,7 @@ def _add_period(commands: "_Commands") -> None:
 
 
 def _add_spread(commands: "_Commands") -> None:
-    command = _command(commands, "spread", "the load each second gets, by strategy", "evenbeat.cli.spread")
+    command = _command(commands, "spread", "the load each second gets, by strategy", "spread")
     command.add_argument("file", nargs="?", metavar="FILE", help="a TOML file with checks and tasks")
     command.add_argument("--tasks", type=int, metavar="N", help="or: so many tasks ...")
     command.add_argument("--every", metavar="D[,D...]", help="... with these intervals in turn")
@@ -135,7 +135,7 @@ def _add_spread(commands: "_Commands") -> None:
 
 
 def _add_simulate(commands: "_Commands") -> None:
-    command = _command(commands, "simulate", "the real core on a virtual clock", "evenbeat.cli.simulate")
+    command = _command(commands, "simulate", "the real core on a virtual clock", "simulate")
     command.add_argument("file", metavar="FILE", help="a TOML file with checks and tasks")
     command.add_argument("--for", dest="for_", default="1h", metavar="D", help="so much time (default: 1h)")
     command.add_argument("--from", dest="from_", metavar="T", help="from this time on (default: the next full hour)")
@@ -144,13 +144,13 @@ def _add_simulate(commands: "_Commands") -> None:
 
 
 def _add_verify(commands: "_Commands") -> None:
-    command = _command(commands, "verify", "every reachable state of small worlds of tasks", "evenbeat.cli.verify")
+    command = _command(commands, "verify", "every reachable state of small worlds of tasks", "verify")
     command.add_argument("--tasks", type=int, metavar="N", help="instead of the named worlds: one of so many tasks ...")
     command.add_argument("--slots", type=int, metavar="N", help="... and so many runs at the same time")
 
 
 def _add_bench(commands: "_Commands") -> None:
-    command = _command(commands, "bench", "measure this machine beside bare baselines", "evenbeat.cli.bench")
+    command = _command(commands, "bench", "measure this machine beside bare baselines", "bench")
     what = "core: times, segments, memory; spawn: short commands; store: claims and finishes; node, cluster: all of it"
     command.add_argument("what", choices=["core", "spawn", "store", "node", "cluster"], help=what)
     command.add_argument("--pairs", type=int, default=5, metavar="N", help="interleaved pairs per measure (default: 5)")
@@ -160,14 +160,14 @@ def _add_bench(commands: "_Commands") -> None:
 
 def _add_check_config(commands: "_Commands") -> None:
     help_ = "every problem of some files; nothing is changed"
-    command = _command(commands, "check-config", help_, "evenbeat.cli.check_config")
+    command = _command(commands, "check-config", help_, "check_config")
     command.add_argument("files", nargs="+", metavar="FILE", help="TOML files and crontabs that belong together")
 
 
 def _add_import(commands: "_Commands") -> None:
     help_ = "turn other systems' files into evenbeat TOML"
     command = commands.add_parser("import", help=help_, description=help_)
-    command.set_defaults(answer="evenbeat.cli.import_")
+    command.set_defaults(answer="evenbeat.cli.commands.import_")
     command.add_argument("kind", choices=["crontab", "nagios", "jenkins"], help="whose files they are")
     command.add_argument("files", nargs="+", metavar="FILE", help="crontabs, Nagios objects, or Jenkins jobs")
     command.add_argument("--zone", metavar="Z", help="the zone their times were meant in (default: UTC)")
@@ -218,9 +218,9 @@ def _main(argv: list[str]) -> int:
 
 def _damage(args: argparse.Namespace) -> Exception | None:
     """What is wrong with the database, after something went wrong that should not: then that is why."""
-    from evenbeat.cli.tasks import database  # noqa: PLC0415
-    from evenbeat.store.sqlite_inspect import check_tables  # noqa: PLC0415
-    from evenbeat.store.statements import migrations  # noqa: PLC0415
+    from evenbeat.cli.task_commands import database  # noqa: PLC0415
+    from evenbeat.store.sqlite.inspection import check_tables  # noqa: PLC0415
+    from evenbeat.store.sqlite.statements import migrations  # noqa: PLC0415
 
     path = database(args) if hasattr(args, "db") else ""
     return None if isinstance(path, str) or not path.exists() else check_tables(path, len(migrations()))

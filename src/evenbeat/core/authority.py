@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
-from evenbeat.core.handover import HOLD
+from evenbeat.core.run_lease import HOLD
 from evenbeat.model import PARTITIONS, SECOND
 
 LEASE: Final = 5 * SECOND
@@ -30,7 +30,7 @@ ELECTION: Final = 15 * SECOND
 QUIET: Final = LEASE + HOLD
 """After the store has forgotten its last commits, so long nothing begins in partitions that change hands: a node that
 has not noticed answers workers for LEASE - MARGIN at most, workers end what is not renewed after HOLD, and the margin
-of both is that of `handover`. Then no run is left that the store does not know of."""
+of both is that of `run_lease`. Then no run is left that the store does not know of."""
 
 
 class Steps(NamedTuple):

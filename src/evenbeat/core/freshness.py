@@ -8,10 +8,10 @@ from typing import Final
 import numpy as np
 
 from evenbeat.core.columns import Ints
-from evenbeat.core.enrol import timebox
 from evenbeat.core.guard import default_timebox, grace_of
 from evenbeat.core.next_time import NextRun
 from evenbeat.core.task import Bools
+from evenbeat.core.task_columns import timebox
 from evenbeat.model import SECOND, Instant, Task
 from evenbeat.when.nominals import Nominals
 from evenbeat.when.schedule import compile_schedule

@@ -6,8 +6,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from evenbeat.core.check import retry_after_opening
-from evenbeat.core.enrol import moves, retry_of
 from evenbeat.core.permission import runs_something
+from evenbeat.core.task_columns import moves, retry_of
 from evenbeat.model import Instant, Kind, Missed, Schedule, Task
 from evenbeat.when.cron import Cron
 from evenbeat.when.icinga import icinga_after

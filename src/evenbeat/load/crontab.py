@@ -12,9 +12,9 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from evenbeat.load.call import is_call, parse_call
 from evenbeat.load.config import BadFileError, Config, Place, Problem, Source
-from evenbeat.load.names import unique_names
+from evenbeat.load.crontab_names import unique_names
+from evenbeat.load.function_call import is_call, parse_call
 from evenbeat.load.safe_text import name_problem
 from evenbeat.model import COMMAND_LIMIT, NAME_LIMIT, REFERENCES, Invalid, Job, Schedule, Task
 from evenbeat.when.duration import parse_duration

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from evenbeat.load.config import BadFileError, Config, Source
 from evenbeat.load.crontab import crontab_source
-from evenbeat.load.text import read_text
-from evenbeat.load.together import findings, problems_of
+from evenbeat.load.cross_check import findings, problems_of
+from evenbeat.load.read_text import read_text
 from evenbeat.load.toml import toml_source
 
 

@@ -8,9 +8,9 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from evenbeat.load.effect import CONDITIONAL, why_without_effect
-from evenbeat.load.once import RELATIVE, is_relative
-from evenbeat.load.problems import Problems
+from evenbeat.load.config_errors import Problems
+from evenbeat.load.ineffective_keys import CONDITIONAL, why_without_effect
+from evenbeat.load.one_off import RELATIVE, is_relative
 from evenbeat.model import SECOND, Invalid, Job, Schedule, Task, WhenMissing
 from evenbeat.when.cron_entry import DAY_FIELD, MONTH_FIELD, WEEKDAY_FIELD, parse_entry
 from evenbeat.when.duration import parse_duration

@@ -18,8 +18,8 @@ from itertools import islice, product
 from math import prod
 from typing import Any, Final, NamedTuple
 
+from evenbeat.load.config_errors import Problems
 from evenbeat.load.locate import Path
-from evenbeat.load.problems import Problems
 from evenbeat.model import Invalid
 from evenbeat.when.nearest import listed, nearest
 

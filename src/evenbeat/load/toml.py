@@ -15,11 +15,11 @@ from typing import Any, Final
 
 import rtoml
 
-from evenbeat.load.collector import without_collector
 from evenbeat.load.config import BadFileError, Config, Place, Problem, Source
 from evenbeat.load.locate import Places
-from evenbeat.load.nouns import Reader
-from evenbeat.load.text import read_text
+from evenbeat.load.pause_gc import without_collector
+from evenbeat.load.read_text import read_text
+from evenbeat.load.sections import Reader
 
 SHOWN: Final = 100
 """More problems than this are counted, not listed: the first ones explain them."""

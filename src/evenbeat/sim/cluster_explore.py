@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Final
 
-from evenbeat.sim.cluster import GONE, SENTENCES, Broken, Shape, State, Worker, beginning, scaled
 from evenbeat.sim.cluster_limits import Limit, Spent, limit_beginning, limit_events, limit_is_broken
 from evenbeat.sim.cluster_messages import message_events
+from evenbeat.sim.cluster_model import GONE, SENTENCES, Broken, Shape, State, Worker, beginning, scaled
 from evenbeat.sim.cluster_node import claim_events, lease_events
 from evenbeat.sim.cluster_worker import deaths, ticks, worker_events
 from evenbeat.sim.explore import Counterexample, Explored

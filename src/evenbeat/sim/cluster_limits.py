@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from evenbeat.core import authority
 from evenbeat.model import SECOND
-from evenbeat.sim.cluster import put
+from evenbeat.sim.cluster_model import put
 
 NOTHING: Final = -1
 LONG_AGO: Final = 60 * SECOND

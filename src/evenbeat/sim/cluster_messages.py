@@ -7,9 +7,9 @@ been stopped in between. That something is over, or kept, is true for ever: when
 from collections.abc import Iterator
 from typing import Final
 
-from evenbeat.core import handover
-from evenbeat.core.handover import Hand
-from evenbeat.sim.cluster import NOW, Broken, Message, Node, Part, Phase, Shape, State, put, task_of
+from evenbeat.core import run_lease
+from evenbeat.core.run_lease import Hand
+from evenbeat.sim.cluster_model import NOW, Broken, Message, Node, Part, Phase, Shape, State, put, task_of
 from evenbeat.sim.cluster_node import Found, with_part
 
 WORKERS: Final = ("worker 0", "worker 1", "worker 2", "worker 3")
@@ -44,7 +44,7 @@ def told(message: Message) -> str:
 def _asked(state: State, i: int, p: int, part: Part, message: Message) -> State:
     token, worker = message.tokens[0], state.workers[message.worker]
     hand = (
-        handover.granted(part.hand, WORKERS[message.worker], NOW - message.sent, NOW) if part.token == token else None
+        run_lease.granted(part.hand, WORKERS[message.worker], NOW - message.sent, NOW) if part.token == token else None
     )
     if hand is not None:
         permission = message._replace(kind="permission")
@@ -62,14 +62,14 @@ def _heard(shape: Shape, state: State, i: int, p: int, part: Part, message: Mess
     for token in message.tokens:
         if task_of(token) != p:
             continue
-        hand = handover.renewed(part.hand, name, NOW) if token == part.token else None
+        hand = run_lease.renewed(part.hand, name, NOW) if token == part.token else None
         if hand is None:
             state = forgotten(state, message.worker, token)
         else:
             part = part._replace(hand=hand)
             answer = Message("renewal", message.worker, (token,), message.sent)
             state = state._replace(messages=with_latest(shape, state.messages, answer))
-    if part.token and part.token not in message.tokens and handover.is_untaken(part.hand, name, NOW - message.settled):
+    if part.token and part.token not in message.tokens and run_lease.is_untaken(part.hand, name, NOW - message.settled):
         part = part._replace(hand=Hand())
     return with_part(state, i, p, part)
 

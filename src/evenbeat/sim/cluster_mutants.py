@@ -10,12 +10,12 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import Any, Final, NamedTuple
 
-from evenbeat.core import authority, handover
-from evenbeat.core.handover import Fate, Hand
+from evenbeat.core import authority, run_lease
+from evenbeat.core.run_lease import Fate, Hand
 from evenbeat.sim import cluster_limits, cluster_node, cluster_worker
-from evenbeat.sim.cluster import GONE, NOBODY, NOW, Book, Broken, Held, Message, Part, Shape, State, Worker, put
 from evenbeat.sim.cluster_explore import explore_cluster, explore_limit
 from evenbeat.sim.cluster_limits import Limit, Member
+from evenbeat.sim.cluster_model import GONE, NOBODY, NOW, Book, Broken, Held, Message, Part, Shape, State, Worker, put
 from evenbeat.sim.explore import Counterexample
 
 ONE_WORKER: Final = Shape("one node, one worker", workers=1, claims=1, tries=2, deaths=0, asks=2)
@@ -72,7 +72,7 @@ def _lost_after(duration: Callable[[], int]) -> Callable[[Hand, int], Fate]:
 
 
 def _adopted_is_lost_at_once(hand: Hand, now: int) -> Fate:
-    held = bool(hand.worker) and now - hand.renewed >= handover.HOLD + handover.MARGIN
+    held = bool(hand.worker) and now - hand.renewed >= run_lease.HOLD + run_lease.MARGIN
     return Fate.LOST if held or (hand.adopted and not hand.worker) else Fate.STAY
 
 
@@ -104,7 +104,7 @@ def _killed_and_forgotten(state: State, w: int, held: Held) -> State:
 
 
 def _any_permission(worker: Worker, message: Message) -> bool:
-    fresh = handover.may_start(NOW - message.sent, NOW)
+    fresh = run_lease.may_start(NOW - message.sent, NOW)
     return fresh and all(h.token != message.tokens[0] for h in worker.held)
 
 
@@ -138,22 +138,22 @@ def _silent_for_longer(hand: Hand, now: int) -> int:
 
 
 _share: Final = authority.share
-_silent_for: Final = handover.silent_for
+_silent_for: Final = run_lease.silent_for
 
 PLANTED: Final = (
-    Planted("a run is granted to two workers", handover, "granted", _granted_twice, TWO_WORKERS),
-    Planted("an adopted run is granted", handover, "granted", _adopted_is_granted, TWO_NODES),
-    Planted("the question that came last counts", handover, "granted", _last_question_counts, ONE_WORKER),
-    Planted("an adopted run is forgotten to be so", handover, "renewed", _no_longer_adopted, TWO_NODES),
-    Planted("no margin", handover, "fate", _lost_after(lambda: handover.HOLD), ONE_WORKER),
-    Planted("lost too early", handover, "fate", _lost_after(lambda: handover.PERMIT), ONE_WORKER),
-    Planted("never lost", handover, "fate", lambda hand, now: Fate.STAY, A_DEATH),
-    Planted("an adopted run is lost at once", handover, "fate", _adopted_is_lost_at_once, TWO_NODES),
-    Planted("untaken too eagerly", handover, "is_untaken", _untaken_at_once, ONE_WORKER),
-    Planted("an adopted run is untaken", handover, "is_untaken", _adopted_is_untaken, TWO_NODES),
-    Planted("a permission is good for ever", handover, "may_start", lambda asked, now: True, STEADY),
-    Planted("a run is never ended", handover, "must_end", lambda renewed_at, now: False, STEADY),
-    Planted("a run is ended late", handover, "must_end", lambda at, now: now - at >= handover.HOLD + 1, ONE_WORKER),
+    Planted("a run is granted to two workers", run_lease, "granted", _granted_twice, TWO_WORKERS),
+    Planted("an adopted run is granted", run_lease, "granted", _adopted_is_granted, TWO_NODES),
+    Planted("the question that came last counts", run_lease, "granted", _last_question_counts, ONE_WORKER),
+    Planted("an adopted run is forgotten to be so", run_lease, "renewed", _no_longer_adopted, TWO_NODES),
+    Planted("no margin", run_lease, "fate", _lost_after(lambda: run_lease.HOLD), ONE_WORKER),
+    Planted("lost too early", run_lease, "fate", _lost_after(lambda: run_lease.PERMIT), ONE_WORKER),
+    Planted("never lost", run_lease, "fate", lambda hand, now: Fate.STAY, A_DEATH),
+    Planted("an adopted run is lost at once", run_lease, "fate", _adopted_is_lost_at_once, TWO_NODES),
+    Planted("untaken too eagerly", run_lease, "is_untaken", _untaken_at_once, ONE_WORKER),
+    Planted("an adopted run is untaken", run_lease, "is_untaken", _adopted_is_untaken, TWO_NODES),
+    Planted("a permission is good for ever", run_lease, "may_start", lambda asked, now: True, STEADY),
+    Planted("a run is never ended", run_lease, "must_end", lambda renewed_at, now: False, STEADY),
+    Planted("a run is ended late", run_lease, "must_end", lambda at, now: now - at >= run_lease.HOLD + 1, ONE_WORKER),
     Planted("a node acts after its lease", authority, "acts_until", lambda asked, lease: asked + lease + 2, LEASES),
     Planted("no margin of the lease", authority, "acts_until", lambda asked, lease: asked + lease, SKEW),
     Planted("a lease counts from its answer", authority, "acts_until", lambda asked, lease: lease - 1, LEASES),
@@ -165,7 +165,7 @@ PLANTED: Final = (
         "open claims are not adopted", cluster_node, "loaded", lambda book, fence, _: Part("serving", fence), LEASES
     ),
     Planted(
-        "silence is counted twice", handover, "silent_for", lambda hand, now: 2 * _silent_for(hand, now) + 1, TWO_NODES
+        "silence is counted twice", run_lease, "silent_for", lambda hand, now: 2 * _silent_for(hand, now) + 1, TWO_NODES
     ),
     Planted("released before it is dropped", cluster_node, "dropped", _released_first, LEASES),
     Planted("a worker counts from the answer", cluster_worker, "counts_from", lambda message: 0, TWO_WORKERS),

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Final
 
-from evenbeat.core import authority, handover
-from evenbeat.core.handover import Fate, Hand
-from evenbeat.sim.cluster import (
+from evenbeat.core import authority, run_lease
+from evenbeat.core.run_lease import Fate, Hand
+from evenbeat.sim.cluster_model import (
     GONE,
     NOBODY,
     NOW,
@@ -101,7 +101,7 @@ def _partition_events(shape: Shape, state: State, i: int, node: Node, plan: Plan
 
 def dropped(state: State, i: int, p: int, part: Part) -> State:
     """First it serves a partition no longer, then the store may know it."""
-    return with_part(state, i, p, Part("dropped", part.fence, silent=handover.silent_for(part.hand, NOW)))
+    return with_part(state, i, p, Part("dropped", part.fence, silent=run_lease.silent_for(part.hand, NOW)))
 
 
 def told_silence(book: Book) -> tuple[int, Book]:
@@ -134,7 +134,7 @@ def buried(state: State, dead: int) -> State:
 
 def loaded(book: Book, fence: int, silent: int) -> Part:
     """The new owner reads what the store knows; who has an open claim, it does not know."""
-    hand = handover.adopted(silent, NOW) if book.token else Hand()
+    hand = run_lease.adopted(silent, NOW) if book.token else Hand()
     return Part("serving", fence, 0, book.claims, book.makes_up, book.token, hand)
 
 
@@ -177,7 +177,7 @@ def claim_events(shape: Shape, state: State) -> Iterator[Found]:
                 if (part.makes_up or part.claims < shape.claims) and state.books[p].tries < shape.tries:
                     token = next_token(part, p)
                     yield f"node {i} claims {token}", with_part(state, i, p, claiming(part, token))
-            elif handover.fate(part.hand, NOW) is Fate.LOST:
+            elif run_lease.fate(part.hand, NOW) is Fate.LOST:
                 lost = part._replace(phase=Phase("lose", part.token))
                 yield f"node {i} takes {part.token} for lost", with_part(state, i, p, lost)
 

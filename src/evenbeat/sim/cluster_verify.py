@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from evenbeat.sim.cluster import Shape
 from evenbeat.sim.cluster_explore import explore_cluster, explore_limit
 from evenbeat.sim.cluster_limits import Limit
+from evenbeat.sim.cluster_model import Shape
 from evenbeat.sim.verify import Verified
 
 CLUSTERS: Final[tuple[Shape | Limit, ...]] = (

@@ -7,10 +7,10 @@ worker with a run that it must end holds the time up, unless the shape lets it b
 
 from collections.abc import Iterator
 
-from evenbeat.core import handover
-from evenbeat.core.handover import Hand
-from evenbeat.sim.cluster import GONE, NOW, Broken, Held, Message, Node, Part, Shape, State, Worker, put, task_of
+from evenbeat.core import run_lease
+from evenbeat.core.run_lease import Hand
 from evenbeat.sim.cluster_messages import WORKERS, told, with_latest
+from evenbeat.sim.cluster_model import GONE, NOW, Broken, Held, Message, Node, Part, Shape, State, Worker, put, task_of
 from evenbeat.sim.cluster_node import Found
 
 
@@ -65,7 +65,7 @@ def settled(worker: Worker) -> int:
 
 def accepts(worker: Worker, message: Message) -> bool:
     """Only an answer to a question that is open: what is given up, or led to a start, is not."""
-    return (message.tokens[0], message.sent) in worker.asked and handover.may_start(NOW - message.sent, NOW)
+    return (message.tokens[0], message.sent) in worker.asked and run_lease.may_start(NOW - message.sent, NOW)
 
 
 def counts_from(message: Message) -> int:
@@ -107,7 +107,7 @@ def _run_events(state: State, w: int, held: Held) -> Iterator[Found]:
         yield f"worker {w} begins {held.token}", _begun(state, w, held)
     elif held.stage == "running":
         yield f"{held.token} ends", _changed(state, w, held, Held(held.token, "ended", 0))
-        if handover.must_end(NOW - held.renewed, NOW):
+        if run_lease.must_end(NOW - held.renewed, NOW):
             yield f"worker {w} ends {held.token} itself", killed(state, w, held)
 
 
@@ -165,7 +165,7 @@ def ticks(shape: Shape, state: State) -> Iterator[Found]:
 def _lets_time_pass(shape: Shape, held: Held) -> bool:
     if held.stage == "starting":
         return held.waited < shape.stall
-    return held.stage != "running" or not handover.must_end(NOW - held.renewed + shape.stall, NOW)
+    return held.stage != "running" or not run_lease.must_end(NOW - held.renewed + shape.stall, NOW)
 
 
 def ticked(shape: Shape, state: State, slow: frozenset[str]) -> State:
@@ -224,7 +224,7 @@ def _older_part(shape: Shape, part: Part, step: int, by: list[int]) -> Part:
 def _older_worker(shape: Shape, worker: Worker) -> Worker:
     asked = tuple(
         (token, age + 1) for token, age in worker.asked
-        if handover.may_start(NOW - age - 1, NOW) and age <= shape.delay
+        if run_lease.may_start(NOW - age - 1, NOW) and age <= shape.delay
     )  # fmt: skip
     held = tuple(
         h._replace(renewed=min(h.renewed + 1, shape.hold + shape.stall + 2), waited=h.waited + (h.stage == "starting"))

@@ -11,13 +11,13 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from evenbeat.core.absence import clock_set_back, resume
 from evenbeat.core.columns import Column, Ints
-from evenbeat.core.enrol import enrol
+from evenbeat.core.downtime import clock_set_back, resume
 from evenbeat.core.gate import REASONS
 from evenbeat.core.lifecycle import Lifecycle
 from evenbeat.core.pace import START_RATE, START_WINDOW
 from evenbeat.core.task import Claims, Flag, Skips, Small, TaskColumns
+from evenbeat.core.task_columns import enrol
 from evenbeat.core.times import ScheduleTimes
 from evenbeat.core.timetable import DueColumns, Timetable
 from evenbeat.model import DAY, SECOND, Instant, Kind, Spread, Task

@@ -30,7 +30,7 @@ STATES: Final = (
 `problem`: a check that is HARD and not OK, a task that is `failed`.
 """
 COMPUTED_STATES: Final = ("late", "stale")
-"""The same, of what depends on the next time of a task, which a store does not know: see `evenbeat.node.upcoming`."""
+"""The same, of what depends on the next time of a task, which a store does not know: see `report.task_status`."""
 AUDIT_KEPT: Final = 400 * DAY
 """How long the audit is kept, if not for longer by `keep` ..."""
 AUDIT_ROWS: Final = 100_000
@@ -374,7 +374,7 @@ class Condition(Struct, frozen=True):
     flapping: bool
     output: str
     next_run: Instant | None = None
-    """When it runs next; None: it is paused, or no time is left. Not from the store: see `evenbeat.node.upcoming`."""
+    """When it runs next; None: it is paused, or no time is left. Not from the store: see `report.task_status`."""
     next_kind: Kind = Kind.GRID
     expected_by: Instant | None = None
     """When its next result must be there, and ..."""

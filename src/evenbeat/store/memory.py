@@ -12,8 +12,10 @@ from uuid import uuid4
 from msgspec import structs
 
 from evenbeat.model import SECOND, Entry, Instant, Kind, Period, Task
-from evenbeat.store import audit
-from evenbeat.store.conflicts import check_names, check_versions
+from evenbeat.store.common import audit
+from evenbeat.store.common.conflicts import check_names, check_versions
+from evenbeat.store.common.filters import check_filter, fits, fits_state
+from evenbeat.store.common.redefined import in_order, redefined
 from evenbeat.store.contract import (
     AUDIT_KEPT,
     AUDIT_ROWS,
@@ -33,9 +35,7 @@ from evenbeat.store.contract import (
     StoreError,
     Withdrawn,
 )
-from evenbeat.store.filters import check_filter, fits, fits_state
-from evenbeat.store.memory_rows import Draft, Ran, Row, Skipped, with_past
-from evenbeat.store.redefined import in_order, redefined
+from evenbeat.store.memory_tasks import Draft, Ran, Row, Skipped, with_past
 
 PLAIN_RUNS: Final = 100_000
 """Plain successes that history keeps, of all tasks together."""

@@ -6,7 +6,7 @@ from typing import Final
 
 from evenbeat.model import Invalid
 from evenbeat.store.contract import Store
-from evenbeat.store.own import is_own, open_own
+from evenbeat.store.user_store import is_own, open_own
 
 IN_MEMORY: Final = ":memory:"
 """Where a program may say which database: nowhere but in itself."""
@@ -49,9 +49,9 @@ def open_store(database: str | Path, *, read_only: bool = False) -> Store:
         return MemoryStore()
     if is_cluster(database):
         check_driver()
-        from evenbeat.store.postgres import PostgresStore  # noqa: PLC0415 - only a cluster needs psycopg
+        from evenbeat.store.postgres.postgres_store import PostgresStore  # noqa: PLC0415 - only a cluster needs psycopg
 
         return PostgresStore(str(database), read_only=read_only)
-    from evenbeat.store.sqlite import SqliteStore  # noqa: PLC0415
+    from evenbeat.store.sqlite.sqlite_store import SqliteStore  # noqa: PLC0415
 
     return SqliteStore(Path(database), read_only=read_only)

@@ -5,7 +5,7 @@ from typing import Final
 
 from evenbeat.core.guard import is_too_soon
 from evenbeat.model import SECOND, Instant
-from evenbeat.queue.frames import Run
+from evenbeat.wire.worker_frames import Run
 
 TOO_LATE: Final = "too late to start"
 TOO_SOON: Final = "too soon after the last start"

@@ -12,13 +12,13 @@ import msgspec
 
 from evenbeat.core.guard import kill_after
 from evenbeat.model import SECOND, Invalid, Job, Outcome
-from evenbeat.queue.frames import Cancel, Clock, Ready, Result, Run, Runs, Started
+from evenbeat.wire.worker_frames import Cancel, Clock, Ready, Result, Run, Runs, Started
 from evenbeat.work import functions
 from evenbeat.work.admission import boot_time, refusal
 from evenbeat.work.context import Run as Context
 from evenbeat.work.context import current
 from evenbeat.work.functions import Ending, NoFunction
-from evenbeat.work.link import Link, NodeGone
+from evenbeat.work.node_socket import Link, NodeGone
 
 LASTING: Final = 0.1
 """Seconds after which a run that has not ended is told as started, and gets a timer."""

@@ -7,9 +7,9 @@ from typing import Final
 
 from msgspec import Struct
 
-from evenbeat.child_processes.table import Process
+from evenbeat.child_processes.process_table import Process
 from evenbeat.model import OUTPUT_LIMIT, Outcome
-from evenbeat.queue.frames import Result, Run
+from evenbeat.wire.worker_frames import Result, Run
 
 READ: Final = OUTPUT_LIMIT
 """Bytes taken from a pipe at once: all it can hold, unless its writer made it larger."""

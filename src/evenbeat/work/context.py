@@ -8,7 +8,7 @@ import msgspec
 
 from evenbeat.core.guard import Timebox, checked_cursor
 from evenbeat.model import OUTPUT_LIMIT, SECOND, Instant, Literal
-from evenbeat.queue import frames
+from evenbeat.wire import worker_frames
 from evenbeat.work.admission import boot_time
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -18,7 +18,7 @@ _cursor = msgspec.msgpack.Decoder(Literal)
 class Run:
     """One run of a function: who it is, how long it has got, where the last one stopped."""
 
-    def __init__(self, frame: frames.Run, started: int, offset: int) -> None:
+    def __init__(self, frame: worker_frames.Run, started: int, offset: int) -> None:
         self.name = frame.name
         self.attempt = frame.attempt
         """Of a check in a problem state: which attempt this is; else 1."""
@@ -74,8 +74,8 @@ class Run:
         self._truncated |= len(data) > free
         self._output += data[:free]
 
-    def _result(self, outcome: str, status: int | None, now: int) -> frames.Result:
-        return frames.Result(
+    def _result(self, outcome: str, status: int | None, now: int) -> worker_frames.Result:
+        return worker_frames.Result(
             token=self._frame.token,
             outcome=outcome,
             status=status,

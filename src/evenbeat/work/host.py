@@ -12,8 +12,8 @@ from contextlib import suppress
 
 from evenbeat.work.async_host import AsyncHost
 from evenbeat.work.functions import capture_output, look_in
-from evenbeat.work.link import Link
-from evenbeat.work.place import RefusingHost, take_place
+from evenbeat.work.host_environment import RefusingHost, take_place
+from evenbeat.work.node_socket import Link
 from evenbeat.work.sync_host import SyncHost
 
 

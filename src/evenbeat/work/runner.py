@@ -17,16 +17,16 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
-from evenbeat.child_processes.table import kill
+from evenbeat.child_processes.process_table import kill
 from evenbeat.core.guard import kill_after
 from evenbeat.model import SECOND, Outcome
-from evenbeat.queue.frames import Cancel, Clock, Full, Ready, Result, Run, Runs, Started
+from evenbeat.wire.worker_frames import Cancel, Clock, Full, Ready, Result, Run, Runs, Started
 from evenbeat.work.admission import boot_time, refusal
 from evenbeat.work.child import CLOSED, READ, Child
+from evenbeat.work.escaped_processes import Strays, kill_strays, signal_strays
 from evenbeat.work.libc import adopt_orphans
-from evenbeat.work.link import Link, NodeGone
+from evenbeat.work.node_socket import Link, NodeGone
 from evenbeat.work.spawn import NOOP, CannotStart, NoRoom, Order, Spawner
-from evenbeat.work.strays import Strays, kill_strays, signal_strays
 
 LASTING: Final = 100_000
 """A run that has not ended by then is told as started, and gets a timer and a descriptor of its own."""

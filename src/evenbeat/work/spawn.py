@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from evenbeat.core.environment import for_checks, for_commands
 from evenbeat.model import COMMAND_LIMIT, SECOND, Invalid, Job
-from evenbeat.queue.frames import Run
+from evenbeat.wire.worker_frames import Run
 from evenbeat.work.libc import PosixSpawn, Strings, refuse_nul, strings
 
 NOOP: Final = ("noop",)

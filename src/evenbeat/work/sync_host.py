@@ -12,13 +12,13 @@ from contextlib import suppress
 import msgspec
 
 from evenbeat.model import Invalid, Job, Outcome
-from evenbeat.queue.frames import Cancel, Clock, Elsewhere, Ready, Result, Results, Run, Runs, Started
+from evenbeat.wire.worker_frames import Cancel, Clock, Elsewhere, Ready, Result, Results, Run, Runs, Started
 from evenbeat.work import functions
 from evenbeat.work.admission import boot_time, refusal
 from evenbeat.work.context import Run as Context
 from evenbeat.work.context import current
 from evenbeat.work.functions import Ending, NoFunction
-from evenbeat.work.link import Link, NodeGone
+from evenbeat.work.node_socket import Link, NodeGone
 
 _job = msgspec.msgpack.Decoder(Job)
 _DEAF = 0.001

@@ -1,0 +1,51 @@
+"""What the audit says of files that are applied, and of the limits and settings of the node that they change."""
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from evenbeat.admin.cross_check import LIMITS, NODE
+from evenbeat.admin.file_owner import file_of
+from evenbeat.model import Instant
+from evenbeat.store.contract import Change, FieldChange
+
+if TYPE_CHECKING:
+    from evenbeat.admin.task_admin import Changed
+
+
+def applied_change(owners: Collection[str], done: "Changed", now: Instant, who: str) -> Change | None:
+    """Files or owners that were applied, with the numbers of tasks; None if nothing is different by it."""
+    numbers = {"created": len(done.created), "changed": len(done.changed), "removed": len(done.removed)}
+    if not any(numbers.values()) and not done.settings:
+        return None
+    numbers["unchanged"] = done.unchanged
+    detail = ", ".join(f"{number:,} {word}" for word, number in numbers.items())
+    return Change(now, who, "applied", ", ".join(map(_spoken, owners))[:1_000], detail)
+
+
+def settings_changes(
+    before: Mapping[str, str | None], after: Mapping[str, str | None], now: Instant, who: str
+) -> list[Change]:
+    """Limits, and settings of the node, that an owner says differently now."""
+    return [change for key in after for change in _changes(key, _said(before[key]), _said(after[key]), now, who)]
+
+
+def _changes(key: str, before: Mapping[str, Any], after: Mapping[str, Any], now: Instant, who: str) -> Iterator[Change]:
+    fields = [FieldChange(k, before.get(k), after.get(k)) for k in {**before, **after} if before.get(k) != after.get(k)]
+    if key.startswith(NODE) and fields:
+        yield Change(now, who, "changed", "node", f"by {_spoken(key.removeprefix(NODE))}", tuple(fields))
+    elif key.startswith(LIMITS):
+        for name, old, new in fields:
+            action = "created" if old is None else "removed" if new is None else "changed"
+            detail = f"by {_spoken(key.removeprefix(LIMITS))}"
+            yield Change(now, who, action, f"limit {name}", detail, (FieldChange("most", old, new),))
+
+
+def _spoken(owner: str) -> str:
+    return file_of(owner) or owner
+
+
+def _said(text: str | None) -> dict[str, Any]:
+    found = msgspec.json.decode(text) if text is not None and text.startswith("{") else {}
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,43 @@
+"""Tasks with which worker processes of this node have died: counted, and kept in the store's settings over restarts."""
+
+import logging
+from collections.abc import Iterable
+from typing import Final
+
+from evenbeat.core.run_lease import Losses
+from evenbeat.store.contract import Store, StoreError
+
+DEATHS: Final = "deaths:"
+"""Before the number of a task: how many worker processes in a row have died with its runs."""
+_log: Final = logging.getLogger("evenbeat.node")
+
+
+class Suspects(Losses):
+    """The losses of a single node. In a cluster they are the queue's to count."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__()
+        self._store = store
+        for task, deaths in deaths_by_task(store).items():
+            self.remember(task, deaths)
+
+    def learn_all(self, ends: Iterable[tuple[int, str, bytes]]) -> None:
+        """Runs have ended: task, outcome, output. What that changes is in the store before the ends are."""
+        ends = list(ends)
+        before = {task: self.deaths(task) for task, _, _ in ends}
+        for task, outcome, output in ends:
+            self.learn(task, outcome, output)
+        now = {task: self.deaths(task) for task in before}
+        changed = {f"{DEATHS}{t}": str(n) if n else None for t, n in now.items() if n != before[t]}
+        if not changed:
+            return
+        try:
+            self._store.set_settings(changed)
+        except StoreError as e:
+            _log.error("deaths of worker processes cannot be remembered: %s", e, extra={"action": "deaths"})
+
+
+def deaths_by_task(store: Store) -> dict[int, int]:
+    """By the number of the task: how many worker processes in a row have died with its runs."""
+    found = {key.removeprefix(DEATHS): value for key, value in store.settings(DEATHS).items()}
+    return {int(task): int(deaths) for task, deaths in found.items() if task.isdigit() and deaths.isdigit()}

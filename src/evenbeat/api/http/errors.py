@@ -1,0 +1,164 @@
+"""What goes wrong, told as RFC 9457 problem documents: to programs by status and pointer, to people in words."""
+
+import logging
+import re
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+from msgspec import Struct
+from starlette.responses import Response
+
+from evenbeat.admin.command_permission import Forbidden
+from evenbeat.api.http.refusals import BY_STATUS
+from evenbeat.load.locate import Path
+from evenbeat.model import Invalid
+from evenbeat.store.contract import Conflict, StoreError
+from evenbeat.wire.requests import Missing
+
+MEDIA: Final = "application/problem+json"
+MOST_ERRORS: Final = 100
+"""That are listed in an answer; the others are counted."""
+_LONGEST: Final = 1_000
+"""Characters of one text in an answer: what somebody sends is not sent back to them whole."""
+_log: Final = logging.getLogger("evenbeat.api")
+
+
+class _Kind(NamedTuple):
+    word: str
+    title: str
+    meaning: str
+    """What to do about it, for the reference."""
+
+
+KINDS: Final = {
+    400: _Kind("malformed", "Not understood", "The body is not JSON, or is nested too deeply."),
+    401: _Kind("unauthenticated", "Who are you?", "Send a token: Authorization: Bearer evb_..., or sign in."),
+    403: _Kind("forbidden", "Not allowed", "The role does not suffice, or the request comes from another site."),
+    404: _Kind("not-found", "Not found", "There is nothing of this name. A name is one percent-encoded segment."),
+    405: _Kind("method", "Not a method of this path", "The header Allow says which are."),
+    408: _Kind("slow", "Too slow", "The body did not arrive in time; send it again."),
+    409: _Kind("conflict", "Does not fit what is there", "A name is taken, or it has changed: read it again."),
+    412: _Kind("version", "Another version", "If-Match names a version that is not the present one: read it again."),
+    413: _Kind("too-large", "Too large", "The body has more bytes than are accepted."),
+    415: _Kind("media-type", "Not JSON", "Send Content-Type: application/json."),
+    422: _Kind("invalid", "Not valid", "Each entry of `errors` says what was found, where, and what is accepted."),
+    429: _Kind("too-many", "Too many requests", "The header Retry-After says when to try again."),
+    500: _Kind("failure", "We failed", "A defect of ours; the log of the server has more under the reference."),
+    503: _Kind("unavailable", "Not available now", "The node or its store does not answer; try again."),
+}
+"""By status."""
+
+
+class FieldError(Struct, frozen=True, omit_defaults=True):
+    """One thing that is wrong with a request."""
+
+    pointer: str
+    """A JSON pointer into the body; /query/x for the parameter x."""
+    detail: str
+    column: int | None = None
+    """Counted from 1, in the text that the pointer shows."""
+
+
+class ProblemDocument(Struct, frozen=True, omit_defaults=True):
+    """What went wrong, as RFC 9457 has it."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    errors: tuple[FieldError, ...] = ()
+
+
+class Problem(Exception):
+    """A refusal with its status code."""
+
+    def __init__(
+        self,
+        status: int,
+        detail: str,
+        errors: Sequence[FieldError] = (),
+        headers: Mapping[str, str] | None = None,
+        more: int = 0,
+        refusal: str | None = None,
+        who: str = "",
+    ) -> None:
+        """`more`: errors that are not among these. `refusal`: the reason by which it is counted; `who` is refused."""
+        super().__init__(detail)
+        self.status: Final = status
+        self.detail: Final = _short(detail)
+        self.errors: Final = tuple(errors[:MOST_ERRORS])
+        self.more: Final = more + len(errors) - len(self.errors)
+        self.headers: Final = dict(headers or {})
+        self.refusal: Final = refusal or BY_STATUS.get(status)
+        self.who: Final = who
+
+    def listed(self) -> list[FieldError]:
+        """The errors for an answer; of many the first, and a last entry that says how many more there are."""
+        shown = [FieldError(_short(e.pointer), _short(e.detail), e.column) for e in self.errors]
+        return [*shown, FieldError("", f"and {self.more:,} more")] if self.more else shown
+
+    def document(self) -> ProblemDocument:
+        """As it is sent."""
+        kind = KINDS[self.status]
+        return ProblemDocument(f"/docs#problem-{kind.word}", kind.title, self.status, self.detail, tuple(self.listed()))
+
+    def response(self) -> Response:
+        """The whole answer."""
+        content = msgspec.json.encode(self.document())
+        return Response(content, self.status, headers=self.headers, media_type=MEDIA)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+
+
+def invalid(*errors: FieldError, more: int = 0) -> Problem:
+    """All that is wrong with a request; `more` was counted and is not among the errors."""
+    return Problem(422, "; ".join(error.detail for error in errors[:3]), errors, more=more)
+
+
+def problem_of(error: Exception) -> Problem:
+    """What to tell of an exception. Of one that nobody has foreseen, only where to find it in the log."""
+    match error:
+        case Problem():
+            return error
+        case Conflict():
+            return Problem(409, str(error))
+        case Missing():
+            return Problem(404, str(error))
+        case Forbidden():
+            return Problem(403, str(error))
+        case Invalid():
+            return invalid(FieldError("", str(error), error.column))
+        case StoreError():
+            return Problem(503, str(error), headers={"Retry-After": "1"})
+    reference = secrets.token_hex(6)
+    _log.error("a request failed", exc_info=error, extra={"action": "request_failed", "reference": reference})
+    return Problem(500, f"a defect of ours; the log of the server has it as {reference}")
+
+
+# Pointers
+
+
+def pointer(path: Path) -> str:
+    """RFC 6901."""
+    return "".join(f"/{str(key).replace('~', '~0').replace('/', '~1')}" for key in path)
+
+
+_WHERE: Final = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]")
+_FIELD: Final = re.compile(r"(?:unknown|missing required) field `(.*)`")
+
+
+def explained(error: msgspec.ValidationError, prefix: str = "") -> FieldError:
+    """What msgspec refuses, and where."""
+    cause = error.__cause__
+    message, _, where = str(error).partition(" - at `$")
+    keys: list[Any] = [key or index for key, index in _WHERE.findall(where.rstrip("`")) if index != "..."]
+    field = _FIELD.search(message)
+    if field:
+        keys.append(field[1])
+    if isinstance(cause, Invalid):
+        return FieldError(prefix + pointer((*keys, *filter(None, [cause.place]))), cause.problem, cause.column)
+    return FieldError(prefix + pointer(tuple(keys)), message.replace(" | null", "")[:1_000])

@@ -1,0 +1,82 @@
+"""Which route a path leads to. Paths are split before they are decoded: a name is one segment, slashes and all."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+from urllib.parse import quote, unquote_to_bytes
+
+from starlette.types import Scope
+
+from evenbeat.api.http.route import Route
+from evenbeat.model import Entry
+
+_REST: Final = ":path}"
+
+
+class _Pattern(NamedTuple):
+    segments: tuple[str, ...]
+    methods: dict[str, Route]
+
+
+class Found(NamedTuple):
+    """A path that exists, whatever the method."""
+
+    methods: Mapping[str, Route]
+    path: Mapping[str, str]
+
+    @property
+    def allowed(self) -> str:
+        """For the header Allow."""
+        return ", ".join(sorted({*self.methods, *(["HEAD"] if "GET" in self.methods else [])}))
+
+
+class Paths:
+    """All routes."""
+
+    def __init__(self, routes: Sequence[Route]) -> None:
+        patterns: dict[str, _Pattern] = {}
+        for route in routes:
+            pattern = patterns.setdefault(route.path, _Pattern(tuple(route.path.split("/")), {}))
+            if pattern.methods.get(route.method, route) != route:
+                raise ValueError(f"{route.method} {route.path} is there twice")
+            pattern.methods[route.method] = route
+        # A path that is written out goes before one with a variable at the same place.
+        self._patterns = sorted(patterns.values(), key=lambda p: [_rank(segment) for segment in p.segments])
+
+    def find(self, scope: Scope) -> Found | None:
+        """Where a request leads to; None if nowhere, or if it is not UTF-8."""
+        raw: bytes = scope.get("raw_path") or quote(scope["path"]).encode()
+        try:
+            segments = [unquote_to_bytes(segment).decode() for segment in raw.split(b"/")]
+        except UnicodeDecodeError:
+            return None
+        for pattern in self._patterns:
+            found = _match(pattern.segments, segments)
+            if found is not None:
+                return Found(pattern.methods, found)
+        return None
+
+
+def _rank(segment: str) -> tuple[int, str]:
+    return (2 if segment.endswith(_REST) else 1 if segment.startswith("{") else 0, segment)
+
+
+def _match(pattern: Sequence[str], segments: Sequence[str]) -> dict[str, str] | None:
+    found = {}
+    if pattern[-1].endswith(_REST) and len(segments) >= len(pattern):
+        last = len(pattern) - 1
+        found[pattern[-1][1 : -len(_REST)]] = "/".join(segments[last:])
+        pattern, segments = pattern[:-1], segments[:last]
+    if len(pattern) != len(segments):
+        return None
+    for wanted, segment in zip(pattern, segments, strict=True):
+        if wanted.startswith("{") and segment:
+            found[wanted[1:-1]] = segment
+        elif wanted != segment:
+            return None
+    return found
+
+
+def task_url(entry: Entry) -> str:
+    """Where a task is. Two names mean something else in every URL, even encoded, so those tasks go by their ids."""
+    name = entry.task.name
+    return f"/v1/tasks/{entry.id if name in ('.', '..') else quote(name, safe='')}"

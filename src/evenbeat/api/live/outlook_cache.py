@@ -1,0 +1,64 @@
+"""The outlook on what is planned, right after every change: read when it is first asked for, and again if need be."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from msgspec.structs import replace
+
+from evenbeat.admin.command_permission import permission_of
+from evenbeat.admin.submitters import SUBMITTED
+from evenbeat.core.permission import Permission, is_blocked
+from evenbeat.model import Entry, Task
+from evenbeat.report.outlook.columns import outlook_columns
+from evenbeat.report.outlook.outlook import Outlook
+from evenbeat.store.contract import Change, Store
+from evenbeat.when.period import compile_periods
+
+Read = Callable[[Callable[[Store], Outlook]], Awaitable[Outlook]]
+
+_REST: Final = 9
+"""Reading a hundred thousand tasks takes a second or two: while changes go on, a tenth of the time goes into it."""
+_NO_CHANGE: Final = ("forced", "applied", "signed in", "signed in by link", "sign-in link created", SUBMITTED)
+"""Of the audit: what leaves every task as it was."""
+_LOOKED_AT: Final = 100
+
+
+class Outlooks:
+    """One outlook for all who ask."""
+
+    def __init__(self, read: Read) -> None:
+        self._read = read
+        self._reading = asyncio.Lock()
+        self._outlook: Outlook | None = None
+        self._newest: tuple[Change | None, Permission] | None = None
+        self._rested = 0.0
+
+    async def current(self) -> Outlook:
+        """The latest; it is read in a thread, once for everybody who waits."""
+        async with self._reading:
+            return await self._read(self._current)
+
+    def _current(self, store: Store) -> Outlook:
+        newest = (_newest_change(store), permission_of(store))
+        if self._outlook is None or (newest != self._newest and time.monotonic() >= self._rested):
+            start = time.monotonic()
+            periods = compile_periods({name: period for name, (_, period) in store.periods().items()})
+            tasks = ((_as_it_runs(entry, newest[1]), entry.created) for entry in store.entries())
+            self._outlook = Outlook(outlook_columns(tasks, periods))
+            self._newest = newest
+            end = time.monotonic()
+            self._rested = end + _REST * (end - start)
+        return self._outlook
+
+
+def _as_it_runs(entry: Entry, permission: Permission) -> Task:
+    """What may not be executed is planned no more than what is paused."""
+    return replace(entry.task, paused=True) if is_blocked(permission, entry.owner, entry.task) else entry.task
+
+
+def _newest_change(store: Store) -> Change | None:
+    """By the audit, which knows every change of tasks and periods."""
+    changes = store.changes(most=_LOOKED_AT)
+    return next((change for change in changes if change.action not in _NO_CHANGE), changes[0] if changes else None)

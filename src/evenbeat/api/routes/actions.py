@@ -1,0 +1,137 @@
+"""Actions on many tasks at once, by filter; nobody means everything by saying nothing."""
+
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+from starlette.responses import JSONResponse, Response
+
+from evenbeat.admin.file_owner import files_of
+from evenbeat.api.auth.admitted import while_admitted
+from evenbeat.api.auth.scopes import all_within, narrowed
+from evenbeat.api.http.errors import FieldError, Problem, invalid
+from evenbeat.api.http.route import Call, Role, Route
+from evenbeat.api.routes.documents import FilterState, Forced, Number
+from evenbeat.api.routes.tasks import ended_document
+from evenbeat.model import Instant, Name
+from evenbeat.report.task_status import Upcoming
+from evenbeat.store.contract import Filter, Store
+from evenbeat.wire.requests import NAMED, Force, Pause, Remove, Request
+
+
+class FilterBody(Struct, frozen=True, forbid_unknown_fields=True):
+    """Which tasks: all that fit everything that is said."""
+
+    names: Annotated[tuple[Name, ...], Meta(max_length=10_000)] = ()
+    """Exact names, ids, or patterns with * and ?."""
+    contains: Annotated[str, Meta(max_length=256)] = ""
+    owner: Annotated[str, Meta(max_length=4_096)] | None = None
+    labels: Annotated[dict[Name, Name], Meta(max_length=100)] = {}
+    state: FilterState | None = None
+
+
+class Action(Struct, forbid_unknown_fields=True):
+    """What is to be done, and to whom."""
+
+    action: Literal["pause", "resume", "run", "delete"]
+    filter: FilterBody = FilterBody()
+    all: bool = False
+    """Every task is meant, if the filter says nothing."""
+    dry_run: bool = False
+    """Only tell what would be done."""
+    named: Annotated[int, Meta(ge=0, le=1_000_000)] = NAMED
+    """Of how many the answer tells the names."""
+
+
+class Done(Struct):
+    """To how many it was done, and to whom first."""
+
+    action: Literal["pause", "resume", "run", "delete"]
+    count: Number
+    names: list[str]
+    unchanged: Number
+    """Those that fit and were so already."""
+    files: list[str]
+    """That own some of them: a task that was deleted is created again when its file is next applied."""
+
+
+class Runs(Struct, forbid_unknown_fields=True):
+    """Which tasks are to run now."""
+
+    tasks: Annotated[tuple[Name, ...], Meta(min_length=1, max_length=1_000)]
+    """Names or ids; if one of them cannot run, none does."""
+    wait: bool = False
+    """Until all of them have ended."""
+
+
+class ForcedRuns(Struct):
+    """How they ended, if that was waited for."""
+
+    runs: list[Forced]
+    waiting: dict[str, str]
+    """Of the tasks that could not start at once: what each waited for, by its name."""
+
+
+async def act(call: Call) -> dict[str, Any]:
+    action: Action = call.body
+    if action.filter == FilterBody() and not action.all:
+        raise invalid(FieldError("/filter", 'an empty filter means every task; if that is meant, say "all": true'))
+    if action.action == "delete" and call.role < Role.ADMIN:
+        raise Problem(403, "to delete takes the role admin")
+    said = action.filter
+    asked = Filter(said.names, said.owner, said.labels, said.state, contains=said.contains or None)
+    only = narrowed(asked, call.scope)
+    if action.dry_run:
+        return await call.house.read(lambda store: _would(store, action, only, call.house.now()))
+    touched = (await call.house.ask(_request(action, only, call.who))).touched
+    assert touched is not None
+    return {"action": action.action, **msgspec.structs.asdict(touched)}
+
+
+def _request(action: Action, only: Filter, who: str) -> Request:
+    match action.action:
+        case "run":
+            return Force((), who, only=only, named=action.named)
+        case "delete":
+            return Remove(only, who, briefly=True, named=action.named)
+        case word:
+            return Pause(only, word == "pause", who, briefly=True, named=action.named)
+
+
+def _would(store: Store, action: Action, only: Filter, now: Instant) -> dict[str, Any]:
+    """What is so already is not touched."""
+    count, unchanged, names, files = 0, 0, [], set[str]()
+    for entry in Upcoming(store, now).entries(only):
+        if action.action in ("run", "delete") or entry.task.paused is not (action.action == "pause"):
+            count += 1
+            files.update(files_of([entry]))
+            if count <= action.named:
+                names.append(entry.task.name)
+        else:
+            unchanged += 1
+    return {"action": action.action, "count": count, "names": names, "unchanged": unchanged, "files": sorted(files)}
+
+
+async def run(call: Call) -> Response:
+    asked: Runs = call.body
+    tasks = asked.tasks
+    if call.scope is not None:
+        tasks = await call.house.read(lambda store: all_within(store, asked.tasks, call.scope))
+    reply = await while_admitted(call, call.house.ask(Force(tasks, call.who, asked.wait)))
+    runs = [ended_document(run) for run in reply.ended or []]
+    return JSONResponse({"runs": runs, "waiting": reply.waiting or {}}, 200 if asked.wait else 202)
+
+
+ROUTES: Final = (
+    Route(
+        *("POST", "/v1/actions", Role.OPERATE, act, "Pause, resume, run or delete many tasks.", Done, "Tasks"),
+        body=Action,
+    ),
+    Route(
+        *("POST", "/v1/runs", Role.OPERATE, run, "Run some tasks now, all of them or none.", ForcedRuns, "Tasks"),
+        body=Runs,
+        status=202,
+        also=(200,),
+        problems=(409,),
+    ),
+)

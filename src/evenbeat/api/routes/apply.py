@@ -1,0 +1,141 @@
+"""Files that were read elsewhere, over HTTP: make the tasks of their owners be what they say, all of it or nothing."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
+
+from msgspec import Meta, Struct
+from msgspec.structs import replace
+
+from evenbeat.admin.cross_check import known_beside
+from evenbeat.api.http.errors import FieldError, Problem, invalid, pointer
+from evenbeat.api.http.route import Call, Role, Route
+from evenbeat.api.routes import definitions
+from evenbeat.api.routes.documents import Duration, TaskKeys
+from evenbeat.api.routes.task_answers import pointed
+from evenbeat.load.config import NODE_DURATIONS, Config, Durability, NodeSettings, node_duration
+from evenbeat.load.cross_check import SHOWN, findings
+from evenbeat.model import Name, Period, Task
+from evenbeat.store.contract import Filter, Store
+from evenbeat.wire.requests import Declare, Names
+
+_LIMIT: Final = 32 << 20
+"""Bytes of a body: some 100,000 tasks. To the node it goes on as one request, which is a little longer."""
+_Owner = Annotated[str, Meta(min_length=1, max_length=4_096)]
+_Places = Annotated[int, Meta(ge=1, le=1_000_000)]
+
+
+class NodeKeys(Struct, forbid_unknown_fields=True):
+    """What a file says of the node itself."""
+
+    max_concurrent: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
+    keep: Duration | None = None
+    durability: Durability | None = None
+    start_window: Duration | None = None
+    start_rate: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
+
+
+class Said(Struct, forbid_unknown_fields=True):
+    """What an owner says."""
+
+    checks: dict[Name, dict[str, Any]] = {}
+    tasks: dict[Name, dict[str, Any]] = {}
+    periods: dict[Name, Period] = {}
+    limits: dict[Name, _Places] = {}
+    node: NodeKeys | None = None
+
+
+class Apply(Struct, forbid_unknown_fields=True):
+    """By owner, all that it says; tasks that it had and does not mention any more are removed."""
+
+    owners: Annotated[dict[_Owner, Said], Meta(min_length=1, max_length=1_000)]
+
+
+class FileDocument(Struct, forbid_unknown_fields=True):
+    """What a file says, without templates and defaults: tasks by name, with their keys."""
+
+    checks: dict[Name, TaskKeys] = {}
+    tasks: dict[Name, TaskKeys] = {}
+    periods: dict[Name, Period] = {}
+    limits: dict[Name, _Places] = {}
+    node: NodeKeys | None = None
+
+
+class Files(Struct, forbid_unknown_fields=True):
+    """By owner, all that it says; tasks that it had and does not mention any more are removed."""
+
+    owners: Annotated[dict[_Owner, FileDocument], Meta(min_length=1, max_length=1_000)]
+
+
+async def apply(call: Call) -> Names:
+    configs = await call.house.work(_configs, call.body)
+    await call.house.read(lambda store: _must_fit(store, configs))
+    names = (await call.house.ask(Declare(configs, call.who))).names
+    assert names is not None
+    return names
+
+
+def _configs(body: Apply) -> dict[str, Config]:
+    """What all of them say; raise 422 with all that is wrong with their tasks."""
+    errors: list[FieldError] = []
+    configs = {}
+    for owner, said in body.owners.items():
+        path = ("owners", owner)
+        tasks = [
+            *_tasks(said.checks, (*path, "checks"), errors, check=True),
+            *_tasks(said.tasks, (*path, "tasks"), errors, check=False),
+        ]
+        configs[owner] = Config(tuple(tasks), said.periods, said.limits, _node(said.node, path))
+    if errors:
+        raise invalid(*errors)
+    return configs
+
+
+def _must_fit(store: Store, configs: Mapping[str, Config]) -> None:
+    """What the node would refuse is refused here, with pointers."""
+    own = {entry.task.name for owner in configs for entry in store.entries(Filter(owner=owner))}
+    new = {task.name for config in configs.values() for task in config.tasks} - own
+    found = findings(configs, known_beside(store, configs, new))
+    if not found:
+        return
+    errors = [FieldError(pointer(("owners", f.owner, *f.path)), f.message) for f in found[:SHOWN]]
+    if all(finding.is_conflict for finding in found):
+        raise Problem(409, "; ".join(error.detail for error in errors), errors)
+    raise invalid(*errors)
+
+
+def _tasks(
+    tables: Mapping[str, dict[str, Any]], path: tuple[str, ...], errors: list[FieldError], *, check: bool
+) -> list[Task]:
+    found = []
+    for name, table in tables.items():
+        own = [key for key in ("name", "check") if key in table]
+        errors += [FieldError(pointer((*path, name, key)), f"{key!r} is not a key here") for key in own]
+        try:
+            found.append(definitions.whole({**table, "name": name, "check": check}))
+        except Problem as e:
+            prefix = pointer((*path, name))
+            errors += [FieldError(prefix + error.pointer, error.detail, error.column) for error in e.errors]
+    return found
+
+
+def _node(keys: NodeKeys | None, path: tuple[str, ...]) -> NodeSettings | None:
+    if keys is None:
+        return None
+    durations = {}
+    for key in NODE_DURATIONS:
+        said = getattr(keys, key)
+        with pointed(pointer((*path, "node", key))):
+            durations[key] = None if said is None else node_duration(key, said)
+    said = NodeSettings(keys.max_concurrent, durability=keys.durability, start_rate=keys.start_rate)
+    return replace(said, **durations)
+
+
+ROUTES: Final = (
+    Route(
+        *("POST", "/v1/apply", Role.ADMIN, apply, "Make the tasks of owners be what these say.", Names, "Tasks"),
+        body=Apply,
+        described=Files,
+        problems=(409,),
+        limit=_LIMIT,
+    ),
+)

@@ -1,0 +1,45 @@
+"""The audit over HTTP: who changed what, from what to what, newest first, a page at a time."""
+
+from typing import Annotated, Any, Final
+
+from msgspec import Meta, Struct
+
+from evenbeat.api.http.route import Call, Role, Route
+from evenbeat.api.routes.documents import AuditPage, TimeText
+from evenbeat.api.routes.task_answers import moment
+from evenbeat.report.documents import change_document
+from evenbeat.store.contract import AuditFilter
+
+
+class AuditQuery(Struct):
+    """Which changes, and which page of them."""
+
+    name: Annotated[
+        str, Meta(max_length=300, description="A task, or `token ci`, `limit db`, `period p`, `slots`.")
+    ] = ""
+    who: Annotated[str, Meta(max_length=300, description="Who made them.")] = ""
+    since: Annotated[TimeText, Meta(description="Only what was at this time or later.")] | None = None
+    before: Annotated[int, Meta(ge=0, le=1 << 62, description="The `next` of the page before.")] | None = None
+    limit: Annotated[int, Meta(ge=1, le=1_000, description="Changes on a page.")] = 100
+
+
+async def audit(call: Call) -> dict[str, Any]:
+    q: AuditQuery = call.query
+    only = AuditFilter(q.name or None, q.who or None, moment(q.since, "/query/since"), q.before, q.limit + 1)
+
+    def read() -> dict[str, Any]:
+        found = call.house.store.audit(only)
+        page = found[: q.limit]
+        more = len(found) > len(page)
+        return {"changes": [change_document(c) for _, c in page], "next": page[-1].number if more else None}
+
+    return await call.house.work(read)
+
+
+ROUTES: Final = (
+    Route(
+        *("GET", "/v1/audit", Role.READ, audit, "Who changed what, newest first; of removed tasks too.", AuditPage),
+        tag="History",
+        query=AuditQuery,
+    ),
+)

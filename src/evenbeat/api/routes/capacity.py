@@ -1,0 +1,77 @@
+"""Slots and limits: how many runs at the same time, who says so, and changing it while the node lives."""
+
+from typing import Annotated, Any, Final
+
+from msgspec import Meta, Struct
+
+from evenbeat.admin.capacity import limits_of
+from evenbeat.api.http.errors import Problem
+from evenbeat.api.http.route import Call, Role, Route
+from evenbeat.wire.requests import AskStatus, SetLimit, SetSlots
+
+_TAG: Final = "Now"
+
+
+class Most(Struct, forbid_unknown_fields=True):
+    """How many runs at the same time."""
+
+    most: Annotated[int, Meta(ge=1, le=1_000_000)]
+
+
+class Place(Struct):
+    """How many there may be, how many there are, and who says so."""
+
+    most: int
+    running: int
+    source: str
+    """default, command line, a file or owner, or "set by" somebody: that counts until it is reset."""
+
+
+class Places(Struct):
+    """All slots, and those of each limit; in a cluster of all nodes."""
+
+    slots: Place
+    limits: dict[str, Place]
+
+
+async def read(call: Call) -> dict[str, Any]:
+    status = (await call.house.ask(AskStatus())).status
+    assert status is not None
+    return {"slots": Place(status.slots, status.pending, status.slots_source), "limits": status.limits}
+
+
+async def set_slots(call: Call) -> dict[str, Any]:
+    await call.house.ask(SetSlots(call.body.most, call.who))
+    return await read(call)
+
+
+async def reset_slots(call: Call) -> dict[str, Any]:
+    await call.house.ask(SetSlots(None, call.who))
+    return await read(call)
+
+
+async def set_limit(call: Call) -> dict[str, Any]:
+    await call.house.ask(SetLimit(await _known(call), call.body.most, call.who))
+    return await read(call)
+
+
+async def reset_limit(call: Call) -> dict[str, Any]:
+    await call.house.ask(SetLimit(await _known(call), None, call.who))
+    return await read(call)
+
+
+async def _known(call: Call) -> str:
+    name = call.path["name"]
+    if name not in await call.house.read(limits_of):
+        raise Problem(404, f"there is no limit {name[:256]!r}")
+    return name
+
+
+_ONE: Final = "/v1/limits/{name}"
+ROUTES: Final = (
+    Route("GET", "/v1/limits", Role.READ, read, "Slots and limits, and who says so.", Places, _TAG),
+    Route("PUT", "/v1/slots", Role.ADMIN, set_slots, "Set how many runs at the same time.", Places, _TAG, body=Most),
+    Route("DELETE", "/v1/slots", Role.ADMIN, reset_slots, "Back to what files say.", Places, _TAG),
+    Route("PUT", _ONE, Role.ADMIN, set_limit, "Set a limit.", Places, _TAG, body=Most),
+    Route("DELETE", _ONE, Role.ADMIN, reset_limit, "Back to what files say of a limit.", Places, _TAG),
+)

@@ -1,0 +1,57 @@
+"""From the JSON of a task to the noun, by the rules and with the words that hold for files; errors have pointers."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from evenbeat.api.http.errors import MOST_ERRORS, FieldError, Problem, invalid, pointer
+from evenbeat.load.config_errors import Problems
+from evenbeat.load.task_keys import changed, flat
+from evenbeat.load.tasks import TASK_KEYS, Tasks
+from evenbeat.model import NAME_LIMIT, Task
+
+_TABLES: Final = ("labels", "env", "kwargs")
+
+
+def whole(body: Mapping[str, Any], name: str | None = None) -> Task:
+    """The task that a whole definition means; `name` is for one that says none. Raise 422 with all that is wrong."""
+    if empty := [key for key, value in body.items() if value is None]:
+        raise _all_of(empty, lambda _: "null; leave the key out")
+    table = dict(body)
+    return _task(table.pop("name", name), table, table.pop("check", False))
+
+
+def patched(before: Task, patch: Mapping[str, Any]) -> Task:
+    """The task after a merge patch: null takes a key away, tables are merged."""
+    changes: dict[str, Any] = {}
+    known = {*TASK_KEYS, "name", "check"}
+    if unknown := [key for key in patch if key not in known]:
+        raise _all_of(unknown, lambda key: f"{key[:64]!r} is not a key of a task")
+    for key, value in patch.items():
+        if key in _TABLES and isinstance(value, dict):
+            changes |= {f"{key}.{entry}": inner for entry, inner in value.items()}
+        else:
+            changes[key] = value
+    name = changes.pop("name", before.name)
+    check = changes.pop("check", before.check)
+    return _task(name, changed(flat(before), changes), False if check is None else check)
+
+
+def _all_of(keys: Sequence[str], detail: Callable[[str], str]) -> Problem:
+    """The same is wrong with all of them."""
+    first = keys[:MOST_ERRORS]
+    return invalid(*(FieldError(pointer((key,)), detail(key)) for key in first), more=len(keys) - len(first))
+
+
+def _task(name: object, table: dict[str, Any], check: object) -> Task:
+    errors = []
+    if not isinstance(name, str) or not 1 <= len(name) <= NAME_LIMIT:
+        errors.append(FieldError("/name", f"a task has a name of 1 to {NAME_LIMIT} characters"))
+        name = "x"
+    if not isinstance(check, bool):
+        errors.append(FieldError("/check", f"found {str(check)[:64]!r}, accepted: true, false"))
+    problems = Problems()
+    task = Tasks(problems, {}).make(("checks" if check else "tasks", name), table, name)
+    errors += [FieldError(pointer(path[2:]), error.problem, error.column) for path, error in problems.found]
+    if errors or task is None:
+        raise invalid(*errors, more=problems.more)
+    return task

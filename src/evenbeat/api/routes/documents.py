@@ -1,0 +1,307 @@
+"""What goes over the wire, described: the documents of `evenbeat.report.documents` and the keys of a task.
+
+Answers may be dicts of these shapes; tests compare them.
+"""
+
+from typing import Annotated, Any, Final, Literal, get_type_hints
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from evenbeat.model import HIDDEN, Backlog, Days, Hash, Missed, Name, Spread, Text, WhenMissing, Word
+
+Time = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
+"""ISO 8601 with an offset."""
+TimeText = Annotated[str, Meta(max_length=64, extra_json_schema={"format": "evenbeat-time"})]
+"""A time as people write it: 2026-12-01, 2026-12-01T09:00, 2026-12-01T09:00:00+01:00."""
+DurationText = Annotated[str, Meta(min_length=1, max_length=64, extra_json_schema={"format": "evenbeat-duration"})]
+"""A duration as people write it: 150ms 10s 5m 2h 1d 1w 1h30m."""
+Seconds = Annotated[float, Meta(ge=0)]
+Duration = DurationText | Seconds
+ZoneName = Annotated[str, Meta(min_length=1, max_length=256, extra_json_schema={"format": "time-zone"})]
+Cron = Annotated[str, Meta(min_length=1, max_length=1_000, extra_json_schema={"format": "cron"})]
+Calendar = Annotated[str, Meta(min_length=1, max_length=1_000, extra_json_schema={"format": "calendar"})]
+Number = Annotated[int, Meta(ge=0)]
+Line = Annotated[str, Meta(min_length=1, max_length=100_000)]
+
+StateWord = Literal["ok", "warning", "critical", "unknown"]
+FilterState = Literal[
+    "ok",
+    "warning",
+    "critical",
+    "unknown",
+    "unchecked",
+    "running",
+    "disabled",
+    "failed",
+    "paused",
+    "problem",
+    "late",
+    "stale",
+]
+"""What a filter may ask for: STATES and COMPUTED_STATES of `evenbeat.store.contract`."""
+KindWord = Literal["grid", "first", "catch-up", "retry", "start-at", "occasion", "forced", "told", "stale", "freshness"]
+OutcomeWord = Literal["succeeded", "failed", "killed", "timeboxed", "broken", "dropped", "lost", "cancelled"]
+Literals = str | float | bool | None
+
+
+_Env = Annotated[
+    dict[Name, Word],
+    Meta(description=f"Variables. Without the role admin, every value that is no reference reads {HIDDEN}."),
+]
+
+
+class TaskKeys(Struct, forbid_unknown_fields=True):
+    """The keys of a task, as in a file: exactly one of every, cron, calendar, at; a command or a function."""
+
+    every: Duration | UnsetType = UNSET
+    cron: Cron | UnsetType = UNSET
+    calendar: Calendar | UnsetType = UNSET
+    at: TimeText | UnsetType = UNSET
+    zone: ZoneName | UnsetType = UNSET
+    spread: Spread | UnsetType = UNSET
+    phase: Duration | UnsetType = UNSET
+    hash: Hash | UnsetType = UNSET
+    days: Days | UnsetType = UNSET
+    second: Annotated[int, Meta(ge=0, le=59)] | Literal["spread"] | UnsetType = UNSET
+    command: Line | tuple[Word, ...] | UnsetType = UNSET
+    shell: bool | UnsetType = UNSET
+    function: Text | UnsetType = UNSET
+    args: tuple[Literals, ...] | UnsetType = UNSET
+    kwargs: dict[str, Literals] | UnsetType = UNSET
+    env: _Env | UnsetType = UNSET
+    cwd: Text | UnsetType = UNSET
+    user: Name | UnsetType = UNSET
+    period: Name | UnsetType = UNSET
+    enabled: bool | UnsetType = UNSET
+    start_at: TimeText | UnsetType = UNSET
+    weight: Annotated[float, Meta(gt=0, le=86_400)] | UnsetType = UNSET
+    timebox: Duration | UnsetType = UNSET
+    tolerance: Duration | UnsetType = UNSET
+    missed: Missed | UnsetType = UNSET
+    catch_up: Duration | UnsetType = UNSET
+    backlog: Backlog | UnsetType = UNSET
+    limit: Name | UnsetType = UNSET
+    priority: Annotated[int, Meta(ge=-100, le=100)] | UnsetType = UNSET
+    retry: Duration | UnsetType = UNSET
+    attempts: Annotated[int, Meta(ge=1, le=255)] | UnsetType = UNSET
+    grace: Duration | UnsetType = UNSET
+    labels: dict[Name, Name] | UnsetType = UNSET
+    passive: bool | UnsetType = UNSET
+    when_missing: WhenMissing | UnsetType = UNSET
+    pool: Name | UnsetType = UNSET
+
+
+class NewTask(TaskKeys, kw_only=True):
+    """A task with its name."""
+
+    name: Name
+    check: bool = False
+
+
+class WholeTask(TaskKeys, kw_only=True):
+    """A whole definition; a name renames."""
+
+    name: Name | UnsetType = UNSET
+    check: bool = False
+
+
+def _nullable(hint: Any) -> Any:
+    return hint | None
+
+
+TaskPatch: Final = msgspec.defstruct(
+    "TaskPatch",
+    [
+        *((key, _nullable(hint), UNSET) for key, hint in get_type_hints(TaskKeys, include_extras=True).items()),
+        ("name", Name | UnsetType, UNSET),
+        ("check", bool | UnsetType | None, UNSET),
+    ],
+    forbid_unknown_fields=True,
+    namespace={"__doc__": "Keys to change; null takes one away, back to its default. Tables are merged."},
+)
+
+TaskDraft: Final = msgspec.defstruct(
+    "TaskDraft",
+    [(key, Any, UNSET) for key in (*TaskKeys.__struct_fields__, "name", "check")],
+    namespace={"__doc__": "Keys of a task, whether they can be used or not."},
+)
+
+
+class TaskDocument(Struct):
+    """A task and how it is."""
+
+    name: str
+    id: str
+    owner: str
+    version: int
+    check: bool
+    enabled: bool
+    paused: bool
+    blocked: str | None
+    """Why it is never executed, although it is enabled: "not from a file"; null if it is."""
+    worker_deaths: int
+    """Worker processes that died with its runs, one after the other. After the first, it runs alone on a worker."""
+    set_aside: bool
+    """So many have died that a lost run of it is not repeated; its schedule goes on."""
+    schedule: str
+    next: Time | None
+    expected_by: Time | None
+    """When its next result must be there: its next nominal time, the longest run that is allowed, and its grace."""
+    late: bool
+    """It is due for more than a second, and has not started."""
+    stale: bool
+    """A result should have been there by now."""
+    running_since: Time | None
+    last_start: Time | None
+    last_end: Time | None
+    outcome: OutcomeWord | None
+    state: StateWord | None
+    hard: bool | None
+    attempt: int | None
+    flapping: bool
+    output: str
+    created: Time
+    changed: Time
+    task: TaskKeys
+
+
+class TaskPage(Struct):
+    """Tasks in the order of their names."""
+
+    live: bool
+    """Is a node running? Else nothing runs, and `next` is when tasks would."""
+    tasks: list[TaskDocument]
+    next: str | None
+    """Give it as `after` for the next page; null on the last one."""
+    total: Number
+
+
+class RunDocument(Struct):
+    """A run."""
+
+    task: str
+    nominal: Time
+    kind: KindWord
+    claimed: Time
+    started: Time | None
+    ended: Time | None
+    outcome: OutcomeWord | None
+    status: int | None
+    state: StateWord | None
+    hard: bool | None
+    attempt: int | None
+    output: str
+
+
+class SkipDocument(Struct):
+    """Nominal times that were skipped, for one reason."""
+
+    task: str
+    first: Time
+    last: Time
+    times: Number
+    reason: str
+    kind: KindWord
+    at: Time
+
+
+class History(Struct):
+    """Runs and skips, newest first."""
+
+    runs: list[RunDocument]
+    skips: list[SkipDocument]
+    next: Time | None
+    """Give it as `before` for what is older; null if there is nothing."""
+
+
+class FieldChangeDocument(Struct):
+    """A key that has another value now."""
+
+    key: str
+    """As in a file: every, command, labels.team; literal values of env.NAME are hidden."""
+    old: Any
+    """null: it was not there."""
+    new: Any
+
+
+class ChangeDocument(Struct):
+    """Who changed what."""
+
+    at: Time
+    who: str
+    action: str
+    name: str
+    """Of a task, or `token ci`, `limit db`, `period p`, `slots`, `node`, a file."""
+    detail: str
+    fields: list[FieldChangeDocument]
+    """From what to what."""
+
+
+class AuditPage(Struct):
+    """Part of the audit, newest first."""
+
+    changes: list[ChangeDocument]
+    next: int | None
+    """Give it as `before` for what is older; null if there is nothing."""
+
+
+class Changes(Struct):
+    """The audit, newest first."""
+
+    changes: list[ChangeDocument]
+
+
+class Forced(Struct, omit_defaults=True):
+    """A run that somebody asked for; how it ended, if that was waited for."""
+
+    task: str
+    started: Time | UnsetType = UNSET
+    ended: Time | UnsetType = UNSET
+    outcome: OutcomeWord | UnsetType = UNSET
+    status: int | UnsetType | None = UNSET
+    output: str | UnsetType = UNSET
+    waiting: str | UnsetType = UNSET
+    """What it waits for, if it could not start at once and its end was not waited for."""
+
+
+class RunningDocument(Struct):
+    """A run that is under way."""
+
+    task: str
+    nominal: Time
+    kind: KindWord
+    started: Time | None
+    elapsed: Seconds
+    timebox: Seconds
+
+
+class RunningNow(Struct):
+    """Those that began first in front."""
+
+    running: list[RunningDocument]
+    total: Number
+
+
+class WorkerDocument(Struct):
+    """A process of a node."""
+
+    pid: int
+    kind: str
+
+
+class NodeDocument(Struct):
+    """A node that lives on the database."""
+
+    id: str
+    pid: int
+    started: Time
+    version: str
+    workers: list[WorkerDocument]
+    database: str
+
+
+class Nodes(Struct):
+    """All of them."""
+
+    nodes: list[NodeDocument]

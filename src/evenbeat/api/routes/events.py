@@ -1,0 +1,143 @@
+"""What happens, as server-sent events: each browser goes at its own pace along what was heard from the node."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Annotated, Final
+
+from msgspec import Meta, Struct
+from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from evenbeat.api.auth.admitted import LOOK
+from evenbeat.api.auth.scopes import events_within
+from evenbeat.api.http.errors import Problem
+from evenbeat.api.http.route import Call, Role, Route
+from evenbeat.api.live.status_feed import Listening, Position, framed, position_of
+
+MOST: Final = 100
+"""Connections at the same time."""
+MOST_EACH: Final = 25
+"""Those of one token with all its sessions; as long as there are no tokens, of one address."""
+BEAT: Final = 15.0
+"""Seconds between two signs of life, for proxies that close what is silent."""
+LONGEST: Final = 3_600.0
+"""Seconds after which a connection ends and the browser comes back by itself."""
+MEDIA: Final = "text/event-stream"
+_RETRY: Final = b"retry: 1000\n\n"
+_BEAT: Final = b": beat\n\n"
+
+
+class EventsQuery(Struct):
+    """Where to go on."""
+
+    last_event_id: Annotated[str, Meta(max_length=256)] = ""
+    """As the header Last-Event-ID, for those who cannot send it."""
+
+
+async def events(call: Call) -> StreamingResponse:
+    listening = call.house.listening
+    listening.start()
+    if listening.streams_of[call.who] >= MOST_EACH:
+        detail = f"{call.who} has {MOST_EACH} event streams already; accepted: so many of one token or address"
+        raise Problem(429, detail, headers={"Retry-After": "10"}, who=call.who)
+    if listening.streams >= MOST:
+        raise Problem(503, f"there are {MOST} connections already; accepted: so many", headers={"Retry-After": "10"})
+    last = call.request.headers.get("last-event-id") or call.query.last_event_id
+    # What cannot be ours is a gap like any other.
+    heard = (position_of(last) or Position("", 0)) if last else None
+    pieces = stream(listening, heard, is_admitted=call.is_admitted, look=LOOK)
+    if call.scope is not None:
+        pieces = events_within(pieces, call.house, call.scope)
+    return _Stream(listening, pieces, call.who)
+
+
+class _Stream(StreamingResponse):
+    """Counted as long as it lasts."""
+
+    def __init__(self, listening: Listening, pieces: AsyncIterator[bytes], who: str) -> None:
+        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+        super().__init__(pieces, media_type=MEDIA, headers=headers)
+        self._listening = listening
+        self._who = who
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._listening.streams_of[self._who] += 1
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._listening.streams_of[self._who] -= 1
+            self._listening.streams_of += Counter()  # without those who have none
+
+
+async def _always() -> bool:
+    return True
+
+
+async def stream(
+    listening: Listening,
+    heard: Position | None,
+    beat: float = BEAT,
+    longest: float = LONGEST,
+    *,
+    is_admitted: Callable[[], Awaitable[bool]] = _always,
+    look: float = LOOK,
+) -> AsyncIterator[bytes]:
+    """All that happens after a position, or from now on, until the listening, the patience or the welcome ends."""
+    now = asyncio.get_running_loop().time
+    end, next_beat, next_look, status = now() + longest, now() + beat, now() + look, b""
+    yield _RETRY
+    while not listening.is_over and now() < end:
+        news = listening.news
+        while listening.position is not None:
+            # Here too: whoever reads slowly, and then much at once, gets nothing of what they may not see any more.
+            if now() >= next_look:
+                if not await is_admitted():
+                    return
+                next_look = now() + look
+            piece, heard = _next_piece(listening, heard)
+            if not piece:
+                break
+            yield piece
+        if listening.status_event is not status:
+            status = listening.status_event
+            yield status
+        try:
+            async with asyncio.timeout_at(min(next_beat, next_look, end)):
+                await news.wait()
+        except TimeoutError:
+            pass
+        if now() >= next_look:
+            if not await is_admitted():
+                return
+            next_look = now() + look
+        if now() >= next_beat:
+            next_beat = now() + beat
+            yield _BEAT
+
+
+def _next_piece(listening: Listening, heard: Position | None) -> tuple[bytes, Position | None]:
+    """What to tell somebody next, and up to where they have heard then."""
+    here = listening.position
+    if heard is None:
+        # Without data it is no event: only the number is remembered, for a connection that breaks before the first.
+        return f"id: {here}\n\n".encode(), here
+    found = listening.after(heard)
+    if found is None:
+        return framed("reset", {}, here), here
+    return b"".join(found[0]), found[1]
+
+
+ROUTES: Final[tuple[Route, ...]] = (
+    Route(
+        "GET",
+        "/v1/events",
+        Role.READ,
+        events,
+        "Runs that end, tasks that change and the status of the node, as server-sent events.",
+        str,
+        "Events",
+        EventsQuery,
+        media=MEDIA,
+    ),
+)

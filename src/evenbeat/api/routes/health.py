@@ -1,0 +1,134 @@
+"""Is it well? /healthz asks the api process, /readyz the node: whether it still does what it is there for."""
+
+import asyncio
+import time
+from typing import Final, NamedTuple
+from weakref import WeakKeyDictionary
+
+import msgspec
+from msgspec import Struct
+from starlette.responses import Response
+
+from evenbeat.api.http.context import House
+from evenbeat.api.http.route import Call, Role, Route
+from evenbeat.node.cluster.node_info import ClusterView
+from evenbeat.report.metrics import Numbers
+from evenbeat.report.obstacles import NO_WORKERS
+from evenbeat.report.status import Status
+from evenbeat.store.contract import StoreError
+from evenbeat.wire.requests import AskCluster, AskNumbers, AskStatus, Reply, Request
+
+STILL: Final = 5.0
+"""Seconds without a turn of the beat, or an answer of the node, after which it is not well."""
+STUCK: Final = 10.0
+"""Seconds that the oldest batch may be on its way into the store."""
+_FRESH: Final = 1.0
+"""Seconds for which one look is enough for all who ask: nobody keeps a node busy by asking how it is."""
+
+
+class Health(Struct, omit_defaults=True):
+    """Whether all is well, and if not, what is wrong."""
+
+    ok: bool
+    problems: list[str]
+    notes: list[str] = []
+    """What is so on purpose: a node without workers is ready, and executes nothing."""
+
+
+class _Look(NamedTuple):
+    at: float
+    reply: "asyncio.Task[Reply]"
+
+
+_looks: Final[WeakKeyDictionary[House, dict[type[Request], _Look]]] = WeakKeyDictionary()
+
+
+async def numbers_of(house: House) -> Numbers:
+    """What the node measures of itself, at most a second old; raise StoreError if it does not answer."""
+    numbers = (await _look(house, AskNumbers())).numbers
+    assert numbers is not None
+    return numbers
+
+
+async def status_of(house: House) -> Status:
+    """How the node is, together with all others of its cluster, at most a second old; raise StoreError as well."""
+    status = (await _look(house, AskStatus())).status
+    assert status is not None
+    return status
+
+
+async def look_at_cluster(house: House) -> ClusterView | None:
+    """Who there is, at most a second old; None if the node is alone. Raise StoreError as well."""
+    return (await _look(house, AskCluster())).cluster
+
+
+async def _look(house: House, request: AskNumbers | AskStatus | AskCluster) -> Reply:
+    """To look at all its tasks costs the node something, and everybody may ask all the time."""
+    looks = _looks.setdefault(house, {})
+    look = looks.get(type(request))
+    if look is None or time.monotonic() - look.at > _FRESH or look.reply.get_loop() is not asyncio.get_running_loop():
+        look = looks[type(request)] = _Look(time.monotonic(), asyncio.create_task(_ask(house, request)))
+        look.reply.add_done_callback(lambda task: task.cancelled() or task.exception())  # whoever asked may be gone
+    return await asyncio.shield(look.reply)
+
+
+async def _ask(house: House, request: Request) -> Reply:
+    try:
+        async with asyncio.timeout(STILL):
+            return await house.ask(request)
+    except TimeoutError:
+        raise StoreError(f"the node has not answered for {STILL:g} s") from None
+
+
+def problems_of(numbers: Numbers) -> list[str]:
+    """What keeps a node from doing what it is there for."""
+    problems = []
+    if numbers.last_turn > STILL:
+        problems.append(f"the beat has not turned for {numbers.last_turn:.0f} s")
+    if numbers.status.store != "ok":
+        problems.append("the store cannot take anything; the node's log says why")
+    if numbers.oldest_unsafe > STUCK:
+        problems.append(f"the store has not taken what was offered for {numbers.oldest_unsafe:.0f} s")
+    if numbers.cluster is None:
+        if not numbers.workers and numbers.status.executes:
+            problems.append("no worker process is alive")
+        elif numbers.queue:
+            problems.append("runs cannot be started; the node's log says why")
+        return problems
+    # That a pool has no worker is no fault of the scheduler's: see evenbeat_pool_without_worker_seconds.
+    if numbers.cluster.lease <= 0:
+        problems.append(f"its lease ran out {-numbers.cluster.lease:.0f} s ago: the database does not answer")
+    if numbers.cluster.queue != "ok":
+        problems.append("the queue is out of reach; the node's log says why")
+    return problems
+
+
+async def _healthy(_: Call) -> Health:
+    return Health(ok=True, problems=[])
+
+
+async def _ready(call: Call) -> Response:
+    notes = []
+    try:
+        numbers = await numbers_of(call.house)
+        problems = problems_of(numbers)
+        if not numbers.status.executes:
+            notes.append(NO_WORKERS)
+    except StoreError as e:
+        problems = [str(e)]
+    health = Health(ok=not problems, problems=problems, notes=notes)
+    return Response(msgspec.json.encode(health), 200 if health.ok else 503, media_type="application/json")
+
+
+ROUTES: Final = (
+    Route("GET", "/healthz", Role.ANYBODY, _healthy, "Is the server of the API alive?", Health, "Health"),
+    Route(
+        "GET",
+        "/readyz",
+        Role.ANYBODY,
+        _ready,
+        "Does the node do its work? 503 and the reasons if it does not.",
+        Health,
+        "Health",
+    ),
+)

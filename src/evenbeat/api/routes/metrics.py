@@ -1,0 +1,219 @@
+"""/metrics: what the node measures of itself, as Prometheus reads it. Labels have few values, all known."""
+
+from collections.abc import Iterable, Mapping
+from importlib.metadata import version
+from typing import Final, NamedTuple
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+from prometheus_client.utils import floatToGoString
+from starlette.responses import Response
+
+from evenbeat.api.http.context import House
+from evenbeat.api.http.refusals import REASONS
+from evenbeat.api.http.route import Call, Role, Route
+from evenbeat.api.routes.health import numbers_of, problems_of
+from evenbeat.core.gate import Reason
+from evenbeat.model import SECOND, Instant, Outcome
+from evenbeat.node.loop.counters import Histogram
+from evenbeat.queue.nats.known_workers import PoolView
+from evenbeat.report.metrics import Membership, Numbers
+from evenbeat.store.contract import StoreError
+from evenbeat.when.curve import Stretch
+from evenbeat.wire.cluster_messages import DEFAULT_POOL
+
+_AHEAD: Final = 600
+"""Seconds that the forecast looks ahead."""
+_MOST_POOLS: Final = 100
+"""That are told one by one, those without a worker first."""
+_HANDING: Final = {
+    "handed_over_again": ("redispatched", "Runs that were handed over again, as their message was gone."),
+    "permissions_unused": ("reopened", "Runs that a worker was granted and did not take."),
+    "results_late": ("late_results", "Results that came when the run was accounted for already: they change nothing."),
+    "runs_lost": ("lost", "Runs whose worker is gone or was cut off."),
+    "runs_set_aside": ("set_aside", "Runs that were handed over too often, and that no worker took."),
+    "runs_without_worker": ("without_worker", "Runs that were given up, as their pool had no worker."),
+    "runs_too_large": ("too_large", "Runs that are larger than a message may be."),
+    "queue_messages_unreadable": ("unreadable", "Messages of the queue that nobody could make sense of."),
+}
+"""Counters of what happens to runs that are handed over, and what each is called where it is counted."""
+
+
+class Forecast(NamedTuple):
+    """Of runs in a second."""
+
+    peak: float
+    mean: float
+
+
+class Meters(Collector):
+    """The numbers of one moment; None while the node does not answer, or nobody knows what is planned."""
+
+    def __init__(
+        self, numbers: Numbers | None, forecast: Forecast | None = None, refused: Mapping[str, int] | None = None
+    ) -> None:
+        self._numbers = numbers
+        self._forecast = forecast
+        self._refused = refused or {}
+
+    def collect(self) -> Iterable[Metric]:
+        """All families; of a node that does not answer, only that it does not."""
+        numbers = self._numbers
+        info = GaugeMetricFamily("evenbeat_build_info", "Which evenbeat serves this; always 1.", labels=["version"])
+        info.add_metric([version("evenbeat")], 1)
+        yield info
+        yield _gauge("up", "1 if the node answers.", numbers is not None)
+        is_ready = numbers is not None and not problems_of(numbers)
+        yield _gauge("ready", "1 if the node does its work, as /readyz tells it.", is_ready)
+        if numbers is not None:
+            yield from _of_tasks(numbers)
+            yield from _of_runs(numbers)
+            yield from _of_machinery(numbers)
+            yield from _of_workers(numbers)
+            if numbers.cluster is not None:
+                yield from _of_cluster(numbers.cluster)
+        if self._forecast is not None:
+            ahead = f"a second of the next {_AHEAD // 60} minutes, as schedules plan them."
+            yield _gauge("load_forecast_peak", f"Runs in the fullest {ahead}", self._forecast.peak)
+            yield _gauge("load_forecast_mean", f"Runs on the average in {ahead}", self._forecast.mean)
+        meaning = "Requests that the API refused, and connections that it closed, by why."
+        refused = CounterMetricFamily("evenbeat_api_refused", meaning, labels=["reason"])
+        for reason in REASONS:
+            refused.add_metric([reason], self._refused.get(reason, 0))
+        yield refused
+
+
+def _of_tasks(numbers: Numbers) -> Iterable[Metric]:
+    status = numbers.status
+    yield _gauge("tasks", "Tasks that there are.", status.tasks)
+    yield _gauge("idle_tasks", "Tasks that wait for their time.", status.idle)
+    yield _gauge("disabled_tasks", "Tasks that do not run until they are enabled.", status.disabled)
+    yield _gauge("waiting_tasks", "Tasks that are due and held back by slots or limits.", status.waiting)
+    yield _gauge("late_tasks", "Tasks that have been due for more than a second.", status.late)
+    yield _gauge("stale_tasks", "Tasks whose result should have been there by now.", status.stale)
+    slope = GaugeMetricFamily("evenbeat_runs_to_come", "First and catch-up runs that are planned.", labels=["kind"])
+    slope.add_metric(["first"], status.first_runs_to_come)
+    slope.add_metric(["catch-up"], status.catch_ups_to_come)
+    yield slope
+    checks = GaugeMetricFamily("evenbeat_checks", "Checks, by their state.", labels=["state"])
+    for state, count in status.states.items():
+        checks.add_metric([state], count)
+    yield checks
+
+
+def _of_runs(numbers: Numbers) -> Iterable[Metric]:
+    status = numbers.status
+    yield _gauge("pending_runs", "Runs that are claimed or running.", status.pending)
+    yield _gauge("slots", "Runs that may be pending at the same time.", status.slots)
+    yield _counter("claimed_runs", "Runs that were claimed and handed over.", status.runs)
+    runs = CounterMetricFamily("evenbeat_runs", "Runs that have ended, by how.", labels=["outcome"])
+    for outcome in Outcome:
+        runs.add_metric([outcome.value], status.outcomes.get(outcome.value, 0))
+    yield runs
+    skips = CounterMetricFamily("evenbeat_skips", "Nominal times without a run, by why.", labels=["reason"])
+    for reason in Reason:
+        if reason is not Reason.NONE:
+            skips.add_metric([reason.value], status.skipped.get(reason.value, 0))
+    yield skips
+    yield _histogram("lateness_seconds", "From when runs were due until they started.", numbers.lateness)
+    yield _histogram("run_duration_seconds", "How long runs lasted.", numbers.duration)
+
+
+def _of_machinery(numbers: Numbers) -> Iterable[Metric]:
+    yield _gauge("uptime_seconds", "Since the node was started.", numbers.status.uptime)
+    yield _gauge("last_turn_age_seconds", "Since the last turn of the beat.", numbers.last_turn)
+    yield _counter("cpu_seconds", "Processor time of the node itself, without its workers.", numbers.cpu)
+    yield _gauge("store_ok", "1 if the store takes what it is offered.", numbers.status.store == "ok")
+    yield _gauge("store_queue_batches", "Batches on their way into the store.", numbers.unsafe)
+    yield _gauge("store_queue_age_seconds", "How long the oldest of them has been.", numbers.oldest_unsafe)
+    yield _histogram("store_commit_seconds", "How long the store took to keep batches.", numbers.commit_time)
+
+
+def _of_workers(numbers: Numbers) -> Iterable[Metric]:
+    """A node that is alone has one worker, whatever its processes are."""
+    cluster = numbers.cluster
+    processes = numbers.workers if cluster is None else cluster.processes
+    yield _gauge("worker_processes", "Worker processes that are up.", processes)
+    yield _counter("worker_restarts", "Worker processes that ended before they were told to.", numbers.worker_restarts)
+    alone = {DEFAULT_POOL: PoolView(min(numbers.workers, 1), numbers.status.slots, 0, None)}
+    pools = alone if cluster is None else cluster.pools
+    shown = sorted(pools.items(), key=lambda item: (item[1].without_worker_for is None, item[0]))[:_MOST_POOLS]
+    yield _gauge("pools", "Pools that tasks or workers have named lately.", len(pools))
+    yield _by_pool("workers", "Workers that serve a pool.", {name: pool.workers for name, pool in shown})
+    yield _by_pool(
+        "pool_slots", "Runs that they can have at the same time.", {name: pool.slots for name, pool in shown}
+    )
+    waiting = {name: pool.waiting for name, pool in shown}
+    yield _by_pool("pool_waiting", "Runs of this node that no worker has taken yet.", waiting)
+    without = {name: pool.without_worker_for or 0.0 for name, pool in shown}
+    yield _by_pool("pool_without_worker_seconds", "How long a pool has had no worker; 0 if it has.", without)
+
+
+def _of_cluster(place: Membership) -> Iterable[Metric]:
+    yield _gauge("cluster_nodes", "Nodes of the cluster that are alive.", place.nodes)
+    yield _gauge("node_partitions", "Partitions that this node holds.", place.partitions)
+    yield _gauge("partitions_unheld", "Partitions that no living node holds: their tasks do not run.", place.unheld)
+    yield _gauge("node_lease_remaining_seconds", "For which this node may act; below 0 it may not.", place.lease)
+    yield _gauge("queue_up", "1 if this node can reach the queue.", place.queue == "ok")
+    for name, (key, meaning) in _HANDING.items():
+        yield _counter(name, meaning, place.handing.get(key, 0))
+    yield _counter("takeovers", "Nodes whose lease had ended, and whose partitions this one set free.", place.takeovers)
+    yield _counter("fenced", "How often this node's own lease was taken away.", place.fenced)
+
+
+def _by_pool(name: str, meaning: str, values: Mapping[str, float]) -> Metric:
+    family = GaugeMetricFamily(f"evenbeat_{name}", meaning, labels=["pool"])
+    for pool, value in values.items():
+        family.add_metric([pool], value)
+    return family
+
+
+def _gauge(name: str, meaning: str, value: float) -> Metric:
+    return GaugeMetricFamily(f"evenbeat_{name}", meaning, value=float(value))
+
+
+def _counter(name: str, meaning: str, value: float) -> Metric:
+    return CounterMetricFamily(f"evenbeat_{name}", meaning, value=value)
+
+
+def _histogram(name: str, meaning: str, found: Histogram) -> Metric:
+    bounds = [*map(floatToGoString, found.bounds), "+Inf"]
+    buckets = [(bound, float(count)) for bound, count in zip(bounds, found.counts, strict=True)]
+    return HistogramMetricFamily(f"evenbeat_{name}", meaning, buckets=buckets, sum_value=found.sum)
+
+
+async def _forecast(house: House) -> Forecast | None:
+    try:
+        outlook = await house.outlooks.current()
+    except StoreError:
+        return None
+    stretch = Stretch(Instant(house.now() // SECOND * SECOND), _AHEAD)
+    curve = await house.work(outlook.planned, stretch)
+    return Forecast(float(curve.max()), float(curve.mean()))
+
+
+async def _tell(call: Call) -> Response:
+    try:
+        numbers = await numbers_of(call.house)
+    except StoreError:
+        numbers = None  # whoever scrapes learns it from evenbeat_up
+    registry = CollectorRegistry(auto_describe=False)  # of this process only whom it refused: the node is watched
+    registry.register(Meters(numbers, await _forecast(call.house), call.house.refusals.counts))
+    encode, media = choose_encoder(call.request.headers.get("accept", ""))
+    return Response(encode(registry), media_type=media, headers={"content-type": media})
+
+
+ROUTES: Final = (
+    Route(
+        "GET",
+        "/metrics",
+        Role.READ,
+        _tell,
+        "What the node measures of itself, for Prometheus.",
+        str,
+        "Health",
+        media="text/plain",
+    ),
+)

@@ -1,0 +1,251 @@
+"""Periods over HTTP: create, read, change, delete, and when they are open."""
+
+from typing import Annotated, Any, Final
+
+import msgspec
+from msgspec import Meta, Struct
+from starlette.responses import Response
+
+from evenbeat.api.http.errors import FieldError, Problem, invalid, pointer
+from evenbeat.api.http.route import JSON, Call, Role, Route
+from evenbeat.api.routes.documents import Time, TimeText, ZoneName
+from evenbeat.api.routes.task_answers import moment
+from evenbeat.load.safe_text import name_problem
+from evenbeat.model import DAY, NAME_LIMIT, WEEK, Instant, Invalid, Name, Period, Prefer, Text
+from evenbeat.store.contract import Store
+from evenbeat.when.instant import LATEST, format_instant
+from evenbeat.when.period import Period as CompiledPeriod
+from evenbeat.when.period import compile_periods
+from evenbeat.when.windows import Window
+from evenbeat.wire.requests import RemovePeriod, SetPeriods
+
+_TAG: Final = "Periods"
+LONGEST: Final = 5 * 366 * DAY
+"""How far windows are listed, and an opening or closing is looked for."""
+MOST_WINDOWS: Final = 2_000
+MOST_LINES: Final = 500
+_NEW: Final = "\n"
+"""The name of a period that has none yet; no other can be called so."""
+
+
+class PeriodBody(Struct, forbid_unknown_fields=True):
+    """A period; without ranges, holidays and others to include it is always open."""
+
+    ranges: Annotated[tuple[Text, ...], Meta(max_length=MOST_LINES)] = ()
+    """Lines such as "monday-friday 09:00-17:00"."""
+    holidays: Name | None = None
+    """A country, or a country and its part ("DE", "DE-BY")."""
+    include: Annotated[tuple[Name, ...], Meta(max_length=100)] = ()
+    exclude: Annotated[tuple[Name, ...], Meta(max_length=100)] = ()
+    prefer: Prefer = Prefer.INCLUDE
+    zone: ZoneName = "UTC"
+
+    def period(self) -> Period:
+        """The noun."""
+        return Period(self.ranges, self.holidays, self.include, self.exclude, self.prefer, self.zone)
+
+
+class PeriodDocument(Struct):
+    """A period and whose it is."""
+
+    name: str
+    owner: str
+    ranges: tuple[str, ...]
+    holidays: str | None
+    include: tuple[str, ...]
+    exclude: tuple[str, ...]
+    prefer: Prefer
+    zone: str
+
+
+class Periods(Struct):
+    """All of them, in the order of their names."""
+
+    periods: list[PeriodDocument]
+
+
+class WindowsQuery(Struct, rename={"start": "from", "end": "to"}):
+    """From when (now) to when (a week later); at most five years and 2,000 windows."""
+
+    start: TimeText | None = None
+    end: TimeText | None = None
+
+
+class Windows(Struct):
+    """Whether a period is open at first, when it opens and closes next within five years, and when it is open."""
+
+    inside: bool
+    next_open: Time | None
+    next_close: Time | None
+    windows: list[tuple[Time, Time]]
+
+
+async def list_periods(call: Call) -> Periods:
+    found = await call.house.read(lambda store: store.periods())
+    return Periods([_document(name, owner, period) for name, (owner, period) in sorted(found.items())])
+
+
+async def read(call: Call) -> PeriodDocument:
+    name = call.path["name"]
+    return _document(name, *await call.house.read(lambda store: _found(store, name)))
+
+
+async def put(call: Call) -> Response:
+    name, period = call.path["name"], call.body.period()
+    if not 1 <= len(name) <= NAME_LIMIT:
+        raise invalid(FieldError("/name", f"a period has a name of 1 to {NAME_LIMIT} characters"))
+    if problem := name_problem(name):
+        raise invalid(FieldError("/name", problem))
+    known = await call.house.read(lambda store: _with(store, name, period))
+    await call.house.ask(SetPeriods({name: period}, call.who, call.who))
+    document = _document(name, *await call.house.read(lambda store: _found(store, name)))
+    return Response(msgspec.json.encode(document), 200 if known else 201, media_type=JSON)
+
+
+async def delete(call: Call) -> None:
+    name = call.path["name"]
+    await call.house.read(lambda store: _found(store, name))
+    await call.house.ask(RemovePeriod(name, call.who))
+
+
+async def windows(call: Call) -> Windows:
+    name = call.path["name"]
+    stretch = _stretch(call)
+
+    def answer(store: Store) -> Windows:
+        _found(store, name)
+        return _windows(compile_periods(_nouns(store))[name], *stretch)
+
+    return await call.house.read(answer)
+
+
+async def preview(call: Call) -> Windows:
+    body: PeriodBody = call.body
+    stretch = _stretch(call)
+    return await call.house.read(lambda store: _windows(_compiled(store, _NEW, body.period()), *stretch))
+
+
+def _found(store: Store, name: str) -> tuple[str, Period]:
+    found = store.periods().get(name)
+    if found is None:
+        raise Problem(404, f"there is no period {name[:NAME_LIMIT]!r}")
+    return found
+
+
+def _nouns(store: Store) -> dict[str, Period]:
+    return {name: period for name, (_, period) in store.periods().items()}
+
+
+def _with(store: Store, name: str, period: Period) -> bool:
+    """Refuse, with pointers, what the node would refuse; is there a period of this name already?"""
+    _compiled(store, name, period)
+    return name in store.periods()
+
+
+def _compiled(store: Store, name: str, period: Period) -> CompiledPeriod:
+    """One period beside all others."""
+    nouns = _nouns(store)
+    try:
+        return compile_periods({**nouns, name: period})[name]
+    except Invalid as e:
+        place = e.place.removeprefix("periods.")
+        own = place.removeprefix(f"{name}.") if place.startswith(f"{name}.") else ""
+        field, _, index = own.partition("[")
+        path: tuple[Any, ...] = (field, int(index.partition("]")[0])) if index else (field,) if field else ()
+        raise invalid(FieldError(pointer(path), e.problem.replace(_NEW, "this one"), e.column)) from None
+
+
+def _stretch(call: Call) -> tuple[Instant, Instant]:
+    q: WindowsQuery = call.query
+    asked = moment(q.start, "/query/from")
+    start = call.house.now() if asked is None else asked
+    end = moment(q.end, "/query/to")
+    if end is None:
+        end = Instant(start + WEEK)
+    if not start < end <= start + LONGEST:
+        raise invalid(FieldError("/query/to", "accepted is a time after `from`, by at most five years"))
+    if start + LONGEST > LATEST:
+        raise invalid(FieldError("/query/from", "accepted is a time at least five years before 2200"))
+    return start, end
+
+
+def _windows(period: CompiledPeriod, start: Instant, end: Instant) -> Windows:
+    where = period.zone
+    shown = period.windows(start, end)
+    if len(shown) > MOST_WINDOWS:
+        found = f"{len(shown):,} windows, accepted: at most {MOST_WINDOWS:,}; ask for a shorter time"
+        raise invalid(FieldError("/query/to", found))
+    opens, closes = _edges(shown, start, end)
+    if opens is None or closes is None:
+        furthest = Instant(start + LONGEST)
+        opens, closes = _edges(period.windows(start, furthest), start, furthest)
+    return Windows(
+        bool(shown) and shown[0][0] == start,
+        None if opens is None else format_instant(opens, where),
+        None if closes is None else format_instant(closes, where),
+        [(format_instant(o, where), format_instant(c, where)) for o, c in shown],
+    )
+
+
+def _edges(windows: list[Window], start: Instant, end: Instant) -> tuple[Instant | None, Instant | None]:
+    """The next opening and closing among the windows of a stretch, which are cut at both ends."""
+    opens = next((o for o, _ in windows if o > start), None)
+    closes = next((c for _, c in windows if c < end), None)
+    return opens, closes
+
+
+def _document(name: str, owner: str, period: Period) -> PeriodDocument:
+    return PeriodDocument(
+        name, owner, period.ranges, period.holidays, period.include, period.exclude, period.prefer, period.zone
+    )
+
+
+ROUTES: Final[tuple[Route, ...]] = (
+    Route("GET", "/v1/periods", Role.READ, list_periods, "All periods.", Periods, _TAG),
+    Route(
+        "POST",
+        "/v1/periods/preview",
+        Role.READ,
+        preview,
+        "When a period would be open, before it is one.",
+        Windows,
+        _TAG,
+        WindowsQuery,
+        body=PeriodBody,
+    ),
+    Route("GET", "/v1/periods/{name}", Role.READ, read, "A period.", PeriodDocument, _TAG),
+    Route(
+        "PUT",
+        "/v1/periods/{name}",
+        Role.ADMIN,
+        put,
+        "Create a period (201) or replace it (200); tasks that use it go by the new one at once.",
+        PeriodDocument,
+        _TAG,
+        body=PeriodBody,
+        status=201,
+        also=(200,),
+        problems=(409,),
+    ),
+    Route(
+        "DELETE",
+        "/v1/periods/{name}",
+        Role.ADMIN,
+        delete,
+        "Delete a period that neither a task nor another period uses.",
+        None,
+        _TAG,
+        status=204,
+        problems=(409,),
+    ),
+    Route(
+        "GET",
+        "/v1/periods/{name}/windows",
+        Role.READ,
+        windows,
+        "When a period is open.",
+        Windows,
+        _TAG,
+        WindowsQuery,
+    ),
+)

@@ -1,0 +1,146 @@
+"""`evenbeat bench cluster`: PostgreSQL, NATS, one scheduler and two workers on this machine, beside a single node.
+
+Both make the same runs, of functions that return at once: every task is forced, once. The servers are real ones, from
+the wheels or from this machine, with the durability that they have by default.
+"""
+
+import asyncio
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from evenbeat.admin.task_admin import Desk
+from evenbeat.bench.measure import Fact, Measure
+from evenbeat.bench.node import measured, throughput, until_ended
+from evenbeat.model import HOUR, Instant, Invalid, Job, Missed, Schedule, Task
+from evenbeat.node.process.run_cluster_node import live_in_cluster
+from evenbeat.node.scheduler import Node, Options
+from evenbeat.queue.nats.address import parse_where
+from evenbeat.store.contract import EVERYTHING
+from evenbeat.store.postgres.postgres_store import PostgresStore
+
+_TASKS: Final = 40_000
+_WARM: Final = 4_000
+_SLOTS: Final = 4_000
+_WORKERS: Final = 2
+_JOB: Final = Job(function="evenbeat.bench.bare_node:quick")
+_TICKS: Final = os.sysconf("SC_CLK_TCK")
+_spent: dict[str, list[float]] = {}
+"""Microseconds of processor time per run, by who used it, of each measurement."""
+
+
+def measures(pairs: int) -> Iterator[tuple[str, Measure]]:
+    """Every measure, as soon as it is taken."""
+    rates = []
+    for i in range(pairs):
+        alone = throughput(_JOB, _TASKS, _WARM, _SLOTS) if i % 2 else 0.0
+        together = _throughput()
+        rates.append((together, alone or throughput(_JOB, _TASKS, _WARM, _SLOTS)))
+    title = f"One scheduler and two workers on PostgreSQL and NATS, {_TASKS:,} tasks: runs"
+    yield "cluster", measured(title, "cluster", "single node on SQLite", rates)
+
+
+def facts(_: str | None) -> Iterator[tuple[str, Fact]]:
+    """Where the time went."""
+    middle = {who: sorted(values)[len(values) // 2] for who, values in _spent.items()}
+    words = ", ".join(f"{who} {cost:.0f}" for who, cost in sorted(middle.items(), key=lambda item: -item[1]))
+    yield "cluster_cpu_us_per_run", Fact(middle, f"Processor time per run, in microseconds: {words}")
+
+
+def _throughput() -> float:
+    try:
+        from evenbeat.testing.nats_server import NatsServer  # noqa: PLC0415
+        from evenbeat.testing.postgres_server import PostgresServer  # noqa: PLC0415
+    except ImportError as e:
+        raise Invalid(f"this needs {e.name}: `pip install 'evenbeat[dev]'` brings it") from None
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(TemporaryDirectory(prefix="evenbeat-bench-")))
+        postgres = PostgresServer().start()
+        stack.callback(postgres.close)
+        nats = NatsServer(folder / "nats")
+        nats.start()
+        stack.callback(nats.stop)
+        dsn = postgres.create_database("evenbeat")
+        _fill(dsn)
+        workers = [_worker(nats.url) for _ in range(_WORKERS)]
+        stack.callback(_end, workers)
+        pids = {"PostgreSQL": [postgres.pid or 0], "NATS": [nats.pid()], "workers": [w.pid for w in workers]}
+        return _TASKS / asyncio.run(_measure(dsn, nats.url, pids))
+
+
+def _fill(dsn: str) -> None:
+    store = PostgresStore(dsn)
+    schedule = Schedule(every=HOUR)
+    new = [Task(f"task {i}", schedule, _JOB, missed=Missed.SKIP) for i in range(_TASKS)]
+    Desk(store, lambda: Instant(time.time_ns() // 1_000)).add(new, "bench", "bench")
+    store.close()
+
+
+def _worker(queue: str) -> "subprocess.Popen[bytes]":
+    command = [sys.executable, "-P", "-m", "evenbeat", "worker", "--workers", "1", "--slots", str(_SLOTS // _WORKERS)]
+    return subprocess.Popen(command, env={**os.environ, "EVENBEAT_QUEUE": queue}, stderr=subprocess.DEVNULL)  # noqa: S603
+
+
+def _end(workers: "list[subprocess.Popen[bytes]]") -> None:
+    for worker in workers:
+        worker.terminate()
+    for worker in workers:
+        worker.wait()
+
+
+async def _measure(dsn: str, queue: str, pids: dict[str, list[int]]) -> float:
+    seconds = 0.0
+
+    def up(node: Node) -> None:
+        asyncio.get_running_loop().create_task(force(node))
+
+    async def force(node: Node) -> None:
+        nonlocal seconds
+        while len(node.queue.workers) < _WORKERS:
+            await asyncio.sleep(0.05)
+        node.force(list(node.store.entries(EVERYTHING)))
+        await until_ended(node, _WARM)
+        start, before = time.perf_counter(), sum(node.beat.counts.outcomes.values())
+        used = _used(pids)
+        await until_ended(node, _TASKS)
+        await node.outbox.empty()
+        seconds = (time.perf_counter() - start) * _TASKS / (_TASKS - before)
+        for who, total in _used(pids).items():
+            _spent.setdefault(who, []).append((total - used[who]) / (_TASKS - before) * 1e6)
+        node.stop("measured")
+
+    options = Options(max_concurrent=_SLOTS, grace=5)
+    await live_in_cluster(dsn, parse_where(queue, 1), options, up, signals=False)
+    return seconds
+
+
+def _used(pids: dict[str, list[int]]) -> dict[str, float]:
+    """Seconds of processor time, of each with all that it has started."""
+    found = {who: sum(_of_tree(pid) for pid in some) for who, some in pids.items()}
+    return found | {"scheduler": _of_one(os.getpid())}
+
+
+def _of_tree(pid: int) -> float:
+    children = [int(p.name) for p in Path("/proc").iterdir() if p.name.isdigit() and _parent(p) == pid]
+    return _of_one(pid) + sum(_of_tree(child) for child in children)
+
+
+def _parent(process: Path) -> int:
+    try:
+        return int((process / "stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return 0
+
+
+def _of_one(pid: int) -> float:
+    try:
+        words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(words[11]) + int(words[12])) / _TICKS

@@ -1,0 +1,32 @@
+"""`evenbeat bench core`: all that the pure core does - times, segments of the timetable, memory - beside baselines."""
+
+from collections.abc import Iterator
+
+from evenbeat.bench import growth as bench_growth
+from evenbeat.bench import memory as bench_memory
+from evenbeat.bench import segment as bench_segment
+from evenbeat.bench import when as bench_when
+from evenbeat.bench.measure import Fact, Measure
+from evenbeat.cli.output.picture import new_figure
+
+
+def measures(pairs: int) -> Iterator[tuple[str, Measure]]:
+    """Every measure, as soon as it is taken."""
+    yield from bench_when.measures(pairs)
+    yield from bench_segment.measures(pairs)
+
+
+def facts(plot: str | None) -> Iterator[tuple[str, Fact]]:
+    """What is not a ratio; with a picture of how a segment's cost grows, if one is asked for."""
+    yield "bytes_per_task", bench_memory.bytes_per_task()
+    constant = bench_growth.scan_constant()
+    words = f"[bold]Scan[/bold]: a look at all due times takes {constant:.2f} ns per task"
+    yield "scan_ns_per_task", Fact(constant, words)
+    if plot is not None:
+        yield "segment_cost", bench_growth.segment_cost(plot, constant)
+
+
+def check_options(plot: str | None) -> None:
+    """Refuse a picture that cannot be drawn before minutes are spent on it."""
+    if plot is not None:
+        new_figure(plot, 1, 1)

@@ -1,0 +1,174 @@
+"""Sees to it that nothing a worker process runs outlives its supervisor: recorded in a file, and told to a guardian."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from evenbeat.child_processes import guardian
+from evenbeat.child_processes.descriptors import Reserve
+from evenbeat.child_processes.process_table import Leader
+from evenbeat.child_processes.worker_records import Records
+
+_CODE: Final = b"from evenbeat.child_processes.guardian import main; main()"
+_ABOUT: Final = "ends what the workers of process {} leave behind"
+_ENDING: Final = 2.0
+"""Seconds for a guardian that has something left to end."""
+_AGAIN: Final = 1.0
+"""Seconds until a guardian that has ended is replaced."""
+
+
+class Keeper:
+    """Of one supervisor. Without a file only the guardian knows of its workers."""
+
+    def __init__(self, records: Path | None = None) -> None:
+        self._records = None if records is None else Records(records)
+        self.secret: Final = "" if self._records is None else self._records.secret
+        """What workers pass on to all that they start: see `leftovers`; "" if nobody would look for it."""
+        self.guardian: Final = Guardian()
+        self.reserve: Final = Reserve()
+
+    def start(self) -> None:
+        """On a running loop."""
+        if self._records is not None:
+            self._records.begin()
+        with self.reserve:
+            self.guardian.start()
+
+    def add(self, worker: Leader) -> None:
+        """Before it is given anything to run."""
+        if self._records is not None:
+            self._records.add(worker)
+        self.guardian.add(worker)
+
+    def remove(self, worker: Leader) -> None:
+        """It has ended, and nothing of it is left."""
+        if self._records is not None:
+            self._records.remove(worker)
+        self.guardian.remove(worker)
+
+    def stop(self) -> None:
+        """All workers have ended, or the guardian sees to what is left of them."""
+        self.guardian.stop()
+        if self._records is not None:
+            self._records.end()
+        self.reserve.close()
+
+
+class Guardian:
+    """The supervisor's end of it. Start it on a running loop; it is replaced when it ends."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._pidfd = -1
+        self._workers: dict[int, Leader] = {}
+        self._until = 0
+        self._unsent = bytearray()
+        self._again: asyncio.TimerHandle | None = None
+        self._is_stopped = False
+
+    @property
+    def pid(self) -> int:
+        return -1 if self._process is None else self._process.pid
+
+    def start(self) -> None:
+        """Now, or in a while if the machine is too full."""
+        self._again = None
+        if self._is_stopped or self._process is not None:
+            return
+        try:
+            self._start()
+        except OSError:
+            self._again = asyncio.get_running_loop().call_later(_AGAIN, self.start)
+            return
+        self._unsent = bytearray(_CODE)
+        self._unsent += b"".join(guardian.line(b"+", worker) for worker in self._workers.values())
+        self._unsent += b"!%d\n" % self._until
+        self._send()
+
+    def _start(self) -> None:
+        # Its first word would name the folder that Python is installed in, so where its library is must be said.
+        program = ["python3", "-S", "-P", "-c", "import os, sys; exec(os.read(0, int(sys.argv[1])))", str(len(_CODE))]
+        root = Path(__file__).parents[2]
+        environment = {"PYTHONHOME": f"{sys.base_prefix}:{sys.base_exec_prefix}", "PYTHONPATH": str(root)}
+        process = subprocess.Popen(  # noqa: S603
+            [*program, _ABOUT.format(os.getpid())],
+            executable=sys.executable,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            cwd="/",
+            start_new_session=True,  # what stops the supervisor from a terminal must not stop it
+            bufsize=0,
+        )
+        assert process.stdin is not None
+        try:
+            self._pidfd = os.pidfd_open(process.pid)
+        except OSError:
+            process.stdin.close()
+            process.wait()
+            raise
+        os.set_blocking(process.stdin.fileno(), False)
+        self._process = process
+        asyncio.get_running_loop().add_reader(self._pidfd, self._ended)
+
+    def add(self, worker: Leader) -> None:
+        """Before it is given anything to run."""
+        self._workers[worker.pid] = worker
+        self._say(guardian.line(b"+", worker))
+
+    def remove(self, worker: Leader) -> None:
+        """It has ended, and nothing of it is left."""
+        if self._workers.pop(worker.pid, None) is not None:
+            self._say(guardian.line(b"-", worker))
+
+    def expect(self, until: int) -> None:
+        """Nothing may run any more then, on the boot-time clock, unless it hears of us again; 0: nothing runs."""
+        if until != self._until:
+            self._until = until
+            self._say(b"!%d\n" % until)
+
+    def stop(self) -> None:
+        """All workers have ended, or it sees to what is left of them."""
+        self._is_stopped = True
+        if self._again is not None:
+            self._again.cancel()
+        process = self._process
+        if process is not None:
+            self._forget()
+            if not self._workers:
+                process.kill()  # it may be stopped
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(_ENDING)
+
+    def _forget(self) -> None:
+        assert self._process is not None
+        assert self._process.stdin is not None
+        with suppress(RuntimeError):  # the loop is closed
+            asyncio.get_running_loop().remove_reader(self._pidfd)
+        os.close(self._pidfd)
+        self._process.stdin.close()
+        self._process = None
+
+    def _ended(self) -> None:
+        process = self._process
+        assert process is not None
+        self._forget()
+        process.wait()
+        self._again = asyncio.get_running_loop().call_later(_AGAIN, self.start)
+
+    def _say(self, line: bytes) -> None:
+        if self._process is not None:
+            self._unsent += line
+            self._send()
+
+    def _send(self) -> None:
+        """What a guardian that is stopped does not take is sent with the next word; one that has ended is replaced."""
+        assert self._process is not None
+        assert self._process.stdin is not None
+        with suppress(BlockingIOError, BrokenPipeError):
+            while self._unsent:
+                del self._unsent[: os.write(self._process.stdin.fileno(), self._unsent)]

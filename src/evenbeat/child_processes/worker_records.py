@@ -1,0 +1,105 @@
+"""Which worker processes a supervisor has, in a file: its successor ends what they have left behind.
+
+Workers and their runs end with their supervisor, unless all of them are killed at once. A successor believes only what
+was recorded: number and start time of each worker process, the boot they belong to, and a secret that they pass on to
+all that they start.
+"""
+
+import os
+import secrets
+import stat
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from evenbeat.child_processes.process_table import Leader, process
+
+_BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
+WORKER_VARIABLE: Final = "EVENBEAT_WORKER"
+"""In the environment of every worker and of all that it runs: the secret of its supervisor."""
+_LONGEST: Final = 1 << 20
+"""Bytes of a file that are read."""
+
+
+class Recorded(NamedTuple):
+    """What a file says."""
+
+    secret: bytes
+    supervisor: Leader
+    workers: list[Leader]
+
+    @property
+    def is_supervised(self) -> bool:
+        """Does the supervisor live, so that the workers are its to see to?"""
+        now = process(self.supervisor.pid)
+        return now is not None and now.is_alive and now.started == self.supervisor.started
+
+
+class Records:
+    """The file of this supervisor. It is there from before its first worker until nothing of its workers is left."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.secret: Final = secrets.token_hex(16)
+        me = process(os.getpid())
+        assert me is not None
+        self._supervisor = Leader(me.pid, me.started)
+        self._workers: dict[int, Leader] = {}
+
+    def begin(self) -> None:
+        """Before there is any worker: should the disk be full later, the secret is there."""
+        self._write()
+
+    def end(self) -> None:
+        """The supervisor ends; what is not removed may have left something."""
+        if not self._workers:
+            with suppress(OSError):
+                self._path.unlink(missing_ok=True)
+
+    def add(self, worker: Leader) -> None:
+        """Before it is given anything to run."""
+        self._workers[worker.pid] = worker
+        self._write()
+
+    def remove(self, worker: Leader) -> None:
+        """It has ended, and nothing of it is left."""
+        if self._workers.pop(worker.pid, None) is not None:
+            self._write()
+
+    def _write(self) -> None:
+        """A disk that is full is no reason not to run anything: see `leftovers`, which looks in a second way."""
+        part = self._path.with_name(f"{self._path.name}.part")
+        leaders = (self._supervisor, *self._workers.values())
+        lines = [_boot(), self.secret, *(f"{leader.pid} {leader.started}" for leader in leaders)]
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+            file = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            with os.fdopen(file, "w", encoding="utf-8") as records:
+                os.fchmod(file, 0o600)  # a umask may take from the owner too
+                records.write("\n".join([*lines, ""]))
+            part.replace(self._path)
+
+
+def read_records(path: Path) -> Recorded | None:
+    """What another supervisor has recorded; None if it is not of this boot, or if others could have written it."""
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        about = os.fstat(file)
+        if about.st_uid != os.geteuid() or about.st_mode & 0o022 or not stat.S_ISREG(about.st_mode):
+            return None
+        boot, secret, *lines = os.read(file, _LONGEST).decode().splitlines()
+        supervisor, *workers = [Leader(*map(int, line.split())) for line in lines]
+    except (OSError, ValueError, TypeError):
+        return None
+    finally:
+        os.close(file)
+    return Recorded(secret.encode(), supervisor, workers) if boot == _boot() and secret else None
+
+
+def _boot() -> str:
+    with suppress(OSError):
+        return _BOOT.read_text().strip()
+    return ""

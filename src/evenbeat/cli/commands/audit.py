@@ -1,0 +1,75 @@
+"""`evenbeat audit`: who changed what, from what to what, newest first; of tasks that are gone as well."""
+
+import argparse
+from typing import Any, Final
+
+import msgspec
+from rich.text import Text
+
+from evenbeat.cli.output.common import console, now, number_option, print_json
+from evenbeat.cli.task_commands import asking
+from evenbeat.model import Instant, Invalid
+from evenbeat.report.documents import change_document
+from evenbeat.store.contract import AuditFilter, Change
+from evenbeat.when.duration import parse_duration
+from evenbeat.when.instant import parse_instant, spoken_instant
+from evenbeat.when.zone import zone
+
+MOST: Final = 100_000
+_UTC: Final = zone("UTC")
+_LONGEST: Final = 200
+"""Characters of a value in a line; JSON has all that is kept."""
+
+
+def answer(args: argparse.Namespace) -> int:
+    """List them; exit 0."""
+    most = number_option(args.limit, "--limit", MOST) or 0
+    since = None if args.since is None else _since(args.since, now())
+    with asking(args) as side:
+        entry = None if args.name is None else side.find(args.name)  # it may be an id
+        name = args.name if entry is None else entry.task.name
+        found = side.audit(AuditFilter(name, args.who, since, most=most))
+    if args.json:
+        print_json({"changes": [change_document(change) for change in found]})
+    else:
+        _show(found)
+    return 0
+
+
+def _since(text: str, at: Instant) -> Instant:
+    """A time, or how long ago."""
+    try:
+        return Instant(at - parse_duration(text))
+    except Invalid:
+        pass
+    try:
+        return parse_instant(text, _UTC)
+    except Invalid:
+        accepted = "accepted: how long ago, such as 1d, or a time, such as 2026-12-01T09:00"
+        raise Invalid(f"{text[:64]!r} is neither a duration nor a time, {accepted}", place="--since") from None
+
+
+def _show(found: list[Change]) -> None:
+    out = console()
+    for change in found:
+        detail = f"  {change.detail}" if change.detail else ""
+        out.print(
+            Text.assemble(
+                (spoken_instant(change.at, _UTC), "dim"),
+                f"  {change.who or '-'}  {change.action} ",
+                (change.name, "bold"),
+                (detail, "dim"),
+            )
+        )
+        for field in change_document(change)["fields"]:
+            line = f"    {field['key']}: {_value(field['old'])} -> {_value(field['new'])}"
+            out.print(Text(line))
+    if not found:
+        out.print("nothing yet")
+
+
+def _value(value: Any) -> str:
+    if value is None:
+        return "-"
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."

@@ -1,0 +1,26 @@
+"""`evenbeat backup`: a consistent copy of the database, while everything goes on."""
+
+import argparse
+from pathlib import Path
+
+from evenbeat.cli.output.common import print_json
+from evenbeat.cli.task_commands import database, patience, reading
+from evenbeat.model import Invalid
+
+
+def answer(args: argparse.Namespace) -> int:
+    """Copy it; exit 0."""
+    path = Path(args.file)
+    if path.exists():
+        raise Invalid(f"{path} is there already; a backup replaces nothing")
+    if not path.parent.is_dir():
+        raise Invalid(f"there is no directory {path.parent}")
+    # Reading needs nobody's leave, so the node is not asked to stop and think.
+    with patience(f"copying {database(args)}"), reading(args) as store:
+        store.backup(path)
+    size = path.stat().st_size
+    if args.json:
+        print_json({"file": str(path), "bytes": size})
+    else:
+        print(f"{path}: {size:,} bytes")
+    return 0

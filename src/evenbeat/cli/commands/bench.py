@@ -1,0 +1,42 @@
+"""`evenbeat bench`: measure this machine, always beside a bare baseline of the same work in the same run."""
+
+import argparse
+from importlib import import_module
+
+from evenbeat.cli.output.common import console, print_json
+from evenbeat.model import Invalid
+
+
+def answer(args: argparse.Namespace) -> int:
+    """Run the chosen bench; exit 0 whatever the figures are."""
+    if not 1 <= args.pairs <= 1_000:
+        raise Invalid(f"{args.pairs} is out of range, accepted: 1 to 1000", place="--pairs")
+    if args.with_api_load and args.what != "node":
+        raise Invalid("only `bench node` has an API to be asked", place="--with-api-load")
+    what = "api_load" if args.with_api_load else args.what
+    bench = import_module(f"evenbeat.bench.{what}")  # each imports much that the others do not need
+    if args.what == "core":
+        bench.check_options(args.plot)
+    elif args.plot is not None:
+        raise Invalid("only `bench core` draws a picture", place="--plot")
+    document: dict[str, object] = {}
+    out = console()
+    for key, measure in bench.measures(args.pairs):
+        document[key] = measure.as_json()
+        if not args.json:
+            ratios = sorted(o / b for o, b in measure.pairs)
+            out.print(f"[bold]{measure.title}[/bold]")
+            out.print(f"  {measure.ours_label:<28}{_readable(measure.ours):>16}/s")
+            out.print(f"  {measure.baseline_label:<28}{_readable(measure.baseline):>16}/s")
+            out.print(f"  ratio [bold]{measure.ratio:.2f}[/bold]  (pairs: {ratios[0]:.2f} to {ratios[-1]:.2f})\n")
+    for key, fact in bench.facts(args.plot) if args.what in ("core", "cluster") else ():
+        document[key] = fact.value
+        if not args.json:
+            out.print(f"{fact.text}\n")
+    if args.json:
+        print_json(document)
+    return 0
+
+
+def _readable(rate: float) -> str:
+    return f"{rate:,.0f}" if rate >= 100 else f"{rate:,.1f}"

@@ -1,0 +1,82 @@
+"""`evenbeat history`: what became of runs and of nominal times without one, newest first."""
+
+import argparse
+from collections.abc import Sequence
+from typing import Final
+
+from rich.text import Text
+
+from evenbeat.cli.output.common import console, print_json
+from evenbeat.cli.task_commands import asking, need
+from evenbeat.model import SECOND, Instant, Invalid, Outcome
+from evenbeat.report.documents import run_document, skip_document
+from evenbeat.report.history import Record
+from evenbeat.report.words import ending, first_line, lasted, skip_words, times_of, zone_of
+from evenbeat.store.contract import RunRecord, SkipRecord
+from evenbeat.when.instant import spoken_instant
+from evenbeat.when.zone import Zone, zone
+
+MOST: Final = 100_000
+
+
+def answer(args: argparse.Namespace) -> int:
+    """List them; exit 0."""
+    if not 1 <= args.n <= MOST:
+        raise Invalid(f"{args.n} is out of range, accepted: 1 to {MOST}", place="-n")
+    where = zone("UTC")
+    with asking(args) as side:
+        entry = None if args.name is None else side.find(args.name)
+        if entry is not None:
+            where = zone_of(entry.task, times_of(entry.task))
+        asked = args.name if entry is None else entry.id
+        try:
+            found = side.records(asked, args.n, failed=args.failed, skips=args.skips)
+        except Invalid:
+            if args.name is not None:
+                need(side, args.name)  # says which name is like it
+            raise
+    if args.json:
+        print_json(
+            {
+                "runs": [run_document(r) for r in found if isinstance(r, RunRecord)],
+                "skips": [skip_document(r) for r in found if isinstance(r, SkipRecord)],
+            }
+        )
+    else:
+        _show(found, where, several=args.name is None)
+    return 0
+
+
+def _show(found: Sequence[Record], where: Zone, *, several: bool) -> None:
+    out = console()
+    width = max((len(record.task) for record in found), default=0)
+    for record in found:
+        name = (f"{record.task:{width}}  ", "bold") if several else ""
+        if isinstance(record, SkipRecord):
+            when, rest = record.at, [(f"skipped: {skip_words(record, where)}", "yellow")]
+        else:
+            when, rest = _begun(record), _run(record)
+        out.print(Text.assemble((spoken_instant(when, where), "dim"), "  ", name, *rest))
+    if not found:
+        out.print("nothing yet")
+
+
+def _begun(run: RunRecord) -> Instant:
+    return run.claimed if run.started is None else run.started
+
+
+def _run(run: RunRecord) -> list[tuple[str, str]]:
+    """What it was and how late, how long it took, how it ended, what that made of a check, and what it said."""
+    good = run.outcome in (None, Outcome.SUCCEEDED)
+    took = "-" if run.ended is None else lasted(run.ended - _begun(run))
+    is_claimed = run.started is None and run.ended is None
+    late = "-" if is_claimed else f"{(_begun(run) - run.nominal) / SECOND:+.3f} s"
+    state = ""
+    if run.state is not None:
+        state = f"{run.state.name} {'HARD' if run.hard else 'SOFT'} {run.attempt}"
+    return [
+        (f"{run.kind.word:8}  {late:>10}  {took:>8}  ", ""),
+        (f"{'claimed' if is_claimed else ending(run.outcome, run.status):9}  ", "green" if good else "red"),
+        (f"{state}  " if state else "", ""),
+        (first_line(run.output), "dim"),
+    ]

@@ -1,0 +1,87 @@
+"""`evenbeat ls`: which tasks there are, how they are, and when they run."""
+
+import argparse
+import sys
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final
+
+import msgspec
+from rich.cells import cell_len
+from rich.text import Text
+
+from evenbeat.cli.output.common import console, now
+from evenbeat.cli.output.task_words import condition_words, distance, nothing_runs
+from evenbeat.cli.output.terminal import behind
+from evenbeat.cli.task_commands import asking, chosen
+from evenbeat.load.safe_text import safe_json, visible_line
+from evenbeat.model import Instant
+from evenbeat.report.documents import task_document
+from evenbeat.report.words import short_schedule
+from evenbeat.store.contract import Condition
+
+_HEADINGS: Final = ("name", "state", "next", "expected by", "last", "schedule")
+_WITHOUT_NODE: Final = {"next": "would run"}
+_TOGETHER: Final = 1_000
+"""Rows that are as wide as the widest of them; a longer list goes on with the next ones, so that it begins at once."""
+
+
+def answer(args: argparse.Namespace) -> int:
+    """List them; exit 0, or 1 if no task has a name that was given."""
+    with asking(args) as side:
+        live = side.has_node()
+        conditions = side.conditions(chosen(args))
+        count = _print_json(conditions, live=live) if args.json else _show(conditions, now(), live=live)
+    if note := nothing_runs(live=live):
+        print(note, file=sys.stderr)
+    return 1 if args.names and not count else 0
+
+
+def _print_json(conditions: Iterator[Condition], *, live: bool) -> int:
+    """One document, written as it is read: there may be a million tasks."""
+    count, out = 0, behind(sys.stdout)
+    out.write('{"tasks": [')
+    for condition in conditions:
+        document = msgspec.json.encode(task_document(condition, secrets=True)).decode()
+        out.write((", " if count else "") + safe_json(document))
+        count += 1
+    out.write(f'], "live": {"true" if live else "false"}}}\n')
+    return count
+
+
+def _show(conditions: Iterator[Condition], at: Instant, *, live: bool) -> int:
+    out, count = console(), 0
+    headings = _HEADINGS if live else [_WITHOUT_NODE.get(heading, heading) for heading in _HEADINGS]
+    while some := list(islice(conditions, _TOGETHER)):
+        rows = [_row(condition, at) for condition in some]
+        rows[:0] = [] if count else [tuple((heading, "dim") for heading in headings)]
+        widths = [max(cell_len(row[i][0]) for row in rows) for i in range(len(_HEADINGS))]
+        lines = (_padded(*cell, width) for row in rows for cell, width in zip(row, (*widths[:-1], None), strict=True))
+        out.print(Text.assemble(*lines), end="")
+        count += len(some)
+    if not count:
+        out.print("no tasks")
+    return count
+
+
+def _row(condition: Condition, at: Instant) -> tuple[tuple[str, str], ...]:
+    """Words and their colours."""
+    task = condition.entry.task
+    return (
+        (visible_line(task.name), ""),
+        condition_words(condition),
+        (_next(condition, at), ""),
+        (distance(condition.expected_by, at), ""),
+        (distance(condition.last_end, at), ""),
+        (short_schedule(task), "dim"),
+    )
+
+
+def _next(condition: Condition, at: Instant) -> str:
+    due = condition.next_run
+    return f"due {distance(due, at)}" if due is not None and due <= at else distance(due, at)
+
+
+def _padded(words: str, colour: str, width: int | None) -> tuple[str, str]:
+    """A cell; None for the last of its row."""
+    return words + ("\n" if width is None else " " * (width - cell_len(words) + 3)), colour

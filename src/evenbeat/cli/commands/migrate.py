@@ -1,0 +1,63 @@
+"""`evenbeat migrate`: bring a PostgreSQL database up to date, or move an SQLite database into one."""
+
+import argparse
+from pathlib import Path
+
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
+
+from evenbeat.cli.output.common import SafeConsole, print_json
+from evenbeat.cli.task_commands import database
+from evenbeat.model import Invalid
+from evenbeat.store.opening import check_driver, is_cluster, shown
+from evenbeat.store.sqlite.ownership import Ownership
+
+
+def answer(args: argparse.Namespace) -> int:
+    """Do it; exit 0."""
+    target = database(args)
+    if not is_cluster(target):
+        raise Invalid(
+            f"{target} is a file, which every node brings up to date by itself; accepted: postgresql://user@host/database",
+            place="--db",
+        )
+    check_driver()
+    from evenbeat.store.postgres.connect import Address, prepare  # noqa: PLC0415 - only if there is a driver
+
+    source = None if args.from_ is None else _source(args.from_)
+    before, after = prepare(Address(str(target)))
+    copied = None if source is None else _copy(source, str(target))
+    if args.json:
+        document = {"database": shown(target), "before": before, "after": after}
+        print_json(document if copied is None else {**document, "copied": copied})
+        return 0
+    print(f"{shown(target)}: schema {after}" + (f", was {before}" if before != after else ", up to date"))
+    for table, rows in (copied or {}).items():
+        print(f"  {rows:>12,}  {table.replace('_', ' ')}")
+    return 0
+
+
+def _source(text: str) -> Path:
+    if is_cluster(text):
+        raise Invalid("only an SQLite file can be copied; PostgreSQL copies its own with pg_dump", place="--from")
+    path = Path(text)
+    if not path.exists():
+        raise Invalid(f"there is no database {path}", place="--from")
+    return path
+
+
+def _copy(source: Path, target: str) -> dict[str, int]:
+    from evenbeat.store.postgres.copy_from_sqlite import copy_sqlite  # noqa: PLC0415
+
+    err = SafeConsole(stderr=True)
+    bars = Progress(TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed:,.0f}"), console=err)
+    bars.disable = not err.is_terminal
+    known: dict[str, TaskID] = {}
+
+    def told(table: str, done: int, total: int) -> None:
+        if table not in known:
+            known[table] = bars.add_task(table.replace("_", " "), total=total)
+        bars.update(known[table], completed=done)
+
+    # Whoever owns the file, no node begins to live on it meanwhile.
+    with Ownership(source), bars:
+        return copy_sqlite(source, target, told)

@@ -1,0 +1,46 @@
+"""`evenbeat result`: tell the result of a check, as its plugin would."""
+
+import argparse
+from typing import Final
+
+from evenbeat.cli.output.common import at_option, now, print_json
+from evenbeat.cli.task_commands import asking, changing, need
+from evenbeat.core.guard import attempts_of
+from evenbeat.model import OUTPUT_LIMIT, Invalid, State
+from evenbeat.report.words import state_words, times_of, zone_of
+from evenbeat.when.duration import parse_duration
+
+_WORDS: Final = {state.name.lower(): state for state in State} | {str(int(state)): state for state in State}
+
+
+def answer(args: argparse.Namespace) -> int:
+    """Tell it; exit 0."""
+    state = _WORDS.get(args.status.lower())
+    if state is None:
+        raise Invalid(f"{args.status!r} is no status, accepted: ok, warning, critical, unknown, or 0 to 3")
+    if len(args.output) > OUTPUT_LIMIT:
+        raise Invalid(f"{len(args.output):,} characters of output, accepted: up to {OUTPUT_LIMIT:,}")
+    ttl = None if args.ttl is None else _ttl(args.ttl)
+    with asking(args) as side:
+        entry = need(side, args.name)
+    task = entry.task
+    at = None if args.at is None else at_option(args.at, zone_of(task, times_of(task)), now(), "--at")
+    with changing(args) as door:
+        taken = door.tell(entry.id, state, args.output, ttl=ttl, at=at)
+    if args.json:
+        document = {"task": taken.task, "state": taken.state.name.lower(), "hard": taken.hard, "attempt": taken.attempt}
+        print_json({**document, "newest": taken.is_newest})
+        return 0
+    words = state_words(taken.state, hard=taken.hard, attempt=taken.attempt, attempts=attempts_of(task))
+    print(f"{taken.task} is {words}" if taken.is_newest else f"{taken.task} is still {words}: a newer result was known")
+    return 0
+
+
+def _ttl(text: str) -> int:
+    try:
+        ttl = parse_duration(text)
+    except Invalid as e:
+        raise Invalid(e.problem, column=e.column, place="--ttl") from None
+    if ttl < 1:
+        raise Invalid(f"{text!r}: accepted: more than nothing, such as 10m", place="--ttl")
+    return ttl

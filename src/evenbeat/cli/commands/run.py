@@ -1,0 +1,57 @@
+"""`evenbeat run`: run tasks now, ignoring enabled and period; slots and running instances count as ever."""
+
+import argparse
+from collections.abc import Mapping
+
+import msgspec
+
+from evenbeat.cli.output.common import console, print_json
+from evenbeat.cli.task_commands import asking, changing, need, patience
+from evenbeat.model import Instant, Outcome
+from evenbeat.report.documents import instant
+from evenbeat.report.words import ending, lasted
+from evenbeat.wire.requests import Ended
+
+
+def answer(args: argparse.Namespace) -> int:
+    """Ask for them; exit 0, with --wait only if all of them succeeded."""
+    with asking(args) as side:
+        names = [need(side, name).task.name for name in args.names]
+    with changing(args) as door:
+        if not args.wait:
+            _tell_asked(args, names, door.ask_to_run(names))
+            return 0
+        with patience(f"waiting for {', '.join(names)}"):
+            ended = door.force(names, wait=True)
+    if args.json:
+        print_json({"runs": [_document(run) for run in ended]})
+    else:
+        _show(ended)
+    return 0 if all(run.outcome == Outcome.SUCCEEDED for run in ended) else 1
+
+
+def _tell_asked(args: argparse.Namespace, names: list[str], waiting: Mapping[str, str]) -> None:
+    if args.json:
+        print_json({"asked": names, "waiting": waiting})
+        return
+    by_reason: dict[str, list[str]] = {}
+    for name in names:
+        by_reason.setdefault(waiting.get(name, ""), []).append(name)
+    for reason, some in by_reason.items():
+        print(f"{', '.join(some)}: {f'{reason}, then runs' if reason else 'will run now'}")
+
+
+def _document(run: Ended) -> dict[str, object]:
+    document: dict[str, object] = msgspec.to_builtins(run)
+    return {**document, "started": instant(Instant(run.started)), "ended": instant(Instant(run.ended))}
+
+
+def _show(ended: list[Ended]) -> None:
+    out = console()
+    for run in ended:
+        good = run.outcome == Outcome.SUCCEEDED
+        words = f"{ending(run.outcome, run.status)}, {lasted(run.ended - run.started)}"
+        out.print(run.task, style="bold", end=" ", markup=False)
+        out.print(words, style="green" if good else "red", markup=False)
+        if run.output:
+            out.print(run.output.rstrip("\n"), markup=False)

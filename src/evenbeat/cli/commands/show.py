@@ -1,0 +1,77 @@
+"""`evenbeat show`: everything about one task - its definition, how it is, and its latest runs."""
+
+import argparse
+import sys
+from typing import Final
+
+from rich.text import Text
+
+from evenbeat.admin.command_permission import why_blocked
+from evenbeat.cli.output.common import console, now, print_json
+from evenbeat.cli.output.task_words import condition_words, distance, nothing_runs
+from evenbeat.cli.task_commands import asking, need
+from evenbeat.load.task_keys import flat
+from evenbeat.load.write_toml import write_document
+from evenbeat.model import Instant
+from evenbeat.report.documents import run_document, skip_document, task_document
+from evenbeat.report.words import deaths_words, long_schedule, run_words, skip_words, times_of, zone_of
+from evenbeat.store.contract import Condition, RunRecord, SkipRecord
+from evenbeat.when.instant import spoken_instant
+
+_LATEST: Final = 5
+
+
+def answer(args: argparse.Namespace) -> int:
+    """Show it; exit 0."""
+    with asking(args) as side:
+        entry = need(side, args.name)
+        condition = side.condition(entry)
+        runs, skips = side.latest(entry, _LATEST)
+        live = side.has_node()
+    if args.json:
+        latest = {"runs": [run_document(run) for run in runs], "skips": [skip_document(skip) for skip in skips]}
+        print_json({**task_document(condition, secrets=True), **latest, "live": live})
+    else:
+        _show(condition, runs, skips, now(), live=live)
+    if note := nothing_runs(live=live):
+        print(note, file=sys.stderr)
+    return 0
+
+
+def _show(condition: Condition, runs: list[RunRecord], skips: list[SkipRecord], at: Instant, *, live: bool) -> None:
+    out, entry, task = console(), condition.entry, condition.entry.task
+    times = times_of(task)
+    where = zone_of(task, times)
+    words, colour = condition_words(condition)
+    out.print(Text.assemble((task.name, "bold"), "  ", (words, colour)))
+    kind = "passive check" if task.passive else "check" if task.check else "task"
+    out.print(Text(f"  {kind} {entry.id}, of {entry.owner}, version {entry.version}", "dim"))
+    out.print(Text(f"  {long_schedule(task, times)}"))
+    if condition.blocked:
+        out.print(Text(f'  not executed: commands = "files", and {why_blocked(entry.owner)}', "yellow"))
+    if condition.deaths:
+        out.print(Text(f"  {deaths_words(task.name, condition.deaths)}", "yellow"))
+    due = condition.next_run
+    if due is not None:
+        what = "next result expected" if task.passive else "next" if live else "no node is running; would run"
+        out.print(f"  {what} {spoken_instant(due, where)}, {distance(due, at)}")
+    if condition.expected_by is not None and not task.passive:
+        by = condition.expected_by
+        out.print(f"  result expected by {spoken_instant(by, where)}, {distance(by, at)}")
+    if condition.output:
+        out.print(Text(_indented(condition.output)))
+    out.print("\n[bold]definition[/bold]")
+    section = "checks" if task.check else "tasks"
+    out.print(Text(_indented(write_document({section: {task.name: flat(task)}}))))
+    if runs:
+        out.print(f"\n[bold]latest {'results' if task.passive else 'runs'}[/bold]")
+    for run in runs:
+        out.print(Text(f"  {run_words(run, where)}"))
+    if skips:
+        out.print("\n[bold]latest skips[/bold]")
+    for skip in skips:
+        out.print(Text(f"  {skip_words(skip, where)}"))
+
+
+def _indented(text: str) -> str:
+    return "".join(f"  {line}\n" for line in text.splitlines()).rstrip("\n")

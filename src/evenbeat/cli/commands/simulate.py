@@ -1,0 +1,83 @@
+"""`evenbeat simulate`: the real core on a virtual clock, with the tasks of a file."""
+
+import argparse
+from typing import Final
+
+import numpy as np
+
+from evenbeat.cli.output.common import at_option, console, length_option, load_file, now, print_json, seed_option
+from evenbeat.core.columns import Ints
+from evenbeat.core.pace import START_RATE, START_WINDOW
+from evenbeat.model import DAY, HOUR, SECOND, Instant, Invalid
+from evenbeat.sim.engine import Durations, Report, Simulation
+from evenbeat.when.curve import summarize
+from evenbeat.when.duration import format_duration
+from evenbeat.when.period import compile_periods
+from evenbeat.when.zone import zone
+
+LONGEST: Final = 7 * DAY
+MOST_SLOTS: Final = 1_000_000
+
+
+def answer(args: argparse.Namespace) -> int:
+    """Print what the simulation saw; exit 0."""
+    if not 1 <= args.slots <= MOST_SLOTS:
+        raise Invalid(f"{args.slots} is out of range, accepted: 1 to {MOST_SLOTS}", place="--slots")
+    seed = seed_option(args.seed)
+    length = length_option(args.for_, LONGEST)
+    start = at_option(args.from_, zone("UTC"), Instant(now() // HOUR * HOUR + HOUR), "--from")
+    config = load_file(args.file)
+    tasks = [task for task in config.tasks if not task.passive]  # those have nothing to run
+    simulation = Simulation(
+        tasks,
+        compile_periods(config.periods),
+        args.slots,
+        start,
+        config.limits,
+        start_window=(config.node and config.node.start_window) or START_WINDOW,
+        seed=seed,
+        start_rate=(config.node and config.node.start_rate) or START_RATE,
+    )
+    weights = np.array([task.weight for task in tasks])
+    report = simulation.run(length, _durations(weights, seed))
+    if args.json:
+        print_json(_document(report))
+    else:
+        _show(report, len(tasks), length)
+    return 0
+
+
+def _durations(weights: "np.ndarray[tuple[int], np.dtype[np.float64]]", seed: int) -> Durations:
+    """A run lasts what its task is expected to take, more or less: exponentially distributed around it."""
+    rng = np.random.default_rng(seed)
+
+    def durations(rows: Ints, _: Instant) -> Ints:
+        return (rng.exponential(weights[rows]) * SECOND).astype(np.int64) + 1
+
+    return durations
+
+
+def _lateness(report: Report) -> dict[str, float]:
+    late = report.lateness if len(report.lateness) else np.zeros(1)
+    p50, p99, highest = np.percentile(late, [50, 99, 100]).tolist()
+    return {"p50": p50, "p99": p99, "max": highest}
+
+
+def _document(report: Report) -> dict[str, object]:
+    return {
+        "runs": report.runs,
+        "skipped": report.skipped,
+        "peak_to_mean": summarize(report.starts).peak_to_mean,
+        "lateness": _lateness(report),
+    }
+
+
+def _show(report: Report, tasks: int, length: int) -> None:
+    out = console()
+    load = summarize(report.starts)
+    out.print(f"[bold]{report.runs:,} runs[/bold] of {tasks:,} tasks in {format_duration(length)}")
+    out.print(f"  starts per second: mean {load.mean:.2f}, peak {load.peak:.0f}, peak/mean {load.peak_to_mean:.3f}")
+    late = _lateness(report)
+    out.print(f"  lateness: p50 {late['p50']:.3f} s, p99 {late['p99']:.3f} s, max {late['max']:.3f} s")
+    for reason, count in report.skipped.items():
+        out.print(f"  skipped: {count:,} {reason}")

@@ -1,0 +1,24 @@
+"""`evenbeat slots` and `evenbeat limit`: how many runs at the same time, changed while the node lives."""
+
+import argparse
+
+from evenbeat.cli.commands.status import answer as status
+from evenbeat.cli.output.common import number_option
+from evenbeat.cli.task_commands import changing
+from evenbeat.model import Invalid
+
+_MOST = 1_000_000
+
+
+def answer(args: argparse.Namespace) -> int:
+    """Change it, and tell the status; exit 0. A database without a node keeps it for the next one."""
+    if (args.most is None) is not args.reset:
+        raise Invalid("accepted: a number, or --reset for what the command line or files say")
+    most = number_option(args.most, "N", _MOST)
+    with changing(args) as door:
+        if args.command == "slots":
+            door.set_slots(most)
+        else:
+            door.set_limit(args.name, most)
+    status(args)
+    return 0

@@ -1,0 +1,126 @@
+"""`evenbeat token`: who may use the API. A secret, of a token or of a sign-in link, is shown once, on stdout alone."""
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from evenbeat.admin.sign_in_links import address, digest, new_code
+from evenbeat.admin.tokens import TOKENS, new_token, tokens_in
+from evenbeat.cli.output.common import console, duration_option, now, print_json
+from evenbeat.cli.task_commands import opening, pairs, reading
+from evenbeat.core.access_rules import LINK_LIFE
+from evenbeat.core.scope import Scope
+from evenbeat.model import MAX_EVERY, SECOND, Instant, Invalid
+from evenbeat.when.duration import in_words
+from evenbeat.when.instant import format_instant, spoken_instant
+from evenbeat.when.zone import zone
+
+if TYPE_CHECKING:
+    from evenbeat.admin.tokens import Token
+
+
+def answer(args: argparse.Namespace) -> int:
+    """Do it; exit 0."""
+    match args.action:
+        case "add":
+            _add(args, _name(args))
+        case "rm":
+            _remove(args, _name(args))
+        case "link":
+            _link(args)
+        case _:
+            _list(args)
+    return 0
+
+
+def _name(args: argparse.Namespace) -> str:
+    if not args.name:
+        raise Invalid(f"which one? `evenbeat token {args.action} NAME`")
+    name: str = args.name
+    return name
+
+
+def _add(args: argparse.Namespace, name: str) -> None:
+    if args.role is None:
+        raise Invalid("what may it do? --role read, operate or admin")
+    expires = None if args.expires is None else Instant(now() + _length(args.expires))
+    labels = pairs(args.label or (), "--label")
+    scope = Scope(args.owner, labels) if args.owner is not None or labels else None
+    new = new_token(name, args.role, now(), expires, scope)
+    with opening(args, new=True) as door:
+        door.add_token(new)
+    if args.json:
+        print_json({**_document(new.token), "token": new.text})
+        return
+    print(new.text)
+    print(f"This is the token {name}. It is not shown again, so keep it safe.", file=sys.stderr)
+
+
+def _length(text: str) -> int:
+    length = duration_option(text, "--expires")
+    if not SECOND <= length <= MAX_EVERY:
+        raise Invalid(f"{text} is out of range, accepted: 1s to 3653d", place="--expires")
+    return length
+
+
+def _remove(args: argparse.Namespace, name: str) -> None:
+    with opening(args) as door:
+        door.remove_token(name)
+    if args.json:
+        print_json({"removed": name})
+    else:
+        print(f"removed {name}")
+    with reading(args) as store:
+        is_last = not store.settings(TOKENS)
+    if is_last:
+        print("That was the last token. `evenbeat token add NAME --role admin` makes another.", file=sys.stderr)
+
+
+def _link(args: argparse.Namespace) -> None:
+    code = new_code()
+    with opening(args) as door:
+        made = door.make_link(digest(code), args.name)
+    link = address(made.page, code)
+    if args.json:
+        expires = format_instant(made.expires, zone("UTC"))
+        print_json({"link": link, "token": made.token, "role": made.role, "expires": expires})
+        return
+    print(link)
+    about = f"Signs a browser in with the token {made.token} ({made.role})"
+    print(f"{about}; works once, for {in_words(LINK_LIFE)}.", file=sys.stderr)
+
+
+def _list(args: argparse.Namespace) -> None:
+    if args.name:
+        raise Invalid("`evenbeat token ls` lists all, and takes no name")
+    with reading(args) as store:
+        tokens = sorted(tokens_in(store.settings(TOKENS)).values(), key=lambda token: token.name)
+    if args.json:
+        print_json({"tokens": [_document(token) for token in tokens]})
+        return
+    if not tokens:
+        print("no tokens: nobody is let in over HTTP; `evenbeat token add NAME --role admin` makes one")
+    out, width = console(), max((len(token.name) for token in tokens), default=0)
+    for token in tokens:
+        limited = "" if token.scope is None else f", limited to {token.scope}"
+        out.print(f"{token.name:{width}}  {token.role:7}  {_lasting(token)}{limited}", markup=False)
+
+
+def _lasting(token: "Token") -> str:
+    if token.expires is None:
+        return "until it is removed"
+    word = "expired" if token.is_over(now()) else "until"
+    return f"{word} {spoken_instant(token.expires, zone('UTC'))} UTC"
+
+
+def _document(token: "Token") -> dict[str, object]:
+    utc = zone("UTC")
+    expires = None if token.expires is None else format_instant(token.expires, utc)
+    return {
+        "name": token.name,
+        "role": token.role,
+        "created": format_instant(token.created, utc),
+        "expires": expires,
+        "owner": token.owner,
+        "labels": token.labels,
+    }

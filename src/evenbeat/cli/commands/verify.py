@@ -1,0 +1,86 @@
+"""`evenbeat verify`: every reachable state of small worlds of tasks, and of small clusters, on the code that runs."""
+
+import argparse
+import sys
+from itertools import chain
+
+from evenbeat.cli.output.common import console, print_json
+from evenbeat.sim import cluster_model as cluster
+from evenbeat.sim.cluster_verify import CLUSTERS, verify_clusters
+from evenbeat.sim.explore import Counterexample
+from evenbeat.sim.properties import SENTENCES
+from evenbeat.sim.verify import WORLDS, Verified, said, verify, world_of
+
+
+def answer(args: argparse.Namespace) -> int:
+    """Print what was explored and what holds; exit 1, with the shortest counterexample, if something does not."""
+    given = args.tasks is not None or args.slots is not None
+    shapes = (world_of(args.tasks, args.slots),) if given else WORLDS
+    sentences = SENTENCES if given else SENTENCES | cluster.SENTENCES
+    verified: list[Verified] = []
+    for one in chain(verify(shapes), verify_clusters(() if given else CLUSTERS)):
+        verified.append(one)
+        if not args.json:
+            _show_world(one)
+        if one.explored.counterexample is not None:
+            break
+    counterexample = verified[-1].explored.counterexample
+    if args.json:
+        print_json(_document(verified, sentences))
+    else:
+        _show(verified, sentences)
+    if counterexample is None:
+        return 0
+    print(counterexample, file=sys.stderr)
+    return 1
+
+
+def _document(verified: list[Verified], sentences: dict[str, str]) -> dict[str, object]:
+    worlds = [
+        {"name": shape.name, "states": explored.states, "transitions": explored.transitions}
+        for shape, explored in verified
+    ]
+    found: dict[str, object] = {
+        "states": _states(verified),
+        "transitions": _transitions(verified),
+        "properties": said(verified, sentences),
+        "worlds": worlds,
+    }
+    counterexample = verified[-1].explored.counterexample
+    if counterexample is not None:
+        found["counterexample"] = _in_json(counterexample)
+    return found
+
+
+def _in_json(found: Counterexample) -> dict[str, object]:
+    return {
+        "property": found.property,
+        "sentence": found.sentence,
+        "world": found.world,
+        "events": [str(event) for event in found.events],
+        "state": str(found.state),
+    }
+
+
+def _states(verified: list[Verified]) -> int:
+    return sum(v.explored.states for v in verified)
+
+
+def _transitions(verified: list[Verified]) -> int:
+    return sum(v.explored.transitions for v in verified)
+
+
+def _show_world(one: Verified) -> None:
+    explored = one.explored
+    end = "" if explored.counterexample is None else ", not explored to its end"
+    out = console()
+    out.print(f"{one.shape.name}: {explored.states:,} states, {explored.transitions:,} transitions{end}", markup=False)
+    # A world can take a minute: whoever reads along through a pipe sees it now.
+    sys.stdout.flush()
+
+
+def _show(verified: list[Verified], sentences: dict[str, str]) -> None:
+    out = console()
+    out.print(f"{_states(verified):,} states, {_transitions(verified):,} transitions in all\n", markup=False)
+    for name, verdict in said(verified, sentences).items():
+        out.print(f"  {name:<20} {verdict}  {sentences[name]}", markup=False)

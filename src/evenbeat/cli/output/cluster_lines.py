@@ -1,0 +1,62 @@
+"""A cluster in short lines: its nodes, workers and pools, and what is wrong with them."""
+
+from rich.markup import escape
+
+from evenbeat.core.run_lease import SILENT
+from evenbeat.model import SECOND
+from evenbeat.report.cluster_document import (
+    ClusterDocument,
+    ClusterNodeDocument,
+    ClusterWorkerDocument,
+    PoolDocument,
+)
+from evenbeat.when.duration import in_words
+
+
+def cluster_lines(cluster: ClusterDocument) -> list[str]:
+    """For a terminal."""
+    lines = ["nodes:", *(f"  {_node(node)}" for node in cluster.nodes)]
+    lines += ["workers:" if cluster.workers else "[red]no worker has been heard of[/red]"]
+    lines += [f"  {_worker(worker)}" for worker in cluster.workers]
+    if cluster.pools:
+        lines += ["pools:", *(f"  {_pool(name, pool)}" for name, pool in cluster.pools.items())]
+    if cluster.unheld:
+        lines.append(f"[red]{len(cluster.unheld)} partitions are held by nobody: their tasks do not run[/red]")
+    return lines
+
+
+def _node(node: ClusterNodeDocument) -> str:
+    who = f"{escape(node.name)} {node.pid} ({escape(node.id)})"
+    if not node.is_alive:
+        return f"[red]{who}: its lease ended {_span(-(node.expires_in or 0.0))} ago[/red]"
+    status = node.status
+    said = f"{who}: {_many(node.partition_count, 'partition')}, {_many(status.tasks, 'task')}, "
+    said += f"{status.pending:,} of {status.slots:,} slots taken"
+    if node.expires_in is not None:
+        said += f", lease {node.expires_in:.1f} s"
+    said += f", {escape(node.page)}" if node.page else ""
+    said += f"\n    [red]the store fails: {escape(status.store)}[/red]" if status.store != "ok" else ""
+    return said if node.queue == "ok" else f"{said}\n    [red]the queue: {escape(node.queue)}[/red]"
+
+
+def _worker(worker: ClusterWorkerDocument) -> str:
+    who = f"{escape(worker.name)} {worker.pid} ({escape(worker.id)}), pool {escape(', '.join(worker.pools))}"
+    if worker.silent_for * SECOND >= SILENT:
+        return f"[red]{who}: silent for {_span(worker.silent_for)}[/red]"
+    said = f"{who}: {worker.held:,} of {worker.slots:,} slots taken" + (", leaving" if worker.is_leaving else "")
+    return f"{said}\n    [red]{escape(worker.problem)}[/red]" if worker.problem else said
+
+
+def _pool(name: str, pool: PoolDocument) -> str:
+    waiting = f", {_many(pool.waiting, 'run')} waiting" if pool.waiting else ""
+    if pool.without_worker_for is not None:
+        return f"[red]{escape(name)}: no worker for {_span(pool.without_worker_for)}{waiting}[/red]"
+    return f"{escape(name)}: {_many(pool.workers, 'worker')}, {_many(pool.slots, 'slot')}{waiting}"
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
+
+
+def _span(seconds: float) -> str:
+    return in_words(round(seconds) * SECOND)

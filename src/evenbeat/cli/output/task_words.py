@@ -1,0 +1,58 @@
+"""How tasks are told to people: as words in a row."""
+
+from typing import Final
+
+from evenbeat.core.guard import attempts_of
+from evenbeat.model import Instant, Outcome, State
+from evenbeat.report.words import is_set_aside, state_words
+from evenbeat.store.contract import Condition
+from evenbeat.when.duration import in_words
+
+_COLOURS: Final = {
+    State.OK: "green",
+    State.WARNING: "yellow",
+    State.CRITICAL: "red",
+    State.UNKNOWN: "magenta",
+    Outcome.SUCCEEDED: "green",
+}
+
+
+def condition_words(condition: Condition) -> tuple[str, str]:
+    """How a task is, in a few words, and the colour of that."""
+    words, colour = _condition_words(condition)
+    if is_set_aside(condition.deaths):
+        words, colour = f"{words}, set aside", "red"
+    if condition.stale or condition.late:
+        return f"{words}, {'stale' if condition.stale else 'late'}", "red" if condition.stale else "yellow"
+    return words, colour
+
+
+def _condition_words(condition: Condition) -> tuple[str, str]:
+    task = condition.entry.task
+    if condition.running_since is not None:
+        return "running", "cyan"
+    if task.paused or not task.enabled:
+        return "paused" if task.paused else "disabled", "dim"
+    if condition.blocked and not task.passive:
+        return condition.blocked, "yellow"
+    if condition.state is not None:
+        words = state_words(condition.state, hard=condition.hard, attempt=condition.attempt, attempts=attempts_of(task))
+        return f"{words}, flapping" if condition.flapping else words, _COLOURS[condition.state]
+    if condition.outcome is not None:
+        return condition.outcome.value, _COLOURS.get(condition.outcome, "red")
+    return "new", "dim"
+
+
+def nothing_runs(*, live: bool) -> str:
+    """What those must know who see next times on a database without a node; empty if there is one."""
+    return "" if live else "no node is running: nothing runs, and the times are those at which tasks would"
+
+
+def distance(t: Instant | None, now: Instant) -> str:
+    """From now: "in 3 min 20 s", "12 s ago"."""
+    if t is None:
+        return "-"
+    if t > now:
+        return f"in {in_words(t - now)}"
+    words = in_words(now - t)
+    return "just now" if words.startswith("less") else f"{words} ago"

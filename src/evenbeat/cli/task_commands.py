@@ -1,0 +1,222 @@
+"""What the commands that manage tasks share: the database or the node, who types, which tasks are meant."""
+
+import argparse
+import getpass
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from rich.text import Text
+
+from evenbeat.cli.output.common import SafeConsole, print_json
+from evenbeat.client.contract import Changes, Questions
+from evenbeat.load.config import BadFileError
+from evenbeat.model import Entry, Invalid
+from evenbeat.store.contract import Filter, Store
+from evenbeat.store.opening import IN_MEMORY, is_cluster, open_store
+from evenbeat.store.sqlite.ownership import is_owned
+from evenbeat.store.user_store import is_own
+
+if TYPE_CHECKING:
+    from evenbeat.admin.task_admin import Changed
+    from evenbeat.client.database import Door
+    from evenbeat.client.http import Remote
+    from evenbeat.wire.requests import Names
+
+_DEFAULT: Final = "evenbeat.db"
+_WILD: Final = ("*", "?")
+
+
+def database(args: argparse.Namespace) -> Path | str:
+    """`--db PATH` or an address, or what the environment says."""
+    said = args.db or os.environ.get("EVENBEAT_DB") or _DEFAULT
+    if said == IN_MEMORY:
+        raise Invalid(f'a database in memory is for a program: App("{IN_MEMORY}"); accepted: a file, or an address')
+    return said if is_cluster(said) else Path(said)
+
+
+def node_url(args: argparse.Namespace) -> str | None:
+    """`--url URL`, or what the environment says; None where a database is meant."""
+    if args.db:
+        return None
+    url, path = os.environ.get("EVENBEAT_URL"), os.environ.get("EVENBEAT_DB")
+    if not hasattr(args, "url"):
+        if url and not path:
+            raise Invalid("this cannot be done over HTTP, where EVENBEAT_URL leads; --db names a database")
+        return None
+    if args.url is not None:
+        return str(args.url)
+    if url and path:
+        raise Invalid("EVENBEAT_URL and EVENBEAT_DB are both set; --url or --db says which is meant")
+    return url or None
+
+
+def who() -> str:
+    """The person at the keyboard, for the audit and as the owner of what they add."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.getuid())  # a container may run as somebody without a name
+
+
+@contextmanager
+def asking(args: argparse.Namespace) -> Iterator[Questions]:
+    """Whoever answers questions: a database, on which a node may live meanwhile, or a node elsewhere."""
+    from evenbeat.client.local import Near  # noqa: PLC0415
+
+    url = node_url(args)
+    side = Near(_existing(args)) if url is None else _remote(args, url)
+    try:
+        yield side
+    finally:
+        side.close()
+
+
+@contextmanager
+def changing(args: argparse.Namespace, *, new: bool = False) -> Iterator[Changes]:
+    """The same for changes; `new` where the database need not exist yet."""
+    url = node_url(args)
+    if url is None:
+        with opening(args, new=new) as door:
+            yield door
+        return
+    with _told_as_invalid():
+        remote = _remote(args, url)
+        try:
+            yield remote
+        finally:
+            remote.close()
+
+
+def _remote(args: argparse.Namespace, url: str) -> "Remote":
+    from evenbeat.client.http import Remote  # noqa: PLC0415 - who asks a database needs no TLS
+    from evenbeat.client.http_connection import Wire  # noqa: PLC0415
+
+    token, authority = os.environ.get("EVENBEAT_TOKEN", ""), args.ca_file or os.environ.get("EVENBEAT_CA")
+    return Remote(Wire(url, token, authority or None))
+
+
+@contextmanager
+def reading(args: argparse.Namespace) -> Iterator[Store]:
+    """The store itself, for questions; a node may live on it meanwhile."""
+    path = _existing(args)
+    store = open_store(path, read_only=True)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+@contextmanager
+def opening(args: argparse.Namespace, *, new: bool = False) -> Iterator["Door"]:
+    """The door to a database; `new` where it need not exist yet."""
+    from evenbeat.client.database import open_door  # noqa: PLC0415 - it needs numpy, which questions need not wait for
+
+    node_url(args)
+    path = database(args) if new else _existing(args)
+    with _told_as_invalid(), open_door(path, who()) as door:
+        yield door
+
+
+@contextmanager
+def _told_as_invalid() -> Iterator[None]:
+    try:
+        yield
+    except BadFileError as e:
+        raise Invalid(str(e)) from None
+
+
+def _existing(args: argparse.Namespace) -> Path | str:
+    node_url(args)
+    path = database(args)
+    if isinstance(path, Path) and not path.exists() and not is_owned(path) and not is_own(path):
+        raise Invalid(f"there is no database {path}; `evenbeat up` and `evenbeat add` make one, --db names another")
+    return path
+
+
+def need(side: Questions, name: str) -> Entry:
+    """A task that must be there."""
+    entry = side.find(name)
+    if entry is None:
+        raise Invalid(f"there is no task {name!r}{_hint(side, name)}")
+    return entry
+
+
+def _hint(side: Questions, name: str) -> str:
+    like = get_close_matches(name, side.names(), n=1)
+    return f"; did you mean {like[0]!r}?" if like else ""
+
+
+def chosen(args: argparse.Namespace) -> Filter:
+    """Which tasks are meant."""
+    return Filter(names=tuple(args.names), owner=args.owner, labels=pairs(args.label, "--label"), state=args.state)
+
+
+def chosen_on_purpose(args: argparse.Namespace) -> Filter:
+    """The same for a change: nobody means everything by saying nothing, and every plain name must be there."""
+    if not args.names and args.owner is None and not args.label and args.state is None:
+        raise Invalid("which tasks? Give names or patterns, --owner, --label or --state; '*' means all")
+    with asking(args) as side:
+        for name in args.names:
+            if not is_pattern(name):
+                need(side, name)
+    return chosen(args)
+
+
+def is_pattern(name: str) -> bool:
+    """Does it mean all names that look like it?"""
+    return any(sign in name for sign in _WILD)
+
+
+def pairs(texts: Sequence[str], option: str) -> dict[str, str]:
+    """K=V options."""
+    found = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not key or not equals:
+            raise Invalid(f"{text!r} is not K=V", place=option)
+        found[key] = value
+    return found
+
+
+@contextmanager
+def patience(doing: str) -> Iterator[None]:
+    """Say what takes long, on a terminal, while it does."""
+    err = SafeConsole(stderr=True)
+    if not err.is_terminal:
+        yield
+        return
+    with err.status(Text(f"{doing} ...")):
+        yield
+
+
+def tell(args: argparse.Namespace, changed: "Changed | Names") -> None:
+    """What is different now."""
+    for notice in changed.notices:
+        print(f"evenbeat {args.command}: {notice}", file=sys.stderr)
+    kinds = {
+        "created": _names(changed.created),
+        "changed": _names(changed.changed),
+        "removed": _names(changed.removed),
+    }
+    if args.json:
+        print_json({**kinds, "unchanged": changed.unchanged})
+        return
+    for word, names in kinds.items():
+        if len(names) == 1:
+            print(f"{word} {names[0]}")
+    parts = [f"{len(names):,} {word}" for word, names in kinds.items() if len(names) > 1]
+    if changed.unchanged:
+        parts.append(f"{changed.unchanged:,} unchanged")
+    if parts:
+        print(", ".join(parts))
+    elif not any(kinds.values()):
+        print("periods, limits or settings changed" if changed.settings else "nothing changed")
+
+
+def _names(things: Sequence[Entry | str]) -> list[str]:
+    return [thing if isinstance(thing, str) else thing.task.name for thing in things]

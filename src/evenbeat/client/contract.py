@@ -1,0 +1,81 @@
+"""What the task commands need of the other side, be it a database on this machine or a node elsewhere."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from evenbeat.model import Entry, Instant, Task
+from evenbeat.report.history import Record
+from evenbeat.store.contract import AuditFilter, Change, Condition, Filter, RunRecord, SkipRecord
+
+if TYPE_CHECKING:
+    from evenbeat.admin.task_admin import Changed
+    from evenbeat.report.cluster_document import ClusterDocument
+    from evenbeat.report.status import Status
+    from evenbeat.report.why import Answer
+    from evenbeat.wire.requests import Ended, Names, Taken
+
+
+class Questions(Protocol):
+    """What can be asked."""
+
+    def find(self, name_or_id: str) -> Entry | None: ...
+
+    def names(self) -> Iterator[str]:
+        """Enough of them to find one like that which was typed."""
+
+    def conditions(self, only: Filter) -> Iterator[Condition]: ...
+
+    def condition(self, entry: Entry) -> Condition: ...
+
+    def latest(self, entry: Entry, most: int) -> tuple[list[RunRecord], list[SkipRecord]]:
+        """So many of both."""
+
+    def records(self, name_or_id: str | None, most: int, *, failed: bool, skips: bool) -> list[Record]:
+        """Of one task, also a removed one, or of all, newest first; raise Invalid if there was no such task."""
+
+    def audit(self, only: AuditFilter) -> list[Change]:
+        """Who changed what, newest first."""
+
+    def why(self, entry: Entry, at: str | None) -> "Answer": ...
+
+    def has_node(self) -> bool:
+        """Is a node running? Else nothing runs, and next times are those at which tasks would."""
+
+    def status(self) -> "Status | None":
+        """None if no node lives on the database."""
+
+    def cluster(self) -> "ClusterDocument | None":
+        """None of a node that is alone."""
+
+
+class Changes(Protocol):
+    """What can be changed, as through a `Door`."""
+
+    def add(self, tasks: Sequence[Task], owner: str) -> "Changed | Names": ...
+
+    def set(self, name: str, task: Task, version: int | None = None) -> "Changed | Names": ...
+
+    def remove(self, only: Filter) -> "Changed | Names": ...
+
+    def pause(self, only: Filter, *, paused: bool) -> "Changed | Names": ...
+
+    def apply(self, files: Sequence[Path]) -> "Changed | Names": ...
+
+    def set_slots(self, most: int | None) -> "Changed | Names": ...
+
+    def set_limit(self, name: str, most: int | None) -> "Changed | Names":
+        """None for what the command line or files say."""
+
+    def force(self, names: Sequence[str], *, wait: bool) -> "list[Ended]": ...
+
+    def ask_to_run(self, names: Sequence[str]) -> Mapping[str, str]:
+        """Run tasks now, without waiting for them; what those wait for that cannot start at once, by their names."""
+
+    def tell(
+        self, name: str, status: int, output: str = "", *, ttl: int | None = None, at: Instant | None = None
+    ) -> "Taken": ...
+
+    def new_beat(self, name: str) -> str: ...
+
+    def drop_beat(self, name: str) -> None: ...

@@ -1,0 +1,287 @@
+"""A node elsewhere, by its URL: the same questions and changes as on a database, over its HTTP API."""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final, TypeVar
+from urllib.parse import quote
+
+import msgspec
+
+from evenbeat.admin.cross_check import refusal
+from evenbeat.admin.file_owner import uploader_of
+from evenbeat.client.http_connection import LONG_PATIENCE, PATIENCE, Query, Wire
+from evenbeat.load.config import NODE_DURATIONS, Config
+from evenbeat.load.cross_check import Finding
+from evenbeat.load.files import load_file, load_source
+from evenbeat.load.task_keys import flat
+from evenbeat.model import SECOND, Entry, Instant, Invalid, Task
+from evenbeat.report.cluster_document import ClusterDocument
+from evenbeat.report.documents import instant
+from evenbeat.report.history import Record, when
+from evenbeat.report.status import Status
+from evenbeat.report.why import Answer
+from evenbeat.store.contract import AuditFilter, Change, Condition, Conflict, Filter, RunRecord, SkipRecord
+from evenbeat.when.duration import format_duration
+from evenbeat.wire.decoded import (
+    AuditPage,
+    Done,
+    Heartbeat,
+    History,
+    Page,
+    Runs,
+    TakenDocument,
+    TaskDocument,
+    change_of,
+    condition_of,
+    ended_of,
+    instant_of,
+    run_of,
+    skip_of,
+    taken_of,
+)
+from evenbeat.wire.requests import Ended, Missing, Names, Taken
+
+_PAGE: Final = 500
+"""Tasks, or records, of one answer."""
+_NAMES_LOOKED_AT: Final = 5_000
+"""For a name like the one that was typed."""
+_ALL_NAMES: Final = 1_000_000
+D = TypeVar("D")
+T = TypeVar("T")
+
+
+class Remote:
+    """Both what is asked and what is changed."""
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+
+    def close(self) -> None:
+        self._wire.close()
+
+    # Questions
+
+    def find(self, name_or_id: str) -> Entry | None:
+        try:
+            return self._made(condition_of, self._get(_path(name_or_id), TaskDocument)).entry
+        except Missing:
+            return None
+
+    def names(self) -> Iterator[str]:
+        for condition in self.conditions(Filter(most=_NAMES_LOOKED_AT)):
+            yield condition.entry.task.name
+
+    def conditions(self, only: Filter) -> Iterator[Condition]:
+        query = [("name", name) for name in only.names]
+        query += [("label", f"{key}={value}") for key, value in only.labels.items()]
+        query += [] if only.owner is None else [("owner", only.owner)]
+        query += [] if only.state is None else [("state", only.state)]
+        left, after = only.most, only.after
+        while left > 0:
+            page = self._get("/v1/tasks", Page, [*query, ("after", after), ("limit", str(min(left, _PAGE)))])
+            for document in page.tasks:
+                yield self._made(condition_of, document)
+            if page.next is None or page.next <= after:
+                return
+            left, after = left - len(page.tasks), page.next
+
+    def condition(self, entry: Entry) -> Condition:
+        return self._made(condition_of, self._get(_path(entry.id), TaskDocument))
+
+    def latest(self, entry: Entry, most: int) -> tuple[list[RunRecord], list[SkipRecord]]:
+        path, limit = f"{_path(entry.id)}/history", ("limit", str(most))
+        runs = self._get(path, History, [("runs", "true"), limit]).runs
+        skips = self._get(path, History, [("skips", "true"), limit]).skips
+        return [self._made(run_of, run) for run in runs], [self._made(skip_of, skip) for skip in skips]
+
+    def records(self, name_or_id: str | None, most: int, *, failed: bool, skips: bool) -> list[Record]:
+        path = "/v1/history" if name_or_id is None else f"{_path(name_or_id)}/history"
+        query = [("failed", "true")] if failed else [("skips", "true")] if skips else []
+        found: list[Record] = []
+        edge: Instant | None = None
+        overlap = 1  # microsecond: of what happened at the very same time, a part may be on the page before
+        while len(found) < most:
+            before = [] if edge is None else [("before", instant(Instant(edge + overlap)) or "")]
+            page = self._get(path, History, [*query, *before, ("limit", str(_PAGE))])
+            known = [record for record in found if when(record) == edge]
+            new = [record for record in self._records(page) if record not in known]
+            found += new
+            if page.next is None or not (new or overlap):
+                break
+            edge, overlap = self._made(instant_of, page.next), 1 if new else 0
+        return found[:most]
+
+    def _records(self, page: History) -> list[Record]:
+        found: list[Record] = [self._made(run_of, run) for run in page.runs]
+        found += [self._made(skip_of, skip) for skip in page.skips]
+        return sorted(found, key=when, reverse=True)
+
+    def audit(self, only: AuditFilter) -> list[Change]:
+        query = [("name", only.name or ""), ("who", only.who or "")]
+        query += [] if only.since is None else [("since", instant(only.since) or "")]
+        found: list[Change] = []
+        before = only.before
+        while len(found) < only.most:
+            page_of = [] if before is None else [("before", str(before))]
+            limit = ("limit", str(min(only.most - len(found), _PAGE)))
+            page = self._get("/v1/audit", AuditPage, [*query, *page_of, limit])
+            found += (self._made(change_of, change) for change in page.changes)
+            if page.next is None:
+                break
+            before = page.next
+        return found
+
+    def why(self, entry: Entry, at: str | None) -> Answer:
+        return self._get(f"{_path(entry.id)}/why", Answer, [] if at is None else [("at", at)])
+
+    def has_node(self) -> bool:
+        return self._get("/v1/tasks", Page, [("limit", "1")]).live
+
+    def status(self) -> Status:
+        return self._get("/v1/status", Status)
+
+    def cluster(self) -> ClusterDocument | None:
+        try:
+            found = self._get("/v1/cluster", ClusterDocument)
+        except Missing:  # a node of before there were clusters
+            return None
+        return None if found.is_single else found
+
+    # Changes
+
+    def add(self, tasks: Sequence[Task], owner: str) -> Names:
+        (task,) = tasks
+        created = self._send("POST", "/v1/tasks", TaskDocument, _body(task), query=[("owner", owner)])
+        return Names(created=[created.name])
+
+    def set(self, name: str, task: Task, version: int | None = None) -> Names:
+        headers = {} if version is None else {"If-Match": f'"{version}"'}
+        new = self._send("PUT", _path(name), TaskDocument, _body(task), headers=headers)
+        return Names(unchanged=1) if new.version == version else Names(changed=[new.name])
+
+    def remove(self, only: Filter) -> Names:
+        done = self._act("delete", only)
+        return Names(removed=done.names, files=done.files)
+
+    def pause(self, only: Filter, *, paused: bool) -> Names:
+        done = self._act("pause" if paused else "resume", only)
+        return Names(changed=done.names, unchanged=done.unchanged)
+
+    def apply(self, files: Sequence[Path]) -> Names:
+        """The files are read here; their tasks belong to them by their paths here."""
+        owners = {}
+        for path in files:
+            config = load_file(path)
+            if config.node is not None and config.node.pass_env is not None:
+                raise Invalid(
+                    "`pass_env` of [node] is for the node's own machine: apply the file there", place=str(path)
+                )
+            owners[uploader_of(path)] = _document(config)
+        try:
+            return self._send("POST", "/v1/apply", Names, {"owners": owners}, patience=LONG_PATIENCE)
+        except Invalid as e:
+            paths = {uploader_of(path): path for path in files}
+            found = [(pointer.split("/")[1:], detail) for pointer, detail in self._wire.errors]
+            if not found or any(len(parts) < 4 for parts, _ in found):
+                raise
+            refused = [
+                Finding(_unescaped(parts[1]), tuple(map(_unescaped, parts[2:])), detail, isinstance(e, Conflict))
+                for parts, detail in found
+            ]
+            raise refusal(refused, lambda owner: load_source(paths[owner]) if owner in paths else None) from None
+
+    def set_slots(self, most: int | None) -> Names:
+        return self._set_capacity("/v1/slots", most)
+
+    def set_limit(self, name: str, most: int | None) -> Names:
+        return self._set_capacity(f"/v1/limits/{quote(name, safe='', errors='replace')}", most)
+
+    def _set_capacity(self, path: str, most: int | None) -> Names:
+        if most is None:
+            self._wire.ask("DELETE", path)
+        else:
+            self._wire.ask("PUT", path, (), {"most": most})
+        return Names(settings=True)
+
+    def force(self, names: Sequence[str], *, wait: bool) -> list[Ended]:
+        body = {"tasks": list(names), "wait": wait}
+        ended = self._send("POST", "/v1/runs", Runs, body, patience=None if wait else PATIENCE).runs
+        return [self._made(ended_of, run) for run in ended]
+
+    def ask_to_run(self, names: Sequence[str]) -> dict[str, str]:
+        return self._send("POST", "/v1/runs", Runs, {"tasks": list(names), "wait": False}).waiting
+
+    def tell(
+        self, name: str, status: int, output: str = "", *, ttl: int | None = None, at: Instant | None = None
+    ) -> Taken:
+        body: dict[str, Any] = {"status": int(status), "output": output, "at": instant(at)}
+        body["ttl"] = None if ttl is None else ttl / SECOND
+        taken = self._send("POST", f"{_path(name)}/result", TakenDocument, body)
+        return self._made(taken_of, taken)
+
+    def new_beat(self, name: str) -> str:
+        return self._send("POST", f"{_path(name)}/beat", Heartbeat).token
+
+    def drop_beat(self, name: str) -> None:
+        self._wire.ask("DELETE", f"{_path(name)}/beat")
+
+    def _act(self, action: str, only: Filter) -> Done:
+        said = {"names": only.names, "owner": only.owner, "labels": only.labels, "state": only.state}
+        body = {"action": action, "filter": said, "named": _ALL_NAMES}
+        return self._send("POST", "/v1/actions", Done, body, patience=LONG_PATIENCE)
+
+    # To and fro
+
+    def _get(self, path: str, kind: type[T], query: Query = ()) -> T:
+        return self._decoded(self._wire.ask("GET", path, query), kind)
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        kind: type[T],
+        body: Any = None,
+        *,
+        query: Query = (),
+        headers: dict[str, str] | None = None,
+        patience: float | None = PATIENCE,
+    ) -> T:
+        return self._decoded(self._wire.ask(method, path, query, body, headers=headers, patience=patience), kind)
+
+    def _decoded(self, content: bytes, kind: type[T]) -> T:
+        try:
+            return msgspec.json.decode(content, type=kind)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            raise self._wire.strange() from None
+
+    def _made(self, make: Callable[[D], T], document: D) -> T:
+        try:
+            return make(document)
+        except (Invalid, KeyError):
+            raise self._wire.strange() from None
+
+
+def _unescaped(part: str) -> str:
+    return part.replace("~1", "/").replace("~0", "~")
+
+
+def _path(name_or_id: str) -> str:
+    return f"/v1/tasks/{quote(name_or_id, safe='', errors='replace')}"
+
+
+def _body(task: Task) -> dict[str, Any]:
+    return {**flat(task), "name": task.name, "check": task.check}
+
+
+def _document(config: Config) -> dict[str, Any]:
+    """What a file says, as the API takes it."""
+    node: dict[str, Any] = {} if config.node is None else msgspec.to_builtins(config.node)
+    for key in NODE_DURATIONS.keys() & node.keys():
+        node[key] = format_duration(node[key])
+    return {
+        "checks": {task.name: flat(task) for task in config.tasks if task.check},
+        "tasks": {task.name: flat(task) for task in config.tasks if not task.check},
+        "periods": config.periods,
+        "limits": config.limits,
+        "node": None if config.node is None else node,
+    }

@@ -1,0 +1,210 @@
+"""The wire to a node elsewhere: one request and its answer, within bounds of size and time; what is refused is raised.
+
+The token goes to the address that was typed and nowhere else: no redirect is followed, no proxy is asked.
+"""
+
+import re
+import socket
+import ssl
+from collections.abc import Mapping, Sequence
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from typing import Any, Final
+from urllib.parse import SplitResult, urlencode, urlsplit
+
+import msgspec
+from msgspec import Struct
+
+from evenbeat.model import Invalid
+from evenbeat.store.contract import Conflict, StoreError
+from evenbeat.wire.requests import Missing
+
+PATIENCE: Final = 30.0
+"""Seconds in which something of an answer arrives."""
+LONG_PATIENCE: Final = 600.0
+"""The same where thousands of tasks may change."""
+ANSWER_LIMIT: Final = 64 << 20
+_JSON: Final = "application/json"
+_PROBLEM: Final = "application/problem+json"
+_TOKEN: Final = re.compile(r"[\x21-\x7e]{1,512}")
+_SHOWN: Final = 4_096
+Query = Sequence[tuple[str, str]]
+
+
+class _Error(Struct):
+    detail: str = ""
+    pointer: str = ""
+
+
+class _Problem(Struct):
+    """What went wrong, as RFC 9457 has it."""
+
+    detail: str = ""
+    errors: list[_Error] = []
+
+
+class Wire:
+    """A connection to the API below a URL; whoever makes it closes it."""
+
+    def __init__(self, url: str, token: str = "", ca_file: str | None = None) -> None:
+        self.errors: list[tuple[str, str]] = []
+        """Of the latest refusal: pointers, and what is wrong there."""
+        parts = _parts(url)
+        self.url: Final = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
+        self._path = parts.path.rstrip("/")
+        self._headers = {"Accept": _JSON, "User-Agent": "evenbeat", **_authorization(token)}
+        self._connection = _connection(parts, ca_file)
+        self._is_used = False
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        query: Query = (),
+        body: Any = None,
+        *,
+        headers: Mapping[str, str] | None = None,
+        patience: float | None = PATIENCE,
+    ) -> bytes:
+        """The JSON of a good answer; raise Invalid, Missing or Conflict if it is refused, else StoreError."""
+        target = self._path + path + (f"?{urlencode(query)}" if query else "")
+        data = None if body is None else msgspec.json.encode(body)
+        sent = {**self._headers, **(headers or {}), **({} if data is None else {"Content-Type": _JSON})}
+        try:
+            response = self._exchange(method, target, data, sent, patience)
+            content = self._content(response)
+        except TimeoutError:
+            raise StoreError(f"{self.url} does not answer: nothing has come for {patience:g} s") from None
+        except ssl.SSLCertVerificationError as e:
+            how = "--ca-file or EVENBEAT_CA names the file of an authority of your own"
+            raise StoreError(f"the certificate of {self.url} is not to be trusted: {e.verify_message}; {how}") from None
+        except ConnectionError as e:
+            raise StoreError(f"{self.url} does not answer: {e.strerror or 'it has hung up'}") from None
+        except HTTPException:
+            raise StoreError(self._no_node("what answers does not speak HTTP as it should")) from None
+        except (OSError, UnicodeError) as e:
+            raise StoreError(f"{self.url} does not answer: {getattr(e, 'strerror', None) or e}") from None
+        return self._good(response, content)
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def strange(self) -> StoreError:
+        """For an answer that no node of ours would give."""
+        return StoreError(self._no_node("its answer is none that we know"))
+
+    def _exchange(
+        self, method: str, target: str, data: bytes | None, headers: Mapping[str, str], patience: float | None
+    ) -> HTTPResponse:
+        if method != "GET":
+            self._connection.close()  # a change is sent once, so not where the other side may just have hung up
+            self._is_used = False
+        while True:
+            was_used, self._is_used = self._is_used, True
+            try:
+                self._connect(patience)
+                self._connection.request(method, target, data, dict(headers))
+                return self._connection.getresponse()
+            except (ConnectionError, HTTPException) as e:
+                self._connection.close()
+                if not was_used or not isinstance(e, ConnectionError):
+                    raise
+                self._is_used = False
+
+    def _connect(self, patience: float | None) -> None:
+        if self._connection.sock is None:
+            self._connection.timeout = PATIENCE
+            self._connection.connect()
+        # Whoever waits for the end of a run waits as long as it takes, but not for somebody who is gone.
+        self._connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        self._connection.sock.settimeout(patience)
+
+    def _content(self, response: HTTPResponse) -> bytes:
+        too_large = StoreError(f"{self.url} answers with more than {ANSWER_LIMIT >> 20} MiB, accepted: up to that")
+        if (response.length or 0) > ANSWER_LIMIT:
+            self.close()
+            raise too_large
+        content = response.read(ANSWER_LIMIT + 1)
+        if len(content) > ANSWER_LIMIT:
+            self.close()
+            raise too_large
+        return content
+
+    def _good(self, response: HTTPResponse, content: bytes) -> bytes:
+        status, media = response.status, response.headers.get_content_type()
+        if 300 <= status < 400:
+            where = _plain(response.headers.get("location", "somewhere else"))
+            raise StoreError(f"{self.url} sends us to {where}, where we do not follow: is that the --url you mean?")
+        if status >= 400 and media == _PROBLEM:
+            raise self._refusal(status, content)
+        if not 200 <= status < 300 or (media != _JSON and status != 204):
+            raise StoreError(self._no_node(f"it answers with {status} and {_plain(media)}"))
+        return content
+
+    def _refusal(self, status: int, content: bytes) -> Exception:
+        try:
+            problem = msgspec.json.decode(content, type=_Problem)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            return self.strange()
+        text = _plain("\n".join(_sentence(error) for error in problem.errors) or problem.detail)
+        self.errors = [(error.pointer, _plain(error.detail)) for error in problem.errors]
+        match status:
+            case 401:
+                return Invalid(f"{self.url}: {text}; EVENBEAT_TOKEN is where it is looked for")
+            case 404:
+                return Missing(text)
+            case 409 | 412:
+                return Conflict(text)
+            case _ if status == 429 or status >= 500:
+                return StoreError(f"{self.url}: {text}")
+        return Invalid(text)
+
+    def _no_node(self, why: str) -> str:
+        return f"there is no evenbeat node at {self.url}: {why}"
+
+
+def _parts(url: str) -> SplitResult:
+    accepted = "accepted: http://HOST:PORT or https://HOST:PORT"
+    try:
+        parts = urlsplit(url)
+        is_good = parts.scheme in ("http", "https") and parts.hostname and (parts.port is None or parts.port > 0)
+    except ValueError:
+        is_good = False
+    if not is_good or len(url) > 2_000 or not (url.isascii() and url.isprintable() and " " not in url):
+        raise Invalid(f"this is not the URL of a node, {accepted}", place="--url")
+    if "@" in parts.netloc:
+        raise Invalid("a URL with a user or a password in it; the token belongs into EVENBEAT_TOKEN", place="--url")
+    if parts.query or parts.fragment:
+        raise Invalid(f"a URL with ? or # in it, {accepted}", place="--url")
+    return parts
+
+
+def _authorization(token: str) -> dict[str, str]:
+    token = token.strip()
+    if not token:
+        return {}
+    if not _TOKEN.fullmatch(token):
+        raise Invalid("there are signs in it that no token has; accepted: evb_...", place="EVENBEAT_TOKEN")
+    return {"Authorization": f"Bearer {token}"}
+
+
+def _connection(parts: SplitResult, ca_file: str | None) -> HTTPConnection:
+    assert parts.hostname is not None
+    if parts.scheme == "http":
+        return HTTPConnection(parts.hostname, parts.port)
+    try:
+        context = ssl.create_default_context(cafile=ca_file)
+    except ssl.SSLError:
+        raise Invalid(f"{ca_file} has no certificates in it, accepted: PEM", place="--ca-file") from None
+    except OSError as e:
+        raise Invalid(f"{ca_file} cannot be read: {e.strerror}", place="--ca-file") from None
+    return HTTPSConnection(parts.hostname, parts.port, context=context)
+
+
+def _sentence(error: _Error) -> str:
+    where = error.pointer.removeprefix("/").replace("/", ".").replace("~1", "/").replace("~0", "~")
+    return f"{where}: {error.detail}" if where else error.detail
+
+
+def _plain(text: str) -> str:
+    """What somebody elsewhere wrote, without signs that would do something to a terminal."""
+    return "".join(sign if sign.isprintable() or sign == "\n" else "\ufffd" for sign in text[:_SHOWN])

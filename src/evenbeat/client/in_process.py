@@ -1,0 +1,104 @@
+"""A store that lives inside a program, with or without a node on it: how the program's own threads change it.
+
+Nobody else can reach such a store, so there is no lock file and no control socket.
+"""
+
+import asyncio
+import threading
+import time
+from concurrent.futures import CancelledError
+from pathlib import Path
+from typing import Final
+
+from evenbeat.admin.task_admin import Desk
+from evenbeat.model import Instant, Invalid
+from evenbeat.node.process.control_socket import Control
+from evenbeat.store.contract import Store, StoreError
+from evenbeat.wire.requests import (
+    Apply,
+    Ask,
+    Backup,
+    Force,
+    Reply,
+    Request,
+    SignIn,
+    Telling,
+    Watch,
+    done,
+    must_be_done,
+    perform,
+)
+
+_LOOK_EVERY: Final = 0.5
+"""Seconds between two looks whether the loop that is to answer is still there."""
+
+
+class Inside:
+    """The store of a program, and the node that runs on it from time to time."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.lock: Final = threading.RLock()
+        """Held while a node takes the place of the desk, so that no change goes unnoticed by it."""
+        self._idle: Final = Desk(store, _now)
+        self._desk = self._idle
+        self._control: Control | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def node_comes(self, desk: Desk) -> None:
+        """From now on everything is changed through the desk of this node; hold the lock until it is."""
+        self._desk = desk
+
+    def node_is_up(self, control: Control) -> None:
+        """From now on it can be asked."""
+        self._control, self._loop = control, asyncio.get_running_loop()
+
+    def node_is_gone(self) -> None:
+        """There is only the store."""
+        with self.lock:
+            self._desk, self._control, self._loop = self._idle, None, None
+
+    # What a door needs
+
+    @property
+    def is_live(self) -> bool:
+        """Does a node run on it?"""
+        return self._control is not None
+
+    def ask(self, request: Request) -> Reply:
+        """Do it, or raise why not. Not on the loop of the node itself."""
+        if isinstance(request, Backup):
+            self.store.backup(Path(request.path))
+            return Reply()
+        if isinstance(request, Force | Telling | SignIn | Watch | Ask) or (
+            isinstance(request, Apply) and not request.files
+        ):
+            return self._ask_the_node(request)
+        with self.lock:
+            return done(request, perform(self._desk, request))
+
+    def close(self) -> None:
+        """Whoever opened the store closes it."""
+
+    def _ask_the_node(self, request: Request) -> Reply:
+        control, loop = self._control, self._loop
+        if control is None or loop is None:
+            raise Invalid("no node of this program runs; run() or start() starts one")
+        try:
+            answer = asyncio.run_coroutine_threadsafe(control.reply_within(request), loop)
+            while True:
+                try:
+                    reply = answer.result(_LOOK_EVERY)
+                    break
+                except TimeoutError:
+                    if loop.is_closed():
+                        raise
+        except (CancelledError, TimeoutError, RuntimeError):
+            raise StoreError("the node stopped before it had answered") from None
+        assert reply is not None
+        must_be_done(reply)
+        return reply
+
+
+def _now() -> Instant:
+    return Instant(time.time_ns() // 1_000)

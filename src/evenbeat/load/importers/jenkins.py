@@ -1,0 +1,216 @@
+"""Read the timers of Jenkins: a list of `name: H/15 * * * *`, or a job's config.xml. The times stay what they were."""
+
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from evenbeat.load.config import BadFileError, Config, Place, Problem
+from evenbeat.load.safe_text import name_problem, safe_name
+from evenbeat.load.write_toml import Imported, document_of
+from evenbeat.model import NAME_LIMIT, Days, Hash, Invalid, Job, Schedule, Task
+from evenbeat.when.cron_entry import Entry, parse_entry
+from evenbeat.when.hashing import JenkinsChooser
+from evenbeat.when.schedule import compile_schedule
+from evenbeat.when.zone import zone as zone_named
+
+_XML_LIMIT: Final = 16 << 20
+_LISTED: Final = re.compile(r"\s*(?P<name>\S.*?)\s*:\s+(?P<spec>\S.*?)\s*")
+_ZONE: Final = re.compile(r"\s*TZ\s*=\s*(?P<zone>\S*)\s*")
+_DECLARATION: Final = re.compile(r"\s*<\?xml.*?\?>", re.DOTALL)
+_SPECS: Final = "./triggers//hudson.triggers.TimerTrigger/spec"
+_SPECS_OF_PIPELINES: Final = "./properties//hudson.triggers.TimerTrigger/spec"
+_STEPS: Final = "./builders/*"
+_SHELL_STEP: Final = "hudson.tasks.Shell"
+_PLACEHOLDER: Final = Job(command=("noop",))
+"""For a task whose command is not known; it is disabled."""
+
+
+class _Line(NamedTuple):
+    """One entry of a timer."""
+
+    job: str
+    text: str
+    zone: str
+    place: Place | None
+
+
+def import_jenkins(texts: Sequence[tuple[str, str]], zone: str = "UTC") -> Imported:
+    """The tasks of (text, file) pairs: lists of timers, config.xml; raise BadFileError with every problem found."""
+    tasks: dict[str, Task] = {}
+    problems: list[Problem] = []
+    warnings: list[Problem] = []
+    for text, file in texts:
+        reader = _Reader(file)
+        found = reader.from_xml(text, zone) if text.lstrip().startswith("<") else reader.from_list(text, zone)
+        problems += reader.problems
+        warnings += reader.warnings
+        problems += [
+            Problem(file, None, f"{t.name!r} is there twice; names are unique") for t in found if t.name in tasks
+        ]
+        tasks |= {task.name: task for task in found}
+    if problems:
+        raise BadFileError(problems)
+    return Imported(document_of(Config(tuple(tasks.values()), {}, {}, None)), warnings)
+
+
+class _Reader:
+    def __init__(self, file: str) -> None:
+        self._file = file
+        self.problems: list[Problem] = []
+        self.warnings: list[Problem] = []
+
+    def _refuse(self, place: Place | None, problem: str) -> None:
+        self.problems.append(Problem(self._file, place, problem))
+
+    def _warn(self, problem: str) -> None:
+        self.warnings.append(Problem(self._file, None, problem))
+
+    # A list
+
+    def from_list(self, text: str, zone: str) -> list[Task]:
+        """`name: H/15 * * * *`, line by line."""
+        jobs: dict[str, list[_Line]] = {}
+        for number, line in enumerate(text.splitlines(), start=1):
+            if not line.strip() or line.lstrip().startswith("#"):
+                continue
+            if found := _ZONE.fullmatch(line):
+                zone = self._zone(found["zone"], Place(number, found.start("zone") + 1)) or zone
+            elif found := _LISTED.fullmatch(line):
+                place = Place(number, found.start("spec") + 1)
+                jobs.setdefault(found["name"], []).append(_Line(found["name"], found["spec"], zone, place))
+            else:
+                at = Place(number, len(line) - len(line.lstrip()) + 1)
+                self._refuse(at, f"{line.strip()[:64]!r} is not understood, accepted: name: H/15 * * * *")
+        tasks = [task for lines in jobs.values() for task in self._tasks(lines, _PLACEHOLDER, enabled=False)]
+        if tasks:
+            self._warn("a list says when, not what: the tasks are written disabled; give each task its command")
+        return tasks
+
+    # A job's config.xml
+
+    def from_xml(self, text: str, zone: str) -> list[Task]:
+        """The timer of one job, and its command if that is a shell step."""
+        name = _job_name(self._file)
+        root = self._root(text)
+        tasks: list[Task] = []
+        if root is not None:
+            specs = [e.text or "" for e in (*root.iterfind(_SPECS), *root.iterfind(_SPECS_OF_PIPELINES))]
+            lines = list(self._lines(name, "\n".join(specs), zone))
+            if not lines and not self.problems:
+                self._warn(f"{name}: no timer, so nothing to import")
+            enabled = (root.findtext("disabled") or "").strip().lower() != "true"
+            if lines:
+                job = self._job(root, name)
+                tasks = self._tasks(lines, job, enabled=enabled and job is not _PLACEHOLDER)
+            for other in ("hudson.triggers.SCMTrigger", "jenkins.triggers.ReverseBuildTrigger"):
+                if root.find(f".//{other}") is not None:
+                    self._warn(f"{name}: {other} is not imported, only timers are")
+        return tasks
+
+    def _root(self, text: str) -> "ET.Element | None":
+        if len(text) > _XML_LIMIT:
+            self._refuse(None, f"larger than {_XML_LIMIT >> 20} MiB")
+            return None
+        # Entities are how a small file becomes a huge one, or another one; Jenkins writes none.
+        declared = re.search(r"<!(DOCTYPE|ENTITY)", text, re.IGNORECASE)
+        if declared is not None:
+            before = text[: declared.start()]
+            place = Place(before.count("\n") + 1, len(before) - before.rfind("\n"))
+            self._refuse(place, f"{declared[0]} is not accepted in a config.xml")
+            return None
+        try:
+            # Jenkins declares XML 1.1, which the parser does not know and nothing here needs.
+            declaration = _DECLARATION.match(text)
+            end = declaration.end() if declaration else 0
+            blank = "\n" * text[:end].count("\n")
+            return ET.fromstring(blank + text[end:])  # noqa: S314 - without a DOCTYPE there are no entities
+        except ET.ParseError as e:
+            line, column = e.position
+            self._refuse(Place(line, column + 1), f"not XML: {e.msg.partition(':')[0]}")
+            return None
+
+    def _lines(self, name: str, spec: str, zone: str) -> Iterator[_Line]:
+        for line in spec.splitlines():
+            if not line.strip() or line.lstrip().startswith("#"):
+                continue
+            if found := _ZONE.fullmatch(line):
+                zone = self._zone(found["zone"], None) or zone
+            else:
+                yield _Line(name, line.strip(), zone, None)
+
+    def _job(self, root: "ET.Element", name: str) -> Job:
+        steps = root.findall(_STEPS)
+        scripts = [(step.findtext("command") or "") for step in steps if step.tag == _SHELL_STEP]
+        if len(scripts) == len(steps) == 1 and scripts[0].strip() and not scripts[0].startswith("#!"):
+            # As Jenkins runs it.
+            return Job(command=("/bin/sh", "-xe", "-c", scripts[0]))
+        found = ", ".join(dict.fromkeys(step.tag for step in steps)) or "none"
+        only = f"only a single shell step becomes the command, found: {found}"
+        self._warn(f"{name} is written disabled: {only}; give the task its command")
+        return _PLACEHOLDER
+
+    # Both
+
+    def _zone(self, name: str, place: Place | None) -> str | None:
+        try:
+            return zone_named(name).name
+        except Invalid as e:
+            self._refuse(place, e.problem)
+            return None
+
+    def _tasks(self, lines: list[_Line], job: Job, *, enabled: bool) -> list[Task]:
+        """The tasks of one job: Jenkins draws every H of all its lines from one sequence."""
+        tasks = []
+        chooser = JenkinsChooser(lines[0].job)
+        for i, line in enumerate(lines):
+            said = line.job if i == 0 else f"{line.job} ({i + 1})"
+            name = safe_name(said)
+            if name != said:
+                self._warn(f"the job {said!r} becomes the task {name!r}: {name_problem(said)}")
+            try:
+                if len(name) > NAME_LIMIT:
+                    raise Invalid(f"a name of {len(name)} characters, accepted: at most {NAME_LIMIT}")
+                entry = parse_entry(line.text)
+                drawn = _drawn(entry, chooser)
+                is_drawn = i > 0 or name != said
+                if is_drawn and drawn != line.text:
+                    self._warn(f"{name}: {line.text!r} is written as {drawn!r}, what Jenkins made of its H")
+                schedule = Schedule(
+                    cron=drawn if is_drawn else line.text, zone=line.zone, hash=Hash.JENKINS, days=Days.AND, second=0
+                )
+                compile_schedule(schedule, name)
+            except Invalid as e:
+                place = line.place and Place(line.place.line, line.place.column + (e.column or 1) - 1)
+                self._refuse(place, f"{name}: {e.problem if place else e}")
+                continue
+            tasks.append(Task(name, schedule, job, enabled=enabled))
+        return tasks
+
+
+def _drawn(entry: Entry, chooser: JenkinsChooser) -> str:
+    """A plain entry with what the sequence gives for each H, in the order in which Jenkins asks for them."""
+    fields = []
+    for kind, field in enumerate(entry.fields):
+        parts = []
+        for term in field.terms:
+            if term.hashed is None:
+                parts.append(term.text)
+            elif term.step > 1:
+                start = chooser.below(term.step, kind)
+                parts += map(str, term.hashed[start :: term.step])
+            else:
+                parts.append(str(term.hashed[chooser.below(len(term.hashed), kind)]))
+        fields.append(",".join(parts))
+    return " ".join(fields) if any(field.uses_hash for field in entry.fields) else entry.text
+
+
+def _job_name(file: str) -> str:
+    """Jenkins keeps a job in jobs/NAME/config.xml, one in a folder in jobs/FOLDER/jobs/NAME/config.xml."""
+    parts = Path(file).resolve().parent.parts
+    names: list[str] = []
+    while len(parts) > 1 and parts[-2] == "jobs":
+        names.insert(0, parts[-1])
+        parts = parts[:-2]
+    return "/".join(names) or Path(file).resolve().parent.name or "job"

@@ -1,0 +1,71 @@
+"""Turn a Nagios timeperiod into periods: its weekdays, and the dates that replace them."""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from evenbeat.load.importers.nagios_objects import Object
+from evenbeat.model import Invalid, Period
+from evenbeat.when.period_line import parse_line
+from evenbeat.when.zone import zone as zone_named
+
+_NOT_LINES: Final = ("timeperiod_name", "alias", "use", "name", "register", "exclude", "use_timezone")
+_WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_CLOSED: Final = re.compile(r"00:00-00:00")
+_DAYS: Final = re.compile(r"(?P<days>.*?)\s+(?P<hours>\d\d?:\d\d-.*)")
+
+
+def periods_of(timeperiod: Object, default_zone: str) -> Iterator[tuple[str, Period] | str]:
+    """The periods by name, without what they exclude, and in words what cannot be said."""
+    name = timeperiod.get("timeperiod_name")
+    zone = timeperiod.get("use_timezone").lstrip(":") or default_zone
+    try:
+        zone_named(zone)
+    except Invalid as e:
+        yield f"period {name!r} is taken in {default_zone}: {e.problem}"
+        zone = default_zone
+    weekdays, dates, all_day = [], [], []
+    for directive, value in timeperiod.values.items():
+        if directive in _NOT_LINES:
+            continue
+        line = " ".join(f"{directive} {value.text}".split())
+        days, hours = _parts(line)
+        open_hours = ",".join(h for h in hours.split(",") if h and not _CLOSED.fullmatch(h))
+        try:
+            if open_hours or not hours:
+                parse_line(f"{days} {open_hours}".strip())
+            parse_line(days)
+        except Invalid as e:
+            yield f"period {name!r}: the line {line!r} is not imported: {e}"
+            continue
+        text = f"{days} {open_hours}".strip()
+        if days in _WEEKDAYS:
+            weekdays += [text] if open_hours else []
+        else:
+            all_day.append(days)
+            dates += [text] if open_hours else []
+    if not weekdays and not dates:
+        yield f"period {name!r} is never open in Nagios, which a period here cannot say: it is not imported"
+        return
+    if not weekdays or not all_day:
+        yield name, Period(ranges=tuple(weekdays or dates), zone=zone)
+        return
+    # In Nagios the hours of a date replace those of its weekday; here ranges add up, so the dates are taken out first.
+    whole_days = f"{name} dates, all day"
+    yield whole_days, Period(ranges=tuple(all_day), zone=zone)
+    if dates:
+        yield dates_of(name), Period(ranges=tuple(dates), zone=zone)
+    include = (dates_of(name),) if dates else ()
+    yield name, Period(ranges=tuple(weekdays), include=include, exclude=(whole_days,), zone=zone)
+    if len(all_day) > 1:
+        yield f"period {name!r}: where several of its dates meet their hours add up; in Nagios the most exact one wins"
+
+
+def dates_of(name: str) -> str:
+    """The period that holds the dates of another."""
+    return f"{name} dates"
+
+
+def _parts(line: str) -> tuple[str, str]:
+    found = _DAYS.fullmatch(line)
+    return (found["days"], found["hours"].replace(" ", "")) if found else (line, "")

@@ -1,0 +1,96 @@
+"""A task as the flat table that a file has, for people who type single keys: to and fro, and changed key by key."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from evenbeat.load.config_errors import Problems
+from evenbeat.load.ineffective_keys import CONDITIONAL, why_without_effect
+from evenbeat.load.tasks import DURATIONS, Tasks, inherited
+from evenbeat.model import HIDDEN, REFERENCES, Invalid, Spread, Task
+from evenbeat.when.duration import format_duration, parse_duration
+
+_TABLES: Final = ("labels", "env", "kwargs")
+"""Keys whose value is a table, so that `labels.team` means one entry of it."""
+_WORK: Final = ("command", "function")
+
+
+def flat(task: Task) -> dict[str, Any]:
+    """The keys of a task, as a file would have them: `task_of` makes the same task of it, unless it is paused."""
+    table: dict[str, Any] = msgspec.to_builtins(task)
+    table = {**table.pop("schedule"), **table.pop("job", {}), **table}
+    for key in ("name", "check", "paused", "pinned"):
+        table.pop(key, None)
+    for key in DURATIONS:
+        if key in table:
+            table[key] = format_duration(table[key])
+    if table.get("shell"):
+        table["command"] = table["command"][0]
+    return table
+
+
+def without_secrets(table: dict[str, Any]) -> dict[str, Any]:
+    """The keys of a task for people who may not read its secrets: names of variables and references, no values."""
+    if "env" not in table:
+        return table
+    shown = {name: value if value.startswith(REFERENCES) else HIDDEN for name, value in table["env"].items()}
+    return {**table, "env": shown}
+
+
+def task_of(name: str, table: Mapping[str, Any], *, check: bool) -> Task:
+    """The task that a file would make of this table; all that is wrong with it is one refusal."""
+    problems = Problems()
+    path = ("checks" if check else "tasks", name)
+    task = Tasks(problems, {}).make(path, dict(table), name)
+    if problems.found:
+        lines = [str(_here(error, ".".join(path))) for _, error in problems.found]
+        raise Invalid("\n".join([*lines, f"and {problems.more:,} more"] if problems.more else lines))
+    assert task is not None
+    return task
+
+
+def _here(error: Invalid, header: str) -> Invalid:
+    """The refusal without the header of the table, which nobody has typed."""
+    return Invalid(error.problem, column=error.column, place=error.place.removeprefix(header).lstrip("., "))
+
+
+def _is_same(key: str, new: Any, old: Any) -> bool:
+    """Do both say the same interval, or the same strategy?"""
+    try:
+        return parse_duration(new) == parse_duration(old) if key == "every" else new == (old or Spread.EVEN)
+    except (Invalid, TypeError):
+        return False
+
+
+def changed(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The table with some keys set; None takes a key away, back to its default.
+
+    One kind of schedule replaces the other, as a command and a function do, with the keys that belong to it; a passive
+    check stays passive and keeps what it runs. Of a table of labels, variables or arguments single entries can be set:
+    `labels.team`.
+    """
+    before = {key: dict(value) if isinstance(value, dict) else value for key, value in table.items()}
+    new: dict[str, Any] = {}
+    for key, value in changes.items():
+        head, _, entry = key.partition(".")
+        if entry and head in _TABLES:
+            entries = new.setdefault(head, before.pop(head, {}))
+            if value is None:
+                entries.pop(entry, None)
+            else:
+                entries[entry] = value
+            continue
+        before.pop(key, None)
+        if value is not None:
+            new[key] = value
+    if any(key in new and not _is_same(key, new[key], table.get(key)) for key in ("every", "spread")):
+        before.pop("phase", None)  # it belongs to the grid as it was
+    if not isinstance(new.get("command", ""), str):
+        before.pop("shell", None)
+    stays = ("passive",) if new.keys() & set(_WORK) else _WORK
+    new |= {key: before[key] for key in stays if key in before and key not in new}
+    whole = inherited(new, before)
+    # What belonged to a value that was replaced goes with it; what was typed is refused instead.
+    gone = [k for k in CONDITIONAL & (whole.keys() - new.keys()) if why_without_effect(k, whole, check=True)]
+    return {key: value for key, value in whole.items() if key not in gone}

@@ -1,0 +1,122 @@
+"""Write TOML that we read back the same: what the imports of other systems' files end in."""
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from evenbeat.load.config import Config, Problem
+from evenbeat.load.safe_text import UNSAFE, safe_json
+from evenbeat.load.task_keys import flat
+from evenbeat.model import Invalid, Period
+from evenbeat.when.duration import format_duration
+
+Document = dict[str, dict[str, Any]]
+"""Sections; the values of all but node, defaults and limits are tables by name."""
+
+
+class Imported(NamedTuple):
+    """What files of another system come to, and what they say that we cannot."""
+
+    document: Document
+    warnings: list[Problem]
+
+
+_FLAT: Final = ("node", "defaults", "limits")
+_SHARED: Final = ("zone", "hash", "days", "second", "env")
+"""What imported tasks tend to have in common: said once, in [defaults]."""
+_OF_CRON: Final = ("hash", "days", "second")
+_BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
+_CONTROL: Final = re.compile(f"(?![\t\n])[{UNSAFE}]")
+
+
+def write_config(config: Config, comments: Sequence[str] = ()) -> str:
+    """A text that `parse_toml` reads as this very config; raise Invalid if TOML cannot say it."""
+    return write_document(document_of(config), comments)
+
+
+def document_of(config: Config) -> Document:
+    """The sections of a config, as a file would have them."""
+    node: dict[str, Any] = {} if config.node is None else msgspec.to_builtins(config.node)
+    if "keep" in node:
+        node["keep"] = format_duration(node["keep"])
+    checks = {task.name: flat(task) for task in config.tasks if task.check}
+    tasks = {task.name: flat(task) for task in config.tasks if not task.check}
+    periods: dict[str, Any] = {name: period_table(period) for name, period in config.periods.items()}
+    defaults = _shared([*checks.values(), *tasks.values()], periods.values())
+    sections: Document = {"defaults": defaults, "limits": dict(config.limits), "periods": periods}
+    return {**({} if config.node is None else {"node": node}), **sections, "checks": checks, "tasks": tasks}
+
+
+def period_table(period: Period) -> dict[str, Any]:
+    """The keys of a period."""
+    table: dict[str, Any] = msgspec.to_builtins(period)
+    return table
+
+
+def _shared(tables: Sequence[dict[str, Any]], periods: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    """Take out of the tables what all of them share."""
+    defaults = {}
+    for key in _SHARED:
+        having = [t for t in tables if key not in _OF_CRON or "cron" in t]
+        value = having[0].get(key) if len(having) > 1 else None
+        if value is not None and all(table.get(key) == value for table in having):
+            defaults[key] = value
+            for table in having:
+                del table[key]
+    if "zone" in defaults:
+        for period in periods:
+            if period.setdefault("zone", "UTC") == defaults["zone"]:
+                del period["zone"]
+    return defaults
+
+
+def write_document(document: Document, comments: Sequence[str] = ()) -> str:
+    """The text of a document, with comments at its head."""
+    blocks = ["".join(f"# {_printable(line)}\n" for comment in comments for line in comment.splitlines())]
+    for section, tables in document.items():
+        if section in _FLAT:
+            if tables or section == "node":
+                blocks.append(f"[{section}]\n{_lines(tables)}")
+            continue
+        blocks += [f"[{section}.{_key(name)}]\n{_lines(table)}" for name, table in tables.items()]
+    return "\n".join(filter(None, blocks))
+
+
+def _lines(table: Mapping[str, Any]) -> str:
+    lines = []
+    for key, value in table.items():
+        if key == "for" and isinstance(value, dict) and value:  # one line for each of its keys
+            lines += [f"for.{_key(k)} = {_value(v)}\n" for k, v in value.items()]
+        else:
+            lines.append(f"{_key(key)} = {_value(value)}\n")
+    return "".join(lines)
+
+
+def _key(key: str) -> str:
+    return key if _BARE.fullmatch(key) else _text(key)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, str):
+        readable = "\n" in value and "'''" not in value and not value.endswith("'") and not _CONTROL.search(value)
+        return f"'''\n{value}'''" if readable else _text(value)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_value, value))}]"
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{_key(k)} = {_value(v)}' for k, v in value.items())} }}" if value else "{}"
+    raise Invalid(f"{value!r} cannot be said in TOML")
+
+
+def _text(text: str) -> str:
+    return safe_json(json.dumps(text, ensure_ascii=False))
+
+
+def _printable(text: str) -> str:
+    return _CONTROL.sub("?", text)

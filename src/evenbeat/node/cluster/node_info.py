@@ -1,0 +1,184 @@
+"""What a node of a cluster tells the others of itself, in its lease; and what all of them are together."""
+
+import os
+import socket
+from collections.abc import Sequence
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from msgspec import Struct
+
+from evenbeat.model import Instant
+from evenbeat.queue.nats.known_workers import PoolView, WorkerView
+from evenbeat.report.status import Lateness, LimitStatus, Status, status_of
+from evenbeat.store.cluster_contract import Lease, View
+
+if TYPE_CHECKING:
+    from evenbeat.node.cluster.cluster_scheduler import ClusterNode
+
+
+class About(Struct, frozen=True):
+    """A node, in its lease."""
+
+    name: str
+    """Of its machine: for people only."""
+    pid: int
+    started: Instant
+    version: str
+    page: str
+    needs: list[str]
+    """Limit keys of which it wants more than its share."""
+    queue: str
+    """"ok", or why the queue cannot be reached."""
+    handing: dict[str, int]
+    """What happened to runs that were handed over: counted since its start."""
+    workers: list[WorkerView]
+    pools: dict[str, PoolView]
+    status: Status
+    is_unwell: bool = False
+    """The queue could not be reached for long: others should have its partitions. New keys come last, with a default:
+    nodes of two versions read each other's.
+    """
+    waits_since: dict[str, int] = {}
+    """Since when it has got nothing more of the keys that it needs, by the clock of the store."""
+
+
+class NodeView(Struct, frozen=True):
+    """A node of the cluster as everybody sees it."""
+
+    id: str
+    epoch: int
+    expires_in: float
+    """Seconds; negative if its lease has ended."""
+    partitions: list[int]
+    about: About
+
+
+class ClusterView(Struct, frozen=True):
+    """Who there is and who has what."""
+
+    now: Instant
+    nodes: list[NodeView]
+    unheld: list[int]
+    """Partitions that no living node holds at this moment."""
+    workers: list[WorkerView]
+    pools: dict[str, PoolView]
+    shares: dict[str, dict[str, int]]
+
+
+_decoder: Final = msgspec.json.Decoder(About)
+
+
+def about_of(node: "ClusterNode") -> About:
+    """Look at a live node."""
+    queue = node.queue
+    return About(
+        socket.gethostname(),
+        os.getpid(),
+        node.started_at,
+        version("evenbeat"),
+        node.page,
+        sorted(node.shares.needs),
+        queue.problem or "ok",
+        msgspec.structs.asdict(queue.counts),
+        queue.staff,
+        queue.pools,
+        status_of(node),
+        node.is_unwell(),
+        node.shares.waits_since,
+    )
+
+
+def read_about(lease: Lease) -> About:
+    return _decoder.decode(lease.about)
+
+
+def cluster_of(view: View, now: int | None = None) -> ClusterView:
+    """What all nodes tell, together; as it is now, if that is later than the view."""
+    now = view.now if now is None else max(now, view.now)
+    nodes = [
+        NodeView(
+            lease.node,
+            lease.epoch,
+            round((lease.expires - now) / 1e6, 3),
+            [p for p, holder in enumerate(view.holders) if holder == lease.node],
+            read_about(lease),
+        )
+        for lease in view.leases
+    ]
+    living = [node for node in nodes if node.expires_in > 0]
+    held = {partition for node in living for partition in node.partitions}
+    workers: dict[str, WorkerView] = {}
+    for node in living:
+        for worker in node.about.workers:
+            known = workers.get(worker.id)
+            if known is None or worker.silent_for < known.silent_for:
+                workers[worker.id] = worker
+    names = sorted({name for node in living for name in node.about.pools})
+    return ClusterView(
+        Instant(now),
+        nodes,
+        [partition for partition in range(len(view.holders)) if partition not in held],
+        sorted(workers.values(), key=lambda worker: (worker.name, worker.id)),
+        {name: _pool([node.about.pools[name] for node in living if name in node.about.pools]) for name in names},
+        view.shares,
+    )
+
+
+def _pool(seen: Sequence[PoolView]) -> PoolView:
+    """Of what several nodes see the best is true: one of them may be cut off from the queue."""
+    alone = [pool.without_worker_for for pool in seen]
+    without = None if None in alone else min(length for length in alone if length is not None)
+    waiting = sum(pool.waiting for pool in seen)
+    return PoolView(max(p.workers for p in seen), max(p.slots for p in seen), waiting, without)
+
+
+def together(statuses: Sequence[Status]) -> Status | None:
+    """Several nodes as one; None without any."""
+    if not statuses:
+        return None
+    first = statuses[0]
+
+    def total(name: str) -> int:
+        return sum(getattr(status, name) for status in statuses)
+
+    def counts(name: str) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for status in statuses:
+            for word, count in getattr(status, name).items():
+                found[word] = found.get(word, 0) + count
+        return found
+
+    late = [status.lateness for status in statuses]
+    return Status(
+        tasks=total("tasks"),
+        idle=total("idle"),
+        pending=total("pending"),
+        slots=total("slots"),
+        waiting=total("waiting"),
+        late=total("late"),
+        stale=total("stale"),
+        disabled=total("disabled"),
+        states=counts("states"),
+        runs=total("runs"),
+        outcomes=counts("outcomes"),
+        skipped=counts("skipped"),
+        late_by=counts("late_by"),
+        runs_per_second=round(sum(status.runs_per_second for status in statuses), 3),
+        lateness=Lateness(max(of.p50 for of in late), max(of.p99 for of in late), max(of.max for of in late)),
+        uptime=max(status.uptime for status in statuses),
+        generation=first.generation,
+        first_runs_to_come=total("first_runs_to_come"),
+        catch_ups_to_come=total("catch_ups_to_come"),
+        to_come_until=max((s.to_come_until for s in statuses if s.to_come_until is not None), default=None),
+        store=next((status.store for status in statuses if status.store != "ok"), "ok"),
+        problems=list(dict.fromkeys(problem for status in statuses for problem in status.problems)),
+        executes=any(status.executes for status in statuses),
+        slots_source=first.slots_source,
+        limits={
+            name: LimitStatus(of.most, sum(s.limits[name].running for s in statuses if name in s.limits), of.source)
+            for name, of in first.limits.items()
+        },
+        files=next((status.files for status in statuses if status.files != "ok"), "ok"),
+    )

@@ -1,0 +1,161 @@
+"""The outbox: batches on their way into the store, in order. What the store cannot take now is offered again."""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Final, NamedTuple
+
+from evenbeat.node.loop.counters import COMMIT_BOUNDS, Buckets
+from evenbeat.store.cluster_contract import Fenced
+from evenbeat.store.contract import Batch, Contradiction, Damaged, Store, StoreError, Withdrawn
+
+_AGAIN: Final = 1.0
+"""Seconds until the store is asked again after it failed: it is full, or slow, or on a disk that comes back."""
+_log: Final = logging.getLogger("evenbeat.node")
+
+Then = Callable[[], None]
+
+
+class _Parcel(NamedTuple):
+    batch: Batch
+    then: Then
+    put: float
+    """When, on the loop's clock."""
+
+
+class Outbox:
+    """Offers batches to the store and says when they are safe. While the store fails, all wait.
+
+    All that wait are offered together, to be kept together; those that come meanwhile wait for the answer. What is
+    offered behind something that fails may well be taken: then the store would know the later without the earlier.
+    """
+
+    def __init__(
+        self, store: Store, loop: asyncio.AbstractEventLoop, on_failure: Callable[[BaseException], None]
+    ) -> None:
+        """`on_failure` is told if a batch will never be safe, however often it is offered; then none after it is."""
+        self._store = store
+        self._loop = loop
+        self._on_failure = on_failure
+        self._parcels: deque[_Parcel] = deque()
+        self._offered = 0
+        """How many of them are under way."""
+        self._offered_at = 0.0
+        self.took = Buckets(COMMIT_BOUNDS)
+        """Seconds in which the store has kept what it was offered."""
+        self.on_withdrawn: Callable[[Withdrawn], None] = lambda _: None
+        """Called before anything that follows from a commit is done: tasks whose claims were not kept."""
+        self._is_busy = False
+        """Are some under way, or is it too soon to offer them again?"""
+        self._round = 0
+        """Answers of earlier rounds are about what was dropped."""
+        self._waiting: list[asyncio.Future[None]] = []
+        self.failing: str = ""
+        """What the store said last, while it cannot take anything."""
+        self.is_hopeless = False
+        """Is the database itself gone or damaged, so that waiting for it is of no use?"""
+
+    @property
+    def waiting(self) -> int:
+        """Batches that are not safe yet."""
+        return len(self._parcels)
+
+    def oldest_age(self) -> float:
+        """Seconds since the first of them was put; 0 if there is none."""
+        return self._loop.time() - self._parcels[0].put if self._parcels else 0.0
+
+    def unsafe_claims(self) -> set[int]:
+        """The tasks whose runs are claimed in batches that are not safe yet."""
+        return {claim.task for parcel in self._parcels for claim in parcel.batch.claims}
+
+    def put(self, batch: Batch, then: Then) -> None:
+        """Remember a batch; `then` is called on the loop when it is safe."""
+        self._parcels.append(_Parcel(batch, then, self._loop.time()))
+        self._proceed()
+
+    async def safe(self) -> None:
+        """Wait until everything that was put so far is safe, whatever comes after it."""
+        future: asyncio.Future[None] = self._loop.create_future()
+        self._waiting.append(future)
+        try:
+            self.put(Batch(), lambda: None if future.done() else future.set_result(None))
+            await future
+        finally:
+            self._waiting.remove(future)
+
+    async def empty(self) -> None:
+        """Wait until nothing is left that is not safe."""
+        while self._parcels:
+            await self.safe()
+
+    def drop(self, why: StoreError) -> None:
+        """Nothing that waits is to be kept any more: somebody else decides about it. Who waits for it is told why."""
+        self._parcels.clear()
+        self._offered = 0
+        self._is_busy = False
+        self._round += 1
+        for future in self._waiting:
+            if not future.done():
+                future.set_exception(why)
+
+    def close(self) -> None:
+        """Nothing is offered any more: the store is about to be closed."""
+        self._round += 1
+        self._is_busy = True
+
+    def _proceed(self) -> None:
+        while self._parcels and not self._is_busy:
+            future = self._offer()
+            if not future.done():
+                self._wait_for(future, self._round)
+                return
+            self._settle(future)
+
+    def _offer(self) -> Future[Withdrawn]:
+        self._is_busy = True
+        self._offered = len(self._parcels)
+        self._offered_at = self._loop.time()
+        return self._store.record(*[parcel.batch for parcel in self._parcels])
+
+    def _wait_for(self, future: Future[Withdrawn], asked: int) -> None:
+        future.add_done_callback(lambda f: self._loop.call_soon_threadsafe(self._answered, asked, f))
+
+    def _answered(self, asked: int, future: Future[Withdrawn]) -> None:
+        if asked == self._round:
+            self._settle(future)
+            self._proceed()
+
+    def _settle(self, future: Future[Withdrawn]) -> None:
+        error = future.exception()
+        if isinstance(error, StoreError) and not isinstance(error, Contradiction | Fenced):
+            if str(error) != self.failing:
+                _log.error("the store cannot take anything: %s", error, extra={"action": "store_failing"})
+            self.failing = str(error)
+            self.is_hopeless = isinstance(error, Damaged)
+            self._loop.call_later(_AGAIN, self._again, self._round)
+            return
+        if error is not None:
+            self._on_failure(error)
+            return
+        if self.failing:
+            _log.warning("the store works again", extra={"action": "store_works"})
+        self.failing, self.is_hopeless = "", False
+        self._is_busy = False
+        self.took.add_one(self._loop.time() - self._offered_at)
+        kept = [self._parcels.popleft() for _ in range(self._offered)]
+        if withdrawn := future.result():
+            self.on_withdrawn(withdrawn)
+        if self._parcels:  # the store need not wait for what there is to do here
+            self._wait_for(self._offer(), self._round)
+        for parcel in kept:
+            try:
+                parcel.then()
+            except Exception as e:  # the others are safe all the same, and what follows from them is done
+                self._on_failure(e)
+
+    def _again(self, asked: int) -> None:
+        if asked == self._round:
+            self._is_busy = False
+            self._proceed()

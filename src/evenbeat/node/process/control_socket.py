@@ -1,0 +1,395 @@
+"""The control socket: how anybody on this machine changes a live node. One JSON document in, one out, per line."""
+
+import asyncio
+import logging
+import os
+import socket
+import struct
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from evenbeat.admin.command_permission import Forbidden
+from evenbeat.admin.task_admin import TakenOver
+from evenbeat.load.config import BadFileError
+from evenbeat.model import Invalid, Kind
+from evenbeat.node.loop.submissions import answer
+from evenbeat.node.loop.turn import Underway
+from evenbeat.node.process.event_publisher import Hub
+from evenbeat.node.scheduler import Node
+from evenbeat.report.metrics import numbers_of
+from evenbeat.report.status import identity_of
+from evenbeat.report.task_now import moment_of
+from evenbeat.store.contract import Batch, Conflict, Finish, StoreError
+from evenbeat.store.foreign_files import trusted_users, user_name
+from evenbeat.store.sqlite.ownership import socket_path
+from evenbeat.wire.requests import (
+    Apply,
+    AskCluster,
+    AskMoment,
+    AskNode,
+    AskNumbers,
+    AskRunning,
+    AskStatus,
+    Backup,
+    Change,
+    Elsewhere,
+    Ended,
+    Force,
+    Missing,
+    Reply,
+    Request,
+    SignIn,
+    Telling,
+    Watch,
+    done,
+    must_be_done,
+    perform,
+    signed_in,
+    touched,
+)
+
+REQUEST_LIMIT: Final = 64 << 20
+UNREAD_LIMIT: Final = 4 << 20
+"""Bytes of the feed that wait for somebody who watches; whoever lets more come together is let go."""
+_HEARD_AT_ONCE: Final = 4_096
+_log: Final = logging.getLogger("evenbeat.control")
+
+_requests: Final = msgspec.json.Decoder(Request)
+_replies: Final = msgspec.json.Decoder(Reply)
+
+
+class _Waiter(NamedTuple):
+    """Somebody waits for the end of a forced run."""
+
+    end: asyncio.Future[Finish]
+    asked: int
+    """The token of the run that was claimed last before it was asked for: the run waited for has a later one."""
+
+    def waits_for(self, run: Underway) -> bool:
+        """Is this the run? One that was claimed before, forced or not, is another."""
+        return run.kind == Kind.FORCED and run.token > self.asked
+
+
+class Control:
+    """The node's side."""
+
+    def __init__(self, node: Node, path: Path | None) -> None:
+        """Listens there: see `socket_path`; None if only the program itself asks."""
+        self.node = node
+        self._path = path
+        self._waiting: dict[int, list[_Waiter]] = {}
+        self._server: asyncio.Server | None = None
+        self._serving: set[asyncio.Task[Any]] = set()
+
+    async def open(self) -> None:
+        """Listen; only the user the node runs as may connect."""
+        self._hub = Hub(self.node, asyncio.get_running_loop())
+        self.node.beat.on_finished.append(self._finished)
+        self.node.beat.on_leave.append(self._has_left)
+        self.node.beat.on_withdrawn.append(self._were_withdrawn)
+        self.node.on_change.append(self._forget)
+        if self._path is not None:
+            await self._listen(self._path)
+
+    async def _listen(self, path: Path) -> None:
+        path.unlink(missing_ok=True)
+        listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+        try:
+            with socket_address(path) as address:
+                # The umask is the process's: nothing else may be created before it is what it was.
+                before = os.umask(0o177)
+                try:
+                    listening.bind(address)
+                finally:
+                    os.umask(before)
+                # While the address leads there: asyncio looks at the file too.
+                self._server = await asyncio.start_unix_server(self._connected, sock=listening, limit=REQUEST_LIMIT)
+        except BaseException:
+            listening.close()
+            raise
+        self._socket = path.stat()
+
+    async def look(self) -> None:
+        """Listen anew if somebody has deleted the socket; whoever is connected stays so. Asked about once a second."""
+        if self._path is None:
+            return
+        try:
+            if os.path.samestat(self._socket, self._path.stat()):
+                return
+        except FileNotFoundError:
+            pass
+        before = self._server
+        await self._listen(self._path)
+        if before is not None:
+            before.close()
+        _log.warning("%s was deleted, and was made anew", self._path, extra={"action": "socket_made_anew"})
+
+    async def close(self) -> None:
+        """Nobody is heard any more, and who waits for an answer learns that there will be none."""
+        if self._server is not None:
+            self._server.close()
+        for serving in self._serving:
+            serving.cancel()
+        await asyncio.gather(*self._serving, return_exceptions=True)
+        if self._server is not None and self._path is not None:
+            self._path.unlink(missing_ok=True)
+
+    async def reply_within(self, request: Request) -> Reply | None:
+        """As `reply_to`, for another thread of this program; cancelled when the node stops."""
+        serving = asyncio.current_task()
+        assert serving is not None
+        self._serving.add(serving)
+        serving.add_done_callback(self._serving.discard)
+        return await self.reply_to(request)
+
+    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        serving = asyncio.get_running_loop().create_task(self._serve(reader, writer))
+        self._serving.add(serving)
+        serving.add_done_callback(self._serving.discard)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        # A line beyond the limit is a ValueError: whoever sends it is none of our clients.
+        with suppress(ConnectionError, asyncio.CancelledError, ValueError), closing(writer):
+            while line := await reader.readline():
+                reply = await self._answer(line)
+                if reply is None:
+                    await self._feed(reader, writer)
+                    return
+                writer.write(msgspec.json.encode(reply) + b"\n")
+                await writer.drain()
+
+    async def _feed(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """From now on the connection is a stream, until the other side closes it or does not read any more."""
+        transport = writer.transport
+
+        def tell(line: bytes) -> bool:
+            if transport.get_write_buffer_size() > UNREAD_LIMIT:
+                _log.warning("somebody watched and did not keep up", extra={"action": "watcher_dropped"})
+                transport.abort()
+            else:
+                writer.write(line)
+            return not transport.is_closing()
+
+        self._hub.watch(tell)
+        try:
+            while await reader.read(_HEARD_AT_ONCE):
+                pass
+        finally:
+            self._hub.leave(tell)
+
+    async def _answer(self, line: bytes) -> Reply | None:
+        """None for whoever wants to watch."""
+        try:
+            return await self.reply_to(_requests.decode(line))
+        except Elsewhere as e:
+            return await self.node.pass_on(e.number, _requests.decode(line))
+        except (Invalid, msgspec.ValidationError, msgspec.DecodeError) as e:
+            return Reply(problem=str(e), kind="invalid")
+        except StoreError as e:
+            return Reply(problem=str(e), kind="store")
+
+    async def reply_to(self, request: Request) -> Reply | None:
+        """Do it here, or say why not; raise Elsewhere if another node of the cluster is to be asked."""
+        try:
+            return await self._do(request)
+        except Elsewhere:
+            raise
+        except Conflict as e:
+            return Reply(problem=str(e), kind="conflict")
+        except Missing as e:
+            return Reply(problem=str(e), kind="missing")
+        except Forbidden as e:
+            return Reply(problem=str(e), kind="forbidden")
+        except (Invalid, BadFileError, msgspec.ValidationError, msgspec.DecodeError) as e:
+            return Reply(problem=str(e), kind="invalid")
+        except StoreError as e:
+            return Reply(problem=str(e), kind="store")
+        except Exception as e:
+            _log.exception("a request failed", extra={"action": "request_failed"})
+            return Reply(problem=f"the node failed at this: {e!r}", kind="store")
+
+    async def _do(self, request: Request) -> Reply | None:
+        node = self.node
+        if isinstance(request, Telling):
+            return await answer(node, request)
+        if isinstance(request, SignIn):
+            return await asyncio.to_thread(signed_in, node.desk, request, node.page)
+        match request:
+            case Watch():
+                return None
+            case Force():
+                return await self._force(request)
+            case Backup(path):
+                await asyncio.to_thread(node.store.backup, Path(path))
+                return Reply()
+            case AskStatus():
+                return Reply(status=node.status())
+            case AskMoment(number):
+                moment = moment_of(node, number)
+                if moment is None:
+                    node.not_here(number)
+                return Reply(moment=moment)
+            case AskCluster():
+                return Reply(cluster=node.cluster())
+            case AskRunning(most):
+                return Reply(running=await node.running(most))
+            case AskNode():
+                return Reply(node=identity_of(node))
+            case AskNumbers():
+                return Reply(numbers=numbers_of(node))
+        return await self._change(request)
+
+    async def _change(self, request: Change) -> Reply:
+        node = self.node
+        files = {file.resolve() for file in node.options.files}
+        named = set(map(Path, request.files)) if isinstance(request, Apply) else None
+        is_reload = named is not None and bool(files) and (not named or files <= named)
+        try:
+            changed = await asyncio.to_thread(perform, node.desk, request, node.options.files)
+            if is_reload:
+                node.files_problem = ""
+        except (BadFileError, Invalid) as e:
+            if is_reload:
+                node.files_problem = str(e)
+            raise
+        finally:
+            node.take_over()  # also what was done before it failed
+        await node.outbox.safe()  # whoever has our word has it, even if we die now
+        return done(request, changed)
+
+    async def _force(self, request: Force) -> Reply:
+        desk, node = self.node.desk, self.node
+        noted = not request.is_passed_on
+        entries = await asyncio.to_thread(desk.forced, request.names, request.who, request.only, noted=noted)
+        here = [entry for entry in entries if node.roster.row(entry.number) is not None]
+        ends: list[asyncio.Future[Finish]] = []
+        for entry in here if request.wait else []:
+            ends.append(asyncio.get_running_loop().create_future())
+            self._waiting.setdefault(entry.number, []).append(_Waiter(ends[-1], node.beat.token))
+        waiting = node.force(here, request.named)
+        await node.outbox.safe()
+        elsewhere = await node.force_elsewhere([entry for entry in entries if entry not in here], request)
+        finishes = await asyncio.gather(*ends)
+        return Reply(
+            ended=[
+                Ended(entry.task.name, f.started, f.ended, f.outcome, f.status, f.output)
+                for entry, f in zip(here, finishes, strict=False)
+            ]
+            + [end for reply in elsewhere for end in reply.ended or ()],
+            waiting=waiting | {name: why for reply in elsewhere for name, why in (reply.waiting or {}).items()},
+            touched=touched(entries, named=request.named),
+        )
+
+    def _finished(self, runs: Sequence[Underway], finishes: Sequence[Finish]) -> None:
+        for run, finish in zip(runs, finishes, strict=True) if self._waiting else ():
+            for waiter in self._waiting.get(run.number, ()):
+                if waiter.waits_for(run) and not waiter.end.done():
+                    waiter.end.set_result(finish)
+        self._forget_answered()
+
+    def _forget(self, taken_over: TakenOver) -> None:
+        """Forced runs of tasks that were removed before they began will have no end."""
+        removed = {entry.number for entry in taken_over.changed.removed} & self._waiting.keys()
+        if not removed:
+            return
+        running = [run for run in self.node.beat.underway.values() if run.number in removed]
+        never = [
+            waiter
+            for number in removed
+            for waiter in self._waiting[number]
+            if not any(run.number == number and waiter.waits_for(run) for run in running)
+        ]
+        # One may have ended already, and its end is on its way into the store: then that is the answer.
+        self.node.outbox.put(Batch(), partial(self._refuse, never, Invalid("the task was removed before it ran")))
+
+    def _were_withdrawn(self, numbers: list[int]) -> None:
+        """The same of tasks that were removed just as their runs were claimed."""
+        some = [waiter for number in numbers for waiter in self._waiting.get(number, ())]
+        self._refuse(some, Invalid("the task was removed before it ran"))
+
+    def _has_left(self, numbers: list[int]) -> None:
+        """Another node of the cluster has these tasks now, and hears how their runs end."""
+        some = [waiter for number in numbers if self._waiting for waiter in self._waiting.get(number, ())]
+        words = "the task has moved to another node while its run was waited for: `evenbeat history` tells how it ends"
+        self._refuse(some, StoreError(words))
+
+    def _refuse(self, waiters: Sequence["_Waiter"], why: Exception) -> None:
+        for waiter in waiters:
+            if not waiter.end.done():
+                waiter.end.set_exception(why)
+        self._forget_answered()
+
+    def _forget_answered(self) -> None:
+        if self._waiting:
+            left = {number: [w for w in some if not w.end.done()] for number, some in self._waiting.items()}
+            self._waiting = {number: some for number, some in left.items() if some}
+
+
+class Client:
+    """The other side, for programs that wait."""
+
+    is_live = True
+
+    def __init__(self, database: Path) -> None:
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+        try:
+            with socket_address(socket_path(database)) as address:
+                self._socket.connect(address)
+        except OSError as e:
+            self._socket.close()
+            raise StoreError(
+                f"the node of {database} does not answer on {socket_path(database)}: {e.strerror}"
+            ) from None
+        _, user, _ = struct.unpack("3i", self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+        if user not in trusted_users(database):
+            self._socket.close()
+            words = (
+                f"{socket_path(database)} is of {user_name(user)}, and no node of {database}: nothing was sent there"
+            )
+            raise StoreError(f"{words}; remove it, or use a folder that only you can write to")
+
+    def ask(self, request: Request) -> Reply:
+        """Ask the node; raise what it refuses."""
+        line = msgspec.json.encode(request) + b"\n"
+        if len(line) > REQUEST_LIMIT:
+            raise Invalid(f"a request of {len(line) >> 20} MiB, accepted: up to {REQUEST_LIMIT >> 20}; ask in parts")
+        try:
+            answer = self._exchange(line)
+        except OSError as e:
+            raise StoreError(f"the node stopped before it had answered: {e.strerror}") from None
+        if not answer:
+            raise StoreError("the node stopped before it had answered")
+        reply = _replies.decode(answer)
+        must_be_done(reply)
+        return reply
+
+    def _exchange(self, line: bytes) -> bytes:
+        self._socket.sendall(line)
+        data = bytearray()
+        while not data.endswith(b"\n"):
+            piece = self._socket.recv(1 << 20)
+            if not piece:
+                return b""
+            data += piece
+        return bytes(data)
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+@contextmanager
+def socket_address(path: Path) -> Iterator[str]:
+    """A socket's address has room for 107 bytes; a directory that is open has a short name."""
+    if len(os.fsencode(path)) <= 100:
+        yield str(path)
+        return
+    directory = os.open(path.parent, os.O_PATH | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{directory}/{path.name}"
+    finally:
+        os.close(directory)

@@ -1,0 +1,162 @@
+"""Where a node's API and page are served: an address, taken before anything runs, and who may be served there."""
+
+import errno
+import os
+import socket
+import ssl
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+from evenbeat.admin.tokens import TOKENS
+from evenbeat.core.access_rules import FirstToken, first_token, why_not_open
+from evenbeat.model import Invalid
+from evenbeat.store.opening import is_cluster, open_store, shown
+from evenbeat.store.user_store import is_own
+
+LOOPBACK: Final = "127.0.0.1"
+_BACKLOG: Final = 1_024
+"""Connections that wait while the api process is busy or is being replaced."""
+_OPTION: Final = "--listen"
+
+
+class Listen(Struct, frozen=True):
+    """An address, and how it is protected."""
+
+    host: str
+    port: int
+    """0 for any that is free."""
+    cert: Path | None = None
+    key: Path | None = None
+    is_plain: bool = False
+    """Somebody said that there shall be no TLS, though others than this machine are served."""
+    is_open: bool = False
+    """Every user of this machine is let in without a token, as long as there are no tokens."""
+
+    @property
+    def scheme(self) -> str:
+        return "http" if self.cert is None else "https"
+
+    def url(self, port: int) -> str:
+        """What to type into a browser."""
+        host = {"0.0.0.0": socket.gethostname(), "::": socket.gethostname()}.get(self.host, self.host)  # noqa: S104
+        return f"{self.scheme}://{f'[{host}]' if ':' in host else host}:{port}/"
+
+
+def parse_listen(text: str) -> tuple[str, int]:
+    """HOST:PORT, [ADDRESS]:PORT, or a PORT of this machine alone."""
+    host, colon, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]") if host.startswith("[") and host.endswith("]") else host
+    is_number = port.isdecimal() and port.isascii() and len(port) <= 5 and int(port) <= 65_535
+    if not is_number or (colon and not host) or (":" in host and not text.startswith("[")):
+        raise Invalid(f"{text!r} is no address, accepted: PORT, HOST:PORT or [IPV6]:PORT", place=_OPTION)
+    return host or LOOPBACK, int(port)
+
+
+def is_loopback(host: str) -> bool:
+    """Does it name this machine to itself only?"""
+    if host.lower().rstrip(".") == "localhost":
+        return True
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def must_be_safe(listen: Listen, database: Path | str, *, is_ours: bool = False) -> None:
+    """Refuse to serve without tokens where the node makes none, or in the clear unless that is meant; say what to do.
+
+    The owner of the database may have to bring it up to date to read it: `is_ours`.
+    """
+    if (listen.cert is None) != (listen.key is None):
+        raise Invalid("--tls-cert and --tls-key belong together: give both, or none")
+    if listen.cert is not None and listen.key is not None:
+        _must_be_a_pair(listen.cert, listen.key)
+    is_local = is_loopback(listen.host)
+    if listen.is_open and (why := why_not_open(is_loopback=is_local, is_root=os.geteuid() == 0)):
+        raise Invalid(why, place="--open")
+    if not is_local and listen.cert is None and not listen.is_plain:
+        raise Invalid(
+            f"{listen.host} is not only for this machine: give --tls-cert FILE and --tls-key FILE, "
+            "or say --no-tls if a proxy or the network itself encrypts",
+            place=_OPTION,
+        )
+    if is_local and (listen.is_open or not is_cluster(database)):
+        return
+    needed = first_token(
+        has_tokens=_has_tokens(database, is_ours=is_ours),
+        is_open=listen.is_open,
+        is_loopback=is_local,
+        is_cluster=is_cluster(database),
+    )
+    if needed is FirstToken.ASK:
+        raise Invalid(
+            f"there is no token that could let anybody in: `{_command(database)}` makes one, and prints it once",
+            place=_OPTION,
+        )
+
+
+def _command(database: Path | str) -> str:
+    """What to type to make a token. A password is not shown, so the environment that it came from is left to say it."""
+    command = "evenbeat token add admin --role admin"
+    return command if os.environ.get("EVENBEAT_DB") == str(database) else f"{command} --db {shown(database)}"
+
+
+def _must_be_a_pair(cert: Path, key: Path) -> None:
+    for option, file in (("--tls-cert", cert), ("--tls-key", key)):
+        try:
+            file.open("rb").close()
+        except OSError as e:
+            raise Invalid(f"{file} cannot be read: {e.strerror}", place=option) from None
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(cert, key, password=_no_password)
+    except (ssl.SSLError, Invalid, ValueError) as e:
+        reason = e.reason if isinstance(e, ssl.SSLError) and e.reason else str(e)
+        raise Invalid(f"{cert} and {key} are no certificate with its key, in PEM: {reason}", place="--tls-cert") from e
+
+
+def _no_password() -> str:
+    raise Invalid("the key has a password, and nobody is there to type it")
+
+
+def _has_tokens(database: Path | str, *, is_ours: bool) -> bool:
+    if isinstance(database, Path) and not database.exists() and not is_own(database):
+        return False
+    store = open_store(database, read_only=not is_ours)
+    try:
+        return bool(store.settings(TOKENS))
+    finally:
+        store.close()
+
+
+def bound(listen: Listen) -> socket.socket:
+    """A socket that listens there from now on; it is inherited by nobody who is not meant to."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            listen.host, listen.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+    except (socket.gaierror, UnicodeError):
+        raise Invalid(f"there is no host {listen.host!r}", place=_OPTION) from None
+    found = socket.socket(family, kind, protocol)
+    try:
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        found.bind(address)
+        found.listen(_BACKLOG)
+    except OSError as e:
+        found.close()
+        raise Invalid(_explained(e, listen), place=_OPTION) from None
+    return found
+
+
+def _explained(error: OSError, listen: Listen) -> str:
+    where = f"{listen.host}:{listen.port}"
+    match error.errno:
+        case errno.EADDRINUSE:
+            return f"{where} is taken by another program; stop that, or choose another port"
+        case errno.EACCES:
+            return f"{where} is not for everybody; choose a port from 1024 on"
+        case errno.EADDRNOTAVAIL:
+            return f"{listen.host} is no address of this machine"
+    return f"{where} cannot be listened on: {os.strerror(error.errno or 0)}"

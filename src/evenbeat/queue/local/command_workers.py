@@ -1,0 +1,211 @@
+"""The workers for commands: one per core, all work spread evenly over them, each replaced when it dies."""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
+
+from evenbeat.child_processes.cleanup import Keeper
+from evenbeat.core.run_lease import WORKER_DIED
+from evenbeat.model import Outcome
+from evenbeat.queue.local.worker_process import Worker
+from evenbeat.wire.worker_frames import Cancel, Clock, Full, Ready, Result, Results, Run, Started, ToNode
+
+_PROGRAM: Final = ("evenbeat.work.runner",)
+_ENOUGH: Final = 100
+"""Runs that keep a worker busy for longer than it is silent and than we may take: half a millisecond each, or so."""
+
+
+class Lived(Protocol):
+    """A process that has ended."""
+
+    began: float
+    """When it was started, on the monotonic clock."""
+
+
+class Backoff:
+    """How long to wait before the next start: not at all, unless the last ones ended at once."""
+
+    SHORT_LIFE: Final = 5.0
+    FIRST: Final = 0.1
+    LONGEST: Final = 10.0
+    HOPELESS: Final = 4
+    FULL: Final = 1.0
+    """Seconds until a machine without room for another process is tried again."""
+
+    def __init__(self) -> None:
+        self._short_lives = 0
+
+    def after(self, worker: Lived) -> float:
+        """Seconds until this one may be replaced."""
+        if time.monotonic() - worker.began > self.SHORT_LIFE:
+            self._short_lives = 0
+            return 0
+        self._short_lives += 1
+        return 0 if self._short_lives == 1 else min(self.FIRST * 2 ** (self._short_lives - 2), self.LONGEST)
+
+    @property
+    def is_hopeless(self) -> bool:
+        """Do workers end before they are ready, again and again?"""
+        return self._short_lives >= self.HOPELESS
+
+
+class Team:
+    """Process workers, and what waits for one of them to come up."""
+
+    def __init__(
+        self,
+        size: int,
+        results: Callable[[list[Result]], None],
+        started: Callable[[list[tuple[int, int]]], None],
+        now: Callable[[], int],
+        keeper: Keeper,
+        pass_env: Sequence[str] = (),
+    ) -> None:
+        self._size = size
+        self._program = (*_PROGRAM, ",".join(pass_env))
+        self._keeper = keeper
+        self._results = results
+        self._started = started
+        self._now = now
+        self._offset = 0
+        self._workers: list[Worker] = []
+        self._waiting: list[Run] = []
+        self._backoff = Backoff()
+        self.restarts = 0
+        """Workers that ended before they were told to."""
+        self._is_closing = False
+        self._cannot_start = ""
+        """Why the last attempt to start a worker failed."""
+
+    @property
+    def problem(self) -> str:
+        """Why commands cannot be started now, or ""."""
+        if self._cannot_start:
+            return f"worker processes cannot be started: {self._cannot_start}"
+        if stuck := next((worker.stuck for worker in self._workers if worker.stuck), ""):
+            return f"what a dead worker process left behind cannot be ended: {stuck}"
+        if self._size and not self._living and not self._is_closing:
+            return "no worker process is up"
+        full = next((worker.full for worker in self._workers if worker.full), "")
+        return f"workers wait to start commands: {full}" if full else ""
+
+    @property
+    def workers(self) -> list[Worker]:
+        return self._workers
+
+    @property
+    def _living(self) -> list[Worker]:
+        return [worker for worker in self._workers if not worker.is_gone]
+
+    @property
+    def is_busy(self) -> bool:
+        """Has each worker more than enough that it could not begin yet?"""
+        return bool(self._workers) and all(w.unbegun >= _ENOUGH for w in self._workers)
+
+    def start(self, offset: int) -> None:
+        """Bring up all workers."""
+        self._offset = offset
+        for _ in range(self._size):
+            self._start_one()
+
+    def set_clock(self, offset: int, by: int = 0) -> None:
+        self._offset = offset
+        if by:
+            for run in self._waiting:
+                run.move(by)
+            for worker in self.workers:
+                worker.move(by)
+        for worker in self._workers:
+            worker.send(Clock(offset, by))
+
+    def give(self, runs: list[Run]) -> None:
+        """Level the backlogs of the workers with these runs."""
+        living = self._living
+        if not living:
+            self._waiting += runs
+            return
+        by_backlog = sorted(living, key=lambda w: (w.backlog, len(w.outstanding)))
+        given = 0
+        for left, worker in zip(range(len(by_backlog), 0, -1), by_backlog, strict=True):
+            others = sum(w.backlog for w in by_backlog[-left:])
+            level = -(-(others + len(runs) - given) // left)
+            share = max(0, level - worker.backlog)
+            if part := runs[given : given + share]:
+                worker.give(part)
+            given += len(part)
+
+    def cancel(self, tokens: set[int]) -> None:
+        """End these runs; all, if none is named."""
+        unsent = [run for run in self._waiting if not tokens or run.token in tokens]
+        self._waiting = [run for run in self._waiting if tokens and run.token not in tokens]
+        self._resolve(unsent, Outcome.CANCELLED, "not started", {})
+        for worker in self._workers:
+            found = [t for t in worker.outstanding if not tokens or t in tokens]
+            if found:
+                worker.send(Cancel(found))
+
+    def close(self) -> None:
+        """Let all workers go; what they still run ends with them."""
+        self._is_closing = True
+        for worker in self._workers:
+            worker.close()
+
+    def _start_one(self) -> None:
+        if self._is_closing:
+            return
+        try:
+            worker = Worker(self._program, self._hear, self._replace, self._keeper, lifeline=False)
+        except OSError as e:
+            self._cannot_start = e.strerror or str(e)
+            asyncio.get_running_loop().call_later(Backoff.FULL, self._start_one)
+            return
+        self._cannot_start = ""
+        self._workers.append(worker)
+        worker.send(Clock(self._offset))
+        waiting, self._waiting = self._waiting, []
+        self.give(waiting)
+
+    def _hear(self, worker: Worker, messages: list[ToNode]) -> None:
+        for message in messages:
+            match message:
+                case Results(results, held):
+                    worker.held = held
+                    for result in results:
+                        worker.outstanding.pop(result.token, None)
+                        if worker.lasting:
+                            worker.lasting.pop(result.token, None)
+                    self._results(results)
+                case Started(starts):
+                    worker.lasting.update(starts)
+                    self._started(starts)
+                case Ready():
+                    worker.is_ready = True
+                case Full(reason):
+                    worker.full = reason
+
+    def _replace(self, worker: Worker) -> None:
+        self.restarts += not self._is_closing
+        self._workers.remove(worker)
+        pause = self._backoff.after(worker)
+        orphans = list(worker.outstanding.values())
+        if not self._is_closing:
+            asyncio.get_running_loop().call_later(pause, self._start_one)
+        if self._is_closing:
+            self._resolve(orphans, Outcome.CANCELLED, "the node was stopped", worker.lasting)
+        elif worker.is_ready:
+            self._resolve(orphans, Outcome.LOST, WORKER_DIED, worker.lasting)
+        elif self._backoff.is_hopeless:
+            orphans, self._waiting = orphans + self._waiting, []
+            self._resolve(orphans, Outcome.BROKEN, "no worker process can be started: see the node's log", {})
+        else:
+            self._waiting = orphans + self._waiting
+
+    def _resolve(self, runs: list[Run], outcome: Outcome, reason: str, starts: dict[int, int]) -> None:
+        if runs:
+            self._results(resolved(runs, outcome, reason, self._now(), starts))
+
+
+def resolved(runs: list[Run], outcome: Outcome, reason: str, now: int, starts: dict[int, int]) -> list[Result]:
+    """Results of runs that no worker can tell about; one whose start is not known started when it ended."""
+    return [Result(run.token, outcome, None, starts.get(run.token, now), now, reason.encode()) for run in runs]

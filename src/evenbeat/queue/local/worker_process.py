@@ -1,0 +1,253 @@
+"""One worker process as its node sees it: started, spoken to, and buried with all that it left behind."""
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from typing import Final
+
+from evenbeat.child_processes.cleanup import Keeper
+from evenbeat.child_processes.descriptors import raise_limit_again, restore_limit_of
+from evenbeat.child_processes.process_table import Leader, kill, members, process
+from evenbeat.child_processes.worker_records import WORKER_VARIABLE
+from evenbeat.core.environment import without_secrets
+from evenbeat.wire import worker_frames
+from evenbeat.wire.worker_frames import Cancel, Clock, Run, Runs, ToNode
+
+_READ: Final = 1 << 20
+_RUNS_PER_FRAME: Final = 256
+_BYTES_PER_FRAME: Final = 1 << 20
+_LAST_WORDS: Final = 4
+"""Reads from the socket of a dead process, which holds less than one of them takes: a daemon that has got hold of its
+end must not keep us listening."""
+_SWEEPS: Final = 3
+_AGAIN: Final = 0.5
+"""Seconds between two attempts to clear up after a worker."""
+_STANDARD_ERROR: Final = 2
+_log: Final = logging.getLogger("evenbeat.node")
+
+
+class Worker:
+    """A process that runs things, the socket to it, and the runs it has been given and not yet told the end of.
+
+    Creating one starts the process; OSError, if the machine is too full for that at the moment.
+    """
+
+    def __init__(
+        self,
+        program: tuple[str, ...],
+        heard: Callable[["Worker", list[ToNode]], None],
+        died: Callable[["Worker"], None],
+        keeper: Keeper,
+        *,
+        lifeline: bool,
+        environment: dict[str, str] | None = None,
+        output: int = _STANDARD_ERROR,
+        frame_limit: int = worker_frames.FRAME_LIMIT,
+    ) -> None:
+        """`environment` is ours without our secrets, unless another one is given; `output` is where it writes what no
+        run has said. `frame_limit`: bytes of what it may say at once.
+        """
+        self.outstanding: dict[int, Run] = {}
+        """In the order they were sent."""
+        self.held = 0
+        """Of them, those that it has begun or that were not due yet when it said so last."""
+        self.lasting: dict[int, int] = {}
+        """Those known to have started, and when: they wait for something and cost next to nothing."""
+        self.is_ready = False
+        """Before that, nothing it was given has been begun."""
+        self.is_gone = False
+        """It has ended. It is replaced when nothing of it is left."""
+        self.stuck = ""
+        """Why what it left behind cannot be ended yet."""
+        self.full = ""
+        """Why it can start nothing now."""
+        self.last_heard = self.began = time.monotonic()
+        self._heard = heard
+        self._died = died
+        self._keeper = keeper
+        self._frames = worker_frames.Frames(frame_limit)
+        self._unsent = bytearray()
+        self._has_to_wait = False
+        self._loop = asyncio.get_running_loop()
+        with keeper.reserve, ExitStack() as opened, ExitStack() as passed:
+            self._socket, theirs = socket.socketpair()
+            opened.callback(self._socket.close)
+            passed.callback(theirs.close)
+            descriptors = [theirs.fileno()]
+            self._lifeline = -1
+            if lifeline:
+                reader, self._lifeline = os.pipe()
+                opened.callback(os.close, self._lifeline)
+                passed.callback(os.close, reader)
+                descriptors.append(reader)
+            command = [sys.executable, "-P", "-m", program[0], *map(str, descriptors), *program[1:]]
+            # A session of its own: no terminal reaches it, and all that it starts can be found.
+            self._process = subprocess.Popen(  # noqa: S603
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                pass_fds=descriptors,
+                start_new_session=True,
+                env={
+                    **(without_secrets(os.environ) if environment is None else environment),
+                    WORKER_VARIABLE: keeper.secret,
+                },
+            )
+            opened.callback(self._process.wait)
+            opened.callback(self._process.kill)
+            self.pid: Final = self._process.pid
+            restore_limit_of(self.pid)
+            self._pidfd = os.pidfd_open(self.pid)
+            opened.callback(os.close, self._pidfd)
+            about = process(self.pid)
+            assert about is not None, "it is not reaped, so it is there"
+            self.leader: Final = Leader(self.pid, about.started)
+            keeper.add(self.leader)
+            opened.pop_all()  # from now on `_bury` closes them
+        self._listen()
+
+    def _listen(self) -> None:
+        self._socket.setblocking(False)  # noqa: FBT003
+        self._descriptor = self._socket.fileno()
+        self._loop.add_reader(self._descriptor, self._read)
+        self._loop.add_reader(self._pidfd, self._bury)
+
+    def move(self, by: int) -> None:
+        """The clock was set; the process itself hears of it by its `Clock`."""
+        for run in self.outstanding.values():
+            run.move(by)
+
+    @property
+    def unbegun(self) -> int:
+        """Runs that it has not begun for want of time."""
+        return len(self.outstanding) - max(self.held, len(self.lasting))
+
+    @property
+    def backlog(self) -> int:
+        """Runs that still cost something."""
+        return len(self.outstanding) - len(self.lasting)
+
+    def give(self, runs: list[Run]) -> None:
+        """Send runs, in frames of a bearable size."""
+        self.outstanding.update((run.token, run) for run in runs)
+        part: list[Run] = []
+        size = 0
+        for run in runs:
+            part.append(run)
+            size += len(memoryview(run.job))
+            if len(part) == _RUNS_PER_FRAME or size > _BYTES_PER_FRAME:
+                self.send(Runs(part))
+                part, size = [], 0
+        if part:
+            self.send(Runs(part))
+
+    def send(self, message: Runs | Clock | Cancel) -> None:
+        """Send it now, or as soon as the worker reads."""
+        if self.is_gone:
+            return
+        self._unsent += worker_frames.encode(message)
+        if not self._has_to_wait:
+            self._write()
+            if self._unsent:
+                self._has_to_wait = True
+                self._loop.add_writer(self._descriptor, self._write)
+
+    def signal(self, number: signal.Signals) -> None:
+        """Tell the process, not what it has started."""
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._pidfd, number)
+
+    def close(self) -> None:
+        """Tell it to go: it kills what it runs, and ends."""
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_WR)
+
+    def _write(self) -> None:
+        try:
+            while self._unsent:
+                del self._unsent[: self._socket.send(self._unsent)]
+        except BlockingIOError:
+            return
+        except OSError:
+            self._unsent.clear()  # it is dying, and `_bury` will see to its runs
+        if self._has_to_wait:
+            self._has_to_wait = False
+            self._loop.remove_writer(self._descriptor)
+
+    def _read(self) -> bool:
+        try:
+            data = self._socket.recv(_READ)
+        except BlockingIOError:
+            return False
+        except OSError:
+            data = b""
+        if not data:
+            # Its end of the socket is its life.
+            self._loop.remove_reader(self._descriptor)
+            self.signal(signal.SIGKILL)
+            return False
+        self.last_heard = time.monotonic()
+        try:
+            messages = worker_frames.to_node(self._frames.feed(data))
+        except ValueError:
+            self.signal(signal.SIGKILL)  # what cannot be understood cannot be trusted with runs
+            return False
+        if messages:
+            try:
+                self._heard(self, messages)
+            except Exception:
+                # Nobody knows which of its runs were seen to. When it has ended, all that are left are.
+                _log.exception("what worker process %d said was not understood", self.pid, extra={"action": "failed"})
+                self.signal(signal.SIGKILL)
+                return False
+        return True
+
+    def _bury(self) -> None:
+        """It has ended: hear its last words, end what it left behind, and let the owner see to its runs."""
+        if self.is_gone:
+            return
+        for _ in range(_LAST_WORDS):
+            if not self._read():
+                break
+        self.is_gone = True
+        self._loop.remove_reader(self._pidfd)
+        self._loop.remove_reader(self._descriptor)
+        self._loop.remove_writer(self._descriptor)
+        self._clear_up()
+
+    def _clear_up(self) -> None:
+        """Now, or as soon as it can be done: before nothing of it is left, none of its runs is over."""
+        try:
+            with self._keeper.reserve:
+                self._sweep()
+        except OSError as e:
+            told = {"action": "leftovers", "worker": self.pid}
+            _log.error("what a dead worker process left cannot be ended yet: %s", e.strerror, extra=told)
+            self.stuck = e.strerror or str(e)
+            raise_limit_again()
+            self._loop.call_later(_AGAIN, self._clear_up)
+            return
+        self._keeper.remove(self.leader)
+        self._process.wait()
+        os.close(self._pidfd)
+        self._socket.close()
+        if self._lifeline != -1:
+            os.close(self._lifeline)
+        try:
+            self._died(self)
+        except Exception:
+            _log.exception("a dead worker process was not replaced in order", extra={"action": "failed"})
+
+    def _sweep(self) -> None:
+        # Until it is reaped, its number names its session and nothing else. A process that is just forking may be
+        # missed once, hence more than one sweep; a daemon, whose parent has ended, wanted to stay.
+        for _ in range(_SWEEPS):
+            kill(members([self.leader]))

@@ -1,0 +1,223 @@
+"""The connection to the servers of a queue: it comes back by itself, and nobody who sends waits for it."""
+
+import asyncio
+import json
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+import nats.errors
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+
+from evenbeat.queue.nats.address import Where
+from evenbeat.queue.nats.identity import connect_options, identify, must_be_usable
+
+_AGAIN: Final = 0.25
+"""Seconds between two attempts to connect to the same server."""
+_CONNECTING: Final = 2
+_PING: Final = 2
+"""Seconds between two pings; a connection that leaves two unanswered is none."""
+_UNSENT: Final = 8 << 20
+"""Bytes on their way to a server that does not read."""
+_ASKING: Final = 3.0
+_STATUS: Final = "Status"
+NO_RESPONDERS: Final = "503"
+_log: Final = logging.getLogger("evenbeat.queue")
+
+
+def boot_time() -> int:
+    """Microseconds of the clock that is never set and does not stop when the machine sleeps."""
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000
+
+
+async def end_tasks(tasks: Sequence[asyncio.Task[None]]) -> None:
+    """Cancel them until they have ended: the client keeps a cancellation to itself now and then."""
+    while left := [task for task in tasks if not task.done()]:
+        for task in left:
+            task.cancel()
+        await asyncio.wait(left, timeout=_AGAIN)
+
+
+class Refused(Exception):
+    """A server has answered, but not as wished; `code` as in HTTP."""
+
+    def __init__(self, code: int, reason: str) -> None:
+        self.code = code
+        super().__init__(reason)
+
+
+class Unanswered(Exception):
+    """No server has answered: it is not there, or too slow."""
+
+
+def status_of(message: Msg) -> str:
+    """What a server says instead of a message; "" for a message."""
+    return (message.headers or {}).get(_STATUS, "")
+
+
+class Link:
+    """One connection at a time to one of the servers."""
+
+    def __init__(self, where: Where, name: str, on_up: Callable[[], None]) -> None:
+        """`on_up` is called whenever a connection has come up; all that was sent before may have been lost."""
+        must_be_usable(where)
+        self._where = where
+        self._name = name
+        self._on_up = on_up
+        self._handlers: dict[str, Callable[[Msg], None]] = {}
+        self._client: Client | None = None
+        self._outgoing: deque[tuple[str, bytes, str, dict[str, str] | None]] = deque()
+        self._wake = asyncio.Event()
+        self._is_idle = asyncio.Event()
+        self._was_up = asyncio.Event()
+        self._closed = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._is_stopping = False
+        self._is_new = True
+        """Never connected, and that was not told yet."""
+        self.problem = "not connected yet"
+        """Why nothing can be sent now; "" if it can."""
+
+    @property
+    def is_up(self) -> bool:
+        return self._client is not None and self._client.is_connected
+
+    def hear(self, subject: str, handler: Callable[[Msg], None]) -> None:
+        """Before `start`: let this be called for what comes there."""
+        self._handlers[subject] = handler
+
+    async def start(self) -> None:
+        """Connect, however long it takes."""
+        self._tasks = [asyncio.create_task(self._stay_connected()), asyncio.create_task(self._pump())]
+        await self._was_up.wait()
+
+    def send(self, subject: str, data: bytes, reply: str = "", headers: dict[str, str] | None = None) -> bool:
+        """Send it soon, in order; False if there is no connection: then it is not sent, ever."""
+        if not self.is_up:
+            return False
+        self._outgoing.append((subject, data, reply, headers))
+        self._wake.set()
+        self._is_idle.clear()
+        return True
+
+    async def ask(self, subject: str, request: dict[str, Any], seconds: float = _ASKING) -> dict[str, Any]:
+        """Ask JetStream; raise Refused or Unanswered."""
+        if self._client is None:
+            raise Unanswered(self.problem)
+        try:
+            message = await self._client.request(f"$JS.API.{subject}", json.dumps(request).encode(), timeout=seconds)
+        except (nats.errors.Error, OSError, TimeoutError) as e:
+            raise Unanswered(str(e) or type(e).__name__) from None
+        answer: dict[str, Any] = json.loads(message.data)
+        if error := answer.get("error"):
+            raise Refused(int(error.get("code", 0)), str(error.get("description", "")))
+        return answer
+
+    async def stop(self, seconds: float = 1.0) -> None:
+        """Send what waits, as far as that goes quickly, and let go."""
+        if self.is_up and self._client is not None:
+            with suppress(TimeoutError, nats.errors.Error, OSError):
+                async with asyncio.timeout(seconds):
+                    if self._outgoing:
+                        await self._is_idle.wait()
+                    await self._client.flush()
+        self._is_stopping = True
+        await end_tasks(self._tasks)
+        client, self._client = self._client, None
+        if client is not None:
+            closing = asyncio.create_task(client.close())
+            await asyncio.wait([closing], timeout=seconds)
+            await end_tasks([closing])
+
+    async def _stay_connected(self) -> None:
+        while True:
+            self._closed.clear()
+            client = Client()
+            try:
+                identify(client, self._where)
+                await client.connect(**self._options())
+                for subject, handler in self._handlers.items():
+                    await client.subscribe(subject, cb=_called(handler))
+                self._client = client
+            except (nats.errors.Error, OSError, TimeoutError) as e:
+                await self._failed(e)
+                await asyncio.sleep(_AGAIN)
+                continue
+            await self._up()
+            self._was_up.set()
+            await self._closed.wait()
+            self._client = None
+            await asyncio.sleep(_AGAIN)
+
+    def _options(self) -> dict[str, Any]:
+        where = self._where
+        return {
+            "servers": where.urls,
+            "name": self._name,
+            **connect_options(where),
+            "max_reconnect_attempts": -1,
+            "reconnect_time_wait": _AGAIN,
+            "connect_timeout": _CONNECTING,
+            "ping_interval": _PING,
+            "max_outstanding_pings": 2,
+            "pending_size": _UNSENT,
+            "flush_timeout": float(_CONNECTING),
+            "error_cb": self._failed,
+            "disconnected_cb": self._down,
+            "reconnected_cb": self._up,
+            "closed_cb": self._gone,
+        }
+
+    async def _up(self) -> None:
+        _log.info("connected to the queue", extra={"action": "queue_up", "queue": str(self._where)})
+        self.problem = ""
+        self._is_new = False
+        self._on_up()
+
+    async def _down(self) -> None:
+        if not self.problem and not self._is_stopping:
+            _log.warning("the queue is out of reach", extra={"action": "queue_down", "queue": str(self._where)})
+        self.problem = self.problem or f"{self._where} is out of reach"
+        # What was for now is of no use later; the rest is sent again by those who know about it.
+        self._outgoing.clear()
+        self._is_idle.set()
+
+    async def _gone(self) -> None:
+        self._closed.set()
+
+    async def _failed(self, error: Exception) -> None:
+        if not self.is_up:
+            if self._is_new:
+                _log.warning("the queue is out of reach: %s", error, extra={"action": "queue_down"})
+            self._is_new = False
+            self.problem = f"{self._where} is out of reach: {error or type(error).__name__}"
+        _log.debug("queue: %s", error, extra={"action": "queue_error"})
+
+    async def _pump(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            while self._outgoing:
+                subject, data, reply, headers = self._outgoing.popleft()
+                client = self._client
+                try:
+                    if client is not None:
+                        await client.publish(subject, data, reply, headers)
+                except (nats.errors.Error, OSError) as e:
+                    await self._failed(e)
+            self._is_idle.set()
+
+
+def _called(handler: Callable[[Msg], None]) -> Any:
+    async def call(message: Msg) -> None:
+        try:
+            handler(message)
+        except Exception:
+            # The client would pass over it in silence.
+            _log.exception("a message could not be handled", extra={"action": "queue_failed"})
+
+    return call

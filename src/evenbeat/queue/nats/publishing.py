@@ -1,0 +1,183 @@
+"""Messages from a node into the stream: sent without waiting, sent again if they are not there."""
+
+import asyncio
+import json
+import logging
+import secrets
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from nats.aio.msg import Msg
+
+from evenbeat.core import run_lease
+from evenbeat.model import SECOND
+from evenbeat.queue.nats.address import Where
+from evenbeat.queue.nats.batches import Item, Message, packed, pieces, size_of, timebox_class
+from evenbeat.queue.nats.connection import NO_RESPONDERS, Link, Unanswered, status_of
+from evenbeat.queue.nats.stream import Stream
+from evenbeat.wire.cluster_messages import MESSAGE_LIMIT
+
+_CONFIRMED: Final = SECOND
+"""A message that the servers have not confirmed by then is sent again; they know it by its id."""
+_AGAIN: Final = 0.5
+"""Seconds between two looks for a stream with which something is wrong."""
+_SEEN: Final = 5 * SECOND
+"""A message that nobody asks about is looked for in the stream so often."""
+_LOOKS: Final = 20
+"""Messages looked for at once."""
+_IN_PROCESS: Final = 10158
+"""JetStream's error code for a message whose id is that of one that is being replicated."""
+_log: Final = logging.getLogger("evenbeat.queue")
+
+
+class Shipping:
+    """All messages with runs that wait for a worker."""
+
+    def __init__(self, where: Where, link: Link, node: str, now: Callable[[], int]) -> None:
+        self._where = where
+        self._link = link
+        self._node = node
+        self._now = now
+        self._stream = Stream(where, link)
+        self._messages: dict[str, Message] = {}
+        self._name = secrets.token_hex(6)
+        self._count = 0
+        self._inbox = f"{where.inbox}.{secrets.token_hex(11)}"
+        self._is_missed = asyncio.Event()
+        self.problem = ""
+        """What is wrong with the stream."""
+        self.redispatched = 0
+        link.hear(f"{self._inbox}.*", self._confirmed)
+
+    @property
+    def messages(self) -> Iterable[Message]:
+        return self._messages.values()
+
+    def send(self, items: list[Item], workers: Callable[[str], int]) -> list[Item]:
+        """Hand these over; those that are too large for any message come back."""
+        too_large = [item for item in items if item.run is not None and size_of(item.run) > MESSAGE_LIMIT]
+        if too_large:
+            left = {item.token for item in items}.difference(item.token for item in too_large)
+            items = [item for item in items if item.token in left]
+        groups: dict[tuple[str, int], list[Item]] = {}
+        for item in items:
+            assert item.run is not None
+            groups.setdefault((item.pool, timebox_class(item.run.timebox)), []).append(item)
+        for (pool, _), group in groups.items():
+            for piece in pieces(group, workers(pool)):
+                self._count += 1
+                message = Message(f"{self._name}{self._count:x}", pool, self._now())
+                message.waiting = {item.token: item for item in piece}
+                for item in piece:
+                    item.message = message
+                self._messages[message.id] = message
+                self._ship(message)
+        return too_large
+
+    def taken(self, item: Item) -> None:
+        """Somebody has its permission now, or it is over."""
+        if item.message is not None:
+            item.message.waiting.pop(item.token, None)
+            if not item.message.waiting:
+                self._messages.pop(item.message.id, None)
+
+    def reopen(self, item: Item) -> None:
+        """Its permission was not used: it waits again, in the message it came with."""
+        if item.message is not None:
+            item.message.waiting[item.token] = item
+            self._messages[item.message.id] = item.message
+
+    def waiting(self) -> dict[str, int]:
+        """How many runs wait, by pool."""
+        counts: dict[str, int] = {}
+        for message in self._messages.values():
+            counts[message.pool] = counts.get(message.pool, 0) + len(message.waiting)
+        return counts
+
+    def up(self) -> None:
+        """There is a connection: what was not confirmed goes out again."""
+        self._is_missed.set()
+        for message in self._messages.values():
+            if not message.sequence:
+                self._ship(message)
+
+    async def keep_stream(self, seconds: float) -> None:
+        """Make the stream, and make it again whenever it is missed; look for it every so many seconds."""
+        self.problem = await self._stream.agree()
+        while True:
+            try:
+                await asyncio.wait_for(self._is_missed.wait(), _AGAIN if self.problem else seconds)
+            except TimeoutError:
+                pass
+            else:
+                self._is_missed.clear()
+            if not self._link.is_up:
+                continue
+            born, was_wrong = self._stream.born, bool(self.problem)
+            try:
+                self.problem = await self._stream.look()
+            except Exception:
+                _log.exception("the stream could not be looked for", extra={"action": "queue_failed"})
+            if self._stream.born != born or (was_wrong and not self.problem):
+                self._resend_unconfirmed(0)
+
+    async def look(self) -> list[Item]:
+        """See to messages that are not, or no more, in the stream; the runs that are set aside for it."""
+        now = self._now()
+        if not self._link.is_up or self.problem:
+            return []
+        self._resend_unconfirmed(_CONFIRMED)
+        held = [m for m in self._messages.values() if m.sequence]
+        gone = [m for m in held if m.born != self._stream.born]
+        suspects = sorted((m for m in held if m.born == self._stream.born and now - m.when > _SEEN), key=_when)
+        suspects = suspects[:_LOOKS]
+        found = await asyncio.gather(*(self._stream.has(m.sequence) for m in suspects), return_exceptions=True)
+        for message, is_there in zip(suspects, found, strict=True):
+            if is_there is False:
+                gone.append(message)
+            elif isinstance(is_there, BaseException) and not isinstance(is_there, Unanswered):
+                raise is_there
+            else:
+                message.when = now
+        aside: list[Item] = []
+        for message in gone:
+            if message.attempt >= run_lease.ATTEMPTS:
+                aside += message.waiting.values()
+            elif message.waiting:
+                message.attempt += 1
+                self.redispatched += len(message.waiting)
+                self._ship(message)
+        return aside
+
+    def _resend_unconfirmed(self, age: int) -> None:
+        now = self._now()
+        for message in list(self._messages.values()):
+            if not message.sequence and now - message.when >= age:
+                self._ship(message)
+
+    def _ship(self, message: Message) -> None:
+        name = f"{message.id}-{message.attempt}"
+        message.sequence = 0
+        message.when = self._now()
+        data = packed(message, self._node)
+        self._link.send(self._where.runs(message.pool), data, f"{self._inbox}.{name}", {"Nats-Msg-Id": name})
+
+    def _confirmed(self, answer: Msg) -> None:
+        if status_of(answer) == NO_RESPONDERS:
+            self._is_missed.set()
+            return
+        name, _, attempt = answer.subject.rpartition(".")[2].partition("-")
+        message = self._messages.get(name)
+        told = json.loads(answer.data)
+        if "error" in told and told["error"].get("err_code") == _IN_PROCESS:
+            return  # sent again before the first was confirmed, which is still to come
+        if "error" in told:
+            self.problem = f"stream {self._where.stream}: {told['error'].get('description', '')}"
+            self._is_missed.set()
+        elif message is not None and str(message.attempt) == attempt:
+            message.sequence = int(told["seq"])
+            message.born = self._stream.born
+
+
+def _when(message: Message) -> int:
+    return message.when

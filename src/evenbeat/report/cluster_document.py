@@ -1,0 +1,206 @@
+"""A cluster as a document for programs: the same on the command line and over HTTP, also of a node that is alone."""
+
+import socket
+from collections.abc import Mapping
+from typing import Annotated, Final
+
+from msgspec import Meta, Struct
+from msgspec.structs import asdict
+
+from evenbeat.model import PARTITIONS, Instant
+from evenbeat.node.cluster.node_info import ClusterView, NodeView
+from evenbeat.node.cluster.shares import ALL_SLOTS
+from evenbeat.queue.nats.known_workers import PoolView, WorkerView
+from evenbeat.report.documents import instant
+from evenbeat.report.metrics import Numbers
+from evenbeat.report.status import Identity, Status
+from evenbeat.wire.cluster_messages import DEFAULT_POOL
+
+Time = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
+"""ISO 8601 with an offset."""
+_Count = Annotated[int, Meta(ge=0)]
+_Seconds = Annotated[float, Meta(ge=0)]
+_Partition = Annotated[int, Meta(ge=0, lt=PARTITIONS)]
+_OK: Final = "ok"
+
+
+class ClusterNodeDocument(Struct, frozen=True):
+    """A scheduler."""
+
+    id: str
+    """Drawn by lot when it joined; its name is for people."""
+    name: str
+    pid: int
+    started: Time
+    version: str
+    page: str
+    """Where its page is; empty without one."""
+    is_alive: bool
+    epoch: _Count
+    """Of its lease, higher than any before; 0 of a node that needs none."""
+    expires_in: float | None
+    """Seconds until its lease ends unless it is renewed, below 0 when it has; null of a node that needs none."""
+    partitions: list[_Partition]
+    partition_count: _Count
+    queue: str
+    """"ok", or why it cannot reach the queue."""
+    handing: dict[str, _Count]
+    """What happened to runs that it handed over, since its start."""
+    needs: list[str]
+    """Limits of which it wants more than its share; "" is that of all slots."""
+    status: Status
+    """Of its own tasks."""
+
+
+class ClusterWorkerDocument(Struct, frozen=True):
+    """Where runs are made."""
+
+    id: str
+    name: str
+    pid: int
+    pools: list[str]
+    slots: _Count
+    held: _Count
+    """Runs that it has, or whose results are not safe."""
+    is_leaving: bool
+    silent_for: _Seconds
+    """Since a node last heard of it; a worker that is well is heard every second."""
+    started: Time | None
+    """Null as long as it does not know what time it is."""
+    version: str
+    processes: _Count
+    restarts: _Count
+    """Of its processes, before they were told to end."""
+    problem: str = ""
+    """Why it cannot start what it has, or not all of it: no descriptors or processes are left, for example."""
+
+
+class PoolDocument(Struct, frozen=True):
+    """What tasks may ask for."""
+
+    workers: _Count
+    slots: _Count
+    waiting: _Count
+    """Runs that no worker has taken yet."""
+    without_worker_for: _Seconds | None
+    """Seconds; null while it has one."""
+
+
+class SharesDocument(Struct, frozen=True):
+    """Which node has how much of what there is for all, by the ids of the nodes."""
+
+    slots: dict[str, _Count]
+    limits: dict[str, dict[str, _Count]]
+
+
+class ClusterDocument(Struct, frozen=True):
+    """Who there is and who has what."""
+
+    is_single: bool
+    """A node on a database of its own, which no other can join."""
+    now: Time
+    nodes: list[ClusterNodeDocument]
+    workers: list[ClusterWorkerDocument]
+    pools: dict[str, PoolDocument]
+    shares: SharesDocument
+    partitions: _Count
+    """That there are."""
+    unheld: list[_Partition]
+    """Those that no living node holds: their tasks do not run now."""
+
+
+def cluster_document(view: ClusterView) -> ClusterDocument:
+    """Of several nodes."""
+    return ClusterDocument(
+        is_single=False,
+        now=instant(view.now) or "",
+        nodes=sorted(map(_node, view.nodes), key=lambda node: (not node.is_alive, node.name, node.started)),
+        workers=[_worker(worker) for worker in view.workers],
+        pools={name: _pool(pool) for name, pool in view.pools.items()},
+        shares=_shares(view.shares),
+        partitions=PARTITIONS,
+        unheld=view.unheld,
+    )
+
+
+def document_of_one(identity: Identity, numbers: Numbers, now: str) -> ClusterDocument:
+    """Of a node that is alone, in the same shape."""
+    started, status, name = instant(identity.started) or "", numbers.status, socket.gethostname()
+    processes = len(identity.workers)
+    node = ClusterNodeDocument(
+        id=identity.id,
+        name=name,
+        pid=identity.pid,
+        started=started,
+        version=identity.version,
+        page="",
+        is_alive=True,
+        epoch=0,
+        expires_in=None,
+        partitions=list(range(PARTITIONS)),
+        partition_count=PARTITIONS,
+        queue=_OK,
+        handing={},
+        needs=[],
+        status=status,
+    )
+    worker = ClusterWorkerDocument(
+        id=identity.id,
+        name=name,
+        pid=identity.pid,
+        pools=[DEFAULT_POOL],
+        slots=status.slots,
+        held=status.pending,
+        is_leaving=False,
+        silent_for=0.0,
+        started=started,
+        version=identity.version,
+        processes=processes,
+        restarts=numbers.worker_restarts,
+        problem=numbers.queue,
+    )
+    return ClusterDocument(
+        is_single=True,
+        now=now,
+        nodes=[node],
+        workers=[worker],
+        pools={DEFAULT_POOL: PoolDocument(1, status.slots, 0, None)},
+        shares=SharesDocument({identity.id: status.slots}, {}),
+        partitions=PARTITIONS,
+        unheld=[],
+    )
+
+
+def _node(node: NodeView) -> ClusterNodeDocument:
+    about = node.about
+    return ClusterNodeDocument(
+        id=node.id,
+        name=about.name,
+        pid=about.pid,
+        started=instant(about.started) or "",
+        version=about.version,
+        page=about.page,
+        is_alive=node.expires_in > 0,
+        epoch=node.epoch,
+        expires_in=node.expires_in,
+        partitions=node.partitions,
+        partition_count=len(node.partitions),
+        queue=about.queue,
+        handing=about.handing,
+        needs=about.needs,
+        status=about.status,
+    )
+
+
+def _worker(worker: WorkerView) -> ClusterWorkerDocument:
+    started = Instant(worker.started) if worker.started else None
+    return ClusterWorkerDocument(**{**asdict(worker), "started": instant(started)})
+
+
+def _pool(pool: PoolView) -> PoolDocument:
+    return PoolDocument(**asdict(pool))
+
+
+def _shares(shares: Mapping[str, Mapping[str, int]]) -> SharesDocument:
+    limits = {key: dict(nodes) for key, nodes in shares.items() if key != ALL_SLOTS}
+    return SharesDocument(dict(shares.get(ALL_SLOTS, {})), limits)

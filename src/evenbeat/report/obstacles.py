@@ -1,0 +1,27 @@
+"""What keeps a live node from executing anything, whatever task is asked about."""
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from evenbeat.node.scheduler import Node
+
+SLOW: Final = 5.0
+"""Seconds that the oldest batch may be on its way into the store before that is worth a word."""
+NO_WORKERS: Final = "no worker executes anything on this node: it was started with --workers 0"
+
+
+def problems_of(node: "Node") -> list[str]:
+    """What is wrong: nothing new is executed, or recorded, as long as one of these lasts."""
+    found, outbox = [], node.outbox
+    if outbox.failing:
+        found.append(f"the store fails: {outbox.failing}")
+    elif (age := outbox.oldest_age()) > SLOW:
+        found.append(f"the store has not committed anything for {age:.0f} s")
+    if node.queue.problem:
+        found.append(node.queue.problem)
+    return found
+
+
+def obstacles_of(node: "Node") -> list[str]:
+    """The same, and that nothing is to be executed here."""
+    return node.problems() + ([] if node.executes else [NO_WORKERS])

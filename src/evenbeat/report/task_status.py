@@ -1,0 +1,101 @@
+"""Conditions of tasks with what a store does not know, as it depends on the definition: the time of their next run, by
+when its result is expected, and whether they are late or stale.
+"""
+
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from itertools import islice
+
+from msgspec.structs import replace
+
+from evenbeat.admin.command_permission import permission_of
+from evenbeat.admin.worker_killers import deaths_by_task
+from evenbeat.core.freshness import expected_by, is_late
+from evenbeat.core.gate import Reason
+from evenbeat.core.next_time import Progress, next_run
+from evenbeat.core.permission import Permission, is_blocked
+from evenbeat.model import Entry, Instant, Invalid, Kind, State
+from evenbeat.store.contract import COMPUTED_STATES, EVERYTHING, FOREVER, Condition, Filter, Store
+from evenbeat.when.period import Period, compile_periods
+
+
+class Upcoming:
+    """Answers for the tasks of a store, at one moment."""
+
+    def __init__(self, store: Store, now: Instant) -> None:
+        self._store = store
+        self._now = now
+
+    @cached_property
+    def _periods(self) -> dict[str, Period]:
+        return compile_periods({name: period for name, (_, period) in self._store.periods().items()})
+
+    @cached_property
+    def _deaths(self) -> dict[int, int]:
+        return deaths_by_task(self._store)
+
+    @cached_property
+    def _permission(self) -> Permission:
+        return permission_of(self._store)
+
+    def condition(self, entry: Entry) -> Condition:
+        """How a task is that was just found; Invalid if it is not there any more."""
+        found = next(iter(self._store.conditions(Filter(names=(entry.id,)))), None)
+        if found is None:
+            why = "it was removed a moment ago, or the database is damaged, which its next node says"
+            raise Invalid(f"{entry.task.name!r} cannot be read: {why}")
+        return self.of(found)
+
+    def of(self, condition: Condition) -> Condition:
+        """The same, with its next run."""
+        extra = FOREVER if condition.extra is None else condition.extra
+        progress = Progress(
+            condition.accounted, extra, condition.extra_kind, condition.pause_from, condition.pause_until
+        )
+        task = condition.entry.task
+        blocked = is_blocked(self._permission, condition.entry.owner, task)
+        periods = self._periods if task.period is not None else {}
+        found = next_run(task, progress, periods, self._now, is_blocked=blocked)
+        is_off = task.paused or not task.enabled
+        expected = None if found is None or is_off else expected_by(task, found.nominal)
+        is_running = condition.running_since is not None
+        return replace(
+            condition,
+            blocked=Reason.NOT_FROM_A_FILE.value if blocked else "",
+            deaths=self._deaths.get(condition.entry.number, 0),
+            next_run=None if found is None else found.at,
+            next_kind=Kind.GRID if found is None else found.kind,
+            expected_by=expected,
+            late=is_late(task, found, self._now, is_running=is_running),
+            stale=(expected is not None and expected < self._now) or self._is_missing(condition),
+        )
+
+    def _is_missing(self, condition: Condition) -> bool:
+        """Does the latest result of a passive check say that there is none?"""
+        if not condition.entry.task.passive or condition.state in (None, State.OK):
+            return False
+        latest = self._store.runs(condition.entry.number, most=1)
+        return bool(latest) and latest[0].kind is Kind.STALE
+
+    def of_all(self, conditions: Iterable[Condition]) -> Iterator[Condition]:
+        """The same for many."""
+        return map(self.of, conditions)
+
+    def conditions(self, only: Filter) -> Iterator[Condition]:
+        """All that fit, also those that are late or stale: for these every task is looked at."""
+        if only.state not in COMPUTED_STATES:
+            return self.of_all(self._store.conditions(only))
+        every = self.of_all(self._store.conditions(replace(only, state=None, most=EVERYTHING.most)))
+        return islice((one for one in every if (one.late if only.state == "late" else one.stale)), only.most)
+
+    def count(self, only: Filter) -> int:
+        """How many fit; `after` and `most` do not matter."""
+        if only.state not in COMPUTED_STATES:
+            return self._store.count(only)
+        return sum(1 for _ in self.conditions(replace(only, after="", most=EVERYTHING.most)))
+
+    def entries(self, only: Filter) -> Iterator[Entry]:
+        """The tasks alone."""
+        if only.state not in COMPUTED_STATES:
+            return self._store.entries(only)
+        return (condition.entry for condition in self.conditions(only))

@@ -1,0 +1,285 @@
+"""Why does a task run, or not, and when next? One sentence and what it rests on, from records and the live node."""
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from evenbeat.admin.command_permission import why_blocked
+from evenbeat.core.gate import Reason
+from evenbeat.core.guard import attempts_of, grace_of
+from evenbeat.core.task_columns import timebox
+from evenbeat.model import SECOND, Instant, Kind, Period, State, Task
+from evenbeat.report.task_now import Moment
+from evenbeat.report.words import (
+    BECAUSE,
+    deaths_words,
+    is_set_aside,
+    long_schedule,
+    run_words,
+    skip_words,
+    state_words,
+    times_of,
+    zone_of,
+)
+from evenbeat.store.contract import Condition, RunRecord, SkipRecord
+from evenbeat.when.duration import in_words
+from evenbeat.when.inside import inside
+from evenbeat.when.instant import spoken_instant
+from evenbeat.when.period import Period as CompiledPeriod
+from evenbeat.when.period import compile_periods
+from evenbeat.when.schedule import Occasion
+from evenbeat.wire.cluster_messages import DEFAULT_POOL
+
+
+class Answer(Struct, frozen=True):
+    """What a person would say, and why they would say it."""
+
+    answer: str
+    reasons: list[str]
+
+
+class Facts(Struct, frozen=True):
+    """All that is known of a task."""
+
+    condition: Condition
+    runs: Sequence[RunRecord]
+    """Newest first, as the skips are."""
+    skips: Sequence[SkipRecord]
+    periods: Mapping[str, Period]
+    now: Instant
+    keep: int
+    """Microseconds for which history is kept."""
+    is_live: bool
+    """Does a node live on the database?"""
+    moment: Moment | None = None
+    """What that node says of the task; None also if it cannot answer yet."""
+    is_shared: bool = False
+    """May several nodes live on the database?"""
+
+
+class Subject:
+    """The task that is asked about, compiled: its times, its period, its zone, and how to say an instant."""
+
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
+        self.task: Task = facts.condition.entry.task
+        self.times = times_of(self.task)
+        self.zone = zone_of(self.task, self.times)
+        self.period: CompiledPeriod | None = None
+        if self.task.period is not None and self.task.period in facts.periods:
+            self.period = compile_periods(facts.periods)[self.task.period]
+        self.inside = inside(self.times, self.period)
+
+    @property
+    def is_forced(self) -> bool:
+        """Does a forced run wait?"""
+        moment = self.facts.moment
+        return (self.facts.condition.next_kind if moment is None else moment.kind) is Kind.FORCED
+
+    def at(self, t: Instant) -> str:
+        return spoken_instant(t, self.zone)
+
+    def ahead(self, t: Instant) -> str:
+        """ "on Mon 2026-11-16 09:00:37+01:00, in 3 min 20 s"."""
+        distance = t - self.facts.now
+        return f"on {self.at(t)}, " + (f"in {in_words(distance)}" if distance > 0 else "which is now")
+
+    def latest(self) -> list[str]:
+        """The last run and the last skip."""
+        facts = self.facts
+        ended = next((run for run in facts.runs if run.ended is not None), None)
+        what = "the last run" if ended and ended.kind not in (Kind.TOLD, Kind.STALE) else "the last result"
+        nothing = "nobody has told a result yet" if self.task.passive else "it has not run yet"
+        found = [f"{what} {run_words(ended, self.zone)}" if ended else nothing]
+        if facts.skips:
+            found.append(f"the last skip: {skip_words(facts.skips[0], self.zone)}")
+        return found
+
+
+def why(facts: Facts) -> Answer:
+    """Does it run now, and if not, why, and when?"""
+    subject = Subject(facts)
+    reasons = [f"its schedule is {long_schedule(subject.task, subject.times)}"]
+    sentence = (
+        _running(subject, reasons)
+        or _forced(subject, reasons)
+        or _switched_off(subject, reasons)
+        or _without_node(subject, reasons)
+        or _passive(subject, reasons)
+        or _hindered(subject, reasons)
+        or _waiting(subject, reasons)
+        or _closed(subject, reasons)
+        or _next(subject, reasons)
+    )
+    deaths = facts.condition.deaths
+    if deaths:
+        reasons.append(deaths_words(subject.task.name, deaths))
+    if is_set_aside(deaths):
+        sentence += f"; it is set aside: {deaths} workers in a row died with it"
+    return Answer(f"{subject.task.name} {sentence}.", reasons + subject.latest())
+
+
+def _running(subject: Subject, reasons: list[str]) -> str:
+    since, now, task = subject.facts.condition.running_since, subject.facts.now, subject.task
+    if since is None or not subject.facts.is_live:
+        return ""
+    moment = subject.facts.moment
+    if moment is not None and moment.is_untaken:
+        return _untaken(subject, moment, since, reasons)
+    box = timebox(task)
+    if box:
+        reasons.append(f"its timebox ends {subject.ahead(Instant(since + box))}")
+    if subject.is_forced:
+        reasons.append("a forced run waits for this one to end")
+    elif not task.enabled or task.paused:
+        reasons.append("it is disabled: this run may end, and no other follows")
+    return f"is running, since {subject.at(since)}: {in_words(max(now - since, 0))}"
+
+
+def _untaken(subject: Subject, moment: Moment, since: Instant, reasons: list[str]) -> str:
+    """Claimed and handed over, in a cluster."""
+    pool = subject.task.pool or DEFAULT_POOL
+    if moment.obstacles:
+        reasons += moment.obstacles
+    elif moment.without_worker_for is None:
+        reasons.append(f"the workers of its pool {pool!r} may have no slot free; `evenbeat status` tells")
+    else:
+        gone = in_words(round(moment.without_worker_for) * SECOND)
+        reasons.append(f"its pool {pool!r} has had no worker for {gone}; `evenbeat worker --pool {pool}` is one")
+    return f"is due, and no worker has taken it yet, since {subject.at(since)}"
+
+
+def _forced(subject: Subject, reasons: list[str]) -> str:
+    """A forced run is due, whatever the definition and the period say."""
+    if not subject.is_forced or not subject.facts.is_live:
+        return ""
+    if subject.task.paused or not subject.task.enabled:
+        how = "paused" if subject.task.paused else "disabled"
+        reasons.append(f"it is {how}: a forced run starts all the same, and no other follows it")
+    if subject.period is not None and not subject.period.contains(subject.facts.now):
+        reasons.append(f"its period {subject.task.period!r} is closed: a forced run starts all the same")
+    return _hindered(subject, reasons) or _waiting(subject, reasons) or "runs now: a forced run is due"
+
+
+def _switched_off(subject: Subject, reasons: list[str]) -> str:
+    task = subject.task
+    if subject.is_forced:  # the next node makes that run all the same
+        return ""
+    blocked = subject.facts.condition.blocked
+    if blocked:
+        why_not = f'{blocked} (commands = "files"): {why_blocked(subject.facts.condition.entry.owner)}'
+        if not task.passive:
+            reasons.append("whoever may say what is executed is set by `commands` in [node] of the node's files")
+            return f"does not run: {why_not}"
+        reasons.append(f"what it says is to be run when a result is missing is not executed: {why_not}")
+    if task.paused:
+        reasons.append(f"`evenbeat resume {task.name}` lets it run again")
+        return "does not run: somebody has paused it"
+    if not task.enabled:
+        reasons.append(f"`evenbeat set {task.name} enabled=true`, or its file, lets it run")
+        return "does not run: it is disabled, its definition says enabled = false"
+    return ""
+
+
+def _without_node(subject: Subject, reasons: list[str]) -> str:
+    facts = subject.facts
+    if facts.is_live:
+        return ""
+    reasons.append(f"`evenbeat {'scheduler' if facts.is_shared else 'up'}` starts one")
+    if facts.condition.running_since is not None:
+        since = subject.at(facts.condition.running_since)
+        reasons.append(f"a run was under way since {since} when the last node ended; the next one will resolve it")
+    due = _due(subject)[0]
+    if subject.is_forced:
+        reasons.append("a forced run waits: the next node makes it, whether the task is paused or not")
+    elif due is not None and due <= facts.now:
+        reasons.append(f"it has been due since {subject.at(due)}; what is missed is recorded when a node starts")
+    elif due is not None:
+        reasons.append(f"it would be due {subject.ahead(due)}")
+    return "does not run: no node lives on this database"
+
+
+def _passive(subject: Subject, reasons: list[str]) -> str:
+    task = subject.task
+    moment = subject.facts.moment
+    if not task.passive or (moment is not None and (moment.waiting or moment.kind is not Kind.GRID)):
+        return ""
+    due = _due(subject)[0]
+    if due is None:
+        return "does not run: its results are told from outside, and no further one is expected"
+    before = subject.times.previous_before(due)
+    allowed = timebox(task) + grace_of(task, None if before is None else due - before)
+    runs = "function" if task.job.function is not None else "command" if task.job.command else ""
+    runs = "" if subject.facts.condition.blocked else runs
+    otherwise = f"its {runs} is run" if runs else f"it becomes {task.when_missing.upper()}"
+    reasons.append(f"{otherwise} if none is submitted by {subject.at(Instant(due + allowed))}")
+    if due <= subject.facts.now:
+        return f"does not run: its results are told from outside, and one is expected since {subject.at(due)}"
+    return f"does not run: its results are told from outside, and the next is expected {subject.ahead(due)}"
+
+
+def _hindered(subject: Subject, reasons: list[str]) -> str:
+    """The node can execute nothing, or cannot record that it does; for a task that is not due yet, one more reason."""
+    moment, condition = subject.facts.moment, subject.facts.condition
+    if moment is None or not moment.obstacles:
+        return ""
+    is_due = moment.waiting or (moment.due is not None and moment.due <= subject.facts.now)
+    if not is_due and not (moment.is_claimed and condition.running_since is None):
+        reasons += (f"at the moment it would not start: {obstacle}" for obstacle in moment.obstacles)
+        return ""
+    reasons += moment.obstacles[1:]
+    return f"is due and does not start: {moment.obstacles[0]}"
+
+
+def _waiting(subject: Subject, reasons: list[str]) -> str:
+    moment = subject.facts.moment
+    if moment is None or not moment.waiting:
+        return ""
+    if moment.kind is Kind.FORCED:
+        reasons.append("what waits is a forced run")
+    elif moment.kind is not Kind.GRID:
+        reasons.append(f"what waits is {BECAUSE[moment.kind]}")
+    if moment.waiting == Reason.LIMIT:
+        reasons.append(f"all places of its limit {subject.task.limit!r} are taken")
+    elif moment.waiting == Reason.NO_SLOT:
+        reasons.append(
+            f"{moment.pending:,} of {moment.slots:,} slots are taken; max_concurrent sets how many there are"
+        )
+    since = "" if moment.due is None else f", since {subject.at(moment.due)}"
+    return f"is due and {moment.waiting}{since}"
+
+
+def _closed(subject: Subject, reasons: list[str]) -> str:
+    period, facts = subject.period, subject.facts
+    if period is None or period.contains(facts.now):
+        return ""
+    opens = period.next_open(facts.now)
+    due = _due(subject)[0]
+    reasons.append(f"its next run is {subject.ahead(due)}" if due is not None else "no time of its schedule is inside")
+    when = "does not open within 50 years" if opens is None else f"opens {subject.ahead(opens)}"
+    return f"does not run now: its period {subject.task.period!r} is closed, and {when}"
+
+
+def _next(subject: Subject, reasons: list[str]) -> str:
+    condition, task = subject.facts.condition, subject.task
+    due, kind = _due(subject)
+    if due is None:
+        if isinstance(subject.times, Occasion):
+            return f"runs at every {'start' if subject.times.event == '@reboot' else 'orderly stop'} of the node"
+        return "does not run again: no time of its schedule is left"
+    if condition.state not in (None, State.OK) and not condition.hard:
+        assert condition.state is not None
+        attempts = attempts_of(task)
+        words = state_words(condition.state, hard=False, attempt=condition.attempt, attempts=attempts)
+        reasons.append(f"it is {words}; after attempt {attempts} the problem is HARD")
+    if kind is not Kind.GRID:
+        reasons.append(f"that is {BECAUSE[kind]}")
+    return f"runs next {subject.ahead(due)}"
+
+
+def _due(subject: Subject) -> tuple[Instant | None, Kind]:
+    """What comes next: as the node says, else as the store has it."""
+    condition, moment = subject.facts.condition, subject.facts.moment
+    if moment is not None:
+        return moment.due, moment.kind
+    return condition.next_run, condition.next_kind

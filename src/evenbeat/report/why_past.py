@@ -1,0 +1,195 @@
+"""Why did a task run at some time, or not? What the records say of it, else what its schedule does."""
+
+from typing import Final
+
+from evenbeat.core.gate import Reason
+from evenbeat.model import DAY, MINUTE, Instant, Kind
+from evenbeat.report.why import Answer, Facts, Subject
+from evenbeat.report.words import BECAUSE, ending, first_line, lasted, long_schedule, run_words, skip_words
+from evenbeat.store.contract import RunRecord
+from evenbeat.when.duration import format_duration, in_words
+
+_LOOK_BACK: Final = 3_000 * DAY
+"""The previous nominal time is looked for as far as this."""
+_FEW: Final = 5
+_EXPLANATIONS: Final[dict[str, str]] = {
+    Reason.COALESCED: 'an earlier run still waited or ran, and stood for these times too (backlog = "merge")',
+    Reason.MISSED: "no node was running then; `missed` says what is made up for",
+    Reason.DISABLED: "it was paused, or its definition said enabled = false",
+    Reason.PERIOD_CLOSED: "it had waited for its start until its period was closed",
+    Reason.NOT_FROM_A_FILE: 'commands = "files": no file named at `evenbeat up` said what it executes',
+    Reason.TOO_SOON: "the run before it had started late; see `tolerance`",
+}
+
+
+def why_then(facts: Facts, start: Instant, end: Instant) -> Answer:
+    """Did it run between these instants (the second or the minute that somebody typed)? Why, or why not?"""
+    subject = Subject(facts)
+    reasons: list[str] = []
+    sentence = (
+        _to_come(subject, start, end, reasons)
+        or _ran(subject, start, end, reasons)
+        or _skipped(subject, start, end, reasons)
+        or _not_there(subject, end, reasons)
+        or _not_told(subject, start, end, reasons)
+        or _without_record(subject, start, end, reasons)
+        or _not_due(subject, start, end, reasons)
+    )
+    return Answer(f"{subject.task.name} {sentence}.", reasons)
+
+
+def _to_come(subject: Subject, start: Instant, end: Instant, reasons: list[str]) -> str:
+    if start <= subject.facts.now:
+        return ""
+    reasons.append(f"its schedule is {long_schedule(subject.task, subject.times)}")
+    due = next(iter(subject.inside.between(start, end)), None)
+    if due is not None:
+        return f"is due then, on {subject.at(due)}"
+    _around(subject, start, end, reasons)
+    return "is not due then"
+
+
+def _ran(subject: Subject, start: Instant, end: Instant, reasons: list[str]) -> str:
+    found = [run for run in subject.facts.runs if _covers(run, start, end, subject.facts.now)]
+    if not found:
+        return ""
+    # The one that was due then says more than one that was still under way.
+    run = next((run for run in reversed(found) if start <= run.nominal < end), found[-1])
+    begun = run.claimed if run.started is None else run.started
+    if run.kind in (Kind.TOLD, Kind.STALE):
+        reasons.append(f"that result was {BECAUSE[run.kind]}" if run.kind is Kind.TOLD else BECAUSE[run.kind])
+        return f"did not run then, but a result {run_words(run, subject.zone)}"
+    reasons.append(f"that run was {BECAUSE[run.kind]}, due {subject.at(run.nominal)}")
+    late = begun - run.nominal
+    if late >= MINUTE // 60:
+        reasons.append(f"it started {in_words(late)} after it was due")
+    if run.state is not None:
+        hardness = "HARD" if run.hard else f"SOFT, attempt {run.attempt}"
+        reasons.append(f"it made the check {run.state.name} ({hardness})")
+    if first_line(run.output):
+        reasons.append(f"it said: {first_line(run.output)}")
+    others = [f"another run {run_words(other, subject.zone)}" for other in reversed(found) if other is not run]
+    reasons += _few(others, "runs")
+    if run.ended is None:
+        return f"ran then, and still does: it started on {subject.at(begun)}"
+    return f"ran then: it started on {subject.at(begun)}, took {lasted(run.ended - begun)} and {_past(run)}"
+
+
+def _covers(run: RunRecord, start: Instant, end: Instant, now: Instant) -> bool:
+    begun = run.claimed if run.started is None else run.started
+    return start <= run.nominal < end or (begun < end and start <= (now if run.ended is None else run.ended))
+
+
+def _past(run: RunRecord) -> str:
+    word = ending(run.outcome, run.status)
+    return word if word.startswith(("succeeded", "failed")) else f"was {word}"
+
+
+def _skipped(subject: Subject, start: Instant, end: Instant, reasons: list[str]) -> str:
+    found = [skip for skip in subject.facts.skips if skip.first < end and start <= skip.last]
+    if not found:
+        return ""
+    skip = next((s for s in found if s.kind is Kind.GRID), found[0])
+    reasons.append(skip_words(skip, subject.zone))
+    if skip.reason in _EXPLANATIONS:
+        reasons.append(_EXPLANATIONS[skip.reason])
+    if skip.at > skip.last:
+        reasons.append(f"this was recorded on {subject.at(skip.at)}")
+    others = [f"also: {skip_words(other, subject.zone)}" for other in found if other is not skip]
+    reasons += _few(others, "skips")
+    if skip.kind is not Kind.GRID:
+        return f"did not run then: {BECAUSE[skip.kind]} was refused, {skip.reason}"
+    return f"did not run then: {skip.reason}"
+
+
+def _few(phrases: list[str], what: str) -> list[str]:
+    rest = len(phrases) - _FEW
+    return [*phrases[:_FEW], f"and {rest:,} more {what}"] if rest > 0 else phrases
+
+
+def _not_there(subject: Subject, end: Instant, reasons: list[str]) -> str:
+    entry = subject.facts.condition.entry
+    if end > entry.created:
+        return ""
+    reasons.append(f"it was created on {subject.at(entry.created)}, by {entry.owner}")
+    return "did not run then: it did not exist yet"
+
+
+def _not_told(subject: Subject, start: Instant, end: Instant, reasons: list[str]) -> str:
+    """Of a passive check, whose results are told from outside: was one expected then?"""
+    facts = subject.facts
+    if not subject.task.passive or start < facts.now - facts.keep:
+        return ""
+    reasons.append("it has nothing to run: its results are told from outside")
+    due = next(iter(subject.inside.between(start, min(end, facts.now))), None)
+    if due is None:
+        _around(subject, start, end, reasons)
+        return "was told no result then, and none was expected"
+    following = _not_accounted_for(subject)
+    if following is not None and following <= due:
+        return f"was told no result then: one is expected since {subject.at(due)}, and may still come"
+    return f"was told no result then: one was expected on {subject.at(due)}, and one of another time counts for it"
+
+
+def _without_record(subject: Subject, start: Instant, end: Instant, reasons: list[str]) -> str:
+    """It should have been due, or history does not go back so far."""
+    facts = subject.facts
+    if start < facts.now - facts.keep:
+        reasons.append(f"history is kept for {format_duration(facts.keep)}")
+        _around(subject, start, end, reasons)
+        return "has no record of that time any more"
+    due = next(iter(subject.inside.between(start, min(end, facts.now))), None)
+    if due is None:
+        return ""
+    following, entry = _not_accounted_for(subject), facts.condition.entry
+    if following is not None and following <= due:
+        reasons.append(f"what is due since {subject.at(following)} is not accounted for yet")
+        if facts.is_live:
+            return f"was due then, on {subject.at(due)}, and has not run yet"
+        reasons.append("no node lives on this database: the next one runs or records what was missed")
+        return f"did not run then: it was due on {subject.at(due)}, but no node was running"
+    if entry.changed > start:
+        reasons.append(f"its definition was changed on {subject.at(entry.changed)}, so it may have been due otherwise")
+    if due < entry.created:
+        reasons.append(f"it was created on {subject.at(entry.created)}")
+    reasons.append("of plain successes only the latest are kept")
+    return f"would be due then, on {subject.at(due)}, but there is no record of it"
+
+
+def _not_accounted_for(subject: Subject) -> Instant | None:
+    """The first nominal time of which it is not decided yet whether it has a run; None if no node has seen the task."""
+    accounted = subject.facts.condition.accounted
+    return None if accounted is None else subject.inside.next_after(accounted)
+
+
+def _not_due(subject: Subject, start: Instant, end: Instant, reasons: list[str]) -> str:
+    facts, period = subject.facts, subject.period
+    reasons.append(f"its schedule is {long_schedule(subject.task, subject.times)}")
+    if facts.condition.entry.changed > start:
+        reasons.append(f"its definition was changed on {subject.at(facts.condition.entry.changed)}")
+    _around(subject, start, end, reasons)
+    if period is not None and not period.contains(start):
+        return f"did not run then: its period {subject.task.period!r} was closed"
+    return "did not run then: it was not due"
+
+
+def _around(subject: Subject, start: Instant, end: Instant, reasons: list[str]) -> None:
+    """The nominal times before and after."""
+    before, after = _previous(subject, start), subject.inside.next_after(Instant(end - 1))
+    if before is not None and before >= subject.facts.condition.entry.created:
+        reasons.append(f"the nominal time before that is {subject.at(before)}")
+    if after is not None:
+        reasons.append(f"the nominal time after that is {subject.at(after)}")
+
+
+def _previous(subject: Subject, t: Instant) -> Instant | None:
+    """The last nominal time before `t`; inside a period they are only known forwards."""
+    span = MINUTE
+    while span < _LOOK_BACK:
+        found = None
+        for found in subject.inside.between(Instant(t - span), t):  # noqa: B007 - the last one is wanted
+            pass
+        if found is not None:
+            return found
+        span *= 10
+    return None

@@ -1,0 +1,138 @@
+"""Tasks, runs and skips in words for people: what `why`, `history` and `show` share."""
+
+from typing import Final
+
+from evenbeat.core.run_lease import DEATHS
+from evenbeat.model import MINUTE, SECOND, Kind, Outcome, State, Task
+from evenbeat.store.contract import RunRecord, SkipRecord
+from evenbeat.when.calendar import Calendar
+from evenbeat.when.cron import Cron
+from evenbeat.when.duration import format_duration, in_words
+from evenbeat.when.explain import explain_cron, explain_occasion
+from evenbeat.when.instant import spoken_instant
+from evenbeat.when.nominals import Nominals
+from evenbeat.when.schedule import Occasion, compile_schedule
+from evenbeat.when.zone import Zone, zone
+
+BECAUSE: Final = {
+    Kind.GRID: "by its schedule",
+    Kind.FIRST: "a first run, soon after it was created",
+    Kind.CATCH_UP: "a run that makes up for what was missed",
+    Kind.RETRY: "a retry",
+    Kind.START_AT: "as its start_at says",
+    Kind.OCCASION: "on an occasion: the node started or stops",
+    Kind.FORCED: "because somebody asked for it",
+    Kind.TOLD: "told from outside",
+    Kind.STALE: "no result was told in time",
+    Kind.FRESHNESS: "a run because no result came in time",
+}
+
+
+def times_of(task: Task) -> Nominals:
+    """When a task of the store is due; it has been placed."""
+    return compile_schedule(task.schedule, task.name)
+
+
+def zone_of(task: Task, times: Nominals) -> Zone:
+    """The zone in which the task's owner thinks of its times."""
+    return times.zone if isinstance(times, Cron | Calendar) else zone(task.schedule.zone)
+
+
+def short_schedule(task: Task) -> str:
+    """As it was written: "every 5m", "cron H 3 * * *"."""
+    s = task.schedule
+    if s.every is not None:
+        return f"every {format_duration(s.every)}"
+    return f"cron {s.cron}" if s.cron else f"calendar {s.calendar}" if s.calendar else f"at {s.at}"
+
+
+def long_schedule(task: Task, times: Nominals) -> str:
+    """The same, explained where that says more."""
+    if isinstance(times, Cron):
+        text = explain_cron(times)
+    elif isinstance(times, Occasion):
+        text = explain_occasion(times.event)
+    else:
+        return short_schedule(task)
+    return f"{short_schedule(task)}: {text[:1].lower()}{text[1:].rstrip('.')}"
+
+
+def state_words(state: State, *, hard: bool, attempt: int, attempts: int) -> str:
+    """ "CRITICAL (SOFT, attempt 2 of 3)"; a hard one is just its name."""
+    return state.name if hard else f"{state.name} (SOFT, attempt {attempt} of {attempts})"
+
+
+def lasted(microseconds: int) -> str:
+    """How long a run took."""
+    if microseconds >= MINUTE:
+        return in_words(microseconds)
+    return f"{microseconds / SECOND:.1f} s" if microseconds >= SECOND else f"{microseconds / 1000:.1f} ms"
+
+
+def ending(outcome: Outcome | str | None, status: int | None) -> str:
+    """How a run ended, with the status where there is one to tell: "failed with status 2"."""
+    if outcome is None:
+        return "runs"
+    word = str(outcome)
+    if not status:
+        return word
+    return f"{word} by signal {-status}" if status < 0 else f"{word} with status {status}"
+
+
+def run_words(run: RunRecord, where: Zone) -> str:
+    """A run in one phrase."""
+    begun = run.claimed if run.started is None else run.started
+    if run.kind in (Kind.TOLD, Kind.STALE):
+        return _told_words(run, where)
+    if run.ended is None and run.started is None:
+        return f"was claimed {spoken_instant(begun, where)} and has not started"
+    when = f"started {spoken_instant(begun, where)}"
+    if run.ended is None:
+        return f"{when} and has not ended"
+    first = first_line(run.output)
+    return f"{when}, took {lasted(run.ended - begun)}, {ending(run.outcome, run.status)}{f': {first}' if first else ''}"
+
+
+def _told_words(run: RunRecord, where: Zone) -> str:
+    """A result without a run of ours: when it was learned, and how long what it tells of took, if that is known."""
+    how = "was told" if run.kind is Kind.TOLD else "was missing"
+    took = ""
+    if run.started is not None and run.ended is not None and run.ended > run.started:
+        took = f", took {lasted(run.ended - run.started)}"
+    first = first_line(run.output)
+    state = "older than what was known" if run.state is None else run.state.name
+    return f"{how} {spoken_instant(run.claimed, where)}{took}, {state}{f': {first}' if first else ''}"
+
+
+def skip_words(skip: SkipRecord, where: Zone) -> str:
+    """A skip in one phrase: "12 times coalesced, from .. to .."."""
+    if skip.kind is not Kind.GRID:
+        return f"{skip.kind.word} run of {spoken_instant(skip.first, where)} refused: {skip.reason}"
+    if skip.times == 1:
+        return f"{spoken_instant(skip.first, where)}: {skip.reason}"
+    span = f"from {spoken_instant(skip.first, where)} to {spoken_instant(skip.last, where)}"
+    return f"{skip.times:,} times {skip.reason}, {span}"
+
+
+def first_line(output: str) -> str:
+    """What a run said first."""
+    return next((line.strip() for line in output.splitlines() if line.strip()), "")[:200]
+
+
+def is_set_aside(deaths: int) -> bool:
+    """Have so many worker processes in a row died with a task that its lost runs are not repeated?"""
+    return deaths >= DEATHS
+
+
+def deaths_words(name: str, deaths: int) -> str:
+    """What it means that so many worker processes in a row have died with the runs of a task."""
+    workers = "a worker process" if deaths == 1 else f"{deaths} worker processes in a row"
+    if not is_set_aside(deaths):
+        return (
+            f"{workers} died with it: until a run of it ends by itself it runs alone on a worker process, and after "
+            f"{DEATHS} deaths a lost run is not repeated"
+        )
+    return (
+        f"set aside, as {workers} died with it: a lost run is not repeated, and what its schedule or "
+        f"`evenbeat run {name}` starts runs alone on a worker process; the first run that ends by itself ends this"
+    )

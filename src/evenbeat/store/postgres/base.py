@@ -1,0 +1,126 @@
+"""What all parts of the PostgreSQL store share: its connections, and how a change is made."""
+
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+import psycopg
+
+from evenbeat.store.contract import StoreError
+from evenbeat.store.postgres.connect import Address, check_readable, is_lost, prepare
+from evenbeat.store.postgres.read_connections import Parameters, Readers, Row
+from evenbeat.store.postgres.statements import query
+from evenbeat.store.postgres.write_session import Confirmed, Held, Session, T, Work
+from evenbeat.store.postgres.writer import Recorder
+
+if TYPE_CHECKING:
+    from evenbeat.store.postgres.notifications import Listener
+
+_DESK: Final = 60.0
+"""Seconds to wait for somebody else who changes tasks in several steps."""
+_SESSIONS_KEPT: Final = 3
+
+
+class PostgresBase:
+    """Opens the database, and brings it up to date."""
+
+    def __init__(self, dsn: str, *, read_only: bool = False) -> None:
+        self._address = Address(dsn)
+        self._readers = Readers(self._address)
+        self._sessions: deque[Session] = deque()
+        self._listeners: list[Listener] = []
+        self._held: Held | None = None
+        self._confirmed = Confirmed()
+        self._is_closed = False
+        if read_only:
+            check_readable(self._address)
+        else:
+            prepare(self._address)
+        self._recorder = None if read_only else Recorder(self._address, lambda: self._held, self._confirmed)
+
+    def close(self) -> None:
+        """Everything that was recorded is kept; the store is not used any more."""
+        self._is_closed = True
+        for listener in self._listeners:
+            listener.close()
+        if self._recorder is not None:
+            self._recorder.close()
+        self._forget_sessions()
+        self._readers.close()
+
+    def _forget_sessions(self) -> None:
+        while self._sessions:
+            self._sessions.pop().drop()
+
+    def _record(self) -> Recorder:
+        if self._recorder is None:
+            raise StoreError(f"{self._address}: opened only to read")
+        return self._recorder
+
+    def _change(self, work: Work[T], held: Held | None = None) -> T:
+        """Make a change, in the thread that asks for it, and wait until it is kept."""
+        with self._session() as session:
+            return session.transaction(work, held)
+
+    def _asked_to_change(self, *asked: tuple[str, Parameters]) -> list[list[Row]]:
+        """Changes that may be made twice, in one round trip and one transaction."""
+        with self._session() as session:
+            is_second = False
+            while True:
+                connection = session.connection()
+                try:
+                    session.be_called(self._held)  # the server waits for the rest of a pipeline as long as it takes
+                    with connection.pipeline():
+                        cursors = [connection.execute(statement, values) for statement, values in asked]
+                    return [cursor.fetchall() for cursor in cursors]
+                except psycopg.Error as e:
+                    session.recover(e)
+                    if is_second or not is_lost(e):
+                        raise self._address.explain(e) from e
+                    is_second = True
+
+    @contextmanager
+    def _session(self) -> Iterator[Session]:
+        """One that nobody else uses meanwhile; a change that takes long keeps no other waiting."""
+        self._record()
+        if self._is_closed:
+            raise StoreError(f"{self._address}: the store is closed")
+        try:
+            session = self._sessions.pop()
+        except IndexError:
+            session = Session(self._address, self._confirmed)
+        try:
+            yield session
+        finally:
+            if len(self._sessions) < _SESSIONS_KEPT:
+                self._sessions.append(session)
+            else:
+                session.drop()
+            self._drop_if_closed()
+
+    def _drop_if_closed(self) -> None:
+        if self._is_closed:
+            self._forget_sessions()
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """For whoever changes tasks in several steps: nobody else who asks for this does so meanwhile.
+
+        If the connection is lost, so is the lock: each step is still a transaction of its own.
+        """
+        if self._is_closed:
+            raise StoreError(f"{self._address}: the store is closed")
+        connection = self._address.connect()
+        try:
+            deadline = time.monotonic() + _DESK
+            with self._address.explained():
+                while not (connection.execute(query("lock_desk")).fetchone() or (False,))[0]:
+                    if time.monotonic() > deadline:
+                        raise StoreError(f"{self._address}: somebody else has been changing tasks for a minute; wait")
+                    time.sleep(0.02)
+            yield
+        finally:
+            # The lock goes with its connection.
+            connection.close()

@@ -1,0 +1,72 @@
+"""A batch as statements for PostgreSQL: one for all rows of a kind, which come as one array per column."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple, TypeVar
+
+from evenbeat.store.contract import Batch, Claim, Finish, Refusal, Skip, Standing, Told
+from evenbeat.store.postgres.statements import query
+from evenbeat.store.postgres.text import numbers, texts
+
+T = TypeVar("T", Refusal, Skip, Standing, Told)
+
+_OUTPUT_OF_FINISH = Finish._fields.index("output")
+_CURSOR = Finish._fields.index("cursor")
+_OUTPUT_OF_TOLD = Told._fields.index("output")
+_REASON_OF_SKIP = Skip._fields.index("reason")
+_REASON_OF_REFUSAL = Refusal._fields.index("reason")
+
+
+class Statement(NamedTuple):
+    """What is asked of the database, and the values for its holes."""
+
+    text: str
+    values: Sequence[object]
+    claims: Sequence[Claim] = ()
+    """That it makes; it answers with the tasks that were removed before."""
+
+
+def statements(batch: Batch) -> Iterator[Statement]:
+    """Everything in a batch, in the order of the contract."""
+    if batch.starts:
+        yield Statement(query("start"), _columns(batch.starts))
+    if batch.finishes:
+        yield from _finish(batch.finishes)
+    for told in _waves(batch.told):
+        yield Statement(query("tell"), _columns(told, _OUTPUT_OF_TOLD))
+    for standings in _waves(batch.standings):
+        yield Statement(query("stand"), _columns(standings))
+    for skips in _waves(batch.skips):
+        yield Statement(query("skip"), _columns(skips, _REASON_OF_SKIP))
+    for refusals in _waves(batch.refusals):
+        yield Statement(query("decline"), _columns(refusals, _REASON_OF_REFUSAL))
+    if batch.claims:
+        yield Statement(query("claim"), _columns(batch.claims), batch.claims)
+    if batch.settled:
+        yield Statement(query("settle_definitions"), _columns(batch.settled))
+
+
+def _columns(rows: Sequence[tuple[object, ...]], text: int = -1) -> list[str]:
+    """One array per column; that of any texts is named."""
+    return [texts(column) if i == text else numbers(column) for i, column in enumerate(zip(*rows, strict=True))]
+
+
+def _finish(finishes: Sequence[Finish]) -> Iterator[Statement]:
+    columns = list(zip(*finishes, strict=True))
+    arrays = [
+        texts(column) if i == _OUTPUT_OF_FINISH else numbers(column) for i, column in enumerate(columns) if i != _CURSOR
+    ]
+    yield Statement(query("finish"), arrays)
+    saved = [(finish.task, finish.cursor) for finish in finishes if finish.cursor is not None]
+    if saved:
+        yield Statement(query("save_cursors"), [[task for task, _ in saved], [cursor for _, cursor in saved]])
+
+
+def _waves(rows: Sequence[T]) -> Iterable[Sequence[T]]:
+    """A statement sees each task once; what there is more of a task comes after it, in a statement of its own."""
+    while rows:
+        firsts = {row.task: i for i, row in reversed(list(enumerate(rows)))}
+        if len(firsts) == len(rows):
+            yield rows
+            return
+        yield [rows[i] for i in sorted(firsts.values())]
+        rows = [row for i, row in enumerate(rows) if firsts[row.task] != i]

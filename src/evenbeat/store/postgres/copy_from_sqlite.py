@@ -1,0 +1,123 @@
+"""Copies a store from an SQLite file to PostgreSQL: everything or nothing, with all numbers, ids and versions."""
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from evenbeat.model import DAY, Task
+from evenbeat.store.contract import StoreError
+from evenbeat.store.postgres.connect import Address, Connection, prepare
+from evenbeat.store.postgres.statements import query, with_part
+from evenbeat.store.postgres.task_changes import is_off, labels_of, notify
+from evenbeat.store.postgres.write_session import Session
+from evenbeat.store.sqlite.connect import check_readable, explained
+
+_FETCHED_AT_ONCE: Final = 5_000
+_MOST_DAYS: Final = 400
+"""Days of history that get tables of their own; runs of a longer one are kept together."""
+_RUN: Final = "task, nominal, claimed, started, ended, generation, status, attempt, kind, state, hard, outcome, output"
+_COLUMNS: Final = {
+    "tasks": "number, id, name, owner, version, created, changed, removed, definition",
+    "progress": "task, accounted, extra, last_start, result_at, started, ended, changes, attempt, extra_kind, "
+    "state, hard, flapping, outcome, cursor, output",
+    "claims": "task, nominal, at, accounted, extra, started, generation, kind, extra_kind",
+    "past_definitions": "task, until, definition, periods",
+    "pauses": "task, pause_from, pause_until",
+    "plain_runs": _RUN,
+    "notable_runs": _RUN,
+    "skips": "task, first, last, times, at, next_nominal, kind, reason",
+    "changes": "at, who, action, name, detail, fields",
+    "periods": "name, owner, definition",
+    "settings": "key, value",
+}
+"""Both sides have them, by the same names."""
+_ORDER: Final = {"plain_runs": "id", "notable_runs": "id", "skips": "id", "changes": "id"}
+"""What is told newest first keeps its order."""
+_LEFT_OUT: Final = {"settings": "key LIKE 'deaths:%'"}
+"""What concerns the worker processes of the single node that had the file."""
+_BOOLEANS: Final = frozenset({"hard", "flapping"})
+
+Told = Callable[[str, int, int], None]
+"""Of a table, how many rows of how many there are."""
+
+
+def copy_sqlite(path: Path, dsn: str, told: Told = lambda *_: None) -> dict[str, int]:
+    """Copy a file that nobody writes to meanwhile; how many rows of each table. Refused unless the target is empty."""
+    check_readable(path)
+    address = Address(dsn)
+    prepare(address)
+    session = Session(address)
+    try:
+        with explained(path), closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as source:
+            source.execute("BEGIN")
+            return session.transaction(lambda connection: _copy(source, connection, address, told))
+    finally:
+        session.drop()
+
+
+def _copy(source: sqlite3.Connection, connection: Connection, address: Address, told: Told) -> dict[str, int]:
+    connection.execute("SET LOCAL statement_timeout = 0")
+    connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
+    connection.execute(query("next_settings_stamp"))
+    _must_be_empty(connection, address)
+    _make_days(source, connection)
+    copied = {}
+    for table, columns in _COLUMNS.items():
+        (total,) = source.execute(f"SELECT count(*) FROM {table}").fetchone()  # noqa: S608 - our own words
+        rows = _rows(source, table, columns)
+        more = ""
+        if table == "tasks":
+            rows, more = map(_task_row, rows), ", stamp, is_check, is_off, labels, limit_key"
+        with connection.cursor() as cursor, cursor.copy(f"COPY {table} ({columns}{more}) FROM STDIN") as copy:
+            for done, row in enumerate(rows):
+                if done % _FETCHED_AT_ONCE == 0:
+                    told(table, done, total)
+                copy.write_row(row)
+        copied[table] = total
+    (last,) = source.execute("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'tasks'").fetchone()
+    connection.execute(query("take_numbers"), (last,))
+    notify(connection, "tasks")
+    notify(connection, "settings")
+    return copied
+
+
+def _must_be_empty(connection: Connection, address: Address) -> None:
+    for table in ("tasks", "changes", "periods", "settings", "plain_runs", "notable_runs", "skips", "leases"):
+        if connection.execute(with_part("any_row", ":table", table)).fetchone() is not None:
+            raise StoreError(
+                f"{address}: there is something in it already ({table}), and a copy replaces nothing: "
+                "take another database, or drop its schema evenbeat first"
+            )
+
+
+def _make_days(source: sqlite3.Connection, connection: Connection) -> None:
+    claimed = "SELECT claimed FROM plain_runs UNION ALL SELECT claimed FROM notable_runs"
+    first, last = source.execute(f"SELECT min(claimed), max(claimed) FROM ({claimed})").fetchone()  # noqa: S608 - ours
+    if first is not None and last - first < _MOST_DAYS * DAY:
+        connection.execute(query("ensure_days"), (first, last // DAY - first // DAY + 1))
+
+
+def _rows(source: sqlite3.Connection, table: str, columns: str) -> Iterator[tuple[Any, ...]]:
+    order = _ORDER.get(table, "1")
+    left_out = _LEFT_OUT.get(table, "false")
+    words = f"SELECT {columns} FROM {table} WHERE NOT ({left_out}) ORDER BY {order}"  # noqa: S608 - our own words
+    cursor = source.execute(words)
+    flags = [i for i, column in enumerate(columns.split(", ")) if column in _BOOLEANS]
+    while some := cursor.fetchmany(_FETCHED_AT_ONCE):
+        for row in some:
+            values = list(row)
+            for i in flags:
+                values[i] = bool(values[i])
+            yield tuple(values)
+
+
+def _task_row(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    try:
+        task = msgspec.json.decode(row[-1], type=Task)
+    except msgspec.ValidationError as e:
+        raise StoreError(f"task number {row[0]} has a definition that this program does not understand: {e}") from e
+    return (*row, 1, task.check, is_off(task), labels_of(task), task.limit)

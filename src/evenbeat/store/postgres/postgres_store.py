@@ -1,0 +1,179 @@
+"""The store in PostgreSQL: one thread records, any thread reads and changes; any number of processes share it."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Final
+
+from evenbeat.model import Entry, Instant, Period, Task
+from evenbeat.store.common import audit
+from evenbeat.store.common.filters import check_filter
+from evenbeat.store.contract import (
+    EVERYTHING,
+    FOREVER,
+    AuditFilter,
+    Batch,
+    Change,
+    Condition,
+    Filter,
+    NotedChange,
+    PastDefinition,
+    Progress,
+    RunRecord,
+    SkipRecord,
+    StoreError,
+    Withdrawn,
+)
+from evenbeat.store.postgres import retention as postgres_care
+from evenbeat.store.postgres import rows
+from evenbeat.store.postgres import task_changes as postgres_tasks
+from evenbeat.store.postgres.cluster import Cluster
+from evenbeat.store.postgres.filters import conditions_of
+from evenbeat.store.postgres.statements import query, with_part
+from evenbeat.store.postgres.text import from_text
+from evenbeat.store.sqlite.rows import past_definition, period
+
+PLAIN_RUNS: Final = 10_000_000
+"""Plain successes that history keeps, of all tasks together: about 2.5 GB."""
+_AT_ONCE: Final = 2_000
+"""Rows that are simply fetched; of more, the server keeps the rest aside."""
+
+
+class PostgresStore(Cluster):
+    """Opens the database at an address, and brings it up to date."""
+
+    def __init__(self, dsn: str, *, read_only: bool = False, plain_runs: int = PLAIN_RUNS) -> None:
+        super().__init__(dsn, read_only=read_only)
+        self._plain_runs = plain_runs
+
+    # Tasks
+
+    def create(self, tasks: Sequence[Task], owner: str, now: Instant, who: str = "") -> list[Entry]:
+        return self._change(lambda connection: postgres_tasks.create(connection, tasks, owner, now, who))
+
+    def update(
+        self,
+        changes: Sequence[tuple[int, Task]],
+        now: Instant,
+        who: str = "",
+        version: int | None = None,
+        owner: str | None = None,
+    ) -> list[Entry]:
+        return self._change(lambda connection: postgres_tasks.update(connection, changes, now, who, version, owner))
+
+    def remove(self, numbers: Sequence[int], now: Instant, who: str = "") -> None:
+        self._change(lambda connection: postgres_tasks.remove(connection, numbers, now, who))
+
+    def find(self, name_or_id: str) -> Entry | None:
+        return next(map(rows.entry, self._readers.all(query("find_task"), {"asked": name_or_id})), None)
+
+    def find_removed(self, name_or_id: str) -> Entry | None:
+        return next(map(rows.entry, self._readers.all(query("find_removed"), {"asked": name_or_id})), None)
+
+    def removed_running(self) -> list[Entry]:
+        return list(map(rows.entry, self._readers.all(query("removed_running"))))
+
+    def entries(self, only: Filter = EVERYTHING) -> Iterator[Entry]:
+        return map(rows.entry, self._filtered("entries", only))
+
+    def conditions(self, only: Filter = EVERYTHING) -> Iterator[Condition]:
+        return map(rows.condition, self._filtered("conditions", only))
+
+    def count(self, only: Filter = EVERYTHING) -> int:
+        check_filter(only)
+        condition, values = conditions_of(only)
+        ((count,),) = self._readers.all(with_part("count", ":filter", condition), values)
+        return int(count)
+
+    def _filtered(self, name: str, only: Filter) -> Iterator[rows.Row]:
+        check_filter(only)
+        condition, values = conditions_of(only)
+        statement, values = with_part(name, ":filter", condition), [*values, only.after, only.most]
+        return (
+            iter(self._readers.all(statement, values))
+            if only.most <= _AT_ONCE
+            else self._readers.many(statement, values)
+        )
+
+    # Periods, settings, audit
+
+    def periods(self) -> dict[str, tuple[str, Period]]:
+        found = self._readers.all(query("periods"))
+        return {from_text(name): (from_text(owner), period(text)) for name, owner, text in found}
+
+    def set_periods(
+        self,
+        periods: Mapping[str, Period | None],
+        owner: str,
+        now: Instant,
+        who: str = "",
+        past: Sequence[PastDefinition] = (),
+    ) -> None:
+        self._change(lambda connection: postgres_tasks.set_periods(connection, periods, owner, now, who, past))
+
+    def setting(self, key: str) -> str | None:
+        return next((from_text(value) for (value,) in self._readers.all(query("setting"), (key,))), None)
+
+    def settings(self, prefix: str) -> dict[str, str]:
+        return {from_text(key): from_text(value) for key, value in self._readers.all(query("settings"), (prefix,))}
+
+    def set_settings(self, settings: Mapping[str, str | None]) -> None:
+        self._change(lambda connection: postgres_tasks.set_settings(connection, settings))
+
+    def changes(self, name: str | None = None, most: int = 100) -> list[Change]:
+        if name is None:
+            return [rows.change(row) for row in self._readers.all(query("changes"), (most,))]
+        return [rows.change(row) for row in self._readers.all(query("changes_of"), (name, most))]
+
+    def audit(self, only: AuditFilter) -> list[NotedChange]:
+        found = self._readers.all(query("audit" if only.name is None else "audit_of"), audit.question(only))
+        return [NotedChange(number, rows.change(row)) for number, *row in found]
+
+    def note(self, changes: Iterable[Change]) -> None:
+        noted = list(changes)
+        self._change(lambda connection: postgres_tasks.note(connection, noted))
+
+    # Where tasks stand, and their runs
+
+    def progress(self) -> Iterator[Progress]:
+        return map(rows.progress, self._readers.many(with_part("progress", ":filter", "true")))
+
+    def past_definitions(self) -> Iterator[PastDefinition]:
+        return map(past_definition, self._readers.many(with_part("past_definitions", ":filter", "true")))
+
+    def record(self, *batches: Batch) -> Future[Withdrawn]:
+        return self._record().submit(batches)
+
+    def cursors(self, numbers: Sequence[int]) -> dict[int, bytes]:
+        return {task: bytes(cursor) for task, cursor in self._readers.all(query("cursors"), (list(numbers),))}
+
+    def runs(
+        self, task: int | None = None, before: Instant | None = None, most: int = 100, *, notable: bool = False
+    ) -> list[RunRecord]:
+        kinds = ["notable_runs"] if notable else ["notable_runs", "plain_runs", "running"]
+        asked = {"task": task, "before": FOREVER if before is None else before, "most": most}
+        names = [kind if task is None else f"{kind}_of" for kind in kinds]
+        answers = self._readers.pipelined(*[(query(name), asked) for name in names])
+        found = [rows.run_record(row) for answer in answers for row in answer]
+        return sorted(found, key=lambda run: (run.claimed, run.ended or FOREVER), reverse=True)[:most]
+
+    def starts(self, since: Instant, until: Instant) -> dict[int, int]:
+        return dict(self._readers.all(query("starts"), {"since": since, "until": until}))
+
+    def skips(self, task: int | None = None, before: Instant | None = None, most: int = 100) -> list[SkipRecord]:
+        asked = {"task": task, "before": FOREVER if before is None else before, "most": most}
+        found = self._readers.all(query("skips" if task is None else "skips_of"), asked)
+        return [rows.skip_record(row) for row in found]
+
+    # Care
+
+    def prune(self, now: Instant, keep: int) -> int:
+        with self._session() as session:
+            return postgres_care.prune(session, now, now - keep, self._plain_runs)
+
+    def backup(self, path: Path) -> None:
+        """Not for us: PostgreSQL has its own."""
+        raise StoreError(
+            f"{self._address}: a database of PostgreSQL is copied by PostgreSQL itself: "
+            f"pg_dump --schema=evenbeat --format=custom --file={path} '{self._address}'"
+        )

@@ -1,0 +1,100 @@
+"""Connections that read: as many as there are reads at the same time, each given back afterwards."""
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from typing import Any, Final
+
+import psycopg
+
+from evenbeat.store.contract import StoreError
+from evenbeat.store.postgres.connect import Address, Connection, is_lost
+
+Parameters = Sequence[object] | Mapping[str, object]
+Row = tuple[Any, ...]
+
+_KEPT: Final = 4
+"""Connections that are kept for the next read; a server has only so many."""
+_FETCHED_AT_ONCE: Final = 2_000
+
+
+class Readers:
+    """Used from any thread."""
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+        self._idle: deque[Connection] = deque()
+        self._is_closed = False
+
+    def all(self, statement: str, values: Parameters = ()) -> list[Row]:
+        """The whole answer at once. Asked again if the connection turns out to be one of before a restart."""
+        while True:
+            with self._one() as (connection, is_new):
+                try:
+                    return connection.execute(statement, values or None).fetchall()
+                except psycopg.Error as e:
+                    if is_new or not is_lost(e):
+                        raise
+                    connection.close()
+
+    def many(self, statement: str, values: Parameters = ()) -> Iterator[Row]:
+        """The answer as of one moment, a part at a time; the server keeps the rest aside, in no transaction."""
+        while True:
+            with self._one() as (connection, is_new):
+                try:
+                    cursor = connection.cursor("evenbeat", withhold=True).execute(statement, values or None)
+                except psycopg.Error as e:
+                    if is_new or not is_lost(e):
+                        raise
+                    connection.close()
+                    continue
+                with closing(cursor):
+                    while some := cursor.fetchmany(_FETCHED_AT_ONCE):
+                        yield from some
+                return
+
+    def pipelined(self, *asked: tuple[str, Parameters]) -> list[list[Row]]:
+        """Several answers in one round trip."""
+        while True:
+            with self._one() as (connection, is_new):
+                try:
+                    with connection.pipeline():
+                        cursors = [connection.execute(statement, values or None) for statement, values in asked]
+                    return [cursor.fetchall() for cursor in cursors]
+                except psycopg.Error as e:
+                    if is_new or not is_lost(e):
+                        raise
+                    connection.close()
+
+    def close(self) -> None:
+        """Those that are in use are closed when they are given back."""
+        self._is_closed = True
+        self._close_idle()
+
+    def _close_idle(self) -> None:
+        while self._idle:
+            self._idle.pop().close()
+
+    @contextmanager
+    def _one(self) -> Iterator[tuple[Connection, bool]]:
+        """A connection that nobody else uses meanwhile, and whether it is a new one."""
+        if self._is_closed:
+            raise StoreError(f"{self._address}: the store is closed")
+        try:
+            connection, is_new = self._idle.pop(), False
+        except IndexError:
+            connection, is_new = self._address.connect(), True
+        try:
+            with self._address.explained():
+                yield connection, is_new
+        finally:
+            self._give_back(connection)
+
+    def _give_back(self, connection: Connection) -> None:
+        idle = connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
+        if connection.closed or not idle or len(self._idle) >= _KEPT:
+            connection.close()
+        else:
+            self._idle.append(connection)
+        if self._is_closed:
+            self._close_idle()

@@ -1,0 +1,91 @@
+"""Retention in PostgreSQL: whole days are dropped, what is left over goes row by row, a part at a time."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import psycopg
+
+from evenbeat.store.contract import AUDIT_KEPT, AUDIT_ROWS
+from evenbeat.store.postgres.connect import Connection, ensure_days
+from evenbeat.store.postgres.statements import query, with_part
+from evenbeat.store.postgres.write_session import Session
+
+_PRUNED_AT_ONCE: Final = 20_000
+"""Rows of each table that go in one go."""
+_ORDERS: Final = 3_600_000_000
+"""Orders and answers that are older are of no use to anybody."""
+
+
+def prune(session: Session, now: int, cutoff: int, bound: int) -> int:
+    """How many rows went."""
+    connection = session.connection()
+    with session.address.explained():
+        ensure_days(connection, now)
+        gone = _drop_days(connection, now, cutoff, bound)
+    return gone + session.transaction(lambda transaction: _prune_rows(transaction, now, cutoff, bound))
+
+
+def _drop_days(connection: Connection, now: int, cutoff: int, bound: int) -> int:
+    (last,) = _row(connection, query("last_plain_id"))
+    gone = 0
+    for kind in ("plain_runs", "notable_runs"):
+        for (day,) in connection.execute(query("days"), (kind,)).fetchall():
+            if _end_of(day) > now:
+                break
+            try:
+                with connection.transaction():
+                    connection.execute(query("lock_briefly"))
+                    rows = _drop(connection, day, cutoff, last - bound if kind == "plain_runs" else 0)
+            except (psycopg.errors.LockNotAvailable, psycopg.errors.UndefinedTable):
+                # Somebody reads a long list, or was quicker; there is a next time.
+                break
+            if rows is None:
+                break
+            gone += rows
+    return gone
+
+
+def _drop(connection: Connection, day: str, cutoff: int, last_id: int) -> int | None:
+    """Drop a day that is over if nothing of it must stay; None if something must."""
+    newest = connection.execute(with_part("newest_of_day", ":day", day)).fetchone()
+    rows = 0
+    if newest is not None:
+        id_, ended = newest
+        if id_ > last_id and ended >= cutoff:
+            return None
+        rows, latest = _row(connection, with_part("whole_day", ":day", day))
+        if id_ > last_id and latest >= cutoff:
+            return None
+    connection.execute(with_part("drop_day", ":day", day))
+    return rows
+
+
+def _end_of(day: str) -> int:
+    """When a day is over, by the name of its table."""
+    begins = datetime.strptime(day[-8:], "%Y%m%d").replace(tzinfo=UTC)
+    return int((begins + timedelta(days=1)).timestamp()) * 1_000_000
+
+
+def _prune_rows(connection: Connection, now: int, cutoff: int, bound: int) -> int:
+    if not _row(connection, query("try_to_prune"))[0]:
+        return 0
+    (last,) = _row(connection, query("last_plain_id"))
+    asked = {"cutoff": cutoff, "part": _PRUNED_AT_ONCE, "last": last, "bound": bound}
+    asked |= {"audit_cutoff": min(cutoff, now - AUDIT_KEPT), "audit_rows": AUDIT_ROWS}
+    gone = 0
+    for name in ("prune_plain", "prune_notable", "prune_skips", "prune_changes"):
+        gone += connection.execute(query(name), asked).rowcount
+    forgotten = [number for (number,) in connection.execute(query("forgotten"), asked)]
+    for name in ("forget_pauses", "forget_definitions") if forgotten else ():
+        connection.execute(query(name), (forgotten,))
+    for name in ("forget_claims", "forget_progress", "forget_tasks") if forgotten else ():
+        gone += connection.execute(query(name), (forgotten,)).rowcount
+    connection.execute(query("prune_orders"), (_ORDERS,))
+    connection.execute(query("forget_writers"), ([],))
+    return gone
+
+
+def _row(connection: Connection, statement: str) -> tuple[Any, ...]:
+    row = connection.execute(statement).fetchone()
+    assert row is not None
+    return row

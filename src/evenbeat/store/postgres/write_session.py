@@ -1,0 +1,223 @@
+"""A connection that writes, comes back when it was lost, and never leaves open what became of a transaction."""
+
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from typing import Final, NamedTuple, TypeVar
+
+import psycopg
+
+from evenbeat.store.cluster_contract import Forgot
+from evenbeat.store.contract import StoreError
+from evenbeat.store.postgres.connect import LOCK_TIMEOUT, Address, Connection, is_lost
+from evenbeat.store.postgres.statements import query
+
+T = TypeVar("T")
+Work = Callable[[Connection], T]
+
+PATIENCE: Final = 10.0
+"""Seconds in which a server that went away in the middle of something must be back to say what became of it."""
+_AGAIN: Final = 0.1
+"""Seconds between two questions whether it is back."""
+_TRIES: Final = 3
+_IDLE: Final = psycopg.pq.TransactionStatus.IDLE
+
+
+class Held(NamedTuple):
+    """The lease that whatever is written belongs to."""
+
+    node: str
+    epoch: int
+
+
+class Confirmed:
+    """What the server has confirmed to a node since its lease was last renewed: a promoted standby may not know it.
+
+    What was confirmed before that renewal is there if the renewal is: servers forget the last commits, and all of them.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._held: Held | None = None
+        self._expires = 0
+        self._marks: dict[str, tuple[int, float]] = {}
+        """Of each writer the number of its latest transaction, and when that was."""
+        self.forgotten: Held | None = None
+        """The lease under which the server had confirmed what it did not know when somebody connected."""
+
+    def begin(self, held: Held) -> None:
+        """A new lease: what was confirmed under another does not matter any more."""
+        with self._lock:
+            self._held, self._expires, self._marks = held, 0, {}
+
+    def kept(self, writer: str, number: int, held: Held | None) -> None:
+        """A transaction under this lease was confirmed."""
+        with self._lock:
+            if held is not None and held == self._held:
+                self._marks[writer] = number, time.monotonic()
+
+    def renewed(self, held: Held, expires: int, asked: float) -> None:
+        """The renewal of the lease was confirmed, which was asked for then."""
+        with self._lock:
+            if held == self._held:
+                self._expires = expires
+                self._marks = {writer: mark for writer, mark in self._marks.items() if mark[1] >= asked}
+
+    def question(self) -> tuple[Held, dict[str, object]] | None:
+        """The lease, and the values of the query `has_forgotten`; None if there is none."""
+        with self._lock:
+            if self._held is None:
+                return None
+            numbers = [number for number, _ in self._marks.values()]
+            values = {"writers": list(self._marks), "numbers": numbers, "expires": self._expires}
+            return self._held, values | self._held._asdict()
+
+
+class Session:
+    """Used by one thread at a time."""
+
+    def __init__(self, address: Address, confirmed: Confirmed | None = None, *, by_key: bool = False) -> None:
+        self.address = address
+        self._confirmed = confirmed or Confirmed()
+        self._by_key = by_key
+        self.writer: Final = secrets.token_hex(8)
+        self._number = 0
+        self._connection: Connection | None = None
+        self._pid = 0
+        self._called = ""
+
+    def connection(self) -> Connection:
+        """The one there is, or a new one; raise StoreError if there is none to be had."""
+        if self._connection is None or self._connection.closed:
+            self._connection = self.address.connect(by_key=self._by_key)
+            self._called = ""
+            self._learn(self._connection)
+        return self._connection
+
+    def _learn(self, connection: Connection) -> None:
+        """Which process of the server serves us; and whether the server knows what it had confirmed. One that was
+        promoted ended all connections: so it is enough to ask each new one.
+        """
+        asked = self._confirmed.question()
+        try:
+            row = connection.execute(query("backend")).fetchone()
+            assert row is not None
+            self._pid = row[0]  # a pooler would tell another number when we connect
+            if asked is not None:
+                row = connection.execute(query("has_forgotten"), asked[1]).fetchone()
+                if row is not None and row[0]:
+                    self._confirmed.forgotten = asked[0]
+        except psycopg.Error as e:
+            self.drop()
+            raise self.address.explain(e) from e
+
+    def kept(self, number: int, held: Held | None) -> None:
+        """The server has confirmed a transaction."""
+        self._confirmed.kept(self.writer, number, held)
+
+    def next_number(self) -> int:
+        """Of a transaction: what `was_kept` asks by."""
+        self._number += 1
+        return self._number
+
+    def be_called(self, held: Held | None) -> None:
+        """Tell the server whose connection it is, so that whoever buries the node can end it; raise Forgot."""
+        if held is not None and held == self._confirmed.forgotten:
+            raise Forgot(f"{self.address}: the database does not know any more what it had confirmed")
+        if held is not None and held.node != self._called:
+            self.connection().execute(query("be_called"), (held.node,))
+            self._called = held.node
+
+    def begin(self, connection: Connection, number: int, held: Held | None) -> None:
+        """The first statement of every transaction."""
+        node, epoch = held or (None, None)
+        connection.execute(query("begin_writing"), (self.writer, number, node, epoch), prepare=True)
+
+    def transaction(self, work: Work[T], held: Held | None = None) -> T:
+        """Make a change as a whole or not at all. `work` may be called again if the connection was lost."""
+        for tried in range(1, _TRIES + 1):
+            connection, number = self.connection(), self.next_number()
+            try:
+                self.be_called(held)
+                connection.execute("BEGIN")
+                self.begin(connection, number, held)
+                result = work(connection)
+            except psycopg.Error as e:
+                self.recover(e)
+                if is_lost(e) and tried < _TRIES:
+                    continue  # nothing was asked to be kept yet
+                raise self.address.explain(e) from e
+            except BaseException:
+                self._roll_back()
+                raise
+            try:
+                connection.execute("COMMIT")
+            except psycopg.Error as e:
+                self.recover(e)
+                if not is_lost(e):
+                    raise self.address.explain(e) from e
+                if not self.was_kept(number, lambda: time.monotonic() + PATIENCE):
+                    continue
+            self.kept(number, held)
+            return result
+        raise StoreError(f"{self.address}: the connection was lost {_TRIES} times in a row; nothing was kept")
+
+    def was_kept(self, number: int, deadline: Callable[[], float]) -> bool:
+        """Whether a transaction was kept whose answer got lost; if not, it never will be.
+
+        Asks until there is an answer, or raises StoreError after the deadline; it is asked for each time anew.
+        """
+        last = deadline()
+        lost = self._pid
+        while True:
+            try:
+                connection = self.connection()
+                connection.execute("SET lock_timeout = 500")
+                row = connection.execute(query("was_kept"), (self.writer, number)).fetchone()
+                connection.execute(f"SET lock_timeout = '{LOCK_TIMEOUT}'")
+            except psycopg.errors.LockNotAvailable:
+                # The server still believes in the connection that we have lost.
+                self._end_backend(lost)
+                problem = "the server is still at it"
+            except psycopg.Error as e:
+                self.drop()
+                problem = str(self.address.explain(e))
+            except StoreError as e:
+                problem = str(e)
+            else:
+                assert row is not None
+                return bool(row[0])
+            last = min(last, deadline())
+            if time.monotonic() > last:
+                raise StoreError(
+                    f"{self.address}: the connection was lost as a change was about to be kept, and whether it was is "
+                    f"not known: look before you make it again ({problem})"
+                )
+            time.sleep(_AGAIN)
+
+    def _end_backend(self, pid: int) -> None:
+        try:
+            self.connection().execute(query("end_backend"), (pid,))
+        except (psycopg.Error, StoreError):
+            self.drop()
+
+    def recover(self, error: psycopg.Error) -> None:
+        """After a failure: no transaction is left open, and no connection is kept that was lost."""
+        if is_lost(error):
+            self.drop()
+        else:
+            self._roll_back()
+
+    def _roll_back(self) -> None:
+        try:
+            if self._connection is not None and self._connection.info.transaction_status != _IDLE:
+                self._connection.execute("ROLLBACK")
+        except psycopg.Error:
+            self.drop()
+
+    def drop(self) -> None:
+        """Close the connection."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None

@@ -1,0 +1,237 @@
+"""A batch in SQL: many rows per statement.
+
+A statement per row takes half as long again, and longer beside a busy scheduler: Python's lock changes hands for each.
+"""
+
+import sqlite3
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import chain, repeat
+from operator import itemgetter, pos
+from typing import Final, Literal, TypeVar
+
+import msgspec
+
+from evenbeat.store.contract import (
+    NEVER,
+    NONE_WITHDRAWN,
+    PLAIN_OUTPUT,
+    Batch,
+    Claim,
+    Contradiction,
+    Finish,
+    Refusal,
+    Skip,
+    Standing,
+    Told,
+    Withdrawn,
+)
+from evenbeat.store.sqlite.statements import query, query_of_rows, width
+
+_SIZES: Final = (8, 16, 32, 64, 128, 256, 512, 1024)
+"""Rows per statement. Each size is prepared once."""
+
+Row = tuple[object, ...]
+T = TypeVar("T", Refusal, Skip, Standing, Told)
+
+
+def record(connection: sqlite3.Connection, batch: Batch) -> Withdrawn:
+    """Everything in a batch, in the order of the contract; raise Contradiction if it cannot be true."""
+    withdrawn = NONE_WITHDRAWN
+    if batch.starts:
+        _execute(connection, "start", batch.starts)
+    if batch.finishes:
+        _finish(connection, batch.finishes)
+    for told in _waves(batch.told):
+        _tell(connection, told)
+    for standings in _waves(batch.standings):
+        _expect(connection, "stand", [standing[:6] for standing in standings])
+        _place_claimed(connection, standings)
+        _pause(connection, standings)
+    for skips in _waves(batch.skips):
+        rows = [row[:7] for row in skips]
+        _execute(connection, "skip", rows)
+        _execute(connection, "extend_skip", rows)
+        _place(connection, [(s.task, s.accounted, s.extra, s.extra_kind) for s in skips])
+    for refusals in _waves(batch.refusals):
+        _execute(connection, "refuse", [row[:5] for row in refusals])
+        _place(connection, [(r.task, r.accounted, r.extra, r.extra_kind) for r in refusals])
+    if batch.claims:
+        withdrawn = _claim(connection, batch.claims)
+    if batch.settled:
+        connection.executemany(query("settle_definitions"), batch.settled)
+    return withdrawn
+
+
+def _execute(connection: sqlite3.Connection, name: str, rows: Iterable[Row]) -> int:
+    """Run a many-row statement; how many rows of the database it changed."""
+    before = connection.total_changes
+    values = list(chain.from_iterable(rows))
+    per_row = width(name)
+    done = 0
+    while done < len(values):
+        size = _size((len(values) - done) // per_row)
+        some = values[done : done + size * per_row]
+        done += len(some)
+        some += [0] * (size * per_row - len(some))
+        connection.execute(query_of_rows(name, size), some)
+    return connection.total_changes - before
+
+
+def _size(rows: int) -> int:
+    """Of the next statement for so many rows: all of them, if not many must be filled up; else as many as fill one."""
+    i = bisect_left(_SIZES, rows)
+    if i == len(_SIZES):
+        return _SIZES[-1]
+    return _SIZES[i] if i == 0 or _SIZES[i] - rows <= _SIZES[i] // 8 else _SIZES[i - 1]
+
+
+def _expect(connection: sqlite3.Connection, name: str, rows: Sequence[Row]) -> None:
+    if _execute(connection, name, rows) != len(rows):
+        _, known = _open_and_known(connection, rows)
+        raise Contradiction(f"there is no task {next(row[0] for row in rows if row[0] not in known)}")
+
+
+def _place(connection: sqlite3.Connection, places: Sequence[Row]) -> None:
+    _expect(connection, "place", places)
+    _place_claimed(connection, places)
+
+
+def _pause(connection: sqlite3.Connection, standings: Sequence[Standing]) -> None:
+    """The pauses of tasks that owe earlier runs, of which there are nearly always none."""
+    if connection.execute(query("any_pause")).fetchone() is not None:
+        tasks = msgspec.json.encode([standing.task for standing in standings]).decode()
+        connection.execute(query("forget_pauses"), (tasks,))
+    paused = [(s.task, s.pause_from, s.pause_until) for s in standings if s.pause_until > NEVER]
+    connection.executemany(query("pause"), paused)
+
+
+def _place_claimed(connection: sqlite3.Connection, places: Sequence[Row]) -> None:
+    """Where those with an open claim stand, of which there may be none: a node that starts places all its tasks."""
+    if connection.execute(query("any_claim")).fetchone() is not None:
+        _execute(connection, "place_claimed", [place[:4] for place in places])
+
+
+def _waves(rows: Sequence[T]) -> Iterable[Sequence[T]]:
+    """A statement sees each task once; what there is more of a task comes after it, in a statement of its own."""
+    while rows:
+        if len({row.task for row in rows}) == len(rows):
+            yield rows
+            return
+        firsts = {row.task: i for i, row in reversed(list(enumerate(rows)))}
+        yield [rows[i] for i in sorted(firsts.values())]
+        rows = [row for i, row in enumerate(rows) if firsts[row.task] != i]
+
+
+def _claim(connection: sqlite3.Connection, claims: Sequence[Claim]) -> Withdrawn:
+    """All but those of tasks that were removed meanwhile, which are named."""
+    try:
+        # In order: then neighbours share a page while it is at hand. And one node alone needs no tokens.
+        kept = _execute(connection, "claim", [claim[:8] for claim in sorted(claims)])
+    except sqlite3.IntegrityError as e:
+        opened, known = _open_and_known(connection, claims)
+        tasks = Counter(claim.task for claim in claims)
+        unknown = [task for task in tasks if task not in known]
+        again = [task for task, times in tasks.items() if task in opened or times > 1]
+        if unknown:
+            raise Contradiction(f"there is no task {unknown[0]}") from e
+        if again:
+            raise Contradiction(f"task {again[0]} has an open claim: it must end before the next") from e
+        raise
+    if kept == len(claims):
+        return NONE_WITHDRAWN
+    numbers = msgspec.json.encode([claim.task for claim in claims]).decode()
+    return frozenset(task for (task,) in connection.execute(query("removed_of"), (numbers,)))
+
+
+def _finish(connection: sqlite3.Connection, finishes: Sequence[Finish]) -> None:
+    finishes = sorted(finishes, key=itemgetter(0))
+    notable = [finish for finish in finishes if finish.notable]
+    plain = [finish for finish in finishes if not finish.notable] if notable else finishes
+    history = _keep(connection, plain, "plain") + _keep(connection, notable, "notable")
+    cursors = [(f.task, f.cursor) for f in finishes if f.cursor is not None]
+    if cursors:
+        _execute(connection, "save_cursor", cursors)
+    settled = 0
+    if history == len(finishes):
+        settled = _execute(connection, "settle", [finish[:1] for finish in finishes])
+    if settled != len(finishes):
+        opened, _ = _open_and_known(connection, finishes)
+        without = [finish.task for finish in finishes if finish.task not in opened]
+        raise Contradiction(f"a run of task {without[0]} ended that has no open claim")
+
+
+def _keep(connection: sqlite3.Connection, finishes: Sequence[Finish], kind: Literal["plain", "notable"]) -> int:
+    """What ended, in the history of its kind and with its task; how many had a claim.
+
+    By columns, as rows made one by one hold Python's lock for longer than it takes to bind them. The driver takes three
+    times as long for a bool as for an int, hence `pos`: +True is 1. Nor does it like None: state -1 is nothing.
+    """
+    if not finishes:
+        return 0
+    (
+        task, started, ended, outcome, status, output, _, last_start, state, hard, attempt, changes, flapping,
+        result_at, extra, extra_kind, _,
+    ) = zip(*finishes, strict=True)  # fmt: skip
+    first = _next_id(connection, f"{kind}_runs")
+    ids = range(first, first + len(finishes))
+    hard = tuple(map(pos, hard))
+    told = [state if at == since else -1 for state, at, since in zip(state, result_at, started, strict=True)]
+    kept = [text[:PLAIN_OUTPUT] for text in output] if kind == "plain" else output
+    runs = zip(task, ids, started, ended, outcome, status, told, hard, attempt, kept, strict=True)
+    history = _execute(connection, f"finish_{kind}", runs)
+    newest = (ids, repeat(0)) if kind == "plain" else (repeat(0), ids)
+    lessons = zip(
+        task, *newest, started, ended, outcome, output, last_start, state, hard, attempt, changes, map(pos, flapping),
+        result_at, extra, extra_kind, strict=False,
+    )  # fmt: skip
+    _execute(connection, "learn", lessons)
+    return history
+
+
+def _tell(connection: sqlite3.Connection, told: Sequence[Told]) -> None:
+    _must_be_known(connection, told)
+    plain = [t for t in told if not t.notable]
+    notable = [t for t in told if t.notable]
+    first_plain = _next_id(connection, "plain_runs") if plain else 0
+    first_notable = _next_id(connection, "notable_runs") if notable else 0
+    _execute(connection, "tell_plain", [_told(t, i, PLAIN_OUTPUT) for i, t in enumerate(plain, first_plain)])
+    _execute(connection, "tell_notable", [_told(t, i, len(t.output)) for i, t in enumerate(notable, first_notable)])
+    lessons = [_lesson_of_told(t, i, 0) for i, t in enumerate(plain, first_plain)]
+    lessons += [_lesson_of_told(t, 0, i) for i, t in enumerate(notable, first_notable)]
+    connection.executemany(query("learn_told"), lessons)
+    _place_claimed(connection, [(t.task, t.accounted, t.extra, t.extra_kind) for t in told])
+
+
+def _told(t: Told, number: int, most: int) -> Row:
+    return (
+        t.task, number, t.nominal, t.generation, t.kind, t.at, t.started, t.ended, t.outcome, t.status, t.made, +t.hard,
+        t.attempt, t.output[:most],
+    )  # fmt: skip
+
+
+def _lesson_of_told(t: Told, plain: int, notable: int) -> Row:
+    return (
+        t.task, plain, notable, t.made is not None, t.started, t.ended, t.outcome, t.output, t.state, +t.hard,
+        t.attempt, t.changes, +t.flapping, t.result_at, t.accounted, t.extra, t.extra_kind,
+    )  # fmt: skip
+
+
+def _next_id(connection: sqlite3.Connection, table: str) -> int:
+    (last,) = connection.execute(query("last_number"), (table,)).fetchone()
+    return int(last) + 1
+
+
+def _must_be_known(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
+    _, known = _open_and_known(connection, rows)
+    unknown = [row[0] for row in rows if row[0] not in known]
+    if unknown:
+        raise Contradiction(f"there is no task {unknown[0]}")
+
+
+def _open_and_known(connection: sqlite3.Connection, rows: Iterable[Row]) -> tuple[set[int], set[int]]:
+    """Which tasks of these have an open claim, and which are known at all."""
+    tasks = msgspec.json.encode([row[0] for row in rows]).decode()
+    found = connection.execute(query("open_claims"), (tasks,)).fetchall()
+    return {task for task, is_open in found if is_open}, {task for task, is_open in found if not is_open}

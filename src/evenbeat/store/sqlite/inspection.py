@@ -1,0 +1,183 @@
+"""Looks after the file of a live node: is it the one that was opened, and is it whole? In a thread of its own.
+
+Every second: is it the same file, does it say what our checkpoints wrote? All the time, but only for a small part of
+it: one table after the other, as `PRAGMA quick_check` does, by a connection that has no page of it in memory.
+"""
+
+import logging
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+from evenbeat.store.contract import Damaged, StoreError
+from evenbeat.store.sqlite.connect import DAMAGED, connect_reader, explain
+from evenbeat.store.sqlite.writer import Writer
+
+_LOOK: Final = 1.0
+"""Seconds between two looks at the files."""
+_PAUSE: Final = 5.0
+"""Seconds between two tables, at least ..."""
+_SHARE: Final = 50
+"""... and so many times as long as the last one took: two hundredths of a processor and of the disk."""
+_NICE: Final = 10
+"""The scheduler goes first."""
+_log: Final = logging.getLogger("evenbeat.store")
+
+
+def check_tables(path: Path, schema: int, tables: list[str] | None = None) -> Damaged | None:
+    """What is wrong with these tables of a file, and with their indexes; of all tables by default."""
+    try:
+        with closing(connect_reader(path, schema)) as connection:
+            problem = problem_in(connection, tables)
+            if problem:
+                return Damaged(f"{path}: {DAMAGED} ({problem})")
+    except (sqlite3.Error, UnicodeDecodeError) as e:
+        return _damage(explain(path, e), e)
+    except StoreError as e:
+        return _damage(e, e.__cause__)
+    return None
+
+
+def problem_in(connection: sqlite3.Connection, tables: list[str] | None = None) -> str:
+    """What is wrong with these tables, in SQLite's words; empty if nothing is."""
+    for table in tables_of(connection) if tables is None else tables:
+        (found,) = connection.execute(f"PRAGMA quick_check({table})").fetchone()
+        if found != "ok":
+            return f"table {table}: {' '.join(str(found).split())}"
+    return ""
+
+
+def _damage(error: StoreError, cause: BaseException | None) -> Damaged | None:
+    """Only what will not pass: a lock, or too many open files, says nothing about the file."""
+    if isinstance(error, Damaged):
+        return error
+    code = getattr(cause, "sqlite_errorcode", 0) & 0xFF
+    return Damaged(str(error)) if code == sqlite3.SQLITE_IOERR else None
+
+
+def tables_of(connection: sqlite3.Connection) -> list[str]:
+    """In the order of their making."""
+    names = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%'")
+    return [name for (name,) in names]
+
+
+class Inspector:
+    """Tells when something is wrong with the file, and when it is right again."""
+
+    def __init__(
+        self,
+        path: Path,
+        schema: int,
+        writer: Writer,
+        found: Callable[[Damaged | None], None],
+    ) -> None:
+        self._path = path
+        self._schema = schema
+        self._files = writer.files
+        self._stamps = writer.stamps
+        self._found = found
+        self._to_check: list[str] = []
+        self._next_check = time.monotonic()
+        self._next_whole_check = self._next_check
+        self._was_written = False
+        self._looked_at: tuple[int | None, tuple[int, int, int]] | None = None
+        self._suspect: Damaged | None = None
+        self._problem: Damaged | None = None
+        self._is_damaged = False
+        self.looks = 0
+        self._keeper = connect_reader(path, schema)
+        self._tables = tables_of(self._keeper)
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="evenbeat inspector", daemon=True)
+        self._thread.start()
+
+    def close(self, writer: Writer) -> None:
+        """Stop, and close the writer.
+
+        SQLite moves the log into the file, and deletes it by its name, with the last connection that may write. If the
+        file is not ours any more, or is spoiled, all is to be left as it is: then the last connection may only read.
+        """
+        self._closing.set()
+        self._thread.join()
+        if self._problem is None and self._files.problem() is None:
+            self._keeper.close()
+        writer.close()
+        self._keeper.close()
+
+    def _run(self) -> None:
+        try:
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
+        except OSError:
+            _log.debug("the inspector cannot be nice")
+        while not self._closing.wait(_LOOK):
+            try:
+                self._look()
+                self.looks += 1
+            except Exception:
+                # A file that nobody looks after is still a file that works.
+                _log.exception("the database file could not be inspected", extra={"action": "inspection_failed"})
+
+    def _look(self) -> None:
+        problem = self._files.problem()
+        if problem is None and not self._is_damaged:
+            problem = self._content()
+            self._is_damaged = problem is not None
+        elif self._is_damaged:
+            problem = self._problem  # a file that is spoiled does not become whole by itself
+        if str(problem) != str(self._problem):
+            self._problem = problem
+            self._found(problem)
+
+    def _content(self) -> Damaged | None:
+        """What is wrong within the main file."""
+        self._was_written |= self._was_written_by_others()
+        return self._marks() or (self._all_tables() if self._was_written else self._next_table())
+
+    def _all_tables(self) -> Damaged | None:
+        """At once, after somebody wrote to the file; but not all the time if somebody does so all the time."""
+        begun = time.monotonic()
+        if begun < self._next_whole_check:
+            return None
+        self._was_written = False
+        _log.warning(
+            "another program has written to %s; all of it is checked now", self._path, extra={"action": "inspecting"}
+        )
+        problem = check_tables(self._path, self._schema)
+        took = time.monotonic() - begun
+        self._next_whole_check = begun + took + _SHARE * took
+        return problem
+
+    def _was_written_by_others(self) -> bool:
+        """Only checkpoints write to the main file. Those of another program do no harm, other writers do."""
+        looked_at = self._stamps.moves(), self._sizes()
+        before, self._looked_at = self._looked_at, looked_at
+        if before is None or looked_at[0] is None or looked_at[0] != before[0]:
+            return False
+        (size, written, log), (size_before, written_before, log_before) = looked_at[1], before[1]
+        return (size, written) != (size_before, written_before) or log < log_before
+
+    def _sizes(self) -> tuple[int, int, int]:
+        main = self._path.stat()
+        return main.st_size, main.st_mtime_ns, self._path.with_name(self._path.name + "-wal").stat().st_size
+
+    def _marks(self) -> Damaged | None:
+        """Said only of what was so at two looks: another program may be within a checkpoint."""
+        suspect = None if self._stamps.moves() is None else self._stamps.problem()
+        before, self._suspect = self._suspect, suspect
+        return suspect if before is not None else None
+
+    def _next_table(self) -> Damaged | None:
+        begun = time.monotonic()
+        if begun < self._next_check:
+            return None
+        if not self._to_check:
+            self._to_check = list(self._tables)
+        problem = check_tables(self._path, self._schema, [self._to_check.pop(0)])
+        took = time.monotonic() - begun
+        self._next_check = begun + took + max(_PAUSE, _SHARE * took)
+        return problem

@@ -1,0 +1,328 @@
+"""The store in an SQLite file: one thread writes, any thread reads; what is done survives `kill -9`."""
+
+import os
+import sqlite3
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import closing, contextmanager
+from pathlib import Path
+from secrets import token_hex
+from typing import Final, Literal, TypeVar
+
+from evenbeat.model import Entry, Instant, Period, Task
+from evenbeat.store.common import audit
+from evenbeat.store.common.filters import check_filter, conditions_of
+from evenbeat.store.contract import (
+    AUDIT_KEPT,
+    AUDIT_ROWS,
+    EVERYTHING,
+    FOREVER,
+    AuditFilter,
+    Batch,
+    Change,
+    Condition,
+    Damaged,
+    Filter,
+    NotedChange,
+    PastDefinition,
+    Progress,
+    RunRecord,
+    SkipRecord,
+    StoreError,
+    Withdrawn,
+)
+from evenbeat.store.private_files import create_private
+from evenbeat.store.sqlite import rows
+from evenbeat.store.sqlite import task_changes as sqlite_tasks
+from evenbeat.store.sqlite.batch_statements import record
+from evenbeat.store.sqlite.connect import DAMAGED, check_readable, connect_reader, explained, prepare
+from evenbeat.store.sqlite.inspection import Inspector, check_tables, problem_in
+from evenbeat.store.sqlite.open_files import sync
+from evenbeat.store.sqlite.statements import migrations, query
+from evenbeat.store.sqlite.writer import T, Work, Writer
+
+PLAIN_RUNS: Final = 1_000_000
+"""Plain successes that history keeps, of all tasks together: about 130 MB."""
+_PRUNED_AT_ONCE: Final = 5_000
+"""Rows of each table that `prune` deletes in one go: some tens of milliseconds."""
+_FETCHED_AT_ONCE: Final = 1_000
+
+N = TypeVar("N")
+Rows = Generator[rows.Row, None, None]
+Parameters = Sequence[object] | Mapping[str, object]
+
+
+class SqliteStore:
+    """Opens the file, or creates it. With `durability="full"` what is done also survives a power loss."""
+
+    def __init__(
+        self,
+        path: Path,
+        durability: Literal["normal", "full"] = "normal",
+        *,
+        read_only: bool = False,
+        is_checked: bool = True,
+        plain_runs: int = PLAIN_RUNS,
+    ) -> None:
+        """With `is_checked=False` a file that cannot be read is refused when it is read, not now."""
+        self._path = path
+        self._plain_runs = plain_runs
+        self._schema = len(migrations())
+        self._readers: deque[sqlite3.Connection] = deque()
+        self._is_closed = False
+        if read_only:
+            if is_checked:
+                check_readable(path)
+        else:
+            prepare(path, durability)
+        self._writer = None if read_only else Writer(path, durability)
+        self._inspector: Inspector | None = None
+
+    # Tasks
+
+    def create(self, tasks: Sequence[Task], owner: str, now: Instant, who: str = "") -> list[Entry]:
+        return self._do(lambda connection: sqlite_tasks.create(connection, tasks, owner, now, who))
+
+    def update(
+        self,
+        changes: Sequence[tuple[int, Task]],
+        now: Instant,
+        who: str = "",
+        version: int | None = None,
+        owner: str | None = None,
+    ) -> list[Entry]:
+        return self._do(lambda connection: sqlite_tasks.update(connection, changes, now, who, version, owner))
+
+    def remove(self, numbers: Sequence[int], now: Instant, who: str = "") -> None:
+        self._do(lambda connection: sqlite_tasks.remove(connection, numbers, now, who))
+
+    def find(self, name_or_id: str) -> Entry | None:
+        return next(self._told(rows.entry, self._select(query("find_task"), (name_or_id,))), None)
+
+    def find_removed(self, name_or_id: str) -> Entry | None:
+        return next(self._told(rows.entry, self._select(query("find_removed"), (name_or_id,))), None)
+
+    def removed_running(self) -> list[Entry]:
+        return list(self._told(rows.entry, self._select(query("removed_running"))))
+
+    def entries(self, only: Filter = EVERYTHING) -> Iterator[Entry]:
+        return self._told(rows.entry, self._filtered("entries", only))
+
+    def conditions(self, only: Filter = EVERYTHING) -> Iterator[Condition]:
+        return self._told(rows.condition, self._filtered("conditions", only))
+
+    def count(self, only: Filter = EVERYTHING) -> int:
+        check_filter(only)
+        condition, values = conditions_of(only)
+        ((count,),) = self._select(query("count").replace(":filter", condition), values)
+        return int(count)
+
+    def _filtered(self, name: str, only: Filter) -> Rows:
+        check_filter(only)
+        condition, values = conditions_of(only)
+        return self._select(query(name).replace(":filter", condition), [*values, only.after, only.most])
+
+    # Periods, settings, audit
+
+    def periods(self) -> dict[str, tuple[str, Period]]:
+        return dict(self._told(rows.named_period, self._select(query("periods"))))
+
+    def set_periods(
+        self,
+        periods: Mapping[str, Period | None],
+        owner: str,
+        now: Instant,
+        who: str = "",
+        past: Sequence[PastDefinition] = (),
+    ) -> None:
+        self._do(lambda connection: sqlite_tasks.set_periods(connection, periods, owner, now, who, past))
+
+    def setting(self, key: str) -> str | None:
+        return next((value for (value,) in self._select(query("setting"), (key,))), None)
+
+    def settings(self, prefix: str) -> dict[str, str]:
+        return dict(self._select(query("settings"), (prefix,)))
+
+    def set_settings(self, settings: Mapping[str, str | None]) -> None:
+        given = [(key, value) for key, value in settings.items() if value is not None]
+        deleted = [(key,) for key, value in settings.items() if value is None]
+
+        def work(connection: sqlite3.Connection) -> None:
+            connection.executemany(query("set_setting"), given)
+            connection.executemany(query("delete_setting"), deleted)
+
+        self._do(work)
+
+    def changes(self, name: str | None = None, most: int = 100) -> list[Change]:
+        found = self._select(query("changes" if name is None else "changes_of"), {"name": name, "most": most})
+        return [rows.change(row) for row in found]
+
+    def audit(self, only: AuditFilter) -> list[NotedChange]:
+        found = self._select(query("audit" if only.name is None else "audit_of"), audit.question(only))
+        return [NotedChange(number, rows.change(row)) for number, *row in found]
+
+    def note(self, changes: Iterable[Change]) -> None:
+        noted = list(changes)
+        self._do(lambda connection: sqlite_tasks.note(connection, noted))
+
+    # Where tasks stand, and their runs
+
+    def progress(self) -> Iterator[Progress]:
+        return self._told(rows.progress, self._select(query("progress")))
+
+    def past_definitions(self) -> Iterator[PastDefinition]:
+        return map(rows.past_definition, self._select(query("past_definitions")))
+
+    def record(self, *batches: Batch) -> Future[Withdrawn]:
+        def work(connection: sqlite3.Connection) -> Withdrawn:
+            return frozenset().union(*[record(connection, batch) for batch in batches])
+
+        return self._write().submit(work)
+
+    def cursors(self, numbers: Sequence[int]) -> dict[int, bytes]:
+        return dict(self._select(query("cursors"), (rows.as_list(numbers),)))
+
+    def runs(
+        self, task: int | None = None, before: Instant | None = None, most: int = 100, *, notable: bool = False
+    ) -> list[RunRecord]:
+        kinds = ["notable_runs"] if notable else ["notable_runs", "plain_runs"]
+        names = [kind if task is None else f"{kind}_of" for kind in kinds] + ([] if notable else ["running"])
+        asked = {"task": task, "before": FOREVER if before is None else before, "most": most}
+        found = [run for name in names for run in self._told(rows.run_record, self._select(query(name), asked))]
+        return sorted(found, key=lambda run: (run.claimed, run.ended or FOREVER), reverse=True)[:most]
+
+    def starts(self, since: Instant, until: Instant) -> dict[int, int]:
+        return dict(self._select(query("starts"), {"since": since, "until": until}))
+
+    def skips(self, task: int | None = None, before: Instant | None = None, most: int = 100) -> list[SkipRecord]:
+        asked = {"task": task, "before": FOREVER if before is None else before, "most": most}
+        found = self._select(query("skips" if task is None else "skips_of"), asked)
+        return list(self._told(rows.skip_record, found))
+
+    # Care
+
+    def prune(self, now: Instant, keep: int) -> int:
+        asked = {"cutoff": now - keep, "bound": self._plain_runs, "part": _PRUNED_AT_ONCE}
+        asked |= {"audit_cutoff": now - max(keep, AUDIT_KEPT), "audit_rows": AUDIT_ROWS}
+
+        def work(connection: sqlite3.Connection) -> int:
+            before = connection.total_changes
+            for name in ("prune_plain", "prune_notable", "prune_skips", "prune_changes"):
+                connection.execute(query(name), asked)
+            forgotten = connection.execute(query("forgotten"), asked).fetchall()
+            for name in ("forget_claim", "forget_progress", "forget_task"):
+                connection.executemany(query(name), forgotten)
+            gone = connection.total_changes - before
+            for name in ("forget_pause", "forget_definitions"):
+                connection.executemany(query(name), forgotten)
+            return gone
+
+        return self._do(work)
+
+    def backup(self, path: Path) -> None:
+        """In one step: a copy in many steps begins anew whenever somebody has written meanwhile."""
+        # A name that nobody can have taken before, to read along.
+        part = path.with_name(f"{path.name}.{token_hex(8)}.part")
+        if path.exists():
+            raise StoreError(f"{path}: there is a file already, and a backup overwrites nothing: choose another name")
+        try:
+            create_private(part)
+            with self._read() as connection, explained(path), closing(sqlite3.connect(part)) as copy:
+                connection.backup(copy)
+                try:
+                    problem = problem_in(copy)
+                except sqlite3.DatabaseError as e:
+                    problem = str(e)
+            if problem:
+                # One that is kept in place of an older one must be worth it.
+                raise Damaged(f"{self._path}: no backup was made: {DAMAGED} ({problem})")
+            sync(part)
+            # Unlike a rename, a link never replaces what somebody else has put there meanwhile.
+            os.link(part, path)
+            sync(path.parent)  # the name is part of what must survive a power loss
+        except OSError as e:
+            raise StoreError(f"{path}: the backup cannot be written: {e.strerror}") from e
+        finally:
+            part.unlink(missing_ok=True)
+
+    def inspect(self, told: Callable[[Damaged | None], None]) -> None:
+        """Look after the file from now on. `told`, in a thread, what is wrong with it, and None when it is right again.
+
+        Meanwhile nothing is written, as nobody would ever read it, and nothing is read that may be of another file.
+        """
+        writer = self._write()
+
+        def found(problem: Damaged | None) -> None:
+            writer.damage = problem
+            told(problem)
+
+        self._inspector = Inspector(self._path, self._schema, writer, found)
+
+    def check(self) -> None:
+        """Raise Damaged if the file is; of a large one this takes seconds."""
+        problem = check_tables(self._path, self._schema)
+        if problem is not None:
+            raise problem
+
+    def close(self) -> None:
+        self._is_closed = True
+        self._close_readers()
+        if self._writer is not None and self._inspector is not None:
+            self._inspector.close(self._writer)
+        elif self._writer is not None:
+            self._writer.close()
+
+    def _close_readers(self) -> None:
+        while self._readers:
+            self._readers.pop().close()
+
+    # Connections
+
+    def _write(self) -> Writer:
+        if self._writer is None:
+            raise StoreError(f"{self._path}: opened only to read; changes go through the node that owns it")
+        return self._writer
+
+    def _do(self, work: Work[T]) -> T:
+        return self._write().do(work)
+
+    @contextmanager
+    def _read(self) -> Iterator[sqlite3.Connection]:
+        """A connection that nobody else uses meanwhile; there are as many as there are reads at the same time."""
+        if self._is_closed:
+            raise StoreError(f"{self._path}: the store is closed")
+        if self._writer is not None and self._writer.damage is not None:
+            raise Damaged(str(self._writer.damage))
+        try:
+            connection = self._readers.pop()
+        except IndexError:
+            if self._writer is not None and (problem := self._writer.files.problem()) is not None:
+                raise problem from None
+            connection = connect_reader(self._path, self._schema)
+        try:
+            with explained(self._path):
+                yield connection
+        finally:
+            self._give_back(connection)
+
+    def _give_back(self, connection: sqlite3.Connection) -> None:
+        self._readers.append(connection)
+        if self._is_closed:
+            self._close_readers()
+
+    def _told(self, noun: Callable[[rows.Row], N], found: Rows) -> Iterator[N]:
+        """Rows as what they stand for. One that makes no sense is damage: what we write does."""
+        try:
+            with closing(found):  # what stumbles over a row gives the connection back
+                for row in found:
+                    yield noun(row)
+        except rows.Misunderstood as e:
+            raise StoreError(f"{self._path}: {e}; if no other version wrote it: {DAMAGED}") from e
+        except (ArithmeticError, LookupError, TypeError, ValueError) as e:
+            raise Damaged(f"{self._path}: {DAMAGED} ({e})") from e
+
+    def _select(self, statement: str, values: Parameters = ()) -> Rows:
+        with self._read() as connection, closing(connection.execute(statement, values)) as cursor:
+            while some := cursor.fetchmany(_FETCHED_AT_ONCE):
+                yield from some

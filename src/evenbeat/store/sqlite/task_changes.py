@@ -1,0 +1,150 @@
+"""Changes of tasks and periods in SQL. Each is called with a transaction open."""
+
+import os
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain, islice, repeat
+from typing import Final
+
+from evenbeat.model import Entry, Instant, Period, Task
+from evenbeat.store.common import audit
+from evenbeat.store.common.conflicts import check_names, check_versions
+from evenbeat.store.common.redefined import in_order, redefined
+from evenbeat.store.contract import Change, PastDefinition
+from evenbeat.store.sqlite.rows import as_list, as_text, entry, past_row, period
+from evenbeat.store.sqlite.statements import query, query_of_rows
+
+_AT_ONCE: Final = 100
+"""Tasks that one statement creates: half the cost of one by one, and few enough statements to keep."""
+
+_UUID: Final = b"........-....-4...-V...-............ "
+_VARIANTS: Final = bytes.maketrans(b"0123456789abcdef", b"89ab" * 4)
+"""The digit at V is two given bits beside two random ones."""
+
+
+def create(connection: sqlite3.Connection, tasks: Sequence[Task], owner: str, now: Instant, who: str) -> list[Entry]:
+    """New tasks, all or none."""
+    names = [task.name for task in tasks]
+    (last,) = connection.execute(query("last_number"), ("tasks",)).fetchone()
+    check_names(names, _taken(connection, names) if last else [])
+    running = {e.task.name: e for e in map(entry, connection.execute(query("removed_running")))}
+    if not running:
+        return _create(connection, tasks, owner, now, who, last)
+    back = [redefined(running[task.name], task, now, owner) for task in tasks if task.name in running]
+    new = _create(connection, [task for task in tasks if task.name not in running], owner, now, who, last)
+    connection.executemany(query("bring_back_task"), ((owner, as_text(e.task), now, e.number) for e in back))
+    for name in ("begin_anew", "begin_anew_claimed"):
+        connection.executemany(query(name), ((now, e.number) for e in back))
+    for name in ("forget_pause", "forget_definitions"):
+        connection.executemany(query(name), ((e.number,) for e in back))
+    note(connection, audit.came_back(back, now, who))
+    return in_order(tasks, new, back)
+
+
+def _create(
+    connection: sqlite3.Connection, tasks: Sequence[Task], owner: str, now: Instant, who: str, last: int
+) -> list[Entry]:
+    """Tasks that were never here; `last` is the largest number that any task has had."""
+    numbers = range(last + 1, last + 1 + len(tasks))
+    ids = _new_ids(len(tasks))
+    names = (task.name for task in tasks)
+    rows = zip(numbers, ids, names, repeat(owner), repeat(now), map(as_text, tasks), strict=False)
+    while some := list(islice(rows, _AT_ONCE)):
+        connection.execute(query_of_rows("create_task", len(some)), list(chain.from_iterable(some)))
+    connection.execute(query("create_progress"), (last,))
+    found = [
+        Entry(number, id_, 1, owner, now, now, task) for number, id_, task in zip(numbers, ids, tasks, strict=True)
+    ]
+    if len(found) <= audit.FEW:
+        note(connection, audit.created(found, now, who))
+    else:
+        connection.execute(query("note_created"), {"now": now, "who": who, "last": last})
+    return found
+
+
+def _new_ids(count: int) -> list[str]:
+    """Random UUIDs (version 4). In order, so that a hundred thousand do not go to as many places of their index.
+
+    Digit by digit, for all of them at once: that takes less than half of what it takes one by one.
+    """
+    digits = os.urandom(16 * count).hex().encode()
+    texts = bytearray(_UUID * count)
+    for digit, at in enumerate(at for at, letter in enumerate(_UUID) if letter in b".V"):
+        texts[at :: len(_UUID)] = digits[digit::32]
+    variants = slice(_UUID.index(b"V"), None, len(_UUID))
+    texts[variants] = texts[variants].translate(_VARIANTS)
+    return sorted(texts.decode().split())
+
+
+def update(
+    connection: sqlite3.Connection,
+    changes: Sequence[tuple[int, Task]],
+    now: Instant,
+    who: str,
+    version: int | None,
+    owner: str | None,
+) -> list[Entry]:
+    """New definitions, all or none; with `owner`, for tasks that belong to it from now on."""
+    numbers = [number for number, _ in changes]
+    before = _by_number(connection, numbers)
+    check_versions(numbers, before, version)
+    names = [task.name for _, task in changes]
+    own = {e.task.name for e in before.values()}
+    check_names(names, _taken(connection, [name for name in names if name not in own]))
+    renamed = [(number, task.name) for number, task in changes if before[number].task.name != task.name]
+    keep_definitions(connection, [PastDefinition(number, now, before[number].task, None) for number in numbers])
+    connection.executemany(query("step_aside"), ((number,) for number, _ in renamed))
+    connection.executemany(query("define_task"), ((as_text(task), now, number) for number, task in changes))
+    connection.executemany(query("rename_task"), ((name, number) for number, name in renamed))
+    if owner is not None:
+        connection.executemany(query("give_task"), ((owner, number) for number in numbers))
+    note(connection, (audit.changed(before[number], task, now, who, owner) for number, task in changes))
+    return [redefined(before[number], task, now, owner) for number, task in changes]
+
+
+def remove(connection: sqlite3.Connection, numbers: Sequence[int], now: Instant, who: str) -> None:
+    """Those that are there."""
+    gone = _by_number(connection, numbers)
+    connection.executemany(query("remove_task"), ((now, number) for number in gone))
+    note(connection, audit.removed((gone[number] for number in dict.fromkeys(numbers) if number in gone), now, who))
+
+
+def keep_definitions(connection: sqlite3.Connection, past: Sequence[PastDefinition]) -> None:
+    """What was in force until now, for whoever settles it."""
+    connection.executemany(query("keep_definition"), map(past_row, past))
+
+
+def set_periods(
+    connection: sqlite3.Connection,
+    periods: Mapping[str, Period | None],
+    owner: str,
+    now: Instant,
+    who: str,
+    past: Sequence[PastDefinition],
+) -> None:
+    """Create, replace, delete."""
+    keep_definitions(connection, past)
+    before = {name: (whose, period(text)) for name, whose, text in connection.execute(query("periods"))}
+    given = [(name, owner, as_text(definition)) for name, definition in periods.items() if definition is not None]
+    connection.executemany(query("set_period"), given)
+    connection.executemany(query("delete_period"), [(name,) for name, new in periods.items() if new is None])
+    note(connection, audit.periods(before, periods, now, who))
+
+
+def note(connection: sqlite3.Connection, changes: Iterable[Change]) -> None:
+    """Add to the audit."""
+    connection.executemany(query("note"), (audit_row(c) for c in changes))
+
+
+def audit_row(change: Change) -> tuple[int, str, str, str, str, str]:
+    """As the audit keeps it."""
+    return change.at, change.who, change.action, change.name, change.detail, audit.fields_text(change.fields)
+
+
+def _taken(connection: sqlite3.Connection, names: Sequence[str]) -> list[str]:
+    return [name for (name,) in connection.execute(query("names_taken"), (as_list(names),))]
+
+
+def _by_number(connection: sqlite3.Connection, numbers: Sequence[int]) -> dict[int, Entry]:
+    found = connection.execute(query("tasks_by_number"), (as_list(numbers),))
+    return {e.number: e for e in map(entry, found)}

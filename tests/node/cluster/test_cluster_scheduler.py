@@ -1,0 +1,418 @@
+"""Nodes that share a store: who has which task, how it goes from one to the other, and what others ask of them."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from cluster_nodes import Cluster, Member, cluster, sleeping, task, until
+
+from evenbeat.admin.command_permission import Forbidden
+from evenbeat.client.database import Door
+from evenbeat.core import authority
+from evenbeat.load.config import BadFileError
+from evenbeat.model import PARTITIONS, Kind, Outcome, State, partition_of
+from evenbeat.store.contract import Filter
+from evenbeat.testing.nats_server import NatsServer
+from evenbeat.testing.postgres_server import PostgresServer
+from evenbeat.wire.requests import Apply, AskCluster, AskMoment
+
+MANY = 24
+"""Tasks, of which each of two nodes is sure to get some."""
+Story = Callable[[Cluster], Coroutine[None, None, None]]
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[PostgresServer]:
+    server = PostgresServer(durable=False).start()
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="module")
+def queue(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    server = NatsServer(tmp_path_factory.mktemp("nats"))
+    server.start()
+    yield server.url
+    server.stop()
+
+
+@pytest.fixture
+def tell(postgres: PostgresServer, queue: str, tmp_path: Path) -> Callable[[Story], None]:
+    """Live a story in a cluster of its own."""
+
+    def run(story: Story) -> None:
+        async def whole() -> None:
+            async with cluster(postgres.create_database(), queue, tmp_path) as made:
+                await story(made)
+
+        asyncio.run(whole())
+
+    return run
+
+
+def test_a_node_alone_has_everything_and_who_joins_gets_a_share(tell: Callable[[Story], None]) -> None:
+    async def story(c: Cluster) -> None:
+        names = {f"t{i}" for i in range(100)}
+        await c.add(*(task(name, 3600) for name in names))
+        one = await c.start()
+        assert one.names == names
+        phases = {entry.task.name: entry.task.schedule.phase for entry in c.store.entries()}
+        two = await c.start()
+        await until(lambda: len(two.names) + len(one.names) == len(names) and two.names, "a share")
+        assert one.names | two.names == names
+        assert not one.names & two.names
+        view = c.store.view()
+        owners = authority.owners([lease.node for lease in view.leases])
+        await until(lambda: c.store.view().holders == owners, "the assignment")
+        assert phases == {entry.task.name: entry.task.schedule.phase for entry in c.store.entries()}
+        assert two.node.status().tasks == len(names) or await _sums_up(two, len(names))
+
+    tell(story)
+
+
+async def _sums_up(member: Any, tasks: int) -> bool:
+    await until(lambda: member.node.status().tasks == tasks, "the status of all")
+    return True
+
+
+def test_a_node_that_leaves_hands_everything_over_and_nothing_is_missed(tell: Callable[[Story], None]) -> None:
+    async def story(c: Cluster) -> None:
+        await c.start_worker()
+        tasks = [task(f"t{i}", tolerance=990_000) for i in range(8)]  # a slow machine may be late by most of a second
+        await c.add(*tasks, task("long", 3600, "sleep", "3"))
+        one, two = await c.start(), await c.start()
+        await until(lambda: one.names and two.names and all(c.runs(f"t{i}") for i in range(8)), "first runs")
+        await c.do(lambda door: door.force(["long"], wait=False))
+        await until(lambda: any(run.ended is None and run.started for run in c.runs("long")), "the long run")
+        leaving, staying = (one, two) if "long" in one.names else (two, one)
+        c.members.remove(leaving)
+        await leaving.stop()
+        await until(lambda: len(staying.names) == 9, "the takeover")
+        await until(lambda: c.runs("long")[0].ended, "the end of the long run")
+        assert c.runs("long")[0].outcome is Outcome.SUCCEEDED
+        await asyncio.sleep(1.5)
+        for i in range(8):
+            entry = c.store.find(f"t{i}")
+            assert entry is not None
+            accounted = [run.nominal for run in c.runs(f"t{i}") if run.kind is Kind.GRID]
+            for skip in c.store.skips(entry.number):  # a slow machine may be late by more than an interval
+                accounted += range(skip.first, skip.last + 1, 1_000_000)
+            assert {b - a for a, b in pairwise(sorted(accounted))} == {1_000_000}
+
+    tell(story)
+
+
+def test_what_no_worker_has_taken_goes_out_again_after_a_handover(tell: Callable[[Story], None]) -> None:
+    names = [f"t{i}" for i in range(MANY)]
+
+    async def story(c: Cluster) -> None:
+        await c.add(*(sleeping(name, pool="far") for name in names))
+        one = await c.start()
+        await c.do(lambda door: door.force(names, wait=False))
+        await until(lambda: all(c.runs(name) for name in names), "claims")
+        two = await c.start()
+        await until(lambda: two.names, "a share")
+        await c.start_worker("far")
+        await until(lambda: all(c.runs(name)[0].ended for name in names), "the runs")
+        assert one.names
+        assert {c.runs(name)[0].outcome for name in names} == {Outcome.SUCCEEDED}
+        assert [c.runs(name) for name in names if len(c.runs(name)) != 1] == []
+
+    tell(story)
+
+
+@pytest.mark.parametrize("is_handed_over", [False, True])
+def test_a_task_that_is_removed_and_comes_back_while_it_runs_is_the_same(
+    tell: Callable[[Story], None], tmp_path: Path, *, is_handed_over: bool
+) -> None:
+    log, hold = tmp_path / "log", tmp_path / "hold"
+    script = f"echo start >> {log}; while [ -e {hold} ]; do sleep 0.02; done; echo end >> {log}"
+
+    async def story(c: Cluster) -> None:
+        hold.touch()
+        await c.start_worker()
+        await c.add(job := sleeping("job", "sh", "-c", script))
+        number = c.store.find("job").number  # type: ignore[union-attr]
+        one = await c.start()
+        await c.do(lambda door: door.force(["job"], wait=False))
+        await until(log.exists, "the run")
+        await c.do(lambda door: door.remove(Filter(names=("job",))))
+        await until(lambda: not one.names, "the removal")
+        if is_handed_over:
+            two = await c.start()
+            c.members.remove(one)
+            await one.stop()
+            await until(lambda: two.node.beat.underway, "the takeover")
+            one = two
+        await c.add(job)
+        assert c.store.find("job").number == number  # type: ignore[union-attr]
+        await until(lambda: one.names, "the return")
+        await c.do(lambda door: door.force(["job"], wait=False))
+        assert len(one.node.beat.underway) == 1
+        hold.unlink()
+        await until(lambda: log.read_text().split() == ["start", "end"] * 2, "the next run")
+        await until(lambda: [run.outcome for run in c.runs("job")] == [Outcome.SUCCEEDED] * 2, "both ends")
+
+    tell(story)
+
+
+def test_a_node_whose_lease_was_taken_starts_over_and_keeps_nothing(tell: Callable[[Story], None]) -> None:
+    async def story(c: Cluster) -> None:
+        await c.start_worker()
+        await c.add(*(task(f"t{i}") for i in range(8)))
+        one = await c.start()
+        await until(lambda: all(c.runs(f"t{i}") for i in range(8)), "first runs")
+        before = one.node.member.id
+        with psycopg.connect(c.dsn, autocommit=True) as connection:
+            connection.execute("UPDATE evenbeat.leases SET expires = 0")
+        view = c.store.view()
+        assert c.store.bury(before, view.leases[0].epoch)
+        await until(lambda: one.node.fenced == 1 and one.node.member.id != before, "a new identity")
+        await until(lambda: len(one.names) == 8, "a new start")
+        seen = {name: len(c.runs(name)) for name in one.names}
+        await until(lambda: all(len(c.runs(name)) > count for name, count in seen.items()), "runs after it")
+        for i in range(8):
+            nominal = [run.nominal for run in c.runs(f"t{i}") if run.kind is Kind.GRID]
+            assert len(nominal) == len(set(nominal))
+
+    tell(story)
+
+
+def test_changes_by_anybody_reach_whoever_has_the_task(tell: Callable[[Story], None]) -> None:
+    async def story(c: Cluster) -> None:
+        one, two = await c.start(), await c.start()
+        await until(lambda: len(two.node.member.holds) + len(one.node.member.holds) == PARTITIONS, "shares")
+        await c.add(*(task(f"t{i}", 3600) for i in range(30)))
+        await until(lambda: len(one.names) + len(two.names) == 30, "the news")
+        assert one.names
+        assert two.names
+        await c.do(lambda door: door.set("t3", task("t3", 1800)))
+        holder = one if "t3" in one.names else two
+        row = holder.node.roster.names.find("t3")
+        assert row is not None
+        await until(lambda: holder.node.roster.columns.every[row] == 1800 * 1_000_000, "the change")
+        from evenbeat.store.contract import Filter
+
+        await c.do(lambda door: door.remove(Filter(names=("t1*",))))
+        await until(lambda: len(one.names) + len(two.names) == 19, "the removal")
+
+    tell(story)
+
+
+def test_what_only_the_holder_can_do_is_passed_on_to_it(tell: Callable[[Story], None]) -> None:
+    names = [f"t{i}" for i in range(MANY)]
+
+    async def story(c: Cluster) -> None:
+        await c.start_worker()
+        checks = [task(name, 3600, check=True, passive=True) for name in ("check", "check2")]
+        await c.add(*(sleeping(name, "echo", name) for name in names), *checks)
+        one, two = await c.start(), await c.start()
+        await until(lambda: len(one.names) + len(two.names) == MANY + 2 and one.names and two.names, "shares")
+        ended = await c.do(lambda door: door.force(names, wait=True))
+        found = sorted((end.task, end.outcome, end.output) for end in ended)
+        assert found == sorted((name, "succeeded", f"{name}\n") for name in names)
+        assert len([change for change in c.store.changes("t1") if change.action == "forced"]) == 1
+        for name in ("check", "check2"):
+            taken = await c.do(partial(_tell_down, name))
+            assert taken.state is State.CRITICAL
+        # The same, asked of each node.
+        numbers = {entry.task.name: entry.number for entry in c.store.entries()}
+        for member in (one, two):
+            perform = member.node.orders.perform
+            assert perform is not None
+            here = next(name for name in names if name in member.names)
+            reply = await perform(AskMoment(numbers[here]))
+            assert reply is not None and reply.moment is not None
+            await until(partial(_knows_all, member), "news of the others")
+            reply = await perform(AskCluster())
+            assert reply is not None and reply.cluster is not None
+            assert {node.id for node in reply.cluster.nodes} == {one.node.member.id, two.node.member.id}
+            assert [worker.name for worker in reply.cluster.workers] == ["worker"]
+
+    tell(story)
+
+
+def _knows_all(member: Member) -> bool:
+    """What one node knows of the others is up to a second old."""
+    seen = member.node.cluster()
+    return seen is not None and len(seen.nodes) == 2 and len(seen.workers) == 1
+
+
+def _tell_down(name: str, door: Door) -> Any:
+    return door.tell(name, 2, "DOWN")
+
+
+def test_limits_hold_for_all_nodes_together(tell: Callable[[Story], None], tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.touch()
+
+    async def story(c: Cluster) -> None:
+        file = tmp_path / "limits.toml"
+        script = f'echo "+ $$" >> {log}; sleep 0.3; echo "- $$" >> {log}'
+        file.write_text(
+            "[limits]\ntwo = 2\n"
+            + "".join(
+                f'[tasks.t{i}]\nevery = "1s"\nlimit = "two"\nshell = true\ncommand = {script!r}\n' for i in range(10)
+            )
+        )
+        one, two = await c.start(files=(file,)), await c.start()
+        await c.start_worker()
+        await c.start_worker()
+        await until(lambda: one.names and two.names, "shares")
+        await until(lambda: log.read_text().count("-") >= 20, "runs")
+        running = most = 0
+        for line in log.read_text().splitlines():
+            running += 1 if line[0] == "+" else -1
+            most = max(most, running)
+        assert most == 2
+        shares = c.store.view().shares.get("two", {})  # none, while a share goes from one to the other
+        assert sum(shares.values()) <= 2
+
+    tell(story)
+
+
+def test_slots_and_limits_that_are_set_at_run_time_hold_for_all_nodes(tell: Callable[[Story], None]) -> None:
+    async def story(c: Cluster) -> None:
+        c.store.set_settings({"limits:test": '{"db": 4}'})
+        await c.add(*(task(f"t{i}", 3600, limit="db") for i in range(MANY)))
+        one, two = await c.start(), await c.start()
+        await c.do(lambda door: door.set_slots(7))
+        await c.do(lambda door: door.set_limit("db", 2))
+        for member in (one, two):
+            node = member.node
+            await until(lambda node=node: (node.slots.most, node.limits["db"].most) == (7, 2), "the news")  # type: ignore[misc]
+            assert (node.slots.source, node.limits["db"].source) == ("set by somebody", "set by somebody")
+        await until(lambda: one.node.status().slots <= 7, "the shares")
+        await c.do(lambda door: door.set_slots(None))
+        await until(lambda: two.node.slots.source == "default", "the reset")
+
+    tell(story)
+
+
+def test_reboot_runs_once_for_a_start_of_the_cluster_and_shutdown_when_the_last_one_stops(
+    tell: Callable[[Story], None],
+) -> None:
+    from evenbeat.model import Job, Schedule, Task
+
+    async def story(c: Cluster) -> None:
+        await c.start_worker()
+        both = [Task(f"at {w}", Schedule(cron=f"@{w}"), Job(command=("noop",))) for w in ("reboot", "shutdown")]
+        await c.add(*both)
+        await c.start()
+        await until(lambda: c.runs("at reboot"), "@reboot")
+        await c.start()
+        await until(lambda: all(len(m.node.member.holds) > 0 for m in c.members), "shares")
+        await c.members.pop(0).stop()
+        assert not c.runs("at shutdown")
+        await c.members.pop(0).stop()
+        assert len(c.runs("at reboot")) == 1
+        assert len(c.runs("at shutdown")) == 1
+        assert not c.store.view().leases
+
+    tell(story)
+
+
+def test_shutdown_runs_once_when_all_stop_at_once(tell: Callable[[Story], None]) -> None:
+    from evenbeat.model import Job, Schedule, Task
+
+    async def story(c: Cluster) -> None:
+        await c.start_worker()
+        await c.add(*(Task(f"t{i}", Schedule(cron="@shutdown"), Job(command=("noop",))) for i in range(MANY)))
+        for _ in range(3):
+            await c.start()
+        await until(lambda: all(m.node.member.holds for m in c.members), "shares")
+        await asyncio.gather(*(m.stop() for m in c.members))
+        c.members.clear()
+        assert [len(c.runs(f"t{i}")) for i in range(MANY)] == [1] * MANY
+        assert not c.store.view().leases
+
+    tell(story)
+
+
+def test_every_partition_is_asked_for_by_its_number(tell: Callable[[Story], None]) -> None:
+    async def story(c: Cluster) -> None:
+        await c.add(*(task(f"t{i}", 3600) for i in range(600)))
+        found = [entry.number for p in range(PARTITIONS) for entry in c.store.entries_in([p])]
+        assert sorted(found) == sorted(entry.number for entry in c.store.entries())
+        assert all(partition_of(entry.number) == 7 for entry in c.store.entries_in([7]))
+
+    tell(story)
+
+
+def test_a_node_whose_file_is_broken_when_it_comes_back_goes_on_with_what_was_last_applied(
+    tell: Callable[[Story], None], tmp_path: Path
+) -> None:
+    """Also while another node lives, which knows what the first one says of its files."""
+    file = tmp_path / "tasks.toml"
+    good = '[limits]\nfew = 2\n[tasks.a]\nevery = "1s"\ncommand = ["noop"]\nlimit = "few"\n'
+
+    async def story(c: Cluster) -> None:
+        file.write_text(good)
+        await c.start_worker()
+        first = await c.start(files=(file,))
+        await until(lambda: c.runs("a"), "a run")
+        await first.stop()
+        file.write_text("[tasks.a\n")
+        with pytest.raises(BadFileError, match=r"tasks\.toml:1:"):
+            await c.start(files=(file,), is_strict=True)
+        broken, other = await c.start(files=(file,)), await c.start()
+        assert f"{file}:1:" in broken.node.files_problem
+        ran = len(c.runs("a"))
+        await until(lambda: len(c.runs("a")) > ran + 1, "it goes on")
+        assert f"{file}:1:" in broken.node.status().files
+        await until(lambda: f"{file}:1:" in other.node.status().files, "whoever is asked, it is said")
+        file.write_text(good)
+        assert broken.node.orders.perform is not None
+        await broken.node.orders.perform(Apply((str(file),), "ana"))
+        assert broken.node.status().files == "ok"
+
+    tell(story)
+
+
+def test_commands_from_files_only_counts_on_every_node(tell: Callable[[Story], None], tmp_path: Path) -> None:
+    file = tmp_path / "tasks.toml"
+    names = [f"mine-{i}" for i in range(8)]
+    tables = "".join(f'[tasks.{name}]\nevery = "1s"\ncommand = ["noop"]\n' for name in names)
+    file.write_text(f'[node]\ncommands = "files"\n{tables}')
+    file.chmod(0o600)
+
+    async def story(c: Cluster) -> None:
+        await c.start_worker()
+        first = await c.start()
+        await c.add(*(task(f"theirs-{i}") for i in range(8)))
+        await until(lambda: all(c.runs(f"theirs-{i}") for i in range(8)), "runs before")
+        second = await c.start(files=(file,))
+        # The first has not read the file, and goes by what the second has written down.
+        await until(lambda: all(c.runs(name) for name in names) and first.names and second.names, "runs of the file")
+        theirs = [entry.number for entry in c.store.entries(Filter(owner="test"))]
+        for number in theirs:
+            reasons = partial(lambda of: [skip.reason for skip in c.store.skips(of, most=100)], number)
+            await until(lambda: "not from a file" in reasons(), "what is not from a file is skipped")  # noqa: B023
+        for refused in (
+            lambda door: door.ask_to_run(["theirs-0"]),
+            lambda door: door.add([task("new")], "somebody"),
+            lambda door: door.add([task("new")], f"file:{file}"),
+        ):
+            with pytest.raises(Forbidden):
+                await c.do(refused)
+        before = len(c.runs("mine-0"))
+        await c.do(lambda door: door.ask_to_run(["mine-0"]))
+        await until(lambda: len(c.runs("mine-0")) > before, "the forced run")
+        # A file that says nothing of the node counts for all of them, too, as soon as one is started with it.
+        more = [f"more-{i}" for i in range(8)]
+        other = tmp_path / "more.toml"
+        other.write_text("".join(f'[tasks.{name}]\nevery = "1s"\ncommand = ["noop"]\n' for name in more))
+        other.chmod(0o600)
+        await c.start(files=(other,))
+        await until(lambda: all(c.runs(name) for name in more), "runs of the other file")
+        # What is taken away with its tasks counts no more, for all of them.
+        await c.do(lambda door: door.remove(Filter(owner=f"file:{file}")))
+        with pytest.raises(Forbidden, match="only the files named"):
+            await c.do(lambda door: door.apply([file]))
+
+    tell(story)

@@ -1,0 +1,247 @@
+"""What nodes tell each other for those who watch: all of it, only while somebody watches, and never without bounds."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+import msgspec
+import pytest
+from hand_driven_node import Hand
+
+from evenbeat.load.task_keys import task_of
+from evenbeat.model import MINUTE, Instant, Kind, Outcome
+from evenbeat.node.cluster import relay
+from evenbeat.node.cluster.relay import Relay
+from evenbeat.node.process.event_publisher import EVENTS_AT_ONCE, PLAIN_RUNS, Hub
+from evenbeat.report.task_now import Running, RunningRun
+from evenbeat.wire.events import Event, Feed, RunEvent, TaskEvent
+
+
+class Air:
+    """Everybody hears everything, also themselves."""
+
+    def __init__(self) -> None:
+        self.relays: list[Relay] = []
+        self.sent: list[bytes] = []
+        self.is_up = True
+
+    def send(self, data: bytes) -> bool:
+        if self.is_up:
+            self.sent.append(data)
+            for each in self.relays:
+                each.hear(data)
+        return self.is_up
+
+
+def a_relay(air: Air, name: str, runs: Sequence[RunningRun] = (), time: Callable[[], float] = lambda: 0.0) -> Relay:
+    made = Relay(name, air.send, lambda most: Running(list(runs[:most]), len(runs)), time)
+    air.relays.append(made)
+    return made
+
+
+def run_of(task: str, claimed: int, started: int | None = None) -> RunningRun:
+    begun = None if started is None else Instant(started)
+    return RunningRun(task, Instant(0), Kind.GRID, Instant(claimed), begun, 1)
+
+
+CHANGED: Event = TaskEvent("a", "changed")
+
+
+def test_nothing_is_sent_unless_somebody_watches_another_node() -> None:
+    air, clock = Air(), [0.0]
+    here, there = (a_relay(air, name, time=lambda: clock[0]) for name in ("here", "there"))
+    heard: list[tuple[Sequence[Event], int]] = []
+    there.on_events = lambda events, left_out: heard.append((events, left_out))
+    here.tell([CHANGED], 0)
+    here.tell_started(3)
+    assert air.sent == []
+    there.announce()
+    assert (here.is_watched, there.is_watched) == (True, False)
+    here.tell([CHANGED], 7)
+    here.tell_started(3)
+    there.tell([CHANGED], 0)
+    assert heard == [([CHANGED], 0), ([], 7)]
+    assert (here.started_elsewhere(), there.started_elsewhere()) == (0, 3)
+    clock[0] = relay.BELIEVED
+    assert not here.is_watched
+    assert there.started_elsewhere() == 0
+
+
+def test_who_is_watched_says_so_again_but_not_all_the_time() -> None:
+    air, clock = Air(), [0.0]
+    here, there = (a_relay(air, name, time=lambda: clock[0]) for name in ("here", "there"))
+    for second in range(31):
+        clock[0] = float(second)
+        here.announce()
+        assert there.is_watched
+    assert len(air.sent) == 7
+
+
+def test_a_message_is_small_whatever_happens() -> None:
+    air = Air()
+    here, there = (a_relay(air, name) for name in ("here", "there"))
+    heard: list[Event] = []
+    left: list[int] = []
+
+    def hear(events: Sequence[Event], left_out: int) -> None:
+        heard.extend(events)
+        left.append(left_out)
+
+    there.on_events = hear
+    there.announce()
+    run = RunEvent(
+        "\u0416" * 256,
+        *(Instant(0), Kind.GRID, Instant(0), Instant(0), Outcome.FAILED, 2, None),
+        *(True, 1, False, "\U0001f525" * 1_000, True),
+    )
+    here.tell([run] * 1_500, 5)
+    assert len(heard) == 1_000
+    assert sum(left) == 505
+    assert max(map(len, air.sent)) < 1_000_000
+
+
+def test_what_nobody_understands_is_passed_over() -> None:
+    air = Air()
+    here = a_relay(air, "here")
+    for strange in (b"", b"{", b'{"type":"news"}', b'{"type":"watching","node":5}', b"\xff"):
+        here.hear(strange)
+    assert not here.is_watched
+
+
+def test_what_runs_is_asked_of_all_and_those_that_began_first_are_in_front() -> None:
+    async def asking() -> tuple[Running, Running]:
+        air = Air()
+        here = a_relay(air, "here", [run_of("b", 20), run_of("d", 1, 40)])
+        a_relay(air, "there", [run_of("c", 30), run_of("a", 0, 10)])
+        a_relay(air, "yonder")
+        return await here.all_running(3, 2), await here.all_running(100, 0)
+
+    whole, alone = asyncio.run(asking())
+    assert ([run.task for run in whole.runs], whole.total) == (["a", "b", "c"], 4)
+    assert ([run.task for run in alone.runs], alone.total) == (["b", "d"], 2)
+
+
+def test_a_node_that_does_not_answer_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(relay, "_PATIENCE", 0.01)
+
+    async def asking() -> list[Running]:
+        air = Air()
+        here = a_relay(air, "here", [run_of("a", 1)])
+        a_relay(air, "there", [run_of("b", 2)])
+        some = await here.all_running(9, 5)
+        air.is_up = False
+        return [some, await here.all_running(9, 5)]
+
+    some, none = asyncio.run(asking())
+    assert [run.task for run in some.runs] == ["a", "b"]
+    assert [run.task for run in none.runs] == ["a"]
+
+
+def test_an_answer_to_somebody_else_or_to_another_question_is_none() -> None:
+    async def asking() -> Running:
+        air = Air()
+        here = a_relay(air, "here", [run_of("a", 1)])
+        strange = Running([run_of("x", 0)], 1)
+        for to, question in (("yonder", 1), ("here", 0)):
+            answer = msgspec.json.encode(relay.Runs("there", to, question, strange))
+            asyncio.get_running_loop().call_soon(here.hear, answer)
+        good = msgspec.json.encode(relay.Runs("there", "here", 1, Running([run_of("b", 2)], 1)))
+        asyncio.get_running_loop().call_later(0.01, here.hear, good)
+        return await here.all_running(9, 1)
+
+    assert [run.task for run in asyncio.run(asking()).runs] == ["a", "b"]
+
+
+# With a hub at each end
+
+
+class House:
+    """A node with a hub, in the hands of the test, whose relay is on the air."""
+
+    def __init__(self, air: Air, name: str) -> None:
+        self.hand = Hand(slots=10_000)
+        node = self.hand.node
+        node.relay = self.relay = a_relay(air, name, time=self.hand.loop.time)
+        self.hub = Hub(node, self.hand.loop)
+        self.feeds: list[Feed] = []
+
+    def watch(self) -> None:
+        self.hub.watch(self._hear)
+
+    def _hear(self, line: bytes) -> bool:
+        self.feeds.append(msgspec.json.decode(line, type=Feed))
+        return True
+
+    def add(self, count: int, prefix: str = "t") -> None:
+        keys = {"every": "1m", "phase": "0s", "command": ["true"]}
+        self.hand.desk.add([task_of(f"{prefix}{i}", keys, check=False) for i in range(count)], "ana", "ana")
+        self.hand.node.take_over()
+
+    def all_run(self, outcome: Outcome = Outcome.SUCCEEDED) -> None:
+        for run in self.hand.turn(MINUTE):
+            self.hand.end(run.name, outcome, 0 if outcome is Outcome.SUCCEEDED else 1)
+        self.hand.turn()
+
+    @property
+    def events(self) -> list[Event]:
+        return [event for feed in self.feeds for event in feed.events]
+
+
+def test_a_watcher_hears_what_happens_at_another_node() -> None:
+    air = Air()
+    here, there = House(air, "here"), House(air, "there")
+    here.watch()
+    there.add(2)
+    there.all_run(Outcome.FAILED)
+    there.hand.loop.wait(1.5)
+    here.hand.loop.wait(1.5)
+    told = {(event.task, event.outcome) for event in here.events if isinstance(event, RunEvent)}
+    assert told == {("t0", Outcome.FAILED), ("t1", Outcome.FAILED)}
+    assert {event.name for event in here.events if isinstance(event, TaskEvent)} == {"t0", "t1"}
+    assert there.feeds == []
+    assert here.feeds[-1].seq - here.feeds[0].seq == len(here.events)
+    assert here.feeds[-1].started_last_second == 2
+
+
+def test_what_is_heard_is_not_told_on() -> None:
+    air = Air()
+    here, there = House(air, "here"), House(air, "there")
+    here.watch()
+    there.watch()
+    there.add(1)
+    there.hand.loop.wait(0.5)
+    here.hand.loop.wait(0.5)
+    assert [type(event) for event in here.events] == [type(event) for event in there.events] == [TaskEvent]
+
+
+def test_plain_runs_of_each_node_are_bounded() -> None:
+    air = Air()
+    here, there = House(air, "here"), House(air, "there")
+    here.watch()
+    there.add(PLAIN_RUNS + 40)
+    there.hand.loop.wait(0.5)
+    there.all_run()
+    there.hand.loop.wait(0.5)
+    here.hand.loop.wait(0.5)
+    assert sum(isinstance(event, RunEvent) for event in here.events) == PLAIN_RUNS
+
+
+def test_what_is_too_much_leaves_a_gap() -> None:
+    air = Air()
+    here = House(air, "here")
+    a_relay(air, "there")
+    here.watch()
+    before = here.feeds[-1].seq
+    for _ in range(3):
+        air.relays[0].on_events([CHANGED] * (EVENTS_AT_ONCE // 2), 1)  # type: ignore[misc]
+    here.hand.loop.wait(0.5)
+    assert len(here.events) == EVENTS_AT_ONCE
+    assert here.feeds[-1].seq - before == EVENTS_AT_ONCE // 2 * 3 + 3
+
+
+def test_who_comes_back_sees_that_something_may_have_been_missed() -> None:
+    air = Air()
+    here = House(air, "here")
+    here.watch()
+    here.hub._watchers.clear()
+    here.watch()
+    assert here.feeds[-1].seq > here.feeds[0].seq

@@ -1,0 +1,296 @@
+"""Runs that reach a worker before they are due: it waits for the moment, and meanwhile they can be cancelled."""
+
+import asyncio
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import msgspec
+import pytest
+from queue_node import NEVER, Courier, clock_offset, play
+
+from evenbeat.model import HOUR, SECOND, Job, Outcome
+from evenbeat.queue.local import function_host_pool
+from evenbeat.wire import worker_frames
+from evenbeat.wire.worker_frames import LEAD, Cancel, Clock, Result, Results, Run, Runs
+from evenbeat.work.admission import boot_time
+from evenbeat.work.async_host import AsyncHost
+from evenbeat.work.node_socket import Link
+from evenbeat.work.runner import Runner
+from evenbeat.work.sync_host import SyncHost
+
+if TYPE_CHECKING:
+    from evenbeat.queue.local.worker_process import Worker
+
+HERE = Path(__file__).parents[2] / "support"
+NOOP = Job(command=("noop",))
+CHILD = Job(command=("true",))
+SYNC = Job(function="sample_functions:add", args=(1, 2))
+ASYNC = Job(function="sample_functions:nothing")
+NAP = Job(function="sample_functions:nap", args=(0.1,))
+
+
+@pytest.fixture(autouse=True)
+def at_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(HERE)
+
+
+def now() -> int:
+    return time.time_ns() // 1_000
+
+
+class TestWait:
+    def run_due_in(self, microseconds: int) -> Run:
+        return run(NOOP, nominal=microseconds)
+
+    @pytest.mark.parametrize(("due", "wait"), [(-1, 0), (0, 0), (1, 1), (2 * LEAD, 2 * LEAD), (2 * LEAD + 1, 0)])
+    def test_until_it_is_due_unless_the_clock_was_set_back_meanwhile(self, due: int, wait: int) -> None:
+        assert self.run_due_in(due).wait(0) == wait
+
+
+@pytest.mark.parametrize("job", [NOOP, CHILD, SYNC, ASYNC], ids=["noop", "command", "function", "async function"])
+def test_none_starts_before_it_is_due(job: Job) -> None:
+    async def scene(courier: Courier) -> None:
+        await courier.run(job)  # from now on it is known how long it takes
+        for _ in range(10):
+            due = now() + LEAD
+            result = await courier.run(job, nominal=due)
+            assert result.outcome == Outcome.SUCCEEDED
+            assert result.started >= due
+
+    play(scene)
+
+
+@pytest.mark.parametrize("job", [NOOP, SYNC, ASYNC], ids=["command", "function", "async function"])
+def test_a_clock_that_was_set_back_holds_nothing_up(job: Job) -> None:
+    async def scene(courier: Courier) -> None:
+        assert (await courier.run(job, nominal=now() + HOUR)).outcome == Outcome.SUCCEEDED
+
+    play(scene)
+
+
+@pytest.mark.parametrize("by", [-2 * SECOND, 2 * SECOND])
+@pytest.mark.parametrize("job", [NOOP, SYNC, ASYNC, NAP], ids=["command", "function", "async function", "long one"])
+def test_what_waits_for_its_moment_when_the_clock_is_set_starts_at_that_moment_and_is_guarded_by_it(
+    job: Job, by: int
+) -> None:
+    async def scene(courier: Courier) -> None:
+        await courier.run(job)
+        offset = clock_offset()
+        courier.queue.set_clock(offset)
+        due = boot_time() + offset + LEAD
+        guard = {"interval": 10 * SECOND, "tolerance": SECOND, "latest_start": due + HOUR}
+        (token,) = courier.send(job, nominal=due, last_start=due - 9 * SECOND, **guard)
+        (again,) = courier.send(job, nominal=due, last_start=due - 9 * SECOND + SECOND, **guard)
+        courier.queue.set_clock(offset + by, by)
+        result, too_soon = await courier.answers([token, again])
+        assert result.outcome == Outcome.SUCCEEDED
+        assert result.started >= due + by
+        assert result.started < due + by + 60 * SECOND
+        # Nothing about the guard has changed either, whichever way the clock was set.
+        assert too_soon.outcome == Outcome.DROPPED
+
+    play(scene)
+
+
+def test_a_function_that_may_last_takes_no_host_before_it_is_due(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_frames, "LEAD", HOUR)
+
+    async def scene(courier: Courier) -> None:
+        await courier.run(NAP)
+        (early,) = courier.send(NAP, nominal=now() + HOUR)
+        (other,) = courier.send(NAP)
+        await courier.answers([other])
+        courier.queue.cancel([early])
+        (result,) = await courier.answers([early])
+        assert (result.outcome, result.output) == (Outcome.CANCELLED, b"not started")
+
+    play(scene, hosts=1)
+
+
+def test_such_functions_begin_when_they_are_due_the_first_one_first() -> None:
+    async def scene(courier: Courier) -> None:
+        await courier.run(NAP)
+        due = now() + LEAD
+        (last,) = courier.send(NAP, nominal=due)
+        (first,) = courier.send(NAP, nominal=due - LEAD // 2)
+        before, after = await courier.answers([first, last])
+        assert due - LEAD // 2 <= before.started < before.ended <= after.started
+        assert after.started >= due
+
+    play(scene, hosts=1)
+
+
+def test_the_time_in_a_function_counts_from_when_it_was_due() -> None:
+    async def scene(courier: Courier) -> None:
+        await courier.run(SYNC)
+        due = now() + LEAD
+        nap = Job(function="sample_functions:nap", args=(0.5,))
+        (token,) = courier.send(nap, nominal=due)
+        (result,) = await courier.answers([token])
+        assert courier.started[token] >= due
+        assert result.started >= due
+
+    play(scene)
+
+
+class TestAge:
+    """For how long a host has been at its first run: that is what the timebox goes by."""
+
+    def host(self, since: float) -> function_host_pool._Host:
+        host = function_host_pool._Host(cast("Worker", None))
+        host.since = since
+        return host
+
+    @pytest.mark.parametrize(
+        ("due", "wall", "age"),
+        [
+            (0, 8 * SECOND, 8.0),  # it was late, or due just then
+            (-HOUR, 8 * SECOND, 8.0),
+            (15_000, 8 * SECOND, 7.985),  # it waited first
+            (15_000, 10_000, 7.96),  # ... and the clock was set back since: waiting explains no more than this
+            (HOUR, 8 * SECOND, 7.96),
+        ],
+    )
+    def test_it_counts_from_when_the_run_was_due(self, due: int, wall: int, age: float) -> None:
+        assert self.host(100.0).age(run(SYNC, nominal=due), 108.0, wall) == pytest.approx(age)
+
+    def test_while_it_waits_it_has_not_begun(self) -> None:
+        assert self.host(100.0).age(run(SYNC, nominal=20_000), 100.01, 10_000) == 0.0
+
+
+def test_a_host_that_obeyed_a_cancel_is_judged_anew() -> None:
+    async def scene(courier: Courier) -> None:
+        (token,) = courier.send(Job(function="sample_functions:nap", args=(20,)))
+        await courier.until(lambda: token in courier.started)
+        courier.queue.cancel([token])
+        assert (await courier.answers([token]))[0].outcome == Outcome.CANCELLED
+        result = await courier.run(Job(function="sample_functions:deaf"), timebox=0.2)
+        assert result.outcome == Outcome.TIMEBOXED
+
+    play(scene, hosts=1)
+
+
+# In this process, where a moment can last as long as it takes
+
+
+def run(job: Job, token: int = 1, **fields: int) -> Run:
+    packed = msgspec.Raw(msgspec.msgpack.encode(job))
+    wanted = {"nominal": boot_time() + HOUR, "latest_start": boot_time() + 2 * HOUR, **fields}
+    return Run(token, packed, "a task", wanted["nominal"], 0, 10 * SECOND, wanted["latest_start"], NEVER, 0, 0, 1, None)
+
+
+class Wire:
+    """The node's end of the socket to a worker that lives here."""
+
+    def __init__(self) -> None:
+        self._ours, theirs = socket.socketpair()
+        self.theirs = theirs.detach()
+        self._frames = worker_frames.Frames()
+
+    def send(self, *messages: Runs | Clock | Cancel) -> None:
+        self._ours.sendall(b"".join(map(worker_frames.encode, messages)))
+
+    def results(self) -> list[Result]:
+        """What has been told so far."""
+        self._ours.setblocking(False)
+        try:
+            found = worker_frames.to_node(self._frames.feed(self._ours.recv(1 << 20)))
+        except BlockingIOError:
+            return []
+        return [result for message in found if isinstance(message, Results) for result in message.results]
+
+    def close(self) -> None:
+        self._ours.close()
+
+
+@pytest.fixture
+def wire(monkeypatch: pytest.MonkeyPatch) -> Iterator[Wire]:
+    monkeypatch.setattr(worker_frames, "LEAD", HOUR)
+    wire = Wire()
+    yield wire
+    wire.close()
+    os.close(wire.theirs)
+
+
+class TestRunner:
+    def test_it_waits_as_long_as_the_first_of_them(self, wire: Wire) -> None:
+        runner = Runner(wire.theirs)
+        due = boot_time() + HOUR
+        wire.send(Clock(0), Runs([run(NOOP, 1, nominal=due + SECOND), run(NOOP, 2, nominal=due)]))
+        runner._turn()
+        assert wire.results() == []
+        assert HOUR / SECOND - 60 < runner._patience() <= HOUR / SECOND
+        wire.send(Clock(HOUR))
+        runner._turn()
+        assert [result.token for result in wire.results()] == [2]
+        wire.send(Clock(HOUR + SECOND))
+        runner._turn()
+        assert [result.token for result in wire.results()] == [1]
+
+    @pytest.mark.parametrize("tokens", [[], [1]])
+    def test_what_waits_can_be_cancelled(self, wire: Wire, tokens: list[int]) -> None:
+        runner = Runner(wire.theirs)
+        wire.send(Clock(0), Runs([run(NOOP, 1), run(NOOP, 2)]))
+        runner._turn()
+        wire.send(Cancel(tokens))
+        runner._turn()
+        wire.send(Clock(HOUR + SECOND))
+        runner._turn()
+        found = {result.token: result.outcome for result in wire.results()}
+        assert found == {1: Outcome.CANCELLED, 2: Outcome.SUCCEEDED if tokens else Outcome.CANCELLED}
+
+
+class TestAsyncHost:
+    @pytest.fixture
+    def host(self, wire: Wire) -> Iterator[AsyncHost]:
+        host = AsyncHost(Link(wire.theirs))
+        yield host
+        host._loop.close()
+
+    def hear(self, host: AsyncHost, wire: Wire, *messages: Runs | Clock | Cancel) -> None:
+        wire.send(*messages)
+        host._listen()
+        host._loop.run_until_complete(asyncio.sleep(0.01))
+
+    def test_it_waits_for_the_first_of_them(self, wire: Wire, host: AsyncHost) -> None:
+        due = boot_time() + HOUR
+        self.hear(host, wire, Clock(0), Runs([run(ASYNC, 1, nominal=due + SECOND), run(ASYNC, 2, nominal=due)]))
+        assert wire.results() == []
+        assert host._moment is not None
+        assert host._moment.when() - host._loop.time() <= HOUR / SECOND
+        self.hear(host, wire, Clock(HOUR))
+        assert [result.token for result in wire.results()] == [2]
+        self.hear(host, wire, Clock(HOUR + SECOND))
+        assert [result.token for result in wire.results()] == [1]
+
+    @pytest.mark.parametrize("tokens", [[], [1]])
+    def test_what_waits_can_be_cancelled(self, wire: Wire, host: AsyncHost, tokens: list[int]) -> None:
+        self.hear(host, wire, Clock(0), Runs([run(ASYNC, 1), run(ASYNC, 2)]))
+        self.hear(host, wire, Cancel(tokens))
+        self.hear(host, wire, Clock(HOUR + SECOND))
+        found = {result.token: result.outcome for result in wire.results()}
+        assert found == {1: Outcome.CANCELLED, 2: Outcome.SUCCEEDED if tokens else Outcome.CANCELLED}
+
+
+class TestSyncHost:
+    def test_it_waits_for_the_first_and_hears_what_comes_meanwhile(
+        self, wire: Wire, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("signal.signal", lambda *_: None)
+        host = threading.Thread(target=SyncHost(Link(wire.theirs)).serve)
+        host.start()
+        wire.send(Clock(0), Runs([run(SYNC, 1), run(SYNC, 2)]))
+        wire.send(Cancel([1]))
+        wire.send(Clock(HOUR + SECOND))
+        found: dict[int, str] = {}
+        while len(found) < 2:
+            found |= {result.token: result.outcome for result in wire.results()}
+            time.sleep(0.001)
+        assert found == {1: Outcome.CANCELLED, 2: Outcome.SUCCEEDED}
+        wire.close()
+        host.join()

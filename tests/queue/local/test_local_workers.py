@@ -1,0 +1,343 @@
+"""The workers of the local queue: spread, replaced, stopped, and nothing of them left."""
+
+import asyncio
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from queue_node import Courier, descriptors, is_alive, play
+
+from evenbeat.model import Job, Outcome
+from evenbeat.queue.local import command_workers, function_host_pool
+from evenbeat.queue.local.worker_process import Worker
+from evenbeat.wire.worker_frames import Result, Results, ToNode
+
+HERE = Path(__file__).parents[2] / "support"
+
+
+def children() -> set[str]:
+    """Of this process, zombies included."""
+    return set(Path(f"/proc/self/task/{os.getpid()}/children").read_text().split())
+
+
+def test_a_thousand_runs_leave_no_zombie_and_no_descriptor() -> None:
+    before = descriptors(), children()
+
+    async def scene(courier: Courier) -> None:
+        await courier.answers(courier.send(*[Job(command=("true",))] * 2))
+        workers = courier.queue.pids
+        open_then = [len(descriptors(pid)) for pid in workers]
+        results = await courier.answers(courier.send(*[Job(command=("true",))] * 1_000, timebox=60))
+        assert {r.outcome for r in results} == {Outcome.SUCCEEDED}
+        assert [len(descriptors(pid)) for pid in workers] == open_then
+        for pid in workers:
+            assert Path(f"/proc/{pid}/task/{pid}/children").read_text() == ""
+
+    play(scene, workers=2)
+    assert (descriptors(), children()) == before
+
+
+def is_busy(courier: Courier) -> bool:
+    return courier.queue.is_busy
+
+
+def test_workers_are_busy_while_each_has_more_than_it_can_begin() -> None:
+    async def scene(courier: Courier) -> None:
+        assert not is_busy(courier)
+        few = courier.send(*[Job(command=("true",))] * 100)
+        assert not is_busy(courier), "not all of them"
+        many = courier.send(*[Job(command=("true",))] * 400, timebox=60)
+        assert is_busy(courier)
+        await courier.answers(few + many)
+        assert not is_busy(courier)
+
+    play(scene, workers=2)
+
+
+def test_workers_are_not_busy_with_what_only_lasts() -> None:
+    async def scene(courier: Courier) -> None:
+        lasting = courier.send(*[Job(command=("sleep", "30"))] * 100, timebox=60)
+        assert is_busy(courier)
+        await courier.until(lambda: courier.started.keys() >= set(lasting))
+        assert not is_busy(courier)
+        courier.queue.cancel()
+
+    play(scene)
+
+
+def test_what_a_worker_has_not_begun_is_known_also_if_it_was_given_more_while_it_told() -> None:
+    unbegun: list[int] = []
+
+    async def scene(courier: Courier) -> None:
+        (worker,) = courier.queue._team.workers
+        hear = worker._heard
+        tokens = courier.send(*[Job(command=("true",))] * 150, timebox=60)
+
+        def listen(who: Worker, messages: list[ToNode]) -> None:
+            told = any(isinstance(message, Results) for message in messages)
+            if told and not unbegun:
+                tokens.extend(courier.send(*[Job(command=("true",))] * 400, timebox=60))
+            hear(who, messages)
+            if told:
+                unbegun.append(who.unbegun)
+
+        worker._heard = listen
+        await courier.until(lambda: bool(unbegun))
+        await courier.answers(tokens)
+
+    play(scene)
+    assert 400 <= unbegun[0] < 550, "not those that it had begun"
+    assert unbegun[-1] == 0
+
+
+def test_work_is_spread_over_the_workers() -> None:
+    async def scene(courier: Courier) -> None:
+        results = await courier.answers(courier.send(*[Job(command=("echo $PPID",), shell=True)] * 10))
+        counts = [sum(int(r.output) == pid for r in results) for pid in courier.queue.pids]
+        assert counts == [5, 5]
+
+    play(scene, workers=2)
+
+
+def test_runs_that_only_wait_do_not_keep_a_worker_from_getting_its_share() -> None:
+    async def scene(courier: Courier) -> None:
+        waiting = courier.send(*[Job(command=("sleep", "300"))] * 3, timebox=600)
+        await courier.until(lambda: len(courier.started) == 3)
+        results = await courier.answers(courier.send(*[Job(command=("echo $PPID",), shell=True)] * 10))
+        assert sorted(sum(int(r.output) == pid for r in results) for pid in courier.queue.pids) == [5, 5]
+        assert not set(waiting) & set(courier.results)
+
+    play(scene, workers=2)
+
+
+def test_a_killed_worker_loses_its_runs_and_its_children_and_is_replaced() -> None:
+    async def scene(courier: Courier) -> None:
+        (worker,) = courier.queue.pids
+        lasting = courier.send(Job(command=("sleep", "300")), Job(command=("trap '' TERM; sleep 300",), shell=True))
+        await courier.until(lambda: len(courier.started) == 2)
+        left_behind = [int(p) for p in Path(f"/proc/{worker}/task/{worker}/children").read_text().split()]
+        assert len(left_behind) == 2
+        os.kill(worker, signal.SIGKILL)
+        results = await courier.answers(lasting)
+        assert {(r.outcome, r.status) for r in results} == {(Outcome.LOST, None)}
+        assert [r.started for r in results] == [courier.started[token] for token in lasting]
+        await courier.until(lambda: not any(map(is_alive, left_behind)))
+        assert (await courier.command("echo", "again")).output == b"again\n"
+        assert courier.queue.pids != [worker]
+
+    play(scene)
+
+
+def test_signals_of_the_terminal_and_of_operators_do_not_reach_the_runs() -> None:
+    async def scene(courier: Courier) -> None:
+        assert (await courier.command("true")).outcome == Outcome.SUCCEEDED
+        (worker,) = courier.queue.pids
+        assert os.getsid(worker) == worker != os.getsid(0)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            os.kill(worker, number)
+        assert (await courier.command("true")).outcome == Outcome.SUCCEEDED
+        assert courier.queue.pids == [worker]
+
+    play(scene)
+
+
+NODE = """
+import asyncio, sys
+sys.path.insert(0, {here!r})
+from queue_node import Courier
+from evenbeat.model import Job
+
+async def main():
+    courier = Courier()
+    courier.queue.start()
+    courier.send(
+        Job(command=("echo $$ >{folder}/command; exec sleep 300",), shell=True),
+        Job(function="{folder}/functions.py:stuck"),
+        Job(function="{folder}/functions.py:waits"),
+        timebox=600,
+    )
+    await asyncio.sleep(600)
+
+asyncio.run(main())
+"""
+
+FUNCTIONS = """
+import asyncio, itertools, os
+
+def tell(name):
+    with open(f"{folder}/{{name}}.new", "w") as f:
+        f.write(str(os.getpid()))
+    os.rename(f"{folder}/{{name}}.new", f"{folder}/{{name}}")
+
+def stuck():
+    tell("sync")
+    sum(itertools.repeat(1))
+
+async def waits():
+    tell("async")
+    await asyncio.sleep(300)
+"""
+
+
+def test_a_killed_node_takes_everything_with_it(tmp_path: Path) -> None:
+    (tmp_path / "functions.py").write_text(FUNCTIONS.format(folder=tmp_path))
+    node = subprocess.Popen([sys.executable, "-c", NODE.format(here=str(HERE), folder=tmp_path)])
+    files = [tmp_path / name for name in ("command", "sync", "async")]
+    deadline = time.monotonic() + 30
+    try:
+        while not all(file.exists() and file.read_text().strip() for file in files):
+            assert time.monotonic() < deadline, "it did not start"
+            time.sleep(0.01)
+    finally:
+        node.kill()
+        node.wait()
+    started = [int(file.read_text()) for file in files]
+    while any(map(is_alive, started)):
+        assert time.monotonic() < deadline, "something outlived its node"
+        time.sleep(0.01)
+
+
+def test_a_node_that_does_not_listen_for_a_while_loses_nothing() -> None:
+    async def scene(courier: Courier) -> None:
+        tokens = courier.send(*[Job(command=("head", "-c", "60000", "/dev/zero"))] * 100, timebox=60)
+        time.sleep(1)  # the loop of the node is blocked
+        results = await courier.answers(tokens)
+        assert {len(r.output) for r in results} == {60_000}
+
+    play(scene)
+
+
+def test_more_runs_than_fit_into_a_socket_arrive() -> None:
+    async def scene(courier: Courier) -> None:
+        jobs = [Job(command=("true", "x" * 50_000)) for _ in range(100)]
+        assert {r.outcome for r in await courier.answers(courier.send(*jobs, timebox=60))} == {Outcome.SUCCEEDED}
+        noops = courier.send(*[Job(command=("noop",))] * 20_000)
+        assert {r.outcome for r in await courier.answers(noops)} == {Outcome.SUCCEEDED}
+
+    play(scene)
+
+
+def test_workers_that_cannot_start_are_tried_with_pauses_and_then_told(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(command_workers, "_PROGRAM", ("evenbeat.work.no_such_program",))
+    monkeypatch.setattr(function_host_pool, "_PROGRAM", ("evenbeat.work.no_such_program",))
+    monkeypatch.setattr(command_workers.Backoff, "FIRST", 0.01)
+
+    async def scene(courier: Courier) -> None:
+        results = await courier.answers(courier.send(Job(command=("true",)), Job(function="os:getcwd")))
+        assert {r.outcome for r in results} == {Outcome.BROKEN}
+        assert all(b"can be started" in r.output for r in results)
+
+    play(scene)
+    assert "no_such_program" in capfd.readouterr().err
+
+
+def test_a_machine_too_full_for_a_worker_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command_workers.Backoff, "FULL", 0.01)
+    real, refusals, before = subprocess.Popen, iter(range(4)), descriptors()
+
+    def full(*args: Any, **kwargs: Any) -> Any:
+        if next(refusals, None) is not None:
+            raise BlockingIOError(11, "no room for another process")
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr("subprocess.Popen", full)
+
+    async def scene(courier: Courier) -> None:
+        assert courier.queue.problem == "worker processes cannot be started: no room for another process"
+        jobs = Job(command=("true",)), Job(function="os:getcwd"), Job(function="asyncio:sleep", args=(0,))
+        assert {r.outcome for r in await courier.answers(courier.send(*jobs))} == {Outcome.SUCCEEDED}
+        assert courier.queue.problem == ""
+
+    play(scene)
+    assert descriptors() == before
+
+
+def test_a_worker_without_descriptors_says_that_it_waits_for_some() -> None:
+    async def scene(courier: Courier) -> None:
+        (long,) = courier.send(Job(command=("sleep", "60")), timebox=600)
+        await courier.until(lambda: long in courier.started)
+        (worker,) = courier.queue.pids
+        before = resource.prlimit(worker, resource.RLIMIT_NOFILE)
+        resource.prlimit(worker, resource.RLIMIT_NOFILE, (_room_for_one(worker), before[1]))
+        (waits,) = courier.send(Job(command=("true",)))
+        await courier.until(lambda: "workers wait to start commands" in courier.queue.problem)
+        resource.prlimit(worker, resource.RLIMIT_NOFILE, before)
+        courier.queue.cancel([long])
+        (result,) = await courier.answers([waits])
+        assert result.outcome == Outcome.SUCCEEDED
+        await courier.until(lambda: courier.queue.problem == "")
+
+    play(scene)
+
+
+def _room_for_one(process: int) -> int:
+    """A limit below which one descriptor is free; a pipe needs two."""
+    taken = {int(number) for number in [path.name for path in Path(f"/proc/{process}/fd").iterdir()]}
+    free = [number for number in range(max(taken) + 3) if number not in taken]
+    return free[1]
+
+
+def test_stopping_waits_for_what_ends_in_time_and_cancels_the_rest() -> None:
+    async def whole() -> list[Result]:
+        courier = Courier()
+        courier.queue.start()
+        tokens = courier.send(Job(command=("sleep", "0.3")), Job(command=("sleep", "300")), timebox=600)
+        await courier.queue.stop(1.0)
+        assert courier.queue.pids == []
+        return [courier.results[token] for token in tokens]
+
+    short, long = asyncio.run(whole())
+    assert short.outcome == Outcome.SUCCEEDED
+    assert (long.outcome, long.status) == (Outcome.CANCELLED, -15)
+
+
+def test_a_queue_that_is_stopped_at_once_resolves_all_it_was_given() -> None:
+    async def whole() -> Courier:
+        courier = Courier(workers=2)
+        courier.queue.start()
+        courier.send(*[Job(command=("sleep", "300")), Job(function="time:sleep", args=(300,))] * 10)
+        await courier.queue.stop(0)
+        return courier
+
+    courier = asyncio.run(whole())
+    assert len(courier.results) == 20
+    assert {r.outcome for r in courier.results.values()} == {Outcome.CANCELLED}
+
+
+def test_the_process_worker_imports_almost_nothing() -> None:
+    code = "import sys, evenbeat.work.runner; print(*sys.modules)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert not {"numpy", "asyncio", "socket", "subprocess", "threading", "pathlib", "logging"} & set(found)
+
+
+def test_a_worker_whose_word_could_not_be_taken_is_replaced() -> None:
+    """A bug of ours in a callback must not leave runs that are pending for ever."""
+
+    async def scene(courier: Courier) -> None:
+        await courier.command("true")
+        (worker,) = courier.queue.pids
+        command_workers = courier.queue._team
+        take, failures = command_workers._results, iter([RuntimeError("a bug")])
+
+        def failing(results: list[Result]) -> None:
+            for error in failures:
+                raise error
+            take(results)
+
+        command_workers._results = failing
+        lost = courier.send(Job(command=("true",)), Job(command=("sleep", "300")), timebox=600)
+        results = await courier.answers(lost[1:])
+        assert results[0].outcome == Outcome.LOST
+        await courier.until(lambda: courier.queue.pids not in ([], [worker]))
+        assert (await courier.command("echo", "well")).output == b"well\n"
+        courier.queue._pending.discard(lost[0])  # the node has failed, so it is the next one's to see to
+
+    play(scene)

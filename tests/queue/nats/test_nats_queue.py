@@ -1,0 +1,307 @@
+"""The queue of a cluster on a real server: every run that is handed over gets one result, whatever it is."""
+
+import asyncio
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from nats_nodes import House, Node, hurry, play, until
+
+from evenbeat.core import run_lease
+from evenbeat.model import SECOND, Job, Outcome
+from evenbeat.testing.nats_server import NatsServer
+from evenbeat.wire.cluster_messages import MESSAGE_LIMIT, Report, encode
+from evenbeat.wire.worker_frames import Result
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    server = NatsServer(tmp_path_factory.mktemp("nats"))
+    server.start()
+    yield server.url
+    server.stop()
+
+
+def test_commands_and_functions_of_both_kinds_are_run(url: str) -> None:
+    async def scene(house: House) -> None:
+        node = await house.node()
+        await house.worker(node)
+        tokens = node.send(
+            Job(command=("echo", "hello")),
+            Job(command=("exit 3",), shell=True),
+            Job(function="os:getcwd"),
+            Job(function="asyncio:sleep", args=(0,)),
+            Job(command=("no-such-program",)),
+            Job(command=("sleep", "30")),
+            timebox=1,
+        )
+        results = await node.answers(tokens)
+        outcomes = ["succeeded", "failed", "succeeded", "succeeded", "broken", "timeboxed"]
+        assert [r.outcome for r in results] == outcomes
+        assert results[0].output == b"hello\n"
+        assert results[1].status == 3
+        assert tokens[5] in node.started
+        assert node.queue.pending == 0
+
+    play(url, scene)
+
+
+def test_thousands_of_runs_get_one_result_each_and_nothing_stays_behind(url: str) -> None:
+    async def scene(house: House) -> None:
+        node = await house.node()
+        workers = [await house.worker(node, slots=100), await house.worker(node, slots=1_000)]
+        tokens = [token for _ in range(10) for token in node.noops(500)]
+        assert {r.outcome for r in await node.answers(tokens)} == {Outcome.SUCCEEDED}
+        assert node.told_twice == []
+        assert sum(worker.runs for worker in workers) == 5_000
+        await until(lambda: not any(worker.held for worker in workers))
+        client = await house.client()
+        jetstream = client.jetstream()
+        deadline = time.monotonic() + 20
+        while (await jetstream.stream_info(house.where.stream)).state.messages:
+            assert time.monotonic() < deadline, "messages are left in the stream"
+            await asyncio.sleep(0.02)
+        assert (node.late, node.queue.counts.redispatched, node.queue.counts.lost) == ([], 0, 0)
+
+    play(url, scene)
+
+
+def test_a_worker_runs_no_more_at_a_time_than_it_has_slots_and_others_get_the_rest(url: str) -> None:
+    async def scene(house: House) -> None:
+        node = await house.node()
+        small = await house.worker(node, slots=2)
+        tokens = node.commands("sleep 300", 3, timebox=600)
+        await until(lambda: len(node.started) == 2)
+        large = await house.worker(node, slots=10)
+        await until(lambda: len(node.started) == 3)
+        assert (small.held, large.held) == (2, 1)
+        node.queue.cancel()
+        assert {r.outcome for r in await node.answers(tokens)} == {Outcome.CANCELLED}
+
+    play(url, scene)
+
+
+def test_runs_go_to_workers_of_their_pool_whatever_its_name(url: str) -> None:
+    async def scene(house: House) -> None:
+        node = await house.node()
+        odd = await house.worker(node, pools=("Köln, Halle 3", "gpu"))
+        plain = await house.worker(node)
+        await node.answers(node.commands("true", 3, pool="Köln, Halle 3") + node.commands("true", 2, pool="gpu"))
+        assert (odd.runs, plain.runs) == (5, 0)
+        await node.answers(node.commands("true", 4))
+        assert (odd.runs, plain.runs) == (5, 4)
+        assert {pool: view.workers for pool, view in node.queue.pools.items()} == {
+            "Köln, Halle 3": 1,
+            "default": 1,
+            "gpu": 1,
+        }
+
+    play(url, scene)
+
+
+def test_a_pool_without_workers_is_seen_and_its_runs_are_told_so(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    hurry(monkeypatch)
+
+    async def scene(house: House) -> None:
+        node = await house.node()
+        await house.worker(node)
+        tokens = node.commands("true", 2, pool="moon")
+        await until(lambda: node.queue.pools["moon"].without_worker_for)
+        assert (node.queue.pools["moon"].waiting, node.queue.pools["default"].without_worker_for) == (2, None)
+        results = await node.answers(tokens)
+        assert {(r.outcome, r.output) for r in results} == {(Outcome.BROKEN, b"no worker of pool 'moon' for 1 s")}
+        # Its message is still there, and starts nothing when somebody comes for it.
+        late = await house.worker(node, pools=("moon",))
+        assert (await node.answers(node.commands("true", pool="moon")))[0].outcome == Outcome.SUCCEEDED
+        assert late.runs == 1
+
+    play(url, scene)
+
+
+def test_a_run_too_large_for_a_message_is_told_so(url: str) -> None:
+    async def scene(house: House) -> None:
+        node = await house.node()
+        await house.worker(node)
+        large = Job(command=("true", *["x" * 90_000] * 11))
+        (token,) = node.send(large)
+        near = node.send(*[Job(command=("true", "x" * 90_000))] * 30)
+        assert node.queue.pending == 31
+        (result,) = await node.answers([token])
+        assert result.outcome == Outcome.BROKEN
+        assert str(MESSAGE_LIMIT).encode() in result.output
+        assert {r.outcome for r in await node.answers(near)} == {Outcome.SUCCEEDED}
+
+    play(url, scene)
+
+
+def test_large_outputs_come_back_whole(url: str) -> None:
+    async def scene(house: House) -> None:
+        node = await house.node()
+        await house.worker(node, processes=2)
+        results = await node.answers(node.commands("head -c 60000 /dev/zero", 60))
+        assert {len(r.output) for r in results} == {60_000}
+
+    play(url, scene)
+
+
+def test_cancelled_runs_end_wherever_they_are(url: str) -> None:
+    async def scene(house: House) -> None:
+        node = await house.node()
+        await house.worker(node)
+        waiting = node.commands("true", pool="moon")
+        running, other = node.commands("sleep 300", timebox=600), node.commands("sleep 300", timebox=600)
+        await until(lambda: len(node.started) == 2)
+        node.queue.cancel(waiting + running)
+        assert [r.outcome for r in await node.answers(waiting + running)] == [Outcome.CANCELLED] * 2
+        assert other[0] not in node.results
+        assert node.queue.pending == 1
+        node.queue.cancel()
+        assert (await node.answers(other))[0].outcome == Outcome.CANCELLED
+
+    play(url, scene)
+
+
+def test_a_result_is_kept_by_its_worker_until_it_is_stored(url: str) -> None:
+    async def scene(house: House) -> None:
+        node = await house.node()
+        worker = await house.worker(node)
+        node.is_storing = False
+        tokens = node.commands("echo once")
+        await node.answers(tokens)
+        await asyncio.sleep(2.5)  # it is told again meanwhile
+        assert worker.held == 1
+        node.queue.stored(tokens)
+        await until(lambda: worker.held == 0)
+        assert (node.told_twice, node.late) == ([], [])
+
+    play(url, scene)
+
+
+def test_what_a_node_forgets_is_adopted_by_another_with_its_result(url: str) -> None:
+    async def scene(house: House) -> None:
+        first, second = await house.node("first"), await house.node("second")
+        await house.worker(first, second)
+        second.owned = lambda task: False
+        tokens = first.commands("sleep 2; echo done", 2)
+        await until(lambda: len(first.started) == 2)
+        first.owned, second.owned = second.owned, first.owned
+        first.queue.forget(tokens)
+        second.queue.adopt([(token, token) for token in tokens], {})
+        results = await second.answers(tokens)
+        assert {(r.outcome, r.output) for r in results} == {(Outcome.SUCCEEDED, b"done\n")}
+        assert (first.results, first.late, second.late, first.queue.pending) == ({}, [], [], 0)
+
+    play(url, scene)
+
+
+def test_what_is_adopted_and_nobody_has_is_lost_and_never_started(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    hurry(monkeypatch)
+
+    async def scene(house: House) -> None:
+        first = await house.node("first")
+        tokens = first.commands("true", 2)
+        await until(lambda: not first.queue.problem)
+        await first.queue.stop(0)
+        second = await house.node("second")
+        second.queue.adopt([(token, token) for token in tokens], {})
+        worker = await house.worker(second)  # gets the message of the first, and asks the second
+        results = await second.answers(tokens)
+        assert {r.outcome for r in results} == {Outcome.LOST}
+        assert (worker.runs, second.queue.counts.lost) == (0, 2)
+
+    play(url, scene)
+
+
+def test_late_and_repeated_results_are_told_as_such_and_change_nothing(url: str) -> None:
+    async def scene(house: House) -> None:
+        node = await house.node()
+        worker = await house.worker(node)
+        (token,) = await _ran(node)
+        client = await house.client()
+        result = Result(token, Outcome.FAILED, 1, 5, 6, b"late")
+        repeated = Report(worker.id, [], [(token, result)])
+        late = Report("another", [], [(token, result), (7, Result(1 << 40, Outcome.SUCCEEDED, 0, 5, 6, b""))])
+        for report in (repeated, repeated, late, late):
+            await client.publish(house.where.nodes, encode(report))
+        await until(lambda: len(node.late) == 2)
+        await node.answers(node.commands("true"))
+        assert [r.token for _, r in node.late] == [token, 1 << 40]
+        assert node.results[token].outcome == Outcome.SUCCEEDED
+        assert (node.told_twice, node.queue.counts.late_results) == ([], 2)
+
+    play(url, scene)
+
+
+async def _ran(node: Node) -> list[int]:
+    tokens = node.commands("true")
+    await node.answers(tokens)
+    return tokens
+
+
+def test_a_node_without_its_lease_answers_nothing(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    hurry(monkeypatch)
+    monkeypatch.setattr(run_lease, "HOLD", 20 * SECOND)
+
+    async def scene(house: House) -> None:
+        node = await house.node()
+        worker = await house.worker(node)
+        running = node.commands("sleep 0.5; echo done")
+        await until(lambda: node.started)
+        node.has_lease = False
+        waiting = node.commands("true")
+        await asyncio.sleep(1.5)
+        assert (node.results, worker.runs, worker.held) == ({}, 1, 1)
+        node.has_lease = True
+        assert [r.outcome for r in await node.answers(running + waiting)] == [Outcome.SUCCEEDED] * 2
+        assert (node.told_twice, node.late) == ([], [])
+
+    play(url, scene)
+
+
+def test_what_makes_no_sense_disturbs_nobody(url: str) -> None:
+    async def scene(house: House) -> None:
+        node = await house.node()
+        worker = await house.worker(node)
+        client = await house.client()
+        for subject in (house.where.nodes, house.where.worker(worker.id), house.where.runs("default")):
+            for data in (b"", b"\xc1", b"\x91\x01", b"x" * 100_000):
+                await client.publish(subject, data)
+        assert (await node.answers(node.commands("true")))[0].outcome == Outcome.SUCCEEDED
+        assert node.queue.counts.unreadable == 4
+
+    play(url, scene)
+
+
+def test_workers_are_shown_and_take_their_leave(url: str) -> None:
+    async def scene(house: House) -> None:
+        node = await house.node()
+        worker = await house.worker(node, name="east", pools=("a", "b"), slots=7)
+        await until(lambda: node.queue.staff[0].started)
+        (shown,) = node.queue.staff
+        assert (shown.name, shown.pools, shown.slots, shown.is_leaving) == ("east", ["a", "b"], 7, False)
+        assert shown.silent_for < 10
+        assert abs(shown.started / 1e6 - time.time()) < 30
+        assert node.queue.workers == [(shown.pid, "east: a, b")]
+        running = node.commands("sleep 1; echo done", pool="a")
+        await until(lambda: node.started)
+        leaving = asyncio.create_task(worker.leave(20))
+        await until(lambda: node.queue.staff[0].is_leaving)
+        assert node.queue.pools["a"].workers == 0
+        await leaving
+        assert (await node.answers(running))[0].outcome == Outcome.SUCCEEDED
+        assert worker.held == 0
+
+    play(url, scene)
+
+
+def test_one_that_is_told_to_leave_cancels_what_does_not_end_in_time(url: str, tmp_path: Path) -> None:
+    async def scene(house: House) -> None:
+        node = await house.node()
+        worker = await house.worker(node)
+        running = node.commands("sleep 300", timebox=600)
+        await until(lambda: node.started)
+        await worker.leave(0.1)
+        assert (await node.answers(running))[0].outcome == Outcome.CANCELLED
+
+    play(url, scene)

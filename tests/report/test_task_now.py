@@ -1,0 +1,85 @@
+"""What a live node knows of one task at this moment."""
+
+import pytest
+from hand_driven_node import Hand
+
+from evenbeat.core.gate import Reason, holds_back
+from evenbeat.model import MINUTE, Kind
+from evenbeat.report.task_now import Moment, moment_of
+from evenbeat.report.why import why
+from evenbeat.report.why_facts import facts_of
+
+
+def moment(hand: Hand, name: str) -> Moment:
+    found = moment_of(hand.node, hand.desk.need(name).number)
+    assert found is not None
+    return found
+
+
+def sentence(hand: Hand, name: str) -> str:
+    entry = hand.desk.need(name)
+    found = facts_of(hand.store, entry, hand.node.clock.now(), None, is_live=True, moment=moment(hand, name))
+    return why(found).answer
+
+
+@pytest.mark.parametrize(
+    ("is_running", "free_slots", "free_of_limit", "reason"),
+    [
+        (False, 1, None, Reason.NONE),
+        (False, 1, 1, Reason.NONE),
+        (False, 0, None, Reason.NO_SLOT),
+        (False, -3, 1, Reason.NO_SLOT),
+        (False, 5, 0, Reason.LIMIT),
+        (False, 0, 0, Reason.LIMIT),
+        (True, 0, 0, Reason.RUNNING),
+    ],
+)
+def test_what_holds_a_run_back(is_running: bool, free_slots: int, free_of_limit: int | None, reason: Reason) -> None:
+    assert holds_back(is_running=is_running, free_slots=free_slots, free_of_limit=free_of_limit) is reason
+
+
+class TestAForcedRun:
+    def test_of_a_paused_task_is_due_before_the_next_turn_has_seen_it(self) -> None:
+        hand = Hand()
+        entry = hand.add("nap")
+        hand.pause("nap")
+        assert hand.node.force([entry], 1) == {}
+        assert (moment(hand, "nap").kind, moment(hand, "nap").waiting) == (Kind.FORCED, "")
+        assert sentence(hand, "nap") == "nap runs now: a forced run is due."
+
+    def test_waits_for_the_running_instance_and_says_so_at_once(self) -> None:
+        hand = Hand()
+        entry = hand.add("nap")
+        hand.turn(MINUTE)
+        assert hand.node.force([entry], 1) == {"nap": "waits for its running instance"}
+        assert moment(hand, "nap").waiting == Reason.RUNNING
+        hand.turn()
+        assert moment(hand, "nap").waiting == Reason.RUNNING
+        assert sentence(hand, "nap").startswith("nap is running")
+        hand.end("nap")
+        (run,) = hand.turn()
+        assert Kind(run.kind) is Kind.FORCED
+
+    def test_waits_for_a_slot(self) -> None:
+        hand = Hand(slots=1)
+        hand.add("long")
+        entry = hand.add("nap", every="1h", phase="30m")
+        hand.turn(MINUTE)
+        assert hand.node.force([entry], 1) == {"nap": "waits for a slot"}
+        hand.pause("nap")
+        hand.turn()
+        assert sentence(hand, "nap").startswith("nap is due and waits for a slot")
+
+    def test_waits_for_its_limit(self) -> None:
+        hand = Hand()
+        hand.limits(db=1)
+        hand.add("long", limit="db")
+        entry = hand.add("nap", limit="db", every="1h", phase="30m")
+        hand.turn(MINUTE)
+        assert hand.node.force([entry], 1) == {"nap": "waits for its limit"}
+
+    def test_only_as_many_are_looked_at_as_are_named(self) -> None:
+        hand = Hand(slots=1)
+        entries = [hand.add(name) for name in "abc"]
+        hand.turn(MINUTE)
+        assert len(hand.node.force(entries, 2)) == 2

@@ -1,0 +1,283 @@
+"""A node in the hands of a test: its clock, its turns, its store and its workers do what the test says.
+
+No processes, no waiting: runs that are dispatched are collected, and end when and how the test wants them to.
+"""
+
+import asyncio
+import selectors
+from collections.abc import Sequence
+from concurrent.futures import Future
+from typing import Any, ClassVar
+
+from evenbeat.load.task_keys import task_of
+from evenbeat.model import DAY, Entry, Instant, Outcome, Period
+from evenbeat.node.loop.clock import Clock
+from evenbeat.node.loop.outbox import Outbox
+from evenbeat.node.loop.restart import GENERATION
+from evenbeat.node.loop.starter import AHEAD
+from evenbeat.node.loop.task_table import Roster
+from evenbeat.node.loop.turn import Beat
+from evenbeat.node.scheduler import Node, Options
+from evenbeat.report.task_status import Upcoming
+from evenbeat.store.contract import Batch, Change, Claim, Condition, Filter, Progress, StoreError, Withdrawn
+from evenbeat.store.memory import MemoryStore
+from evenbeat.wire.worker_frames import Result, Run
+
+T0 = Instant(20_000 * DAY)
+"""A midnight."""
+_POLL = 0.001
+
+
+class _Jumping(selectors.DefaultSelector):
+    """Whoever would wait for a timer finds that the time has passed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.passed = 0.0
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        if timeout is None or timeout <= 0:
+            return super().select(_POLL if timeout is None else 0)
+        self.passed += timeout
+        return super().select(0)
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """A loop on which an hour of waiting takes no time."""
+
+    made: ClassVar[list["VirtualLoop"]] = []
+    """All there are: they go with their test."""
+
+    def __init__(self) -> None:
+        self._jumping = _Jumping()
+        super().__init__(self._jumping)
+        self.made.append(self)
+
+    def time(self) -> float:
+        return self._jumping.passed
+
+    def pass_by(self, seconds: float) -> None:
+        """So long something takes, while the loop has to wait."""
+        self._jumping.passed += seconds
+
+    def wait(self, seconds: float) -> None:
+        self.run_until_complete(asyncio.sleep(seconds))
+
+
+class Diary(MemoryStore):
+    """A store that keeps a diary of what it was given and what was dispatched, and can fail or delay for a while."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.diary: list[Batch | list[Run]] = []
+        self.is_failing = False
+        self.is_slow = False
+        """Commits wait for `commit`."""
+        self._uncommitted: list[tuple[tuple[Batch, ...], Future[Withdrawn]]] = []
+
+    def record(self, *batches: Batch) -> Future[Withdrawn]:
+        if self.is_slow:
+            self._uncommitted.append((batches, later := Future[Withdrawn]()))
+            return later
+        if self.is_failing:
+            failed: Future[Withdrawn] = Future()
+            failed.set_exception(StoreError("the disk is full"))
+            return failed
+        return self._keep(*batches)
+
+    def commit(self) -> None:
+        """Keep what waits, and delay no longer."""
+        self.is_slow = False
+        uncommitted, self._uncommitted = self._uncommitted, []
+        for batches, later in uncommitted:
+            later.set_result(self._keep(*batches).result())
+
+    def _keep(self, *batches: Batch) -> Future[Withdrawn]:
+        self.diary += batches
+        return super().record(*batches)
+
+    @property
+    def batches(self) -> list[Batch]:
+        return [page for page in self.diary if isinstance(page, Batch)]
+
+    @property
+    def claims(self) -> list[Claim]:
+        return [claim for batch in self.batches for claim in batch.claims]
+
+
+class _HandNode(Node):
+    """Wired as in real life, but for its workers."""
+
+    def come_up(self, hand: "Hand") -> None:
+        self.loop = hand.loop
+        self.outbox = Outbox(self.store, hand.loop, self._fail)
+        slots = self.options.max_concurrent or 100
+        self.roster = Roster(slots, int(self.store.setting(GENERATION) or 0))
+        self.queue = hand  # type: ignore[assignment]
+        self.beat = Beat(self.roster, self.outbox, hand, self.clock)
+        self.beat.stop()  # turns are made by hand
+        self._take_up()
+
+    def look_at_the_clock(self) -> None:
+        self._look_at_the_clock()
+
+
+class Hand:
+    """The hand, and what it has seen."""
+
+    def __init__(self, *, slots: int | None = None, now: Instant = T0) -> None:
+        self.store = Diary()
+        self.loop = VirtualLoop()
+        self.now: int = now
+        self.dispatched: list[Run] = []
+        self.functions: list[str | None] = []
+        self.pools: Sequence[str | None] | None = None
+        self.safe: list[int] = []
+        self._options = Options(max_concurrent=slots)
+        self._set_by = 0
+        self.told_offset = 0
+        self.restart()
+
+    # What a queue is for the beat and the node
+
+    lead = AHEAD
+    """Whatever is claimed is handed over at once, so that a turn needs no loop."""
+    is_busy = False
+    problem = ""
+
+    def stored(self, tokens: Sequence[int]) -> None:
+        self.safe += tokens
+
+    def dispatch(
+        self,
+        runs: Sequence[Run],
+        functions: Sequence[str | None] | None = None,
+        tasks: Sequence[int] = (),
+        pools: Sequence[str | None] | None = None,
+    ) -> None:
+        assert len(tasks) == len(runs)
+        self.pools = pools
+        self.store.diary.append(list(runs))
+        self.dispatched += runs
+        self.functions += functions or [None] * len(runs)
+
+    def set_clock(self, offset: int, by: int = 0) -> None:
+        self.told_offset = offset
+        for run in self.under_way.values():
+            run.move(by)
+
+    # Time
+
+    def clock_is_set(self, by: int) -> None:
+        """Somebody sets the clock, and the node notices."""
+        self.now += by
+        self._set_by += by
+        self.node.look_at_the_clock()
+
+    def restart(self, after: int = 0) -> None:
+        """The node is killed and another one starts on its store."""
+        self.now += after
+        self.under_way: dict[str, Run] = {}
+        self.clock = Clock(lambda: self.now, lambda: self.now - self._set_by)
+        self.node = _HandNode(self.store, self._options, self.clock)
+        self.desk = self.node.desk
+        self.node.come_up(self)
+        self.beat, self.roster, self.outbox = self.node.beat, self.node.roster, self.node.outbox
+        self.life, self.columns = self.roster.lifecycle, self.roster.columns
+
+    def turn(self, after: int = 0) -> list[Run]:
+        """Some time passes, then there is a turn; what was dispatched by it."""
+        self.now += after
+        before = len(self.dispatched)
+        self.beat.turn(Instant(self.now))
+        new = self.dispatched[before:]
+        self.under_way |= {run.name: run for run in new}
+        return new
+
+    def advance(self, length: int, step: int = 1_000_000) -> list[Run]:
+        """Turns, one after the other; every run ends well at once."""
+        made, until = [], self.now + length
+        while self.now < until:
+            runs = self.turn(min(step, until - self.now))
+            made += runs
+            for run in runs:
+                self.end(run.name)
+        self.turn()
+        return made
+
+    # Tasks
+
+    def add(self, name: str, *, check: bool = False, owner: str = "ana", **keys: Any) -> Entry:
+        if not keys.keys() & {"command", "function", "passive"}:
+            keys["command"] = ["true"]
+        if not keys.keys() & {"every", "cron", "at", "calendar"}:
+            keys |= {"every": "1m", "phase": "0s"}
+        (entry,) = self.desk.add([task_of(name, keys, check=check)], owner, "ana").created
+        self.node.take_over()
+        return entry
+
+    def set(self, name: str, *, new_name: str | None = None, **keys: Any) -> Entry:
+        check = self.desk.need(name).task.check
+        changed = self.desk.set(name, task_of(new_name or name, keys, check=check), "ana")
+        self.node.take_over()
+        return changed.changed[0]
+
+    def remove(self, *names: str) -> None:
+        self.desk.remove(Filter(names=names), "ana")
+        self.node.take_over()
+
+    def pause(self, *names: str, paused: bool = True) -> None:
+        self.desk.pause(Filter(names=names), "ana", paused=paused)
+        self.node.take_over()
+
+    def force(self, *names: str) -> None:
+        self.node.force(self.desk.forced(names, "ana"))
+
+    def periods(self, **periods: Period) -> None:
+        """Set them, and let the node know."""
+        self.store.set_periods(periods, "ana", Instant(self.now))
+        self.roster.set_periods({name: period for name, (_, period) in self.store.periods().items()}, Instant(self.now))
+
+    def limits(self, **limits: int) -> None:
+        self.store.set_settings({"limits:ana": str(limits).replace("'", '"')})
+        self.roster.set_limits(limits)
+
+    # Runs
+
+    def end(
+        self,
+        name: str,
+        outcome: Outcome = Outcome.SUCCEEDED,
+        status: int | None = 0,
+        *,
+        lasted: int = 0,
+        output: bytes = b"",
+        cursor: bytes | None = None,
+    ) -> None:
+        """The run of this task has ended; the next turn learns it."""
+        run = self.under_way.pop(name)
+        started = self.now
+        self.now += lasted
+        self.beat.results([Result(run.token, outcome, status, started, self.now, output, cursor)])
+
+    # What is known
+
+    def row(self, name: str) -> int:
+        row = self.roster.row(self.desk.need(name).number)
+        assert row is not None
+        return row
+
+    def condition(self, name: str) -> Condition:
+        (found,) = self.store.conditions(Filter(names=(name,)))
+        return Upcoming(self.store, Instant(self.now)).of(found)
+
+    def progress(self, name: str) -> Progress:
+        number = self.desk.need(name).number
+        (found,) = [progress for progress in self.store.progress() if progress.task == number]
+        return found
+
+    def names(self, runs: Sequence[Run]) -> list[str]:
+        return [run.name for run in runs]
+
+    def audit(self) -> list[Change]:
+        return self.store.changes()
