@@ -15,7 +15,7 @@ import pytest
 from evenbeat.app import App
 from evenbeat.model import Invalid, Outcome, State
 from evenbeat.store.contract import Condition, RunRecord, StoreError
-from evenbeat.store.sqlite.ownership import Owned, Ownership, is_owned
+from evenbeat.store.sqlite.ownership import DatabaseInUse, DatabaseOwnership, is_node_running
 
 PATIENCE = 60.0
 T = TypeVar("T")
@@ -212,7 +212,7 @@ class TestDeclaring:
         app.command("one", ["true"], every="1h")
         with pytest.raises(Invalid, match="is taken by a task of program:"):
             self.start_briefly(app)
-        assert not is_owned(app.database)
+        assert not is_node_running(app.database)
 
 
 class TestCrudl:
@@ -290,14 +290,14 @@ class TestWithin:
         conditions, runs = asyncio.run(program())
         assert [(c.entry.task.name, c.entry.task.paused) for c in conditions] == [("there", True)]
         assert [run.output for run in runs] == ["here\n"]
-        assert not is_owned(app.database)
+        assert not is_node_running(app.database)
 
     def test_it_can_be_lived_in_again(self, app: App) -> None:
         async def program() -> None:
             for _ in range(2):
                 async with app:
-                    assert is_owned(app.database)
-                assert not is_owned(app.database)
+                    assert is_node_running(app.database)
+                assert not is_node_running(app.database)
 
         asyncio.run(program())
 
@@ -306,7 +306,7 @@ class TestWithin:
             async with app:
                 pytest.fail("it started")
 
-        with Ownership(Path(app.database)), pytest.raises(Owned):
+        with DatabaseOwnership(Path(app.database)), pytest.raises(DatabaseInUse):
             asyncio.run(program())
 
     def test_an_error_of_the_program_stops_the_node_and_is_told(self, app: App) -> None:
@@ -316,7 +316,7 @@ class TestWithin:
 
         with pytest.raises(ZeroDivisionError):
             asyncio.run(program())
-        assert not is_owned(app.database)
+        assert not is_node_running(app.database)
 
     def test_leaving_lets_runs_end_also_if_the_node_was_stopping_already(self, app: App) -> None:
         async def program() -> None:
@@ -377,7 +377,7 @@ class TestProgram:
 
 
 def is_up(app: App) -> bool:
-    if not is_owned(app.database):
+    if not is_node_running(app.database):
         return False
     try:
         return any(c.entry.task.name == "hello" for c in app.list())

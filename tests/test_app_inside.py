@@ -18,7 +18,7 @@ import pytest
 
 from evenbeat.app import App
 from evenbeat.model import Invalid, Outcome
-from evenbeat.store.contract import Batch, StoreError, Withdrawn
+from evenbeat.store.contract import Batch, StoreError, WithdrawnTasks
 from evenbeat.store.memory import MemoryStore
 from evenbeat.store.opening import IN_MEMORY
 
@@ -199,7 +199,7 @@ class Counting(MemoryStore):
         self.claims = 0
         self.is_closed = False
 
-    def record(self, *batches: Batch) -> Future[Withdrawn]:
+    def record(self, *batches: Batch) -> Future[WithdrawnTasks]:
         self.claims += sum(len(batch.claims) for batch in batches)
         return super().record(*batches)
 

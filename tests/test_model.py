@@ -19,15 +19,15 @@ from evenbeat.model import (
     Hash,
     Invalid,
     Job,
-    Kind,
     Missed,
     Period,
     Prefer,
+    RunKind,
     Schedule,
     Spread,
     Task,
     WhenMissing,
-    placed,
+    prefix_place,
 )
 
 KINDS: dict[str, Any] = {
@@ -164,7 +164,7 @@ def test_a_job_is_a_command_or_a_function_with_what_belongs_to_it(fields: dict[s
 
 
 def test_the_kinds_of_runs_read_as_people_say_them() -> None:
-    assert [kind.word for kind in Kind][:3] == ["grid", "first", "catch-up"]
+    assert [kind.word for kind in RunKind][:3] == ["grid", "first", "catch-up"]
 
 
 # Decoding
@@ -326,6 +326,6 @@ def test_nouns_do_not_change_under_those_who_hold_them() -> None:
 
 
 def test_placed_puts_a_place_in_front_and_keeps_the_column() -> None:
-    with pytest.raises(Invalid) as refused, placed("tasks.a"), placed("cron"):
+    with pytest.raises(Invalid) as refused, prefix_place("tasks.a"), prefix_place("cron"):
         raise Invalid("no", column=3, place="field 1")
     assert str(refused.value) == "tasks.a, cron, field 1, column 3: no"

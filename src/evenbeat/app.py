@@ -21,30 +21,30 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
-from evenbeat.admin.task_admin import Changed
-from evenbeat.client.database import Door, open_door, own_door
-from evenbeat.client.in_process import Inside
-from evenbeat.load.config import Config, node_duration
-from evenbeat.load.function_reference import is_found, place_of, program, reference_of
-from evenbeat.load.one_off import with_resolved_at
-from evenbeat.load.task_keys import changed, flat, task_of
+from evenbeat.admin.task_admin import ChangeResult
+from evenbeat.client.database import Client, in_process_client, open_client
+from evenbeat.client.in_process import InProcessBackend
+from evenbeat.load.config import Config, parse_node_duration
+from evenbeat.load.function_reference import can_be_imported, definition_place, main_program, reference_of
+from evenbeat.load.one_off import resolve_relative_at
+from evenbeat.load.task_keys import change_table, task_from_table, task_to_table
 from evenbeat.model import Entry, Instant, Invalid
 from evenbeat.node.loop.clock import Clock
-from evenbeat.node.process.run_node import live, live_inside
-from evenbeat.node.scheduler import Node, Options
-from evenbeat.report.history import find_also_removed
-from evenbeat.report.task_status import Upcoming
+from evenbeat.node.process.run_node import run_node, run_node_in_process
+from evenbeat.node.scheduler import NodeOptions, Scheduler
+from evenbeat.report.history import find_task_or_removed
+from evenbeat.report.task_status import ConditionReader
 from evenbeat.store.cluster_contract import ClusterStore
 from evenbeat.store.contract import Condition, Filter, RunRecord, Store
 from evenbeat.store.memory import MemoryStore
-from evenbeat.store.opening import IN_MEMORY, is_cluster, open_store
-from evenbeat.wire.requests import Ended
+from evenbeat.store.opening import IN_MEMORY, is_shared_database, open_store
+from evenbeat.wire.requests import EndedRun
 
 _F = TypeVar("_F", bound=Callable[..., object])
-_DEFAULT: Final = "evenbeat.db"
-_LOOK_EVERY: Final = 0.2
+_DEFAULT_DATABASE: Final = "evenbeat.db"
+_PROGRAM_CHECK_SECONDS: Final = 0.2
 """Seconds between two looks of a node in a thread whether the program is still there."""
-_IN_HOST: Final = "EVENBEAT_HOST"
+_HOST_VARIABLE: Final = "EVENBEAT_HOST"
 """Set where functions run: the module is imported there too, and must not start a node of its own."""
 
 
@@ -71,32 +71,32 @@ class App:
             raise Invalid(f"a database {str(database)!r} and a store: give one of them")
         if isinstance(store, ClusterStore):
             raise Invalid('a store of a cluster is given by its address: App("postgresql://...", queue=...)')
-        database = _DEFAULT if database is None else database
-        is_text = isinstance(database, str) and (is_cluster(database) or database == IN_MEMORY)
+        database = _DEFAULT_DATABASE if database is None else database
+        is_text = isinstance(database, str) and (is_shared_database(database) or database == IN_MEMORY)
         self.database = database if is_text else Path(database)
         """Where everything is kept; of a store of your own it says nothing."""
-        self._inside: Inside | None = None
+        self._inside: InProcessBackend | None = None
         if store is not None or database == IN_MEMORY:
-            self._inside = Inside(MemoryStore() if store is None else store)
+            self._inside = InProcessBackend(MemoryStore() if store is None else store)
         self._queue = queue or os.environ.get("EVENBEAT_QUEUE")
         if queue is not None and (self._inside is not None or isinstance(self.database, Path)):
             raise Invalid("a queue is for a cluster, on postgresql://...")
-        self._options = Options(
+        self._options = NodeOptions(
             files=tuple(Path(file) for file in files),
             workers=os.cpu_count() or 1 if workers is None else workers,
             max_concurrent=max_concurrent,
-            start_window=None if start_window is None else node_duration("start_window", start_window),
+            start_window=None if start_window is None else parse_node_duration("start_window", start_window),
             start_rate=start_rate,
         )
         self._declared: dict[str, dict[str, dict[str, Any]]] = {"checks": {}, "tasks": {}}
         self._functions: dict[str, tuple[str, Callable[..., object]]] = {}
         """What is declared, by its reference: the name of its task, and the function."""
-        self._owner = f"app:{program()}"
+        self._owner = f"app:{main_program()}"
         """Of what is declared: what is so no longer goes with the next start. What is created stays until deleted."""
-        self._creator = f"program:{program()}"
-        self._node: Node | None = None
+        self._creator = f"program:{main_program()}"
+        self._node: Scheduler | None = None
         self._thread: int | None = None
-        self._life: asyncio.Task[Node] | None = None
+        self._life: asyncio.Task[Scheduler] | None = None
         self._background: threading.Thread | None = None
         self._state_lock = threading.Lock()
         self._is_running = False
@@ -131,7 +131,8 @@ class App:
         before, known = self._functions.get(reference, (name, function))
         if known is not function:
             raise Invalid(
-                f"{before!r} is {reference} at {place_of(known)}, {name!r} is {reference} at {place_of(function)}:"
+                f"{before!r} is {reference} at {definition_place(known)}, "
+                f"{name!r} is {reference} at {definition_place(function)}:"
                 " both tasks would run the second of them. Give the functions different names"
             )
         self._take(section, name, {**keys, "function": reference})
@@ -141,7 +142,7 @@ class App:
     def _take(self, section: str, name: str, keys: dict[str, Any]) -> None:
         if any(name in tables for tables in self._declared.values()):
             raise Invalid(f"the name {name!r} is taken; names are unique")
-        task_of(name, keys, check=section == "checks")  # what is wrong is told where it is written
+        task_from_table(name, keys, check=section == "checks")  # what is wrong is told where it is written
         self._declared[section][name] = keys
 
     # Running
@@ -151,7 +152,7 @@ class App:
 
         In any thread: signals are heard in the main thread only. It can be run again after it has returned.
         """
-        _must_not_be_in_a_host()
+        _refuse_in_function_host()
         asyncio.run(self._live(signals=threading.current_thread() is threading.main_thread()))
 
     def start(self) -> None:
@@ -159,7 +160,7 @@ class App:
 
         The node is stopped in order when the main thread of the program ends.
         """
-        _must_not_be_in_a_host()
+        _refuse_in_function_host()
         if self._background is not None and self._is_to_stop:
             self._background.join()
         is_up, failed = threading.Event(), list[BaseException]()
@@ -199,7 +200,7 @@ class App:
         return self._node is not None
 
     async def __aenter__(self) -> Self:
-        _must_not_be_in_a_host()
+        _refuse_in_function_host()
         ready = asyncio.Event()
         self._life = asyncio.create_task(self._live(signals=False, ready=ready.set))
         waiting = asyncio.create_task(ready.wait())
@@ -220,26 +221,26 @@ class App:
     async def _live_as_long_as_the_program(self, ready: Callable[[], None]) -> None:
         life = asyncio.create_task(self._live(signals=False, ready=ready))
         while not life.done() and threading.main_thread().is_alive():
-            await asyncio.wait({life}, timeout=_LOOK_EVERY)
+            await asyncio.wait({life}, timeout=_PROGRAM_CHECK_SECONDS)
         self.stop()
         await life
 
-    async def _live(self, *, signals: bool, ready: Callable[[], None] = lambda: None) -> Node:
+    async def _live(self, *, signals: bool, ready: Callable[[], None] = lambda: None) -> Scheduler:
         self._must_find_its_functions()
         with self._state_lock:
             if self._is_running:
                 raise RuntimeError("this app is running already; stop it before it is started again")
             self._is_running, self._is_to_stop = True, False
 
-        def declare(node: Node) -> None:
+        def declare(node: Scheduler) -> None:
             tasks = [
-                task_of(name, keys, check=section == "checks")
+                task_from_table(name, keys, check=section == "checks")
                 for section, tables in self._declared.items()
                 for name, keys in tables.items()
             ]
-            node.desk.declare(self._owner, Config(tuple(tasks), {}, {}, None), "program")
+            node.admin.apply_config(self._owner, Config(tuple(tasks), {}, {}, None), "program")
 
-        def up(node: Node) -> None:
+        def up(node: Scheduler) -> None:
             with self._state_lock:
                 self._node, self._thread = node, threading.get_ident()
                 if self._is_to_stop:
@@ -248,9 +249,9 @@ class App:
 
         try:
             if self._inside is not None:
-                return await live_inside(self._inside, self._options, up, before=declare, signals=signals)
+                return await run_node_in_process(self._inside, self._options, up, before=declare, signals=signals)
             if isinstance(self.database, Path):
-                return await live(self.database, self._options, up, before=declare, signals=signals)
+                return await run_node(self.database, self._options, up, before=declare, signals=signals)
             return await self._live_in_cluster(self.database, up, declare, signals=signals)
         finally:
             with self._state_lock:
@@ -259,20 +260,20 @@ class App:
 
     def _must_find_its_functions(self) -> None:
         for reference, (name, function) in self._functions.items():
-            if not is_found(function):
+            if not can_be_imported(function):
                 raise Invalid(
-                    f"{name!r} is declared with a function of {place_of(function)}, but {reference} is something else"
-                    " by now. Give it a name of its own"
+                    f"{name!r} is declared with a function of {definition_place(function)}, but {reference} is"
+                    " something else by now. Give it a name of its own"
                 )
 
     async def _live_in_cluster(
-        self, database: str, up: Callable[[Node], None], declare: Callable[[Node], None], *, signals: bool
-    ) -> Node:
-        from evenbeat.node.process.run_cluster_node import live_in_cluster  # noqa: PLC0415 - who is alone needs none of it
+        self, database: str, up: Callable[[Scheduler], None], declare: Callable[[Scheduler], None], *, signals: bool
+    ) -> Scheduler:
+        from evenbeat.node.process.run_cluster_node import run_cluster_node  # noqa: PLC0415 - who is alone needs none of it
 
         if self._queue is None:
             raise Invalid('a cluster needs a queue: App("postgresql://...", queue="nats://HOST:PORT")')
-        return await live_in_cluster(
+        return await run_cluster_node(
             database, self._queue, self._options, up, before=declare, signals=signals, worker=True
         )
 
@@ -280,7 +281,7 @@ class App:
 
     def create(self, name: str, *, check: bool = False, owner: str | None = None, **keys: Any) -> Entry:
         """A new task. It belongs to `owner`, by default to this program: see `list` and `delete`."""
-        task = task_of(name, with_resolved_at(keys, Clock().now()), check=check)
+        task = task_from_table(name, resolve_relative_at(keys, Clock().now()), check=check)
         return self._do(lambda d: d.add([task], owner or self._creator)).created[0]
 
     def read(self, name: str) -> Condition:
@@ -295,27 +296,27 @@ class App:
     def update(self, name: str, **keys: Any) -> Entry:
         """Change some keys of a task; None takes a key away."""
         before = self.read(name).entry
-        keys = with_resolved_at(keys, Clock().now())
-        new = task_of(before.task.name, changed(flat(before.task), keys), check=before.task.check)
+        keys = resolve_relative_at(keys, Clock().now())
+        new = task_from_table(before.task.name, change_table(task_to_table(before.task), keys), check=before.task.check)
         done = self._do(lambda d: d.set(before.task.name, new, before.version))
         return done.changed[0] if done.changed else before
 
     def delete(self, *names: str, owner: str | None = None) -> None:
         """Remove tasks, by name, id or pattern, or all of an owner; a run that is under way finishes."""
-        self._do(lambda d: d.remove(_these(names, owner)))
+        self._do(lambda d: d.remove(_filter_of(names, owner)))
 
     def history(self, name: str | None = None, most: int = 100) -> list[RunRecord]:
         """Runs, newest first; also of a task that was removed."""
         with self._store() as store:
-            return store.runs(None if name is None else find_also_removed(store, name).number, most=most)
+            return store.runs(None if name is None else find_task_or_removed(store, name).number, most=most)
 
     def pause(self, *names: str, owner: str | None = None) -> None:
         """Disable tasks by hand."""
-        self._do(lambda d: d.pause(_these(names, owner), paused=True))
+        self._do(lambda d: d.pause(_filter_of(names, owner), paused=True))
 
     def resume(self, *names: str, owner: str | None = None) -> None:
         """Enable them again."""
-        self._do(lambda d: d.pause(_these(names, owner), paused=False))
+        self._do(lambda d: d.pause(_filter_of(names, owner), paused=False))
 
     def set_slots(self, most: int | None) -> None:
         """So many runs at the same time, also after a restart; None for what files say."""
@@ -325,22 +326,22 @@ class App:
         """The same for a limit."""
         self._do(lambda d: d.set_limit(name, most))
 
-    def force(self, *names: str, wait: bool = False) -> list[Ended]:
+    def force(self, *names: str, wait: bool = False) -> list[EndedRun]:
         """Run tasks now."""
         with self._door() as door:
-            return door.force(names, wait=wait)
+            return door.run_now(names, wait=wait)
 
-    def _do(self, change: Callable[[Door], Changed]) -> Changed:
+    def _do(self, change: Callable[[Client], ChangeResult]) -> ChangeResult:
         with self._door() as door:
             return change(door)
 
-    def _door(self) -> Door:
+    def _door(self) -> Client:
         # On the loop of our own node nobody may wait for it.
         if self._node is not None and self._thread == threading.get_ident():
-            return own_door(self._node, "program")
+            return in_process_client(self._node, "program")
         if self._inside is not None:
-            return Door(self._inside, "program")
-        return open_door(self.database, "program")
+            return Client(self._inside, "program")
+        return open_client(self.database, "program")
 
     @contextmanager
     def _store(self) -> Iterator[Store]:
@@ -361,17 +362,17 @@ class App:
     @staticmethod
     def _with_next(store: Store, only: Filter) -> Iterator[Condition]:
         now = Instant(store.clock()) if isinstance(store, ClusterStore) else Clock().now()
-        return Upcoming(store, now).conditions(only)
+        return ConditionReader(store, now).conditions(only)
 
 
-def _these(names: tuple[str, ...], owner: str | None) -> Filter:
+def _filter_of(names: tuple[str, ...], owner: str | None) -> Filter:
     if not names and owner is None:
         raise Invalid("no task is named; the pattern '*' means all of them")
     return Filter(names=names, owner=owner)
 
 
-def _must_not_be_in_a_host() -> None:
-    if os.environ.get(_IN_HOST):
+def _refuse_in_function_host() -> None:
+    if os.environ.get(_HOST_VARIABLE):
         raise RuntimeError(
             'the app is to be run under `if __name__ == "__main__":`, this module is imported to run a task'
         )

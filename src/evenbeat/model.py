@@ -25,7 +25,7 @@ MIN_EVERY: Final = SECOND
 MAX_EVERY: Final = 3_653 * DAY
 """Ten years; a longer interval is a slip of the pen, and `at` says it better."""
 
-PARTITIONS: Final = 256
+PARTITION_COUNT: Final = 256
 """Tasks fall into so many parts by their numbers; in a cluster each part is one node's."""
 
 NAME_LIMIT: Final = 256
@@ -57,7 +57,7 @@ class Invalid(ValueError):
 
 
 @contextmanager
-def placed(place: str, separator: str = ", ") -> Iterator[None]:
+def prefix_place(place: str, separator: str = ", ") -> Iterator[None]:
     """Put a place in front of the one that a refusal names itself."""
     try:
         yield
@@ -97,22 +97,22 @@ class Prefer(StrEnum):
     EXCLUDE = "exclude"
 
 
-_STABLE: Final = Hash.STABLE
-_OR: Final = Days.OR
+_HASH_STABLE: Final = Hash.STABLE
+_DAYS_OR: Final = Days.OR
 """Asking an enum for its member takes longer than all else that is asked of a schedule."""
 
 Name = Annotated[str, Meta(min_length=1, max_length=NAME_LIMIT)]
-Text = Annotated[str, Meta(min_length=1, max_length=TEXT_LIMIT)]
-Second = Annotated[int, Meta(ge=0, le=59)]
+ShortText = Annotated[str, Meta(min_length=1, max_length=TEXT_LIMIT)]
+SecondOfMinute = Annotated[int, Meta(ge=0, le=59)]
 
 
 class Schedule(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """When a task is due: exactly one of `every`, `cron`, `calendar`, `at`; the rest refines it."""
 
     every: int | None = None
-    cron: Text | None = None
-    calendar: Text | None = None
-    at: Text | None = None
+    cron: ShortText | None = None
+    calendar: ShortText | None = None
+    at: ShortText | None = None
     zone: Name = "UTC"
     spread: Spread = Spread.EVEN
     phase: int | None = None
@@ -121,7 +121,7 @@ class Schedule(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
     """The phase was given with the definition: without it there the task is placed anew."""
     hash: Hash = Hash.STABLE
     days: Days = Days.OR
-    second: Second | None = None
+    second: SecondOfMinute | None = None
     """The second within the minute of a cron entry; None spreads it by the task's name."""
 
     def __post_init__(self) -> None:
@@ -137,8 +137,8 @@ class Schedule(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
             and self.cron is self.calendar is self.at is None
             and self.second is None
             and (phase is None or 0 <= phase < every)
-            and self.hash is _STABLE
-            and self.days is _OR
+            and self.hash is _HASH_STABLE
+            and self.days is _DAYS_OR
         )
 
     def _check(self) -> None:
@@ -161,7 +161,7 @@ class Schedule(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
 class Period(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A named calendar filter. No ranges and no holidays means always."""
 
-    ranges: tuple[Text, ...] = ()
+    ranges: tuple[ShortText, ...] = ()
     holidays: Name | None = None
     """A country, or a country and its part ("DE", "DE-BY"): its public holidays, all day, join the ranges."""
     include: tuple[Name, ...] = ()
@@ -193,14 +193,14 @@ class Backlog(StrEnum):
     EACH = "each"
 
 
-class Commands(StrEnum):
+class CommandSource(StrEnum):
     """Who may say what is executed: whoever may change tasks, or only the files that are named at `up`."""
 
     ANYONE = "anyone"
     FILES = "files"
 
 
-class Kind(IntEnum):
+class RunKind(IntEnum):
     """What a run is: on the grid, or one of the off-grid ones."""
 
     GRID = 0
@@ -253,34 +253,34 @@ class State(IntEnum):
     UNKNOWN = 3
 
 
-Literal = str | int | float | bool | None
+ArgumentValue = str | int | float | bool | None
 """An argument of a function, as a file can say it."""
 Duration = Annotated[int, Meta(ge=0, le=MAX_EVERY)]
-Word = Annotated[str, Meta(max_length=COMMAND_LIMIT)]
+CommandWord = Annotated[str, Meta(max_length=COMMAND_LIMIT)]
 
 
-REFERENCES: Final = ("env:", "file:")
+ENV_REFERENCE_PREFIXES: Final = ("env:", "file:")
 """How a value of `env` begins that is not the value itself, but says where it is."""
-SECRET_VARIABLES: Final = ("EVENBEAT_TOKEN", "EVENBEAT_QUEUE")
+SECRET_VARIABLE_PREFIXES: Final = ("EVENBEAT_TOKEN", "EVENBEAT_QUEUE")
 """Beginnings of names of variables whose values are for evenbeat alone; see `core.environment` for the others."""
-HIDDEN: Final = "***hidden***"
+HIDDEN_VALUE: Final = "***hidden***"
 """What people without the role `admin` read instead of a value of `env`."""
 
 
 class Job(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """What a worker does in a run: a command, or a function of the user's."""
 
-    command: tuple[Word, ...] = ()
+    command: tuple[CommandWord, ...] = ()
     """Its words; `("noop",)` is built in and succeeds at once."""
     shell: bool = False
     """The command is one line, and a shell reads it."""
-    function: Text | None = None
+    function: ShortText | None = None
     """"module:function", or "file.py:function"."""
-    args: tuple[Literal, ...] = ()
-    kwargs: dict[str, Literal] = {}
-    env: dict[str, Word] = {}
+    args: tuple[ArgumentValue, ...] = ()
+    kwargs: dict[str, ArgumentValue] = {}
+    env: dict[str, CommandWord] = {}
     """Added to what `core.environment` passes on; "env:NAME" and "file:PATH" are references, read when a run starts."""
-    cwd: Text | None = None
+    cwd: ShortText | None = None
     user: Name | None = None
 
     def __post_init__(self) -> None:
@@ -303,7 +303,7 @@ class Task(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     enabled: bool = True
     paused: bool = False
     """Disabled by hand: a file that is read again does not undo it."""
-    start_at: Text | None = None
+    start_at: ShortText | None = None
     """Runs exactly then, not before, and follows its schedule after it."""
     weight: Annotated[float, Meta(gt=0, le=86_400)] = 1.0
     """Expected run time, in seconds: how much one run counts on the load wheel."""
@@ -350,4 +350,4 @@ class Entry(Struct, frozen=True):
 
 def partition_of(number: int) -> int:
     """The part that a task falls into."""
-    return number % PARTITIONS
+    return number % PARTITION_COUNT

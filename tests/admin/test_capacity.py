@@ -7,9 +7,9 @@ from hand_driven_node import Hand
 from live_node import Living
 
 from conftest import Evenbeat
-from evenbeat.admin.capacity import Capacity, limits_of, slots_of
-from evenbeat.admin.file_owner import owner_of
-from evenbeat.admin.task_admin import Desk
+from evenbeat.admin.capacity import EffectiveLimit, limit_capacities, slot_capacity
+from evenbeat.admin.file_owner import file_owner_of
+from evenbeat.admin.task_admin import TaskAdmin
 from evenbeat.model import MINUTE, Instant, Invalid
 from evenbeat.store.contract import Filter
 from evenbeat.store.memory import MemoryStore
@@ -19,22 +19,28 @@ FILE = '[node]\nmax_concurrent = 7\n[limits]\ndb = 3\n[tasks.x]\nevery = "1d"\nc
 
 def test_what_was_set_by_hand_counts_before_the_command_line_files_and_the_default(tmp_path: Path) -> None:
     store = MemoryStore()
-    desk = Desk(store, lambda: Instant(0))
-    assert slots_of(store) == Capacity(512, "default")
+    desk = TaskAdmin(store, lambda: Instant(0))
+    assert slot_capacity(store) == EffectiveLimit(512, "default")
     file = tmp_path / "a.toml"
     file.write_text(FILE)
     desk.apply([file], "ana")
-    assert (slots_of(store), slots_of(store, 2)) == (Capacity(7, str(file)), Capacity(2, "command line"))
-    assert limits_of(store) == {"db": Capacity(3, str(file))}
+    assert (slot_capacity(store), slot_capacity(store, 2)) == (
+        EffectiveLimit(7, str(file)),
+        EffectiveLimit(2, "command line"),
+    )
+    assert limit_capacities(store) == {"db": EffectiveLimit(3, str(file))}
     desk.set_slots(9, "ana")
     desk.set_limit("db", 1, "bob")
-    assert slots_of(store, 2) == Capacity(9, "set by ana")
-    assert (limits_of(store), desk.limits()) == ({"db": Capacity(1, "set by bob")}, {"db": 1})
+    assert slot_capacity(store, 2) == EffectiveLimit(9, "set by ana")
+    assert (limit_capacities(store), desk.limits()) == ({"db": EffectiveLimit(1, "set by bob")}, {"db": 1})
     desk.apply([file], "ana", anew=True)
-    assert slots_of(store) == Capacity(9, "set by ana"), "until it is reset"
+    assert slot_capacity(store) == EffectiveLimit(9, "set by ana"), "until it is reset"
     desk.set_slots(None, "ana")
     desk.set_limit("db", None, "ana")
-    assert (slots_of(store), limits_of(store)) == (Capacity(7, str(file)), {"db": Capacity(3, str(file))})
+    assert (slot_capacity(store), limit_capacities(store)) == (
+        EffectiveLimit(7, str(file)),
+        {"db": EffectiveLimit(3, str(file))},
+    )
     assert [(c.who, c.action, c.name, c.detail) for c in store.changes(most=1)] == [("ana", "reset", "limit db", "")]
     with pytest.raises(Invalid, match="there is no limit 'bd', known: db"):
         desk.set_limit("bd", 1, "ana")
@@ -43,7 +49,7 @@ def test_what_was_set_by_hand_counts_before_the_command_line_files_and_the_defau
 
 
 def test_who_applies_a_file_hears_what_is_not_in_force(tmp_path: Path) -> None:
-    desk = Desk(MemoryStore(), lambda: Instant(0))
+    desk = TaskAdmin(MemoryStore(), lambda: Instant(0))
     file = tmp_path / "a.toml"
     file.write_text(FILE)
     desk.command_line_slots = 2
@@ -58,13 +64,13 @@ def test_who_applies_a_file_hears_what_is_not_in_force(tmp_path: Path) -> None:
 
 def test_what_a_file_that_is_gone_said_goes_with_its_tasks(tmp_path: Path) -> None:
     store = MemoryStore()
-    desk = Desk(store, lambda: Instant(0))
+    desk = TaskAdmin(store, lambda: Instant(0))
     a, b = tmp_path / "a.toml", tmp_path / "b.toml"
     a.write_text(FILE + '[periods.p]\nranges = ["monday"]\n')
     b.write_text('[tasks.y]\nevery = "1d"\ncommand = ["true"]\nlimit = "db"\n')
     desk.apply([a, b], "ana")
-    assert desk.remove(Filter(owner=owner_of(a)), "ana").settings
-    assert (slots_of(store), store.periods(), desk.limits()) == (Capacity(512, "default"), {}, {"db": 3})
+    assert desk.remove(Filter(owner=file_owner_of(a)), "ana").settings
+    assert (slot_capacity(store), store.periods(), desk.limits()) == (EffectiveLimit(512, "default"), {}, {"db": 3})
 
 
 def test_a_live_node_follows_at_once() -> None:
@@ -74,10 +80,10 @@ def test_a_live_node_follows_at_once() -> None:
         hand.add(name, limit="db")
     assert len(hand.turn(MINUTE)) == 1
     hand.desk.set_slots(3, "ana")
-    hand.node.take_over()
+    hand.node.apply_changes()
     assert hand.turn() == []
     hand.desk.set_limit("db", 2, "ana")
-    hand.node.take_over()
+    hand.node.apply_changes()
     assert len(hand.turn()) == 1
     status = hand.node.status()
     assert (status.slots, status.slots_source) == (3, "set by ana")

@@ -7,19 +7,19 @@ import pytest
 from hand_driven_node import Hand
 
 from evenbeat.admin.command_permission import Forbidden, permission_of
-from evenbeat.admin.file_owner import owner_of
-from evenbeat.admin.task_admin import Desk
+from evenbeat.admin.file_owner import file_owner_of
+from evenbeat.admin.task_admin import TaskAdmin
 from evenbeat.core.gate import Reason
-from evenbeat.core.permission import Permission, may_define
+from evenbeat.core.permission import CommandPolicy, may_define
 from evenbeat.load.config import Config, NodeSettings
-from evenbeat.load.task_keys import task_of
-from evenbeat.model import MINUTE, SECOND, Commands, Instant, Job, State
-from evenbeat.node.process.files_at_start import apply_at_start
-from evenbeat.report.task_now import moment_of, next_of
+from evenbeat.load.task_keys import task_from_table
+from evenbeat.model import MINUTE, SECOND, CommandSource, Instant, Job, State
+from evenbeat.node.process.files_at_start import apply_files_at_start
+from evenbeat.report.task_now import live_task_state_of, next_run_time
 from evenbeat.report.why import why
-from evenbeat.report.why_facts import facts_of
+from evenbeat.report.why_facts import task_facts_of
 from evenbeat.store.contract import Filter
-from evenbeat.wire.requests import Add, Change, Declare, Set, SetPeriods, perform
+from evenbeat.wire.requests import AddTasks, ApplyConfigs, ChangeRequest, SetPeriods, SetTask, perform_change
 
 STRICT = '[node]\ncommands = "files"\n'
 TASK = '[tasks.mine]\nevery = "1m"\nphase = "10s"\ncommand = ["true"]\n'
@@ -34,12 +34,12 @@ def file(folder: Path, text: str, name: str = "tasks.toml") -> Path:
 
 def up(hand: Hand, *files: Path) -> None:
     """A node starts with these files."""
-    apply_at_start(Desk(hand.store, lambda: Instant(hand.now)), files, is_strict=True)
+    apply_files_at_start(TaskAdmin(hand.store, lambda: Instant(hand.now)), files, is_strict=True)
     hand.restart()
 
 
 def skips(hand: Hand, name: str) -> list[tuple[str, int]]:
-    number = hand.desk.need(name).number
+    number = hand.desk.find_or_raise(name).number
     return [(skip.reason, skip.times) for skip in hand.store.skips(number, most=100)]
 
 
@@ -55,12 +55,12 @@ def test_what_is_there_already_is_listed_and_not_run_and_every_nominal_time_is_a
     condition = hand.condition("theirs")
     assert (condition.blocked, condition.next_run) == (Reason.NOT_FROM_A_FILE, None)
     assert hand.condition("mine").blocked == ""
-    assert next_of(hand.node, hand.row("theirs")) is None
-    number = hand.desk.need("theirs").number
-    moment = moment_of(hand.node, number)
-    entry = hand.desk.need("theirs")
+    assert next_run_time(hand.node, hand.row("theirs")) is None
+    number = hand.desk.find_or_raise("theirs").number
+    moment = live_task_state_of(hand.node, number)
+    entry = hand.desk.find_or_raise("theirs")
     for live in (True, False):
-        facts = facts_of(hand.store, entry, Instant(hand.now), None, is_live=live, moment=moment if live else None)
+        facts = task_facts_of(hand.store, entry, Instant(hand.now), None, is_live=live, moment=moment if live else None)
         said = why(facts).answer
         assert said.startswith("theirs does not run: not from a file")
         assert "`evenbeat up`" in said
@@ -72,7 +72,7 @@ def test_force_is_refused_by_name_and_leaves_them_out_by_filter(tmp_path: Path) 
     up(hand, file(tmp_path, STRICT + TASK))
     with pytest.raises(Forbidden, match="write it into a file that is named at `evenbeat up`"):
         hand.force("theirs")
-    assert [entry.task.name for entry in hand.desk.forced((), "ana", Filter())] == ["mine"]
+    assert [entry.task.name for entry in hand.desk.select_forced((), "ana", Filter())] == ["mine"]
     hand.force("mine")
     assert hand.names(hand.turn()) == ["mine"]
     hand.end("mine")
@@ -103,7 +103,7 @@ def test_a_reload_turns_it_on_and_off_while_the_node_lives(tmp_path: Path) -> No
     for text, ran in ((STRICT + TASK, {"mine"}), (TASK, {"mine", "theirs"})):
         file(tmp_path, text)
         hand.desk.apply([path], "reload", anew=True)
-        hand.node.take_over()
+        hand.node.apply_changes()
         assert set(hand.names(hand.advance(MINUTE))) == ran
 
 
@@ -126,17 +126,19 @@ JOB = {"every": "1m", "command": ["id"]}
 @pytest.mark.parametrize(
     "change",
     [
-        Add((task_of("new", JOB, check=False),), "file:/etc/evenbeat.toml", "eve"),
+        AddTasks((task_from_table("new", JOB, check=False),), "file:/etc/evenbeat.toml", "eve"),
         SetPeriods({}, "eve", "file:/etc/evenbeat.toml"),
-        Declare({"file:/etc/evenbeat.toml": Config((task_of("new", JOB, check=False),), {}, {}, None)}, "eve"),
+        ApplyConfigs(
+            {"file:/etc/evenbeat.toml": Config((task_from_table("new", JOB, check=False),), {}, {}, None)}, "eve"
+        ),
     ],
     ids=["add", "set-periods", "declare"],
 )
-def test_nobody_forges_an_owner_that_stands_for_a_file(tmp_path: Path, change: Change, is_strict: bool) -> None:
+def test_nobody_forges_an_owner_that_stands_for_a_file(tmp_path: Path, change: ChangeRequest, is_strict: bool) -> None:
     hand = Hand()
     up(hand, file(tmp_path, (STRICT if is_strict else "") + TASK))
     with pytest.raises(Forbidden, match="stands for a file of the node"):
-        perform(hand.desk, change)
+        perform_change(hand.desk, change)
 
 
 def test_what_is_executed_is_changed_in_the_file_only(tmp_path: Path) -> None:
@@ -155,16 +157,16 @@ def test_what_is_executed_is_changed_in_the_file_only(tmp_path: Path) -> None:
         for name in ("mine", "theirs"):
             if name == "theirs" and keys == {"passive": True}:
                 continue  # to take a command away is no harm
-            change = Set(name, task_of(name, {"every": "1m", **keys}, check="passive" in keys), "eve")
+            change = SetTask(name, task_from_table(name, {"every": "1m", **keys}, check="passive" in keys), "eve")
             with pytest.raises(Forbidden, match='commands = "files"'):
-                perform(hand.desk, change)
+                perform_change(hand.desk, change)
     hand.set("mine", every="2m", command=["true"], priority=3)  # when is not what
     hand.remove("mine")
     # The file brings it back, and what the file says of the node stays.
-    hand.desk.remove(Filter(owner=owner_of(path)), "eve")
-    assert permission_of(hand.store).commands is Commands.FILES
+    hand.desk.remove(Filter(owner=file_owner_of(path)), "eve")
+    assert permission_of(hand.store).commands is CommandSource.FILES
     hand.desk.apply([path], "reload")
-    assert hand.desk.need("mine").task.job.command == ("true",)
+    assert hand.desk.find_or_raise("mine").task.job.command == ("true",)
 
 
 def test_a_program_or_another_file_adds_nothing_that_is_executed(tmp_path: Path) -> None:
@@ -174,12 +176,12 @@ def test_a_program_or_another_file_adds_nothing_that_is_executed(tmp_path: Path)
     other = file(tmp_path, TASK.replace("mine", "other"), "other.toml")
     with pytest.raises(Forbidden, match=r"only the files named at `evenbeat up` are applied"):
         hand.desk.apply([path, other], "eve")
-    config = Config((task_of("new", JOB, check=False),), {}, {}, None)
+    config = Config((task_from_table("new", JOB, check=False),), {}, {}, None)
     with pytest.raises(Forbidden, match="only files named at `evenbeat up` may say"):
-        hand.desk.declare("app:program", config, "program")
-    said = Config((), {}, {}, NodeSettings(pass_env=("SECRET_*",), commands=Commands.ANYONE))
+        hand.desk.apply_config("app:program", config, "program")
+    said = Config((), {}, {}, NodeSettings(pass_env=("SECRET_*",), commands=CommandSource.ANYONE))
     with pytest.raises(Forbidden, match="pass_env"):
-        hand.desk.declare("upload:elsewhere.toml", said, "eve")
+        hand.desk.apply_config("upload:elsewhere.toml", said, "eve")
     up(hand, path, other)
     assert {"mine", "other"} == set(hand.names(hand.advance(MINUTE)))
     # What is not named any more is not executed any more.
@@ -200,18 +202,18 @@ def test_live_or_stopped_the_same_is_refused_and_the_same_runs(tmp_path: Path, w
     hand.advance(30 * SECOND)
     file(tmp_path, STRICT + TASK)
 
-    def changing(change: Callable[[Desk], object]) -> None:
+    def changing(change: Callable[[TaskAdmin], object]) -> None:
         if way == LIVE:
             change(hand.desk)
-            hand.node.take_over()
+            hand.node.apply_changes()
         else:
-            change(Desk(hand.store, lambda: Instant(hand.now)))
+            change(TaskAdmin(hand.store, lambda: Instant(hand.now)))
             hand.restart()
 
     changing(lambda desk: desk.apply([path], "ana", anew=True))
     hand.advance(5 * MINUTE)
     with pytest.raises(Forbidden):
-        changing(lambda desk: perform(desk, Add((task_of("new", JOB, check=False),), "api", "eve")))
+        changing(lambda desk: perform_change(desk, AddTasks((task_from_table("new", JOB, check=False),), "api", "eve")))
     ran = [(run.name, run.nominal) for run in hand.dispatched]
     assert [name for name, _ in ran if name == "theirs"] == []
     assert len([name for name, _ in ran if name == "mine"]) == 6
@@ -223,19 +225,19 @@ def test_a_file_that_cannot_be_applied_starts_no_node_on_what_somebody_changed(t
     hand = Hand()
     path = file(tmp_path, STRICT + TASK)
     up(hand, path)
-    desk = Desk(hand.store, lambda: Instant(hand.now))
+    desk = TaskAdmin(hand.store, lambda: Instant(hand.now))
     path.write_text("[tasks")
-    _, problem = apply_at_start(desk, [path], is_strict=False)
+    _, problem = apply_files_at_start(desk, [path], is_strict=False)
     assert problem
     hand.desk.remove(Filter(names=("mine",)), "eve")
     with pytest.raises(ValueError, match=r"tasks\.toml"):
-        apply_at_start(desk, [path], is_strict=False)
+        apply_files_at_start(desk, [path], is_strict=False)
 
 
 def test_who_may_define_what() -> None:
-    strict = Permission(Commands.FILES, frozenset({"file:a"}))
+    strict = CommandPolicy(CommandSource.FILES, frozenset({"file:a"}))
     nothing, old, new = Job(), Job(command=("true",)), Job(command=("id",))
-    assert may_define(Permission(), "api", old, new)
+    assert may_define(CommandPolicy(), "api", old, new)
     assert may_define(strict, "api", old, old)
     assert may_define(strict, "api", old, nothing)
     assert not may_define(strict, "api", nothing, new)

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from evenbeat.admin.file_owner import owner_of
+from evenbeat.admin.file_owner import file_owner_of
 from evenbeat.admin.phases import fill_wheel
-from evenbeat.admin.task_admin import Changed, Desk
+from evenbeat.admin.task_admin import ChangeResult, TaskAdmin
 from evenbeat.load.config import BadFileError, Config
-from evenbeat.load.task_keys import flat, task_of
+from evenbeat.load.task_keys import task_from_table, task_to_table
 from evenbeat.model import HOUR, MINUTE, SECOND, Entry, Instant, Invalid, Period, Task
 from evenbeat.store.contract import Conflict, Filter, StoreError
 from evenbeat.store.memory import MemoryStore
@@ -20,7 +20,7 @@ NOW = Instant(1_700_000_000 * SECOND)
 
 
 def task(name: str, **keys: Any) -> Task:
-    return task_of(name, {"every": "1m", "command": ["true"], **keys}, check=False)
+    return task_from_table(name, {"every": "1m", "command": ["true"], **keys}, check=False)
 
 
 class Office:
@@ -28,8 +28,8 @@ class Office:
 
     def __init__(self, folder: Path) -> None:
         self.store = MemoryStore()
-        self.desk = Desk(self.store, lambda: NOW)
-        self.told: list[Changed] = []
+        self.desk = TaskAdmin(self.store, lambda: NOW)
+        self.told: list[ChangeResult] = []
         self.desk.on_changed = self.told.append
         self._folder = folder
 
@@ -38,14 +38,14 @@ class Office:
         path.write_text(text)
         return path
 
-    def apply(self, *files: Path, anew: bool = False) -> Changed:
+    def apply(self, *files: Path, anew: bool = False) -> ChangeResult:
         return self.desk.apply(files, "ana", anew=anew)
 
     def names(self, **only: Any) -> list[str]:
         return [entry.task.name for entry in self.store.entries(Filter(**only))]
 
     def entry(self, name: str) -> Entry:
-        return self.desk.need(name)
+        return self.desk.find_or_raise(name)
 
     def everything(self) -> object:
         """All that could have changed."""
@@ -53,7 +53,7 @@ class Office:
         return list(self.store.entries()), self.store.periods(), *kept
 
     def must_have_a_right_wheel(self) -> None:
-        before = self.desk._places._wheel
+        before = self.desk._phases._wheel
         if before is not None:
             assert before.load.tolist() == fill_wheel(e.task for e in self.store.entries()).load.tolist()
 
@@ -138,7 +138,7 @@ class TestSingleTasks:
 
     def test_an_edit_that_changes_nothing_is_none(self, office: Office) -> None:
         office.desk.add([task("a")], "cli", "ana")
-        assert office.desk.set("a", task("a"), "ana") == Changed(unchanged=1)
+        assert office.desk.set("a", task("a"), "ana") == ChangeResult(unchanged=1)
         assert office.entry("a").version == 1
 
     def test_an_edit_of_what_somebody_else_has_edited_is_refused_and_leaves_the_wheel_right(
@@ -159,7 +159,7 @@ class TestSingleTasks:
         with pytest.raises(Invalid, match="there is no task 'a'"):
             office.desk.set("a", task("a"), "ana")
         with pytest.raises(Invalid, match="there is no task 'a'"):
-            office.desk.forced(["a"], "ana")
+            office.desk.select_forced(["a"], "ana")
 
     def test_only_who_fits_is_removed_or_paused(self, office: Office) -> None:
         office.desk.add([task("a"), task("ab"), task("b")], "cli", "ana")
@@ -171,7 +171,7 @@ class TestSingleTasks:
 
     def test_a_forced_run_is_in_the_audit(self, office: Office) -> None:
         office.desk.add([task("a")], "cli", "ana")
-        office.desk.forced(["a"], "bob")
+        office.desk.select_forced(["a"], "bob")
         assert next((c.who, c.action, c.name) for c in office.store.changes()) == ("bob", "forced", "a")
 
     def test_each_change_is_told_once_in_the_order_in_which_it_was_done(self, office: Office) -> None:
@@ -201,7 +201,9 @@ class TestPhases:
     def test_a_document_that_is_given_back_changes_nothing(self, office: Office, keys: dict[str, str]) -> None:
         office.desk.add([task("a", **keys)], "cli", "ana")
         before = office.entry("a")
-        assert office.desk.set("a", task_of("a", flat(before.task), check=False), "ana") == Changed(unchanged=1)
+        assert office.desk.set(
+            "a", task_from_table("a", task_to_table(before.task), check=False), "ana"
+        ) == ChangeResult(unchanged=1)
         assert office.entry("a") == before
         assert office.desk.set("a", task("a"), "ana").unchanged == (not keys)
 
@@ -229,7 +231,7 @@ class TestTheFileWins:
             lambda desk: desk.remove_period("office", "bob"),
         ],
     )
-    def test_an_unchanged_file_undoes_it(self, office: Office, edit: Callable[[Desk], object]) -> None:
+    def test_an_unchanged_file_undoes_it(self, office: Office, edit: Callable[[TaskAdmin], object]) -> None:
         file = office.file("a.toml", self.TEXT)
         office.apply(file)
         before = [entry.task for entry in office.store.entries()], office.store.periods()
@@ -244,7 +246,7 @@ class TestTheFileWins:
     def test_a_task_that_was_given_to_it_by_hand_goes(self, office: Office) -> None:
         file = office.file("a.toml", self.TEXT)
         office.apply(file)
-        office.desk.add([task("x")], owner_of(file), "bob")
+        office.desk.add([task("x")], file_owner_of(file), "bob")
         assert [entry.task.name for entry in office.apply(file).removed] == ["x"]
 
     def test_a_pause_stays(self, office: Office) -> None:
@@ -282,7 +284,7 @@ class TestFiles:
         assert [e.task.name for e in changed.removed] == ["c"]
         assert changed.unchanged == 1
         assert office.names() == ["a", "b", "cli", "d", "other"]
-        assert office.names(owner=owner_of(file)) == ["a", "b", "d"]
+        assert office.names(owner=file_owner_of(file)) == ["a", "b", "d"]
         office.must_have_a_right_wheel()
 
     def test_a_file_that_is_as_it_was_is_not_read(self, office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -290,12 +292,12 @@ class TestFiles:
         office.apply(file)
         with monkeypatch.context() as patch:
             patch.setattr(office.desk, "load", lambda _: pytest.fail("it was read"))
-            assert office.apply(file) == Changed(unchanged=1)
+            assert office.apply(file) == ChangeResult(unchanged=1)
         office.desk.remove(Filter(names=("a",)), "ana")
         assert [e.task.name for e in office.apply(file, anew=True).created] == ["a"]
 
     def test_for_a_live_node_many_changes_come_in_parts_and_in_order(self, office: Office) -> None:
-        office.desk.part = 2
+        office.desk.part_size = 2
         file = office.file("a.toml", tasks("a", "b", "c", "d", "e"))
         created = office.apply(file).created
         office.file("a.toml", tasks("a", "b", "c", "f", every="5m"))
@@ -393,7 +395,7 @@ class TestFiles:
         changed = office.apply(*(files[i] for i in order))
         assert (changed.removed, changed.created, [e.task.name for e in changed.changed]) == ([], [], ["x"])
         after = office.entry("x")
-        assert (after.owner, after.number, after.id) == (owner_of(files[1]), before.number, before.id)
+        assert (after.owner, after.number, after.id) == (file_owner_of(files[1]), before.number, before.id)
         assert after.task == before.task, "at the same place, and still paused"
         office.must_have_a_right_wheel()
 
@@ -502,18 +504,20 @@ class TestFiles:
         office.must_have_a_right_wheel()
 
     def test_a_program_declares_as_a_file_does(self, office: Office) -> None:
-        office.desk.declare("app:x", Config((task("a"), task("b")), {}, {}, None), "program")
-        changed = office.desk.declare("app:x", Config((task("b"),), {}, {}, None), "program")
+        office.desk.apply_config("app:x", Config((task("a"), task("b")), {}, {}, None), "program")
+        changed = office.desk.apply_config("app:x", Config((task("b"),), {}, {}, None), "program")
         assert [e.task.name for e in changed.removed] == ["a"]
         assert changed.unchanged == 1
         with pytest.raises(Conflict):
-            office.desk.declare("app:x", Config((task("c"), replace(task("c"), priority=1)), {}, {}, None), "program")
+            office.desk.apply_config(
+                "app:x", Config((task("c"), replace(task("c"), priority=1)), {}, {}, None), "program"
+            )
         assert office.names() == ["b"]
 
     def test_a_file_that_was_declared_from_elsewhere_is_read_again(self, office: Office) -> None:
         file = office.file("a.toml", tasks("a"))
         office.apply(file)
-        office.desk.declare_together({owner_of(file): Config((task("b"),), {}, {}, None)}, "bo")
+        office.desk.apply_configs({file_owner_of(file): Config((task("b"),), {}, {}, None)}, "bo")
         assert office.names() == ["b"]
         office.apply(file)
         assert office.names() == ["a"]

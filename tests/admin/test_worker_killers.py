@@ -4,25 +4,25 @@ from hand_driven_node import Hand
 
 from evenbeat.admin.worker_killers import deaths_by_task
 from evenbeat.core.run_lease import HOST_DIED, WORKER_DIED
-from evenbeat.model import HOUR, MINUTE, Kind, Outcome
-from evenbeat.wire.worker_frames import Run
+from evenbeat.model import HOUR, MINUTE, Outcome, RunKind
+from evenbeat.wire.worker_frames import RunSpec
 
 
 def lost(hand: Hand, name: str, words: str = WORKER_DIED) -> None:
     hand.end(name, Outcome.LOST, None, output=words.encode())
 
 
-def following(hand: Hand) -> list[Run]:
+def following(hand: Hand) -> list[RunSpec]:
     """What is repeated, at once or soon."""
     return hand.turn() + hand.turn(MINUTE)
 
 
-def alone(runs: list[Run]) -> dict[str, bool]:
+def alone(runs: list[RunSpec]) -> dict[str, bool]:
     return {run.name: run.alone for run in runs}
 
 
 def deaths(hand: Hand, name: str) -> int:
-    return deaths_by_task(hand.store).get(hand.desk.need(name).number, 0)
+    return deaths_by_task(hand.store).get(hand.desk.find_or_raise(name).number, 0)
 
 
 def test_a_forced_run_is_repeated_twice_alone_and_never_again_whatever_is_restarted() -> None:
@@ -45,7 +45,7 @@ def test_a_forced_run_is_repeated_twice_alone_and_never_again_whatever_is_restar
     lost(hand, "killer")
     assert following(hand) == []
     assert deaths(hand, "killer") == 3
-    assert [skip.reason for skip in hand.store.skips() if skip.kind is Kind.CATCH_UP] == [
+    assert [skip.reason for skip in hand.store.skips() if skip.kind is RunKind.CATCH_UP] == [
         "set aside: 3 workers in a row died with it"
     ]
     hand.restart(after=MINUTE)
@@ -61,7 +61,7 @@ def test_a_forced_run_is_repeated_twice_alone_and_never_again_whatever_is_restar
 def test_its_schedule_goes_on_and_a_run_that_ends_by_itself_ends_it() -> None:
     hand = Hand()
     hand.add("t", every="1h", phase="0s")
-    number = hand.desk.need("t").number
+    number = hand.desk.find_or_raise("t").number
     hand.store.set_settings({f"deaths:{number}": "3"})
     hand.restart()
     (run,) = hand.turn(HOUR)

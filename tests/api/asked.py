@@ -7,11 +7,11 @@ from typing import Any, Self
 
 import httpx
 
-from evenbeat.admin.task_admin import Desk
-from evenbeat.admin.tokens import RoleName, add_token, new_token, remove_token
-from evenbeat.api.auth.access import Access
-from evenbeat.api.http.context import House
-from evenbeat.api.server import whole
+from evenbeat.admin.task_admin import TaskAdmin
+from evenbeat.admin.tokens import RoleName, add_token, create_api_token, remove_token
+from evenbeat.api.auth.access import TokenAuthenticator
+from evenbeat.api.http.context import ApiContext
+from evenbeat.api.server import protected_application
 from evenbeat.model import Instant
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
 
@@ -23,11 +23,11 @@ class Asked:
 
     def __init__(self, folder: Path, host: str = HERE, *, is_secure: bool = False, is_open: bool = True) -> None:
         self._store = SqliteStore(folder / "asked.db")
-        self.house = House(folder / "asked.db")
-        self.desk = Desk(self._store, self.house.now)
+        self.house = ApiContext(folder / "asked.db")
+        self.desk = TaskAdmin(self._store, self.house.now)
         self.now = 1_000.0
-        self.access = Access(self.house, host, is_secure=is_secure, is_open=is_open, now=lambda: self.now)
-        self._app = whole(self.house, self.access)
+        self.access = TokenAuthenticator(self.house, host, is_secure=is_secure, is_open=is_open, now=lambda: self.now)
+        self._app = protected_application(self.house, self.access)
         scheme = "https" if is_secure else "http"
         self.url = f"{scheme}://{host}:8629"
 
@@ -46,7 +46,7 @@ class Asked:
 
     def token(self, name: str, role: RoleName, expires: Instant | None = None) -> str:
         """A new one, known from now on."""
-        new = new_token(name, role, self.house.now(), expires)
+        new = create_api_token(name, role, self.house.now(), expires)
         add_token(self.desk, new.id, new.token, "ana")
         self.later(3)
         return new.text

@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 import httpx
 from starlette.requests import Request
 
-from evenbeat.api.http.application import ROUTES, application
-from evenbeat.api.http.context import House
-from evenbeat.api.http.errors import Problem
-from evenbeat.api.http.route import Doorman, Role
+from evenbeat.api.http.application import ROUTES, create_application
+from evenbeat.api.http.context import ApiContext
+from evenbeat.api.http.errors import HttpError
+from evenbeat.api.http.route import Authenticator, Role
 from evenbeat.core.scope import Scope
 
 
@@ -25,22 +25,22 @@ class Porter:
     def __init__(self, scope: Scope | None = None) -> None:
         self._scope = scope
 
-    async def admit(self, request: Request, role: Role) -> Somebody:
+    async def authenticate(self, request: Request, role: Role) -> Somebody:
         word = request.headers.get("authorization", "").removeprefix("Bearer ")
         found = {"reader": Role.READ, "operator": Role.OPERATE, "admin": Role.ADMIN}.get(word, Role.ANYBODY)
         if found < role:
-            raise Problem(403 if found else 401, f"{word or 'nobody'} may not")
+            raise HttpError(403 if found else 401, f"{word or 'nobody'} may not")
         return Somebody(word, found, self._scope)
 
-    async def still_admits(self, request: Request) -> bool:
+    async def is_still_authorized(self, request: Request) -> bool:
         return True
 
 
 class Api:
     """Asks the application as a client would, one request after the other."""
 
-    def __init__(self, house: House, doorman: Doorman, routes: Any = ROUTES, who: str = "admin") -> None:
-        self.app = application(house, doorman, routes)
+    def __init__(self, house: ApiContext, doorman: Authenticator, routes: Any = ROUTES, who: str = "admin") -> None:
+        self.app = create_application(house, doorman, routes)
         self.house = house
         self._runner = asyncio.Runner()
         transport = httpx.ASGITransport(self.app, raise_app_exceptions=False)

@@ -16,14 +16,14 @@ from typing import Any, Self, TypeVar
 import httpx
 
 from api.home import WAIT, eventually
-from evenbeat.admin.tokens import new_token
-from evenbeat.client.database import open_door
+from evenbeat.admin.tokens import create_api_token
+from evenbeat.client.database import open_client
 from evenbeat.model import Instant
-from evenbeat.node.cluster.cluster_scheduler import ClusterNode
-from evenbeat.node.process.listen import Listen
-from evenbeat.node.process.run_cluster_node import live_in_cluster
-from evenbeat.node.scheduler import Node, Options
-from evenbeat.queue.nats.address import parse_where
+from evenbeat.node.cluster.cluster_scheduler import ClusterScheduler
+from evenbeat.node.process.listen import ListenAddress
+from evenbeat.node.process.run_cluster_node import run_cluster_node
+from evenbeat.node.scheduler import NodeOptions, Scheduler
+from evenbeat.queue.nats.address import parse_queue_address
 from evenbeat.testing.nats_server import NatsServer
 from evenbeat.testing.postgres_server import PostgresServer
 
@@ -38,8 +38,8 @@ WORKER_SECRETS = {
 
 def admin_token(dsn: str) -> str:
     """For the tests: a cluster makes none by itself."""
-    new = new_token("tests", "admin", Instant(time.time_ns() // 1_000))
-    with open_door(dsn, "tests") as door:
+    new = create_api_token("tests", "admin", Instant(time.time_ns() // 1_000))
+    with open_client(dsn, "tests") as door:
         door.add_token(new)
     return new.text
 
@@ -49,24 +49,24 @@ class Member:
 
     def __init__(self, dsn: str, queue: str, token: str, replicas: int = 1) -> None:
         self._dsn = dsn
-        self._where = parse_where(queue, replicas)
+        self._where = parse_queue_address(queue, replicas)
         self._token = token
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._live, daemon=True)
         self.error: BaseException | None = None
-        self.node: ClusterNode
+        self.node: ClusterScheduler
         self.client: httpx.Client
 
     def _live(self) -> None:
-        options = Options(grace=0.5, listen=Listen("127.0.0.1", 0))
+        options = NodeOptions(grace=0.5, listen=ListenAddress("127.0.0.1", 0))
         try:
-            asyncio.run(live_in_cluster(self._dsn, self._where, options, self._up, signals=False))
+            asyncio.run(run_cluster_node(self._dsn, self._where, options, self._up, signals=False))
         except BaseException as e:
             self.error = e
         self._ready.set()
 
-    def _up(self, node: Node) -> None:
-        assert isinstance(node, ClusterNode)
+    def _up(self, node: Scheduler) -> None:
+        assert isinstance(node, ClusterScheduler)
         self.node = node
         self._ready.set()
 
@@ -96,7 +96,7 @@ class Member:
         return asyncio.run_coroutine_threadsafe(asking(), self.node.loop).result(WAIT)
 
     def has(self, task: str) -> bool:
-        return self.on_loop(lambda: self.node.roster.names.find(task) is not None)
+        return self.on_loop(lambda: self.node.tasks.names.find(task) is not None)
 
     def ask(self, method: str, path: str, status: int = 200, **more: Any) -> Any:
         answer = self.client.request(method, path, **more)

@@ -7,7 +7,7 @@ import pytest
 from live_node import Living
 
 from api.asking import Api, Porter
-from evenbeat.api.http.context import House
+from evenbeat.api.http.context import ApiContext
 
 
 @pytest.fixture(scope="module")
@@ -18,25 +18,25 @@ def living(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Living]:
 
 
 @pytest.fixture(scope="module")
-def house(living: Living) -> Iterator[House]:
-    house = House(living.database)
+def house(living: Living) -> Iterator[ApiContext]:
+    house = ApiContext(living.database)
     yield house
     house.close()
 
 
 @pytest.fixture(scope="module")
-def api(house: House) -> Iterator[Api]:
+def api(house: ApiContext) -> Iterator[Api]:
     api = Api(house, Porter())
     yield api
     api.close()
 
 
 @pytest.fixture
-def empty_house(tmp_path: Path) -> Iterator[House]:
+def empty_house(tmp_path: Path) -> Iterator[ApiContext]:
     """A database whose node has stopped."""
     database = tmp_path / "evenbeat.db"
     with Living(database):
         pass
-    house = House(database)
+    house = ApiContext(database)
     yield house
     house.close()

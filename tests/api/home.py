@@ -8,9 +8,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
-from evenbeat.api.http.context import House
-from evenbeat.node.process.run_node import live
-from evenbeat.node.scheduler import Node, Options
+from evenbeat.api.http.context import ApiContext
+from evenbeat.node.process.run_node import run_node
+from evenbeat.node.scheduler import NodeOptions, Scheduler
 
 WAIT = 60.0
 """Seconds; only a broken node needs them."""
@@ -33,13 +33,13 @@ class Home:
         self._database = database
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._live, daemon=True)
-        self.node: Node
+        self.node: Scheduler
 
     def _live(self) -> None:
-        options = Options(workers=1, grace=0.1)
-        asyncio.run(live(self._database, options, self._up, signals=False))
+        options = NodeOptions(workers=1, grace=0.1)
+        asyncio.run(run_node(self._database, options, self._up, signals=False))
 
-    def _up(self, node: Node) -> None:
+    def _up(self, node: Scheduler) -> None:
         self.node = node
         self._ready.set()
 
@@ -50,7 +50,7 @@ class Home:
     def __enter__(self) -> Self:
         self._thread.start()
         assert self._ready.wait(WAIT)
-        self.house = House(self._database)
+        self.house = ApiContext(self._database)
         return self
 
     def __exit__(

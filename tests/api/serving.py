@@ -8,30 +8,32 @@ from types import TracebackType
 from typing import Self
 
 from api.home import WAIT, eventually
-from evenbeat.api.auth.access import Access
-from evenbeat.api.http.context import House
-from evenbeat.api.http.protocol import PatientProtocol
-from evenbeat.api.server import server_of, whole
-from evenbeat.node.process.listen import Listen, bound
+from evenbeat.api.auth.access import TokenAuthenticator
+from evenbeat.api.http.context import ApiContext
+from evenbeat.api.http.protocol import TimeoutProtocol
+from evenbeat.api.server import create_server, protected_application
+from evenbeat.node.process.listen import ListenAddress, bind_socket
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
 
 
-class Hasty(PatientProtocol):
-    head_patience = 0.3
-    body_patience = 0.3
+class Hasty(TimeoutProtocol):
+    headers_timeout = 0.3
+    body_timeout = 0.3
 
 
 class Serving:
     """`with Serving(folder) as serving: serving.say(b"GET / HTTP/1.1 ...")`."""
 
-    def __init__(self, folder: Path, protocol: type[PatientProtocol] = Hasty) -> None:
+    def __init__(self, folder: Path, protocol: type[TimeoutProtocol] = Hasty) -> None:
         SqliteStore(folder / "serving.db").close()
-        self.house = house = House(folder / "serving.db")
-        listen = Listen("127.0.0.1", 0)
-        self._socket = bound(listen)
+        self.house = house = ApiContext(folder / "serving.db")
+        listen = ListenAddress("127.0.0.1", 0)
+        self._socket = bind_socket(listen)
         self.port: int = self._socket.getsockname()[1]
-        access = Access(house, listen.host, is_open=True)
-        self._server = server_of(house, whole(house, access, patience=protocol.body_patience), listen, protocol)
+        access = TokenAuthenticator(house, listen.host, is_open=True)
+        self._server = create_server(
+            house, protected_application(house, access, patience=protocol.body_timeout), listen, protocol
+        )
         self._thread = threading.Thread(target=lambda: asyncio.run(self._server.serve([self._socket])), daemon=True)
 
     def connect(self) -> socket.socket:

@@ -6,11 +6,11 @@ import pytest
 from starlette.requests import Request
 
 from api.asked import Asked
-from evenbeat.admin.tokens import TOKENS, RoleName, Token, matches, new_token, parts
+from evenbeat.admin.tokens import TOKEN_PREFIX, ApiToken, RoleName, create_api_token, secret_matches, split_token
 from evenbeat.api.auth import session
-from evenbeat.api.auth.access import Access
+from evenbeat.api.auth.access import TokenAuthenticator
 from evenbeat.api.http.application import ROUTES
-from evenbeat.api.http.errors import Problem
+from evenbeat.api.http.errors import HttpError
 from evenbeat.api.http.route import Role, Route
 from evenbeat.api.openapi.reference_page import routes as reference_routes
 from evenbeat.api.routes import health, metrics
@@ -67,17 +67,17 @@ def test_the_table_of_routes_has_all_roles_in_it() -> None:
 def test_a_token_is_an_id_and_a_secret_of_which_only_a_hash_is_kept(asked: Asked) -> None:
     text = asked.token("ci", "read")
     assert len(text) == 44
-    found = parts(text)
+    found = split_token(text)
     assert found is not None
     id_, secret = found
-    kept = asked.desk.store.settings(TOKENS)
-    assert kept.keys() == {TOKENS + id_}
-    assert secret not in kept[TOKENS + id_]
-    new = new_token("x", "admin", Instant(0))
-    assert matches(new.token, parts(new.text)[1])  # type: ignore[index]
-    assert not matches(new.token, secret)
-    assert parts(text[:-1]) is None
-    assert parts(f"{text}x") is None
+    kept = asked.desk.store.settings(TOKEN_PREFIX)
+    assert kept.keys() == {TOKEN_PREFIX + id_}
+    assert secret not in kept[TOKEN_PREFIX + id_]
+    new = create_api_token("x", "admin", Instant(0))
+    assert secret_matches(new.token, split_token(new.text)[1])  # type: ignore[index]
+    assert not secret_matches(new.token, secret)
+    assert split_token(text[:-1]) is None
+    assert split_token(f"{text}x") is None
 
 
 def test_names_of_tokens_are_plain_and_unique(asked: Asked) -> None:
@@ -86,7 +86,7 @@ def test_names_of_tokens_are_plain_and_unique(asked: Asked) -> None:
         asked.token("ci", "admin")
     for name in ("", "a b", "x" * 65, "\n"):
         with pytest.raises(Invalid, match="cannot name a token"):
-            new_token(name, "read", Instant(0))
+            create_api_token(name, "read", Instant(0))
     with pytest.raises(Invalid, match="there is no token 'nobody'"):
         asked.remove("nobody")
     assert [(change.action, change.name, change.detail) for change in asked.desk.store.changes()] == [
@@ -147,7 +147,7 @@ def test_a_token_that_is_over_works_no_more(asked: Asked, monkeypatch: pytest.Mo
 
 
 def test_a_damaged_token_opens_no_door(asked: Asked) -> None:
-    asked.desk.store.set_settings({TOKENS + "AAAAAAAA": "{"})
+    asked.desk.store.set_settings({TOKEN_PREFIX + "AAAAAAAA": "{"})
     assert asked("GET", "/v1/tasks").status_code == 503
 
 
@@ -156,18 +156,20 @@ def test_scrypt_is_worked_once_for_many_requests(asked: Asked, monkeypatch: pyte
 
     worked: list[str] = []
 
-    def counting(token: Token, secret: str) -> bool:
+    def counting(token: ApiToken, secret: str) -> bool:
         worked.append(token.name)
-        return matches(token, secret)
+        return secret_matches(token, secret)
 
-    monkeypatch.setattr(access, "matches", counting)
+    monkeypatch.setattr(access, "secret_matches", counting)
     text = asked.token("ci", "read")
 
     async def at_once() -> list[str]:
         scope = {"type": "http", "method": "GET", "path": "/", "query_string": b"", "client": ("127.0.0.1", 1)}
         headers = [(b"authorization", f"Bearer {text}".encode())]
         requests = [Request({**scope, "headers": headers}) for _ in range(50)]
-        return [caller.who for caller in await asyncio.gather(*(asked.access.admit(r, Role.READ) for r in requests))]
+        return [
+            caller.who for caller in await asyncio.gather(*(asked.access.authenticate(r, Role.READ) for r in requests))
+        ]
 
     assert asyncio.run(at_once()) == ["ci"] * 50
     asked.later(59)
@@ -180,7 +182,7 @@ def test_scrypt_is_worked_once_for_many_requests(asked: Asked, monkeypatch: pyte
 
 def test_wrong_tokens_are_limited_and_right_ones_are_not_shut_out(asked: Asked) -> None:
     text = asked.token("ci", "read")
-    stranger = new_token("x", "admin", Instant(0)).text
+    stranger = create_api_token("x", "admin", Instant(0)).text
     answers = [asked("GET", "/v1/tasks", stranger).status_code for _ in range(11)]
     assert answers == [401] * 10 + [429]
     limited = asked("GET", "/v1/tasks", stranger)
@@ -246,7 +248,7 @@ def test_the_cookie_is_secure_with_tls_here_or_before_us(asked: Asked, tmp_path:
 
 def test_wrong_tokens_begin_no_session(asked: Asked) -> None:
     asked.token("ana", "read")
-    stranger = new_token("x", "admin", Instant(0)).text
+    stranger = create_api_token("x", "admin", Instant(0)).text
     for text in (stranger, "", "evb_", "x" * 200):
         refused = asked("POST", "/v1/session", json={"token": text})
         assert refused.status_code == 401
@@ -269,13 +271,13 @@ def test_wrong_links_are_limited_and_log_no_code(asked: Asked, caplog: pytest.Lo
 
 
 def test_nodes_on_two_ports_of_a_host_have_cookies_of_their_own(asked: Asked) -> None:
-    found = [Access(asked.house, "127.0.0.1", port).cookie for port in (8629, 8630, None)]
+    found = [TokenAuthenticator(asked.house, "127.0.0.1", port).cookie for port in (8629, 8630, None)]
     assert found == ["evenbeat_session_8629", "evenbeat_session_8630", "evenbeat_session"]
 
 
 def test_sessions_are_bounded() -> None:
-    sessions = session.Sessions()
-    words = [sessions.open("id", "hash") for _ in range(session.MOST + 1)]
+    sessions = session.InMemorySessions()
+    words = [sessions.create("id", "hash") for _ in range(session.MAX_SESSIONS + 1)]
     assert sessions.find(words[0]) is None
     assert all(sessions.find(word) for word in words[1:])
     assert sessions.find("") is None
@@ -288,5 +290,5 @@ def test_a_problem_names_no_secret(asked: Asked, caplog: pytest.LogCaptureFixtur
     assert wrong[4:] not in refused.text
     assert [(r.__dict__["action"], r.__dict__["address"]) for r in caplog.records] == [("refused", "127.0.0.1")]
     assert wrong[4:] not in caplog.text
-    with pytest.raises(Problem):
-        asyncio.run(asked.access.admit(Request({"type": "http", "method": "GET", "headers": []}), Role.READ))
+    with pytest.raises(HttpError):
+        asyncio.run(asked.access.authenticate(Request({"type": "http", "method": "GET", "headers": []}), Role.READ))

@@ -2,7 +2,7 @@ import pytest
 from live_node import Living, eventually
 
 from api.asking import Api, Porter
-from evenbeat.api.http.context import House
+from evenbeat.api.http.context import ApiContext
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,7 @@ def test_some_run_together_or_none_does(several: Api) -> None:
     assert len(several.get("/v1/tasks/bulk-0/history?runs=true").json()["runs"]) == before
 
 
-def test_delete_takes_an_admin_and_tells_the_first_names(several: Api, house: House) -> None:
+def test_delete_takes_an_admin_and_tells_the_first_names(several: Api, house: ApiContext) -> None:
     operator = Api(house, Porter(), who="operator")
     body = {"action": "delete", "filter": {"names": ["bulk-2", "bulk-3"]}}
     assert operator.post("/v1/actions", json=body).status_code == 403

@@ -11,9 +11,9 @@ from starlette.responses import Response, StreamingResponse
 
 from api.asking import Api, Porter
 from evenbeat.api.http.application import ROUTES
-from evenbeat.api.http.context import House
-from evenbeat.api.http.errors import MEDIA
-from evenbeat.api.http.paths import Paths
+from evenbeat.api.http.context import ApiContext
+from evenbeat.api.http.errors import PROBLEM_MEDIA_TYPE
+from evenbeat.api.http.paths import Router
 from evenbeat.api.http.route import Call, Role, Route
 from evenbeat.model import Invalid
 from evenbeat.store.contract import Conflict, StoreError
@@ -73,7 +73,7 @@ OWN = (
 
 
 @pytest.fixture(scope="module")
-def own(house: House) -> Iterator[Api]:
+def own(house: ApiContext) -> Iterator[Api]:
     api = Api(house, Porter(), OWN)
     yield api
     api.close()
@@ -81,7 +81,7 @@ def own(house: House) -> Iterator[Api]:
 
 def problem(answer: httpx.Response, status: int) -> dict[str, Any]:
     assert answer.status_code == status, answer.text
-    assert answer.headers["content-type"] == MEDIA
+    assert answer.headers["content-type"] == PROBLEM_MEDIA_TYPE
     document: dict[str, Any] = answer.json()
     assert document["status"] == status
     assert document["type"].startswith("/docs#problem-")
@@ -107,7 +107,7 @@ def test_paths_are_split_before_they_are_decoded(own: Api) -> None:
 
 def test_a_route_that_is_there_twice_is_a_mistake_of_ours() -> None:
     with pytest.raises(ValueError, match="twice"):
-        Paths((route("GET", "/v1/x"), route("GET", "/v1/x", Role.ADMIN)))
+        Router((route("GET", "/v1/x"), route("GET", "/v1/x", Role.ADMIN)))
 
 
 def test_a_head_is_a_get_without_its_body_and_never_endless(own: Api) -> None:
@@ -194,7 +194,7 @@ def test_a_defect_tells_a_reference_and_the_log_the_rest(own: Api, caplog: pytes
     assert "secret detail" in caplog.text
 
 
-def test_nobody_is_heard_before_the_doorman_has_let_them_in(house: House) -> None:
+def test_nobody_is_heard_before_the_doorman_has_let_them_in(house: ApiContext) -> None:
     api = Api(house, Porter(), OWN, who="reader")
     problem(api.post("/v1/admin"), 403)
     # A refusal comes before anything of the request is looked at.
@@ -202,13 +202,13 @@ def test_nobody_is_heard_before_the_doorman_has_let_them_in(house: House) -> Non
     api.close()
 
 
-def test_the_doorman_is_asked_even_where_there_is_nothing(house: House) -> None:
+def test_the_doorman_is_asked_even_where_there_is_nothing(house: ApiContext) -> None:
     asked = []
 
     class Watchful(Porter):
-        async def admit(self, request: Request, role: Role) -> Any:
+        async def authenticate(self, request: Request, role: Role) -> Any:
             asked.append((request.url.path, role))
-            return await super().admit(request, role)
+            return await super().authenticate(request, role)
 
     api = Api(house, Watchful(), OWN)
     api.get("/v1/nowhere")
@@ -237,7 +237,7 @@ def test_a_websocket_is_closed(own: Api) -> None:
     assert [message["type"] for message in sent] == ["websocket.close"]
 
 
-def test_without_a_node_changes_are_refused_and_reading_goes_on(empty_house: House) -> None:
+def test_without_a_node_changes_are_refused_and_reading_goes_on(empty_house: ApiContext) -> None:
     api = Api(empty_house, Porter())
     assert api.get("/v1/tasks").json() == {"tasks": [], "next": None, "total": 0, "live": False}
     body = {"name": "x", "every": "5m", "command": ["noop"]}

@@ -8,8 +8,8 @@ import pytest
 from api.asked import Asked
 from api.home import WAIT
 from api.serving import Serving, all_of
-from evenbeat.api.http.guard import HEADERS, Guard
-from evenbeat.api.http.rate_limit import Buckets, address_key
+from evenbeat.api.http.guard import SECURITY_HEADERS, SecurityMiddleware
+from evenbeat.api.http.rate_limit import RateLimiter, client_network
 
 POST = b"POST /v1/tasks HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
 
@@ -182,7 +182,7 @@ def test_the_guard_has_a_limit_of_its_own_for_routes_without_one() -> None:
             for _ in range(size):
                 yield b"x"
 
-        transport = httpx.ASGITransport(app=Guard(_swallow, largest=10))
+        transport = httpx.ASGITransport(app=SecurityMiddleware(_swallow, largest=10))
         async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
             return (await client.post("/", content=pieces())).status_code
 
@@ -234,31 +234,31 @@ def test_two_requests_on_one_connection_are_both_answered(serving: Serving) -> N
 
 def test_too_many_requests_are_told_when_to_come_again(tmp_path: Path) -> None:
     now = 0.0
-    buckets = Buckets(3, 2, lambda: now)
-    assert [buckets.take("a") for _ in range(4)] == [0, 0, 0, 1]
-    assert buckets.take("b") == 0
+    buckets = RateLimiter(3, 2, lambda: now)
+    assert [buckets.take_token("a") for _ in range(4)] == [0, 0, 0, 1]
+    assert buckets.take_token("b") == 0
     now = 0.5
-    assert [buckets.take("a") for _ in range(2)] == [0, 1]
+    assert [buckets.take_token("a") for _ in range(2)] == [0, 1]
     with Asked(tmp_path) as asked:
         answers = [asked("GET", "/v1/session") for _ in range(3)]
-        asked._app._requests = Buckets(1, 1, lambda: now)
+        asked._app._requests = RateLimiter(1, 1, lambda: now)
         answers += [asked("GET", "/v1/session") for _ in range(2)]
     assert [answer.status_code for answer in answers] == [200, 200, 200, 200, 429]
     assert answers[-1].headers["retry-after"] == "1"
 
 
 def test_buckets_forget_those_who_are_long_gone() -> None:
-    buckets = Buckets(1, 0.001, lambda: 0.0)
+    buckets = RateLimiter(1, 0.001, lambda: 0.0)
     for number in range(20_000):
-        buckets.take(str(number))
+        buckets.take_token(str(number))
     assert len(buckets._buckets) == 10_000
 
 
 def test_a_network_of_ipv6_is_one_client() -> None:
-    assert address_key("2001:db8::1") == address_key("2001:db8::ffff:1")
-    assert address_key("2001:db8::1") != address_key("2001:db8:0:1::1")
-    assert address_key("::ffff:192.0.2.1") != address_key("::ffff:192.0.2.2")
-    assert address_key("192.0.2.1") != address_key("192.0.2.2")
+    assert client_network("2001:db8::1") == client_network("2001:db8::ffff:1")
+    assert client_network("2001:db8::1") != client_network("2001:db8:0:1::1")
+    assert client_network("::ffff:192.0.2.1") != client_network("::ffff:192.0.2.2")
+    assert client_network("192.0.2.1") != client_network("192.0.2.2")
 
 
 # What goes out
@@ -267,7 +267,7 @@ def test_a_network_of_ipv6_is_one_client() -> None:
 @pytest.mark.parametrize("path", ["/", "/v1/tasks", "/v1/nothing", "/healthz", "/static/app.js", "/docs", "/%00"])
 def test_every_answer_has_the_rules_for_browsers(asked: Asked, path: str) -> None:
     answer = asked("GET", path)
-    for name, value in HEADERS.items():
+    for name, value in SECURITY_HEADERS.items():
         assert answer.headers[name.decode()] == value.decode()
     assert "unsafe" not in answer.headers["content-security-policy"]
     assert answer.headers["cache-control"] in ("no-store", "no-cache")

@@ -4,10 +4,10 @@ import pytest
 from live_node import Living
 
 from api.asking import Api, Porter
-from evenbeat.admin.submitters import SUBMITTED
-from evenbeat.api.http.context import House
+from evenbeat.admin.submitters import SUBMITTED_ACTION
+from evenbeat.api.http.context import ApiContext
 from evenbeat.api.routes.documents import AuditPage, ChangeDocument
-from evenbeat.model import HIDDEN
+from evenbeat.model import HIDDEN_VALUE
 
 READER = {"authorization": "Bearer reader"}
 OPERATOR = {"authorization": "Bearer operator"}
@@ -17,7 +17,7 @@ OPERATOR = {"authorization": "Bearer operator"}
 def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
     """A node of which nobody else changes anything."""
     with Living(tmp_path_factory.mktemp("audit") / "evenbeat.db", grace=0.1) as living:
-        house = House(living.database)
+        house = ApiContext(living.database)
         api = Api(house, Porter())
         yield api
         api.close()
@@ -42,7 +42,7 @@ def test_a_reader_learns_from_what_to_what_and_no_secret(own: Api) -> None:
     assert {c.who for c in (removed, changed, created)} == {"admin"}
     found = {field["key"]: (field["old"], field["new"]) for field in changed.fields}  # type: ignore[index]
     assert found["every"] == ("1d", "2h")
-    assert found["env.PASSWORD"] == (HIDDEN, HIDDEN)
+    assert found["env.PASSWORD"] == (HIDDEN_VALUE, HIDDEN_VALUE)
     everything = own.get("/v1/audit?limit=1000", headers=READER).text + own.get("/v1/tasks/job/changes").text
     assert "hunter" not in everything
     assert "file:/run/key" in everything
@@ -81,7 +81,7 @@ def test_who_submits_results_is_noted_when_it_is_another(own: Api) -> None:
         submit(**headers)
     for _ in range(3):
         assert own.get(url, headers={"authorization": ""}).status_code == 200
-    noted = [(c.who, c.detail) for c in audit(own, name="backup") if c.action == SUBMITTED]
+    noted = [(c.who, c.detail) for c in audit(own, name="backup") if c.action == SUBMITTED_ACTION]
     assert noted == [
         ("heartbeat", "from 127.0.0.1"),
         ("operator", "from 127.0.0.1"),

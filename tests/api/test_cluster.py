@@ -5,7 +5,7 @@ from live_node import Living
 
 from api.asking import Api, Porter
 from conftest import Evenbeat
-from evenbeat.api.http.context import House
+from evenbeat.api.http.context import ApiContext
 from evenbeat.report.cluster_document import ClusterDocument
 
 
@@ -14,7 +14,7 @@ def test_a_node_that_is_alone_is_a_cluster_of_one(api: Api, living: Living) -> N
     found = msgspec.json.decode(answer.content, type=ClusterDocument)
     assert found.is_single
     (node,), (worker,) = found.nodes, found.workers
-    assert (node.id, node.is_alive, node.expires_in) == (living.node.boot, True, None)
+    assert (node.id, node.is_alive, node.expires_in) == (living.node.start_id, True, None)
     assert node.partitions == list(range(found.partitions))
     assert found.unheld == []
     assert (worker.pools, worker.processes >= 1, worker.slots) == (["default"], True, 512)
@@ -27,7 +27,7 @@ def test_a_node_that_is_alone_is_a_cluster_of_one(api: Api, living: Living) -> N
 def test_its_worker_is_listed_and_its_processes_are_those_of_the_node(api: Api, living: Living) -> None:
     (worker,) = api.get("/v1/workers").json()["workers"]
     (node,) = api.get("/v1/nodes").json()["nodes"]
-    assert worker["id"] == node["id"] == living.node.boot
+    assert worker["id"] == node["id"] == living.node.start_id
     assert len(node["workers"]) == worker["processes"]
     assert {process["kind"] for process in node["workers"]} <= {"commands", "functions", "async functions"}
     assert node["database"] == str(living.database)
@@ -39,7 +39,7 @@ def test_who_is_not_let_in_learns_nothing_of_it(api: Api) -> None:
         assert api.get(path, headers={"authorization": "Bearer reader"}).status_code == 200
 
 
-def test_without_a_node_there_is_nobody_to_tell(empty_house: House) -> None:
+def test_without_a_node_there_is_nobody_to_tell(empty_house: ApiContext) -> None:
     api = Api(empty_house, Porter())
     try:
         for path in ("/v1/cluster", "/v1/workers", "/v1/nodes"):

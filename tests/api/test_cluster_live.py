@@ -17,11 +17,11 @@ from api.clustered import WORKER_SECRETS, Clustered, Member
 from api.home import WAIT, eventually
 from api.test_metrics import lint, values
 from conftest import Evenbeat
-from evenbeat.node.process.listen import Listen, must_be_safe
+from evenbeat.node.process.listen import ListenAddress, check_listen_safety
 from evenbeat.store.postgres.postgres_store import PostgresStore
-from evenbeat.testing.postgres_server import find_binaries
+from evenbeat.testing.postgres_server import find_postgres_binaries
 
-pytestmark = pytest.mark.skipif(not find_binaries(), reason="no PostgreSQL here")
+pytestmark = pytest.mark.skipif(not find_postgres_binaries(), reason="no PostgreSQL here")
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def test_who_there_is_and_who_has_what(cluster: Clustered) -> None:
             assert time.monotonic() < deadline, "they never agreed"  # what a node knows of others is up to a second old
             time.sleep(0.1)
         assert found["is_single"] is False
-        assert {node["id"] for node in found["nodes"]} == {m.node.member.id for m in (cluster.first, cluster.second)}
+        assert {node["id"] for node in found["nodes"]} == {m.node.lease.id for m in (cluster.first, cluster.second)}
         held = [partition for node in found["nodes"] for partition in node["partitions"]]
         assert sorted(held) == list(range(found["partitions"]))
         assert found["unheld"] == []
@@ -287,7 +287,7 @@ def test_a_cluster_makes_no_token_and_says_which_command_does(
     refused = evenbeat("scheduler", "--queue", "nats://127.0.0.1:1", "--listen", "127.0.0.1:0")
     assert "`evenbeat token add admin --role admin` makes one" in refused.err
     assert evenbeat("token", "add", "admin", "--role", "admin").code == 0
-    must_be_safe(Listen("127.0.0.1", 0), bare)
+    check_listen_safety(ListenAddress("127.0.0.1", 0), bare)
 
 
 def test_a_link_of_a_cluster_works_once_at_any_of_its_nodes(

@@ -9,14 +9,14 @@ from live_node import PATIENCE, Living
 
 from api.asking import Api, Porter
 from api.serving import Serving, all_of
-from evenbeat.api.http.context import House
-from evenbeat.api.live.status_feed import Listening, Position, position_of
+from evenbeat.api.http.context import ApiContext
+from evenbeat.api.live.status_feed import FeedPosition, LiveFeed, parse_feed_position
 from evenbeat.api.routes import events
-from evenbeat.api.routes.events import stream
-from evenbeat.model import Instant, Job, Kind, Outcome, Schedule, State, Task
+from evenbeat.api.routes.events import event_stream
+from evenbeat.model import Instant, Job, Outcome, RunKind, Schedule, State, Task
 from evenbeat.report.status import Lateness, Status, status_of
 from evenbeat.store.contract import Filter
-from evenbeat.wire.events import Feed, RunEvent, TaskEvent
+from evenbeat.wire.events import EventMessage, RunEvent, TaskEvent
 
 NOWHERE = Path("no such node")
 
@@ -64,12 +64,12 @@ class Browser:
             return read(await anext(self._pieces))
 
 
-def browser(listening: Listening, heard: str = "", **more: Any) -> Browser:
-    return Browser(stream(listening, position_of(heard) if heard else None, **more))
+def browser(listening: LiveFeed, heard: str = "", **more: Any) -> Browser:
+    return Browser(event_stream(listening, parse_feed_position(heard) if heard else None, **more))
 
 
-def told(count: int, last: int, boot: str = "boot", status: Status | None = None) -> Feed:
-    return Feed(boot, last, [TaskEvent(f"t-{last - count + 1 + i}", "changed") for i in range(count)], status)
+def told(count: int, last: int, boot: str = "boot", status: Status | None = None) -> EventMessage:
+    return EventMessage(boot, last, [TaskEvent(f"t-{last - count + 1 + i}", "changed") for i in range(count)], status)
 
 
 def names(heard: list[Heard]) -> list[str]:
@@ -85,12 +85,12 @@ def resets(heard: list[Heard]) -> int:
 
 def test_a_new_browser_learns_where_it_is_and_all_that_follows() -> None:
     async def story() -> None:
-        listening = Listening(NOWHERE)
-        listening.hear(told(3, 3))
+        listening = LiveFeed(NOWHERE)
+        listening.receive(told(3, 3))
         new = browser(listening)
         await new.until(lambda heard: heard)
         assert new.heard == [Heard("", "boot-3", None)]
-        listening.hear(told(2, 5))
+        listening.receive(told(2, 5))
         await new.until(lambda heard: len(names(heard)) == 2)
         assert [(one.id, one.data) for one in new.heard[1:]] == [
             ("boot-4", {"name": "t-4", "change": "changed", "next": None}),
@@ -110,11 +110,11 @@ def test_a_new_browser_learns_where_it_is_and_all_that_follows() -> None:
 )
 def test_who_comes_back_gets_what_they_missed(last: str, expected: list[str]) -> None:
     async def story() -> None:
-        listening = Listening(NOWHERE, kept=5)
+        listening = LiveFeed(NOWHERE, kept=5)
         for i in range(1, 8):
-            listening.hear(told(1, i))
+            listening.receive(told(1, i))
         back = browser(listening, last)
-        listening.hear(told(0, 7, status=a_status()))
+        listening.receive(told(0, 7, status=a_status()))
         await back.until(lambda heard: any(one.name == "status" for one in heard))
         assert names(back.heard) == expected
         assert not resets(back.heard)
@@ -125,13 +125,13 @@ def test_who_comes_back_gets_what_they_missed(last: str, expected: list[str]) ->
 @pytest.mark.parametrize("last", ["boot-1", "boot-8", "other-7", "boot-x", "-", "boot-99999999999999999999", "\u0665"])
 def test_who_missed_what_is_not_known_any_more_reads_everything_again(last: str) -> None:
     async def story() -> None:
-        listening = Listening(NOWHERE, kept=5)
+        listening = LiveFeed(NOWHERE, kept=5)
         for i in range(1, 8):
-            listening.hear(told(1, i))
-        back = Browser(stream(listening, position_of(last) or Position("", 0)))
+            listening.receive(told(1, i))
+        back = Browser(event_stream(listening, parse_feed_position(last) or FeedPosition("", 0)))
         await back.until(lambda heard: heard)
         assert back.heard == [Heard("reset", "boot-7", {})]
-        listening.hear(told(1, 8))
+        listening.receive(told(1, 8))
         await back.until(lambda heard: len(heard) == 2)
         assert names(back.heard) == ["t-8"]
 
@@ -139,36 +139,36 @@ def test_who_missed_what_is_not_known_any_more_reads_everything_again(last: str)
 
 
 @pytest.mark.parametrize("feed", [told(1, 9), told(0, 8), told(1, 1, "another start"), told(0, 0, "another start")])
-def test_a_gap_and_another_start_of_the_node_are_told_once(feed: Feed) -> None:
+def test_a_gap_and_another_start_of_the_node_are_told_once(feed: EventMessage) -> None:
     async def story() -> None:
-        listening = Listening(NOWHERE)
-        listening.hear(told(7, 7))
+        listening = LiveFeed(NOWHERE)
+        listening.receive(told(7, 7))
         connected = browser(listening)
         await connected.until(lambda heard: heard)
-        listening.hear(feed)
+        listening.receive(feed)
         await connected.until(resets)
-        listening.hear(told(1, feed.seq + 1, feed.boot))
+        listening.receive(told(1, feed.seq + 1, feed.boot))
         await connected.until(names)
         assert [one.name for one in connected.heard] == ["", "reset", "task"]
-        assert listening.position == Position(feed.boot, feed.seq + 1)
+        assert listening.position == FeedPosition(feed.boot, feed.seq + 1)
 
     asyncio.run(story())
 
 
 def test_a_slow_reader_is_told_so_and_keeps_nobody_waiting() -> None:
     async def story() -> None:
-        listening = Listening(NOWHERE, kept=1_000)
-        listening.hear(told(1, 1))
+        listening = LiveFeed(NOWHERE, kept=1_000)
+        listening.receive(told(1, 1))
         slow, quick = browser(listening), browser(listening)
         for one in (slow, quick):
             await one.until(lambda heard: heard)
         for last in range(301, 3_002, 300):
-            listening.hear(told(300, last))
+            listening.receive(told(300, last))
             await quick.until(lambda heard: len(names(heard)) == last - 1)  # noqa: B023 - asked at once
         assert not resets(quick.heard)
         assert len(await slow.piece()) == 1
         await slow.until(lambda heard: True)
-        listening.hear(told(1, 3_002))
+        listening.receive(told(1, 3_002))
         await slow.until(names)
         assert names(slow.heard) == ["t-3002"]
 
@@ -177,8 +177,8 @@ def test_a_slow_reader_is_told_so_and_keeps_nobody_waiting() -> None:
 
 def test_what_waits_for_a_browser_is_told_in_pieces() -> None:
     async def story() -> None:
-        listening = Listening(NOWHERE)
-        listening.hear(told(2_000, 2_000))
+        listening = LiveFeed(NOWHERE)
+        listening.receive(told(2_000, 2_000))
         back = browser(listening, "boot-0")
         assert await back.piece() == []  # how soon to come back
         sizes = [len(await back.piece()) for _ in range(4)]
@@ -189,7 +189,7 @@ def test_what_waits_for_a_browser_is_told_in_pieces() -> None:
 
 def test_a_silent_connection_shows_signs_of_life_and_ends_in_time() -> None:
     async def story() -> None:
-        heard = await browser(Listening(NOWHERE), beat=0.01, longest=0.2).until_it_ends()
+        heard = await browser(LiveFeed(NOWHERE), beat=0.01, longest=0.2).until_it_ends()
         assert {(one.name, one.data) for one in heard} == {("comment", "beat")}
         assert len(heard) > 2
 
@@ -198,7 +198,7 @@ def test_a_silent_connection_shows_signs_of_life_and_ends_in_time() -> None:
 
 def test_everybody_is_let_go_when_it_is_over() -> None:
     async def story() -> None:
-        listening = Listening(NOWHERE)
+        listening = LiveFeed(NOWHERE)
         listening.start()
         connected = [asyncio.create_task(browser(listening).until_it_ends()) for _ in range(3)]
         await asyncio.sleep(0)
@@ -215,9 +215,9 @@ def a_status() -> Status:
 
 def test_every_status_is_told_and_only_the_latest_to_who_was_busy() -> None:
     async def story() -> None:
-        listening = Listening(NOWHERE)
+        listening = LiveFeed(NOWHERE)
         for started in (1, 2, 3):
-            listening.hear(Feed("boot", 0, status=a_status(), started_last_second=started))
+            listening.receive(EventMessage("boot", 0, status=a_status(), started_last_second=started))
         connected = browser(listening)
         await connected.until(lambda heard: len(heard) == 2)
         assert (connected.heard[1].name, connected.heard[1].id) == ("status", "")
@@ -229,14 +229,14 @@ def test_every_status_is_told_and_only_the_latest_to_who_was_busy() -> None:
 
 def test_a_run_is_told_in_the_words_of_history() -> None:
     async def story() -> None:
-        listening = Listening(NOWHERE)
-        listening.hear(Feed("boot", 0))
+        listening = LiveFeed(NOWHERE)
+        listening.receive(EventMessage("boot", 0))
         connected = browser(listening)
         await connected.until(lambda heard: heard)
         run = RunEvent(
             "web/ping",
             Instant(1_800_000_000_000_000),
-            Kind.CATCH_UP,
+            RunKind.CATCH_UP,
             Instant(1_800_000_000_100_000),
             Instant(1_800_000_001_000_000),
             Outcome.FAILED,
@@ -250,7 +250,7 @@ def test_a_run_is_told_in_the_words_of_history() -> None:
             next=Instant(1_800_000_300_000_000),
             number=7,
         )
-        listening.hear(Feed("boot", 1, [run]))
+        listening.receive(EventMessage("boot", 1, [run]))
         await connected.until(lambda heard: len(heard) == 2)
         assert connected.heard[1] == Heard(
             "run",
@@ -287,8 +287,8 @@ def test_runs_changes_and_the_status_of_a_real_node_survive_its_restart(tmp_path
 
     async def story() -> None:
         with Living(database) as living:
-            house = House(database)
-            listening = house.listening
+            house = ApiContext(database)
+            listening = house.live_feed
             listening.start()
             connected = browser(listening)
             await connected.until(lambda heard: any(one.name == "status" for one in heard))
@@ -322,7 +322,7 @@ def test_runs_changes_and_the_status_of_a_real_node_survive_its_restart(tmp_path
     def change(living: Living) -> None:
         with living.door() as door:
             door.add([task], "me")
-            door.force(["failing"], wait=True)
+            door.run_now(["failing"], wait=True)
             door.remove(Filter(names=("failing",)))
 
     asyncio.run(story())
@@ -379,12 +379,12 @@ def over_http(living: Living) -> Any:
 
     def ask(path: str = "/v1/events", **headers: str) -> tuple[int, dict[str, str], bytes, int]:
         async def story() -> tuple[int, dict[str, str], bytes, int]:
-            house = House(living.database)
+            house = ApiContext(living.database)
             api = Api(house, Porter())
             try:
-                return *await connect(api, path, READER | headers), house.listening.streams
+                return *await connect(api, path, READER | headers), house.live_feed.streams
             finally:
-                await house.listening.stop()
+                await house.live_feed.stop()
                 house.close()
 
         return asyncio.run(story())
@@ -421,7 +421,7 @@ def test_somebody_without_a_token_hears_nothing(over_http: Any) -> None:
 
 
 def test_there_are_only_so_many_connections(over_http: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(events, "MOST", 0)
+    monkeypatch.setattr(events, "MAX_STREAMS", 0)
     status, headers, _, left = over_http()
     assert (status, headers["content-type"], headers["retry-after"]) == (503, "application/problem+json", "10")
     assert left == 0

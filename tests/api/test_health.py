@@ -9,13 +9,13 @@ import pytest
 from msgspec.structs import replace
 
 from api.home import Home
-from evenbeat.api.auth.access import Access
-from evenbeat.api.http.context import House
+from evenbeat.api.auth.access import TokenAuthenticator
+from evenbeat.api.http.context import ApiContext
 from evenbeat.api.routes import health
-from evenbeat.api.routes.health import numbers_of, problems_of
-from evenbeat.api.server import whole
-from evenbeat.report.metrics import Membership, Numbers
-from evenbeat.report.obstacles import NO_WORKERS
+from evenbeat.api.routes.health import health_errors, numbers_of
+from evenbeat.api.server import protected_application
+from evenbeat.report.metrics import ClusterMetrics, NodeMetrics
+from evenbeat.report.obstacles import NO_WORKERS_TEXT
 
 
 @pytest.fixture(scope="module")
@@ -26,13 +26,13 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
 
 
 @pytest.fixture
-def house(home: Home) -> House:
+def house(home: Home) -> ApiContext:
     """With a node in it."""
     return home.house
 
 
 @pytest.fixture
-def empty_house(tmp_path: Path) -> Iterator[House]:
+def empty_house(tmp_path: Path) -> Iterator[ApiContext]:
     """Whose node has stopped."""
     with Home(tmp_path / "empty.db") as home:
         pass
@@ -43,27 +43,29 @@ def empty_house(tmp_path: Path) -> Iterator[House]:
 @pytest.fixture(autouse=True)
 def fresh() -> Iterator[None]:
     """Nobody has looked before."""
-    health._looks.clear()
+    health._cached_replies.clear()
     yield
-    health._looks.clear()
+    health._cached_replies.clear()
 
 
-def ask(house: House, path: str) -> httpx.Response:
+def ask(house: ApiContext, path: str) -> httpx.Response:
     async def asking() -> httpx.Response:
-        transport = httpx.ASGITransport(app=whole(house, Access(house, "127.0.0.1", is_open=True)))
+        transport = httpx.ASGITransport(
+            app=protected_application(house, TokenAuthenticator(house, "127.0.0.1", is_open=True))
+        )
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
             return await client.get(path)
 
     return asyncio.run(asking())
 
 
-def test_a_node_that_does_its_work_is_ready(house: House) -> None:
+def test_a_node_that_does_its_work_is_ready(house: ApiContext) -> None:
     for path in ("/healthz", "/readyz"):
         answer = ask(house, path)
         assert (answer.status_code, answer.json()) == (200, {"ok": True, "problems": []})
 
 
-def test_without_a_node_the_server_is_alive_and_not_ready(empty_house: House) -> None:
+def test_without_a_node_the_server_is_alive_and_not_ready(empty_house: ApiContext) -> None:
     assert ask(empty_house, "/healthz").status_code == 200
     answer = ask(empty_house, "/readyz")
     assert answer.status_code == 503
@@ -71,8 +73,8 @@ def test_without_a_node_the_server_is_alive_and_not_ready(empty_house: House) ->
     assert "the node does not answer" in problem
 
 
-def test_a_node_that_stands_still_is_not_ready(house: House, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(health, "STILL", 0.2)
+def test_a_node_that_stands_still_is_not_ready(house: ApiContext, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health, "UNRESPONSIVE_SECONDS", 0.2)
     over, stands = threading.Event(), threading.Event()
 
     def stand_still() -> None:
@@ -89,11 +91,13 @@ def test_a_node_that_stands_still_is_not_ready(house: House, home: Home, monkeyp
     assert answer.json()["problems"] == ["the node has not answered for 0.2 s"]
 
 
-def test_a_store_that_fails_makes_it_not_ready_and_its_reason_is_not_for_everybody(house: House, home: Home) -> None:
+def test_a_store_that_fails_makes_it_not_ready_and_its_reason_is_not_for_everybody(
+    house: ApiContext, home: Home
+) -> None:
     done = threading.Event()
 
     def fail(said: str) -> None:
-        home.node.outbox.failing = said
+        home.node.outbox.store_error = said
         done.set()
 
     home.do(lambda: fail("/secret/place: the disk is full"))
@@ -105,16 +109,18 @@ def test_a_store_that_fails_makes_it_not_ready_and_its_reason_is_not_for_everybo
     assert "/secret" not in answer.text
 
 
-def test_a_node_without_workers_on_purpose_is_ready_and_says_so(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_without_workers_on_purpose_is_ready_and_says_so(
+    house: ApiContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
     well = asyncio.run(numbers_of(house))
     without = replace(well, workers=0, last_turn=0.1, oldest_unsafe=0.0, status=replace(well.status, executes=False))
 
-    async def numbers(_: House) -> Numbers:
+    async def numbers(_: ApiContext) -> NodeMetrics:
         return without
 
     monkeypatch.setattr(health, "numbers_of", numbers)
     answer = ask(house, "/readyz")
-    assert (answer.status_code, answer.json()) == (200, {"ok": True, "problems": [], "notes": [NO_WORKERS]})
+    assert (answer.status_code, answer.json()) == (200, {"ok": True, "problems": [], "notes": [NO_WORKERS_TEXT]})
 
 
 @pytest.mark.parametrize(
@@ -126,10 +132,10 @@ def test_a_node_without_workers_on_purpose_is_ready_and_says_so(house: House, mo
         ({"queue": "out of /secret"}, "runs cannot be started; the node's log says why"),
     ],
 )
-def test_each_sign_of_life_counts(house: House, wrong: dict[str, Any], problem: str) -> None:
+def test_each_sign_of_life_counts(house: ApiContext, wrong: dict[str, Any], problem: str) -> None:
     well = asyncio.run(numbers_of(house))
-    assert problems_of(replace(well, last_turn=4.9, oldest_unsafe=9.9, workers=1)) == []
-    assert problems_of(replace(well, **wrong)) == [problem]
+    assert health_errors(replace(well, last_turn=4.9, oldest_unsafe=9.9, workers=1)) == []
+    assert health_errors(replace(well, **wrong)) == [problem]
 
 
 @pytest.mark.parametrize(
@@ -140,23 +146,23 @@ def test_each_sign_of_life_counts(house: House, wrong: dict[str, Any], problem: 
     ],
 )
 def test_in_a_cluster_lease_and_queue_count_and_workers_do_not(
-    house: House, wrong: dict[str, Any], problem: str
+    house: ApiContext, wrong: dict[str, Any], problem: str
 ) -> None:
-    place = Membership(2, 128, 0, 3.9, "ok", 0, 0, {}, {}, 0)
+    place = ClusterMetrics(2, 128, 0, 3.9, "ok", 0, 0, {}, {}, 0)
     well = replace(asyncio.run(numbers_of(house)), last_turn=0.1, oldest_unsafe=0.0, workers=0, cluster=place)
-    assert problems_of(well) == []
-    assert problems_of(replace(well, cluster=replace(place, **wrong))) == [problem]
+    assert health_errors(well) == []
+    assert health_errors(replace(well, cluster=replace(place, **wrong))) == [problem]
 
 
-def test_many_who_ask_are_one_question_to_the_node(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_who_ask_are_one_question_to_the_node(house: ApiContext, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
-    real = house.ask
+    real = house.ask_node
 
     async def counting(request: Any) -> Any:
         asked.append(request)
         return await real(request)
 
-    monkeypatch.setattr(house, "ask", counting)
+    monkeypatch.setattr(house, "ask_node", counting)
 
     async def many() -> None:
         await asyncio.gather(*(numbers_of(house) for _ in range(50)))

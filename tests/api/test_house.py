@@ -23,17 +23,17 @@ class Ahead:
 
 def test_the_clock_is_that_of_the_database() -> None:
     store = Ahead(HOUR)
-    clock = context._SharedClock(cast("Any", store))
+    clock = context._ClusterClock(cast("Any", store))
     assert abs(clock.now() - store.clock()) < 10 * SECOND
     for _ in range(100):
-        clock.look()
+        clock.synchronize()
     assert store.asked == 2  # once by us: it is looked at now and then, not all the time
 
 
 def test_a_clock_that_was_set_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(context, "_LOOK", 0.0)
+    monkeypatch.setattr(context, "_CLOCK_CHECK_SECONDS", 0.0)
     store = Ahead(0)
-    clock = context._SharedClock(cast("Any", store))
+    clock = context._ClusterClock(cast("Any", store))
     store.by = -HOUR
-    clock.look()
+    clock.synchronize()
     assert abs(clock.now() - store.clock()) < 10 * SECOND

@@ -9,7 +9,7 @@ import pytest
 from live_node import Living, eventually
 
 from api.asking import Api
-from evenbeat.api.http.context import House
+from evenbeat.api.http.context import ApiContext
 from evenbeat.model import MINUTE, SECOND, Instant, Job, Schedule, Task
 from evenbeat.report.outlook.outlook import Outlook
 from evenbeat.store.contract import Filter, Store
@@ -169,11 +169,11 @@ class Counting:
 
 
 def test_tasks_are_read_once_for_all_who_ask_and_again_only_after_a_change(living: Living) -> None:
-    house = House(living.database)
+    house = ApiContext(living.database)
     house.store = store = Counting(house.store)
 
     async def ask(times: int) -> list[Outlook]:
-        return await asyncio.gather(*(house.outlooks.current() for _ in range(times)))
+        return await asyncio.gather(*(house.outlook_cache.current() for _ in range(times)))
 
     with asyncio.Runner() as runner, living.door() as door:
         first = runner.run(ask(20))
@@ -182,7 +182,7 @@ def test_tasks_are_read_once_for_all_who_ask_and_again_only_after_a_change(livin
         door.add([Task(name="one more", schedule=Schedule(every=MINUTE), job=Job(command=("noop",)))], "me")
         eventually(lambda: len(runner.run(ask(3))[0]) == len(first[0]) + 1)
         assert store.read == 2
-        door.force(["one more"], wait=False)
+        door.run_now(["one more"], wait=False)
         runner.run(ask(1))
         assert store.read == 2
         assert runner.run(ask(1))[0].upcoming(house.now(), Instant(house.now() + MINUTE), 5)

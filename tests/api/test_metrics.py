@@ -8,13 +8,13 @@ from prometheus_client import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics
 from prometheus_client.parser import text_string_to_metric_families
 
-from evenbeat.api.auth.access import Access
-from evenbeat.api.http.context import House
+from evenbeat.api.auth.access import TokenAuthenticator
+from evenbeat.api.http.context import ApiContext
 from evenbeat.api.routes import health
-from evenbeat.api.server import whole
-from evenbeat.client.database import open_door
+from evenbeat.api.server import protected_application
+from evenbeat.client.database import open_client
 from evenbeat.core.gate import Reason
-from evenbeat.load.task_keys import task_of
+from evenbeat.load.task_keys import task_from_table
 from evenbeat.model import Outcome
 
 LABELS = {"outcome", "reason", "state", "kind", "version", "le", "pool"}
@@ -25,14 +25,16 @@ WRONG_ENDS = ("_total", "_count", "_sum", "_bucket", "_info")
 @pytest.fixture(autouse=True)
 def fresh() -> Iterator[None]:
     """Nobody has looked before."""
-    health._looks.clear()
+    health._cached_replies.clear()
     yield
-    health._looks.clear()
+    health._cached_replies.clear()
 
 
-def scraped(house: House, accept: str = "") -> httpx.Response:
+def scraped(house: ApiContext, accept: str = "") -> httpx.Response:
     async def asking() -> httpx.Response:
-        transport = httpx.ASGITransport(app=whole(house, Access(house, "127.0.0.1", is_open=True)))
+        transport = httpx.ASGITransport(
+            app=protected_application(house, TokenAuthenticator(house, "127.0.0.1", is_open=True))
+        )
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
             return await client.get("/metrics", headers={"accept": accept})
 
@@ -41,7 +43,7 @@ def scraped(house: House, accept: str = "") -> httpx.Response:
     return answer
 
 
-def families(house: House) -> dict[str, Metric]:
+def families(house: ApiContext) -> dict[str, Metric]:
     answer = scraped(house)
     assert answer.headers["content-type"].startswith("text/plain; version=")
     found = list(text_string_to_metric_families(answer.text))
@@ -76,7 +78,7 @@ def lint(metric: Metric) -> list[str]:
     return wrong
 
 
-def test_names_keep_to_the_conventions(house: House) -> None:
+def test_names_keep_to_the_conventions(house: ApiContext) -> None:
     found = families(house)
     assert {name: wrong for name, metric in found.items() if (wrong := lint(metric))} == {}
     assert {metric.type for metric in found.values()} == {"gauge", "counter", "histogram"}
@@ -88,14 +90,14 @@ def test_a_bad_name_would_be_found() -> None:
     assert len(lint(metric)) == 3
 
 
-def test_what_the_node_did_is_in_the_numbers(house: House) -> None:
+def test_what_the_node_did_is_in_the_numbers(house: ApiContext) -> None:
     before = families(house)
-    with open_door(house.database, "ana") as door:
-        door.add([task_of("good", {"every": "1d", "command": ["true"]}, check=False)], "ana")
-        door.add([task_of("bad", {"every": "1d", "command": ["false"]}, check=False)], "ana")
-        door.force(["good", "bad"], wait=True)
-        door.force(["bad"], wait=True)
-    health._looks.clear()
+    with open_client(house.database, "ana") as door:
+        door.add([task_from_table("good", {"every": "1d", "command": ["true"]}, check=False)], "ana")
+        door.add([task_from_table("bad", {"every": "1d", "command": ["false"]}, check=False)], "ana")
+        door.run_now(["good", "bad"], wait=True)
+        door.run_now(["bad"], wait=True)
+    health._cached_replies.clear()
     after = families(house)
 
     def grown(name: str) -> dict[tuple[str, ...], float]:
@@ -114,14 +116,14 @@ def test_what_the_node_did_is_in_the_numbers(house: House) -> None:
         assert counts == [values(after["evenbeat_claimed_runs"])[()]]
 
 
-def test_all_values_of_a_label_are_there_from_the_beginning(house: House) -> None:
+def test_all_values_of_a_label_are_there_from_the_beginning(house: ApiContext) -> None:
     found = families(house)
     assert values(found["evenbeat_runs"]).keys() == {(outcome.value,) for outcome in Outcome}
     assert values(found["evenbeat_skips"]).keys() == {(reason.value,) for reason in Reason} - {("none",)}
     assert ("critical",) in values(found["evenbeat_checks"])
 
 
-def test_histograms_are_whole(house: House) -> None:
+def test_histograms_are_whole(house: ApiContext) -> None:
     for metric in families(house).values():
         if metric.type != "histogram":
             continue
@@ -132,13 +134,13 @@ def test_histograms_are_whole(house: House) -> None:
         assert buckets[-1] == ("+Inf", count)
 
 
-def test_open_metrics_is_spoken_to_who_asks_for_it(house: House) -> None:
+def test_open_metrics_is_spoken_to_who_asks_for_it(house: ApiContext) -> None:
     answer = scraped(house, "application/openmetrics-text; version=1.0.0")
     assert answer.headers["content-type"].startswith("application/openmetrics-text")
     assert "evenbeat_runs" in {metric.name for metric in open_metrics(answer.text)}  # type: ignore[no-untyped-call]
 
 
-def test_of_a_node_that_is_gone_only_that_is_told(empty_house: House) -> None:
+def test_of_a_node_that_is_gone_only_that_is_told(empty_house: ApiContext) -> None:
     found = families(empty_house)
     assert values(found["evenbeat_up"]) == values(found["evenbeat_ready"]) == {(): 0}
     assert [name for name, metric in found.items() if metric.type == "counter"] == ["evenbeat_api_refused"]

@@ -5,11 +5,11 @@ import pytest
 
 from api.asking import Api
 from conftest import Evenbeat
-from evenbeat.api.http.context import House
-from evenbeat.node.process.control_socket import Client
+from evenbeat.api.http.context import ApiContext
+from evenbeat.node.process.control_socket import ControlClient
 from evenbeat.when.instant import parse_instant
 from evenbeat.when.zone import zone
-from evenbeat.wire.requests import AskMoment
+from evenbeat.wire.requests import GetLiveTaskState
 
 LINES = ["monday-friday 09:00-17:00", "december 24 10:00-12:00"]
 FROM, TO = "2026-12-21T00:00:00+01:00", "2026-12-26T00:00:00+01:00"
@@ -57,15 +57,15 @@ def test_a_period_stays_as_long_as_it_is_used(api: Api) -> None:
     assert api.ask("DELETE", "/v1/periods/base").status_code == 204
 
 
-def test_a_task_goes_by_a_changed_period_at_once(api: Api, house: House) -> None:
+def test_a_task_goes_by_a_changed_period_at_once(api: Api, house: ApiContext) -> None:
     api.ask("PUT", "/v1/periods/moving", json={"ranges": ["2031-01-01"]})
     api.add("mover", every="1m", phase="0s", period="moving")
     entry = house.store.find("mover")
     assert entry is not None
-    client = Client(Path(house.database))
+    client = ControlClient(Path(house.database))
     for day in ("2031-01-01", "2032-02-02"):
         api.ask("PUT", "/v1/periods/moving", json={"ranges": [day]})
-        moment = client.ask(AskMoment(entry.number)).moment
+        moment = client.ask(GetLiveTaskState(entry.number)).moment
         assert moment is not None
         assert moment.due == parse_instant(day, zone("UTC"))
     client.close()

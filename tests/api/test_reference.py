@@ -6,9 +6,9 @@ from msgspec import Struct
 
 from api.asking import Api
 from evenbeat.api.http.application import ROUTES
-from evenbeat.api.http.errors import KINDS
+from evenbeat.api.http.errors import PROBLEM_TYPES
 from evenbeat.api.http.route import Call, Role, Route
-from evenbeat.api.openapi.document import document
+from evenbeat.api.openapi.document import openapi_document
 from evenbeat.api.openapi.reference_page import reference_page
 from evenbeat.web.routes import STATIC
 
@@ -69,7 +69,7 @@ def test_the_page_needs_nothing_from_elsewhere_and_its_links_lead_somewhere(api:
     assert {link for link in page.links if not link.startswith("#")} == {"/static/reference.css", "/v1/openapi.json"}
     assert (STATIC / "reference.css").is_file()
     assert api.get("/static/reference.css").headers["content-type"].startswith("text/css")
-    assert {f"problem-{kind.word}" for kind in KINDS.values()} <= set(page.ids)
+    assert {f"problem-{kind.word}" for kind in PROBLEM_TYPES.values()} <= set(page.ids)
 
 
 def test_what_the_page_is_made_of_is_escaped() -> None:
@@ -81,7 +81,7 @@ def test_what_the_page_is_made_of_is_escaped() -> None:
     async def handler(_: Call) -> Any: ...
 
     route = Route("GET", "/v1/<b>", Role.READ, handler, "<script>alert(2)</script>.", Odd, "<i>tag</i>")
-    page = reference_page(document([route]))
+    page = reference_page(openapi_document([route]))
     Reader(page)
     assert "<script" not in page
     assert "<i>tag" not in page

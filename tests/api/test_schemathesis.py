@@ -12,12 +12,12 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from api.asking import Api, Porter, Somebody
-from evenbeat.api.auth.access import Access
+from evenbeat.api.auth.access import TokenAuthenticator
 from evenbeat.api.http.application import ROUTES
-from evenbeat.api.http.context import House
+from evenbeat.api.http.context import ApiContext
 from evenbeat.api.http.route import Role
 from evenbeat.api.openapi import reference_page
-from evenbeat.api.openapi.document import document
+from evenbeat.api.openapi.document import openapi_document
 
 EXAMPLES = 15
 HEADERS = {"Authorization": "Bearer admin"}
@@ -41,7 +41,7 @@ CONFIG = SchemathesisConfig.from_dict(
         "operations": [{"include-name-regex": SAME_KEYS, "phases": {"coverage": {"enabled": False}}}],
     }
 )
-DOCUMENT = document((*ROUTES, *reference_page.routes(ROUTES)))
+DOCUMENT = openapi_document((*ROUTES, *reference_page.routes(ROUTES)))
 SCHEMA = schemathesis.openapi.from_dict(deepcopy(DOCUMENT), config=CONFIG)
 
 
@@ -60,22 +60,22 @@ LATER = SCHEMA.app = Later()
 class Receptionist(Porter):
     """Also has what sessions are made with."""
 
-    def __init__(self, house: House) -> None:
+    def __init__(self, house: ApiContext) -> None:
         super().__init__()
-        self._access = Access(house, "127.0.0.1", is_open=True)
+        self._access = TokenAuthenticator(house, "127.0.0.1", is_open=True)
 
-    async def admit(self, request: Request, role: Role) -> Somebody:
+    async def authenticate(self, request: Request, role: Role) -> Somebody:
         request.scope["evenbeat.access"] = self._access
-        return await super().admit(request, role)
+        return await super().authenticate(request, role)
 
 
 @pytest.fixture(scope="module", autouse=True)
-def application(house: House) -> Iterator[None]:
+def application(house: ApiContext) -> Iterator[None]:
     """The one that the requests go to."""
     api = Api(house, Receptionist(house))
     LATER.app = api.app
     assert api.get("/v1/openapi.json").json() == DOCUMENT
-    house.listening.hang_up()  # so that a stream of events ends
+    house.live_feed.end_streams()  # so that a stream of events ends
     for name in ("0", "a"):
         api.add(name)
     yield

@@ -10,12 +10,12 @@ from live_node import Living
 
 from api.asked import Asked
 from api.asking import Api, Porter
-from evenbeat.admin.tokens import add_token, new_token
-from evenbeat.api.auth.scopes import SCOPED, Scoped, events_within, narrowed
+from evenbeat.admin.tokens import add_token, create_api_token
+from evenbeat.api.auth.scopes import SCOPE_POLICIES, ScopePolicy, events_within, narrow_filter
 from evenbeat.api.http.application import ROUTES
-from evenbeat.api.http.context import House
+from evenbeat.api.http.context import ApiContext
 from evenbeat.api.http.route import Role, Route
-from evenbeat.api.live.status_feed import framed, position_of
+from evenbeat.api.live.status_feed import parse_feed_position, sse_frame
 from evenbeat.api.openapi import reference_page
 from evenbeat.core.scope import Scope
 from evenbeat.store.contract import Filter
@@ -27,7 +27,7 @@ PARTS = {"{name}": "theirs", "{token}": "x" * 32}
 
 
 @pytest.fixture(scope="module", params=[SHOP, OPS], ids=["owner", "label"])
-def limited(request: pytest.FixtureRequest, house: House, api: Api) -> Iterator[Api]:
+def limited(request: pytest.FixtureRequest, house: ApiContext, api: Api) -> Iterator[Api]:
     """An admin whose token is limited; `mine-*` is within, `theirs-*` is not."""
     if api.get("/v1/tasks/mine").status_code == 404:
         for name, owner, team in (("mine", "shop", "ops"), ("theirs", "bank", "dev")):
@@ -41,14 +41,18 @@ def limited(request: pytest.FixtureRequest, house: House, api: Api) -> Iterator[
 
 def test_every_route_says_how_it_treats_scopes() -> None:
     here = {(route.method, route.path) for route in ALL}
-    assert here - SCOPED.keys() == set(), "a route that is not in api/scopes.py is refused to tokens with a scope"
-    assert SCOPED.keys() - here == set()
+    assert here - SCOPE_POLICIES.keys() == set(), (
+        "a route that is not in api/scopes.py is refused to tokens with a scope"
+    )
+    assert SCOPE_POLICIES.keys() - here == set()
 
 
 def test_a_route_that_names_a_task_treats_it_as_one() -> None:
     of_a_task = [route for route in ALL if route.path.startswith("/v1/tasks/{name}")]
-    assert {SCOPED[route.method, route.path] for route in of_a_task} == {Scoped.TASK}
-    assert {route.path for route in ALL if SCOPED[route.method, route.path] is Scoped.FREE and route.role} == {
+    assert {SCOPE_POLICIES[route.method, route.path] for route in of_a_task} == {ScopePolicy.TASK}
+    assert {
+        route.path for route in ALL if SCOPE_POLICIES[route.method, route.path] is ScopePolicy.FREE and route.role
+    } == {
         "/docs",
         "/v1/openapi.json",
         "/v1/periods/preview",
@@ -70,8 +74,8 @@ def test_no_route_tells_of_or_touches_what_is_outside(limited: Api, api: Api, ro
     more: dict[str, Any] = {} if route.body is None else {"json": bodies.get(route.path, {})}
     answer = limited.ask(route.method, f"{path}?owner=bank" if path == "/v1/tasks" else path, **more)
     assert "theirs" not in answer.text.replace("no task 'theirs'", "")
-    refusals: dict[Scoped, tuple[int, ...]] = {Scoped.TASK: (404,), Scoped.REFUSED: (403,)}
-    expected = refusals.get(SCOPED[route.method, route.path])
+    refusals: dict[ScopePolicy, tuple[int, ...]] = {ScopePolicy.TASK: (404,), ScopePolicy.REFUSED: (403,)}
+    expected = refusals.get(SCOPE_POLICIES[route.method, route.path])
     if route.path in ("/v1/tasks", "/v1/runs") and route.method == "POST":
         expected = (403, 404)
     assert answer.status_code in (expected or (200, 422))
@@ -122,18 +126,18 @@ def test_what_is_made_is_within_and_stays_so(limited: Api, api: Api) -> None:
     ],
 )
 def test_a_filter_is_narrowed(only: Filter, expected: Filter) -> None:
-    assert narrowed(only, Scope("shop", {"team": "ops"})) == expected
-    assert narrowed(only, None) == only
+    assert narrow_filter(only, Scope("shop", {"team": "ops"})) == expected
+    assert narrow_filter(only, None) == only
 
 
-def test_events_are_those_of_the_scope(limited: Api, house: House) -> None:
+def test_events_are_those_of_the_scope(limited: Api, house: ApiContext) -> None:
     async def pieces() -> AsyncIterator[bytes]:
         yield b"retry: 1000\n\n"
-        yield framed("run", {"task": "mine", "number": numbers["mine"]}, position_of("b-1"))
-        yield framed("run", {"task": "theirs", "number": numbers["theirs"]}, position_of("b-2"))
-        yield framed("task", {"name": None, "change": "changed", "count": 7}, position_of("b-3"))
-        yield framed("status", {"tasks": 99}) + b": beat\n\n"
-        yield framed("reset", {}, position_of("b-4"))
+        yield sse_frame("run", {"task": "mine", "number": numbers["mine"]}, parse_feed_position("b-1"))
+        yield sse_frame("run", {"task": "theirs", "number": numbers["theirs"]}, parse_feed_position("b-2"))
+        yield sse_frame("task", {"name": None, "change": "changed", "count": 7}, parse_feed_position("b-3"))
+        yield sse_frame("status", {"tasks": 99}) + b": beat\n\n"
+        yield sse_frame("reset", {}, parse_feed_position("b-4"))
 
     async def heard() -> bytes:
         return b"".join([piece async for piece in events_within(pieces(), house, SHOP)])
@@ -151,7 +155,7 @@ def test_the_token_carries_its_scope(tmp_path: Path) -> None:
     with Living(tmp_path / "evenbeat.db"):
         pass
     with Asked(tmp_path) as asked:
-        new = new_token("ci", "operate", asked.house.now(), None, Scope("shop", {"team": "ops"}))
+        new = create_api_token("ci", "operate", asked.house.now(), None, Scope("shop", {"team": "ops"}))
         add_token(asked.desk, new.id, new.token, "ana")
         asked.later(3)
         assert asked("GET", "/v1/tasks", new.text).json()["total"] == 0

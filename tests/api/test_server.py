@@ -17,9 +17,9 @@ import pytest
 from rich.console import Console
 
 from api.home import WAIT, Home, eventually
-from evenbeat.cli.output.node_screen import Screen
+from evenbeat.cli.output.node_screen import StatusScreen
 from evenbeat.model import Invalid
-from evenbeat.node.process.listen import Listen, bound, is_loopback, must_be_safe, parse_listen
+from evenbeat.node.process.listen import ListenAddress, bind_socket, check_listen_safety, is_loopback, parse_listen
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
 
 Start = Callable[..., "Process"]
@@ -239,29 +239,29 @@ def test_hosts_of_this_machine_alone_are_known() -> None:
 
 def test_addresses_that_cannot_be_had_are_explained(tmp_path: Path, pair: tuple[Path, Path]) -> None:
     with pytest.raises(Invalid, match="is no address of this machine"):
-        bound(Listen("192.0.2.1", 0))
+        bind_socket(ListenAddress("192.0.2.1", 0))
     with pytest.raises(Invalid, match="there is no host"):
-        bound(Listen("no.such.host.invalid", 0))
+        bind_socket(ListenAddress("no.such.host.invalid", 0))
     cert, key = pair
     with pytest.raises(Invalid, match="belong together"):
-        must_be_safe(Listen("127.0.0.1", 0, cert), tmp_path / "x.db")
+        check_listen_safety(ListenAddress("127.0.0.1", 0, cert), tmp_path / "x.db")
     with pytest.raises(Invalid, match="no certificate with its key"):
-        must_be_safe(Listen("127.0.0.1", 0, key, cert), tmp_path / "x.db")
+        check_listen_safety(ListenAddress("127.0.0.1", 0, key, cert), tmp_path / "x.db")
     with pytest.raises(Invalid, match="cannot be read"):
-        must_be_safe(Listen("127.0.0.1", 0, cert, tmp_path / "none"), tmp_path / "x.db")
-    must_be_safe(Listen("127.0.0.1", 0, cert, key), tmp_path / "x.db")
+        check_listen_safety(ListenAddress("127.0.0.1", 0, cert, tmp_path / "none"), tmp_path / "x.db")
+    check_listen_safety(ListenAddress("127.0.0.1", 0, cert, key), tmp_path / "x.db")
 
 
 def test_the_screen_says_where_the_page_is(tmp_path: Path) -> None:
     with Home(tmp_path / "a.db") as home:
-        screen = Screen(home.node, tmp_path / "a.db")
+        screen = StatusScreen(home.node, tmp_path / "a.db")
         assert "page http" not in shown(screen)
         home.node.page = "http://127.0.0.1:8629/"
         assert "page http://127.0.0.1:8629/\n" in shown(screen)
         home.house.close()
 
 
-def shown(screen: Screen) -> str:
+def shown(screen: StatusScreen) -> str:
     out = Console(file=io.StringIO(), width=200)
     out.print(screen._look())
     return "\n".join(line.rstrip() for line in out.file.getvalue().splitlines())  # type: ignore[attr-defined]

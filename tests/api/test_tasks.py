@@ -6,8 +6,8 @@ from live_node import Living, eventually
 from api.asking import Api
 from evenbeat.api.routes.documents import FilterState, RunDocument, SkipDocument, TaskDocument, TaskKeys, TaskPatch
 from evenbeat.load.tasks import TASK_KEYS
-from evenbeat.model import Kind, Outcome, State
-from evenbeat.store.contract import COMPUTED_STATES, STATES
+from evenbeat.model import Outcome, RunKind, State
+from evenbeat.store.contract import COMPUTED_FILTER_STATES, FILTER_STATES
 
 
 def errors(answer: Any) -> list[tuple[str, str]]:
@@ -239,12 +239,12 @@ def test_documents_have_the_keys_that_the_reference_says(api: Api) -> None:
 def test_the_described_keys_are_those_of_files() -> None:
     assert set(TaskKeys.__struct_fields__) == set(TASK_KEYS)
     assert set(TaskPatch.__struct_fields__) == {*TASK_KEYS, "name", "check"}
-    assert set(FilterState.__args__) == {*STATES, *COMPUTED_STATES}  # type: ignore[attr-defined]
+    assert set(FilterState.__args__) == {*FILTER_STATES, *COMPUTED_FILTER_STATES}  # type: ignore[attr-defined]
 
 
 def test_the_described_words_are_those_of_the_model() -> None:
     hints = RunDocument.__annotations__
-    assert set(hints["kind"].__args__) == {kind.word for kind in Kind if kind is not Kind.FORCED_BEFORE_START}
+    assert set(hints["kind"].__args__) == {kind.word for kind in RunKind if kind is not RunKind.FORCED_BEFORE_START}
     assert set(hints["outcome"].__args__[0].__args__) == set(Outcome)
     assert set(hints["state"].__args__[0].__args__) == {state.name.lower() for state in State}
     assert SkipDocument.__annotations__["kind"] == hints["kind"]

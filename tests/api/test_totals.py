@@ -1,4 +1,4 @@
-from evenbeat.api.live.task_counts import Totals
+from evenbeat.api.live.task_counts import TaskCountCache
 from evenbeat.model import SECOND, Instant, Job, Schedule, Task
 from evenbeat.store.contract import Filter
 from evenbeat.store.memory import MemoryStore
@@ -19,7 +19,7 @@ class CountingStore(MemoryStore):
 
 
 def test_it_is_counted_once_until_a_task_changes() -> None:
-    store, totals = CountingStore(), Totals()
+    store, totals = CountingStore(), TaskCountCache()
     store.create([a_task("a"), a_task("b")], "me", T0)
     assert totals.of(store, Filter(contains="a"), T0) == 1
     assert totals.of(store, Filter(contains="a", after="a", most=10), T0) == 1
@@ -30,7 +30,7 @@ def test_it_is_counted_once_until_a_task_changes() -> None:
 
 
 def test_what_has_no_state_is_not_asked_for_again_and_again() -> None:
-    store, totals = CountingStore(), Totals()
+    store, totals = CountingStore(), TaskCountCache()
     store.create([a_task("a")], "me", T0)
     for i in range(1_000):
         totals.of(store, Filter(contains=str(i)), T0)

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from evenbeat.store.contract import StoreError
-from evenbeat.store.opening import open_store, shown
-from evenbeat.testing.certificates import Authority
-from evenbeat.testing.postgres_server import PostgresServer, can_tls, find_binaries
+from evenbeat.store.opening import open_store, without_password
+from evenbeat.testing.certificates import CertificateAuthority
+from evenbeat.testing.postgres_server import PostgresServer, find_postgres_binaries, supports_tls
 
 TLS_PLEASE = bytes.fromhex("0000000804d2162f")
 
@@ -62,8 +62,8 @@ def _pass_on(one: socket.socket, other: socket.socket) -> None:
 
 
 @pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    return Authority(tmp_path_factory.mktemp("tls"))
+def authority(tmp_path_factory: pytest.TempPathFactory) -> CertificateAuthority:
+    return CertificateAuthority(tmp_path_factory.mktemp("tls"))
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,7 @@ def plain() -> Iterator[PostgresServer]:
 
 
 @pytest.fixture(scope="module", params=["something in front", "PostgreSQL itself"])
-def database(request: pytest.FixtureRequest, plain: PostgresServer, authority: Authority) -> Iterator[str]:
+def database(request: pytest.FixtureRequest, plain: PostgresServer, authority: CertificateAuthority) -> Iterator[str]:
     """An address that TLS can be spoken with."""
     certificate, key = authority.sign("database", "DNS:localhost")
     if request.param == "something in front":
@@ -83,7 +83,7 @@ def database(request: pytest.FixtureRequest, plain: PostgresServer, authority: A
         yield plain.create_database().replace(f"127.0.0.1:{plain.port}", f"localhost:{front.port}")
         front.close()
         return
-    able = [folder for folder in find_binaries().values() if can_tls(folder)]
+    able = [folder for folder in find_postgres_binaries().values() if supports_tls(folder)]
     if not able:
         pytest.skip("no PostgreSQL here that was built with OpenSSL: that of the wheel was not")
     server = PostgresServer(able[0], durable=False, tls=(certificate, key)).start()
@@ -91,7 +91,7 @@ def database(request: pytest.FixtureRequest, plain: PostgresServer, authority: A
     server.close()
 
 
-def test_the_server_with_the_right_certificate_is_taken(database: str, authority: Authority) -> None:
+def test_the_server_with_the_right_certificate_is_taken(database: str, authority: CertificateAuthority) -> None:
     address = f"{database}?sslmode=verify-full&sslrootcert={authority.certificate}"
     store = open_store(address)
     try:
@@ -99,13 +99,13 @@ def test_the_server_with_the_right_certificate_is_taken(database: str, authority
         assert store.setting("said") == "safely"
     finally:
         store.close()
-    assert "sslmode=verify-full" in shown(address)
+    assert "sslmode=verify-full" in without_password(address)
 
 
 def test_a_server_of_another_authority_or_another_name_is_not(
-    database: str, authority: Authority, tmp_path: Path
+    database: str, authority: CertificateAuthority, tmp_path: Path
 ) -> None:
-    other = Authority(tmp_path / "other").certificate
+    other = CertificateAuthority(tmp_path / "other").certificate
     with pytest.raises(StoreError, match="certificate verify failed"):
         open_store(f"{database}?sslmode=verify-full&sslrootcert={other}")
     by_number = database.replace("localhost", "127.0.0.1")
@@ -113,6 +113,6 @@ def test_a_server_of_another_authority_or_another_name_is_not(
         open_store(f"{by_number}?sslmode=verify-full&sslrootcert={authority.certificate}")
 
 
-def test_nobody_is_talked_into_doing_without(plain: PostgresServer, authority: Authority) -> None:
+def test_nobody_is_talked_into_doing_without(plain: PostgresServer, authority: CertificateAuthority) -> None:
     with pytest.raises(StoreError, match="does not support SSL"):
         open_store(f"{plain.dsn}?sslmode=verify-full&sslrootcert={authority.certificate}")

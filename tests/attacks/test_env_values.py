@@ -8,21 +8,21 @@ from live_node import Living
 
 from api.asking import Api, Porter
 from evenbeat.api.http.application import ROUTES
-from evenbeat.api.http.context import House
+from evenbeat.api.http.context import ApiContext
 from evenbeat.api.http.route import Role
-from evenbeat.load.task_keys import flat, task_of, without_secrets
-from evenbeat.model import HIDDEN
+from evenbeat.load.task_keys import hide_secrets, task_from_table, task_to_table
+from evenbeat.model import HIDDEN_VALUE
 
 SECRET = "hunter2-is-secret"
 ENV = {"PASSWORD": SECRET, "BY_NAME": "env:DB_PASSWORD", "BY_FILE": "file:/run/secrets/db"}
-SHOWN = {**ENV, "PASSWORD": HIDDEN}
+SHOWN = {**ENV, "PASSWORD": HIDDEN_VALUE}
 KEYS: dict[str, Any] = {"every": "1d", "command": ["noop"], "env": ENV}
 
 
 @pytest.fixture(scope="module")
 def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
     with Living(tmp_path_factory.mktemp("node") / "evenbeat.db", grace=0.1) as node:
-        house = House(node.database)
+        house = ApiContext(node.database)
         api = Api(house, Porter())
         api.add("t", env=ENV)
         # So that there is something of it everywhere: a change, a run, an audit.
@@ -88,8 +88,8 @@ def test_what_a_reader_was_shown_cannot_be_written_back_over_the_values(api: Api
 
 
 def test_a_task_without_variables_is_shown_as_it_is() -> None:
-    table = flat(task_of("t", {"every": "1d", "command": ["noop"], "labels": {"a": "b"}}, check=False))
-    assert without_secrets(table) == table
-    table = flat(task_of("t", KEYS, check=False))
-    assert without_secrets(table) == {**table, "env": SHOWN}
+    table = task_to_table(task_from_table("t", {"every": "1d", "command": ["noop"], "labels": {"a": "b"}}, check=False))
+    assert hide_secrets(table) == table
+    table = task_to_table(task_from_table("t", KEYS, check=False))
+    assert hide_secrets(table) == {**table, "env": SHOWN}
     assert table["env"] == ENV

@@ -9,9 +9,9 @@ import pytest
 
 from api.home import eventually
 from api.serving import Serving, all_of
-from evenbeat.admin.task_admin import Desk
-from evenbeat.admin.tokens import add_token, new_token
-from evenbeat.api.routes.events import MOST, MOST_EACH
+from evenbeat.admin.task_admin import TaskAdmin
+from evenbeat.admin.tokens import add_token, create_api_token
+from evenbeat.api.routes.events import MAX_STREAMS, MAX_STREAMS_PER_CALLER
 from evenbeat.model import Instant
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
 
@@ -20,8 +20,8 @@ from evenbeat.store.sqlite.sqlite_store import SqliteStore
 def serving(tmp_path: Path) -> Iterator[tuple[Serving, str, str]]:
     with Serving(tmp_path) as serving:
         store = SqliteStore(tmp_path / "serving.db")
-        desk = Desk(store, lambda: Instant(0))
-        greedy, modest = (new_token(name, "read", Instant(0), None) for name in ("greedy", "modest"))
+        desk = TaskAdmin(store, lambda: Instant(0))
+        greedy, modest = (create_api_token(name, "read", Instant(0), None) for name in ("greedy", "modest"))
         for new in (greedy, modest):
             add_token(desk, new.id, new.token, "ana")
         store.close()
@@ -44,9 +44,9 @@ def begin(connection: socket.socket) -> bytes:
 
 def test_a_token_has_some_streams_and_others_have_theirs(serving: tuple[Serving, str, str]) -> None:
     server, greedy, modest = serving
-    assert MOST_EACH < MOST
+    assert MAX_STREAMS_PER_CALLER < MAX_STREAMS
     with ExitStack() as stack:
-        streams = [stack.enter_context(listen(server, greedy)) for _ in range(MOST_EACH)]
+        streams = [stack.enter_context(listen(server, greedy)) for _ in range(MAX_STREAMS_PER_CALLER)]
         assert all(begin(stream).startswith(b"HTTP/1.1 200") for stream in streams)
         refused = begin(stack.enter_context(listen(server, greedy)))
         assert refused.startswith(b"HTTP/1.1 429")
@@ -55,18 +55,18 @@ def test_a_token_has_some_streams_and_others_have_theirs(serving: tuple[Serving,
         assert begin(stack.enter_context(listen(server, modest))).startswith(b"HTTP/1.1 200")
         # A stream that ends makes room for another.
         streams[0].close()
-        eventually(lambda: server.house.listening.streams_of["greedy"] < MOST_EACH)
+        eventually(lambda: server.house.live_feed.streams_of["greedy"] < MAX_STREAMS_PER_CALLER)
         assert begin(stack.enter_context(listen(server, greedy))).startswith(b"HTTP/1.1 200")
-    eventually(lambda: server.house.listening.streams == 0)
-    assert not server.house.listening.streams_of
+    eventually(lambda: server.house.live_feed.streams == 0)
+    assert not server.house.live_feed.streams_of
 
 
 def test_the_reason_is_said(serving: tuple[Serving, str, str]) -> None:
     server, greedy, _ = serving
-    server.house.listening.streams_of["greedy"] = MOST_EACH
+    server.house.live_feed.streams_of["greedy"] = MAX_STREAMS_PER_CALLER
     head = f"GET /v1/events HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {greedy}\r\nConnection: close\r\n\r\n"
     with server.connect() as connection:
         connection.sendall(head.encode())
         answer = all_of(connection)
-    server.house.listening.streams_of.clear()
+    server.house.live_feed.streams_of.clear()
     assert b"greedy has 25 event streams already; accepted: so many of one token or address" in answer

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from live_node import eventually
 
-from evenbeat.child_processes.process_table import Leader
-from evenbeat.child_processes.worker_records import Records
+from evenbeat.child_processes.process_table import SessionLeader
+from evenbeat.child_processes.worker_records import WorkerRecordFile
 from evenbeat.store.private_files import create_private, make_private
-from evenbeat.store.sqlite.ownership import Ownership, runtime_folder, socket_path
+from evenbeat.store.sqlite.ownership import DatabaseOwnership, runtime_folder, socket_path
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
 from evenbeat.testing.samples import T0, a_task
 
@@ -89,12 +89,12 @@ def test_the_owner_can_use_every_file_and_nobody_else_can(
 ) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     database = tmp_path / "x.db"
-    with umask(mask), Ownership(database):
+    with umask(mask), DatabaseOwnership(database):
         store = SqliteStore(database)
         store.create([a_task("t")], "me", T0)
         store.backup(tmp_path / "copy.db")
-        records = Records(tmp_path / "x.workers")
-        records.add(Leader(1, 1))
+        records = WorkerRecordFile(tmp_path / "x.workers")
+        records.add(SessionLeader(1, 1))
         folder = runtime_folder()
         found = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
         store.close()
@@ -165,7 +165,7 @@ def test_another_user_can_neither_read_the_database_nor_keep_a_node_from_startin
     tmp_path.chmod(0o777)
     database = tmp_path / "x.db"
     with umask(0):
-        Ownership(database).close()
+        DatabaseOwnership(database).close()
         store = SqliteStore(database)
         store.create([a_task("t")], "me", T0)
     names = [str(path) for path in tmp_path.iterdir()]

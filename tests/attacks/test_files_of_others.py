@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from evenbeat.admin.task_admin import Desk
-from evenbeat.admin.trusted_files import must_be_trusted
+from evenbeat.admin.task_admin import TaskAdmin
+from evenbeat.admin.trusted_files import check_trusted_file
 from evenbeat.cli.main import main
 from evenbeat.model import Instant, Invalid
 from evenbeat.store.contract import Filter
@@ -31,7 +31,7 @@ def path(tmp_path: Path) -> Path:
 def typed(path: Path) -> str:
     """The command of the refusal."""
     with pytest.raises(Invalid) as refused:
-        must_be_trusted(path)
+        check_trusted_file(path)
     found = re.findall(r"`([^`]+)`", str(refused.value))
     assert len(found) == 1
     return str(found[0])
@@ -43,7 +43,7 @@ def test_a_file_that_others_may_write_is_refused_with_the_command_that_mends_it(
     command = typed(path)
     assert command == f"chmod go-w {path}"
     subprocess.run(command, shell=True, check=True)
-    must_be_trusted(path)
+    check_trusted_file(path)
 
 
 @pytest.mark.parametrize("mode", [0o775, 0o777])
@@ -51,7 +51,7 @@ def test_a_folder_that_others_may_write_is_one_in_which_the_file_can_be_replaced
     path.parent.chmod(mode)
     assert typed(path) == f"chmod go-w {path.parent}"
     path.parent.chmod(0o1777)  # as /tmp: nobody takes away what is not theirs
-    must_be_trusted(path)
+    check_trusted_file(path)
 
 
 def test_dots_after_a_link_lead_to_where_the_kernel_goes(
@@ -66,7 +66,7 @@ def test_dots_after_a_link_lead_to_where_the_kernel_goes(
     assert typed(through) == f"chmod go-w {theirs / path.name}"
     monkeypatch.chdir(path.parent)
     assert typed(Path("link/..") / path.name) == f"chmod go-w {theirs / path.name}"
-    must_be_trusted(Path(path.name))
+    check_trusted_file(Path(path.name))
 
 
 def test_a_link_is_followed_step_by_step(path: Path, tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_a_link_is_followed_step_by_step(path: Path, tmp_path: Path) -> None:
     open_folder.mkdir()
     link = open_folder / "link.toml"
     link.symlink_to("../conf/tasks.toml")
-    must_be_trusted(link)
+    check_trusted_file(link)
     open_folder.chmod(0o777)  # whoever writes there can lead the link elsewhere
     assert typed(link) == f"chmod go-w {open_folder}"
     hop = tmp_path / "hop.toml"
@@ -92,15 +92,15 @@ def test_a_file_a_folder_or_a_link_of_another_user_is_refused(path: Path, tmp_pa
         os.chown(found, NOBODY, NOBODY)
         assert typed(path) == f"chown root {found}"
         os.chown(found, 0, 0)
-    must_be_trusted(path)
+    check_trusted_file(path)
 
 
 @as_root
 def test_another_user_cannot_turn_it_off_by_writing_to_the_file(path: Path) -> None:
     store = MemoryStore()
-    desk = Desk(store, lambda: Instant(0))
+    desk = TaskAdmin(store, lambda: Instant(0))
     desk.apply([path], "start", at_up=True)
-    desk.name_files([path])
+    desk.set_named_files([path])
     path.chmod(0o666)
     evil = '[tasks.evil]\nevery = "1d"\ncommand = ["id"]\n'
     subprocess.run(
@@ -123,5 +123,5 @@ def test_the_setting_itself_is_refused_in_a_file_that_others_may_write(path: Pat
     path.chmod(0o666)
     store = MemoryStore()
     with pytest.raises(Invalid, match="chmod go-w"):
-        Desk(store, lambda: Instant(0)).apply([path], "start", at_up=True)
+        TaskAdmin(store, lambda: Instant(0)).apply([path], "start", at_up=True)
     assert store.count() == 0

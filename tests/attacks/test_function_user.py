@@ -12,9 +12,9 @@ import pytest
 from queue_node import Courier, play
 
 from evenbeat.model import OUTPUT_LIMIT, Job, Outcome
-from evenbeat.queue.local.host_environment import HostPlace
+from evenbeat.queue.local.host_environment import HostLauncher
 from evenbeat.wire import worker_frames
-from evenbeat.wire.worker_frames import Result, Results, Started
+from evenbeat.wire.worker_frames import ResultsFrame, RunResult, StartedFrame
 
 IS_ROOT = os.geteuid() == 0
 root_only = pytest.mark.skipif(not IS_ROOT, reason="only root can become another user")
@@ -62,12 +62,13 @@ def is_open(number):
 def forge(tokens):
     """Speak to the node as the host does, about runs of others."""
     from evenbeat.wire import worker_frames
-    from evenbeat.wire.worker_frames import Result, Results, Started
+    from evenbeat.wire.worker_frames import RunResult, ResultsFrame, StartedFrame
     import stat
     link = next(n for n in range(3, 99) if is_open(n) and stat.S_ISSOCK(os.fstat(n).st_mode))
     others = [int(token) for token in tokens.split(",")]
-    os.write(link, frames.encode(Started([(token, 1 << 63) for token in others])))
-    os.write(link, frames.encode(Results([Result(t, "succeeded", 0, 1, 2, b"forged") for t in others])))
+    os.write(link, worker_frames.encode_frame(StartedFrame([(token, 1 << 63) for token in others])))
+    forged = [RunResult(t, "succeeded", 0, 1, 2, b"forged") for t in others]
+    os.write(link, worker_frames.encode_frame(ResultsFrame(forged)))
     return "forged"
 
 def evade(run):
@@ -77,8 +78,8 @@ def evade(run):
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     link = next(n for n in range(3, 99) if is_open(n) and stat.S_ISSOCK(os.fstat(n).st_mode))
     while True:
-        os.write(link, frames.encode(frames.Started([(run._frame.token, 1)])))
-        os.write(link, frames.encode(frames.Ready(1)))
+        os.write(link, worker_frames.encode_frame(worker_frames.StartedFrame([(run._frame.token, 1)])))
+        os.write(link, worker_frames.encode_frame(worker_frames.ReadyFrame(1)))
         time.sleep(0.01)
 
 def flood(told=None):
@@ -87,7 +88,7 @@ def flood(told=None):
     from evenbeat.wire import worker_frames
     link = next(n for n in range(3, 99) if is_open(n) and stat.S_ISSOCK(os.fstat(n).st_mode))
     os.set_blocking(link, True)
-    frame = frames.encode(frames.Started([(0, 1)])) * 1_000
+    frame = worker_frames.encode_frame(worker_frames.StartedFrame([(0, 1)])) * 1_000
     while True:
         os.write(link, frame)
         if told is not None:
@@ -132,8 +133,8 @@ def file() -> Iterator[str]:
     folder.rmdir()
 
 
-def results_of(*jobs: Job) -> list[Result]:
-    found: list[Result] = []
+def results_of(*jobs: Job) -> list[RunResult]:
+    found: list[RunResult] = []
 
     async def scene(courier: Courier) -> None:
         found.extend(await courier.answers(courier.send(*jobs)))
@@ -194,13 +195,13 @@ def test_what_cannot_be_taken_on_is_refused_with_the_reason(file: str, tmp_path:
 
 NOT_ROOT = """
 import os, sys
-from evenbeat.work.host_environment import take_place
+from evenbeat.work.host_environment import enter_host_environment
 os.setgroups([])
 os.setresgid(int(sys.argv[2]), int(sys.argv[2]), int(sys.argv[2]))
 os.setresuid(int(sys.argv[1]), int(sys.argv[1]), int(sys.argv[1]))
 for user in ("root", "nobody"):
     os.environ["EVENBEAT_PLACE"] = '{"user": "%s"}' % user
-    print(take_place()[1], os.getuid())
+    print(enter_host_environment()[1], os.getuid())
 """
 
 
@@ -268,15 +269,15 @@ def test_a_result_that_no_host_of_ours_would_send_is_made_one_that_it_could() ->
         outstanding = dict.fromkeys(range(3))
         last_heard = 0.0
 
-    place = HostPlace(worker_frames.Place(user="nobody"))
+    place = HostLauncher(worker_frames.HostEnvironment(user="nobody"))
     monstrous = [
-        Result(0, "no such outcome", 1 << 63, 1 << 63, 1 << 63, b"x" * (OUTPUT_LIMIT + 1), b"\xc1", stop_node=True),
-        Result(1, "lost", -(1 << 63), -5, -9, b"", b"x" * 9_999),
-        Result(2, "failed", 2, 100, 200, b"fine", b"\x05"),
+        RunResult(0, "no such outcome", 1 << 63, 1 << 63, 1 << 63, b"x" * (OUTPUT_LIMIT + 1), b"\xc1", stop_node=True),
+        RunResult(1, "lost", -(1 << 63), -5, -9, b"", b"x" * 9_999),
+        RunResult(2, "failed", 2, 100, 200, b"fine", b"\x05"),
     ]
-    said: list[worker_frames.ToNode] = [Results(monstrous), Started([(9, 1)])]
-    (believed,) = place.believed(Given(), said, 1_000)  # type: ignore[arg-type]
-    assert isinstance(believed, Results)
+    said: list[worker_frames.FrameToNode] = [ResultsFrame(monstrous), StartedFrame([(9, 1)])]
+    (believed,) = place.trusted_part(Given(), said, 1_000)  # type: ignore[arg-type]
+    assert isinstance(believed, ResultsFrame)
     first, second, third = believed.results
     assert (first.outcome, first.status, first.started, first.ended) == (Outcome.FAILED, None, 1_000, 1_000)
     assert (len(first.output), first.truncated, first.cursor, first.stop_node) == (OUTPUT_LIMIT, True, None, False)

@@ -14,10 +14,17 @@ from api.asked import Asked
 from api.home import WAIT, eventually
 from api.serving import Serving, all_of
 from evenbeat.api.http import connections, guard
-from evenbeat.api.http.connections import GRACE, WAITING, WAITING_EACH, Connection, Connections, Listener
-from evenbeat.api.http.protocol import PatientProtocol
-from evenbeat.api.http.rate_limit import Buckets
-from evenbeat.api.http.refusals import CONNECTION, Refusals
+from evenbeat.api.http.connections import (
+    IDLE_GRACE_SECONDS,
+    MAX_IDLE,
+    MAX_IDLE_PER_ADDRESS,
+    ConnectionTable,
+    ListeningSocket,
+    TrackedConnection,
+)
+from evenbeat.api.http.protocol import TimeoutProtocol
+from evenbeat.api.http.rate_limit import RateLimiter
+from evenbeat.api.http.refusals import CONNECTION_REASON, RefusalCounter
 
 HALF_SENT = 2_000
 BEGUN = b"GET /v1/tasks HTTP/1.1\r\nHost: 127.0.0.1\r\n"
@@ -26,10 +33,10 @@ HALF_A_BODY = (
 )
 
 
-class Patient(PatientProtocol):
+class Patient(TimeoutProtocol):
     """Longer than the test: what was opened stays open unless it must give way."""
 
-    head_patience = body_patience = answer_patience = 2 * WAIT
+    headers_timeout = body_timeout = response_timeout = 2 * WAIT
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -68,31 +75,31 @@ def get(serving: Serving, path: str) -> int:
 
 @pytest.mark.parametrize("begin", [b"", BEGUN, HALF_A_BODY], ids=["nothing", "half a head", "half a body"])
 def test_two_thousand_half_sent_requests_keep_nobody_from_being_answered(serving: Serving, begin: bytes) -> None:
-    before = serving.house.refusals.counts[CONNECTION]
+    before = serving.house.refusals.counts[CONNECTION_REASON]
     with many(serving, HALF_SENT, begin):
-        listed: Connections = serving._server._connections  # type: ignore[attr-defined]
-        eventually(lambda: serving.house.refusals.counts[CONNECTION] > before or listed.total >= HALF_SENT)
+        listed: ConnectionTable = serving._server._connections  # type: ignore[attr-defined]
+        eventually(lambda: serving.house.refusals.counts[CONNECTION_REASON] > before or listed.total >= HALF_SENT)
         assert get(serving, "/healthz") == 200
         assert get(serving, "/readyz") == 503  # no node is there, and that is what it says
         assert get(serving, "/v1/tasks") == 200
         # One more, after the grace: then the oldest are closed, down to what one address may have.
         late = listed._now
-        listed._now = lambda: late() + 2 * GRACE
+        listed._now = lambda: late() + 2 * IDLE_GRACE_SECONDS
         try:
             assert get(serving, "/v1/tasks") == 200
-            assert listed.waiting("127.0.0.1") <= WAITING_EACH
-            assert serving.house.refusals.counts[CONNECTION] >= before + HALF_SENT - WAITING_EACH
+            assert listed.idle_count("127.0.0.1") <= MAX_IDLE_PER_ADDRESS
+            assert serving.house.refusals.counts[CONNECTION_REASON] >= before + HALF_SENT - MAX_IDLE_PER_ADDRESS
         finally:
             listed._now = late
     eventually(lambda: listed.total == 0)
 
 
 def test_a_connection_that_gives_way_is_closed_and_the_younger_ones_work(serving: Serving) -> None:
-    listed: Connections = serving._server._connections  # type: ignore[attr-defined]
-    with many(serving, WAITING_EACH, BEGUN) as opened:
-        eventually(lambda: listed.waiting() == WAITING_EACH)
+    listed: ConnectionTable = serving._server._connections  # type: ignore[attr-defined]
+    with many(serving, MAX_IDLE_PER_ADDRESS, BEGUN) as opened:
+        eventually(lambda: listed.idle_count() == MAX_IDLE_PER_ADDRESS)
         late = listed._now
-        listed._now = lambda: late() + 2 * GRACE
+        listed._now = lambda: late() + 2 * IDLE_GRACE_SECONDS
         try:
             assert get(serving, "/healthz") == 200
         finally:
@@ -104,11 +111,11 @@ def test_a_connection_that_gives_way_is_closed_and_the_younger_ones_work(serving
 
 def test_answers_are_counted_and_health_is_not_among_them(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
     before = Counter(serving.house.refusals.counts)
-    monkeypatch.setattr(guard, "ANSWERED_EACH", 0)
+    monkeypatch.setattr(guard, "MAX_CONCURRENT_REQUESTS_PER_ADDRESS", 0)
     assert get(serving, "/v1/tasks") == 503
     assert get(serving, "/healthz") == 200
-    monkeypatch.setattr(guard, "ANSWERED_EACH", 1)
-    monkeypatch.setattr(guard, "ANSWERED", 0)
+    monkeypatch.setattr(guard, "MAX_CONCURRENT_REQUESTS_PER_ADDRESS", 1)
+    monkeypatch.setattr(guard, "MAX_CONCURRENT_REQUESTS", 0)
     assert get(serving, "/v1/tasks") == 503
     assert get(serving, "/healthz") == 200
     assert serving.house.refusals.counts - before == {"busy": 2}
@@ -116,19 +123,19 @@ def test_answers_are_counted_and_health_is_not_among_them(serving: Serving, monk
 
 def test_who_asks_too_often_does_not_make_us_look_dead(tmp_path: Path) -> None:
     with Asked(tmp_path) as asked:
-        asked._app._requests = Buckets(1, 1, lambda: 0.0)
+        asked._app._requests = RateLimiter(1, 1, lambda: 0.0)
         assert [asked("GET", "/v1/tasks").status_code for _ in range(2)] == [200, 429]
         assert asked("GET", "/healthz").status_code == 200
         assert asked.house.refusals.counts["too-many"] == 1
 
 
-class Impatient(PatientProtocol):
-    answer_patience = 0.2
+class Impatient(TimeoutProtocol):
+    response_timeout = 0.2
 
 
 def test_an_answer_that_nobody_reads_is_given_up(tmp_path: Path) -> None:
     with Serving(tmp_path, Impatient) as serving, socket.socket() as connection:
-        listed: Connections = serving._server._connections  # type: ignore[attr-defined]
+        listed: ConnectionTable = serving._server._connections  # type: ignore[attr-defined]
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
         connection.connect(("127.0.0.1", serving.port))
         # Megabytes of answers: more than all buffers on the way hold.
@@ -139,27 +146,27 @@ def test_an_answer_that_nobody_reads_is_given_up(tmp_path: Path) -> None:
 
 def test_a_handshake_that_never_ends_is_a_connection_that_waits() -> None:
     """TLS or not: the list begins where connections are accepted."""
-    refusals, now = Refusals(), [0.0]
-    listed = Connections(refusals, lambda: now[0])
-    with Listener.of(socket.create_server(("127.0.0.1", 0)), listed) as listener, ExitStack() as stack:
+    refusals, now = RefusalCounter(), [0.0]
+    listed = ConnectionTable(refusals, lambda: now[0])
+    with ListeningSocket.of(socket.create_server(("127.0.0.1", 0)), listed) as listener, ExitStack() as stack:
         accepted = []
-        for _ in range(WAITING_EACH + 1):
+        for _ in range(MAX_IDLE_PER_ADDRESS + 1):
             stack.enter_context(socket.create_connection(listener.getsockname(), WAIT))
             accepted.append(stack.enter_context(listener.accept()[0]))
-            now[0] += GRACE / WAITING_EACH
-        assert (listed.total, listed.waiting()) == (WAITING_EACH + 1, WAITING_EACH)
+            now[0] += IDLE_GRACE_SECONDS / MAX_IDLE_PER_ADDRESS
+        assert (listed.total, listed.idle_count()) == (MAX_IDLE_PER_ADDRESS + 1, MAX_IDLE_PER_ADDRESS)
         assert accepted[0].recv(1) == b""
-        assert refusals.counts[CONNECTION] == 1
-    assert (listed.total, listed.waiting()) == (0, 0)
+        assert refusals.counts[CONNECTION_REASON] == 1
+    assert (listed.total, listed.idle_count()) == (0, 0)
 
 
 # The rule itself
 
 
-class Fake(Connection):
+class Fake(TrackedConnection):
     """Never connected."""
 
-    def __init__(self, listed: Connections, address: str, port: int) -> None:
+    def __init__(self, listed: ConnectionTable, address: str, port: int) -> None:
         super().__init__()
         self.connections, self.address, self.peer = listed, address, (address, port)
         self.was_ended = False
@@ -172,15 +179,15 @@ Come = Callable[[str], Fake]
 
 
 @pytest.fixture
-def world() -> Iterator[tuple[Connections, list[float], Come, list[Fake]]]:
+def world() -> Iterator[tuple[ConnectionTable, list[float], Come, list[Fake]]]:
     now: list[float] = [0.0]
     all_: list[Fake] = []
-    listed = Connections(Refusals(), lambda: now[0])
+    listed = ConnectionTable(RefusalCounter(), lambda: now[0])
 
     def come(address: str) -> Fake:
         fake = Fake(listed, address, len(all_))
         all_.append(fake)
-        listed.came(fake)
+        listed.opened(fake)
         return fake
 
     yield listed, now, come, all_
@@ -190,13 +197,13 @@ def world() -> Iterator[tuple[Connections, list[float], Come, list[Fake]]]:
 
 def test_a_burst_is_read_before_anything_is_closed(world: Any) -> None:
     listed, now, come, everybody = world
-    for _ in range(WAITING_EACH + 50):
+    for _ in range(MAX_IDLE_PER_ADDRESS + 50):
         come("10.0.0.1")
     assert not any(fake.was_ended for fake in everybody)
     # They are read, and answered: nobody waits for them any more.
     for fake in everybody:
-        listed.is_answered(fake.peer)
-    now[0] += 2 * GRACE
+        listed.mark_busy(fake.peer)
+    now[0] += 2 * IDLE_GRACE_SECONDS
     come("10.0.0.1")
     assert not any(fake.was_ended for fake in everybody)
 
@@ -204,32 +211,32 @@ def test_a_burst_is_read_before_anything_is_closed(world: Any) -> None:
 def test_an_address_takes_from_itself_first_and_then_all_from_the_oldest(world: Any) -> None:
     listed, now, come, everybody = world
     other = come("10.0.0.2")
-    for _ in range(WAITING_EACH + 10):
-        now[0] += GRACE
+    for _ in range(MAX_IDLE_PER_ADDRESS + 10):
+        now[0] += IDLE_GRACE_SECONDS
         come("10.0.0.1")
-    assert (listed.waiting("10.0.0.1"), other.was_ended) == (WAITING_EACH, False)
-    for number in range(WAITING):
-        now[0] += GRACE
+    assert (listed.idle_count("10.0.0.1"), other.was_ended) == (MAX_IDLE_PER_ADDRESS, False)
+    for number in range(MAX_IDLE):
+        now[0] += IDLE_GRACE_SECONDS
         come(f"10.0.1.{number}")
-    assert (listed.waiting(), other.was_ended) == (WAITING, True)
+    assert (listed.idle_count(), other.was_ended) == (MAX_IDLE, True)
     assert everybody[-1].was_ended is False
 
 
 def test_a_kept_connection_waits_again_after_its_answer(world: Any) -> None:
     listed, _, come, _ = world
     one = come("10.0.0.1")
-    listed.is_answered(one.peer)
-    assert listed.waiting() == 0
-    listed.waits(one.peer)
-    listed.waits(one.peer)
-    assert listed.waiting() == 1
+    listed.mark_busy(one.peer)
+    assert listed.idle_count() == 0
+    listed.mark_idle(one.peer)
+    listed.mark_idle(one.peer)
+    assert listed.idle_count() == 1
     one.close()
-    assert (listed.waiting(), listed.total) == (0, 0)
+    assert (listed.idle_count(), listed.total) == (0, 0)
 
 
 def test_without_grace_above_the_last_bound(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     _, _, come, _ = world
-    monkeypatch.setattr(connections, "MOST", 10)
+    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 10)
     modest = come("10.0.0.2")
     first = come("10.0.0.1")
     for _ in range(9):
@@ -238,5 +245,5 @@ def test_without_grace_above_the_last_bound(world: Any, monkeypatch: pytest.Monk
 
 
 def test_networks_of_ipv6_are_one_address() -> None:
-    listed = Connections(Refusals())
-    assert listed.waiting("2001:db8::1") == 0
+    listed = ConnectionTable(RefusalCounter())
+    assert listed.idle_count("2001:db8::1") == 0

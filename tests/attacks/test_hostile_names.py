@@ -13,13 +13,13 @@ from live_node import Living
 
 from api.asking import Api, Porter
 from conftest import Evenbeat
-from evenbeat.api.http.context import House
+from evenbeat.api.http.context import ApiContext
 from evenbeat.app import App
 from evenbeat.load.config import BadFileError
 from evenbeat.load.crontab import parse_crontab
 from evenbeat.load.importers.jenkins import import_jenkins
 from evenbeat.load.importers.nagios import import_nagios
-from evenbeat.load.safe_text import name_problem, safe_json, safe_name, text_problem, visible, visible_line
+from evenbeat.load.safe_text import escaped_line, escaped_text, name_error, safe_json, safe_name, text_error
 from evenbeat.model import Invalid
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
 from evenbeat.testing.samples import T0, a_task
@@ -68,7 +68,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Living]:
 
 @pytest.fixture(scope="module")
 def api(node: Living) -> Iterator[Api]:
-    house = House(node.database)
+    house = ApiContext(node.database)
     api = Api(house, Porter())
     yield api
     api.close()
@@ -77,23 +77,23 @@ def api(node: Living) -> Iterator[Api]:
 
 @pytest.mark.parametrize("text", CONTROL)
 def test_control_characters_and_marks_of_direction_are_refused(text: str) -> None:
-    assert "accepted: no control characters" in text_problem(text)
-    assert name_problem(text) == text_problem(text)
+    assert "accepted: no control characters" in text_error(text)
+    assert name_error(text) == text_error(text)
     # Neither the refusal nor what becomes of it has such a character.
-    assert not text_problem(text_problem(text))
-    assert not name_problem(safe_name(text))
+    assert not text_error(text_error(text))
+    assert not name_error(safe_name(text))
 
 
 @pytest.mark.parametrize("name", UNADDRESSABLE)
 def test_names_that_mean_something_else_in_an_address_are_refused(name: str) -> None:
-    assert text_problem(name) == ""
-    assert "accepted" in name_problem(name)
-    assert not name_problem(safe_name(name))
+    assert text_error(name) == ""
+    assert "accepted" in name_error(name)
+    assert not name_error(safe_name(name))
 
 
 @pytest.mark.parametrize("name", GOOD)
 def test_other_names_are_accepted_and_can_be_addressed(api: Api, name: str) -> None:
-    assert name_problem(name) == ""
+    assert name_error(name) == ""
     assert safe_name(name) == name
     where = api.post("/v1/tasks", json={"name": name, **KEYS}).headers["location"]
     assert api.get(where).json()["name"] == name
@@ -103,18 +103,18 @@ def test_other_names_are_accepted_and_can_be_addressed(api: Api, name: str) -> N
 @given(st.text(st.characters(exclude_categories=[])))
 @example("\ud800")
 def test_no_text_that_is_shown_commands_a_terminal(text: str) -> None:
-    assert text_problem(visible_line(text)) == ""
-    assert text_problem(visible(text).replace("\n", "").replace("\t", "")) == ""
-    assert visible(visible(text)) == visible(text)
-    assert not name_problem(safe_name(text))
-    if not text_problem(text):
-        assert visible_line(text) == text
+    assert text_error(escaped_line(text)) == ""
+    assert text_error(escaped_text(text).replace("\n", "").replace("\t", "")) == ""
+    assert escaped_text(escaped_text(text)) == escaped_text(text)
+    assert not name_error(safe_name(text))
+    if not text_error(text):
+        assert escaped_line(text) == text
 
 
 @given(st.recursive(st.text(st.characters(exclude_categories=[])), st.lists))
 def test_json_that_commands_no_terminal_is_the_same_document(document: object) -> None:
     text = safe_json(json.dumps(document, ensure_ascii=False))
-    assert text_problem(text) == ""
+    assert text_error(text) == ""
     assert json.loads(text) == document
 
 
@@ -231,7 +231,7 @@ def test_an_old_database_with_such_a_name_opens_and_the_task_can_be_paused_renam
     (entry,) = store.create([a_task(name)], "me", T0)
     store.close()
     with Living(database, grace=0.1) as node:
-        house = House(database)
+        house = ApiContext(database)
         api = Api(house, Porter())
         listed = api.get("/v1/tasks").json()["tasks"]
         assert [task["name"] for task in listed] == [name]

@@ -13,8 +13,8 @@ import pytest
 
 from conftest import Evenbeat
 from evenbeat.child_processes.leftovers import end_leftovers
-from evenbeat.child_processes.process_table import Leader, process
-from evenbeat.child_processes.worker_records import Records, read_records
+from evenbeat.child_processes.process_table import SessionLeader, process_info
+from evenbeat.child_processes.worker_records import WorkerRecordFile, read_worker_record
 
 NOBODY = 65_534
 root_only = pytest.mark.skipif(os.geteuid() != 0, reason="only root can start processes of other users")
@@ -65,27 +65,27 @@ def liar() -> Iterator[Liar]:
 
 
 def is_alive(pid: int) -> bool:
-    now = process(pid)
+    now = process_info(pid)
     return now is not None and now.is_alive
 
 
-def gone() -> Leader:
+def gone() -> SessionLeader:
     ended = subprocess.Popen(["true"])
-    now = process(ended.pid)
+    now = process_info(ended.pid)
     assert now is not None
     ended.wait()
-    return Leader(now.pid, now.started)
+    return SessionLeader(now.pid, now.started)
 
 
 def session_of(pid: int) -> int:
-    now = process(pid)
+    now = process_info(pid)
     assert now is not None
     return now.session
 
 
-def abandoned(path: Path, *workers: Leader) -> Path:
+def abandoned(path: Path, *workers: SessionLeader) -> Path:
     """What a supervisor recorded that was killed."""
-    records = Records(path)
+    records = WorkerRecordFile(path)
     records._supervisor = gone()
     records.begin()
     for worker in workers:
@@ -132,7 +132,7 @@ def test_a_worker_number_that_another_user_has_by_now_is_not_believed(liar: Liar
     """That user, with patience, gets any number there is."""
     theirs = liar(user=NOBODY, EVENBEAT_WORKER="x")
     ours = liar()
-    path = abandoned(tmp_path / "x.workers", Leader(session_of(theirs), 0), Leader(session_of(ours), 0))
+    path = abandoned(tmp_path / "x.workers", SessionLeader(session_of(theirs), 0), SessionLeader(session_of(ours), 0))
     end_leftovers([path])
     deadline = time.monotonic() + 60
     while is_alive(ours) and time.monotonic() < deadline:
@@ -143,10 +143,10 @@ def test_a_worker_number_that_another_user_has_by_now_is_not_believed(liar: Liar
 
 @root_only
 def test_a_run_of_another_user_is_found_by_the_secret_that_its_worker_passed_on(liar: Liar, tmp_path: Path) -> None:
-    records = Records(tmp_path / "x.workers")
+    records = WorkerRecordFile(tmp_path / "x.workers")
     records._supervisor = gone()
     run = liar(user=NOBODY, EVENBEAT_WORKER=records.secret)
-    records.add(Leader(session_of(run), 0))
+    records.add(SessionLeader(session_of(run), 0))
     end_leftovers([tmp_path / "x.workers"])
     deadline = time.monotonic() + 60
     while is_alive(run) and time.monotonic() < deadline:
@@ -157,8 +157,8 @@ def test_a_run_of_another_user_is_found_by_the_secret_that_its_worker_passed_on(
 @root_only
 def test_another_user_cannot_record_anything_for_us(liar: Liar, tmp_path: Path) -> None:
     victim = liar()
-    path = abandoned(tmp_path / "x.workers", Leader(session_of(victim), 0))
+    path = abandoned(tmp_path / "x.workers", SessionLeader(session_of(victim), 0))
     os.chown(path, NOBODY, NOBODY)
-    assert read_records(path) is None
+    assert read_worker_record(path) is None
     end_leftovers([path])
     assert is_alive(victim)

@@ -9,10 +9,10 @@ import pytest
 from live_node import Living
 
 from api.asking import Api, Porter
-from evenbeat.admin.tokens import add_token, new_token
+from evenbeat.admin.tokens import add_token, create_api_token
 from evenbeat.api.auth.scopes import events_within
-from evenbeat.api.http.context import House
-from evenbeat.api.live.status_feed import framed, position_of
+from evenbeat.api.http.context import ApiContext
+from evenbeat.api.live.status_feed import parse_feed_position, sse_frame
 from evenbeat.core.scope import Scope
 
 SHOP = Scope("shop")
@@ -25,21 +25,21 @@ def living(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Living]:
 
 
 @pytest.fixture(scope="module")
-def house(living: Living) -> Iterator[House]:
-    house = House(living.database)
+def house(living: Living) -> Iterator[ApiContext]:
+    house = ApiContext(living.database)
     yield house
     house.close()
 
 
 @pytest.fixture(scope="module")
-def boss(house: House) -> Iterator[Api]:
+def boss(house: ApiContext) -> Iterator[Api]:
     api = Api(house, Porter())
     yield api
     api.close()
 
 
 @pytest.fixture(scope="module")
-def shop(house: House) -> Iterator[Api]:
+def shop(house: ApiContext) -> Iterator[Api]:
     """An admin that is limited to an owner."""
     api = Api(house, Porter(SHOP))
     yield api
@@ -93,8 +93,8 @@ def test_what_comes_after_a_removed_task_stays_hidden_too(boss: Api, shop: Api) 
 
 
 def test_a_task_called_like_a_token_shows_nothing_of_the_token(living: Living, shop: Api) -> None:
-    new = new_token("root", "admin", living.node.desk.now())
-    add_token(living.node.desk, new.id, new.token, "ana")
+    new = create_api_token("root", "admin", living.node.admin.now())
+    add_token(living.node.admin, new.id, new.token, "ana")
     assert made(shop, "token root").status_code == 201
     assert shop.get("/v1/tasks/token%20root/changes").json() == {"changes": []}
 
@@ -107,7 +107,7 @@ def test_events_of_another_task_of_the_same_name_are_not_heard(boss: Api, shop: 
 
     async def pieces() -> AsyncIterator[bytes]:
         for seq, number in enumerate((theirs, mine.number)):
-            yield framed("run", {"task": "invoices", "number": number}, position_of(f"b-{seq}"))
+            yield sse_frame("run", {"task": "invoices", "number": number}, parse_feed_position(f"b-{seq}"))
 
     async def heard() -> list[bytes]:
         return [piece async for piece in events_within(pieces(), shop.house, SHOP)]

@@ -15,8 +15,8 @@ from api.asked import HERE, Asked
 from api.home import WAIT
 from evenbeat.api.http import receive
 from evenbeat.api.http import threads as workshop
-from evenbeat.api.http.errors import MOST_ERRORS, Problem
-from evenbeat.api.http.threads import Workshop, work_for
+from evenbeat.api.http.errors import MAX_ERRORS, HttpError
+from evenbeat.api.http.threads import FairThreadPool, set_current_caller
 from evenbeat.api.routes import definitions
 from evenbeat.load import config_errors
 from evenbeat.model import Job, Schedule, Task
@@ -55,7 +55,7 @@ def test_eighty_thousand_unknown_keys_are_counted_not_compared(asked: Asked, com
     answer = asked("POST", "/v1/validate", content=body, headers={"content-type": "application/json"})
     found = answer.json()
     assert found["valid"] is False
-    assert len(found["errors"]) == MOST_ERRORS + 1
+    assert len(found["errors"]) == MAX_ERRORS + 1
     # ... and one for the schedule that is missing.
     assert found["errors"][-1] == {"pointer": "", "detail": "and 79,901 more"}
     assert len(comparisons) <= config_errors._MOST_SUGGESTIONS
@@ -86,23 +86,23 @@ def test_answers_and_suggestions_are_bounded(asked: Asked, comparisons: list[int
     answer = asked("POST", path, json=body)
     assert answer.status_code in (200, 413, 422), answer.text[:500]
     assert len(answer.content) < LARGEST_ANSWER
-    assert len(comparisons) <= MOST_ERRORS + config_errors._MOST_SUGGESTIONS
-    assert sum(comparisons) <= MOST_ERRORS * nearest.MOST_COMPARED
+    assert len(comparisons) <= MAX_ERRORS + config_errors._MOST_SUGGESTIONS
+    assert sum(comparisons) <= MAX_ERRORS * nearest.MOST_COMPARED
 
 
 def test_an_unknown_word_is_not_compared_with_any_number_of_known_ones(comparisons: list[int]) -> None:
     many = [f"period {i}" for i in range(nearest.MOST_COMPARED + 1)]
-    assert nearest.nearest("perid 1", many) == []
-    assert nearest.nearest("x" * 10_000, many[:10]) == []
+    assert nearest.nearest_words("perid 1", many) == []
+    assert nearest.nearest_words("x" * 10_000, many[:10]) == []
     assert comparisons == []
-    assert nearest.nearest("perid 1", many[:10]) == ["period 1"]
-    assert nearest.listed(many) == f"{', '.join(many[:20])} and {len(many) - 20:,} more"
+    assert nearest.nearest_words("perid 1", many[:10]) == ["period 1"]
+    assert nearest.list_known(many) == f"{', '.join(many[:20])} and {len(many) - 20:,} more"
 
 
 def test_small_values_by_the_hundred_thousand_are_refused_before_they_are_decoded(
     asked: Asked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(receive, "_decoded", pytest.fail)
+    monkeypatch.setattr(receive, "_decode_json", pytest.fail)
     for piece in (b"[]", b"{}", b"1", b'""'):
         body = b'{"a":[' + b",".join([piece] * 200_000) + b"]}"
         answer = asked("POST", "/v1/validate", content=body, headers={"content-type": "application/json"})
@@ -140,8 +140,8 @@ def test_definitions_and_large_bodies_are_worked_on_beside_the_loop(
 
         return watching
 
-    monkeypatch.setattr(definitions, "whole", watched(definitions.whole))
-    monkeypatch.setattr(receive, "_decoded", watched(receive._decoded))
+    monkeypatch.setattr(definitions, "parse_task", watched(definitions.parse_task))
+    monkeypatch.setattr(receive, "_decode_json", watched(receive._decode_json))
     body = {"every": "1m", "command": ["x" * 50_000]}
     answer = asked("POST", path, json=body if path.endswith("e") else {"tasks": [body | {"name": "x"}]})
     assert answer.status_code == 200
@@ -162,24 +162,27 @@ def test_many_stars_cost_no_more_than_a_few() -> None:
 
 def test_a_caller_has_some_of_the_threads_and_others_get_theirs() -> None:
     async def story() -> None:
-        shop, end, began = Workshop(), threading.Event(), threading.Semaphore(0)
+        shop, end, began = FairThreadPool(), threading.Event(), threading.Semaphore(0)
 
         def long() -> None:
             began.release()
             assert end.wait(WAIT)
 
         async def of(caller: str, work: Callable[[], Any]) -> Any:
-            work_for(caller)
-            return await shop.do(work)
+            set_current_caller(caller)
+            return await shop.run(work)
 
-        greedy = [asyncio.create_task(of("greedy", long)) for _ in range(workshop.AT_ONCE + workshop.WAITING)]
-        for _ in range(workshop.AT_ONCE):
+        greedy = [
+            asyncio.create_task(of("greedy", long))
+            for _ in range(workshop.MAX_RUNNING_PER_CALLER + workshop.MAX_WAITING_PER_CALLER)
+        ]
+        for _ in range(workshop.MAX_RUNNING_PER_CALLER):
             assert await asyncio.to_thread(began.acquire, timeout=WAIT)
         assert not began.acquire(blocking=False)
         # Others are worked for, and so is whoever has yet to be recognised.
         assert await asyncio.wait_for(asyncio.create_task(of("modest", lambda: 7)), WAIT) == 7
         assert await asyncio.wait_for(asyncio.create_task(of("", lambda: 8)), WAIT) == 8
-        with pytest.raises(Problem, match="4 requests of greedy are being worked on and 100 wait") as refused:
+        with pytest.raises(HttpError, match="4 requests of greedy are being worked on and 100 wait") as refused:
             await asyncio.create_task(of("greedy", long))
         assert (refused.value.status, refused.value.headers["retry-after"]) == (429, "1")
         end.set()
@@ -192,15 +195,15 @@ def test_a_caller_has_some_of_the_threads_and_others_get_theirs() -> None:
 
 def test_requests_are_worked_on_in_the_name_of_their_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = set()
-    do = Workshop.do
+    do = FairThreadPool.run
 
-    async def watched(self: Workshop, work: Callable[[], Any]) -> Any:
-        seen.add(workshop._caller.get())
+    async def watched(self: FairThreadPool, work: Callable[[], Any]) -> Any:
+        seen.add(workshop._current_caller.get())
         return await do(self, work)
 
     with Asked(tmp_path) as asked:
         reader = asked.token("grafana", "read")
-        monkeypatch.setattr(Workshop, "do", watched)
+        monkeypatch.setattr(FairThreadPool, "run", watched)
         asyncio.run(_get(asked, reader))
     assert seen == {"", "grafana"}
 

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from evenbeat.model import Invalid
-from evenbeat.node.process.control_socket import Client
-from evenbeat.node.process.run_node import live
-from evenbeat.node.scheduler import Options
+from evenbeat.node.process.control_socket import ControlClient
+from evenbeat.node.process.run_node import run_node
+from evenbeat.node.scheduler import NodeOptions
 from evenbeat.store.contract import StoreError
-from evenbeat.store.sqlite.ownership import Ownership, socket_path
+from evenbeat.store.sqlite.ownership import DatabaseOwnership, socket_path
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
 
 NOBODY = 65534
@@ -46,12 +46,12 @@ def test_no_node_executes_what_a_database_of_another_user_says(shared: Path, mod
     os.chown(database, NOBODY, NOBODY)
     database.chmod(mode)
     with pytest.raises(StoreError, match=r"belongs to .*, and a node would execute what is in it: start it as "):
-        asyncio.run(live(database, Options()))
+        asyncio.run(run_node(database, NodeOptions()))
     assert not (shared / "evenbeat.db.lock").exists()
     elsewhere = shared / "link.db"
     elsewhere.symlink_to(database)
     with pytest.raises(StoreError, match="belongs to"):
-        asyncio.run(live(elsewhere, Options()))
+        asyncio.run(run_node(elsewhere, NodeOptions()))
 
 
 @as_root
@@ -62,7 +62,7 @@ def test_a_log_of_another_user_gets_into_no_database(shared: Path, suffix: str) 
     planted = shared / f"evenbeat.db{suffix}"
     planted.unlink(missing_ok=True)
     as_nobody("touch", str(planted))
-    for attempt in (lambda: SqliteStore(database), lambda: asyncio.run(live(database, Options()))):
+    for attempt in (lambda: SqliteStore(database), lambda: asyncio.run(run_node(database, NodeOptions()))):
         with pytest.raises(StoreError, match=rf"evenbeat\.db{suffix} belongs to .*: remove it"):
             attempt()
 
@@ -87,14 +87,14 @@ def test_a_lock_that_is_another_file_of_ours_is_left_alone(tmp_path: Path, make:
     assert callable(make)
     make(precious, tmp_path / "x.db.lock")
     with pytest.raises(Invalid, match=r"x\.db\.lock is where the node is recorded, and it is .*: remove it"):
-        Ownership(tmp_path / "x.db")
+        DatabaseOwnership(tmp_path / "x.db")
     assert (precious.read_text(), stat.S_IMODE(precious.stat().st_mode)) == ("data", 0o644)
 
 
 def test_a_lock_that_is_a_pipe_stops_nobody(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "x.db.lock")
     with pytest.raises(Invalid, match="no file of its own"):
-        Ownership(tmp_path / "x.db")
+        DatabaseOwnership(tmp_path / "x.db")
 
 
 @as_root
@@ -122,5 +122,5 @@ def test_a_socket_of_another_user_is_sent_nothing(shared: Path) -> None:
     assert os.read(ready, 1) == b"x"
     os.close(ready)
     with pytest.raises(StoreError, match="nothing was sent there"):
-        Client(database)
+        ControlClient(database)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0

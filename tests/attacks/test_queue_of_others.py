@@ -22,12 +22,12 @@ from nats_nodes import Node, until
 from evenbeat.cli.main import main
 from evenbeat.core.guard import kill_after
 from evenbeat.model import Invalid, Job
-from evenbeat.queue.nats.address import parse_where
-from evenbeat.queue.nats.connection import Link
-from evenbeat.queue.nats.ed25519 import PrivateKey
-from evenbeat.queue.nats.identity import must_be_usable, new_nkey, public_nkey
+from evenbeat.queue.nats.address import parse_queue_address
+from evenbeat.queue.nats.connection import NatsConnection
+from evenbeat.queue.nats.ed25519 import Ed25519PrivateKey
+from evenbeat.queue.nats.identity import check_credentials, new_nkey, public_nkey
 from evenbeat.queue.nats.worker import ClusterWorker, WorkerOptions
-from evenbeat.testing.certificates import Authority
+from evenbeat.testing.certificates import CertificateAuthority
 from evenbeat.testing.nats_server import NatsServer
 
 PATIENCE = 60.0
@@ -38,7 +38,7 @@ class Served(NamedTuple):
     """A server, and where each finds it."""
 
     queues: dict[str, str]
-    authority: Authority
+    authority: CertificateAuthority
 
 
 def configured(capsys: pytest.CaptureFixture[str], *options: str) -> dict[str, Any]:
@@ -48,13 +48,13 @@ def configured(capsys: pytest.CaptureFixture[str], *options: str) -> dict[str, A
 
 
 @pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    return Authority(tmp_path_factory.mktemp("tls"))
+def authority(tmp_path_factory: pytest.TempPathFactory) -> CertificateAuthority:
+    return CertificateAuthority(tmp_path_factory.mktemp("tls"))
 
 
 @pytest.fixture(scope="module", params=["passwords", "nkeys"])
 def served(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, authority: Authority
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, authority: CertificateAuthority
 ) -> Iterator[Served]:
     """As `evenbeat nats-config` says it, with TLS."""
     folder = tmp_path_factory.mktemp("nats")
@@ -78,17 +78,17 @@ def _with(url: str, **more: str) -> str:
 
 async def staffed(stack: AsyncExitStack, served: Served) -> tuple[Node, dict[str, ClusterWorker]]:
     """A node, and a worker for each pool, all with their own users."""
-    node = Node(parse_where(served.queues["scheduler"]))
+    node = Node(parse_queue_address(served.queues["scheduler"]))
     await node.queue.start()
     stack.push_async_callback(node.queue.stop, 0)
     workers = {}
     for pool in "ab":
-        where = parse_where(served.queues[f"pool-{pool}"])
+        where = parse_queue_address(served.queues[f"pool-{pool}"])
         worker = workers[pool] = ClusterWorker(where, WorkerOptions(kill_after, hosts=1, pools=(pool,)))
         await worker.start()
         stack.push_async_callback(worker.stop)
-    await until(lambda: {worker.id for worker in workers.values()} <= {w.id for w in node.queue.staff})
-    await until(lambda: all(worker.is_heard for worker in workers.values()))
+    await until(lambda: {worker.id for worker in workers.values()} <= {w.id for w in node.queue.worker_views})
+    await until(lambda: all(worker.has_recent_answer for worker in workers.values()))
     return node, workers
 
 
@@ -96,16 +96,16 @@ class Spy:
     """Has the credentials of pool a, and wants to know what pool b is told."""
 
     def __init__(self, served: Served) -> None:
-        self.where = parse_where(served.queues["pool-a"])
+        self.where = parse_queue_address(served.queues["pool-a"])
         self.heard: list[Msg] = []
         self.refused: list[str] = []
 
     async def connect(self, stack: AsyncExitStack) -> Client:
-        link = Link(self.where, "spy", lambda: None)
+        link = NatsConnection(self.where, "spy", lambda: None)
         client = Client()
-        from evenbeat.queue.nats.identity import identify
+        from evenbeat.queue.nats.identity import set_client_identity
 
-        identify(client, self.where)
+        set_client_identity(client, self.where)
         await client.connect(**{**link._options(), "error_cb": self._failed, "allow_reconnect": False})
         stack.push_async_callback(client.close)
         return client
@@ -180,11 +180,11 @@ def test_everything_works_and_a_worker_of_one_pool_cannot_read_the_work_of_anoth
 
 
 def test_a_server_with_another_certificate_is_not_believed(served: Served, tmp_path: Path) -> None:
-    other = Authority(tmp_path / "other")
+    other = CertificateAuthority(tmp_path / "other")
     url = served.queues["pool-a"].replace(str(served.authority.certificate), str(other.certificate))
 
     async def scene(stack: AsyncExitStack) -> None:
-        link = Link(parse_where(url), "wary", lambda: None)
+        link = NatsConnection(parse_queue_address(url), "wary", lambda: None)
         starting = asyncio.create_task(link.start())
         stack.push_async_callback(link.stop)
         await until(lambda: "certificate" in link.problem.lower())
@@ -195,7 +195,7 @@ def test_a_server_with_another_certificate_is_not_believed(served: Served, tmp_p
 
 
 def test_whoever_has_no_user_is_not_let_in(served: Served) -> None:
-    where = parse_where(served.queues["pool-a"])
+    where = parse_queue_address(served.queues["pool-a"])
     context = ssl.create_default_context(cafile=where.authority)
 
     async def scene(_: AsyncExitStack) -> None:
@@ -206,7 +206,7 @@ def test_whoever_has_no_user_is_not_let_in(served: Served) -> None:
 
 
 def test_clients_can_be_asked_for_certificates(
-    tmp_path: Path, authority: Authority, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, authority: CertificateAuthority, capsys: pytest.CaptureFixture[str]
 ) -> None:
     server = NatsServer(tmp_path, config=tmp_path / "nats.conf")
     certificate, key = authority.sign("mutual", "IP:127.0.0.1")
@@ -222,10 +222,12 @@ def test_clients_can_be_asked_for_certificates(
     url = _with(said["queues"]["scheduler"], ca=str(authority.certificate))
 
     async def scene(stack: AsyncExitStack) -> None:
-        without = Link(parse_where(url), "without", lambda: None)
+        without = NatsConnection(parse_queue_address(url), "without", lambda: None)
         starting = asyncio.create_task(without.start())
         stack.push_async_callback(without.stop)
-        with_one = Link(parse_where(_with(url, cert=str(ours), key=str(our_key))), "with", lambda: None)
+        with_one = NatsConnection(
+            parse_queue_address(_with(url, cert=str(ours), key=str(our_key))), "with", lambda: None
+        )
         stack.push_async_callback(with_one.stop)
         await with_one.start()
         assert (with_one.is_up, without.is_up) == (True, False)
@@ -245,14 +247,14 @@ class _Issuer:
 
     def __init__(self, kind: int) -> None:
         self._seed = secrets.token_bytes(32)
-        with PrivateKey(self._seed) as key:
+        with Ed25519PrivateKey(self._seed) as key:
             self.name = _encoded(bytes([kind << 3]) + key.public())
 
     def sign(self, subject: str, name: str, nats_claims: dict[str, Any]) -> str:
         claims = {"jti": secrets.token_hex(16), "iat": 1_700_000_000, "iss": self.name, "sub": subject, "name": name}
         parts = [{"typ": "JWT", "alg": "ed25519-nkey"}, {**claims, "nats": {"version": 2, **nats_claims}}]
         text = ".".join(_url(json.dumps(part).encode()) for part in parts)
-        with PrivateKey(self._seed) as key:
+        with Ed25519PrivateKey(self._seed) as key:
             return f"{text}.{_url(key.sign(text.encode()))}"
 
 
@@ -289,8 +291,8 @@ def test_credentials_files_are_taken_and_renewed_ones_are_read_again(tmp_path: P
     creds.write_text(text)
     server = NatsServer(tmp_path, config=tmp_path / "nats.conf")
     server.start()
-    where = parse_where(f"{server.url}/c?creds={creds}&name=me")
-    assert parse_where(where.whole) == where
+    where = parse_queue_address(f"{server.url}/c?creds={creds}&name=me")
+    assert parse_queue_address(where.url_with_secrets) == where
 
     async def scene(stack: AsyncExitStack) -> None:
         node = Node(where)
@@ -302,7 +304,7 @@ def test_credentials_files_are_taken_and_renewed_ones_are_read_again(tmp_path: P
         tokens = node.send(Job(command=("echo", "signed")))
         assert [result.output.strip() for result in await node.answers(tokens)] == [b"signed"]
         creds.write_text(text.replace(seed, new_nkey(secrets.token_bytes(32))))  # of somebody else
-        link = Link(where, "stranger", lambda: None)
+        link = NatsConnection(where, "stranger", lambda: None)
         starting = asyncio.create_task(link.start())
         stack.push_async_callback(link.stop)
         await until(lambda: "authorization" in link.problem.lower())
@@ -327,14 +329,14 @@ def test_a_file_that_cannot_be_used_is_refused_at_once(tmp_path: Path) -> None:
         (f"tls://a?cert={tmp_path}/empty", f"cert={tmp_path}/empty"),
     ):
         with pytest.raises(Invalid, match=words):
-            must_be_usable(parse_where(said))
+            check_credentials(parse_queue_address(said))
     for said in ("nats://a?ca=x", "nats://a?creds=a&nkey=b", "nats://a?what=b", "tls://a?key=k", "nats://a?creds="):
         with pytest.raises(Invalid, match="accepted"):
-            parse_where(said)
+            parse_queue_address(said)
 
 
 def test_signatures_are_those_of_rfc_8032() -> None:
     seed = bytes.fromhex("4ccd089b28ff96da9db6c346ec114e0f5b8a319f35aba624da8cf6ed4fb8a6fb")
-    with PrivateKey(seed) as key:
+    with Ed25519PrivateKey(seed) as key:
         assert key.public().hex() == "3d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968cc0cd55f12af4660c"
         assert key.sign(b"\x72").hex().startswith("92a009a9f0d4cab8720e820b5f642540a2b27b5416503f8fb3762223ebdb69da")

@@ -11,13 +11,13 @@ import pytest
 
 from api.asked import Asked
 from api.home import Home
-from evenbeat.admin.tokens import TOKENS, new_token, tokens_in
+from evenbeat.admin.tokens import TOKEN_PREFIX, create_api_token, decode_tokens
 from evenbeat.api.auth import access, admitted
-from evenbeat.api.auth.access import Access
-from evenbeat.api.live.status_feed import Listening, Position
+from evenbeat.api.auth.access import TokenAuthenticator
+from evenbeat.api.live.status_feed import FeedPosition, LiveFeed
 from evenbeat.api.routes import events
-from evenbeat.api.server import whole
-from evenbeat.client.database import open_door
+from evenbeat.api.server import protected_application
+from evenbeat.client.database import open_client
 from evenbeat.model import HOUR, SECOND, Instant, Job, Schedule, Task
 
 PATIENCE = 60.0
@@ -26,8 +26,8 @@ PATIENCE = 60.0
 @pytest.fixture(autouse=True)
 def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     """Looks follow each other at once."""
-    monkeypatch.setattr(events, "LOOK", 0.01)
-    monkeypatch.setattr(admitted, "LOOK", 0.01)
+    monkeypatch.setattr(events, "RECHECK_SECONDS", 0.01)
+    monkeypatch.setattr(admitted, "RECHECK_SECONDS", 0.01)
 
 
 @pytest.fixture
@@ -38,20 +38,20 @@ def asked(tmp_path: Path) -> Iterator[Asked]:
 
 async def looked_at(asked: Asked, monkeypatch: pytest.MonkeyPatch, times: int = 5) -> None:
     """Return when whoever waits was looked at so many times more, and is still welcome."""
-    count, real = 0, Access.still_admits
+    count, real = 0, TokenAuthenticator.is_still_authorized
     enough = asyncio.Event()
 
-    async def counting(self: Access, request: object) -> bool:
+    async def counting(self: TokenAuthenticator, request: object) -> bool:
         nonlocal count
         count += 1
         if count >= times:
             enough.set()
         return await real(self, request)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Access, "still_admits", counting)
+    monkeypatch.setattr(TokenAuthenticator, "is_still_authorized", counting)
     async with asyncio.timeout(PATIENCE):
         await enough.wait()
-    monkeypatch.setattr(Access, "still_admits", real)
+    monkeypatch.setattr(TokenAuthenticator, "is_still_authorized", real)
 
 
 def stream_ends(
@@ -70,7 +70,7 @@ def stream_ends(
             assert answer.status_code == 200
             refused = await client.get("/v1/events", headers=headers)
             assert refused.status_code == 401
-            await asked.house.listening.stop()
+            await asked.house.live_feed.stop()
 
     asyncio.run(scenario())
 
@@ -116,9 +116,9 @@ def test_an_event_stream_ends_when_its_token_becomes_another(
     headers = by(asked, text)
 
     def expire() -> None:
-        ((id_, token),) = tokens_in(asked.desk.store.settings(TOKENS)).items()
+        ((id_, token),) = decode_tokens(asked.desk.store.settings(TOKEN_PREFIX)).items()
         changed = msgspec.structs.replace(token, expires=Instant(asked.house.now() - SECOND))
-        asked.desk.store.set_settings({TOKENS + id_: msgspec.json.encode(changed).decode()})
+        asked.desk.store.set_settings({TOKEN_PREFIX + id_: msgspec.json.encode(changed).decode()})
         asked.later(2.5)
 
     stream_ends(asked, monkeypatch, headers, expire)
@@ -148,18 +148,18 @@ def test_an_event_stream_of_an_open_door_ends_when_the_first_token_shuts_it(
 
 def test_who_reads_slowly_gets_nothing_more_once_the_token_is_gone() -> None:
     async def scenario() -> list[bytes]:
-        listening = Listening(Path("none.db"))
+        listening = LiveFeed(Path("none.db"))
         welcome = True
 
         async def is_admitted() -> bool:
             return welcome
 
-        pieces = events.stream(listening, None, is_admitted=is_admitted, look=0.0)
+        pieces = events.event_stream(listening, None, is_admitted=is_admitted, look=0.0)
         found = [await anext(pieces)]
-        listening._position = Position("boot", 7)
+        listening._position = FeedPosition("boot", 7)
         found.append(await anext(pieces))
         welcome = False  # while the last piece is still being sent
-        listening._position = Position("boot", 9)
+        listening._position = FeedPosition("boot", 9)
         return found + [piece async for piece in pieces]
 
     assert asyncio.run(scenario()) == [b"retry: 1000\n\n", b"id: boot-7\n\n"]
@@ -170,13 +170,13 @@ def test_a_run_that_is_waited_for_is_not_told_to_a_token_that_is_gone(
 ) -> None:
     """The run itself goes on: whoever asked for it was allowed to."""
     with Home(tmp_path / "a.db") as home:
-        new = new_token("ci", "operate", Instant(0))
-        with open_door(tmp_path / "a.db", "test") as door:
+        new = create_api_token("ci", "operate", Instant(0))
+        with open_client(tmp_path / "a.db", "test") as door:
             door.add_token(new)
             door.add([Task(name, Schedule(every=24 * HOUR), Job(command=("sleep", "600"))) for name in "ab"], "test")
         now = 1_000.0
-        gate = Access(home.house, "127.0.0.1", now=lambda: now)
-        transport = httpx.ASGITransport(app=whole(home.house, gate))
+        gate = TokenAuthenticator(home.house, "127.0.0.1", now=lambda: now)
+        transport = httpx.ASGITransport(app=protected_application(home.house, gate))
 
         async def scenario() -> None:
             nonlocal now
@@ -187,7 +187,7 @@ def test_a_run_that_is_waited_for_is_not_told_to_a_token_that_is_gone(
                     asyncio.create_task(client.post("/v1/runs", json={"tasks": ["b"], "wait": True}, headers=headers)),
                 ]
                 async with asyncio.timeout(PATIENCE):
-                    while len(home.node.beat.underway) < 2:
+                    while len(home.node.turns.pending_runs) < 2:
                         await asyncio.sleep(0.01)
                 await asyncio.to_thread(_remove, tmp_path / "a.db")
                 now += 2.5
@@ -195,14 +195,14 @@ def test_a_run_that_is_waited_for_is_not_told_to_a_token_that_is_gone(
                     answers = await asyncio.gather(*waits)
                 assert [answer.status_code for answer in answers] == [401, 401]
                 assert "not good any more" in answers[0].json()["detail"]
-                assert len(home.node.beat.underway) == 2
+                assert len(home.node.turns.pending_runs) == 2
 
         asyncio.run(scenario())
         home.house.close()
 
 
 def _remove(database: Path) -> None:
-    with open_door(database, "test") as door:
+    with open_client(database, "test") as door:
         door.remove_token("ci")
 
 
@@ -219,7 +219,7 @@ def test_an_expired_token_costs_no_scrypt_and_counts_as_wrong(
     def scrypt(*_: object) -> bool:
         raise AssertionError("this costs 50 ms")
 
-    monkeypatch.setattr(access, "matches", scrypt)
+    monkeypatch.setattr(access, "secret_matches", scrypt)
     with caplog.at_level(logging.WARNING, "evenbeat.api"):
         answers = [asked("GET", "/v1/tasks", text) for _ in range(12)]
     assert [answer.status_code for answer in answers] == [401] * 10 + [429] * 2
@@ -240,13 +240,13 @@ def test_the_session_of_an_expired_token_ends(asked: Asked, monkeypatch: pytest.
 def test_a_cookie_that_somebody_got_while_the_node_was_stopped_opens_nothing_when_it_is_back(tmp_path: Path) -> None:
     """Another user can take the port of a stopped node, and browsers send their cookies there. With TLS they do not."""
     with Home(tmp_path / "a.db") as home:
-        new = new_token("ana", "admin", Instant(0))
-        with open_door(tmp_path / "a.db", "test") as door:
+        new = create_api_token("ana", "admin", Instant(0))
+        with open_client(tmp_path / "a.db", "test") as door:
             door.add_token(new)
 
         async def served(life: str, port: int, headers: dict[str, str] | None = None) -> httpx.Response:
-            gate = Access(home.house, "127.0.0.1", port, life)
-            transport = httpx.ASGITransport(app=whole(home.house, gate))
+            gate = TokenAuthenticator(home.house, "127.0.0.1", port, life)
+            transport = httpx.ASGITransport(app=protected_application(home.house, gate))
             async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", timeout=PATIENCE) as client:
                 if headers is None:
                     return await client.post("/v1/session", json={"token": new.text})

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from evenbeat.work.spawn import CannotStart, variable
+from evenbeat.work.spawn import CannotStart, resolve_variable
 
 NOBODY = 65534
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
@@ -32,15 +32,17 @@ def shadow(tmp_path: Path) -> Path:
 def test_a_link_in_a_folder_of_the_user_leads_to_no_file_of_ours(theirs: Path, shadow: Path) -> None:
     (theirs / "password").symlink_to(shadow)
     with pytest.raises(CannotStart, match=r"env\.PW: .*a file that is not of nobody"):
-        variable("PW", f"file:{theirs / 'password'}", "nobody")
+        resolve_variable("PW", f"file:{theirs / 'password'}", "nobody")
     # The folder on the way may be the link.
     (theirs / "folder").symlink_to(shadow.parent)
     with pytest.raises(CannotStart, match="not of nobody"):
-        variable("PW", f"file:{theirs / 'folder' / 'shadow'}", "nobody")
+        resolve_variable("PW", f"file:{theirs / 'folder' / 'shadow'}", "nobody")
     with pytest.raises(CannotStart, match="not of nobody"):
-        variable("PW", f"file:{theirs}/../theirs/folder/shadow", "nobody")
+        resolve_variable("PW", f"file:{theirs}/../theirs/folder/shadow", "nobody")
     for ourselves in (None, "root"):
-        assert variable("PW", f"file:{theirs / 'password'}", ourselves) == "root:secret", "they may read it anyway"
+        assert resolve_variable("PW", f"file:{theirs / 'password'}", ourselves) == "root:secret", (
+            "they may read it anyway"
+        )
 
 
 @as_root
@@ -49,8 +51,8 @@ def test_a_file_of_the_user_and_one_that_nobody_else_can_replace_are_read(theirs
     own.write_text("mine\n")
     own.chmod(0o600)
     os.chown(own, NOBODY, NOBODY)
-    assert variable("PW", f"file:{own}", "nobody") == "mine"
-    assert variable("PW", f"file:{shadow}", "nobody") == "root:secret", "a file says that they get it"
+    assert resolve_variable("PW", f"file:{own}", "nobody") == "mine"
+    assert resolve_variable("PW", f"file:{shadow}", "nobody") == "root:secret", "a file says that they get it"
 
 
 @as_root
@@ -60,7 +62,7 @@ def test_a_link_of_the_user_in_a_shared_folder_is_theirs_too(tmp_path: Path, sha
     shared.chmod(0o1777)
     link = shared / "password"
     link.symlink_to(shadow)
-    assert variable("PW", f"file:{link}", "nobody") == "root:secret"
+    assert resolve_variable("PW", f"file:{link}", "nobody") == "root:secret"
     os.chown(link, NOBODY, NOBODY, follow_symlinks=False)
     with pytest.raises(CannotStart, match="not of nobody"):
-        variable("PW", f"file:{link}", "nobody")
+        resolve_variable("PW", f"file:{link}", "nobody")

@@ -13,8 +13,8 @@ import pytest
 from live_node import Living, eventually
 
 from conftest import Evenbeat
-from evenbeat.child_processes.process_table import children_by_parent, descendants, processes
-from evenbeat.cli.output.common import warn_of_argument
+from evenbeat.child_processes.process_table import all_processes, children_by_parent, descendants
+from evenbeat.cli.output.common import warn_of_secret_argument
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
 from evenbeat.testing.samples import T0, a_task
 
@@ -84,7 +84,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Living]:
 
 def ran(node: Living, name: str) -> tuple[str, str]:
     with node.door() as door:
-        (end,) = door.force([name], wait=True)
+        (end,) = door.run_now([name], wait=True)
     return end.outcome, end.output
 
 
@@ -150,7 +150,7 @@ def test_no_process_of_a_cluster_worker_shows_a_secret(tmp_path: Path) -> None:
     try:
         children = eventually(lambda: runners(worker.pid) or worker.poll() is not None)
         assert isinstance(children, list), log.read_text()
-        family = descendants({worker.pid}, children_by_parent(processes().values()))
+        family = descendants({worker.pid}, children_by_parent(all_processes().values()))
         for pid in family:
             assert SECRET.encode() not in Path(f"/proc/{pid}/cmdline").read_bytes()
         for pid in family - {worker.pid}:
@@ -166,7 +166,7 @@ def test_no_process_of_a_cluster_worker_shows_a_secret(tmp_path: Path) -> None:
 
 
 def runners(pid: int) -> list[int]:
-    family = descendants({pid}, children_by_parent(processes().values())) - {pid}
+    family = descendants({pid}, children_by_parent(all_processes().values())) - {pid}
     return [one for one in family if b"evenbeat.work.runner" in Path(f"/proc/{one}/cmdline").read_bytes()]
 
 
@@ -183,10 +183,10 @@ def test_what_cannot_be_passed_on_is_refused(evenbeat: Evenbeat, tmp_path: Path,
 
 
 def test_a_password_that_was_typed_is_pointed_out(capsys: pytest.CaptureFixture[str]) -> None:
-    warn_of_argument("nats://h", "--queue", "EVENBEAT_QUEUE", is_secret=False)
-    warn_of_argument(None, "--queue", "EVENBEAT_QUEUE", is_secret=True)
+    warn_of_secret_argument("nats://h", "--queue", "EVENBEAT_QUEUE", is_secret=False)
+    warn_of_secret_argument(None, "--queue", "EVENBEAT_QUEUE", is_secret=True)
     assert capsys.readouterr().err == ""
-    warn_of_argument(f"nats://u:{SECRET}@h", "--queue", "EVENBEAT_QUEUE", is_secret=True)
+    warn_of_secret_argument(f"nats://u:{SECRET}@h", "--queue", "EVENBEAT_QUEUE", is_secret=True)
     said = capsys.readouterr().err
     assert "--queue: every user of this machine can read its password" in said
     assert SECRET not in said

@@ -18,18 +18,18 @@ from conftest import Evenbeat
 from evenbeat.cli.main import main
 from evenbeat.cli.output.cluster_lines import cluster_lines
 from evenbeat.cli.output.common import SafeConsole, console
-from evenbeat.cli.output.node_screen import _Above
-from evenbeat.cli.output.terminal import Visible, behind, shown_visibly
-from evenbeat.load.safe_text import UNSAFE
+from evenbeat.cli.output.node_screen import _LogAboveScreen
+from evenbeat.cli.output.terminal import EscapingStream, escaped_output, raw_stream
+from evenbeat.load.safe_text import UNSAFE_CHARACTERS
 from evenbeat.model import Job, Schedule, Task
-from evenbeat.node.process.log_format import Condensed, KeyValue
+from evenbeat.node.process.log_format import CondensingHandler, KeyValueFormatter
 from evenbeat.report.cluster_document import ClusterDocument, ClusterWorkerDocument
 from evenbeat.store.contract import Batch
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
 from evenbeat.testing.samples import T0, a_claim, a_finish, a_skip
 
 ATTACK = "\x1b[2J\x1b]0;owned\x07\x9b31m\u202egnp.exe\r\x08\x00\x7f[link=http://x]y[/link]"
-BAD = re.compile(f"(?![\n\t])[{UNSAFE}]")
+BAD = re.compile(f"(?![\n\t])[{UNSAFE_CHARACTERS}]")
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 anything = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=40)
 
@@ -110,7 +110,7 @@ def test_what_is_hidden_in_a_text_is_shown(evenbeat: Evenbeat, tmp_path: Path) -
 def test_on_a_terminal_only_our_colours_are_escape_sequences(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm-256color")
-    with redirect_stdout(io.StringIO()) as out, shown_visibly():
+    with redirect_stdout(io.StringIO()) as out, escaped_output():
         console().print(Text.assemble((ATTACK, "bold"), ATTACK))
         console().print(ATTACK, style="red", markup=False)
         sys.stdout.write(ATTACK)
@@ -120,12 +120,12 @@ def test_on_a_terminal_only_our_colours_are_escape_sequences(monkeypatch: pytest
 
 def test_a_stream_in_front_of_another_is_like_it(capsys: pytest.CaptureFixture[str]) -> None:
     raw = sys.stdout
-    with shown_visibly():
+    with escaped_output():
         shown = sys.stdout
-        with shown_visibly():
+        with escaped_output():
             assert sys.stdout is shown
-        assert isinstance(shown, Visible)
-        assert behind(sys.stdout) is raw
+        assert isinstance(shown, EscapingStream)
+        assert raw_stream(sys.stdout) is raw
         assert (shown.encoding, shown.isatty()) == (raw.encoding, raw.isatty())
         assert shown.write("a\x1b\n") == 3
         shown.writelines(["b\x07", "\n"])
@@ -160,14 +160,14 @@ def logged(make: Callable[[io.StringIO], logging.Handler], message: str, error: 
 
 
 def lines(out: io.StringIO) -> logging.Handler:
-    handler = Condensed(out)
-    handler.setFormatter(KeyValue())
+    handler = CondensingHandler(out)
+    handler.setFormatter(KeyValueFormatter())
     return handler
 
 
 def screen(out: io.StringIO) -> logging.Handler:
     with redirect_stdout(out):
-        return _Above(SafeConsole(width=1_000))
+        return _LogAboveScreen(SafeConsole(width=1_000))
 
 
 FORGED = "fine\ntime=1999-01-01T00:00:00.000+00:00 level=info action=ready"

@@ -8,10 +8,10 @@ import pytest
 from live_node import Living
 
 from api.asked import HERE, Asked
-from evenbeat.admin.tokens import add_token, new_token, remove_token
-from evenbeat.api.auth.access import Access
-from evenbeat.api.http.context import House
-from evenbeat.api.server import whole
+from evenbeat.admin.tokens import add_token, create_api_token, remove_token
+from evenbeat.api.auth.access import TokenAuthenticator
+from evenbeat.api.http.context import ApiContext
+from evenbeat.api.server import protected_application
 from evenbeat.model import Instant
 
 
@@ -19,12 +19,12 @@ class AskedLive(Asked):
     """The same beside a node: what the audit is to know goes through it."""
 
     def __init__(self, living: Living) -> None:
-        self.house = House(living.database)
-        self.desk = living.node.desk
+        self.house = ApiContext(living.database)
+        self.desk = living.node.admin
         self._store = living.node.store  # type: ignore[assignment]
         self.now = 1_000.0
-        self.access = Access(self.house, HERE, now=lambda: self.now)
-        self._app = whole(self.house, self.access)
+        self.access = TokenAuthenticator(self.house, HERE, now=lambda: self.now)
+        self._app = protected_application(self.house, self.access)
         self.url = f"http://{HERE}:8629"
 
 
@@ -88,7 +88,7 @@ def test_nobody_hides_a_change_by_making_more_of_them(tmp_path: Path) -> None:
     """The names of tokens cannot be used again for another story: each line stays."""
     with Asked(tmp_path) as asked:
         for _ in range(3):
-            new = new_token("ci", "admin", Instant(0))
+            new = create_api_token("ci", "admin", Instant(0))
             add_token(asked.desk, new.id, new.token, "mallory")
             remove_token(asked.desk, "ci", "mallory")
         assert [c.action for c in asked.desk.store.changes("token ci")] == ["removed", "created"] * 3

@@ -103,7 +103,7 @@ def test_a_suspect_among_async_functions_shares_its_host_with_nobody() -> None:
 
 
 def test_more_suspects_than_workers_for_them_all_run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(suspect_workers, "MOST", 2)
+    monkeypatch.setattr(suspect_workers, "MAX_ISOLATED", 2)
 
     async def scene(courier: Courier) -> None:
         tokens = courier.send(*[Job(command=("sleep", "300"))] * 5, alone=True, timebox=600)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from evenbeat.child_processes.process_table import process, processes
+from evenbeat.child_processes.process_table import all_processes, process_info
 
 SUPERVISOR = """
 import asyncio, sys, time
@@ -32,7 +32,7 @@ async def live():
     print(courier.queue.keeper.guardian.pid, *courier.queue.pids, flush=True)
     while line := await asyncio.to_thread(sys.stdin.readline):
         now = time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000
-        courier.queue.keeper.guardian.expect(int(line) and now + int(line))
+        courier.queue.keeper.guardian.set_deadline(int(line) and now + int(line))
         print("told", flush=True)
     await courier.queue.stop(0)
 
@@ -64,7 +64,7 @@ class Supervisor:
 
 
 def is_alive(pid: int) -> bool:
-    now = process(pid)
+    now = process_info(pid)
     return now is not None and now.is_alive
 
 
@@ -111,7 +111,7 @@ def test_a_guardian_that_ends_is_replaced_and_knows_all_that_the_first_did(super
     children = {supervisor.process.pid, *supervisor.workers, supervisor.guardian}
 
     def another() -> list[int]:
-        return [one.pid for one in processes().values() if one.parent == supervisor.process.pid]
+        return [one.pid for one in all_processes().values() if one.parent == supervisor.process.pid]
 
     until(lambda: bool(set(another()) - children))
     (supervisor.guardian,) = set(another()) - children

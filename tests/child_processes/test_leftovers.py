@@ -13,21 +13,21 @@ import pytest
 
 from evenbeat.child_processes import leftovers
 from evenbeat.child_processes.leftovers import end_leftovers
-from evenbeat.child_processes.process_table import Leader, process
-from evenbeat.child_processes.worker_records import Records, read_records
+from evenbeat.child_processes.process_table import SessionLeader, process_info
+from evenbeat.child_processes.worker_records import WorkerRecordFile, read_worker_record
 
 Start = Callable[..., "subprocess.Popen[str]"]
 
 
 def is_alive(pid: int) -> bool:
-    now = process(pid)
+    now = process_info(pid)
     return now is not None and now.is_alive
 
 
-def leader_of(started: "subprocess.Popen[str]") -> Leader:
-    now = process(started.pid)
+def leader_of(started: "subprocess.Popen[str]") -> SessionLeader:
+    now = process_info(started.pid)
     assert now is not None
-    return Leader(now.pid, now.started)
+    return SessionLeader(now.pid, now.started)
 
 
 def until(is_so: Callable[[], bool]) -> None:
@@ -65,18 +65,18 @@ def said(worker: "subprocess.Popen[str]", words: int) -> list[int]:
     return [int(worker.stdout.readline()) for _ in range(words)]
 
 
-def dead() -> Leader:
+def dead() -> SessionLeader:
     """A process that has ended."""
     gone = subprocess.Popen(["sleep", "300"])
-    now = process(gone.pid)
+    now = process_info(gone.pid)
     assert now is not None
     gone.kill()
     gone.wait()
-    return Leader(gone.pid, now.started)
+    return SessionLeader(gone.pid, now.started)
 
 
-def recorded_by(supervisor: Leader, path: Path, *workers: Leader) -> Path:
-    records = Records(path)
+def recorded_by(supervisor: SessionLeader, path: Path, *workers: SessionLeader) -> Path:
+    records = WorkerRecordFile(path)
     records._supervisor = supervisor
     records.begin()
     for worker in workers:
@@ -109,7 +109,7 @@ def test_what_its_own_session_was_left_by_a_dead_leader_is_found(start: Start, t
 
 def test_the_workers_of_a_supervisor_that_lives_are_its_own(start: Start, tmp_path: Path) -> None:
     worker = start()
-    records = Records(tmp_path / "x.workers")
+    records = WorkerRecordFile(tmp_path / "x.workers")
     records.add(leader_of(worker))
     end_leftovers([tmp_path / "x.workers"])
     assert is_alive(worker.pid)
@@ -140,17 +140,17 @@ def test_a_file_that_says_nothing_of_this_boot_is_not_believed(start: Start, tmp
 
 
 def test_a_file_that_others_could_have_written_is_not_believed(tmp_path: Path) -> None:
-    path = recorded_by(dead(), tmp_path / "x.workers", Leader(1, 1))
+    path = recorded_by(dead(), tmp_path / "x.workers", SessionLeader(1, 1))
     assert path.stat().st_mode & 0o777 == 0o600
-    assert read_records(path) is not None
+    assert read_worker_record(path) is not None
     path.chmod(0o620)
-    assert read_records(path) is None
+    assert read_worker_record(path) is None
     path.chmod(0o600)
     (tmp_path / "link").symlink_to(path)
-    assert read_records(tmp_path / "link") is None
+    assert read_worker_record(tmp_path / "link") is None
     if os.geteuid() == 0:
         os.chown(path, 65534, 65534)
-        assert read_records(path) is None
+        assert read_worker_record(path) is None
 
 
 ORPHAN = "sleep 300 & echo $!; kill -9 $$"
@@ -158,7 +158,7 @@ ORPHAN = "sleep 300 & echo $!; kill -9 $$"
 
 
 def test_runs_of_a_worker_that_was_not_recorded_are_known_by_the_secret(start: Start, tmp_path: Path) -> None:
-    records = Records(path := recorded_by(dead(), tmp_path / "x.workers"))
+    records = WorkerRecordFile(path := recorded_by(dead(), tmp_path / "x.workers"))
     records._supervisor = dead()
     records.begin()
     worker, other = start(ORPHAN, EVENBEAT_WORKER=records.secret), start(ORPHAN, EVENBEAT_WORKER=records.secret[1:])
@@ -177,8 +177,8 @@ def test_what_is_not_answered_in_time_is_not_waited_for(
 ) -> None:
     """The kernel answers questions about a process only when it can: one that waits for a file server, for example."""
     released = threading.Event()
-    monkeypatch.setattr(leftovers, "_LONGEST", 0.05)
-    monkeypatch.setattr(leftovers, "_has", lambda *_: not released.wait(60))
+    monkeypatch.setattr(leftovers, "_MAX_TIMEOUT", 0.05)
+    monkeypatch.setattr(leftovers, "_has_secret", lambda *_: not released.wait(60))
     worker = start(ORPHAN)
     said(worker, 1)
     worker.wait()

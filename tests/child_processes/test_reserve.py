@@ -5,10 +5,10 @@ import sys
 
 RESERVED = """
 import os, resource
-from evenbeat.child_processes.descriptors import Reserve
+from evenbeat.child_processes.descriptors import DescriptorReserve
 
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
-reserve = Reserve()
+reserve = DescriptorReserve()
 taken = []
 try:
     while True:
@@ -27,17 +27,17 @@ print(os.open("/dev/null", os.O_RDONLY) < 64)
 
 RAISED = """
 import resource, subprocess
-from evenbeat.child_processes.descriptors import raise_limit, raise_limit_again, restore_limit_of
+from evenbeat.child_processes.descriptors import raise_descriptor_limit, restore_raised_limit, restore_original_limit
 
-raise_limit_again()
+restore_raised_limit()
 print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
-raise_limit()
+raise_descriptor_limit()
 print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 resource.setrlimit(resource.RLIMIT_NOFILE, (30, 128))
-raise_limit_again()
+restore_raised_limit()
 print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 child = subprocess.Popen(["sleep", "300"])
-restore_limit_of(child.pid)
+restore_original_limit(child.pid)
 print(resource.prlimit(child.pid, resource.RLIMIT_NOFILE)[0])
 child.kill()
 """

@@ -8,7 +8,7 @@ from evenbeat.bench import growth as bench_growth
 from evenbeat.bench import memory as bench_memory
 from evenbeat.bench import segment as bench_segment
 from evenbeat.bench import when as bench_when
-from evenbeat.bench.measure import Side, compare
+from evenbeat.bench.measure import Contender, compare_in_pairs
 
 _SMALL: list[tuple[ModuleType, dict[str, object]]] = [
     (bench_when, {"_ENTRIES": 30, "_NAMES": 50, "_BASELINE_NAMES": 20, "_GRID": 1_000}),
@@ -70,7 +70,9 @@ def test_the_ratio_is_the_median_of_the_pairs_and_who_goes_first_alternates() ->
         order.append(name)
         return sum(range(20_000))
 
-    measure = compare("t", Side("o", lambda: work("ours"), 10), Side("b", lambda: work("base"), 10), pairs=3)
+    measure = compare_in_pairs(
+        "t", Contender("o", lambda: work("ours"), 10), Contender("b", lambda: work("base"), 10), pairs=3
+    )
     assert order == ["ours", "base", "base", "ours", "ours", "base"]
     ratios = sorted(ours / base for ours, base in measure.pairs)
     assert measure.ratio == ratios[1]

@@ -3,7 +3,7 @@ import pytest
 from conftest import Evenbeat
 from evenbeat.bench import node as bench_node
 from evenbeat.bench import store as bench_store
-from evenbeat.bench.bare_node import BareNode
+from evenbeat.bench.bare_node import BaselineNode
 from evenbeat.model import Job
 
 
@@ -12,7 +12,7 @@ def test_a_whole_node_is_measured_by_runs_that_have_ended_and_are_in_its_store()
 
 
 def test_the_bare_path_is_measured() -> None:
-    assert BareNode.throughput(60) > 0
+    assert BaselineNode.throughput(60) > 0
 
 
 def test_the_store_is_measured_beside_a_bare_loop(evenbeat: Evenbeat, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,7 +48,7 @@ def test_a_plain_next_does_not_wait_for_numpy() -> None:
 @pytest.mark.parametrize("said", [None, "2"])
 def test_numpy_starts_no_threads_and_the_environment_stays(said: str | None) -> None:
     code = (
-        "import os\nfrom evenbeat.cli.main import imported\nimported('evenbeat.cli.commands.up')\n"
+        "import os\nfrom evenbeat.cli.main import import_command\nimport_command('evenbeat.cli.commands.up')\n"
         "print(len(os.listdir('/proc/self/task')), os.environ.get('OPENBLAS_NUM_THREADS'))"
     )
     env = {key: value for key, value in os.environ.items() if key != "OPENBLAS_NUM_THREADS"}

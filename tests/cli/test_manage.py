@@ -11,12 +11,12 @@ import pytest
 
 from conftest import Evenbeat
 from evenbeat.cli.arguments import KEY_OPTIONS, STATES
-from evenbeat.cli.typed_values import value_of
+from evenbeat.cli.typed_values import parse_value
 from evenbeat.load.tasks import TASK_KEYS
-from evenbeat.model import HOUR, Kind
+from evenbeat.model import HOUR, RunKind
 from evenbeat.node.loop.clock import Clock
-from evenbeat.store.contract import COMPUTED_STATES, FOREVER, NEVER, Batch, Claim, Standing, Start
-from evenbeat.store.contract import STATES as STATES_OF_THE_STORE
+from evenbeat.store.contract import COMPUTED_FILTER_STATES, FOREVER, NEVER, Batch, Claim, ProgressRecord, RunStart
+from evenbeat.store.contract import FILTER_STATES as STATES_OF_THE_STORE
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
 
 
@@ -168,7 +168,7 @@ class TestSet:
     ],
 )
 def test_values_are_those_of_files_and_words_are_texts(text: str, value: object) -> None:
-    assert value_of(text) == value
+    assert parse_value(text) == value
 
 
 class TestSelecting:
@@ -224,7 +224,7 @@ class TestSelecting:
         assert len(listed(evenbeat)) == 3
 
     def test_the_states_are_those_of_the_store(self) -> None:
-        assert STATES == STATES_OF_THE_STORE + COMPUTED_STATES
+        assert STATES == STATES_OF_THE_STORE + COMPUTED_FILTER_STATES
 
 
 class TestApply:
@@ -301,7 +301,7 @@ class TestWithoutNode:
         entry = store.find("x")
         assert entry is not None
         hour_ago = Clock().now() - HOUR
-        standing = Standing(entry.number, hour_ago, FOREVER, 0, NEVER, NEVER)
+        standing = ProgressRecord(entry.number, hour_ago, FOREVER, 0, NEVER, NEVER)
         store.record(Batch(standings=[standing])).result()
         store.close()
         assert listed(evenbeat, "--state", "late") == ["x"]
@@ -318,12 +318,12 @@ class TestWithoutNode:
         entry = store.find("x")
         assert entry is not None
         due = 1_800_000_000_000_000
-        store.record(Batch(claims=[Claim(entry.number, due, 0, Kind.GRID, due - 99_000, due, FOREVER, 0)])).result()
+        store.record(Batch(claims=[Claim(entry.number, due, 0, RunKind.GRID, due - 99_000, due, FOREVER, 0)])).result()
         line = evenbeat("history", "x").out
         assert "claimed" in line
         assert "-0.099" not in line
         assert "was claimed" in evenbeat("show", "x").out
-        store.record(Batch(starts=[Start(entry.number, due + 2_000)])).result()
+        store.record(Batch(starts=[RunStart(entry.number, due + 2_000)])).result()
         store.close()
         line = evenbeat("history", "x").out
         assert "+0.002 s" in line

@@ -9,8 +9,8 @@ import pytest
 from live_node import Living
 
 from conftest import Evenbeat
-from evenbeat.node.process.control_socket import Client
-from evenbeat.wire.requests import Beat, Signal
+from evenbeat.node.process.control_socket import ControlClient
+from evenbeat.wire.requests import HeartbeatSignal, SendHeartbeat
 
 
 @pytest.fixture(scope="module")
@@ -97,8 +97,8 @@ class TestWithANode:
 
     def test_a_token_is_told_once_and_taken_away(self, evenbeat: Evenbeat, live: Living) -> None:
         token = evenbeat("heartbeat", "backup").out.strip()
-        client = Client(live.database)
-        taken = client.ask(Beat(token, Signal.SUCCESS, "curl")).taken
+        client = ControlClient(live.database)
+        taken = client.ask(SendHeartbeat(token, HeartbeatSignal.SUCCESS, "curl")).taken
         client.close()
         assert taken is not None
         assert taken.task == "backup"

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from conftest import Evenbeat
-from evenbeat.admin.tokens import TOKENS, matches, parts, tokens_in
-from evenbeat.client.database import live_node
+from evenbeat.admin.tokens import TOKEN_PREFIX, decode_tokens, secret_matches, split_token
+from evenbeat.client.database import connect_to_live_node
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
 
 
@@ -23,7 +23,7 @@ def database(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest
         return
     node = subprocess.Popen([sys.executable, "-m", "evenbeat", "up", "--workers", "1"], stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 60
-    while (client := live_node(path)) is None:
+    while (client := connect_to_live_node(path)) is None:
         assert time.monotonic() < deadline, "the node does not come up"
         time.sleep(0.02)
     client.close()
@@ -35,7 +35,7 @@ def database(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest
 def kept(database: Path) -> dict[str, str]:
     store = SqliteStore(database, read_only=True)
     try:
-        return store.settings(TOKENS)
+        return store.settings(TOKEN_PREFIX)
     finally:
         store.close()
 
@@ -44,12 +44,12 @@ def test_a_token_is_made_shown_once_listed_and_removed(evenbeat: Evenbeat, datab
     made = evenbeat("token", "add", "ci", "--role", "operate", "--expires", "90d")
     assert made.code == 0
     text = made.out.strip()
-    found = parts(text)
+    found = split_token(text)
     assert found is not None
     id_, secret = found
     assert made.out == f"{text}\n"
     assert text not in made.err
-    assert matches(tokens_in(kept(database))[id_], secret)
+    assert secret_matches(decode_tokens(kept(database))[id_], secret)
 
     listed = evenbeat("token", "ls", "--json")
     (token,) = listed.json["tokens"]

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from conftest import Evenbeat
-from evenbeat.client.database import live_node
+from evenbeat.client.database import connect_to_live_node
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
-from evenbeat.wire.requests import AskMoment
+from evenbeat.wire.requests import GetLiveTaskState
 
 PATIENCE = 60.0
 """Seconds; only a broken node needs them."""
@@ -58,7 +58,7 @@ def up(database: Path) -> Iterator[Up]:
 
 
 def answers(database: Path) -> bool:
-    client = live_node(database)
+    client = connect_to_live_node(database)
     if client is not None:
         client.close()
     return client is not None
@@ -144,10 +144,10 @@ def what_it_waits_for(name: str, database: Path) -> str:
     store = SqliteStore(database, read_only=True)
     entry = store.find(name)
     store.close()
-    client = live_node(database)
+    client = connect_to_live_node(database)
     assert entry is not None
     assert client is not None
-    moment = client.ask(AskMoment(entry.number)).moment
+    moment = client.ask(GetLiveTaskState(entry.number)).moment
     client.close()
     return "" if moment is None else moment.waiting
 

@@ -2,16 +2,19 @@ import pytest
 
 from conftest import Evenbeat
 from evenbeat.core import gate, lifecycle, run_lease
-from evenbeat.core.run_lease import Fate
+from evenbeat.core.run_lease import RunFate
 from evenbeat.sim import cluster_model as cluster
 from evenbeat.sim import verify as verifier
-from evenbeat.sim.cluster_limits import Limit
-from evenbeat.sim.properties import SENTENCES
-from evenbeat.sim.state import Shape
+from evenbeat.sim.cluster_limits import LimitShape
+from evenbeat.sim.properties import WORLD_SENTENCES
+from evenbeat.sim.state import WorldShape
 
-SMALL = (Shape("one task", 1, (1,), ()), Shape("two tasks, one slot", 2, (1,), ()))
-CLUSTERS = (Limit("a limit", 2, 1, 1), cluster.Shape("a cluster", workers=1, claims=1, tries=1, deaths=0, steady=True))
-ALL_SENTENCES = SENTENCES | cluster.SENTENCES
+SMALL = (WorldShape("one task", 1, (1,), ()), WorldShape("two tasks, one slot", 2, (1,), ()))
+CLUSTERS = (
+    LimitShape("a limit", 2, 1, 1),
+    cluster.ClusterShape("a cluster", workers=1, claims=1, tries=1, deaths=0, steady=True),
+)
+ALL_SENTENCES = WORLD_SENTENCES | cluster.CLUSTER_SENTENCES
 
 
 @pytest.fixture(autouse=True)
@@ -76,7 +79,7 @@ def test_json_tells_a_counterexample_and_leaves_the_rest_open(
 def test_a_cluster_that_breaks_a_property_is_told_like_any_world(
     evenbeat: Evenbeat, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_lease, "fate", lambda hand, now: Fate.LOST if hand.worker else Fate.STAY)
+    monkeypatch.setattr(run_lease, "run_fate", lambda hand, now: RunFate.LOST if hand.worker else RunFate.STAY)
     result = evenbeat("verify")
     assert result.code == 1
     assert "property cluster: permitted fails in the world 'a cluster'" in result.err
@@ -86,7 +89,7 @@ def test_one_world_of_a_given_size(evenbeat: Evenbeat, monkeypatch: pytest.Monke
     monkeypatch.setattr(verifier, "_EVERY_SWITCH", ("enabled",))
     found = evenbeat("verify", "--tasks", "1", "--slots", "1", "--json").json
     assert [world["name"] for world in found["worlds"]] == ["tasks: 1, slots: 1"]
-    assert set(found["properties"]) == set(SENTENCES)
+    assert set(found["properties"]) == set(WORLD_SENTENCES)
 
 
 @pytest.mark.parametrize("option", ["--tasks", "--slots"])

@@ -11,17 +11,17 @@ import msgspec
 import pytest
 from live_node import PATIENCE, Living, eventually
 
-from evenbeat.client.database import Door, live_node, open_door, own_door
-from evenbeat.load.task_keys import task_of
+from evenbeat.client.database import Client, connect_to_live_node, in_process_client, open_client
+from evenbeat.load.task_keys import task_from_table
 from evenbeat.model import Invalid, Task
-from evenbeat.node.process.control_socket import Client
+from evenbeat.node.process.control_socket import ControlClient
 from evenbeat.store.contract import Conflict, Filter, StoreError
-from evenbeat.store.sqlite.ownership import Ownership, socket_path
+from evenbeat.store.sqlite.ownership import DatabaseOwnership, socket_path
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
-from evenbeat.wire.requests import AskMoment, AskStatus
+from evenbeat.wire.requests import GetLiveTaskState, GetStatus
 
 T = TypeVar("T")
-Use = Callable[[Callable[[Door], T]], T]
+Use = Callable[[Callable[[Client], T]], T]
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def database(tmp_path: Path) -> Path:
 
 
 def task(name: str, **keys: Any) -> Task:
-    return task_of(name, {"every": "1h", "command": ["echo", name], **keys}, check=False)
+    return task_from_table(name, {"every": "1h", "command": ["echo", name], **keys}, check=False)
 
 
 def names(database: Path) -> list[str]:
@@ -47,13 +47,13 @@ class Within:
     def __init__(self, node: Living) -> None:
         self._node = node
 
-    def use(self, work: Callable[[Door], Any]) -> Any:
+    def use(self, work: Callable[[Client], Any]) -> Any:
         found: list[Any] = []
         done = threading.Event()
 
         def on_the_loop() -> None:
             try:
-                with own_door(self._node.node, "ana") as door:
+                with in_process_client(self._node.node, "ana") as door:
                     found.append(work(door))
             except Exception as e:
                 found.append(e)
@@ -67,9 +67,9 @@ class Within:
 
 
 @contextmanager
-def side(kind: str, database: Path) -> Iterator[Callable[[Callable[[Door], Any]], Any]]:
-    def use(work: Callable[[Door], Any]) -> Any:
-        with open_door(database, "ana") as door:
+def side(kind: str, database: Path) -> Iterator[Callable[[Callable[[Client], Any]], Any]]:
+    def use(work: Callable[[Client], Any]) -> Any:
+        with open_client(database, "ana") as door:
             assert door.is_live is (kind == "live")
             return work(door)
 
@@ -132,48 +132,48 @@ def test_what_is_changed_through_a_live_node_is_true_of_it_at_once(database: Pat
 def test_a_forced_run_can_be_waited_for(database: Path) -> None:
     with Living(database) as node, node.door() as door:
         door.add([task("a"), task("b")], "cli")
-        ended = door.force(["a", "b", "a"], wait=True)
+        ended = door.run_now(["a", "b", "a"], wait=True)
         assert [(e.task, e.outcome, e.output) for e in ended] == [
             ("a", "succeeded", "a\n"),
             ("b", "succeeded", "b\n"),
             ("a", "succeeded", "a\n"),
         ]
-        assert door.force(["a"], wait=False) == []
+        assert door.run_now(["a"], wait=False) == []
         with pytest.raises(Invalid, match="there is no task 'c'"):
-            door.force(["c"], wait=True)
+            door.run_now(["c"], wait=True)
 
 
 def test_a_run_that_is_forced_while_one_is_running_is_the_one_after_it(database: Path) -> None:
     with Living(database) as node, node.door() as door:
         door.add([task("a", command=["sleep", "0.3"])], "cli")
-        door.force(["a"], wait=False)
+        door.run_now(["a"], wait=False)
         eventually(lambda: node.runs("a"))
         first = node.runs("a")[0]
-        (ended,) = door.force(["a"], wait=True)
+        (ended,) = door.run_now(["a"], wait=True)
         assert ended.started > first.claimed + 300_000
 
 
 def test_whoever_waits_for_a_run_of_a_task_that_is_removed_is_told(database: Path) -> None:
     with Living(database, max_concurrent=1) as node, node.door() as door:
         door.add([task("busy", command=["sleep", "600"]), task("a")], "cli")
-        door.force(["busy"], wait=False)
+        door.run_now(["busy"], wait=False)
         eventually(lambda: node.runs("busy"))
         told: list[str] = []
 
         def wait() -> None:
             with node.door() as mine, pytest.raises(Invalid) as refused:
-                mine.force(["a"], wait=True)
+                mine.run_now(["a"], wait=True)
             told.append(str(refused.value))
 
         waiting = threading.Thread(target=wait)
         waiting.start()
-        eventually(lambda: len(node.node.roster.lifecycle.waiting))
+        eventually(lambda: len(node.node.tasks.lifecycle.waiting))
         Within(node).use(lambda d: d.remove(Filter(names=("a",))))
         waiting.join(PATIENCE)
         assert told == ["the task was removed before it ran"]
         door.remove(Filter(names=("busy",)))
-        node.do(lambda: node.node.stop_or_hurry("test"))
-        node.do(lambda: node.node.stop_or_hurry("test"))
+        node.do(lambda: node.node.stop_or_stop_now("test"))
+        node.do(lambda: node.node.stop_or_stop_now("test"))
 
 
 def test_whoever_waits_for_a_run_when_the_node_stops_is_told(database: Path) -> None:
@@ -181,17 +181,17 @@ def test_whoever_waits_for_a_run_when_the_node_stops_is_told(database: Path) -> 
     with Living(database, max_concurrent=1, grace=0.0) as node:
         with node.door() as door:
             door.add([task("busy", command=["sleep", "600"]), task("a")], "cli")
-            door.force(["busy"], wait=False)
+            door.run_now(["busy"], wait=False)
         eventually(lambda: node.runs("busy"))
 
         def wait() -> None:
             with node.door() as mine, pytest.raises(StoreError) as refused:
-                mine.force(["a"], wait=True)
+                mine.run_now(["a"], wait=True)
             told.append(str(refused.value))
 
         waiting = threading.Thread(target=wait)
         waiting.start()
-        eventually(lambda: len(node.node.roster.lifecycle.waiting))
+        eventually(lambda: len(node.node.tasks.lifecycle.waiting))
     waiting.join(PATIENCE)
     assert told[0].startswith("the node stopped before it had answered")
 
@@ -205,27 +205,27 @@ def test_who_still_holds_a_door_of_a_node_that_is_gone_is_told(database: Path) -
 
 
 def test_without_a_node_nothing_can_be_run_and_it_is_said_how_to_start_one(database: Path) -> None:
-    with open_door(database, "ana") as door:
+    with open_client(database, "ana") as door:
         door.add([task("a")], "cli")
         assert door.status() is None
         with pytest.raises(Invalid, match=r"no node lives on .*a\.db; `evenbeat up --db .*a\.db` starts one"):
-            door.force(["a"], wait=False)
+            door.run_now(["a"], wait=False)
         with pytest.raises(Invalid, match="no node lives on"):
             door.apply([])
 
 
 def test_nobody_becomes_the_node_while_somebody_changes_something_alone(database: Path) -> None:
-    from evenbeat.store.sqlite.ownership import Owned
+    from evenbeat.store.sqlite.ownership import DatabaseInUse
 
-    with open_door(database, "ana"), pytest.raises(Owned):
-        Ownership(database)
-    Ownership(database).close()
+    with open_client(database, "ana"), pytest.raises(DatabaseInUse):
+        DatabaseOwnership(database)
+    DatabaseOwnership(database).close()
 
 
 @pytest.mark.parametrize(
-    "work", [lambda d: d.force(["a"], wait=True), lambda d: d.status(), lambda d: d.backup(Path("x"))]
+    "work", [lambda d: d.run_now(["a"], wait=True), lambda d: d.status(), lambda d: d.backup(Path("x"))]
 )
-def test_on_the_loop_of_the_node_nobody_may_wait_for_it(database: Path, work: Callable[[Door], Any]) -> None:
+def test_on_the_loop_of_the_node_nobody_may_wait_for_it(database: Path, work: Callable[[Client], Any]) -> None:
     with Living(database) as node, pytest.raises(RuntimeError, match="call it from another thread"):
         Within(node).use(work)
 
@@ -234,7 +234,7 @@ def test_from_within_a_run_can_be_forced(database: Path) -> None:
     with Living(database) as node:
         within = Within(node)
         within.use(lambda d: d.add([task("a")], "cli"))
-        within.use(lambda d: d.force(["a"], wait=False))
+        within.use(lambda d: d.run_now(["a"], wait=False))
         eventually(lambda: [run for run in node.runs("a") if run.ended])
 
 
@@ -266,7 +266,7 @@ class TestSocket:
     def test_a_socket_that_a_killed_node_left_behind_is_no_trouble(self, database: Path) -> None:
         with socket.socket(socket.AF_UNIX) as stale:
             stale.bind(str(socket_path(database)))
-        assert live_node(database) is None
+        assert connect_to_live_node(database) is None
         with Living(database) as node, node.door() as door:
             assert door.is_live
 
@@ -281,13 +281,13 @@ class TestSocket:
                 answer = msgspec.json.decode(lines.readline())
                 assert answer["kind"] == "invalid"
                 assert answer["problem"]
-                lines.write(msgspec.json.encode(AskStatus()) + b"\n")
+                lines.write(msgspec.json.encode(GetStatus()) + b"\n")
                 lines.flush()
                 assert msgspec.json.decode(lines.readline())["status"]["tasks"] == 0
 
     def test_a_request_beyond_all_measure_is_refused_before_it_is_sent(self, database: Path) -> None:
         huge = [task(f"t{i}", command=["x" * 90_000]) for i in range(800)]
-        with Living(database), open_door(database, "ana") as door:
+        with Living(database), open_client(database, "ana") as door:
             with pytest.raises(Invalid, match=r"a request of 6\d MiB, accepted: up to 64"):
                 door.add(huge, "cli")
             assert door.status() is not None
@@ -297,16 +297,16 @@ class TestSocket:
             with socket.socket(socket.AF_UNIX) as client:
                 client.connect(str(socket_path(database)))
                 client.sendall(b'{"type":"sta')
-            with open_door(database, "ana") as door:
+            with open_client(database, "ana") as door:
                 assert door.status() is not None
 
     def test_a_node_knows_the_moment_of_a_task(self, database: Path) -> None:
         with Living(database) as node:
             with node.door() as door:
                 (entry,) = door.add([task("a")], "cli").created
-            client = Client(database)
-            moment = client.ask(AskMoment(entry.number)).moment
+            client = ControlClient(database)
+            moment = client.ask(GetLiveTaskState(entry.number)).moment
             assert moment is not None
             assert (moment.waiting, moment.pending) == ("", 0)
-            assert client.ask(AskMoment(999)).moment is None
+            assert client.ask(GetLiveTaskState(999)).moment is None
             client.close()

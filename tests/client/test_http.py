@@ -247,7 +247,7 @@ class TestAsking:
             assert both("ls", "nobody-@*", "--state", "disabled", *more).code == 1
 
     def test_ls_page_by_page(self, both: Both, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(http, "_PAGE", 2)
+        monkeypatch.setattr(http, "_PAGE_SIZE", 2)
         names = [task["name"] for task in both("ls", "@-*", "--json").json["tasks"]]
         assert names == ["u-bad", "u-one", "u-told"]
 
@@ -267,7 +267,7 @@ class TestAsking:
         for more in ([], ["--failed"], ["--skips"], ["-n", "2"], ["--json"], ["--json", "--failed"]):
             both("history", "@-bad", *more)
         for page in (500, 2):
-            monkeypatch.setattr(http, "_PAGE", page)
+            monkeypatch.setattr(http, "_PAGE_SIZE", page)
             both("history", "@-one", "--json")
             whole = [evenbeat("history", "-n", "9", "--json", *option).json for option in self.options(served)]
             assert whole[0] == whole[1]
@@ -523,14 +523,14 @@ class TestOthers:
     def test_an_answer_may_be_too_large(
         self, evenbeat: Evenbeat, monkeypatch: pytest.MonkeyPatch, headers: dict[str, str]
     ) -> None:
-        monkeypatch.setattr(http_connection, "ANSWER_LIMIT", 1 << 20)
+        monkeypatch.setattr(http_connection, "MAX_RESPONSE_BYTES", 1 << 20)
         body = b" " * ((1 << 20) + 1) if not headers else b""
         with Other(200, JSON | headers, body, hang_up=True) as other:
             assert "answers with more than 1 MiB" in refused(evenbeat, other)
 
     def test_it_may_take_too_long(self, evenbeat: Evenbeat, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(http_connection, "PATIENCE", 0.2)
-        monkeypatch.setattr(http_connection.Wire.ask, "__kwdefaults__", {"headers": None, "patience": 0.2})
+        monkeypatch.setattr(http_connection, "RESPONSE_TIMEOUT", 0.2)
+        monkeypatch.setattr(http_connection.ApiConnection.request, "__kwdefaults__", {"headers": None, "patience": 0.2})
         with Other(200, JSON | {"Content-Length": "10"}) as other:
             assert "nothing has come for 0.2 s" in refused(evenbeat, other)
 

@@ -3,7 +3,7 @@ from itertools import product
 import pytest
 
 from evenbeat.core.access_rules import (
-    LINK_LIFE,
+    SIGN_IN_LINK_LIFETIME,
     FirstToken,
     first_token,
     is_good,
@@ -48,7 +48,7 @@ def test_open_is_refused_as_root_and_for_other_machines_with_what_to_do() -> Non
 def test_a_link_is_good_for_ten_minutes_and_not_a_moment_longer() -> None:
     made = Instant(1_000 * MINUTE)
     expires = link_expires(made)
-    assert expires - made == LINK_LIFE == 10 * MINUTE
+    assert expires - made == SIGN_IN_LINK_LIFETIME == 10 * MINUTE
     assert is_good(expires, made)
     assert is_good(expires, Instant(expires - 1))
     assert not is_good(expires, expires)

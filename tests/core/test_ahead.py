@@ -11,7 +11,7 @@ from virtual_node import START, Node
 
 from evenbeat.core.gate import Reason
 from evenbeat.core.task import Flag
-from evenbeat.model import MINUTE, SECOND, Instant, Kind, State
+from evenbeat.model import MINUTE, SECOND, Instant, RunKind, State
 from evenbeat.when.cron import compile_cron
 from evenbeat.when.windows import FOREVER
 
@@ -141,7 +141,7 @@ def test_a_period_that_is_closed_when_an_off_grid_run_is_due_is_seen_then(edge: 
     row = node.add(phase=10 * SECOND)
     node.period(row, "00:00:00-00:00:30" if edge == "closes" else "00:00:30-00:01:00")
     due = START + 30 * SECOND + (10_000 if edge == "closes" else -10_000)
-    node.lifecycle.start_at(int(row[0]), Instant(due), Instant(START))
+    node.lifecycle.postpone_until(int(row[0]), Instant(due), Instant(START))
     node.now = Instant(due - 20_000 if edge == "closes" else due - AHEAD + 20_000)
     assert (node.release(), node.refused) == ([], [])
     node.now = Instant(due)
@@ -152,23 +152,25 @@ def test_a_period_that_is_closed_when_an_off_grid_run_is_due_is_seen_then(edge: 
 def test_of_two_at_once_the_first_is_not_merged_into_the_second_before_its_time() -> None:
     node = Node(ahead=AHEAD)
     row = node.add(phase=10 * SECOND)
-    node.columns.extra[row], node.columns.extra_kind[row] = START + 10 * SECOND - 20_000, Kind.RETRY
-    node.lifecycle.requeue(row)
+    node.columns.off_grid_due[row], node.columns.off_grid_kind[row] = START + 10 * SECOND - 20_000, RunKind.RETRY
+    node.lifecycle.reset_due(row)
     node.now = Instant(START + 10 * SECOND - AHEAD)
     assert node.release() == []
     node.now = Instant(START + 10 * SECOND - 20_000)
     assert node.kinds() == []
     node.release()
-    assert node.kinds() == [Kind.RETRY]
+    assert node.kinds() == [RunKind.RETRY]
 
 
 def test_a_cron_entry_and_an_off_grid_run_are_claimed_ahead_too() -> None:
     node = Node(ahead=AHEAD)
     cron = node.add_calendar(compile_cron("* * * * *", second=0))
     asked = node.add(every=MINUTE, phase=30 * SECOND)
-    node.lifecycle.start_at(int(asked[0]), Instant(START + 40 * SECOND), node.now)
+    node.lifecycle.postpone_until(int(asked[0]), Instant(START + 40 * SECOND), node.now)
     node.now = Instant(START + 40 * SECOND - AHEAD // 2)
-    assert [(run.row, run.kind, run.at) for run in node.release()] == [(asked[0], Kind.START_AT, START + 40 * SECOND)]
-    assert node.columns.extra[asked[0]] == FOREVER
+    assert [(run.row, run.kind, run.at) for run in node.release()] == [
+        (asked[0], RunKind.START_AT, START + 40 * SECOND)
+    ]
+    assert node.columns.off_grid_due[asked[0]] == FOREVER
     node.now = Instant(START + MINUTE - AHEAD // 2)
     assert [(run.row, run.at) for run in node.release()] == [(cron[0], START + MINUTE)]

@@ -5,50 +5,59 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenbeat.core import authority
-from evenbeat.core.authority import LEASE, MARGIN, acts_until, fair_share, is_over, owners, share, steps
-from evenbeat.model import PARTITIONS, SECOND
+from evenbeat.core.authority import (
+    LEASE_DURATION,
+    LEASE_MARGIN,
+    acts_until,
+    fair_limit_share,
+    is_over,
+    limit_share,
+    partition_owners,
+    partition_steps,
+)
+from evenbeat.model import PARTITION_COUNT, SECOND
 
 nodes = st.lists(st.text("abcdef0123456789", min_size=4, max_size=8), min_size=1, max_size=5, unique=True)
 
 
 def test_a_node_stops_before_its_lease_can_be_taken() -> None:
     # The store counts from when it was asked, or later.
-    assert acts_until(0, LEASE) == LEASE - MARGIN
-    assert not is_over(LEASE, LEASE)
-    assert is_over(LEASE, LEASE + 1)
+    assert acts_until(0, LEASE_DURATION) == LEASE_DURATION - LEASE_MARGIN
+    assert not is_over(LEASE_DURATION, LEASE_DURATION)
+    assert is_over(LEASE_DURATION, LEASE_DURATION + 1)
 
 
 @settings(max_examples=30)
 @given(nodes)
 def test_every_partition_has_one_owner_whatever_the_order_of_the_nodes(names: list[str]) -> None:
-    found = owners(names)
-    assert len(found) == PARTITIONS
+    found = partition_owners(names)
+    assert len(found) == PARTITION_COUNT
     assert set(found) <= set(names)
     shuffled = sorted(names, reverse=True)
-    assert owners(shuffled) == found
+    assert partition_owners(shuffled) == found
 
 
 @settings(max_examples=30)
 @given(nodes)
 def test_who_joins_or_leaves_moves_only_its_own_share(names: list[str]) -> None:
     *rest, newcomer = names
-    before, after = owners(rest), owners(names)
+    before, after = partition_owners(rest), partition_owners(names)
     assert all(new in (old, newcomer) for old, new in zip(before, after, strict=True))
 
 
 def test_shares_of_partitions_are_about_the_same() -> None:
-    found = owners([f"node {i}" for i in range(4)])
-    assert all(PARTITIONS / 8 < found.count(f"node {i}") < PARTITIONS / 2 for i in range(4))
+    found = partition_owners([f"node {i}" for i in range(4)])
+    assert all(PARTITION_COUNT / 8 < found.count(f"node {i}") < PARTITION_COUNT / 2 for i in range(4))
 
 
 def test_without_any_node_nobody_owns_anything() -> None:
-    assert set(owners([])) == {""}
+    assert set(partition_owners([])) == {""}
 
 
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> int:
     """Partitions, so that there are many tries."""
-    monkeypatch.setattr(authority, "PARTITIONS", 8)
+    monkeypatch.setattr(authority, "PARTITION_COUNT", 8)
     return 8
 
 
@@ -61,7 +70,7 @@ class Store:
 
     def apply(self, me: str, leases: dict[str, int], holders: list[str | None], now: int) -> None:
         """What a node does that has seen this, at some time before."""
-        found = steps(me, leases, holders, now)
+        found = partition_steps(me, leases, holders, now)
         for dead in found.bury:
             if is_over(self.leases.get(dead, now), now):
                 del self.leases[dead]
@@ -82,7 +91,7 @@ Moves = st.lists(st.tuples(st.sampled_from("abcd"), Events), max_size=60)
 @given(Moves)
 def test_steps_of_all_nodes_converge_whatever_happened_before(moves: list[tuple[str, str]]) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(authority, "PARTITIONS", 8)
+        patch.setattr(authority, "PARTITION_COUNT", 8)
         store, now = Store(8), 0
         views: dict[str, tuple[dict[str, int], list[str | None]]] = {}
         for node, what in moves:
@@ -104,17 +113,17 @@ def test_steps_of_all_nodes_converge_whatever_happened_before(moves: list[tuple[
                 store.leases[node] = now + 5
                 store.apply(node, dict(store.leases), list(store.holders), now)
         assert sorted(store.leases) == living
-        assert list(store.holders) == owners(living)
-        assert all(not any(steps(n, store.leases, store.holders, now)) for n in living)
+        assert list(store.holders) == partition_owners(living)
+        assert all(not any(partition_steps(n, store.leases, store.holders, now)) for n in living)
 
 
 def test_a_node_without_a_lease_takes_nothing(few: int) -> None:
-    found = steps("a", {"b": 10, "c": 3}, [None] * few, 5)
+    found = partition_steps("a", {"b": 10, "c": 3}, [None] * few, 5)
     assert found == (["c"], [], [])
 
 
 def test_one_does_not_bury_itself(few: int) -> None:
-    assert steps("a", {"a": 3}, ["a"] * few, 5) == ([], [], [])
+    assert partition_steps("a", {"a": 3}, ["a"] * few, 5) == ([], [], [])
 
 
 def test_an_election_of_the_queues_servers_moves_no_tasks(few: int) -> None:
@@ -138,11 +147,11 @@ class Limited:
 
     def decide(self, i: int, turn: int) -> None:
         others = [j for j in range(len(self.names)) if j != i]
-        self.shares[i] = share(
+        self.shares[i] = limit_share(
             self.limit,
             sum(self.shares[j] for j in others),
             self.running[i] + self.waiting[i],
-            fair_share(self.limit, self.names, self.names[i], turn),
+            fair_limit_share(self.limit, self.names, self.names[i], turn),
             others_need=any(self.running[j] + self.waiting[j] > self.shares[j] for j in others),
             running=self.running[i],
         )
@@ -193,16 +202,16 @@ def test_nobody_starves_also_if_there_are_fewer_slots_than_nodes(limit: int, cou
 
 @given(st.integers(0, 300), nodes, st.integers(0, 9))
 def test_fair_shares_add_up_to_the_limit(limit: int, names: list[str], turn: int) -> None:
-    found = [fair_share(limit, names, me, turn) for me in names]
+    found = [fair_limit_share(limit, names, me, turn) for me in names]
     assert sum(found) == limit
     assert max(found) - min(found) <= 1
-    assert fair_share(limit, names, "nobody", turn) == 0
+    assert fair_limit_share(limit, names, "nobody", turn) == 0
 
 
 def test_a_lowered_limit_is_kept_as_soon_as_nodes_decide_again() -> None:
-    assert share(2, 2, 2, 1, others_need=False) == 0
-    assert share(2, 0, 2, 1, others_need=False) == 2
+    assert limit_share(2, 2, 2, 1, others_need=False) == 0
+    assert limit_share(2, 0, 2, 1, others_need=False) == 2
 
 
 def test_what_came_with_a_partition_is_counted_even_if_it_is_too_much() -> None:
-    assert share(2, 2, 2, 1, others_need=False, running=2) == 2
+    assert limit_share(2, 2, 2, 1, others_need=False, running=2) == 2

@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 
 from evenbeat.core.check import (
     FLAP_WINDOW,
-    Condition,
+    CheckStates,
+    apply_results,
     exit_state,
     expected_by,
     flap_percent,
-    fresh,
     is_stale,
-    learn,
     retry_due,
+    unchecked_states,
     wants_retry,
 )
 from evenbeat.model import MINUTE, SECOND, Instant, State
@@ -32,14 +32,14 @@ def small(*values: int) -> "np.ndarray[tuple[int], np.dtype[np.uint8]]":
 
 def after(results: list[State], attempts: int = 3) -> list[str]:
     """The state after each result, as "CRITICAL SOFT 2"."""
-    condition, seen = fresh(1), []
+    condition, seen = unchecked_states(1), []
     for t, result in enumerate(results):
-        condition = learn(condition, small(result), ints(t), small(attempts)).condition
+        condition = apply_results(condition, small(result), ints(t), small(attempts)).condition
         seen.append(told(condition))
     return seen
 
 
-def told(condition: Condition) -> str:
+def told(condition: CheckStates) -> str:
     hardness = "HARD" if condition.hard[0] else "SOFT"
     return f"{State(int(condition.state[0])).name} {hardness} {condition.attempt[0]}"
 
@@ -73,23 +73,23 @@ def test_recovery_from_hard_is_hard() -> None:
 
 
 def test_lowering_the_attempts_makes_the_next_problem_hard() -> None:
-    soft = learn(fresh(1), small(C), ints(1), small(5)).condition
-    assert told(learn(soft, small(C), ints(2), small(1)).condition) == "CRITICAL HARD 1"
+    soft = apply_results(unchecked_states(1), small(C), ints(1), small(5)).condition
+    assert told(apply_results(soft, small(C), ints(2), small(1)).condition) == "CRITICAL HARD 1"
 
 
 def test_an_older_result_never_overwrites_a_newer_one() -> None:
-    newer = learn(fresh(1), small(C), ints(100), small(3)).condition
-    late = learn(newer, small(O), ints(99), small(3))
+    newer = apply_results(unchecked_states(1), small(C), ints(100), small(3)).condition
+    late = apply_results(newer, small(O), ints(99), small(3))
     assert not late.accepted[0]
     assert not late.changed[0]
     assert told(late.condition) == "CRITICAL SOFT 1"
-    assert not learn(newer, small(O), ints(100), small(3)).accepted[0]
+    assert not apply_results(newer, small(O), ints(100), small(3)).accepted[0]
 
 
 def test_changed_is_said_for_state_and_hardness_only() -> None:
-    condition, said = fresh(1), []
+    condition, said = unchecked_states(1), []
     for t, result in enumerate([O, C, C, C, C, W, O, O]):
-        learned = learn(condition, small(result), ints(t), small(3))
+        learned = apply_results(condition, small(result), ints(t), small(3))
         condition = learned.condition
         said.append(bool(learned.changed[0]))
     assert said == [False, True, False, True, False, True, True, False]
@@ -122,16 +122,16 @@ def test_hardness_is_what_counting_by_hand_says(history: list[State], attempts: 
 @given(st.lists(results, min_size=2, max_size=5))
 def test_columns_of_checks_learn_as_each_alone(histories: list[list[State]]) -> None:
     length = min(map(len, histories))
-    together = fresh(len(histories))
-    alone = [fresh(1) for _ in histories]
+    together = unchecked_states(len(histories))
+    alone = [unchecked_states(1) for _ in histories]
     attempts = small(*(1 + i % 4 for i in range(len(histories))))
     for t in range(length):
         now = small(*(h[t] for h in histories))
-        together = learn(together, now, ints(*[t] * len(histories)), attempts).condition
+        together = apply_results(together, now, ints(*[t] * len(histories)), attempts).condition
         for i in range(len(histories)):
-            alone[i] = learn(alone[i], now[i : i + 1], ints(t), attempts[i : i + 1]).condition
+            alone[i] = apply_results(alone[i], now[i : i + 1], ints(t), attempts[i : i + 1]).condition
     for i, one in enumerate(alone):
-        for field in Condition._fields:
+        for field in CheckStates._fields:
             assert getattr(together, field)[i] == getattr(one, field)[0]
 
 
@@ -144,10 +144,10 @@ def test_a_retry_is_the_first_step_after_completion_and_never_after_the_grid() -
 
 
 def test_only_a_soft_problem_wants_a_retry() -> None:
-    condition = fresh(1)
+    condition = unchecked_states(1)
     wanted = []
     for t, result in enumerate([O, C, C, C, O]):
-        condition = learn(condition, small(result), ints(t), small(3)).condition
+        condition = apply_results(condition, small(result), ints(t), small(3)).condition
         wanted.append(bool(wants_retry(condition)[0]))
     assert wanted == [False, True, True, False, False]
 
@@ -160,9 +160,9 @@ def test_a_result_is_stale_once_box_and_grace_have_passed() -> None:
 
 
 def flaps(history: list[State]) -> list[bool]:
-    condition, seen = fresh(1), []
+    condition, seen = unchecked_states(1), []
     for t, result in enumerate(history):
-        condition = learn(condition, small(result), ints(t), small(1)).condition
+        condition = apply_results(condition, small(result), ints(t), small(1)).condition
         seen.append(bool(condition.flapping[0]))
     return seen
 

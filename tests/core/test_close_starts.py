@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from virtual_node import START, Node
 
-from evenbeat.core.downtime import make_up, resume
+from evenbeat.core.downtime import repeat_lost_runs, resume
 from evenbeat.core.gate import Reason
 from evenbeat.core.pace import START_WINDOW
 from evenbeat.core.task import Flag
-from evenbeat.model import DAY, HOUR, MINUTE, SECOND, Instant, Kind
+from evenbeat.model import DAY, HOUR, MINUTE, SECOND, Instant, RunKind
 from evenbeat.when.cron import compile_cron
 
 MOMENT = SECOND // 50
@@ -32,7 +32,7 @@ def test_after_a_restart_just_before_a_nominal_time_one_run_is_made() -> None:
     node = restarted(MOMENT)
     node.advance(20 * 4 * SECOND)
     assert min(b - a for a, b in pairwise(node.started())) >= 2 * SECOND
-    assert set(node.kinds()) == {Kind.GRID}
+    assert set(node.kinds()) == {RunKind.GRID}
     assert [(s.times, s.reason) for s in node.skips] == [(4, Reason.MISSED)]
     node.must_have_accounted_for(np.array([0]))
 
@@ -41,7 +41,7 @@ def test_after_a_restart_well_before_a_nominal_time_the_catch_up_is_made_at_once
     node = restarted(3 * SECOND)
     up = node.now
     node.advance(20 * 4 * SECOND)
-    (catch_up,) = [run for run in node.runs if run.kind is Kind.CATCH_UP]
+    (catch_up,) = [run for run in node.runs if run.kind is RunKind.CATCH_UP]
     assert catch_up.at == up
 
 
@@ -51,7 +51,7 @@ def test_a_run_that_was_lost_just_before_the_next_nominal_time_is_made_up_for_by
     node.lasts = lambda _: 4 * SECOND - MOMENT
     node.advance(8 * SECOND - MOMENT)
     assert not node.ends
-    make_up(node.lifecycle, row, node.now)
+    repeat_lost_runs(node.lifecycle, row, node.now)
     node.lasts = lambda _: 0
     node.advance(60 * SECOND)
     assert set(np.diff(node.started())) == {4 * SECOND}
@@ -65,7 +65,7 @@ def test_a_catch_up_that_had_to_wait_for_a_slot_until_the_grid_is_near_merges_in
     node.advance(node.now - START + 3 * SECOND - MOMENT)
     node.set_slots(1)
     node.advance(node.now - START + SECOND)
-    assert [(run.kind, run.at == run.nominal) for run in node.runs[seen:]] == [(Kind.GRID, True)]
+    assert [(run.kind, run.at == run.nominal) for run in node.runs[seen:]] == [(RunKind.GRID, True)]
     assert not node.refused
     assert not len(node.lifecycle.waiting)
     node.must_have_accounted_for(np.array([0]))
@@ -74,7 +74,7 @@ def test_a_catch_up_that_had_to_wait_for_a_slot_until_the_grid_is_near_merges_in
 def test_a_new_check_whose_grid_is_near_has_its_first_run_there() -> None:
     node = Node()
     row = node.add(every=4 * SECOND, phase=SECOND)
-    node.lifecycle.make_first_runs(row, node.now)
+    node.lifecycle.plan_first_runs(row, node.now)
     node.advance(20 * SECOND)
     assert node.started()[:2] == [SECOND, 5 * SECOND]
 
@@ -145,9 +145,9 @@ def test_whatever_happens_no_grid_run_follows_closely_and_every_nominal_time_is_
                 node.now = Instant(node.now + n * tick)
                 node.record(resume(life, row, node.now))
             case "lose" if not node.ends:
-                make_up(life, row, node.now)
+                repeat_lost_runs(life, row, node.now)
             case "first":
-                life.make_first_runs(row, node.now)
+                life.plan_first_runs(row, node.now)
             case "slots":
                 node.set_slots(n)
     node.set_slots(1)
@@ -155,5 +155,5 @@ def test_whatever_happens_no_grid_run_follows_closely_and_every_nominal_time_is_
     node.must_have_accounted_for(row)
     gap = max(min(every * tick - tolerance, every * tick // 2, START_WINDOW // 2), 0)
     for run, following in pairwise(sorted(node.runs, key=lambda run: run.at)):
-        if run.kind in (Kind.FIRST, Kind.CATCH_UP) and following.kind is Kind.GRID:
+        if run.kind in (RunKind.FIRST, RunKind.CATCH_UP) and following.kind is RunKind.GRID:
             assert following.at - run.at >= gap

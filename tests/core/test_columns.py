@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from evenbeat.core import columns as module
-from evenbeat.core.columns import Column, Columns, FewColumn, GrowingArray
+from evenbeat.core.columns import Column, Columns, GrowingArray, SharedValueColumn
 
 DEFAULTS = {"due": 2**62, "retry": 60, "attempt": 1, "load": 0.5, "flag": False}
 
@@ -20,7 +20,7 @@ class Due(Columns):
 
 
 class Checks(Due):
-    retry = FewColumn(60)
+    retry = SharedValueColumn(60)
     attempt = Column(np.uint8, 1)
     load = Column(np.float32, 0.5)
     flag = Column(np.bool_, default=False)

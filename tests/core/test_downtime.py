@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from virtual_node import START, Node, Skip, seconds
 
@@ -13,10 +13,10 @@ from evenbeat.core.columns import Ints
 from evenbeat.core.downtime import clock_set_back, resume
 from evenbeat.core.gate import Reason
 from evenbeat.core.task import Flag
-from evenbeat.model import DAY, HOUR, MINUTE, SECOND, Instant, Kind, State
+from evenbeat.model import DAY, HOUR, MINUTE, SECOND, Instant, RunKind, State
 from evenbeat.when.calendar import compile_calendar
 from evenbeat.when.cron import compile_cron
-from evenbeat.when.schedule import Once
+from evenbeat.when.schedule import OnceSchedule
 from evenbeat.when.windows import FOREVER
 
 ALL = Flag.MISSED_ALL
@@ -54,7 +54,7 @@ def test_missed_all_runs_each_nominal_time_in_order_and_then_follows_the_grid() 
     node.advance(HOUR)
     nominal = [(run.nominal - START) // MINUTE for run in node.runs]
     assert nominal == [10, 20, 30, 40, 50, 60]
-    assert node.kinds() == [Kind.GRID, *[Kind.CATCH_UP] * 3, Kind.GRID, Kind.GRID]
+    assert node.kinds() == [RunKind.GRID, *[RunKind.CATCH_UP] * 3, RunKind.GRID, RunKind.GRID]
     assert node.started()[1:4] == [45 * MINUTE + i * SECOND // 10 for i in range(3)]
     assert not node.skips
 
@@ -76,7 +76,7 @@ def test_catching_up_does_not_touch_the_last_start_so_the_grid_is_not_dropped() 
     row = node.add(flags=ALL)
     stop(node, row, 5 * MINUTE + 59 * SECOND)
     node.advance(6 * MINUTE)
-    assert node.kinds() == [*[Kind.CATCH_UP] * 5, Kind.GRID]
+    assert node.kinds() == [*[RunKind.CATCH_UP] * 5, RunKind.GRID]
     assert node.started()[-1] == 6 * MINUTE
 
 
@@ -88,8 +88,8 @@ def test_those_who_catch_up_never_overlap_and_what_comes_due_meanwhile_joins_the
     node.advance(30 * MINUTE)
     assert all(b - a >= 25 * SECOND for a, b in pairwise(node.started()))
     assert [(run.nominal - START) // MINUTE for run in node.runs] == list(range(1, 31))
-    caught_up = node.kinds().index(Kind.GRID)
-    assert set(node.kinds()[caught_up:]) == {Kind.GRID}
+    caught_up = node.kinds().index(RunKind.GRID)
+    assert set(node.kinds()[caught_up:]) == {RunKind.GRID}
     assert all(run.at == run.nominal for run in node.runs[caught_up + 1 :])
     assert not node.skips
 
@@ -103,7 +103,7 @@ def test_all_those_who_catch_up_together_add_at_most_the_mean_rate() -> None:
     node.advance(8 * MINUTE)
     load = Counter((run.at - START) // SECOND for run in node.runs)
     assert max(load.values()) <= 2 * mean
-    assert Counter(run.kind for run in node.runs)[Kind.CATCH_UP] >= 3 * n
+    assert Counter(run.kind for run in node.runs)[RunKind.CATCH_UP] >= 3 * n
     assert set(Counter((run.row, run.nominal) for run in node.runs).values()) == {1}
     assert not node.skips
 
@@ -131,10 +131,10 @@ def test_a_force_or_a_start_at_while_catching_up_loses_nothing() -> None:
     stop(node, rows, 4 * MINUTE + SECOND)
     node.advance(4 * MINUTE + 5 * SECOND)
     node.lifecycle.force(rows[:1])
-    node.record(node.lifecycle.start_at(1, Instant(START + 6 * MINUTE + SECOND), node.now))
+    node.record(node.lifecycle.postpone_until(1, Instant(START + 6 * MINUTE + SECOND), node.now))
     node.advance(10 * MINUTE)
-    assert [run.kind for run in node.runs if run.row == 0].count(Kind.FORCED) == 1
-    assert [run.at - START for run in node.runs if run.kind is Kind.START_AT] == [6 * MINUTE + SECOND]
+    assert [run.kind for run in node.runs if run.row == 0].count(RunKind.FORCED) == 1
+    assert [run.at - START for run in node.runs if run.kind is RunKind.START_AT] == [6 * MINUTE + SECOND]
     for i in range(2):
         node.must_have_accounted_for(rows[i : i + 1])
 
@@ -153,13 +153,13 @@ def test_a_second_stop_while_catching_up_is_caught_up_with_too() -> None:
 def test_off_grid_runs_that_were_due_during_the_stop_are_not_released_in_a_burst() -> None:
     node = Node()
     rows = node.add(300, every=HOUR, phase=30 * MINUTE)
-    node.lifecycle.make_first_runs(rows, node.now)
+    node.lifecycle.plan_first_runs(rows, node.now)
     node.advance(5 * SECOND)
     stop(node, rows, 10 * MINUTE)
     node.advance(12 * MINUTE)
     assert len({run.row for run in node.runs}) == len(node.runs) == 300
     assert max(Counter((run.at - START) // SECOND for run in node.runs).values()) <= 10
-    assert set(node.kinds()) == {Kind.FIRST}
+    assert set(node.kinds()) == {RunKind.FIRST}
 
 
 def test_who_waited_for_a_slot_when_the_clock_was_set_forward_is_made_up_for_once() -> None:
@@ -169,7 +169,7 @@ def test_who_waited_for_a_slot_when_the_clock_was_set_forward_is_made_up_for_onc
     stop(node, row, 30 * MINUTE)
     node.set_slots(1)
     node.advance(45 * MINUTE)
-    assert node.kinds() == [Kind.CATCH_UP]
+    assert node.kinds() == [RunKind.CATCH_UP]
     assert [(s.times, s.reason) for s in node.skips] == [(4, Reason.MISSED)]
 
 
@@ -287,7 +287,10 @@ def test_only_a_correction_of_more_than_three_hours_gives_cron_the_new_time(by: 
 
 def test_a_task_for_once_never_happens_again() -> None:
     node = Node()
-    past, coming = node.add_calendar(Once(Instant(START + HOUR))), node.add_calendar(Once(Instant(START + 3 * HOUR)))
+    past, coming = (
+        node.add_calendar(OnceSchedule(Instant(START + HOUR))),
+        node.add_calendar(OnceSchedule(Instant(START + 3 * HOUR))),
+    )
     node.advance(2 * HOUR)
     set_back(node, np.concatenate((past, coming)), 10 * DAY)
     assert node.columns.nominal[past] == FOREVER
@@ -308,7 +311,7 @@ def test_what_waited_is_recorded_and_made_up_for_once() -> None:
     assert not len(node.lifecycle.waiting)
     node.lifecycle.slots = 10
     node.advance(HOUR + 31 * SECOND)
-    assert sorted(run.row for run in node.runs if run.kind is Kind.CATCH_UP) == [0, 1, 2]
+    assert sorted(run.row for run in node.runs if run.kind is RunKind.CATCH_UP) == [0, 1, 2]
 
 
 def test_who_was_catching_up_is_an_ordinary_task_after_one_more_run() -> None:
@@ -320,7 +323,7 @@ def test_who_was_catching_up_is_an_ordinary_task_after_one_more_run() -> None:
     before = len(node.runs)
     set_back(node, row, HOUR)
     node.advance(-27 * MINUTE)
-    assert [run.kind for run in node.runs[before:]] == [Kind.CATCH_UP, *[Kind.GRID] * 2]
+    assert [run.kind for run in node.runs[before:]] == [RunKind.CATCH_UP, *[RunKind.GRID] * 2]
     assert [s.reason for s in node.skips] == [Reason.CLOCK_SET_BACK]
 
 
@@ -328,20 +331,20 @@ def test_off_grid_runs_move_with_the_clock_and_a_start_at_does_not() -> None:
     node = Node()
     rows = node.add(2, every=DAY, phase=12 * HOUR)
     c = node.columns
-    c.extra[0], c.extra_kind[0] = START + 5 * MINUTE, Kind.RETRY
-    node.lifecycle.start_at(1, Instant(START + 10 * MINUTE), node.now)
+    c.off_grid_due[0], c.off_grid_kind[0] = START + 5 * MINUTE, RunKind.RETRY
+    node.lifecycle.postpone_until(1, Instant(START + 10 * MINUTE), node.now)
     set_back(node, rows, HOUR)
     node.advance(11 * MINUTE)
     assert [(run.row, run.kind, run.at - START) for run in node.runs] == [
-        (0, Kind.RETRY, -55 * MINUTE),
-        (1, Kind.START_AT, 10 * MINUTE),
+        (0, RunKind.RETRY, -55 * MINUTE),
+        (1, RunKind.START_AT, 10 * MINUTE),
     ]
 
 
 def test_nothing_runs_before_a_start_at_though_the_clock_brings_earlier_nominal_times() -> None:
     node = Node()
     row = node.add()
-    node.record(node.lifecycle.start_at(0, Instant(START + 10 * MINUTE + SECOND), node.now))
+    node.record(node.lifecycle.postpone_until(0, Instant(START + 10 * MINUTE + SECOND), node.now))
     node.advance(5 * MINUTE)
     set_back(node, row, 30 * MINUTE)
     node.advance(12 * MINUTE)
@@ -352,11 +355,11 @@ def test_nothing_runs_before_a_start_at_though_the_clock_brings_earlier_nominal_
 def test_the_turns_of_the_pace_move_with_the_clock() -> None:
     node = Node()
     rows = node.add(300, every=HOUR, phase=30 * MINUTE)
-    node.lifecycle.make_first_runs(rows, node.now)
+    node.lifecycle.plan_first_runs(rows, node.now)
     node.advance(10 * SECOND)
     set_back(node, rows, HOUR)
     new = node.add(5, every=HOUR, phase=30 * MINUTE)
-    node.lifecycle.make_first_runs(new, node.now)
+    node.lifecycle.plan_first_runs(new, node.now)
     node.advance(-HOUR + MINUTE)
     assert Counter(run.row for run in node.runs) == dict.fromkeys(range(305), 1)
     assert node.runs[-1].row >= 300
@@ -381,6 +384,7 @@ def test_results_after_the_clock_was_set_back_are_accepted() -> None:
 
 
 @settings(max_examples=150)
+@example([("start_at", 1), ("advance", 1)], 1, None)
 @given(
     st.lists(
         st.one_of(
@@ -416,7 +420,7 @@ def test_in_every_generation_each_nominal_time_is_accounted_for_once(
             case "force":
                 node.lifecycle.force(row)
             case "start_at":
-                node.record(node.lifecycle.start_at(0, Instant(node.now + n * SECOND), node.now))
+                node.record(node.lifecycle.postpone_until(0, Instant(node.now + n * SECOND), node.now))
             case "slots":
                 node.set_slots(n % 2)
             case "lasts":

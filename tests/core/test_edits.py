@@ -7,11 +7,11 @@ import pytest
 from virtual_node import START, Node, Skip
 
 from evenbeat.core.columns import Ints
-from evenbeat.core.downtime import make_up, resume
-from evenbeat.core.edits import pause, settle, unpause
+from evenbeat.core.downtime import repeat_lost_runs, resume
+from evenbeat.core.edits import pause, settle_past, unpause
 from evenbeat.core.gate import Reason
 from evenbeat.core.task import Flag
-from evenbeat.model import DAY, HOUR, MINUTE, SECOND, Instant, Kind, State
+from evenbeat.model import DAY, HOUR, MINUTE, SECOND, Instant, RunKind, State
 from evenbeat.when.cron import compile_cron
 
 ALL = Flag.MISSED_ALL
@@ -42,7 +42,7 @@ def restart(node: Node, row: Ints) -> None:
     life, c = node.lifecycle, node.columns
     before = int(c.nominal[row[0]])
     life.idle -= len(row)
-    life.restore(row)
+    life.add_restored(row)
     assert c.nominal[row[0]] == before
 
 
@@ -80,14 +80,14 @@ class TestPause:
         ran = {(run.nominal - START) // MINUTE for run in node.runs if run.settles}
         coalesced = [range(first, first + n) for first, n, reason in skipped(node) if reason is Reason.COALESCED]
         assert sorted([*ran, *(t for times in coalesced for t in times)]) == list(range(1, 13))
-        assert node.kinds().count(Kind.CATCH_UP) == len(ran) - 2 + 1
+        assert node.kinds().count(RunKind.CATCH_UP) == len(ran) - 2 + 1
 
-    @pytest.mark.parametrize("kind", [Kind.FIRST, Kind.CATCH_UP, Kind.RETRY])
-    def test_an_off_grid_run_that_is_owed_waits_for_the_end_of_the_pause(self, kind: Kind) -> None:
+    @pytest.mark.parametrize("kind", [RunKind.FIRST, RunKind.CATCH_UP, RunKind.RETRY])
+    def test_an_off_grid_run_that_is_owed_waits_for_the_end_of_the_pause(self, kind: RunKind) -> None:
         node = Node()
         row = node.add(every=HOUR)
-        node.columns.extra[row], node.columns.extra_kind[row] = START + MINUTE, kind
-        node.lifecycle.requeue(row)
+        node.columns.off_grid_due[row], node.columns.off_grid_kind[row] = START + MINUTE, kind
+        node.lifecycle.reset_due(row)
         disable(node, row)
         node.advance(2 * HOUR + MINUTE)
         assert not node.runs
@@ -96,18 +96,18 @@ class TestPause:
         assert [(run.at - START, run.kind) for run in node.runs] == [(2 * HOUR + MINUTE, kind)]
         assert (skipped(node), node.refused) == ([(60, 1, Reason.DISABLED), (120, 1, Reason.DISABLED)], [])
 
-    @pytest.mark.parametrize("kind", [Kind.START_AT, Kind.OCCASION])
-    def test_a_start_that_was_asked_for_in_a_pause_is_refused(self, kind: Kind) -> None:
+    @pytest.mark.parametrize("kind", [RunKind.START_AT, RunKind.OCCASION])
+    def test_a_start_that_was_asked_for_in_a_pause_is_refused(self, kind: RunKind) -> None:
         node = Node()
         row = node.add(every=HOUR)
         disable(node, row)
-        if kind is Kind.START_AT:
-            node.record(node.lifecycle.start_at(0, Instant(START + MINUTE), node.now))
+        if kind is RunKind.START_AT:
+            node.record(node.lifecycle.postpone_until(0, Instant(START + MINUTE), node.now))
         else:
-            node.lifecycle.occasion(row, Instant(START + MINUTE))
+            node.lifecycle.trigger_node_event(row, Instant(START + MINUTE))
         node.advance(HOUR - 1)
         assert [(refusal.kind, refusal.reason) for refusal in node.refused] == [(kind, Reason.DISABLED)]
-        assert node.columns.extra[0] > START + DAY
+        assert node.columns.off_grid_due[0] > START + DAY
 
     def test_a_run_that_waits_for_a_slot_is_owed(self) -> None:
         node = Node(slots=0)
@@ -119,7 +119,7 @@ class TestPause:
         assert not node.runs
         enable(node, row)
         node.advance(2 * MINUTE + 2 * SECOND)
-        assert node.kinds() == [Kind.CATCH_UP]
+        assert node.kinds() == [RunKind.CATCH_UP]
         assert skipped(node) == [(1, 1, Reason.COALESCED), (2, 1, Reason.DISABLED)]
 
     def test_a_backlog_stays_queued(self) -> None:
@@ -144,7 +144,7 @@ class TestPause:
         disable(node, row)
         enable(node, row)
         node.advance(2 * MINUTE + 50 * SECOND)
-        assert node.kinds() == [Kind.GRID]
+        assert node.kinds() == [RunKind.GRID]
         assert skipped(node) == [(2, 1, Reason.COALESCED)]
 
     def test_a_lost_run_of_a_paused_task_is_made_up_for_afterwards(self) -> None:
@@ -152,12 +152,12 @@ class TestPause:
         row = node.add(every=HOUR)
         node.advance(HOUR)
         disable(node, row)
-        make_up(node.lifecycle, row, node.now)
+        repeat_lost_runs(node.lifecycle, row, node.now)
         node.advance(HOUR + MINUTE)
         assert not node.refused
         enable(node, row)
         node.advance(HOUR + 2 * MINUTE)
-        assert node.kinds() == [Kind.GRID, Kind.CATCH_UP]
+        assert node.kinds() == [RunKind.GRID, RunKind.CATCH_UP]
 
     def test_what_passed_during_a_stop_of_a_paused_task_is_disabled_and_not_made_up_for(self) -> None:
         node = Node()
@@ -167,7 +167,7 @@ class TestPause:
         enable(node, row)
         node.advance(6 * MINUTE)
         assert skipped(node) == [(1, 5, Reason.DISABLED)]
-        assert node.kinds() == [Kind.GRID]
+        assert node.kinds() == [RunKind.GRID]
 
     def test_a_soft_problem_is_retried_after_a_pause(self) -> None:
         node = Node()
@@ -179,7 +179,7 @@ class TestPause:
         node.advance(HOUR + 5 * MINUTE)
         enable(node, row)
         node.advance(HOUR + 5 * MINUTE + SECOND)
-        assert node.kinds() == [Kind.GRID, Kind.RETRY]
+        assert node.kinds() == [RunKind.GRID, RunKind.RETRY]
 
 
 class TestPeriod:
@@ -192,9 +192,9 @@ class TestPeriod:
         node.advance(2 * HOUR + 2 * MINUTE)
         opens = 2 * HOUR + round(0.05 * MINUTE)
         assert [(run.at - START, run.kind) for run in node.runs] == [
-            (30 * MINUTE, Kind.GRID),
-            (opens, Kind.RETRY),
-            (opens + MINUTE, Kind.RETRY),
+            (30 * MINUTE, RunKind.GRID),
+            (opens, RunKind.RETRY),
+            (opens + MINUTE, RunKind.RETRY),
         ]
         assert not node.refused
         assert not node.skips
@@ -218,7 +218,7 @@ class TestPeriod:
         node = Node()
         row = node.add(every=HOUR, phase=MINUTE)
         node.period(row, "12:00-13:00")
-        node.lifecycle.make_first_runs(row, node.now)
+        node.lifecycle.plan_first_runs(row, node.now)
         assert node.columns.due[0] == START + 12 * HOUR + MINUTE
 
 
@@ -229,15 +229,15 @@ class TestSettle:
         node.lasts = lambda r: 10 * SECOND
         stop(node, row, 10 * MINUTE + SECOND)
         node.advance(10 * MINUTE + 2 * SECOND)
-        node.record(settle(node.lifecycle, row, node.now))
+        node.record(settle_past(node.lifecycle, row, node.now))
         node.columns.every[row] = HOUR
         node.lifecycle.reschedule(row, node.now)
         node.advance(HOUR)
         assert [(run.kind, (run.nominal - START) // MINUTE) for run in node.runs if run.settles] == [
-            (Kind.CATCH_UP, 1),
-            (Kind.GRID, 60),
+            (RunKind.CATCH_UP, 1),
+            (RunKind.GRID, 60),
         ]
-        assert node.kinds() == [Kind.CATCH_UP, Kind.CATCH_UP, Kind.GRID]
+        assert node.kinds() == [RunKind.CATCH_UP, RunKind.CATCH_UP, RunKind.GRID]
         assert skipped(node) == [(2, 9, Reason.COALESCED)]
 
     def test_an_edit_in_a_pause_settles_the_pause(self) -> None:
@@ -248,24 +248,24 @@ class TestSettle:
         node.advance(10 * MINUTE + 2 * SECOND)
         disable(node, row)
         node.advance(12 * MINUTE + SECOND)
-        node.record(settle(node.lifecycle, row, node.now))
+        node.record(settle_past(node.lifecycle, row, node.now))
         node.lifecycle.reschedule(row, node.now)
         assert sorted(skipped(node)) == [(2, 9, Reason.COALESCED), (11, 2, Reason.DISABLED)]
         node.advance(14 * MINUTE)
         enable(node, row)
         node.advance(15 * MINUTE)
-        assert node.kinds() == [Kind.CATCH_UP, Kind.CATCH_UP, Kind.GRID]
+        assert node.kinds() == [RunKind.CATCH_UP, RunKind.CATCH_UP, RunKind.GRID]
         assert skipped(node)[-2:] == [(13, 1, Reason.DISABLED), (14, 1, Reason.DISABLED)]
 
     def test_a_start_that_is_cancelled_leaves_the_times_to_come(self) -> None:
         node = Node()
         row = node.add()
-        node.record(node.lifecycle.start_at(0, Instant(START + 10 * MINUTE), node.now))
+        node.record(node.lifecycle.postpone_until(0, Instant(START + 10 * MINUTE), node.now))
         node.advance(2 * MINUTE + SECOND)
         assert not node.skips, "whether they are skipped is seen when they come"
-        node.record(settle(node.lifecycle, row, node.now))
+        node.record(settle_past(node.lifecycle, row, node.now))
         node.lifecycle.set_flag(row, Flag.POSTPONED, on=False)
-        node.columns.extra[row] = 1 << 62
+        node.columns.off_grid_due[row] = 1 << 62
         node.lifecycle.reschedule(row, node.now)
         node.advance(4 * MINUTE)
         assert node.started() == [3 * MINUTE, 4 * MINUTE]
@@ -274,28 +274,28 @@ class TestSettle:
     def test_a_forced_run_leaves_the_times_before_the_start_to_come(self) -> None:
         node = Node()
         row = node.add()
-        node.record(node.lifecycle.start_at(0, Instant(START + 10 * MINUTE), node.now))
+        node.record(node.lifecycle.postpone_until(0, Instant(START + 10 * MINUTE), node.now))
         node.lifecycle.force(row)
         node.advance(2 * MINUTE + SECOND)
-        assert (node.kinds(), node.skips) == ([Kind.FORCED], [])
+        assert (node.kinds(), node.skips) == ([RunKind.FORCED], [])
         node.advance(10 * MINUTE + SECOND)
-        assert node.kinds() == [Kind.FORCED, Kind.START_AT]
+        assert node.kinds() == [RunKind.FORCED, RunKind.START_AT]
         assert skipped(node) == [(1, 10, Reason.POSTPONED)]
 
     def test_a_start_that_was_missed_runs_once_and_keeps_its_kind(self) -> None:
         node = Node()
         row = node.add()
-        node.record(node.lifecycle.start_at(0, Instant(START + 3 * MINUTE + SECOND), node.now))
+        node.record(node.lifecycle.postpone_until(0, Instant(START + 3 * MINUTE + SECOND), node.now))
         stop(node, row, 6 * MINUTE + SECOND)
         node.advance(7 * MINUTE)
-        assert node.kinds() == [Kind.START_AT, Kind.GRID]
+        assert node.kinds() == [RunKind.START_AT, RunKind.GRID]
         assert skipped(node) == [(1, 3, Reason.POSTPONED), (4, 3, Reason.MISSED)]
 
     def test_a_lost_run_does_not_take_the_place_of_a_start_that_was_asked_for(self) -> None:
         node = Node()
         row = node.add()
-        node.record(node.lifecycle.start_at(0, Instant(START + 3 * MINUTE + SECOND), node.now))
-        make_up(node.lifecycle, row, node.now)
+        node.record(node.lifecycle.postpone_until(0, Instant(START + 3 * MINUTE + SECOND), node.now))
+        repeat_lost_runs(node.lifecycle, row, node.now)
         node.advance(4 * MINUTE)
         assert node.started() == [3 * MINUTE + SECOND, 4 * MINUTE]
 
@@ -305,6 +305,6 @@ def test_what_comes_next_is_computed_from_what_is_accounted_for() -> None:
     rows = np.concatenate([node.add(every=7 * MINUTE, phase=3), node.add_calendar(compile_cron("*/5 * * * *"))])
     node.advance(31 * MINUTE)
     nominal = node.columns.nominal[rows].tolist()
-    node.lifecycle.restore(rows)
+    node.lifecycle.add_restored(rows)
     assert node.columns.nominal[rows].tolist() == nominal
     assert [s for s in node.skips if isinstance(s, Skip)] == []

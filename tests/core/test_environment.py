@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenbeat.core.environment import COMMANDS_GET, for_checks, for_commands, not_passed, own_secrets, without_secrets
-from evenbeat.load.pass_env import pass_env_problem
+from evenbeat.load.pass_env import pass_env_error
 
 SECRET = {
     "EVENBEAT_TOKEN": "evb_x",
@@ -64,9 +64,9 @@ def test_what_shells_set_anew_is_not_missed() -> None:
 
 @pytest.mark.parametrize("name", ["A", "_a1", "DB_*", "*", "EVENBEAT_DB", "EVENBEAT_*"])
 def test_names_that_can_be_passed_on(name: str) -> None:
-    assert pass_env_problem(name) == ""
+    assert pass_env_error(name) == ""
 
 
 @pytest.mark.parametrize("name", ["", "1A", "A B", "A=b", "*A", "A**", "a,b", "ä", "EVENBEAT_TOKEN", "EVENBEAT_QUEUE*"])
 def test_names_that_cannot(name: str) -> None:
-    assert pass_env_problem(name)
+    assert pass_env_error(name)

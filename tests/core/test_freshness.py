@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evenbeat.core.freshness import LATE, are_stale, expected_by, is_late
+from evenbeat.core.freshness import LATE_AFTER, are_stale, is_late, result_expected_by
 from evenbeat.core.next_time import NextRun
-from evenbeat.load.task_keys import task_of
-from evenbeat.model import DAY, HOUR, MINUTE, SECOND, Instant, Kind, Task
+from evenbeat.load.task_keys import task_from_table
+from evenbeat.model import DAY, HOUR, MINUTE, SECOND, Instant, RunKind, Task
 from evenbeat.when.windows import FOREVER
 
 T = Instant(20_000 * DAY)
@@ -16,7 +16,7 @@ T = Instant(20_000 * DAY)
 
 def task(*, check: bool = False, **keys: Any) -> Task:
     what = {} if "passive" in keys else {"command": ["true"]}
-    return task_of("t", {**what, **keys}, check=check)
+    return task_from_table("t", {**what, **keys}, check=check)
 
 
 @pytest.mark.parametrize(
@@ -33,20 +33,20 @@ def task(*, check: bool = False, **keys: Any) -> Task:
     ],
 )
 def test_a_result_is_expected_after_the_longest_run_and_the_grace(said: Task, allowed: int) -> None:
-    assert expected_by(said, T) == T + allowed
+    assert result_expected_by(said, T) == T + allowed
 
 
 def test_nothing_is_expected_if_no_time_is_left() -> None:
-    assert expected_by(task(every="10m", phase="0s"), FOREVER) is None
+    assert result_expected_by(task(every="10m", phase="0s"), FOREVER) is None
 
 
 class TestLate:
-    DUE = NextRun(Instant(T - LATE - 1), Kind.GRID)
+    DUE = NextRun(Instant(T - LATE_AFTER - 1), RunKind.GRID)
 
     def test_is_what_is_due_for_more_than_a_moment_and_has_not_started(self) -> None:
         said = task(every="10m", phase="0s")
         assert is_late(said, self.DUE, T, is_running=False)
-        assert not is_late(said, NextRun(Instant(T - LATE), Kind.GRID), T, is_running=False)
+        assert not is_late(said, NextRun(Instant(T - LATE_AFTER), RunKind.GRID), T, is_running=False)
         assert not is_late(said, self.DUE, T, is_running=True)
         assert not is_late(said, None, T, is_running=False)
 
@@ -60,7 +60,7 @@ class TestLate:
 def test_rows_of_a_live_node_are_stale_by_the_same_rule() -> None:
     said = [task(every="10m", phase="0s", timebox="20s"), task(cron="0 * * * *", second=0)]
     for each, timebox, interval in zip(said, (20 * SECOND, 0), (10 * MINUTE, HOUR), strict=True):
-        by = expected_by(each, T)
+        by = result_expected_by(each, T)
         assert by is not None
         columns = (np.array([value], dtype=np.int64) for value in (T, timebox, interval))
         nominal, box, length = columns

@@ -7,18 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenbeat.core.gate import REASONS, Action, Arrivals, Reason, verify
+from evenbeat.core.gate import REASONS, Arrivals, GateAction, Reason, verify
 from evenbeat.model import HOUR, SECOND
 from evenbeat.when.windows import FOREVER
 
 UNLIMITED = 1_000
-RUNS = (Action.EXECUTE, Reason.NONE)
-NO_SLOT = (Action.WAIT, Reason.NO_SLOT)
-AT_LIMIT = (Action.WAIT, Reason.LIMIT)
-RUNNING = (Action.WAIT, Reason.RUNNING)
-TOO_SOON = (Action.SKIP, Reason.TOO_SOON)
+RUNS = (GateAction.EXECUTE, Reason.NONE)
+NO_SLOT = (GateAction.WAIT, Reason.NO_SLOT)
+AT_LIMIT = (GateAction.WAIT, Reason.LIMIT)
+RUNNING = (GateAction.WAIT, Reason.RUNNING)
+TOO_SOON = (GateAction.SKIP, Reason.TOO_SOON)
 
-Verdict = tuple[Action, Reason]
+Verdict = tuple[GateAction, Reason]
 
 
 class Arrival(NamedTuple):
@@ -65,7 +65,7 @@ def columns(arrivals: list[Arrival]) -> Arrivals:
 def gate(*arrivals: Arrival, slots: int = UNLIMITED, limits: tuple[int, ...] = ()) -> list[Verdict]:
     """The verdicts; `limits` are the free places of the keys 1, 2, ..."""
     action, reason = verify(columns(list(arrivals)), slots, np.array([UNLIMITED, *limits], dtype=np.int64))
-    return [(Action(a), REASONS[r]) for a, r in zip(action.tolist(), reason.tolist(), strict=True)]
+    return [(GateAction(a), REASONS[r]) for a, r in zip(action.tolist(), reason.tolist(), strict=True)]
 
 
 def why_skipped(a: Arrival) -> Reason | None:
@@ -93,7 +93,7 @@ def by_hand(arrivals: list[Arrival], slots: int, limits: tuple[int, ...]) -> lis
     for i in sorted(range(len(arrivals)), key=lambda i: arrivals[i].nominal - arrivals[i].priority * 10_000_000):
         a = arrivals[i]
         if (why := why_skipped(a)) is not None:
-            verdicts[i] = (Action.SKIP, why)
+            verdicts[i] = (GateAction.SKIP, why)
         elif a.running:
             verdicts[i] = RUNNING
         elif a.limit > 0 and places[a.limit] <= 0:
@@ -182,7 +182,7 @@ def test_with_slots_for_all_nobody_waits() -> None:
     ],
 )
 def test_each_obstacle_skips_with_its_own_reason(reason: Reason, obstacles: dict[str, bool]) -> None:
-    assert gate(Arrival()._replace(**obstacles)) == [(Action.SKIP, reason)]
+    assert gate(Arrival()._replace(**obstacles)) == [(GateAction.SKIP, reason)]
 
 
 def test_of_several_reasons_the_first_in_the_documented_order_is_told() -> None:
@@ -220,12 +220,12 @@ def test_a_forced_run_ignores_enabled_period_reachability_and_guard() -> None:
 
 
 def test_a_forced_run_never_ignores_authority() -> None:
-    assert gate(forced()._replace(mine=False)) == [(Action.SKIP, Reason.NOT_MINE)]
-    assert gate(forced()._replace(permitted=False)) == [(Action.SKIP, Reason.NOT_FROM_A_FILE)]
+    assert gate(forced()._replace(mine=False)) == [(GateAction.SKIP, Reason.NOT_MINE)]
+    assert gate(forced()._replace(permitted=False)) == [(GateAction.SKIP, Reason.NOT_FROM_A_FILE)]
 
 
 def test_a_nominal_time_merges_into_the_running_instance_and_everything_else_waits_for_its_end() -> None:
-    assert gate(Arrival(running=True)) == [(Action.SKIP, Reason.COALESCED)]
+    assert gate(Arrival(running=True)) == [(GateAction.SKIP, Reason.COALESCED)]
     assert gate(Arrival(running=True, on_grid=False)) == [RUNNING]
     assert gate(forced()._replace(running=True)) == [RUNNING]
     assert gate(forced()._replace(running=True, on_grid=True)) == [RUNNING]
@@ -305,4 +305,4 @@ def test_within_a_key_the_first_in_order_get_its_places() -> None:
 def test_who_is_skipped_or_waits_for_its_own_end_takes_neither_slot_nor_place() -> None:
     away = [Arrival(enabled=False, limit=1), Arrival(running=True, on_grid=False, limit=1)]
     verdicts = gate(*away, Arrival(nominal=1, limit=1), slots=1, limits=(1,))
-    assert verdicts == [(Action.SKIP, Reason.DISABLED), RUNNING, RUNS]
+    assert verdicts == [(GateAction.SKIP, Reason.DISABLED), RUNNING, RUNS]

@@ -6,8 +6,8 @@ from virtual_node import START, Node
 
 from evenbeat.core.columns import Ints
 from evenbeat.core.downtime import resume
-from evenbeat.core.next_time import Progress, next_run
-from evenbeat.model import HOUR, MINUTE, SECOND, Instant, Kind, Schedule, Spread, Task
+from evenbeat.core.next_time import ScheduleProgress, next_run
+from evenbeat.model import HOUR, MINUTE, SECOND, Instant, RunKind, Schedule, Spread, Task
 from evenbeat.when.icinga import icinga_after
 from evenbeat.when.windows import FOREVER
 
@@ -21,8 +21,8 @@ def rule(executed: int) -> int:
 def moving(node: Node) -> Ints:
     node.times.any_moves = True
     row = node.columns.allocate(1)
-    node.columns.every[row], node.columns.phase[row], node.columns.moves[row] = EVERY, PHASE, True
-    node.lifecycle.arrive(row, node.now)
+    node.columns.every[row], node.columns.phase[row], node.columns.has_moving_grid[row] = EVERY, PHASE, True
+    node.lifecycle.add_new(row, node.now)
     return row
 
 
@@ -30,10 +30,10 @@ def test_a_new_check_is_moved_by_its_first_run_and_creeps_to_its_grid() -> None:
     node = Node(ahead=SECOND // 10)
     row = moving(node)
     assert node.columns.nominal[row] == START + PHASE
-    node.lifecycle.make_first_runs(row, node.now)
+    node.lifecycle.plan_first_runs(row, node.now)
     node.advance(60 * HOUR)
     at = [run.at for run in node.runs]
-    assert [run.kind for run in node.runs[:2]] == [Kind.FIRST, Kind.GRID]
+    assert [run.kind for run in node.runs[:2]] == [RunKind.FIRST, RunKind.GRID]
     assert at[1:] == [rule(t) for t in at[:-1]]
     assert at[1] == START + EVERY - SECOND // 2
     assert (at[-1] - PHASE) % EVERY == 0
@@ -70,17 +70,17 @@ def test_a_forced_run_moves_it_too() -> None:
 def test_the_next_time_is_the_same_after_a_restart_and_without_a_node() -> None:
     node = Node()
     row = moving(node)
-    node.lifecycle.make_first_runs(row, node.now)
+    node.lifecycle.plan_first_runs(row, node.now)
     task = Task(name="a", check=True, schedule=Schedule(every=EVERY, phase=PHASE, spread=Spread.ICINGA))
     for hours in range(1, 4):
         node.advance(hours * HOUR)
         before, accounted = int(node.columns.nominal[row][0]), int(node.columns.accounted[row][0])
         node.columns.nominal[row] = 0
-        node.lifecycle.restore(row)
+        node.lifecycle.add_restored(row)
         assert node.columns.nominal[row] == before
-        found = next_run(task, Progress(accounted, FOREVER, Kind.FIRST), {}, node.now)
+        found = next_run(task, ScheduleProgress(accounted, FOREVER, RunKind.FIRST), {}, node.now)
         assert found is not None
-        assert (found.at, found.kind) == (before, Kind.GRID)
+        assert (found.at, found.kind) == (before, RunKind.GRID)
 
 
 def test_after_a_stop_the_catch_up_moves_it_and_what_was_missed_is_recorded() -> None:
@@ -90,7 +90,7 @@ def test_after_a_stop_the_catch_up_moves_it_and_what_was_missed_is_recorded() ->
     node.now = Instant(node.now + 33 * MINUTE)
     node.record(resume(node.lifecycle, row, node.now))
     node.advance(node.now - START + SECOND)
-    assert node.runs[-1].kind is Kind.CATCH_UP
+    assert node.runs[-1].kind is RunKind.CATCH_UP
     assert node.columns.nominal[row] == rule(node.runs[-1].at)
     assert [skip.times for skip in node.skips] == [7]
 

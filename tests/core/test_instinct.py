@@ -9,12 +9,12 @@ from evenbeat.core.columns import Ints
 from evenbeat.core.downtime import resume
 from evenbeat.core.gate import REASONS, Reason
 from evenbeat.core.lifecycle import Lifecycle
-from evenbeat.core.task import Skips, TaskColumns
+from evenbeat.core.task import SkipColumns, TaskColumns
 from evenbeat.core.times import ScheduleTimes
 from evenbeat.core.timetable import Timetable
-from evenbeat.model import MINUTE, SECOND, Instant, Kind
+from evenbeat.model import MINUTE, SECOND, Instant, RunKind
 from evenbeat.when.cron import compile_cron
-from evenbeat.when.schedule import Occasion
+from evenbeat.when.schedule import NodeEventSchedule
 
 START = Instant(1_790_000_000 * SECOND // (2 * MINUTE) * 2 * MINUTE + 90 * SECOND)
 """In the middle of an odd minute."""
@@ -29,13 +29,13 @@ class Instinct:
         times = ScheduleTimes(c)
         self.lifecycle = Lifecycle(c, Timetable(c), times, slots=10)
         self.rows = c.allocate(4)
-        c.calendar[self.rows[:2]] = [times.calendar_number(Occasion(f"@{name}")) for name in TASKS[:2]]
+        c.calendar[self.rows[:2]] = [times.calendar_number(NodeEventSchedule(f"@{name}")) for name in TASKS[:2]]
         for row, text, second in ((2, "* * * * *", 7), (3, "*/2 * * * *", 21)):
             cron = compile_cron(text, second=second)
             c.calendar[row], c.second[row] = times.calendar_number(cron.times), cron.second
         self.now = START
-        self.lifecycle.arrive(self.rows, self.now)
-        self.skips: list[Skips] = []
+        self.lifecycle.add_new(self.rows, self.now)
+        self.skips: list[SkipColumns] = []
 
     def row(self, name: str) -> Ints:
         return self.rows[TASKS.index(name) :][:1]
@@ -43,19 +43,19 @@ class Instinct:
     def session(self) -> list[str]:
         """From start to stop: what was run, in order."""
         self.skips += resume(self.lifecycle, self.rows, self.now)
-        self.lifecycle.occasion(self.row("reboot"), self.now)
+        self.lifecycle.trigger_node_event(self.row("reboot"), self.now)
         ran: list[str] = []
         while "stop" not in ran:
             ran += self.step()
-        self.lifecycle.occasion(self.row("shutdown"), self.now)
+        self.lifecycle.trigger_node_event(self.row("shutdown"), self.now)
         return [name for name in ran + self.step() if name != "stop"]
 
     def step(self) -> list[str]:
         self.now = max(self.now, self.lifecycle.timetable.next_due())
         (rows, _, kinds), skips, *_ = self.lifecycle.release(self.now)
         self.skips += skips
-        on_grid = rows[kinds == Kind.GRID]
-        self.lifecycle.started(on_grid, np.full(len(on_grid), self.now))
+        on_grid = rows[kinds == RunKind.GRID]
+        self.lifecycle.record_starts(on_grid, np.full(len(on_grid), self.now))
         self.lifecycle.complete(rows)
         return [TASKS[row] for row in rows]
 
@@ -66,7 +66,7 @@ def test_a_session_runs_reboot_the_minutes_until_the_stop_and_shutdown() -> None
 
 def test_start_at_postpones_the_first_occurrence() -> None:
     instinct = Instinct()
-    assert instinct.lifecycle.start_at(3, Instant(START + 4 * MINUTE), START) == []
+    assert instinct.lifecycle.postpone_until(3, Instant(START + 4 * MINUTE), START) == []
     assert instinct.session() == ["reboot", "minute", "minute", "minute", "minute", "shutdown"]
     (skips,) = instinct.skips
     assert REASONS[skips.reason[0]] is Reason.POSTPONED
@@ -77,7 +77,7 @@ def test_start_at_postpones_the_first_occurrence() -> None:
 def test_after_the_postponed_start_the_schedule_goes_on() -> None:
     instinct = Instinct()
     at = Instant(START + 4 * MINUTE)
-    instinct.lifecycle.start_at(3, at, START)
+    instinct.lifecycle.postpone_until(3, at, START)
     instinct.session()
     next_even = (at // (2 * MINUTE) + 1) * 2 * MINUTE
     assert instinct.columns.nominal[3] == next_even + 21 * SECOND

@@ -10,10 +10,10 @@ from virtual_node import START, Node, Refusal, Skip, seconds
 
 from evenbeat.core.columns import Ints
 from evenbeat.core.downtime import resume
-from evenbeat.core.edits import settle
+from evenbeat.core.edits import settle_past
 from evenbeat.core.gate import Reason
 from evenbeat.core.task import Flag
-from evenbeat.model import DAY, HOUR, MINUTE, SECOND, Instant, Kind, State
+from evenbeat.model import DAY, HOUR, MINUTE, SECOND, Instant, RunKind, State
 
 
 @pytest.mark.parametrize("lasts", [0, 1, 30 * SECOND, 59 * SECOND, MINUTE - 1])
@@ -43,7 +43,7 @@ def test_check_now_does_not_shift_the_phase() -> None:
     node.lifecycle.force(row)
     node.advance(200 * SECOND)
     assert node.started() == seconds(10, 70, 90, 130, 190)
-    assert node.kinds() == [Kind.GRID, Kind.GRID, Kind.FORCED, Kind.GRID, Kind.GRID]
+    assert node.kinds() == [RunKind.GRID, RunKind.GRID, RunKind.FORCED, RunKind.GRID, RunKind.GRID]
 
 
 def test_a_forced_run_of_a_disabled_task_outside_its_period_runs() -> None:
@@ -53,7 +53,7 @@ def test_a_forced_run_of_a_disabled_task_outside_its_period_runs() -> None:
     node.lifecycle.set_flag(row, Flag.ENABLED, on=False)
     node.advance(90 * SECOND)
     node.lifecycle.force(row)
-    assert [run.kind for run in node.release()] == [Kind.FORCED]
+    assert [run.kind for run in node.release()] == [RunKind.FORCED]
 
 
 def test_a_forced_run_waits_for_a_slot_like_everybody_and_merges_with_a_second_force() -> None:
@@ -98,7 +98,7 @@ def test_a_force_without_authority_is_refused_and_told() -> None:
     node.lifecycle.force(row)
     node.release()
     assert not node.runs
-    assert node.refused == [Refusal(0, START, Kind.FORCED, Reason.NOT_MINE)]
+    assert node.refused == [Refusal(0, START, RunKind.FORCED, Reason.NOT_MINE)]
     assert node.lifecycle.timetable.next_due() == START + MINUTE
 
 
@@ -260,12 +260,12 @@ def test_off_grid_runs_obey_the_period_and_their_refusal_is_told() -> None:
     node = Node()
     row = node.add(every=HOUR, phase=MINUTE)
     node.period(row, "12:00-13:00")
-    node.lifecycle.make_first_runs(row, node.now)
+    node.lifecycle.plan_first_runs(row, node.now)
     node.advance(MINUTE)
-    node.lifecycle.occasion(row, node.now)
+    node.lifecycle.trigger_node_event(row, node.now)
     node.advance(DAY - 1)
     assert node.started() == [12 * HOUR + MINUTE]
-    assert node.refused == [Refusal(0, START + MINUTE, Kind.OCCASION, Reason.PERIOD_CLOSED)]
+    assert node.refused == [Refusal(0, START + MINUTE, RunKind.OCCASION, Reason.PERIOD_CLOSED)]
 
 
 def test_what_is_skipped_on_the_grid_is_not_refused_as_well() -> None:
@@ -280,7 +280,7 @@ def test_start_at_holds_for_a_run_that_waits() -> None:
     node = Node(slots=0)
     row = node.add(every=HOUR, phase=MINUTE)
     node.advance(2 * MINUTE)
-    node.record(node.lifecycle.start_at(int(row[0]), Instant(START + 10 * MINUTE), node.now))
+    node.record(node.lifecycle.postpone_until(int(row[0]), Instant(START + 10 * MINUTE), node.now))
     node.set_slots(1)
     node.advance(2 * HOUR)
     assert node.started() == [10 * MINUTE, HOUR + MINUTE]
@@ -291,15 +291,15 @@ def test_a_new_schedule_does_not_lose_the_run_that_waits() -> None:
     node = Node(slots=0)
     row = node.add(every=HOUR, phase=MINUTE)
     node.advance(2 * MINUTE)
-    node.record(settle(node.lifecycle, row, node.now))
+    node.record(settle_past(node.lifecycle, row, node.now))
     node.columns.every[row], node.columns.phase[row] = 10 * MINUTE, 5 * MINUTE
     node.lifecycle.reschedule(row, node.now)
     node.set_slots(1)
     node.advance(16 * MINUTE)
     assert [(r.at - START, r.kind) for r in node.runs] == [
-        (2 * MINUTE, Kind.CATCH_UP),
-        (5 * MINUTE, Kind.GRID),
-        (15 * MINUTE, Kind.GRID),
+        (2 * MINUTE, RunKind.CATCH_UP),
+        (5 * MINUTE, RunKind.GRID),
+        (15 * MINUTE, RunKind.GRID),
     ]
     assert [(s.first - START, s.reason) for s in node.skips] == [(MINUTE, Reason.COALESCED)]
 
@@ -327,12 +327,12 @@ def test_a_reload_that_changes_one_interval_moves_that_task_only() -> None:
 def test_a_reload_neither_loses_nor_hurries_a_catch_up_a_retry_or_a_start_at() -> None:
     node = Node()
     rows = node.add(3, every=HOUR, phase=30 * MINUTE)
-    node.lifecycle.start_at(0, Instant(START + 10 * MINUTE), node.now)
-    node.columns.extra[1], node.columns.extra_kind[1] = START + 5 * MINUTE, Kind.RETRY
-    node.columns.extra[2], node.columns.extra_kind[2] = START + 6 * MINUTE, Kind.CATCH_UP
+    node.lifecycle.postpone_until(0, Instant(START + 10 * MINUTE), node.now)
+    node.columns.off_grid_due[1], node.columns.off_grid_kind[1] = START + 5 * MINUTE, RunKind.RETRY
+    node.columns.off_grid_due[2], node.columns.off_grid_kind[2] = START + 6 * MINUTE, RunKind.CATCH_UP
     node.lifecycle.reschedule(rows, node.now)
     node.advance(15 * MINUTE)
-    assert [run.kind for run in node.runs] == [Kind.RETRY, Kind.CATCH_UP, Kind.START_AT]
+    assert [run.kind for run in node.runs] == [RunKind.RETRY, RunKind.CATCH_UP, RunKind.START_AT]
 
 
 def check(node: Node, *, retry: int, every: int = 5 * MINUTE) -> Ints:
@@ -349,7 +349,7 @@ def test_a_soft_problem_is_retried_at_nominal_plus_k_retry_and_then_the_phase_is
     node.advance(11 * MINUTE)
     # The first takes longer than a retry, the third result is HARD.
     assert node.started() == seconds(10, 130, 190, 310, 610)
-    assert node.kinds() == [Kind.GRID, Kind.RETRY, Kind.RETRY, Kind.GRID, Kind.GRID]
+    assert node.kinds() == [RunKind.GRID, RunKind.RETRY, RunKind.RETRY, RunKind.GRID, RunKind.GRID]
 
 
 def test_a_retry_is_never_later_than_the_grid_which_then_is_it() -> None:
@@ -366,7 +366,7 @@ def test_a_retry_does_not_take_the_place_of_a_start_that_was_asked_for() -> None
     node.state = lambda r: State.CRITICAL
     node.lasts = lambda r: 5 * SECOND
     node.advance(12 * SECOND)
-    node.lifecycle.start_at(int(row[0]), Instant(START + 3 * MINUTE), node.now)
+    node.lifecycle.postpone_until(int(row[0]), Instant(START + 3 * MINUTE), node.now)
     node.advance(3 * MINUTE)
     assert node.started() == seconds(10, 180)
 
@@ -392,17 +392,17 @@ def test_after_two_minutes_of_stop_all_is_made_up_for_within_a_minute_and_no_fas
     load = Counter((run.at - 1) // SECOND for run in node.runs)
     missed_runs = sum(skip.times for skip in node.skips)
     assert max(load.values()) <= mean + max(mean, missed_runs / 60) + 2
-    made_up = [run.at for run in node.runs if run.kind is Kind.CATCH_UP]
+    made_up = [run.at for run in node.runs if run.kind is RunKind.CATCH_UP]
     assert max(made_up, default=0) <= START + 3 * MINUTE + SECOND
     assert len({run.row for run in node.runs if run.at <= START + 7 * MINUTE}) == n
-    assert (Kind.CATCH_UP in node.kinds()) == (missed is None)
+    assert (RunKind.CATCH_UP in node.kinds()) == (missed is None)
 
 
 def test_600_new_checks_all_start_within_about_a_minute_evenly() -> None:
     node, every = Node(), 5 * MINUTE
     rows = node.add(600, every=every, phase=even_phases(600, every))
     node.lifecycle.pace.mean_rate = 600 / 300
-    node.lifecycle.make_first_runs(rows, node.now)
+    node.lifecycle.plan_first_runs(rows, node.now)
     node.advance(70 * SECOND)
     first = {run.row: run.at for run in reversed(node.runs)}
     assert len(first) == 600
@@ -445,14 +445,14 @@ def test_every_nominal_time_is_accounted_for_exactly_once(
             case "force":
                 life.force(row)
             case "start_at":
-                node.record(life.start_at(0, Instant(node.now + n * SECOND), node.now))
+                node.record(life.postpone_until(0, Instant(node.now + n * SECOND), node.now))
             case "resume":
                 node.now = Instant(node.now + n * SECOND)
                 for flag in (Flag.MISSED_SKIP, Flag.MISSED_ALL):
                     life.set_flag(row, flag, on=flag == (0, Flag.MISSED_SKIP, Flag.MISSED_ALL)[n % 3])
                 node.record(resume(life, row, node.now, catch_up=20 * SECOND))
             case "first":
-                life.make_first_runs(row, node.now)
+                life.plan_first_runs(row, node.now)
             case "slots":
                 node.set_slots(n)
             case "lasts":

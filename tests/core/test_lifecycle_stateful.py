@@ -10,10 +10,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from evenbeat.core.columns import Ints
 from evenbeat.core.gate import PRIORITY_STEP, REASONS, Reason
 from evenbeat.core.lifecycle import Lifecycle
-from evenbeat.core.task import Bools, Flag, Skips, TaskColumns
+from evenbeat.core.task import Bools, Flag, SkipColumns, TaskColumns
 from evenbeat.core.times import ScheduleTimes
 from evenbeat.core.timetable import Timetable
-from evenbeat.model import SECOND, Instant, Kind
+from evenbeat.model import SECOND, Instant, RunKind
 
 KEYS = 3
 ARun = tuple[int, int, int]
@@ -65,7 +65,7 @@ class Task:
         return [(row, gone[0], gone[-1], len(gone), reason)] if gone else []
 
 
-def listed(skips: list[Skips]) -> list[ASkip]:
+def listed(skips: list[SkipColumns]) -> list[ASkip]:
     return [
         (row, first, last, n, REASONS[reason])
         for s in skips
@@ -113,7 +113,7 @@ class Machine(RuleBasedStateMachine):
         if said is not None:
             c.tolerance[row] = tolerance
         self.lifecycle.set_flag(rows, Flag.EACH, on=each)
-        self.lifecycle.arrive(rows, self.now)
+        self.lifecycle.add_new(rows, self.now)
         self.times.closed -= {row}
         first = self.now + every - (self.now - phase) % every
         self.tasks[row] = Task(every, phase, first, limit, priority, each, tolerance)
@@ -174,8 +174,8 @@ class Machine(RuleBasedStateMachine):
     def advance(self, half_seconds: int) -> None:
         self.now = Instant(self.now + half_seconds * SECOND // 2)
         claims, skips, *_ = self.lifecycle.release(self.now)
-        on_grid = claims.rows[claims.kind == Kind.GRID]
-        self.lifecycle.started(on_grid, np.full(len(on_grid), self.now))
+        on_grid = claims.rows[claims.kind == RunKind.GRID]
+        self.lifecycle.record_starts(on_grid, np.full(len(on_grid), self.now))
         expected_runs, expected_skips = self.model_release()
         runs = sorted(zip(claims.rows.tolist(), claims.nominal.tolist(), claims.kind.tolist(), strict=True))
         assert runs == sorted(expected_runs)
@@ -214,13 +214,13 @@ class Machine(RuleBasedStateMachine):
         if len(busy) >= self.slots or (task.limit and in_key >= self.limits[task.limit]):
             return []
         if task.forced is not None:
-            run = (row, task.forced, int(Kind.FORCED))
+            run = (row, task.forced, int(RunKind.FORCED))
             task.forced = None
         elif self.now < task.last_start + task.every - task.tolerance:
             skips += task.skip(row, Reason.TOO_SOON)
             return []
         else:
-            run = (row, task.queued.pop(0), int(Kind.GRID))
+            run = (row, task.queued.pop(0), int(RunKind.GRID))
             task.last_start = self.now
         task.running = True
         if not task.each:

@@ -3,16 +3,16 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenbeat.core.run_lease import DEATHS, HOST_DIED, WORKER_DIED, Losses, worker_apart
+from evenbeat.core.run_lease import HOST_DIED, MAX_WORKER_DEATHS, WORKER_DIED, WorkerDeaths, isolated_worker
 from evenbeat.model import Outcome
 
 
-def dead(*workers: str) -> "Losses":
+def dead(*workers: str) -> "WorkerDeaths":
     """One that knows of a run of task 1 lost with each of these, all of which have died."""
-    losses = Losses()
+    losses = WorkerDeaths()
     for worker in workers:
-        losses.lost(1, worker)
-        losses.look({worker}.__contains__)
+        losses.record_silent_loss(1, worker)
+        losses.settle_silent_workers({worker}.__contains__)
     return losses
 
 
@@ -22,39 +22,39 @@ def test_workers_that_are_known_to_have_died_with_runs_of_a_task_count() -> None
 
 
 def test_a_worker_that_was_cut_off_three_times_is_not_dead() -> None:
-    losses = Losses()
+    losses = WorkerDeaths()
     for _ in range(3):
-        losses.lost(1, "a")
-        losses.look(lambda _: False)
-        losses.heard("a")
+        losses.record_silent_loss(1, "a")
+        losses.settle_silent_workers(lambda _: False)
+        losses.worker_is_alive("a")
     assert losses.deaths(1) == 0
-    losses.look(lambda _: True)
+    losses.settle_silent_workers(lambda _: True)
     assert losses.deaths(1) == 0
     assert not losses
 
 
 def test_of_one_that_stays_silent_nobody_knows() -> None:
-    losses = Losses()
-    losses.lost(1, "a")
-    losses.look(lambda _: False)
+    losses = WorkerDeaths()
+    losses.record_silent_loss(1, "a")
+    losses.settle_silent_workers(lambda _: False)
     assert losses.deaths(1) == 0
     assert losses, "it may be known later"
-    losses.look(lambda _: True)
+    losses.settle_silent_workers(lambda _: True)
     assert losses.deaths(1) == 1
 
 
 def test_the_processes_of_a_worker_count_too() -> None:
     losses = dead("a")
-    losses.died(1)
+    losses.record_death(1)
     assert losses.deaths(1) == 2
 
 
 def test_a_run_that_ended_by_itself_ends_the_row() -> None:
     losses = dead("a", "b")
-    losses.lost(1, "c")
-    losses.lost(2, "c")
-    losses.ended(1)
-    losses.look(lambda _: True)
+    losses.record_silent_loss(1, "c")
+    losses.record_silent_loss(2, "c")
+    losses.reset(1)
+    losses.settle_silent_workers(lambda _: True)
     assert losses.deaths(1) == 0
     assert losses.deaths(2) == 1
 
@@ -72,9 +72,9 @@ ENDS = st.sampled_from(
 
 @given(st.lists(st.tuples(st.integers(1, 2), ENDS)))
 def test_deaths_in_a_row_are_those_since_a_run_ended_by_itself(ends: list[tuple[int, tuple[Outcome, bytes]]]) -> None:
-    losses = Losses()
+    losses = WorkerDeaths()
     for task, end in ends:
-        losses.learn(task, *end)
+        losses.record_end(task, *end)
     for task in (1, 2):
         in_a_row = 0
         for outcome, output in reversed([end for number, end in ends if number == task]):
@@ -83,13 +83,13 @@ def test_deaths_in_a_row_are_those_since_a_run_ended_by_itself(ends: list[tuple[
             in_a_row += outcome is Outcome.LOST and output.endswith(b"died")
         assert losses.deaths(task) == in_a_row
         assert losses.is_suspect(task) == (in_a_row > 0)
-        assert losses.is_set_aside(task) == (in_a_row >= DEATHS)
+        assert losses.is_set_aside(task) == (in_a_row >= MAX_WORKER_DEATHS)
 
 
 @given(st.integers(1, 300), st.integers(1, 16))
 def test_only_the_culprit_goes_on_dying(tasks: int, most: int) -> None:
     """One worker has all runs, one of which kills it; then each lost run is repeated, apart, until none is left."""
-    losses, culprit = Losses(), 0
+    losses, culprit = WorkerDeaths(), 0
     lost = list(range(tasks))
     losses_of = dict.fromkeys(lost, 0)
     rounds = 0
@@ -97,11 +97,11 @@ def test_only_the_culprit_goes_on_dying(tasks: int, most: int) -> None:
         rounds += 1
         for task in lost:
             losses_of[task] += 1
-            losses.learn(task, Outcome.LOST, WORKER_DIED.encode())
+            losses.record_end(task, Outcome.LOST, WORKER_DIED.encode())
         repeated = [task for task in lost if not losses.is_set_aside(task)]
         groups: list[list[int]] = []
         for task in repeated:
-            place = worker_apart([len(group) for group in groups], most)
+            place = isolated_worker([len(group) for group in groups], most)
             if place is None:
                 groups.append([task])
             else:
@@ -111,7 +111,7 @@ def test_only_the_culprit_goes_on_dying(tasks: int, most: int) -> None:
         lost = next((group for group in groups if culprit in group), [])
         for group in groups:
             for task in group if group is not lost else ():
-                losses.learn(task, Outcome.SUCCEEDED, b"")
-    assert losses_of[culprit] == rounds == DEATHS
+                losses.record_end(task, Outcome.SUCCEEDED, b"")
+    assert losses_of[culprit] == rounds == MAX_WORKER_DEATHS
     innocent = [times for task, times in losses_of.items() if task != culprit]
-    assert max(innocent, default=0) <= (1 if tasks <= most else 2 if tasks <= most * most else DEATHS)
+    assert max(innocent, default=0) <= (1 if tasks <= most else 2 if tasks <= most * most else MAX_WORKER_DEATHS)

@@ -25,7 +25,7 @@ def collide(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def sort_at_once(monkeypatch: pytest.MonkeyPatch, few: int = 0) -> None:
-    monkeypatch.setattr(module, "_FEW", few)
+    monkeypatch.setattr(module, "_UNSORTED_LIMIT", few)
 
 
 def test_a_name_leads_to_its_row_and_back() -> None:

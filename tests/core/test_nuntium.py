@@ -15,11 +15,11 @@ from evenbeat.core.columns import Ints
 from evenbeat.core.gate import REASONS, Reason
 from evenbeat.core.guard import Timebox, default_timebox, is_too_soon
 from evenbeat.core.lifecycle import Lifecycle
-from evenbeat.core.task import Flag, Released, TaskColumns
+from evenbeat.core.task import Flag, ReleaseResult, TaskColumns
 from evenbeat.core.times import ScheduleTimes
 from evenbeat.core.timetable import Timetable
-from evenbeat.model import MINUTE, SECOND, Instant, Kind
-from evenbeat.when.schedule import Occasion
+from evenbeat.model import MINUTE, SECOND, Instant, RunKind
+from evenbeat.when.schedule import NodeEventSchedule
 from evenbeat.when.windows import NEVER
 
 LITTLE_CONGESTION = """
@@ -104,11 +104,11 @@ class Nuntium:
         self.columns.phase[self.a] = 30 * SECOND
         self.columns.tolerance[self.a] = 5 * SECOND
         self.lifecycle.set_flag(self.a, Flag.EACH, on=True)
-        self.columns.calendar[self.other] = self.times.calendar_number(Occasion("@reboot"))
+        self.columns.calendar[self.other] = self.times.calendar_number(NodeEventSchedule("@reboot"))
         self.columns.priority[self.other] = 100
         self.timebox: Timebox | None = None
         self.now = Instant(0)
-        self.lifecycle.arrive(np.concatenate((self.a, self.other)), self.now)
+        self.lifecycle.add_new(np.concatenate((self.a, self.other)), self.now)
         self.take_slot()
 
     def take_slot(self) -> None:
@@ -117,7 +117,7 @@ class Nuntium:
         assert claims.rows.tolist() == self.other.tolist()
         assert not skips
 
-    def give_slot(self) -> Released:
+    def give_slot(self) -> ReleaseResult:
         self.lifecycle.complete(self.other)
         return self.lifecycle.release(self.now)
 
@@ -145,12 +145,12 @@ class Nuntium:
         claims, skips, *_ = self.give_slot()
         assert claims.rows.tolist() == self.a.tolist()
         assert claims.nominal.tolist() == [nominal]
-        assert claims.kind.tolist() == [Kind.GRID]
+        assert claims.kind.tolist() == [RunKind.GRID]
         assert not skips
         # The worker asks once more before it starts.
         last = None if self.last_run() == NEVER else self.last_run()
         assert not is_too_soon(self.now, last, MINUTE, 5 * SECOND)
-        self.lifecycle.started(self.a, at(self.now))
+        self.lifecycle.record_starts(self.a, at(self.now))
         self.timebox = Timebox(self.now, default_timebox(MINUTE, check=False))
 
     def end(self) -> None:

@@ -5,19 +5,19 @@ import pytest
 from virtual_node import START, Node
 
 from evenbeat.core.columns import Ints
-from evenbeat.core.downtime import clock_set_back, make_up
+from evenbeat.core.downtime import clock_set_back, repeat_lost_runs
 from evenbeat.core.passive import (
     allowed_after,
-    counts_since,
-    look,
-    look_at,
-    missed_one,
-    resume,
-    run_instead,
-    stale_since,
+    counts_from,
+    missing_result_time,
+    record_missed_results,
+    result_was_missed,
+    run_own_job_instead,
+    settle_at,
+    settle_due_results,
 )
 from evenbeat.core.task import Flag
-from evenbeat.model import DAY, HOUR, MINUTE, SECOND, Instant, Kind, State
+from evenbeat.model import DAY, HOUR, MINUTE, SECOND, Instant, RunKind, State
 from evenbeat.when.cron import compile_cron
 from evenbeat.when.windows import FOREVER, NEVER
 
@@ -37,8 +37,8 @@ def test_it_never_arrives_whatever_is_asked_of_it() -> None:
     node = Node()
     rows = node.add(3, flags=PASSIVE)
     node.lifecycle.force(rows[:1])
-    node.columns.extra[rows[1]] = START
-    node.lifecycle.requeue(rows)
+    node.columns.off_grid_due[rows[1]] = START
+    node.lifecycle.reset_due(rows)
     node.advance(HOUR)
     assert node.runs == []
     assert node.skips == []
@@ -58,7 +58,7 @@ def test_of_an_interval_all_that_was_told_since_the_time_before_counts(told: int
     node = Node()
     rows = node.add(flags=PASSIVE)
     node.columns.result_at[rows] = START + told
-    seen = look(node.lifecycle, rows, all_at(rows, 10 * SECOND), Instant(START + MINUTE + 10 * SECOND))
+    seen = settle_due_results(node.lifecycle, rows, all_at(rows, 10 * SECOND), Instant(START + MINUTE + 10 * SECOND))
     assert (len(seen.fresh), len(seen.stale), len(seen.skips)) == (fresh, not fresh, 0)
     assert node.columns.nominal[rows] == START + 2 * MINUTE
 
@@ -66,7 +66,7 @@ def test_of_an_interval_all_that_was_told_since_the_time_before_counts(told: int
 def test_before_the_time_that_is_allowed_nothing_is_settled() -> None:
     node = Node()
     rows = node.add(flags=PASSIVE)
-    seen = look(node.lifecycle, rows, all_at(rows, 10 * SECOND), Instant(START + MINUTE + 9 * SECOND))
+    seen = settle_due_results(node.lifecycle, rows, all_at(rows, 10 * SECOND), Instant(START + MINUTE + 9 * SECOND))
     assert (len(seen.fresh), len(seen.stale)) == (0, 0)
     assert node.columns.nominal[rows] == START + MINUTE
 
@@ -75,7 +75,7 @@ def test_many_that_passed_are_one_look_at_the_last_of_them() -> None:
     node = Node()
     rows = node.add(2, flags=PASSIVE)
     node.columns.result_at[rows[0]] = START + 58 * MINUTE
-    seen = look(node.lifecycle, rows, np.array([0, 10 * SECOND]), Instant(START + HOUR + 10 * SECOND))
+    seen = settle_due_results(node.lifecycle, rows, np.array([0, 10 * SECOND]), Instant(START + HOUR + 10 * SECOND))
     assert sorted([*seen.stale, *seen.fresh]) == rows.tolist()
     assert seen.stale.tolist() == rows.tolist()
     assert seen.nominal.tolist() == [START + HOUR] * 2
@@ -86,16 +86,16 @@ def test_of_a_calendar_what_is_told_half_the_time_before_counts() -> None:
     node = Node()
     rows = nightly(node)
     at_two = all_at(rows, START + DAY + 2 * HOUR)
-    assert counts_since(node.lifecycle, rows, at_two) == START + 14 * HOUR
+    assert counts_from(node.lifecycle, rows, at_two) == START + 14 * HOUR
     node.columns.tolerance[rows] = MINUTE
-    assert counts_since(node.lifecycle, rows, at_two) == START + DAY + 2 * HOUR - MINUTE
+    assert counts_from(node.lifecycle, rows, at_two) == START + DAY + 2 * HOUR - MINUTE
 
 
 def test_disabled_ones_are_skipped_with_the_reason() -> None:
     node = Node()
     rows = node.add(flags=PASSIVE)
     node.lifecycle.set_flag(rows, Flag.ENABLED, on=False)
-    seen = look(node.lifecycle, rows, all_at(rows, 0), Instant(START + HOUR))
+    seen = settle_due_results(node.lifecycle, rows, all_at(rows, 0), Instant(START + HOUR))
     assert (len(seen.fresh), len(seen.stale)) == (0, 0)
     node.record(seen.skips)
     assert [(skip.times, skip.reason) for skip in node.skips] == [(60, "disabled")]
@@ -106,22 +106,26 @@ def test_a_stale_result_is_just_newer_than_the_last_one_and_no_sign_of_life() ->
     rows = node.add(2, flags=PASSIVE)
     node.columns.result_at[rows] = [START - 5, NEVER]
     nominal = all_at(rows, START + MINUTE)
-    known = stale_since(node.lifecycle, rows, nominal)
+    known = missing_result_time(node.lifecycle, rows, nominal)
     assert known.tolist() == [START - 4, START]
-    assert (known <= counts_since(node.lifecycle, rows, nominal)).all()
+    assert (known <= counts_from(node.lifecycle, rows, nominal)).all()
 
 
 def test_it_is_looked_at_when_the_result_must_be_there_or_later() -> None:
     node = Node()
     rows = node.add(2, flags=PASSIVE)
-    found = look_at(node.lifecycle, rows, all_at(rows, 15 * SECOND), np.array([NEVER, START + HOUR]))
+    found = settle_at(node.lifecycle, rows, all_at(rows, 15 * SECOND), np.array([NEVER, START + HOUR]))
     assert found.tolist() == [START + 75 * SECOND, START + HOUR]
 
 
 def test_after_a_stop_what_can_still_come_is_still_expected() -> None:
     node = Node()
     rows = node.add(flags=PASSIVE)
-    node.record(resume(node.lifecycle, rows, all_at(rows, 30 * SECOND), Instant(START + 10 * MINUTE + 20 * SECOND)))
+    node.record(
+        record_missed_results(
+            node.lifecycle, rows, all_at(rows, 30 * SECOND), Instant(START + 10 * MINUTE + 20 * SECOND)
+        )
+    )
     assert [(skip.times, skip.reason) for skip in node.skips] == [(9, "missed while stopped")]
     assert node.columns.nominal[rows] == START + 10 * MINUTE
 
@@ -142,14 +146,14 @@ def test_whose_sender_told_in_vain(told: int, stopped: int, length: int, *, miss
     rows = node.add(flags=PASSIVE)
     node.columns.result_at[rows] = START + told * SECOND
     since, now = Instant(START + stopped * SECOND), Instant(START + (stopped + length) * SECOND)
-    assert missed_one(node.lifecycle, rows, all_at(rows, 15 * SECOND), since, now).tolist() == [missed]
+    assert result_was_missed(node.lifecycle, rows, all_at(rows, 15 * SECOND), since, now).tolist() == [missed]
 
 
 def test_of_a_calendar_or_without_any_result_nobody_told_in_vain() -> None:
     node = Node()
     rows = np.concatenate([nightly(node), node.add(flags=PASSIVE)])
     node.columns.result_at[rows] = [START, NEVER]
-    assert not missed_one(node.lifecycle, rows, all_at(rows, 0), START, Instant(START + 3 * DAY)).any()
+    assert not result_was_missed(node.lifecycle, rows, all_at(rows, 0), START, Instant(START + 3 * DAY)).any()
 
 
 # With something to run, if a result is missing
@@ -162,7 +166,7 @@ def test_what_it_has_to_run_does_not_run_by_its_schedule() -> None:
     assert (node.runs, node.skips) == ([], [])
     node.lifecycle.force(rows)
     node.advance(HOUR)
-    assert [(run.kind, run.settles) for run in node.runs] == [(Kind.FORCED, False)]
+    assert [(run.kind, run.settles) for run in node.runs] == [(RunKind.FORCED, False)]
     assert node.columns.nominal[rows] == START + MINUTE, "its nominal times are settled by results"
 
 
@@ -171,10 +175,10 @@ def test_it_runs_off_the_grid_when_its_result_is_missing() -> None:
     rows = node.add(2, flags=WITH_COMMAND)
     node.lifecycle.set_flag(rows[1:], Flag.NOTHING_TO_RUN, on=True)
     node.advance(90 * SECOND)
-    assert run_instead(node.lifecycle, rows, node.now).tolist() == [True, False]
+    assert run_own_job_instead(node.lifecycle, rows, node.now).tolist() == [True, False]
     node.advance(90 * SECOND)
     assert [(run.row, run.kind, run.at, run.settles) for run in node.runs] == [
-        (rows[0], Kind.FRESHNESS, START + 90 * SECOND, False)
+        (rows[0], RunKind.FRESHNESS, START + 90 * SECOND, False)
     ]
     assert (node.skips, node.columns.result_at[rows[0]]) == ([], START + 90 * SECOND)
 
@@ -186,11 +190,11 @@ def test_one_run_is_enough_and_it_may_wait_for_a_slot() -> None:
     node.lifecycle.force(other)
     node.advance(SECOND)
     for _ in range(3):
-        assert run_instead(node.lifecycle, rows, node.now).tolist() == [True]
+        assert run_own_job_instead(node.lifecycle, rows, node.now).tolist() == [True]
         node.advance(node.now - START + SECOND)
     assert node.lifecycle.pending == 1
     node.advance(MINUTE)
-    assert [run.kind for run in node.runs] == [Kind.FORCED, Kind.FRESHNESS]
+    assert [run.kind for run in node.runs] == [RunKind.FORCED, RunKind.FRESHNESS]
 
 
 def test_a_running_one_is_not_run_again() -> None:
@@ -199,9 +203,9 @@ def test_a_running_one_is_not_run_again() -> None:
     node.lasts = lambda row: MINUTE
     node.lifecycle.force(rows)
     node.advance(SECOND)
-    assert run_instead(node.lifecycle, rows, node.now).tolist() == [True]
+    assert run_own_job_instead(node.lifecycle, rows, node.now).tolist() == [True]
     node.advance(HOUR)
-    assert [run.kind for run in node.runs] == [Kind.FORCED]
+    assert [run.kind for run in node.runs] == [RunKind.FORCED]
 
 
 def test_outside_its_period_it_does_not_run_and_its_result_is_missing() -> None:
@@ -209,7 +213,7 @@ def test_outside_its_period_it_does_not_run_and_its_result_is_missing() -> None:
     rows = node.add(flags=WITH_COMMAND)
     node.period(rows, "00:00-00:30")
     node.advance(HOUR)
-    assert run_instead(node.lifecycle, rows, node.now).tolist() == [False]
+    assert run_own_job_instead(node.lifecycle, rows, node.now).tolist() == [False]
     node.advance(2 * HOUR)
     assert node.runs == []
 
@@ -218,10 +222,10 @@ def test_a_refusal_settles_none_of_its_nominal_times() -> None:
     node = Node()
     rows = node.add(flags=WITH_COMMAND | Flag.EACH)
     node.advance(2 * MINUTE)
-    run_instead(node.lifecycle, rows, node.now)
+    run_own_job_instead(node.lifecycle, rows, node.now)
     node.lifecycle.set_flag(rows, Flag.ENABLED, on=False)
     node.advance(3 * MINUTE)
-    assert [(refusal.kind, refusal.reason) for refusal in node.refused] == [(Kind.FRESHNESS, "disabled")]
+    assert [(refusal.kind, refusal.reason) for refusal in node.refused] == [(RunKind.FRESHNESS, "disabled")]
     assert (node.skips, node.columns.nominal[rows].tolist()) == ([], [START + MINUTE])
 
 
@@ -229,9 +233,9 @@ def test_one_that_was_lost_is_made_up_for_whatever_its_nominal_time() -> None:
     node = Node()
     rows = node.add(flags=WITH_COMMAND)
     node.advance(5 * MINUTE)
-    make_up(node.lifecycle, rows, node.now)
+    repeat_lost_runs(node.lifecycle, rows, node.now)
     node.advance(6 * MINUTE)
-    assert [run.kind for run in node.runs] == [Kind.CATCH_UP]
+    assert [run.kind for run in node.runs] == [RunKind.CATCH_UP]
 
 
 def test_a_soft_problem_is_retried_if_that_was_asked_for() -> None:
@@ -241,11 +245,11 @@ def test_a_soft_problem_is_retried_if_that_was_asked_for() -> None:
     node.columns.attempts[rows] = 2
     node.state = lambda row: State.CRITICAL
     node.advance(90 * SECOND)
-    run_instead(node.lifecycle, rows, node.now)
+    run_own_job_instead(node.lifecycle, rows, node.now)
     node.advance(HOUR)
     assert [(run.kind, run.at - START) for run in node.runs] == [
-        (Kind.FRESHNESS, 90 * SECOND),
-        (Kind.RETRY, 110 * SECOND),
+        (RunKind.FRESHNESS, 90 * SECOND),
+        (RunKind.RETRY, 110 * SECOND),
     ]
     assert node.columns.hard[rows]
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenbeat.core.task import Flag, TaskColumns
-from evenbeat.core.task_columns import Alike, enrol, timebox
+from evenbeat.core.task_columns import TasksByKind, default_timebox_of, enrol
 from evenbeat.core.times import ScheduleTimes
 from evenbeat.model import (
     DAY,
@@ -155,8 +155,8 @@ def test_many_at_once_are_each_as_alone(tasks: list[Task]) -> None:
     for name in ("every", "phase", "second", "period", "limit", "priority", "tolerance", "retry", "attempts", "flags"):
         assert getattr(book.columns, name)[rows].tolist() == [Book().value(name, t) for t in tasks]
     assert (book.columns.calendar[rows] >= 0).tolist() == [t.schedule.every is None for t in tasks]
-    for said in (timebox, lambda t: len(t.job.function or ""), lambda t: len(t.pool or "")):
-        assert Alike.of(tasks).each(said).tolist() == [said(t) for t in tasks]
+    for said in (default_timebox_of, lambda t: len(t.job.function or ""), lambda t: len(t.pool or "")):
+        assert TasksByKind.of(tasks).value_per_task(said).tolist() == [said(t) for t in tasks]
 
 
 def test_a_new_definition_keeps_what_has_happened_to_the_task() -> None:
@@ -190,4 +190,4 @@ def test_nobody_is_enrolled_where_there_is_nobody() -> None:
     ],
 )
 def test_the_timebox_has_a_default_that_fits(of: Task, expected: int) -> None:
-    assert timebox(of) == expected
+    assert default_timebox_of(of) == expected

@@ -12,13 +12,13 @@ from evenbeat.model import DAY, HOUR, MINUTE, SECOND, WEEK, Instant
 from evenbeat.model import Period as PeriodNoun
 from evenbeat.when.calendar import Calendar, compile_calendar
 from evenbeat.when.cron import Cron, compile_cron
-from evenbeat.when.inside import inside
+from evenbeat.when.inside import within_period
 from evenbeat.when.instant import parse_instant
 from evenbeat.when.interval import Interval
-from evenbeat.when.nominals import Listed
-from evenbeat.when.period import Period, compile_period, compile_periods
+from evenbeat.when.nominals import ListedSchedule
+from evenbeat.when.period import CompiledPeriod, compile_period, compile_periods
 from evenbeat.when.period_line import parse_line
-from evenbeat.when.schedule import Once
+from evenbeat.when.schedule import OnceSchedule
 from evenbeat.when.windows import FOREVER
 from evenbeat.when.zone import zone
 
@@ -27,19 +27,19 @@ def instant(text: str) -> Instant:
     return parse_instant(text, zone("UTC"))
 
 
-def period(*lines: str, zone_name: str = "UTC") -> Period:
+def period(*lines: str, zone_name: str = "UTC") -> CompiledPeriod:
     return compile_period(PeriodNoun(ranges=lines, zone=zone_name))
 
 
 class Row(NamedTuple):
     """What a task's row is made from, and is compared with."""
 
-    schedule: Interval | Cron | Calendar | Once
-    period: Period | None = None
+    schedule: Interval | Cron | Calendar | OnceSchedule
+    period: CompiledPeriod | None = None
 
     @property
-    def nominals(self) -> Listed:
-        return inside(self.schedule, self.period)
+    def nominals(self) -> ListedSchedule:
+        return within_period(self.schedule, self.period)
 
     def next_after(self, t: int) -> int:
         found = self.nominals.next_after(Instant(t))
@@ -123,8 +123,8 @@ calendars = st.builds(compile_calendar, st.sampled_from(CALENDARS), zones)
 any_row = (
     st.builds(Row, intervals(), st.none())
     | st.builds(Row, intervals(), st.sampled_from(PERIODS))
-    | st.builds(Row, crons | calendars | st.builds(Once, moments), st.none())
-    | st.builds(Row, crons | calendars | st.builds(Once, moments), st.sampled_from(ROOMY))
+    | st.builds(Row, crons | calendars | st.builds(OnceSchedule, moments), st.none())
+    | st.builds(Row, crons | calendars | st.builds(OnceSchedule, moments), st.sampled_from(ROOMY))
 )
 some_rows = st.lists(any_row, min_size=1, max_size=6)
 
@@ -221,7 +221,7 @@ def test_asking_for_the_interval_leaves_the_columns_as_they_are() -> None:
 
 
 def test_a_one_shot_is_over_once_it_was_and_has_no_guard() -> None:
-    times, row = table(Row(Once(START)))
+    times, row = table(Row(OnceSchedule(START)))
     assert times.next_after(row, Instant(START - 1))[0] == START
     assert times.next_after(row, START)[0] == FOREVER
     assert times.following(row, ints(START), START)[0] == FOREVER
@@ -229,7 +229,7 @@ def test_a_one_shot_is_over_once_it_was_and_has_no_guard() -> None:
 
 
 def test_a_row_without_a_next_time_has_none_to_count() -> None:
-    times, row = table(Row(Once(START)))
+    times, row = table(Row(OnceSchedule(START)))
     assert times.count_between(row, ints(FOREVER), Instant(START + DAY))[0].tolist() == [0]
 
 
@@ -253,7 +253,7 @@ def test_the_second_of_a_task_counts_when_its_period_closes_within_the_minute() 
     assert times.next_after(rows, START).tolist() == [START + 9 * HOUR + 29 * SECOND, FOREVER]
 
 
-class Asked(Period):
+class Asked(CompiledPeriod):
     """A period that counts how often it is asked."""
 
     asked = 0
@@ -287,4 +287,4 @@ def test_what_is_shared_has_one_number_and_what_is_not_has_its_own() -> None:
 
 def test_a_thing_nobody_else_holds_keeps_its_number_for_itself() -> None:
     times = ScheduleTimes(TaskColumns())
-    assert [times.calendar_number(Once(Instant(t))) for t in range(100)] == list(range(100))
+    assert [times.calendar_number(OnceSchedule(Instant(t))) for t in range(100)] == list(range(100))

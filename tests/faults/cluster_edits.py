@@ -17,8 +17,8 @@ from cluster_house import Cluster
 from oracle import SECOND, Task
 from path_model import nominal_times
 
-from evenbeat.client.database import Door, Shared
-from evenbeat.load.task_keys import task_of
+from evenbeat.client.database import Client, ClusterBackend
+from evenbeat.load.task_keys import task_from_table
 from evenbeat.store.contract import Filter
 
 NAMES: Final = ("a", "b", "c", "d", "e", "f")
@@ -59,7 +59,7 @@ class Editor:
 
     def begin(self, cluster: Cluster) -> None:
         self.cluster = cluster
-        self._door = Door(Shared(cluster.dsn), "ana")
+        self._door = Client(ClusterBackend(cluster.dsn), "ana")
         (self._folder / "more.toml").touch()
         self._note(0)
 
@@ -91,7 +91,7 @@ class Editor:
         self._change(lambda: self._door.pause(Filter(names=(name,)), paused=name in self.paused))
 
     def force(self) -> None:
-        self._door.ask_to_run([self.chance.choice(NAMES)])
+        self._door.request_run([self.chance.choice(NAMES)])
 
     def kill_scheduler(self) -> None:
         """It comes back in a moment, when others have its tasks or before that."""
@@ -175,7 +175,7 @@ class Editor:
         return [sys.executable, "-I", "-S", str(_WITNESS), str(self._folder), "0.3", "0"]
 
     def _task(self, name: str) -> Any:
-        return task_of(name, {**self.keys[name], "command": self._command()}, check=False)
+        return task_from_table(name, {**self.keys[name], "command": self._command()}, check=False)
 
     def _file(self, file: str) -> str:
         parts = []

@@ -15,15 +15,15 @@ from cluster_tasks import BOUNDARY, LONGEST
 from house import eventually
 from oracle import Line
 
-from evenbeat.core.authority import LEASE
-from evenbeat.core.run_lease import HOLD
-from evenbeat.core.run_lease import MARGIN as ENDING
+from evenbeat.core.authority import LEASE_DURATION
+from evenbeat.core.run_lease import RUN_LEASE_DURATION
+from evenbeat.core.run_lease import RUN_LEASE_MARGIN as ENDING
 from evenbeat.model import SECOND
 
 Fault = Callable[[Cluster, random.Random], None]
 _FRESH: Final = 7.0
 """Seconds: a run that began so lately goes on when its worker should have ended it."""
-_WHILE: Final = (HOLD + 2 * ENDING) / SECOND
+_WHILE: Final = (RUN_LEASE_DURATION + 2 * ENDING) / SECOND
 """Seconds: who is cut off for so long has lost all it ran."""
 
 
@@ -183,7 +183,7 @@ def slow_links(cluster: Cluster, chance: random.Random) -> None:
     with cluster.fault("slow-links"):
         for link in cluster.network.links.values():
             link.delay = chance.choice([0.0, 0.05, 0.3])
-        time.sleep(LEASE / SECOND)
+        time.sleep(LEASE_DURATION / SECOND)
         cluster.network.heal()
 
 

@@ -21,31 +21,31 @@ def plant_clock(seconds: float) -> None:
 
 def plant_two_minds() -> None:
     """The bug of a double claim: a node takes its lease for good whatever happens, and no claim is fenced."""
-    from evenbeat.node.cluster.cluster_scheduler import ClusterNode
-    from evenbeat.node.cluster.membership import Member
-    from evenbeat.store.postgres.write_session import Session
+    from evenbeat.node.cluster.cluster_scheduler import ClusterScheduler
+    from evenbeat.node.cluster.membership import HeldLease
+    from evenbeat.store.postgres.write_session import WriteSession
 
-    begin = Session.begin
+    begin = WriteSession.begin
 
-    async def stay(self: ClusterNode, why: Exception) -> None:
+    async def stay(self: ClusterScheduler, why: Exception) -> None:
         await asyncio.sleep(0.5)
 
-    def unfenced(self: Session, connection: Any, number: int, held: object) -> None:
+    def unfenced(self: WriteSession, connection: Any, number: int, held: object) -> None:
         begin(self, connection, number, None)
 
-    Session.begin = unfenced  # type: ignore[method-assign]
-    Member.may_act = lambda self: True  # type: ignore[method-assign]
-    ClusterNode._start_over = stay  # type: ignore[method-assign]
+    WriteSession.begin = unfenced  # type: ignore[method-assign]
+    HeldLease.may_act = lambda self: True  # type: ignore[method-assign]
+    ClusterScheduler._rejoin = stay  # type: ignore[method-assign]
 
 
 def plant_deafness(every: int) -> None:
     """The bug of a lost run: one result in so many is told to be safe, and is not."""
-    from evenbeat.node.cluster.cluster_scheduler import ClusterNode
+    from evenbeat.node.cluster.cluster_scheduler import ClusterScheduler
 
-    hear = ClusterNode._results
+    hear = ClusterScheduler._results
     heard = 0
 
-    def planted(self: ClusterNode, results: list[Any]) -> None:
+    def planted(self: ClusterScheduler, results: list[Any]) -> None:
         nonlocal heard
         kept = []
         for result in results:
@@ -53,10 +53,10 @@ def plant_deafness(every: int) -> None:
             if heard % every:
                 kept.append(result)
             else:
-                self.queue.stored([result.token])
+                self.queue.confirm_stored([result.token])
         hear(self, kept)
 
-    ClusterNode._results = planted  # type: ignore[method-assign, assignment]
+    ClusterScheduler._results = planted  # type: ignore[method-assign, assignment]
 
 
 def plant(planted: dict[str, Any]) -> None:

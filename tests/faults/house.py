@@ -15,11 +15,11 @@ from typing import Final
 
 import oracle
 
-from evenbeat.client.database import live_node
+from evenbeat.client.database import connect_to_live_node
 from evenbeat.model import Invalid
-from evenbeat.node.process.control_socket import Client
+from evenbeat.node.process.control_socket import ControlClient
 from evenbeat.store.contract import Filter, StoreError
-from evenbeat.wire.requests import Force, Remove
+from evenbeat.wire.requests import ForceTasks, RemoveTasks
 
 PATIENCE: Final = 120.0
 """Seconds; only a broken node needs them."""
@@ -183,25 +183,25 @@ class House:
     def force(self, *names: str) -> None:
         """What the node promises is written down; one that dies first promises nothing."""
         for name in names:
-            self._ask(Force((name,), "test"), "forced", name)
+            self._ask(ForceTasks((name,), "test"), "forced", name)
 
     def remove(self, name: str) -> None:
         """From the file first, which the next node applies; then from the one that lives."""
         tables = self._file.read_text().split("\n[")
         self._file.write_text("\n[".join(table for table in tables if not table.startswith(f"tasks.{name}]")))
-        self._ask(Remove(Filter(names=(name,)), "test"), "removed", name)
+        self._ask(RemoveTasks(Filter(names=(name,)), "test"), "removed", name)
 
-    def _ask(self, request: Force | Remove, word: str, name: str) -> None:
+    def _ask(self, request: ForceTasks | RemoveTasks, word: str, name: str) -> None:
         with suppress(StoreError, Invalid, OSError):
-            node = live_node(self.database)
+            node = connect_to_live_node(self.database)
             if node is not None:
                 # One whose store fails answers when it has healed, which may be after the end of this test.
-                assert isinstance(node, Client)
+                assert isinstance(node, ControlClient)
                 node._socket.settimeout(1.0)
                 with suppress(StoreError, OSError):
                     reply = node.ask(request)
                     # Nothing is promised of a task that the file's change has removed already, at a start.
-                    if isinstance(request, Force) or (reply.changed is not None and reply.changed.removed):
+                    if isinstance(request, ForceTasks) or (reply.changed is not None and reply.changed.removed):
                         self._write(word, name)
                 node.close()
 

@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from evenbeat.node.loop.outbox import Outbox
-from evenbeat.node.process.run_node import live
-from evenbeat.node.scheduler import Node, Options
-from evenbeat.store.contract import Batch, Withdrawn
+from evenbeat.node.process.run_node import run_node
+from evenbeat.node.scheduler import NodeOptions, Scheduler
+from evenbeat.store.contract import Batch, WithdrawnTasks
 from evenbeat.store.sqlite import batch_statements as sqlite_record
 from evenbeat.store.sqlite import checkpoint as sqlite_checkpoint
 from evenbeat.store.sqlite import sqlite_store
-from evenbeat.store.sqlite.writer import Writer
+from evenbeat.store.sqlite.writer import SqliteWriter
 
 Then = Callable[[], None]
 _NO_LIMIT: Final = 0xFFFFFFFE
@@ -75,7 +75,7 @@ def plant_crash(log: Log, point: str, nth: int) -> None:
             case _:
                 put(self, batch, die)
 
-    def planted_record(connection: sqlite3.Connection, batch: Batch) -> Withdrawn:
+    def planted_record(connection: sqlite3.Connection, batch: Batch) -> WithdrawnTasks:
         withdrawn = record(connection, batch)
         if any(batch is one for one in fatal):
             die()
@@ -87,7 +87,7 @@ def plant_crash(log: Log, point: str, nth: int) -> None:
 
 def plant_store_fault(log: Log, database: Path, kind: str, after: int, seconds: float) -> None:
     """After so many commits of a node that is up the store is slow, full, or cannot be written; it heals in time."""
-    commit = Writer._commit
+    commit = SqliteWriter._commit
     commits, until = 0, 0.0
     wal = database.with_name(database.name + "-wal")
     other = sqlite3.connect(database, isolation_level=None, check_same_thread=False)
@@ -105,7 +105,7 @@ def plant_store_fault(log: Log, database: Path, kind: str, after: int, seconds: 
             case "read-only":
                 connection.execute(f"PRAGMA query_only = {int(on)}").close()
 
-    def planted(self: Writer, jobs: list[Any]) -> None:
+    def planted(self: SqliteWriter, jobs: list[Any]) -> None:
         nonlocal commits, until
         commits += _taken_up.is_set()
         now = time.monotonic()
@@ -121,7 +121,7 @@ def plant_store_fault(log: Log, database: Path, kind: str, after: int, seconds: 
             time.sleep(0.4)
         commit(self, jobs)
 
-    Writer._commit = planted  # type: ignore[method-assign]
+    SqliteWriter._commit = planted  # type: ignore[method-assign]
 
 
 def plant_checkpoints(changes: int) -> None:
@@ -153,10 +153,10 @@ def tell_when_taken_up(log: Log) -> None:
 
 
 async def main(database: Path, file: Path, log: Log) -> None:
-    def ready(_: Node) -> None:
+    def ready(_: Scheduler) -> None:
         log.write("up")
 
-    await live(database, Options(files=(file,), workers=2), ready)
+    await run_node(database, NodeOptions(files=(file,), workers=2), ready)
     log.write("down")
 
 

@@ -20,8 +20,8 @@ from cluster_proxy import Address, Network
 from cluster_tasks import idle, mixed
 from house import eventually
 
-from evenbeat.core.authority import LEASE
-from evenbeat.core.run_lease import HOLD, MARGIN
+from evenbeat.core.authority import LEASE_DURATION
+from evenbeat.core.run_lease import RUN_LEASE_DURATION, RUN_LEASE_MARGIN
 from evenbeat.model import SECOND
 from evenbeat.testing.nats_server import NatsServer
 from evenbeat.testing.postgres_server import PostgresServer
@@ -47,7 +47,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
     for i in range(3):
         others = [j for j in range(3) if j != i]
         links = [network.link(f"nats{i}-nats{j}", [Address("127.0.0.1", nats.routes[j])]) for j in others]
-        nats.ways[i] = [link.ports[0] for link in links]
+        nats.routes_of[i] = [link.ports[0] for link in links]
     nats.start()
     yield Servers(postgres, nats, network)
     nats.kill()
@@ -145,7 +145,7 @@ def test_the_gap_in_claims_after_a_kill(make: Make) -> None:
         eventually(lambda: len(cluster.tasks_of(cluster.nodes().get(victim.name, ""))) > 10, "it has its share again")  # noqa: B023
     print(f"gap in claims over {KILLS} kills: p50 {statistics.median(gaps):.2f} s, max {max(gaps):.2f} s")  # noqa: T201
     print(f"until the last task was claimed: p50 {statistics.median(laggards):.2f} s, max {max(laggards):.2f} s")  # noqa: T201
-    assert not IS_FULL or max(gaps) <= LEASE / SECOND + 2
+    assert not IS_FULL or max(gaps) <= LEASE_DURATION / SECOND + 2
 
 
 @pytest.mark.skipif(not IS_FULL, reason="half a minute each: only in `make faults`")
@@ -167,4 +167,4 @@ def test_a_killed_scheduler_that_comes_back_makes_nobody_wait_again(make: Make, 
         stalls.append((max(min(times) for times in claims) - killed) / SECOND)
         eventually(lambda: len(cluster.tasks_of(cluster.nodes().get(victim.name, ""))) > 10, "it has its share again")  # noqa: B023
     print(f"until the last task was claimed again: {', '.join(f'{stall:.1f} s' for stall in stalls)}")  # noqa: T201
-    assert max(stalls) <= (LEASE + HOLD + MARGIN) / SECOND + 3
+    assert max(stalls) <= (LEASE_DURATION + RUN_LEASE_DURATION + RUN_LEASE_MARGIN) / SECOND + 3

@@ -10,8 +10,8 @@ import pytest
 
 from evenbeat.cli.main import main
 from evenbeat.model import Invalid
-from evenbeat.node.process.run_node import live
-from evenbeat.node.scheduler import Node, Options
+from evenbeat.node.process.run_node import run_node
+from evenbeat.node.scheduler import NodeOptions, Scheduler
 from evenbeat.store.contract import StoreError
 
 IS_FULL = os.environ.get("EVENBEAT_FAULTS") == "full"
@@ -53,18 +53,18 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     database = folder / "x.db"
     node = start(database, length=3.0, files=(folder / "a.toml",))
     assert node is not None
-    assert node.beat.counts.runs
+    assert node.turns.counts.runs
     return database.read_bytes()
 
 
-def start(database: Path, length: float = 0.3, **options: object) -> Node | None:
+def start(database: Path, length: float = 0.3, **options: object) -> Scheduler | None:
     """A node for a moment; None if it refused to start."""
-    done: list[Node | BaseException] = []
+    done: list[Scheduler | BaseException] = []
 
     def run() -> None:
         try:
-            given = Options(workers=1, grace=1.0, length=length, **options)  # type: ignore[arg-type]
-            done.append(asyncio.run(live(database, given, signals=False)))
+            given = NodeOptions(workers=1, grace=1.0, length=length, **options)  # type: ignore[arg-type]
+            done.append(asyncio.run(run_node(database, given, signals=False)))
         except BaseException as e:
             done.append(e)
 

@@ -10,9 +10,9 @@ from api.clustered import Member, admin_token
 from api.home import eventually
 from conftest import Evenbeat
 from evenbeat.testing.nats_server import NatsServer
-from evenbeat.testing.postgres_server import PostgresServer, find_binaries
+from evenbeat.testing.postgres_server import PostgresServer, find_postgres_binaries
 
-pytestmark = pytest.mark.skipif(not find_binaries(), reason="no PostgreSQL here")
+pytestmark = pytest.mark.skipif(not find_postgres_binaries(), reason="no PostgreSQL here")
 
 IS_FULL = os.environ.get("EVENBEAT_FAULTS") == "full"
 WORDS = {

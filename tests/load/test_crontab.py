@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenbeat.load.config import BadFileError
-from evenbeat.load.crontab import Manner, crontab_source, parse_crontab
-from evenbeat.load.cross_check import warnings
+from evenbeat.load.crontab import CrontabDialect, parse_crontab, parse_crontab_file
+from evenbeat.load.cross_check import config_warnings
 from evenbeat.model import MINUTE, SECOND, Instant, Job, Schedule, Task
 from evenbeat.when.schedule import compile_schedule
 
@@ -31,7 +31,7 @@ H H(1-4) * * * hashed
 """
 
 
-def tasks_of(text: str, manner: Manner | None = None) -> dict[str, Task]:
+def tasks_of(text: str, manner: CrontabDialect | None = None) -> dict[str, Task]:
     return {task.name: task for task in parse_crontab(text, "x.crontab", manner).tasks}
 
 
@@ -79,11 +79,11 @@ def test_spreading_is_asked_for_in_the_first_lines(head: str) -> None:
     tasks = tasks_of(head + "@daily a\n0 3 * * * b\n")
     assert tasks["a"].schedule == Schedule(cron="@daily")
     assert tasks["b"].schedule == Schedule(cron="0 3 * * *")
-    assert tasks == tasks_of("@daily a\n0 3 * * * b\n", Manner(spread=True))
+    assert tasks == tasks_of("@daily a\n0 3 * * * b\n", CrontabDialect(spread=True))
 
 
-@pytest.mark.parametrize(("head", "manner"), [("# evenbeat: system\n", None), ("", Manner(system=True))])
-def test_a_system_crontab_has_a_user_before_the_command(head: str, manner: Manner | None) -> None:
+@pytest.mark.parametrize(("head", "manner"), [("# evenbeat: system\n", None), ("", CrontabDialect(system=True))])
+def test_a_system_crontab_has_a_user_before_the_command(head: str, manner: CrontabDialect | None) -> None:
     tasks = tasks_of(head + "@daily root\tupdatedb -v\n17 *  * * * www  touch x\n", manner)
     assert tasks["updatedb"].job.user == "root"
     assert tasks["updatedb"].job.command == ("updatedb -v",)
@@ -93,7 +93,7 @@ def test_a_system_crontab_has_a_user_before_the_command(head: str, manner: Manne
 def test_a_name_belongs_directly_above_its_entry() -> None:
     assert list(tasks_of("# name: b\n@daily a\n@daily c\n")) == ["b", "c"]
     assert list(tasks_of("# name: b\n# more about it\n@daily a\n")) == ["b"]
-    source = crontab_source("# name: b\n\n@daily a\n", "x")
+    source = parse_crontab_file("# name: b\n\n@daily a\n", "x")
     assert source.config.tasks[0].name == "a"
     assert [str(w) for w in source.warnings] == ["x:1:9: this names nothing: `# name:` belongs directly above an entry"]
 
@@ -140,7 +140,7 @@ BAD = [
 def test_a_problem_of_a_crontab_is_reported_where_it_stands(text: str, place: str, message: str) -> None:
     with pytest.raises(BadFileError) as caught:
         parse_crontab(text, "x.crontab")
-    found = [str(problem) for problem in caught.value.problems]
+    found = [str(problem) for problem in caught.value.errors]
     assert len(found) == 1, found
     assert found[0].startswith(f"x.crontab:{place}: ")
     assert message in found[0]
@@ -149,7 +149,7 @@ def test_a_problem_of_a_crontab_is_reported_where_it_stands(text: str, place: st
 def test_all_problems_are_told_in_the_order_of_the_lines() -> None:
     with pytest.raises(BadFileError) as caught:
         parse_crontab("* 25 * * * x\nTZ=Mars\n0 1 * * * a%\n@dayly z\n", "x")
-    assert [p.place.line for p in caught.value.problems if p.place] == [1, 2, 3, 4]
+    assert [p.place.line for p in caught.value.errors if p.place] == [1, 2, 3, 4]
 
 
 def test_of_very_many_the_first_are_listed() -> None:
@@ -169,14 +169,14 @@ def test_of_very_many_the_first_are_listed() -> None:
     ],
 )
 def test_what_works_but_surprises_is_a_warning(text: str, place: str, message: str) -> None:
-    found = [str(warning) for warning in warnings(crontab_source(text, "x"))]
+    found = [str(warning) for warning in config_warnings(parse_crontab_file(text, "x"))]
     assert len(found) == 1
     assert found[0].startswith(f"x:{place}: ")
     assert message in found[0]
 
 
 def test_an_empty_mailto_means_no_mail_and_needs_no_warning() -> None:
-    source = crontab_source('MAILTO=""\n', "x")
+    source = parse_crontab_file('MAILTO=""\n', "x")
     assert source.warnings == ()
 
 
@@ -204,4 +204,4 @@ def test_no_text_makes_it_fail_other_than_with_problems(text: str) -> None:
     try:
         parse_crontab(text, "x")
     except BadFileError as e:
-        assert all(problem.place is not None for problem in e.problems)
+        assert all(problem.place is not None for problem in e.errors)

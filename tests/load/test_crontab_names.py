@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenbeat.load.crontab_names import stem, unique_names
+from evenbeat.load.crontab_names import command_stem, unique_names
 
 
 @pytest.mark.parametrize(
@@ -28,9 +28,9 @@ from evenbeat.load.crontab_names import stem, unique_names
 )
 def test_an_entry_is_called_what_its_command_is_about(command: str, name: str) -> None:
     if name == "my":
-        assert stem(command)
+        assert command_stem(command)
     else:
-        assert stem(command) == name
+        assert command_stem(command) == name
 
 
 def test_entries_with_one_stem_are_told_apart_by_their_commands() -> None:

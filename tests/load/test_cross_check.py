@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from evenbeat.load.config import BadFileError
-from evenbeat.load.cross_check import warnings
+from evenbeat.load.cross_check import config_warnings
 from evenbeat.load.files import is_toml, load_file, load_together
 
 
@@ -19,7 +19,7 @@ def files(folder: Path, **texts: str) -> list[Path]:
 def problems_of(folder: Path, **texts: str) -> list[str]:
     with pytest.raises(BadFileError) as caught:
         load_together(files(folder, **texts))
-    return [str(problem).removeprefix(f"{folder}/") for problem in caught.value.problems]
+    return [str(problem).removeprefix(f"{folder}/") for problem in caught.value.errors]
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_the_problems_of_all_files_are_told_at_once(tmp_path: Path) -> None:
 def test_warnings_name_their_place(tmp_path: Path) -> None:
     text = '[tasks.a]\ncron = "H 3 * * *"\n[tasks.b]\n  cron = "0 */4 * * *" # why\n[checks.c]\nevery = 60\n'
     source = load_together(files(tmp_path, a_toml=text), must_run=False)[0]
-    found = [str(warning).removeprefix(f"{tmp_path}/") for warning in warnings(source)]
+    found = [str(warning).removeprefix(f"{tmp_path}/") for warning in config_warnings(source)]
     assert len(found) == 1
     assert found[0].startswith("a.toml:4:11: '0' pins the minute")
 
@@ -114,4 +114,4 @@ def test_warnings_name_their_place(tmp_path: Path) -> None:
 def test_a_warning_knows_the_days_rule_of_its_task(tmp_path: Path) -> None:
     text = '[tasks.a]\ncron = "H 3 1 * 5"\n[tasks.b]\ncron = "H 3 1 * 5"\ndays = "and"\n'
     source = load_together(files(tmp_path, a_toml=text), must_run=False)[0]
-    assert [warning.place for warning in warnings(source)] == [(2, 9)]
+    assert [warning.place for warning in config_warnings(source)] == [(2, 9)]

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenbeat.load.function_call import is_call, parse_call
-from evenbeat.model import Invalid, Job, Literal
+from evenbeat.model import ArgumentValue, Invalid, Job
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ LITERALS_ALL = LITERALS | st.booleans() | st.none() | st.floats(allow_nan=False,
 
 
 @given(st.lists(LITERALS_ALL, max_size=4), st.dictionaries(st.from_regex(r"\A[a-z]{2,6}_\Z"), LITERALS_ALL, max_size=3))
-def test_what_python_writes_is_read_back(args: list[Literal], kwargs: dict[str, Literal]) -> None:
+def test_what_python_writes_is_read_back(args: list[ArgumentValue], kwargs: dict[str, ArgumentValue]) -> None:
     words = [repr(arg) for arg in args] + [f"{key}={value!r}" for key, value in kwargs.items()]
     job = parse_call(f"py m:f({', '.join(words)})")
     assert job.args == tuple(args)

@@ -6,7 +6,7 @@ import pytest
 
 from conftest import Evenbeat
 from evenbeat.load.config import BadFileError
-from evenbeat.load.task_keys import changed, task_of
+from evenbeat.load.task_keys import change_table, task_from_table
 from evenbeat.load.toml import parse_toml
 from evenbeat.model import Invalid
 
@@ -46,17 +46,17 @@ def test_defaults_are_for_those_they_suit() -> None:
     text = '[defaults]\nattempts = 2\ncatch_up = 9\ncwd = "/"\nuser = "nobody"\n'
     text += f'[tasks.a]\n{EVERY}function = "m:f"\n[checks.b]\n{EVERY}{RUN}'
     a, b = sorted(parse_toml(text, "a.toml").tasks, key=lambda task: task.name)
-    assert (a.attempts, b.attempts) == (task_of("a", {"every": 1}, check=False).attempts, 2)
+    assert (a.attempts, b.attempts) == (task_from_table("a", {"every": 1}, check=False).attempts, 2)
     assert (a.job.cwd, a.job.user) == (b.job.cwd, b.job.user) == ("/", "nobody"), "functions too"
 
 
 def test_who_edits_by_hand_hears_the_same() -> None:
     with pytest.raises(Invalid, match="attempts: `attempts` has no effect here: it belongs to checks"):
-        task_of("a", {"every": "5m", "command": ["x"], "attempts": 2}, check=False)
+        task_from_table("a", {"every": "5m", "command": ["x"], "attempts": 2}, check=False)
     before = {"every": "5m", "command": ["x"], "missed": "all", "catch_up": "2h"}
-    assert "catch_up" not in changed(before, {"missed": "once"}), "a key goes with the one that it belongs to"
-    assert "catch_up" not in changed(before, {"missed": None})
-    assert changed(before, {"priority": 1})["catch_up"] == "2h"
+    assert "catch_up" not in change_table(before, {"missed": "once"}), "a key goes with the one that it belongs to"
+    assert "catch_up" not in change_table(before, {"missed": None})
+    assert change_table(before, {"priority": 1})["catch_up"] == "2h"
 
 
 NOTHING = '[checks.n]\nevery = "2s"\n[tasks.bad]\nevery = "5x"\n[tasks.m]\nevery = "1m"\n'

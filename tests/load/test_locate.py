@@ -1,6 +1,6 @@
 import rtoml
 
-from evenbeat.load.locate import Places
+from evenbeat.load.locate import TomlPositions
 
 TEXT = '''
 top = 1
@@ -20,31 +20,31 @@ list = [
 '''
 
 
-def places() -> Places:
-    return Places(TEXT, rtoml.loads(TEXT))
+def places() -> TomlPositions:
+    return TomlPositions(TEXT, rtoml.loads(TEXT))
 
 
 def test_values_and_tables_are_found() -> None:
-    assert places().find(("top",)) == (2, 7)
-    assert places().find(("tasks", "a.b")) == (3, 2)
-    assert places().find(("tasks", "c", "d", "e")) == (10, 8)
-    assert places().find(("tasks", "c", "qA")) == (11, 14)
+    assert places().position_of(("top",)) == (2, 7)
+    assert places().position_of(("tasks", "a.b")) == (3, 2)
+    assert places().position_of(("tasks", "c", "d", "e")) == (10, 8)
+    assert places().position_of(("tasks", "c", "qA")) == (11, 14)
 
 
 def test_the_column_within_a_text_is_counted_from_its_first_character() -> None:
-    assert places().find(("tasks", "c", "d", "e"), 3) == (10, 10)
-    assert places().find(("tasks", "c", "list", 1), 1) == (14, 4)
-    assert places().find(("tasks", "a.b"), 3) == (3, 11)
+    assert places().position_of(("tasks", "c", "d", "e"), 3) == (10, 10)
+    assert places().position_of(("tasks", "c", "list", 1), 1) == (14, 4)
+    assert places().position_of(("tasks", "a.b"), 3) == (3, 11)
 
 
 def test_a_text_within_a_table_of_one_line_is_found_too() -> None:
-    assert places().find(("tasks", "a.b", "labels", "two"), 2) == (8, 33)
+    assert places().position_of(("tasks", "a.b", "labels", "two"), 2) == (8, 33)
 
 
 def test_lines_of_a_long_text_are_not_taken_for_keys() -> None:
-    assert places().find(("tasks", "a.b", "key")) == (3, 2)
+    assert places().position_of(("tasks", "a.b", "key")) == (3, 2)
 
 
 def test_what_is_not_there_is_looked_for_around_it() -> None:
-    assert places().find(("tasks", "c", "nothing", "here")) == (9, 2)
-    assert places().find(("nothing",)) is None
+    assert places().position_of(("tasks", "c", "nothing", "here")) == (9, 2)
+    assert places().position_of(("nothing",)) is None

@@ -7,8 +7,8 @@ import pytest
 from conftest import Evenbeat
 from evenbeat.app import App
 from evenbeat.load.config import BadFileError
-from evenbeat.load.one_off import must_be_to_come, with_resolved_at
-from evenbeat.load.task_keys import task_of
+from evenbeat.load.one_off import require_future_at, resolve_relative_at
+from evenbeat.load.task_keys import task_from_table
 from evenbeat.load.toml import parse_toml
 from evenbeat.model import DAY, SECOND, Instant, Invalid
 
@@ -16,18 +16,18 @@ NOW = Instant(20_000 * DAY + 1)
 
 
 def test_a_relative_time_is_resolved_where_it_was_typed() -> None:
-    assert with_resolved_at({"at": "+10m", "x": 1}, NOW) == {"at": "2024-10-04T00:10:01+00:00", "x": 1}
-    assert with_resolved_at({"every": "10m"}, NOW) == {"every": "10m"}
+    assert resolve_relative_at({"at": "+10m", "x": 1}, NOW) == {"at": "2024-10-04T00:10:01+00:00", "x": 1}
+    assert resolve_relative_at({"every": "10m"}, NOW) == {"every": "10m"}
     with pytest.raises(Invalid, match="at: "):
-        with_resolved_at({"at": "+soon"}, NOW)
+        resolve_relative_at({"at": "+soon"}, NOW)
 
 
 def test_a_time_that_has_passed_is_refused_unless_the_task_had_it() -> None:
-    at = task_of("x", {"at": "2024-10-04T00:00", "command": ["x"]}, check=False)
-    must_be_to_come(at, Instant(20_000 * DAY - SECOND))
+    at = task_from_table("x", {"at": "2024-10-04T00:00", "command": ["x"]}, check=False)
+    require_future_at(at, Instant(20_000 * DAY - SECOND))
     with pytest.raises(Invalid, match=r"at: 2024-10-04T00:00 is in the past, so the task never runs; .* \+10m"):
-        must_be_to_come(at, NOW)
-    must_be_to_come(at, NOW, at)
+        require_future_at(at, NOW)
+    require_future_at(at, NOW, at)
 
 
 def test_a_file_may_not_say_a_relative_one() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from evenbeat.load.config import BadFileError
-from evenbeat.load.task_keys import changed, flat, task_of
+from evenbeat.load.task_keys import change_table, task_from_table, task_to_table
 from evenbeat.load.toml import parse_toml
 from evenbeat.model import HOUR, Job, WhenMissing
 
@@ -34,10 +34,10 @@ def test_what_only_makes_sense_with_something_to_run_is_refused(keys: str, messa
 
 @pytest.mark.parametrize("work", [{"command": ["x"]}, {"command": "a | b", "shell": True}, {"function": "m:f"}])
 def test_a_passive_check_may_have_something_to_run_when_a_result_is_missing(work: dict[str, object]) -> None:
-    task = task_of("a", {"passive": True, "every": "1h", **work}, check=False)
+    task = task_from_table("a", {"passive": True, "every": "1h", **work}, check=False)
     assert (task.passive, task.check) == (True, True)
     assert task.job.command or task.job.function
-    assert task_of("a", flat(task), check=True) == task
+    assert task_from_table("a", task_to_table(task), check=True) == task
 
 
 @pytest.mark.parametrize(
@@ -53,8 +53,8 @@ def test_a_passive_check_may_have_something_to_run_when_a_result_is_missing(work
     ],
 )
 def test_a_key_turns_a_check_into_a_passive_one(changes: dict[str, object], after: dict[str, object]) -> None:
-    before = task_of("a", {"every": "1h", "command": "a | b", "shell": True}, check=True)
-    assert changed(flat(before), changes) == {"every": "1h", **after}
+    before = task_from_table("a", {"every": "1h", "command": "a | b", "shell": True}, check=True)
+    assert change_table(task_to_table(before), changes) == {"every": "1h", **after}
 
 
 @pytest.mark.parametrize(
@@ -67,8 +67,8 @@ def test_a_key_turns_a_check_into_a_passive_one(changes: dict[str, object], afte
     ],
 )
 def test_it_stays_passive_until_that_is_taken_away(changes: dict[str, object], after: dict[str, object]) -> None:
-    before = task_of("a", {"every": "1h", "passive": True, "when_missing": "warning"}, check=True)
-    assert changed(flat(before), changes) == {"every": "1h", **after}
+    before = task_from_table("a", {"every": "1h", "passive": True, "when_missing": "warning"}, check=True)
+    assert change_table(task_to_table(before), changes) == {"every": "1h", **after}
 
 
 def test_what_a_passive_check_runs_goes_with_its_template_as_a_whole() -> None:

@@ -113,4 +113,4 @@ def test_no_document_makes_it_fail_other_than_with_problems(document: dict[str, 
     try:
         parse_toml(rtoml.dumps(document), "x.toml")
     except BadFileError as e:
-        assert e.problems
+        assert e.errors

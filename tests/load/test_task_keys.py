@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from evenbeat.load.ineffective_keys import CONDITIONAL, why_without_effect
-from evenbeat.load.task_keys import changed, flat, task_of
+from evenbeat.load.ineffective_keys import CONDITIONAL_KEYS, why_without_effect
+from evenbeat.load.task_keys import change_table, task_from_table, task_to_table
 from evenbeat.model import MINUTE, Invalid
 
 DURATIONS = st.sampled_from(["150ms", "1s", "90s", "1m30s", "2h", "1d", 5, 0.25])
@@ -71,7 +71,7 @@ ANY_TABLES = st.tuples(KINDS, JOBS, REST).map(lambda parts: {**parts[0], **parts
 
 def effective(table: dict[str, Any]) -> dict[str, Any]:
     """Without keys that have no effect on the task of this table."""
-    gone = [key for key in CONDITIONAL & table.keys() if why_without_effect(key, table, check=False)]
+    gone = [key for key in CONDITIONAL_KEYS & table.keys() if why_without_effect(key, table, check=False)]
     return {key: value for key, value in table.items() if key not in gone}
 
 
@@ -80,24 +80,24 @@ TABLES = ANY_TABLES.map(effective)
 
 @given(ANY_TABLES, st.booleans())
 def test_a_table_becomes_a_task_and_its_flat_table_the_same_task_again(table: dict[str, Any], check: bool) -> None:
-    gone = [key for key in CONDITIONAL & table.keys() if why_without_effect(key, table, check=check)]
+    gone = [key for key in CONDITIONAL_KEYS & table.keys() if why_without_effect(key, table, check=check)]
     if gone:
         with pytest.raises(Invalid, match="has no effect here"):
-            task_of("name", table, check=check)
+            task_from_table("name", table, check=check)
         table = {key: value for key, value in table.items() if key not in gone}
-    task = task_of("name", table, check=check)
-    assert task_of("name", flat(task), check=check) == task
+    task = task_from_table("name", table, check=check)
+    assert task_from_table("name", task_to_table(task), check=check) == task
 
 
 @given(TABLES)
 def test_setting_nothing_changes_nothing(table: dict[str, Any]) -> None:
-    assert changed(table, {}) == table
+    assert change_table(table, {}) == table
 
 
 @given(TABLES, TABLES)
 def test_a_task_can_be_given_any_other_schedule_and_any_other_work(old: dict[str, Any], new: dict[str, Any]) -> None:
-    whole = changed(flat(task_of("name", old, check=False)), new)
-    task, wanted = task_of("name", whole, check=False), task_of("name", new, check=False)
+    whole = change_table(task_to_table(task_from_table("name", old, check=False)), new)
+    task, wanted = task_from_table("name", whole, check=False), task_from_table("name", new, check=False)
     kinds = ("every", "cron", "calendar", "at")
     assert [getattr(task.schedule, k) for k in kinds] == [getattr(wanted.schedule, k) for k in kinds]
     assert (task.job.command, task.job.function) == (wanted.job.command, wanted.job.function)
@@ -105,41 +105,41 @@ def test_a_task_can_be_given_any_other_schedule_and_any_other_work(old: dict[str
 
 def test_another_interval_leaves_the_phase_to_the_desk_but_another_label_does_not() -> None:
     table = {"every": "5m", "phase": "7s", "command": ["true"]}
-    assert "phase" not in changed(table, {"every": "10m"})
-    assert changed(table, {"labels.team": "web"})["phase"] == "7s"
-    assert changed(table, {"every": "10m", "phase": "1m"})["phase"] == "1m"
-    assert changed(table, {"every": "300s", "spread": "even"})["phase"] == "7s", "the same grid as before"
-    assert "phase" not in changed(table, {"spread": "bergamot"})
-    assert "phase" not in changed(table, {"every": "soon"})
+    assert "phase" not in change_table(table, {"every": "10m"})
+    assert change_table(table, {"labels.team": "web"})["phase"] == "7s"
+    assert change_table(table, {"every": "10m", "phase": "1m"})["phase"] == "1m"
+    assert change_table(table, {"every": "300s", "spread": "even"})["phase"] == "7s", "the same grid as before"
+    assert "phase" not in change_table(table, {"spread": "bergamot"})
+    assert "phase" not in change_table(table, {"every": "soon"})
 
 
 def test_single_labels_are_set_and_taken_away() -> None:
     table = {"every": "5m", "command": ["true"], "labels": {"team": "web", "site": "a"}}
-    assert changed(table, {"labels.team": "db"})["labels"] == {"team": "db", "site": "a"}
-    assert changed(table, {"labels.team": None})["labels"] == {"site": "a"}
-    assert "labels" not in changed(table, {"labels": None})
+    assert change_table(table, {"labels.team": "db"})["labels"] == {"team": "db", "site": "a"}
+    assert change_table(table, {"labels.team": None})["labels"] == {"site": "a"}
+    assert "labels" not in change_table(table, {"labels": None})
     assert table["labels"] == {"team": "web", "site": "a"}
 
 
 def test_none_takes_a_key_back_to_its_default() -> None:
-    table = flat(task_of("name", {"every": "5m", "timebox": "1m", "command": ["true"]}, check=False))
-    assert task_of("name", changed(table, {"timebox": None}), check=False).timebox is None
+    table = task_to_table(task_from_table("name", {"every": "5m", "timebox": "1m", "command": ["true"]}, check=False))
+    assert task_from_table("name", change_table(table, {"timebox": None}), check=False).timebox is None
 
 
 def test_words_replace_a_line_for_the_shell() -> None:
     table = {"every": "5m", "command": "a | b", "shell": True}
-    assert task_of("x", changed(table, {"command": ["a", "b"]}), check=False).job.command == ("a", "b")
+    assert task_from_table("x", change_table(table, {"command": ["a", "b"]}), check=False).job.command == ("a", "b")
 
 
 def test_all_that_is_wrong_is_told_by_the_keys_that_were_typed() -> None:
     with pytest.raises(Invalid) as refused:
-        task_of("x", {"every": "5x", "timebox": "1q", "command": ["true"], "nope": 1}, check=True)
+        task_from_table("x", {"every": "5x", "timebox": "1q", "command": ["true"], "nope": 1}, check=True)
     lines = str(refused.value).splitlines()
     assert [line.split(":")[0] for line in lines] == ["nope", "every, column 2", "timebox, column 2"]
 
 
 def test_being_paused_is_no_key_of_a_file() -> None:
-    task = replace(task_of("x", {"every": "5m", "command": ["true"]}, check=False), paused=True)
-    assert "paused" not in flat(task)
-    assert flat(task)["every"] == "5m"
-    assert task_of("x", flat(task), check=False).schedule.every == 5 * MINUTE
+    task = replace(task_from_table("x", {"every": "5m", "command": ["true"]}, check=False), paused=True)
+    assert "paused" not in task_to_table(task)
+    assert task_to_table(task)["every"] == "5m"
+    assert task_from_table("x", task_to_table(task), check=False).schedule.every == 5 * MINUTE

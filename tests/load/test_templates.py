@@ -1,8 +1,8 @@
 import pytest
 
 from evenbeat.load.config import BadFileError
-from evenbeat.load.cross_check import warnings
-from evenbeat.load.toml import parse_toml, toml_source
+from evenbeat.load.cross_check import config_warnings
+from evenbeat.load.toml import parse_toml, parse_toml_file
 from evenbeat.model import HOUR, MINUTE, SECOND, Task
 
 HTTP = """
@@ -31,7 +31,7 @@ def tasks_of(text: str) -> dict[str, Task]:
 def problems_of(text: str) -> list[str]:
     with pytest.raises(BadFileError) as caught:
         parse_toml(text, "x.toml")
-    return [str(problem) for problem in caught.value.problems]
+    return [str(problem) for problem in caught.value.errors]
 
 
 def test_several_keys_of_for_make_the_product_and_every_text_is_filled() -> None:
@@ -172,7 +172,7 @@ def test_a_problem_of_a_template_is_reported_where_it_stands(text: str, place: s
 
 
 def test_what_a_file_may_make_is_bounded_over_all_its_tables(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("evenbeat.load.templates.MOST_TASKS", 10)
+    monkeypatch.setattr("evenbeat.load.templates.MAX_TASKS", 10)
     one = '[checks."a{i}"]\nevery = 60\nfor.i = ["[1-3]", "[4-6]"]\n'
     assert len(tasks_of(one)) == 6
     assert "more than 10 tasks in all" in problems_of(one + one.replace("a{", "b{"))[0]
@@ -197,7 +197,7 @@ def test_a_name_that_a_range_makes_twice_or_that_another_table_has_is_refused() 
 
 def test_a_warning_about_a_template_is_given_once_where_it_stands() -> None:
     text = '[templates.t]\ncron = "0 3 * * *"\n[tasks."{a}"]\nuse = "t"\nfor.a = "[1-50]"\n'
-    found = warnings(toml_source(text, "x.toml"))
+    found = config_warnings(parse_toml_file(text, "x.toml"))
     assert len(found) == 1
     assert str(found[0]).startswith("x.toml:2:9: '0' pins the minute")
 

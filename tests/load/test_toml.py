@@ -160,7 +160,7 @@ BAD = [
 def test_a_problem_is_reported_where_it_stands(text: str, place: str, message: str) -> None:
     with pytest.raises(BadFileError) as caught:
         parse_toml(text, "x.toml")
-    found = [str(problem) for problem in caught.value.problems]
+    found = [str(problem) for problem in caught.value.errors]
     assert len(found) == 1, found
     assert found[0].startswith(f"x.toml:{place}" if place else "x.toml:")
     assert message in found[0]
@@ -170,7 +170,7 @@ def test_all_problems_of_a_file_are_reported_at_once() -> None:
     text = '[checks.a]\nevery = "5x"\n[tasks.b]\ncron = "* * * *"\n[periods.p]\nranges = ["x"]\n[other]\n'
     with pytest.raises(BadFileError) as caught:
         parse_toml(text, "x.toml")
-    assert len(caught.value.problems) == 4
+    assert len(caught.value.errors) == 4
 
 
 def test_a_file_that_cannot_be_read_says_why(tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ def test_a_file_that_cannot_be_read_says_why(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_too_large_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("evenbeat.load.read_text.SIZE_LIMIT", 10)
+    monkeypatch.setattr("evenbeat.load.read_text.MAX_FILE_BYTES", 10)
     file = tmp_path / "large.toml"
     file.write_text('[tasks.a]\nevery = "1h"\n')
     with pytest.raises(BadFileError, match="larger than"):
@@ -311,14 +311,14 @@ def test_a_hashed_date_is_checked_for_every_name() -> None:
     text = "".join(f'[tasks.{name}]\ncron = "0 0 H(28-31) 2 *"\n' for name in names)
     with pytest.raises(BadFileError) as caught:
         parse_toml(text, "x.toml")
-    assert 0 < len(caught.value.problems) < len(names)
+    assert 0 < len(caught.value.errors) < len(names)
 
 
 def test_every_mistake_of_one_task_is_told() -> None:
     text = '[tasks.a]\ncron = "0 0 * * 9"\nzone = "Mars"\nweight = "x"\nfoo = 1\ncommand = 3\nsecond = 99\n'
     with pytest.raises(BadFileError) as caught:
         parse_toml(text, "x.toml")
-    lines = sorted(problem.place.line for problem in caught.value.problems if problem.place)
+    lines = sorted(problem.place.line for problem in caught.value.errors if problem.place)
     assert lines == [2, 3, 4, 5, 6, 7]
 
 
@@ -326,8 +326,8 @@ def test_of_very_many_problems_the_first_are_listed_and_the_others_counted() -> 
     text = "".join(f'[tasks.t{i}]\nevery = "5x"\n' for i in range(2_500))
     with pytest.raises(BadFileError) as caught:
         parse_toml(text, "x.toml")
-    assert len(caught.value.problems) == 100
-    assert caught.value.problems[99].place == (200, 11)
+    assert len(caught.value.errors) == 100
+    assert caught.value.errors[99].place == (200, 11)
     assert str(caught.value).endswith("... and 2,400 more")
 
 

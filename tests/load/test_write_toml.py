@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from evenbeat.load.config import Config, Durability, NodeSettings
-from evenbeat.load.crontab import Manner, parse_crontab
+from evenbeat.load.crontab import CrontabDialect, parse_crontab
 from evenbeat.load.importers.crontab import import_crontab
-from evenbeat.load.ineffective_keys import CONDITIONAL, why_without_effect
-from evenbeat.load.task_keys import flat, task_of
+from evenbeat.load.ineffective_keys import CONDITIONAL_KEYS, why_without_effect
+from evenbeat.load.task_keys import task_from_table, task_to_table
 from evenbeat.load.toml import parse_toml
 from evenbeat.load.write_toml import write_config, write_document
 from evenbeat.model import (
@@ -102,9 +102,9 @@ def _as_passive(task: Task) -> Task:
 
 def _effective(task: Task) -> Task:
     """The same without keys that have no effect on it, and with the phase as one that was given."""
-    table = flat(task)
-    gone = [key for key in CONDITIONAL & table.keys() if why_without_effect(key, table, check=task.check)]
-    return task_of(task.name, {key: value for key, value in table.items() if key not in gone}, check=task.check)
+    table = task_to_table(task)
+    gone = [key for key in CONDITIONAL_KEYS & table.keys() if why_without_effect(key, table, check=task.check)]
+    return task_from_table(task.name, {key: value for key, value in table.items() if key not in gone}, check=task.check)
 
 
 @st.composite
@@ -155,7 +155,7 @@ def test_an_imported_crontab_keeps_its_times(
     entries: list[tuple[str, str]], zone: str, spread: bool, start: int
 ) -> None:
     text = "\n".join(f"{fields} run-{command}" for fields, command in entries)
-    manner = Manner(spread=spread, zone=zone)
+    manner = CrontabDialect(spread=spread, zone=zone)
     live = parse_crontab(text, "x", manner)
     again = parse_toml(write_document(import_crontab([(text, "x")], manner).document), "x.toml")
     assert again == live
@@ -188,7 +188,7 @@ def test_none_cannot_be_said_in_toml() -> None:
 
 
 def test_a_call_with_none_is_left_out_and_said_so() -> None:
-    imported = import_crontab([("@daily py m:f(None)\n@daily x\n", "c")], Manner())
+    imported = import_crontab([("@daily py m:f(None)\n@daily x\n", "c")], CrontabDialect())
     assert list(imported.document["tasks"]) == ["x"]
     assert [str(w) for w in imported.warnings] == ["c:1:1: 'm:f' is left out: TOML cannot say None"]
 

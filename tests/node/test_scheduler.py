@@ -12,17 +12,17 @@ from pathlib import Path
 import pytest
 from live_node import PATIENCE, Living, eventually
 
-from evenbeat.client.database import open_door
+from evenbeat.client.database import open_client
 from evenbeat.load.config import BadFileError
-from evenbeat.load.parse_process import LARGE
-from evenbeat.load.task_keys import task_of
+from evenbeat.load.parse_process import SUBPROCESS_FROM_BYTES
+from evenbeat.load.task_keys import task_from_table
 from evenbeat.model import Invalid, Outcome
 from evenbeat.node.loop.clock import Clock
-from evenbeat.node.process.run_node import live
-from evenbeat.node.scheduler import Node, Options
-from evenbeat.report.task_status import Upcoming
-from evenbeat.store.contract import Condition, Filter, StoreError, Withdrawn
-from evenbeat.store.sqlite.ownership import Owned, is_owned, socket_path
+from evenbeat.node.process.run_node import run_node
+from evenbeat.node.scheduler import NodeOptions, Scheduler
+from evenbeat.report.task_status import ConditionReader
+from evenbeat.store.contract import Condition, Filter, StoreError, WithdrawnTasks
+from evenbeat.store.sqlite.ownership import DatabaseInUse, is_node_running, socket_path
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
 
 
@@ -40,7 +40,7 @@ def condition(database: Path, name: str) -> Condition:
     store = SqliteStore(database, read_only=True)
     try:
         (found,) = store.conditions(Filter(names=(name,)))
-        return Upcoming(store, Clock().now()).of(found)
+        return ConditionReader(store, Clock().now()).of(found)
     finally:
         store.close()
 
@@ -50,7 +50,7 @@ LONG = '[tasks.long]\nevery = "1d"\ntimebox = "1h"\ncommand = ["sleep", "{}"]\n'
 
 def forced(node: Living, name: str) -> None:
     with node.door() as door:
-        door.force([name], wait=False)
+        door.run_now([name], wait=False)
     eventually(lambda: node.runs(name))
 
 
@@ -60,7 +60,7 @@ def test_the_collector_is_as_it_was_when_the_node_is_up_or_could_not_start(
 ) -> None:
     found = []
 
-    def up(node: Node) -> None:
+    def up(node: Scheduler) -> None:
         found.append(gc.isenabled())
         node.stop("seen")
 
@@ -68,10 +68,10 @@ def test_the_collector_is_as_it_was_when_the_node_is_up_or_could_not_start(
     before, thresholds = gc.isenabled(), gc.get_threshold()
     (gc.enable if is_on else gc.disable)()
     try:
-        asyncio.run(live(database, Options(workers=1), up, signals=False))
+        asyncio.run(run_node(database, NodeOptions(workers=1), up, signals=False))
         found.append(gc.isenabled())
         with pytest.raises(BadFileError):
-            asyncio.run(live(database, Options(files=(bad,)), up, signals=False))
+            asyncio.run(run_node(database, NodeOptions(files=(bad,)), up, signals=False))
         assert [*found, gc.isenabled()] == [is_on] * 3
     finally:
         (gc.enable if before else gc.disable)()
@@ -82,7 +82,7 @@ def test_a_stop_lets_runs_end(database: Path, tmp_path: Path) -> None:
     with Living(database, files=(write(tmp_path / "a.toml", LONG.format(0.5)),)) as node:
         forced(node, "long")
     assert condition(database, "long").outcome == Outcome.SUCCEEDED
-    assert not is_owned(database)
+    assert not is_node_running(database)
     assert not socket_path(database).exists()
 
 
@@ -97,8 +97,8 @@ def test_what_takes_longer_than_the_grace_is_cancelled_and_made_up_for_later(dat
 def test_asked_a_second_time_it_stops_at_once(database: Path, tmp_path: Path) -> None:
     with Living(database, grace=600, files=(write(tmp_path / "a.toml", LONG.format(600)),)) as node:
         forced(node, "long")
-        node.do(lambda: node.node.stop_or_hurry("SIGTERM"))
-        node.do(lambda: node.node.stop_or_hurry("SIGTERM"))
+        node.do(lambda: node.node.stop_or_stop_now("SIGTERM"))
+        node.do(lambda: node.node.stop_or_stop_now("SIGTERM"))
         node.has_stopped()
     assert condition(database, "long").outcome == Outcome.CANCELLED
 
@@ -128,8 +128,8 @@ def test_not_if_somebody_is_in_a_hurry(database: Path, tmp_path: Path) -> None:
     file = write(tmp_path / "a.toml", LONG.format(600) + '[tasks.bye]\ncron = "@shutdown"\ncommand = ["true"]\n')
     with Living(database, grace=600, files=(file,)) as node:
         forced(node, "long")
-        node.do(lambda: node.node.stop_or_hurry("SIGTERM"))
-        node.do(lambda: node.node.stop_or_hurry("SIGTERM"))
+        node.do(lambda: node.node.stop_or_stop_now("SIGTERM"))
+        node.do(lambda: node.node.stop_or_stop_now("SIGTERM"))
         node.has_stopped()
     assert condition(database, "bye").outcome is None
 
@@ -153,7 +153,7 @@ def test_a_check_that_is_a_function_says_its_state(database: Path, tmp_path: Pat
     module = write(tmp_path / "mod.py", 'def disk(run):\n    return 2, "full"\n')
     file = write(tmp_path / "a.toml", f'[checks.disk]\nevery = "1d"\nfunction = "{module}:disk"\n')
     with Living(database, files=(file,)) as node, node.door() as door:
-        (ended,) = door.force(["disk"], wait=True)
+        (ended,) = door.run_now(["disk"], wait=True)
     assert (ended.outcome, ended.status, ended.output) == ("failed", 2, "full\n")
     assert condition(database, "disk").state == 2
 
@@ -162,34 +162,34 @@ def test_tasks_of_a_file_and_those_that_a_program_adds_before_the_start_all_live
     database: Path, tmp_path: Path
 ) -> None:
     file = write(tmp_path / "a.toml", LONG.format(1))
-    late = task_of("late", {"every": "1d", "command": ["true"]}, check=False)
+    late = task_from_table("late", {"every": "1d", "command": ["true"]}, check=False)
     names: list[str] = []
 
-    def up(node: Node) -> None:
-        names.extend(node.roster.names.names(node.roster.all_rows()))
+    def up(node: Scheduler) -> None:
+        names.extend(node.tasks.names.names(node.tasks.all_rows()))
         node.stop("seen")
 
-    def add(node: Node) -> None:
-        node.desk.add([late], "program", "ana")
+    def add(node: Scheduler) -> None:
+        node.admin.add([late], "program", "ana")
 
-    asyncio.run(live(database, Options(files=(file,)), up, before=add, signals=False))
+    asyncio.run(run_node(database, NodeOptions(files=(file,)), up, before=add, signals=False))
     assert sorted(names) == ["late", "long"]
 
 
 def test_a_large_file_is_read_by_a_live_node_too(database: Path, tmp_path: Path) -> None:
     file = write(tmp_path / "a.toml", LONG.format(1))
     with Living(database, files=(file,)) as node:
-        write(file, "#" * LARGE + "\n" + LONG.format(2) + LONG.format(3).replace("long", "other"))
+        write(file, "#" * SUBPROCESS_FROM_BYTES + "\n" + LONG.format(2) + LONG.format(3).replace("long", "other"))
         with node.door() as door:
             changed = door.apply([file])
         assert ([e.task.name for e in changed.changed], [e.task.name for e in changed.created]) == (["long"], ["other"])
-        write(file, "#" * LARGE + "\n[tasks.long]\nevery = 'never'\n")
+        write(file, "#" * SUBPROCESS_FROM_BYTES + "\n[tasks.long]\nevery = 'never'\n")
         with node.door() as door, pytest.raises(Invalid, match=r"a\.toml:3:10: "):
             door.apply([file])
 
 
 def test_a_database_that_has_a_node_gets_no_second_one(database: Path) -> None:
-    with Living(database), pytest.raises(Owned, match=f"process {os.getpid()}"), Living(database):
+    with Living(database), pytest.raises(DatabaseInUse, match=f"process {os.getpid()}"), Living(database):
         pass
 
 
@@ -197,7 +197,7 @@ def test_a_bad_file_keeps_a_node_from_starting_and_leaves_nothing_behind(databas
     file = write(tmp_path / "a.toml", '[tasks.a]\nevery = "x"\n')
     with pytest.raises(BadFileError), Living(database, files=(file,)):
         pass
-    assert not is_owned(database)
+    assert not is_node_running(database)
     assert not socket_path(database).exists()
 
 
@@ -206,7 +206,7 @@ def test_a_node_that_cannot_listen_does_not_leave_its_workers_behind(database: P
     living = Living(database)
     with pytest.raises(OSError, match="Is a directory"), living:
         pass
-    assert not is_owned(database)
+    assert not is_node_running(database)
 
 
 def test_a_store_that_fails_at_the_stop_does_not_hold_it_up_for_ever(database: Path, tmp_path: Path) -> None:
@@ -217,22 +217,22 @@ def test_a_store_that_fails_at_the_stop_does_not_hold_it_up_for_ever(database: P
         def fail(_: object) -> object:
             from concurrent.futures import Future
 
-            failed: Future[Withdrawn] = Future()
+            failed: Future[WithdrawnTasks] = Future()
             failed.set_exception(StoreError("the disk is full"))
             return failed
 
         node.node.store.record = fail  # type: ignore[method-assign, assignment]
-    assert not is_owned(database)
+    assert not is_node_running(database)
 
 
 RELOADED = """
 import asyncio, sys
 from pathlib import Path
-from evenbeat.node.process.run_node import live
-from evenbeat.node.scheduler import Options
+from evenbeat.node.process.run_node import run_node
+from evenbeat.node.scheduler import NodeOptions
 def ready(node):
     print("ready", flush=True)
-asyncio.run(live(Path(sys.argv[1]), Options(files=(Path(sys.argv[2]),), workers=1), ready))
+asyncio.run(run_node(Path(sys.argv[1]), NodeOptions(files=(Path(sys.argv[2]),), workers=1), ready))
 """
 
 
@@ -245,8 +245,8 @@ def test_a_reload_moves_no_phase_and_stops_nothing(database: Path, tmp_path: Pat
     try:
         assert node.stdout is not None
         assert node.stdout.readline() == "ready\n"
-        with open_door(database, "ana") as door:
-            door.force(["long"], wait=False)
+        with open_client(database, "ana") as door:
+            door.run_now(["long"], wait=False)
         eventually(lambda: condition(database, "long").running_since)
         before = [condition(database, f"t{i}").next_run for i in range(10)]
         write(file, many + LONG.format(600) + '[tasks.new]\nevery = "1h"\ncommand = ["true"]\n')
@@ -256,7 +256,7 @@ def test_a_reload_moves_no_phase_and_stops_nothing(database: Path, tmp_path: Pat
         assert condition(database, "long").running_since is not None
         write(file, "[tasks\n")
         node.send_signal(signal.SIGHUP)
-        with open_door(database, "ana") as door:
+        with open_client(database, "ana") as door:
             status = door.status()
         assert status is not None
         assert (status.tasks, status.pending) == (12, 1)
@@ -291,19 +291,19 @@ def test_a_period_that_changes_moves_its_tasks_in_the_store_too(database: Path, 
 
 def test_changes_are_taken_over_in_the_order_in_which_they_were_made(database: Path) -> None:
     with Living(database) as node:
-        task = task_of("a", {"every": "1h", "command": ["true"]}, check=False)
+        task = task_from_table("a", {"every": "1h", "command": ["true"]}, check=False)
         seen: list[int] = []
         done = threading.Event()
 
         def look() -> None:
             # The desk was used from other threads; nobody has taken over anything yet.
-            node.node.take_over()
-            seen.append(len(node.node.roster.all_rows()))
+            node.node.apply_changes()
+            seen.append(len(node.node.tasks.all_rows()))
             done.set()
 
         for _ in range(3):
-            node.node.desk.add([task], "ana", "ana")
-            node.node.desk.remove(Filter(names=("a",)), "ana")
+            node.node.admin.add([task], "ana", "ana")
+            node.node.admin.remove(Filter(names=("a",)), "ana")
         node.do(look)
         assert done.wait(PATIENCE)
         assert seen == [0]
@@ -312,14 +312,14 @@ def test_changes_are_taken_over_in_the_order_in_which_they_were_made(database: P
 def test_a_node_that_is_cancelled_leaves_nothing_behind(database: Path) -> None:
     async def brief() -> None:
         up = asyncio.Event()
-        task = asyncio.create_task(live(database, Options(workers=1), lambda _: up.set(), signals=False))
+        task = asyncio.create_task(run_node(database, NodeOptions(workers=1), lambda _: up.set(), signals=False))
         await up.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
 
     asyncio.run(brief())
-    assert not is_owned(database)
+    assert not is_node_running(database)
     assert not socket_path(database).exists()
 
 
@@ -332,9 +332,9 @@ def test_a_turn_that_fails_is_the_end_of_the_node_not_of_its_work(
         def fail(_: object) -> None:
             raise ZeroDivisionError
 
-        node.node.beat.turn = fail  # type: ignore[method-assign, assignment]
+        node.node.turns.turn = fail  # type: ignore[method-assign, assignment]
         node.has_stopped()
-    assert not is_owned(database)
+    assert not is_node_running(database)
     assert "the node failed" in caplog.text
     with Living(database, files=(file,)) as node:
         eventually(lambda: [run for run in node.runs("a") if run.outcome == Outcome.SUCCEEDED])
@@ -343,7 +343,7 @@ def test_a_turn_that_fails_is_the_end_of_the_node_not_of_its_work(
 def test_the_history_is_shortened_again_when_a_failing_store_has_healed(
     database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("evenbeat.node.scheduler._PRUNE_EVERY", 0.01)
+    monkeypatch.setattr("evenbeat.node.scheduler._PRUNE_INTERVAL", 0.01)
     pruned: list[str] = []
 
     def prune(*_: object) -> int:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from hypothesis import strategies as st
 from path_world import LIMIT, PERIOD, T0, Behaviour, World
 
-from evenbeat.admin.task_admin import Changed, Desk
+from evenbeat.admin.task_admin import ChangeResult, TaskAdmin
 from evenbeat.model import SECOND, Instant, Period
 from evenbeat.store.contract import Filter
 from evenbeat.when.instant import format_instant, parse_instant
@@ -187,7 +187,7 @@ def edit_keys(world: World, name: str, keys: Keys) -> None:
     world.keys[name] = after
 
 
-def make_change(world: World, way: Way, by_hand: Callable[[Desk], Changed]) -> None:
+def make_change(world: World, way: Way, by_hand: Callable[[TaskAdmin], ChangeResult]) -> None:
     """By this way, if it is open."""
     is_up = world.is_up
     if way in (Way.RESTART, Way.FILE_RESTART, Way.KILLED) and not world.is_idle:

@@ -2,7 +2,7 @@
 
 from path_world import Skipped, World
 
-from evenbeat.model import SECOND, Kind
+from evenbeat.model import SECOND, RunKind
 
 Line = tuple[object, ...]
 
@@ -15,10 +15,10 @@ def timetable(world: World, name: str) -> list[Line]:
     lines += [
         (s.first, 1, ("refused", s.kind.word, s.first / SECOND, s.reason))
         for s in world.diary.skipped
-        if s.task == name and s.kind is not Kind.GRID
+        if s.task == name and s.kind is not RunKind.GRID
     ]
-    skipped = [s for s in world.diary.skipped if s.task == name and s.kind is Kind.GRID]
-    runs = [ran.nominal for ran in world.diary.ran if ran.task == name and ran.kind in (Kind.GRID, Kind.CATCH_UP)]
+    skipped = [s for s in world.diary.skipped if s.task == name and s.kind is RunKind.GRID]
+    runs = [ran.nominal for ran in world.diary.ran if ran.task == name and ran.kind in (RunKind.GRID, RunKind.CATCH_UP)]
     lines += [
         (s.first, 0, ("skipped", s.reason, s.first / SECOND, s.last / SECOND, s.times)) for s in merged(skipped, runs)
     ]

@@ -16,21 +16,21 @@ from path_oracle import Life, Moment
 from path_oracle import Ran as RanOracle
 from path_oracle import Skipped as SkippedOracle
 
-from evenbeat.admin.task_admin import Changed, Desk
+from evenbeat.admin.task_admin import ChangeResult, TaskAdmin
 from evenbeat.load.config import Config
-from evenbeat.load.task_keys import task_of
-from evenbeat.model import DAY, SECOND, Entry, Instant, Kind, Outcome, Period, Task
+from evenbeat.load.task_keys import task_from_table
+from evenbeat.model import DAY, SECOND, Entry, Instant, Outcome, Period, RunKind, Task
 from evenbeat.node.loop.clock import Clock
 from evenbeat.node.loop.outbox import Outbox
-from evenbeat.node.loop.restart import GENERATION, take_up, take_up_part
-from evenbeat.node.loop.starter import AHEAD
-from evenbeat.node.loop.task_table import Roster
-from evenbeat.node.loop.turn import Beat
-from evenbeat.node.scheduler import Node, Options
-from evenbeat.report.task_now import next_of
-from evenbeat.store.contract import Batch, Filter, Withdrawn
+from evenbeat.node.loop.restart import GENERATION_KEY, restore_all_tasks, restore_partitions
+from evenbeat.node.loop.starter import CLAIM_AHEAD
+from evenbeat.node.loop.task_table import TaskTable
+from evenbeat.node.loop.turn import TurnLoop
+from evenbeat.node.scheduler import NodeOptions, Scheduler
+from evenbeat.report.task_now import next_run_time
+from evenbeat.store.contract import Batch, Filter, WithdrawnTasks
 from evenbeat.store.memory import MemoryStore
-from evenbeat.wire.worker_frames import Result, Run
+from evenbeat.wire.worker_frames import RunResult, RunSpec
 
 T0 = Instant(20_000 * DAY + SECOND // 2)
 """Half a second after a midnight: what a history does happens on half seconds, nominal times are on whole ones."""
@@ -47,7 +47,7 @@ class Ran(NamedTuple):
 
     task: str
     nominal: int
-    kind: Kind
+    kind: RunKind
     at: int
     step: int
 
@@ -62,7 +62,7 @@ class Skipped(NamedTuple):
     reason: str
     at: int
     step: int
-    kind: Kind = Kind.GRID
+    kind: RunKind = RunKind.GRID
 
 
 class Ended(NamedTuple):
@@ -80,10 +80,10 @@ class Watched:
     on_batch: Callable[[Batch], None]
     is_cut = False
 
-    def record(self, *batches: Batch) -> Future[Withdrawn]:
+    def record(self, *batches: Batch) -> Future[WithdrawnTasks]:
         if self.is_cut:
             return Future()
-        kept: Future[Withdrawn] = super().record(*batches)  # type: ignore[misc]
+        kept: Future[WithdrawnTasks] = super().record(*batches)  # type: ignore[misc]
         if kept.exception(_PATIENCE) is None:
             for batch in batches:
                 self.on_batch(batch)
@@ -112,61 +112,61 @@ class Diary:
     ended: list[Ended] = field(default_factory=list)
 
 
-class _Scheduler(Node):
+class _Scheduler(Scheduler):
     """A node wired as in production, but for its workers and its turns."""
 
     def come_up(self, world: "World") -> None:
         self._wire(world)
-        self._take_up()
+        self._restore_tasks()
 
     def come_up_as_another(self, world: "World", before: "_Scheduler") -> None:
         """Of a cluster: take over what another node has, its runs included."""
-        tokens = {run.number: token for token, run in before.beat.underway.items()}
-        before.roster.lifecycle.prepare_to_leave(before.roster.all_rows())
-        before.beat.leave(np.flatnonzero(before.roster.columns.used))
+        tokens = {run.number: token for token, run in before.turns.pending_runs.items()}
+        before.tasks.lifecycle.prepare_hand_over(before.tasks.all_rows())
+        before.turns.release_tasks(np.flatnonzero(before.tasks.columns.used))
         self._wire(world)
         self._read_settings(self.clock.now())
         entries = list(self.store.entries())
         progress = [p._replace(claimed_token=tokens.get(p.task, 0)) for p in self.store.progress()]
         cursors = self.store.cursors([entry.number for entry in entries])
-        self.beat.token = before.beat.token + (1 << 32)
-        batch, running = take_up_part(self.roster, self.beat, entries, progress, cursors, self.clock.now())
-        self.beat.adopt(running)
+        self.turns.token = before.turns.token + (1 << 32)
+        batch, running = restore_partitions(self.tasks, self.turns, entries, progress, cursors, self.clock.now())
+        self.turns.adopt(running)
         self._is_up = True
-        self.beat.record(batch)
+        self.turns.record(batch)
 
     def come_up_without_a_trace(self, world: "World") -> None:
         self._wire(world)
         self._read_settings(self.clock.now())
-        take_up(self.roster, self.beat, self.store, self.clock)
+        restore_all_tasks(self.tasks, self.turns, self.store, self.clock)
         world.store.is_cut = True
-        self.beat.turn(self.clock.now())
+        self.turns.turn(self.clock.now())
         world.store.is_cut = False
 
     def _wire(self, world: "World") -> None:
         self.loop = world.loop
         self.outbox = Outbox(self.store, world.loop, self._fail)
-        self.roster = Roster(_SLOTS, int(self.store.setting(GENERATION) or 0))
+        self.tasks = TaskTable(_SLOTS, int(self.store.setting(GENERATION_KEY) or 0))
         self.queue = world  # type: ignore[assignment]
-        self.beat = Beat(self.roster, self.outbox, world, self.clock)
-        self.beat.stop()  # turns are made by hand
+        self.turns = TurnLoop(self.tasks, self.outbox, world, self.clock)
+        self.turns.stop()  # turns are made by hand
 
-    def learn_of(self, changed: Changed) -> None:
+    def learn_of(self, changed: ChangeResult) -> None:
         """Another node has changed something."""
-        self._take_over(changed)
+        self._apply_change(changed)
 
     def remember_clock(self) -> None:
-        self._remember_clock()
+        self._store_clock()
 
     def _read_settings(self, now: Instant) -> Any:
         changed = super()._read_settings(now)
         # Nobody waits for another's catch-up or first run: the pace has tests of its own. That one is left to a run on
         # the grid which comes within the start window is as in production.
-        pace = self.roster.lifecycle.pace
+        pace = self.tasks.lifecycle.pace
         pace.share = 1e12
         return changed
 
-    def _settle_in(self) -> None:
+    def _tune_garbage_collector(self) -> None:
         """Nothing: looking for garbage takes longer than a whole history."""
 
     def _fail(self, error: BaseException) -> None:
@@ -176,7 +176,7 @@ class _Scheduler(Node):
 class World:
     """One database, and at most one scheduler on it at a time."""
 
-    lead = AHEAD
+    early_delivery = CLAIM_AHEAD
     is_busy = False
 
     def __init__(self, store: Any, begins: int = T0) -> None:
@@ -195,7 +195,7 @@ class World:
         self._names: dict[int, str] = {}
         self._ends: list[tuple[int, int]] = []
         """When which run ends."""
-        self.under_way: dict[int, Run] = {}
+        self.under_way: dict[int, RunSpec] = {}
         self.node: _Scheduler | None = None
         self.paused: set[str] = set()
         self.gone: set[str] = set()
@@ -205,13 +205,13 @@ class World:
 
     # What a queue is for a beat
 
-    def stored(self, tokens: Sequence[int]) -> None: ...
+    def confirm_stored(self, tokens: Sequence[int]) -> None: ...
 
     def set_clock(self, offset: int) -> None: ...
 
     def dispatch(
         self,
-        runs: Sequence[Run],
+        runs: Sequence[RunSpec],
         functions: Sequence[str | None] | None = None,
         tasks: Sequence[int] = (),
         pools: Sequence[str | None] | None = None,
@@ -234,9 +234,11 @@ class World:
         d = self.diary
         d.ended += [Ended(name(f.task), f.outcome, f.state, f.hard, f.ended, step) for f in batch.finishes]
         d.skipped += [Skipped(name(s.task), s.first, s.last, s.times, s.reason, s.at, step) for s in batch.skips]
-        refused = [Skipped(name(r.task), r.due, r.due, 1, r.reason, r.at, step, Kind(r.kind)) for r in batch.refusals]
+        refused = [
+            Skipped(name(r.task), r.due, r.due, 1, r.reason, r.at, step, RunKind(r.kind)) for r in batch.refusals
+        ]
         d.skipped += refused
-        d.ran += [Ran(name(c.task), c.nominal, Kind(c.kind), c.at, step) for c in batch.claims]
+        d.ran += [Ran(name(c.task), c.nominal, RunKind(c.kind), c.at, step) for c in batch.claims]
 
     def _name(self, number: int) -> str:
         if number not in self._names:
@@ -258,7 +260,7 @@ class World:
         return not self.under_way
 
     def _new_node(self) -> _Scheduler:
-        return _Scheduler(self.store, Options(max_concurrent=_SLOTS), Clock(lambda: self.now, lambda: self.now))
+        return _Scheduler(self.store, NodeOptions(max_concurrent=_SLOTS), Clock(lambda: self.now, lambda: self.now))
 
     def start(self, *, turn: bool = True) -> None:
         if self.node is None:
@@ -271,10 +273,10 @@ class World:
         """In order: what runs ends, nothing else begins."""
         if self.node is None:
             return
-        self.node.beat.claiming = False
+        self.node.turns.is_claiming = False
         for token in list(self.under_way):
             self._end(token)
-        self.node.beat.turn(Instant(self.now))
+        self.node.turns.turn(Instant(self.now))
         self.node.remember_clock()
         self.node = None
 
@@ -289,7 +291,7 @@ class World:
         if self.node is not None:
             running = dict(self.under_way)
             self.store.is_cut = True
-            self.node.beat.turn(Instant(self.now))
+            self.node.turns.turn(Instant(self.now))
             self.store.is_cut = False
             assert self.under_way == running, "a run was started whose claim is not in the store"
             self.kill()
@@ -314,8 +316,8 @@ class World:
         return self._next_times(node)
 
     def _next_times(self, node: _Scheduler) -> dict[str, int | None]:
-        rows = {name: node.roster.row(self.entry(name).number) for name in self.keys if name not in self.gone}
-        return {name: None if row is None else next_of(node, row) for name, row in rows.items()}
+        rows = {name: node.tasks.row(self.entry(name).number) for name in self.keys if name not in self.gone}
+        return {name: None if row is None else next_run_time(node, row) for name, row in rows.items()}
 
     # Time
 
@@ -329,7 +331,7 @@ class World:
             for token in ending:
                 self._end(token)
             before = len(self.under_way)
-            node.beat.turn(Instant(self.now))
+            node.turns.turn(Instant(self.now))
             if not any(when <= self.now for when, _ in self._ends) and len(self.under_way) == before:
                 return
         raise AssertionError("it never comes to rest")
@@ -338,8 +340,8 @@ class World:
         until = self.now + length
         in_vain = 0
         while self.node is not None:
-            due = int(self.node.roster.lifecycle.timetable.next_due())
-            due = due if due <= self.now + AHEAD else due - AHEAD
+            due = int(self.node.tasks.lifecycle.timetable.next_due())
+            due = due if due <= self.now + CLAIM_AHEAD else due - CLAIM_AHEAD
             due = min([due, *(when for when, _ in self._ends)])
             if due > until:
                 break
@@ -363,22 +365,22 @@ class World:
         outcome = Outcome.FAILED if status else Outcome.SUCCEEDED
         started = max(run.nominal, self.begins) if run.nominal <= self.now else self.now
         assert self.node is not None
-        self.node.beat.results([Result(token, outcome, status, started, self.now, b"")])
+        self.node.turns.add_results([RunResult(token, outcome, status, started, self.now, b"")])
 
     # Changes
 
-    def desk(self) -> Desk:
+    def desk(self) -> TaskAdmin:
         """Of the live node, or on a database whose node is stopped."""
-        return self.node.desk if self.node is not None else self.other_desk()
+        return self.node.admin if self.node is not None else self.other_desk()
 
-    def other_desk(self) -> Desk:
+    def other_desk(self) -> TaskAdmin:
         """Of a program that has no node, or of another node."""
-        return Desk(self.store, lambda: Instant(self.now))
+        return TaskAdmin(self.store, lambda: Instant(self.now))
 
     def task(self, name: str) -> Task:
         check = name in self.checks
         keys = {key: value for key, value in self.keys[name].items() if check or key not in ("retry", "attempts")}
-        return task_of(name, {"command": ["true"], **keys}, check=check)
+        return task_from_table(name, {"command": ["true"], **keys}, check=check)
 
     def configs(self) -> dict[str, Config]:
         """All files as they are now."""
@@ -393,7 +395,7 @@ class World:
 
     def apply(self) -> None:
         """The files as they are now."""
-        self.desk().declare_together(self.configs(), "ana")
+        self.desk().apply_configs(self.configs(), "ana")
         self.learn()
 
     def set(self, name: str) -> None:
@@ -411,16 +413,16 @@ class World:
 
     def force(self, name: str) -> None:
         if self.node is not None:
-            self.node.force(self.node.desk.forced([name], "ana"))
+            self.node.force(self.node.admin.select_forced([name], "ana"))
             self.turn()
 
     def learn(self) -> None:
         """The live node, if there is one, knows of what its desk has done."""
         if self.node is not None:
-            self.node.take_over()
+            self.node.apply_changes()
             self.turn()
 
-    def elsewhere(self, change: Callable[[Desk], Changed]) -> None:
+    def elsewhere(self, change: Callable[[TaskAdmin], ChangeResult]) -> None:
         """Another node changes something, and ours hears of it."""
         changed = change(self.other_desk())
         assert self.node is not None
@@ -469,7 +471,7 @@ class World:
         return found
 
     def entry(self, name: str) -> Entry:
-        return self.other_desk().need(name)
+        return self.other_desk().find_or_raise(name)
 
     def told(self) -> list[object]:
         """All that the store tells of tasks and their runs; without what each store numbers in its own way."""

@@ -11,7 +11,7 @@ from path_stores import memory
 from path_world import T0, WatchedMemory
 from test_same_timetable import KNOWN, must_be_the_same, played
 
-from evenbeat.store.contract import FOREVER, PastDefinition, Progress
+from evenbeat.store.contract import FOREVER, PastDefinition, TaskProgress
 
 BEGINNING = Beginning({"a": {"every": "10s", "phase": "0s", "retry": "2s", "attempts": 9}}, frozenset("a"), ())
 EVENTS: list[Event] = [
@@ -69,7 +69,7 @@ def test_cooked_books() -> None:
 class Forgetful(WatchedMemory):
     """What is planned off the grid is not there after a restart."""
 
-    def progress(self) -> Iterator[Progress]:
+    def progress(self) -> Iterator[TaskProgress]:
         return (progress._replace(extra=FOREVER) for progress in super().progress())
 
 

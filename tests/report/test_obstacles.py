@@ -6,22 +6,22 @@ import pytest
 from hand_driven_node import Hand
 from live_node import Living, eventually
 
-from evenbeat.load.task_keys import task_of
-from evenbeat.model import HOUR, MINUTE, SECOND, Entry, Kind, State
-from evenbeat.node.process.control_socket import Client
-from evenbeat.report.obstacles import NO_WORKERS
-from evenbeat.report.task_now import moment_of
+from evenbeat.load.task_keys import task_from_table
+from evenbeat.model import HOUR, MINUTE, SECOND, Entry, RunKind, State
+from evenbeat.node.process.control_socket import ControlClient
+from evenbeat.report.obstacles import NO_WORKERS_TEXT
+from evenbeat.report.task_now import live_task_state_of
 from evenbeat.report.why import Answer, why
-from evenbeat.report.why_facts import facts_of
+from evenbeat.report.why_facts import task_facts_of
 from evenbeat.store.contract import Filter
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
-from evenbeat.wire.requests import AskMoment, AskNumbers, Tell
+from evenbeat.wire.requests import GetLiveTaskState, GetNodeMetrics, SubmitResult
 
 
 def answer(hand: Hand, name: str) -> Answer:
-    entry = hand.desk.need(name)
-    now, moment = hand.node.clock.now(), moment_of(hand.node, entry.number)
-    return why(facts_of(hand.store, entry, now, None, is_live=True, moment=moment))
+    entry = hand.desk.find_or_raise(name)
+    now, moment = hand.node.clock.now(), live_task_state_of(hand.node, entry.number)
+    return why(task_facts_of(hand.store, entry, now, None, is_live=True, moment=moment))
 
 
 class TestAFailingStore:
@@ -52,7 +52,7 @@ class TestAFailingStore:
 
     def test_is_why_a_forced_run_does_not_start(self, hand: Hand) -> None:
         hand.pause("c")
-        hand.node.force([hand.desk.need("c")])
+        hand.node.force([hand.desk.find_or_raise("c")])
         assert "does not start: the store fails" in answer(hand, "c").answer
 
     def test_of_a_paused_task_it_is_still_the_pause(self, hand: Hand) -> None:
@@ -86,20 +86,20 @@ class TestWithoutWorkers:
         return Living(tmp_path / "a.db", workers=0)
 
     def tasks(self, node: Living) -> dict[str, Entry]:
-        often = task_of("often", {"every": "1s", "phase": "0s", "command": ["true"]}, check=False)
-        told = task_of("told", {"every": "1h", "passive": True}, check=True)
+        often = task_from_table("often", {"every": "1s", "phase": "0s", "command": ["true"]}, check=False)
+        told = task_from_table("told", {"every": "1h", "passive": True}, check=True)
         with node.door() as door:
             return {entry.task.name: entry for entry in door.add([often, told], "ana").created}
 
     def test_tasks_wait_and_are_executed_by_a_node_that_has_some(self, node: Living) -> None:
         with node:
             entries = self.tasks(node)
-            client = Client(node.database)
+            client = ControlClient(node.database)
             eventually(lambda: (status := node.node.status()).waiting == 1 and status.late == 1)
-            moment = client.ask(AskMoment(entries["often"].number)).moment
+            moment = client.ask(GetLiveTaskState(entries["often"].number)).moment
             assert moment is not None
-            assert moment.obstacles == [NO_WORKERS]
-            numbers = client.ask(AskNumbers()).numbers
+            assert moment.obstacles == [NO_WORKERS_TEXT]
+            numbers = client.ask(GetNodeMetrics()).numbers
             assert numbers is not None
             assert (numbers.workers, numbers.status.executes, numbers.status.problems) == (0, False, [])
             client.close()
@@ -107,13 +107,13 @@ class TestWithoutWorkers:
         with Living(node.database) as other:
             eventually(lambda: any(run.ended for run in other.runs("often")))
             first = other.runs("often")[-1]
-            assert first.kind is Kind.CATCH_UP
+            assert first.kind is RunKind.CATCH_UP
 
     def test_results_from_outside_are_taken(self, node: Living) -> None:
         with node:
             self.tasks(node)
-            client = Client(node.database)
-            taken = client.ask(Tell("told", 2, "ana", "it burns")).taken
+            client = ControlClient(node.database)
+            taken = client.ask(SubmitResult("told", 2, "ana", "it burns")).taken
             client.close()
             assert taken is not None
             assert taken.state is State.CRITICAL
@@ -127,10 +127,10 @@ class TestWithoutWorkers:
             entry = self.tasks(node)["often"]
             eventually(lambda: node.node.status().waiting == 1)
             store = SqliteStore(node.database, read_only=True)
-            now, moment = node.node.clock.now(), moment_of(node.node, entry.number)
-            found = why(facts_of(store, entry, now, None, is_live=True, moment=moment))
+            now, moment = node.node.clock.now(), live_task_state_of(node.node, entry.number)
+            found = why(task_facts_of(store, entry, now, None, is_live=True, moment=moment))
             store.close()
-        assert found.answer == f"often is due and does not start: {NO_WORKERS}."
+        assert found.answer == f"often is due and does not start: {NO_WORKERS_TEXT}."
 
 
 class TestSetClocks:

@@ -7,15 +7,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from evenbeat.admin.phases import place
-from evenbeat.model import DAY, HOUR, MINUTE, SECOND, Instant, Kind, Schedule, Spread, Task
+from evenbeat.admin.phases import place_on_wheel
+from evenbeat.model import DAY, HOUR, MINUTE, SECOND, Instant, RunKind, Schedule, Spread, Task
 from evenbeat.model import Period as PeriodNoun
-from evenbeat.report.outlook.calendar_walk import Walk
+from evenbeat.report.outlook.calendar_walk import CalendarWalk
 from evenbeat.report.outlook.columns import outlook_columns
-from evenbeat.report.outlook.outlook import Outlook, counts, in_steps
+from evenbeat.report.outlook.outlook import Outlook, rounded_counts, sum_in_steps
 from evenbeat.sim.engine import Simulation
 from evenbeat.when.curve import Stretch, summarize
-from evenbeat.when.inside import inside
+from evenbeat.when.inside import within_period
 from evenbeat.when.instant import format_instant, parse_instant
 from evenbeat.when.interval import Interval
 from evenbeat.when.period import compile_periods
@@ -39,7 +39,7 @@ def outlook(*tasks: tuple[Task, Instant]) -> Outlook:
     return Outlook(outlook_columns(sorted(tasks, key=lambda t: t[0].name), PERIODS))
 
 
-def slowly(task: Task, created: Instant, start: Instant, end: Instant) -> Iterator[tuple[Instant, Kind]]:
+def slowly(task: Task, created: Instant, start: Instant, end: Instant) -> Iterator[tuple[Instant, RunKind]]:
     """What one task is planned for, asked of its schedule alone."""
     if not task.enabled or task.paused:
         return
@@ -48,13 +48,13 @@ def slowly(task: Task, created: Instant, start: Instant, end: Instant) -> Iterat
     if task.start_at is not None and (asked := parse_instant(task.start_at, zone(task.schedule.zone))) > created:
         since = asked + 1
         if start <= asked < end and (period is None or period.contains(asked)):
-            yield asked, Kind.START_AT
+            yield asked, RunKind.START_AT
     times = compile_schedule(task.schedule, task.name)
     # Of calendars a period leaves what is inside; grids get substitutes too.
-    listed = inside(times, period if isinstance(times, Interval) else None)
+    listed = within_period(times, period if isinstance(times, Interval) else None)
     for t in listed.between(start, end):
         if t >= since and (period is None or period.contains(t)):
-            yield t, Kind.GRID
+            yield t, RunKind.GRID
 
 
 instants = st.integers(-HOUR, 5 * HOUR).map(lambda offset: Instant(T0 + offset))
@@ -113,7 +113,7 @@ def a_crowd() -> list[Task]:
     crons = [Task(name=f"cron-{i}", schedule=Schedule(cron="H/5 * * * *")) for i in range(10)]
     grids = [Task(name=f"grid-{i:03}", schedule=Schedule(every=(30 + i % 4 * 30) * SECOND)) for i in range(24)]
     closed = [replace(task, name=f"{task.name}-night", period="night") for task in grids[:8]]
-    return place(LoadWheel(), [*crons, *grids, *closed])
+    return place_on_wheel(LoadWheel(), [*crons, *grids, *closed])
 
 
 def test_it_agrees_with_the_simulation_of_the_same_tasks() -> None:
@@ -144,9 +144,9 @@ def test_nothing_is_planned_where_there_is_nobody() -> None:
 
 def test_steps_put_seconds_together() -> None:
     curve = np.array([1.0, 2, 3, 4, 5])
-    assert counts(in_steps(curve, 2)) == [3, 7, 5]
-    assert counts(in_steps(curve, 1)) == [1, 2, 3, 4, 5]
-    assert counts(in_steps(curve, 9)) == [15]
+    assert rounded_counts(sum_in_steps(curve, 2)) == [3, 7, 5]
+    assert rounded_counts(sum_in_steps(curve, 1)) == [1, 2, 3, 4, 5]
+    assert rounded_counts(sum_in_steps(curve, 9)) == [15]
 
 
 def minutely(count: int, first: int = 0) -> list[Task]:
@@ -154,7 +154,7 @@ def minutely(count: int, first: int = 0) -> list[Task]:
 
 
 def test_a_forecast_places_new_tasks_where_there_is_room() -> None:
-    there = place(LoadWheel(), minutely(60))
+    there = place_on_wheel(LoadWheel(), minutely(60))
     whole = outlook(*((task, LONG_AGO) for task in there))
     before, after = whole.forecast(minutely(120, 60), Stretch(T0, 3_600), PERIODS)
     assert summarize(before)[:3] == (1, 1, 1)
@@ -164,7 +164,7 @@ def test_a_forecast_places_new_tasks_where_there_is_room() -> None:
 
 
 def test_a_forecast_of_a_change_takes_the_old_task_away() -> None:
-    there = place(LoadWheel(), minutely(60))
+    there = place_on_wheel(LoadWheel(), minutely(60))
     whole = outlook(*((task, LONG_AGO) for task in there))
     slower = [replace(task, schedule=Schedule(every=2 * MINUTE)) for task in there]
     before, after = whole.forecast(slower, Stretch(T0, 3_600), PERIODS, old=there)
@@ -175,7 +175,7 @@ def test_a_forecast_of_a_change_takes_the_old_task_away() -> None:
 
 
 def test_a_task_is_placed_as_a_node_would_beside_calendars_and_the_paused() -> None:
-    paused = [replace(task, paused=True) for task in place(LoadWheel(), minutely(30))]
+    paused = [replace(task, paused=True) for task in place_on_wheel(LoadWheel(), minutely(30))]
     crons = [Task(name=f"c-{s}", schedule=Schedule(cron="* * * * *", second=s)) for s in range(30, 59)]
     # The paused may come back, so their places are taken: of sixty seconds one is left.
     taken = {(task.schedule.phase or 0) // SECOND for task in paused}
@@ -205,7 +205,7 @@ class Ticks:
 
 def test_a_walk_goes_each_way_once() -> None:
     ticks = Ticks()
-    walk = Walk([ticks])
+    walk = CalendarWalk([ticks])
     times, numbers = walk.between(T0, Instant(T0 + HOUR))
     assert times.tolist() == list(range(T0, T0 + HOUR, 10 * MINUTE))
     assert numbers.tolist() == [0] * 6
@@ -220,7 +220,7 @@ def test_a_walk_goes_each_way_once() -> None:
 @pytest.mark.parametrize("jump", [-3 * HOUR, 30 * DAY])
 def test_a_walk_begins_anew_far_away(jump: int) -> None:
     ticks = Ticks()
-    walk = Walk([ticks])
+    walk = CalendarWalk([ticks])
     walk.between(T0, Instant(T0 + HOUR))
     start = Instant(T0 + jump)
     before = ticks.asked

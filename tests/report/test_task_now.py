@@ -3,22 +3,22 @@
 import pytest
 from hand_driven_node import Hand
 
-from evenbeat.core.gate import Reason, holds_back
-from evenbeat.model import MINUTE, Kind
-from evenbeat.report.task_now import Moment, moment_of
+from evenbeat.core.gate import Reason, blocking_reason
+from evenbeat.model import MINUTE, RunKind
+from evenbeat.report.task_now import LiveTaskState, live_task_state_of
 from evenbeat.report.why import why
-from evenbeat.report.why_facts import facts_of
+from evenbeat.report.why_facts import task_facts_of
 
 
-def moment(hand: Hand, name: str) -> Moment:
-    found = moment_of(hand.node, hand.desk.need(name).number)
+def moment(hand: Hand, name: str) -> LiveTaskState:
+    found = live_task_state_of(hand.node, hand.desk.find_or_raise(name).number)
     assert found is not None
     return found
 
 
 def sentence(hand: Hand, name: str) -> str:
-    entry = hand.desk.need(name)
-    found = facts_of(hand.store, entry, hand.node.clock.now(), None, is_live=True, moment=moment(hand, name))
+    entry = hand.desk.find_or_raise(name)
+    found = task_facts_of(hand.store, entry, hand.node.clock.now(), None, is_live=True, moment=moment(hand, name))
     return why(found).answer
 
 
@@ -35,7 +35,7 @@ def sentence(hand: Hand, name: str) -> str:
     ],
 )
 def test_what_holds_a_run_back(is_running: bool, free_slots: int, free_of_limit: int | None, reason: Reason) -> None:
-    assert holds_back(is_running=is_running, free_slots=free_slots, free_of_limit=free_of_limit) is reason
+    assert blocking_reason(is_running=is_running, free_slots=free_slots, free_of_limit=free_of_limit) is reason
 
 
 class TestAForcedRun:
@@ -44,7 +44,7 @@ class TestAForcedRun:
         entry = hand.add("nap")
         hand.pause("nap")
         assert hand.node.force([entry], 1) == {}
-        assert (moment(hand, "nap").kind, moment(hand, "nap").waiting) == (Kind.FORCED, "")
+        assert (moment(hand, "nap").kind, moment(hand, "nap").waiting) == (RunKind.FORCED, "")
         assert sentence(hand, "nap") == "nap runs now: a forced run is due."
 
     def test_waits_for_the_running_instance_and_says_so_at_once(self) -> None:
@@ -58,7 +58,7 @@ class TestAForcedRun:
         assert sentence(hand, "nap").startswith("nap is running")
         hand.end("nap")
         (run,) = hand.turn()
-        assert Kind(run.kind) is Kind.FORCED
+        assert RunKind(run.kind) is RunKind.FORCED
 
     def test_waits_for_a_slot(self) -> None:
         hand = Hand(slots=1)

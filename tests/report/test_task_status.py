@@ -5,24 +5,24 @@ from hand_driven_node import Hand
 
 from evenbeat.model import HOUR, MINUTE, SECOND, Instant, Invalid, Outcome
 from evenbeat.report.documents import task_document
-from evenbeat.report.task_status import Upcoming
-from evenbeat.store.contract import STATES, Condition, Filter
+from evenbeat.report.task_status import ConditionReader
+from evenbeat.store.contract import FILTER_STATES, Condition, Filter
 
 
 def listed(hand: Hand, state: str, most: int = 1_000) -> list[str]:
-    found = Upcoming(hand.store, hand.node.clock.now()).conditions(Filter(state=state, most=most))
+    found = ConditionReader(hand.store, hand.node.clock.now()).conditions(Filter(state=state, most=most))
     return [condition.entry.task.name for condition in found]
 
 
 def condition(hand: Hand, name: str) -> Condition:
-    (found,) = Upcoming(hand.store, hand.node.clock.now()).conditions(Filter(names=(name,)))
+    (found,) = ConditionReader(hand.store, hand.node.clock.now()).conditions(Filter(names=(name,)))
     return found
 
 
 def agree(hand: Hand) -> tuple[list[str], list[str]]:
     """Those that are late and those that are stale, as often as the status says."""
     late, stale, status = listed(hand, "late"), listed(hand, "stale"), hand.node.status()
-    upcoming = Upcoming(hand.store, hand.node.clock.now())
+    upcoming = ConditionReader(hand.store, hand.node.clock.now())
     assert (len(late), len(stale)) == (status.late, status.stale)
     assert (upcoming.count(Filter(state="late")), upcoming.count(Filter(state="stale"))) == (len(late), len(stale))
     return late, stale
@@ -71,7 +71,7 @@ class TestAtTheLimit:
         hand.turn(MINUTE + LATER)
         assert listed(hand, "late", most=2) == ["a", "b"]
         only = Filter(state="late", after="b", most=2)
-        found = Upcoming(hand.store, hand.node.clock.now()).entries(only)
+        found = ConditionReader(hand.store, hand.node.clock.now()).entries(only)
         assert [entry.task.name for entry in found] == ["c", "quick"]
 
     def test_they_can_be_paused_by_it(self, hand: Hand) -> None:
@@ -91,7 +91,7 @@ def test_a_passive_check_without_a_result_is_stale_until_one_comes() -> None:
     hand.turn(2 * HOUR + 3 * MINUTE)
     assert agree(hand) == ([], ["backup"])
     row = hand.row("backup")
-    hand.beat.passive.tell(row, 0, "done", Instant(hand.now), Instant(hand.now))
+    hand.beat.passive.submit(row, 0, "done", Instant(hand.now), Instant(hand.now))
     assert agree(hand) == ([], [])
 
 
@@ -112,7 +112,7 @@ def test_a_problem_is_a_hard_check_or_a_failed_task_and_paused_is_by_hand() -> N
     assert listed(hand, "problem") == ["hard", "job"]
     assert listed(hand, "paused") == ["resting"]
     assert listed(hand, "disabled") == ["off", "resting"]
-    assert {"problem", "paused"} < set(STATES)
+    assert {"problem", "paused"} < set(FILTER_STATES)
 
 
 def test_a_task_that_is_gone_when_it_is_looked_at_is_named() -> None:
@@ -122,4 +122,4 @@ def test_a_task_that_is_gone_when_it_is_looked_at_is_named() -> None:
     assert entry is not None
     hand.store.remove([entry.number], hand.node.clock.now())
     with pytest.raises(Invalid, match="'gone' cannot be read: it was removed a moment ago"):
-        Upcoming(hand.store, hand.node.clock.now()).condition(entry)
+        ConditionReader(hand.store, hand.node.clock.now()).condition(entry)

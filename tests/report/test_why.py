@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from evenbeat.core.gate import Reason
-from evenbeat.core.next_time import Progress, next_run
-from evenbeat.load.task_keys import task_of
-from evenbeat.model import DAY, MINUTE, SECOND, Entry, Instant, Kind, Outcome, Period, State
-from evenbeat.report.task_now import Moment
-from evenbeat.report.why import Answer, Facts, why
+from evenbeat.core.next_time import ScheduleProgress, next_run
+from evenbeat.load.task_keys import task_from_table
+from evenbeat.model import DAY, MINUTE, SECOND, Entry, Instant, Outcome, Period, RunKind, State
+from evenbeat.report.task_now import LiveTaskState
+from evenbeat.report.why import Answer, TaskFacts, why
 from evenbeat.report.why_past import why_then
 from evenbeat.store.contract import FOREVER, NEVER, Condition, RunRecord, SkipRecord
 from evenbeat.when.instant import parse_instant
@@ -34,13 +34,18 @@ def condition(
     table: dict[str, Any] | None = None, *, check: bool = False, paused: bool = False, **how: Any
 ) -> Condition:
     keys = {"every": "5m", "phase": "0s", "command": ["true"], **(table or {})}
-    task = task_of("web", {k: v for k, v in keys.items() if v is not None}, check=check)
+    task = task_from_table("web", {k: v for k, v in keys.items() if v is not None}, check=check)
     if paused:
         task = replace(task, paused=True)
     created = how.pop("created", at("2026-11-01"))
     entry = Entry(1, "id", how.pop("version", 1), "ana", created, how.pop("changed", created), task)
     plain: dict[str, Any] = dict.fromkeys(("extra", "running_since", "last_start", "last_end", "outcome", "state"))
-    plain |= {"accounted": at("2026-11-16T12:00"), "extra_kind": Kind.GRID, "pause_from": NEVER, "pause_until": NEVER}
+    plain |= {
+        "accounted": at("2026-11-16T12:00"),
+        "extra_kind": RunKind.GRID,
+        "pause_from": NEVER,
+        "pause_until": NEVER,
+    }
     plain |= {"hard": True, "attempt": 1, "flapping": False, "output": ""}
     return Condition(entry=entry, **{**plain, **how})
 
@@ -51,7 +56,7 @@ def run(nominal: str, *, late: int = 0, took: int = SECOND, **how: Any) -> RunRe
         "task": "web",
         "nominal": due,
         "generation": 0,
-        "kind": Kind.GRID,
+        "kind": RunKind.GRID,
         "claimed": Instant(due + late),
         "started": Instant(due + late),
         "ended": Instant(due + late + took),
@@ -65,18 +70,18 @@ def run(nominal: str, *, late: int = 0, took: int = SECOND, **how: Any) -> RunRe
     return RunRecord(**{**plain, **how})
 
 
-def skip(first: str, last: str, times: int, reason: Reason, kind: Kind = Kind.GRID) -> SkipRecord:
+def skip(first: str, last: str, times: int, reason: Reason, kind: RunKind = RunKind.GRID) -> SkipRecord:
     return SkipRecord("web", at(first), at(last), times, reason.value, at(last), kind)
 
 
-def facts(of: Condition, **known: Any) -> Facts:
+def facts(of: Condition, **known: Any) -> TaskFacts:
     plain: dict[str, Any] = {"runs": (), "skips": (), "periods": OFFICE, "now": NOW, "keep": 30 * DAY, "is_live": True}
     plain |= known
-    progress = Progress(of.accounted, of.extra or FOREVER, of.extra_kind)
+    progress = ScheduleProgress(of.accounted, of.extra or FOREVER, of.extra_kind)
     found = next_run(of.entry.task, progress, compile_periods(plain["periods"]), plain["now"])
     if found is not None:
         of = replace(of, next_run=found.at, next_kind=found.kind)
-    return Facts(of, **plain)
+    return TaskFacts(of, **plain)
 
 
 def then(of: Condition, time: str, length: int = MINUTE, **known: Any) -> Answer:
@@ -122,30 +127,30 @@ class TestNow:
 
     @pytest.mark.parametrize("reason", [Reason.NO_SLOT, Reason.LIMIT, Reason.RUNNING])
     def test_it_is_due_and_waits(self, reason: Reason) -> None:
-        moment = Moment(at("2026-11-16T12:00"), Kind.GRID, reason.value, 512, 512)
+        moment = LiveTaskState(at("2026-11-16T12:00"), RunKind.GRID, reason.value, 512, 512)
         found = why(facts(condition({"limit": "db"}), moment=moment))
         assert found.answer == f"web is due and {reason.value}, since Mon 2026-11-16 12:00:00+00:00."
 
     @pytest.mark.parametrize("of", [condition(paused=True), condition({"enabled": False})])
     def test_a_forced_run_starts_all_the_same(self, of: Condition) -> None:
-        found = why(facts(of, moment=Moment(NOW, Kind.FORCED, "", 0, 512)))
+        found = why(facts(of, moment=LiveTaskState(NOW, RunKind.FORCED, "", 0, 512)))
         assert found.answer == "web runs now: a forced run is due."
         assert any("a forced run starts all the same" in reason for reason in found.reasons)
 
     def test_a_forced_run_waits_for_the_next_node(self) -> None:
-        found = why(facts(condition(paused=True, next_run=NOW, next_kind=Kind.FORCED), is_live=False))
+        found = why(facts(condition(paused=True, next_run=NOW, next_kind=RunKind.FORCED), is_live=False))
         assert "no node lives" in found.answer
         assert "a forced run waits: the next node makes it, whether the task is paused or not" in found.reasons
 
     def test_a_forced_run_does_not_mind_a_closed_period(self) -> None:
-        moment = Moment(NOW, Kind.FORCED, Reason.NO_SLOT.value, 512, 512)
+        moment = LiveTaskState(NOW, RunKind.FORCED, Reason.NO_SLOT.value, 512, 512)
         found = why(facts(condition({"period": "office"}), now=at("2026-11-16T18:00"), moment=moment))
         assert found.answer.startswith("web is due and waits for a slot")
         assert "its period 'office' is closed: a forced run starts all the same" in found.reasons
         assert "what waits is a forced run" in found.reasons
 
     def test_a_forced_run_waits_for_the_one_that_is_running(self) -> None:
-        moment = Moment(NOW, Kind.FORCED, Reason.RUNNING.value, 1, 512)
+        moment = LiveTaskState(NOW, RunKind.FORCED, Reason.RUNNING.value, 1, 512)
         found = why(facts(condition(paused=True, running_since=at("2026-11-16T12:00")), moment=moment))
         assert found.answer.startswith("web is running")
         assert "a forced run waits for this one to end" in found.reasons
@@ -159,7 +164,7 @@ class TestNow:
 
     def test_it_retries(self) -> None:
         of = condition(check=True, state=State.CRITICAL, hard=False, attempt=2)
-        moment = Moment(at("2026-11-16T12:01:30"), Kind.RETRY, "", 0, 512)
+        moment = LiveTaskState(at("2026-11-16T12:01:30"), RunKind.RETRY, "", 0, 512)
         found = why(facts(of, moment=moment))
         assert found.answer == "web runs next on Mon 2026-11-16 12:01:30+00:00, in 1 min."
         assert "it is CRITICAL (SOFT, attempt 2 of 3); after attempt 3 the problem is HARD" in found.reasons
@@ -218,7 +223,7 @@ class TestThen:
         assert found.reasons[0].startswith("12 times missed while stopped, from Mon 2026-11-16 10:00:00")
 
     def test_a_refused_run_off_the_grid(self) -> None:
-        refused = skip("2026-11-16T10:01", "2026-11-16T10:01", 1, Reason.PERIOD_CLOSED, Kind.RETRY)
+        refused = skip("2026-11-16T10:01", "2026-11-16T10:01", 1, Reason.PERIOD_CLOSED, RunKind.RETRY)
         found = then(condition(), "2026-11-16T10:01", skips=[refused])
         assert found.answer == "web did not run then: a retry was refused, period closed."
 

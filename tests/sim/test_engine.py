@@ -9,7 +9,7 @@ import pytest
 from evenbeat.core.columns import Ints
 from evenbeat.model import DAY, HOUR, MINUTE, SECOND, WEEK, Instant, Schedule, Spread, Task
 from evenbeat.model import Period as PeriodNoun
-from evenbeat.sim.engine import Outage, Simulation, Start
+from evenbeat.sim.engine import Outage, SimulatedStart, Simulation
 from evenbeat.when.icinga import icinga_after
 from evenbeat.when.instant import parse_instant, to_datetime
 from evenbeat.when.period import compile_periods
@@ -116,7 +116,7 @@ def test_cron_calendar_and_one_shot_tasks_run_at_their_times() -> None:
 
 
 def test_the_same_simulation_gives_the_same_history() -> None:
-    def history() -> list[Start]:
+    def history() -> list[SimulatedStart]:
         simulation = Simulation(every(30 * SECOND, 40), {}, 3, START)
         return simulation.run(HOUR, lasting(3 * SECOND), keep_history=True).history
 

@@ -7,40 +7,40 @@ import pytest
 
 from evenbeat.core import gate, lifecycle
 from evenbeat.core.columns import Column, Ints
-from evenbeat.core.gate import Action, Arrivals, Verdicts
+from evenbeat.core.gate import Arrivals, GateAction, Verdicts
 from evenbeat.core.lifecycle import Lifecycle
-from evenbeat.core.task import Flag, Released, Skips, TaskColumns
+from evenbeat.core.task import Flag, ReleaseResult, SkipColumns, TaskColumns
 from evenbeat.model import Instant
 from evenbeat.sim import properties
 from evenbeat.sim import verify as verifier
 from evenbeat.sim.explore import Counterexample, explore
-from evenbeat.sim.properties import PROPERTIES, SENTENCES
-from evenbeat.sim.state import RELEASE, Event, Shape, State
+from evenbeat.sim.properties import PROPERTIES, WORLD_SENTENCES
+from evenbeat.sim.state import RELEASE, WorldEvent, WorldShape, WorldState
 from evenbeat.sim.verify import WORLDS, verify
 from evenbeat.sim.world import World
 
-EVERY_SWITCH = Shape(
+EVERY_SWITCH = WorldShape(
     "one task, every switch", 1, (1,), ("enabled", "open", "mine", "reachable", "permitted", "soon"), occasions=True
 )
-SATURATION = Shape("two tasks, one slot", 2, (1,), ("enabled",))
-TWO_SLOTS = Shape("one task, two slots", 1, (2, 1), ())
-LIMIT = Shape("a limit of one within two slots", 2, (2,), (), limits=(1, 0))
-BACKLOG = Shape("a backlog", 2, (1,), (), each=2, behind=True)
-OFF_GRID = Shape("off-grid runs", 2, (1,), (), occasions=True, each=1)
-URGENT = Shape("one is urgent", 2, (1,), (), urgent=True)
+SATURATION = WorldShape("two tasks, one slot", 2, (1,), ("enabled",))
+TWO_SLOTS = WorldShape("one task, two slots", 1, (2, 1), ())
+LIMIT = WorldShape("a limit of one within two slots", 2, (2,), (), limits=(1, 0))
+BACKLOG = WorldShape("a backlog", 2, (1,), (), each=2, behind=True)
+OFF_GRID = WorldShape("off-grid runs", 2, (1,), (), occasions=True, each=1)
+URGENT = WorldShape("one is urgent", 2, (1,), (), urgent=True)
 SMALL = [EVERY_SWITCH, SATURATION, LIMIT, BACKLOG, OFF_GRID, URGENT]
 
 
 @pytest.mark.parametrize("shape", SMALL, ids=lambda s: s.name)
-def test_all_properties_hold_in_every_reachable_state(shape: Shape) -> None:
+def test_all_properties_hold_in_every_reachable_state(shape: WorldShape) -> None:
     explored = explore(shape)
     assert explored.counterexample is None, str(explored.counterexample)
     assert explored.states > 200
 
 
-def walk(world: World, *events: Event) -> list[State]:
+def walk(world: World, *events: WorldEvent) -> list[WorldState]:
     """The states that the events lead to, one after the other."""
-    states = [world.look()]
+    states = [world.current_state()]
     for event in events:
         world.put(states[-1])
         states.append(world.step(event).after)
@@ -48,38 +48,38 @@ def walk(world: World, *events: Event) -> list[State]:
 
 
 def test_saturation_is_reached() -> None:
-    state = walk(World(SATURATION), Event("arrive", 0), Event("arrive", 1), RELEASE)[-1]
+    state = walk(World(SATURATION), WorldEvent("arrive", 0), WorldEvent("arrive", 1), RELEASE)[-1]
     assert state.pending == state.slots == 1
     assert state.waiting == (1,)
 
 
 WAY = (
-    Event("arrive", 1),
-    Event("force", 0),
-    Event("arrive", 0),
+    WorldEvent("arrive", 1),
+    WorldEvent("force", 0),
+    WorldEvent("arrive", 0),
     RELEASE,
-    Event("arrive", 1),
-    Event("arrive", 1),
-    Event("remove", 0),
-    Event("complete", 1),
-    Event("slots", 0),
+    WorldEvent("arrive", 1),
+    WorldEvent("arrive", 1),
+    WorldEvent("remove", 0),
+    WorldEvent("complete", 1),
+    WorldEvent("slots", 0),
 )
 
 
 def test_a_world_put_into_a_state_looks_like_it_and_packing_loses_nothing() -> None:
-    shape = Shape("a way", 2, (1, 0), limits=(2, 1), behind=True)
+    shape = WorldShape("a way", 2, (1, 0), limits=(2, 1), behind=True)
     world = World(shape)
     states = walk(world, *WAY)
     assert len(set(states)) == len(states)
     for state in (*states, *reversed(states)):
         world.put(state)
-        assert world.look() == state
-        assert State.unpacked(state.packed(), shape) == state
+        assert world.current_state() == state
+        assert WorldState.unpacked(state.packed(), shape) == state
 
 
 def test_a_step_leaves_the_state_it_began_in() -> None:
     world = World(SATURATION)
-    for state in walk(world, Event("arrive", 0), Event("force", 1), RELEASE, Event("arrive", 0)):
+    for state in walk(world, WorldEvent("arrive", 0), WorldEvent("force", 1), RELEASE, WorldEvent("arrive", 0)):
         world.put(state)
         first = [world.step(event) for event in world.events(state)]
         again = [world.step(event) for event in reversed(list(world.events(state)))]
@@ -87,13 +87,13 @@ def test_a_step_leaves_the_state_it_began_in() -> None:
 
 
 def test_the_lifecycle_remembers_nothing_that_a_state_does_not_tell() -> None:
-    told = {"used", "flags", "nominal", "extra", "due"}
-    settled = {"extra_kind", "last_start", "limit", "priority", "tolerance"}
+    told = {"used", "flags", "nominal", "off_grid_due", "due"}
+    settled = {"off_grid_kind", "last_start", "limit", "priority", "tolerance"}
     written = {"accounted"}  # for stores; no decision looks at it
     columns = {name: c for room in TaskColumns.__mro__ for name, c in vars(room).items() if isinstance(c, Column)}
     assert told | settled < set(columns)
     world = World(EVERY_SWITCH)
-    states, seen = [world.look()], set[State]()
+    states, seen = [world.current_state()], set[WorldState]()
     while states and len(seen) < 60:
         state = states.pop(0)
         seen.add(state)
@@ -107,7 +107,7 @@ def test_the_lifecycle_remembers_nothing_that_a_state_does_not_tell() -> None:
 
 def test_several_processes_find_what_one_does(monkeypatch: pytest.MonkeyPatch) -> None:
     alone = explore(LIMIT)
-    monkeypatch.setattr(verifier, "_MANY", 50)
+    monkeypatch.setattr(verifier, "_PARALLEL_THRESHOLD", 50)
     assert [one.explored for one in verify([LIMIT])] == [alone]
 
 
@@ -141,7 +141,7 @@ def with_arrivals(patch: Patch, change: Callable[[Arrivals], Arrivals]) -> None:
     patch.setattr(lifecycle, "verify", lambda a, free, by_limit: honest(change(a), free, by_limit))
 
 
-def after_release(patch: Patch, change: Callable[[Lifecycle, Released], Released]) -> None:
+def after_release(patch: Patch, change: Callable[[Lifecycle, ReleaseResult], ReleaseResult]) -> None:
     honest = Lifecycle.release
     patch.setattr(Lifecycle, "release", lambda self, now: change(self, honest(self, now)))
 
@@ -167,7 +167,7 @@ def disabled_tasks_run(patch: Patch) -> None:
 
 def forced_bypasses_the_slots(patch: Patch) -> None:
     def bypass(arrivals: Arrivals, verdicts: Verdicts) -> None:
-        verdicts.action[arrivals.forced & ~arrivals.running] = Action.EXECUTE
+        verdicts.action[arrivals.forced & ~arrivals.running] = GateAction.EXECUTE
 
     with_verdicts(patch, bypass)
 
@@ -187,7 +187,7 @@ def _count_idle_twice(self: Lifecycle, rows: Ints) -> None:
 
 
 def a_new_task_is_counted_twice(patch: Patch) -> None:
-    after(patch, "arrive", _count_idle_twice)
+    after(patch, "add_new", _count_idle_twice)
 
 
 def a_finished_run_is_inserted_into_idle_twice(patch: Patch) -> None:
@@ -206,7 +206,7 @@ def force_begins_by_itself(patch: Patch) -> None:
 
 
 def a_begun_task_stays_idle(patch: Patch) -> None:
-    def stay(self: Lifecycle, released: Released) -> Released:
+    def stay(self: Lifecycle, released: ReleaseResult) -> ReleaseResult:
         self.idle += len(released.claims.rows)
         return released
 
@@ -215,7 +215,7 @@ def a_begun_task_stays_idle(patch: Patch) -> None:
 
 def forced_runs_wait_for_ever(patch: Patch) -> None:
     def starve(arrivals: Arrivals, verdicts: Verdicts) -> None:
-        verdicts.action[arrivals.forced] = Action.WAIT
+        verdicts.action[arrivals.forced] = GateAction.WAIT
 
     with_verdicts(patch, starve)
 
@@ -253,7 +253,7 @@ def priority_is_forgotten(patch: Patch) -> None:
 
 
 def a_forced_run_that_waits_is_forgotten(patch: Patch) -> None:
-    def forget(self: Lifecycle, released: Released) -> Released:
+    def forget(self: Lifecycle, released: ReleaseResult) -> ReleaseResult:
         self.set_flag(self.waiting, Flag.FORCED, on=False)
         return released
 
@@ -267,7 +267,7 @@ def a_backlog_is_merged(patch: Patch) -> None:
 def skips_are_of_nothing(patch: Patch) -> None:
     honest = Lifecycle.skip_until
 
-    def none(self: Lifecycle, rows: Ints, t: Instant, reason: gate.Reason) -> list[Skips]:
+    def none(self: Lifecycle, rows: Ints, t: Instant, reason: gate.Reason) -> list[SkipColumns]:
         return [skip._replace(times=0 * skip.times) for skip in honest(self, rows, t, reason)]
 
     patch.setattr(Lifecycle, "skip_until", none)
@@ -279,21 +279,21 @@ def a_forced_task_is_not_made_due(patch: Patch) -> None:
 
 def who_finds_no_slot_is_skipped(patch: Patch) -> None:
     def skip(_: Arrivals, verdicts: Verdicts) -> None:
-        verdicts.action[verdicts.action == Action.WAIT] = Action.SKIP
+        verdicts.action[verdicts.action == GateAction.WAIT] = GateAction.SKIP
 
     with_verdicts(patch, skip)
 
 
 def a_run_does_not_settle_an_off_grid_one(patch: Patch) -> None:
-    patch.setattr(Lifecycle, "_clear_extra", lambda self, rows, extra, now: None)
+    patch.setattr(Lifecycle, "_clear_off_grid", lambda self, rows, off_grid, now: None)
 
 
 def refusals_are_silent(patch: Patch) -> None:
-    after_release(patch, lambda _, released: released._replace(refused=lifecycle._NOBODY_REFUSED))
+    after_release(patch, lambda _, released: released._replace(refused=lifecycle._NONE_REFUSED))
 
 
 def a_task_is_lost_when_deleted_while_pending(patch: Patch) -> None:
-    def remove(self: Lifecycle, rows: Ints, now: Instant) -> list[Skips]:
+    def remove(self: Lifecycle, rows: Ints, now: Instant) -> list[SkipColumns]:
         running = (self.columns.flags[rows] & int(Flag.RUNNING)) != 0
         self.idle -= int((~running).sum())
         skips = self.skip_until(rows, now, gate.Reason.REMOVED)
@@ -310,7 +310,7 @@ def a_removed_task_forgets_what_it_owes(patch: Patch) -> None:
 
 
 def removing_a_running_task_raises(patch: Patch) -> None:
-    def remove(self: Lifecycle, rows: Ints, now: Instant) -> list[Skips]:
+    def remove(self: Lifecycle, rows: Ints, now: Instant) -> list[SkipColumns]:
         self.columns.free(np.repeat(rows, 2))
         return []
 
@@ -318,7 +318,7 @@ def removing_a_running_task_raises(patch: Patch) -> None:
 
 
 Plant = Callable[[Patch], None]
-PLANTED: list[tuple[Plant, str, Shape]] = [
+PLANTED: list[tuple[Plant, str, WorldShape]] = [
     (the_period_is_ignored, "1", EVERY_SWITCH),
     (disabled_tasks_run, "2", EVERY_SWITCH),
     (forced_bypasses_the_slots, "3", SATURATION),
@@ -352,7 +352,7 @@ PLANTED: list[tuple[Plant, str, Shape]] = [
 ]
 
 
-def caught(shape: Shape) -> Counterexample:
+def caught(shape: WorldShape) -> Counterexample:
     found = explore(shape).counterexample
     assert found is not None
     assert len(found.events) <= 6
@@ -367,7 +367,7 @@ def alone(patch: Patch, name: str) -> None:
 
 
 @pytest.mark.parametrize(("plant", "name", "shape"), PLANTED, ids=lambda x: getattr(x, "__name__", None))
-def test_a_planted_bug_is_found(monkeypatch: Patch, plant: Plant, name: str, shape: Shape) -> None:
+def test_a_planted_bug_is_found(monkeypatch: Patch, plant: Plant, name: str, shape: WorldShape) -> None:
     plant(monkeypatch)
     caught(shape)
     alone(monkeypatch, name)
@@ -375,7 +375,7 @@ def test_a_planted_bug_is_found(monkeypatch: Patch, plant: Plant, name: str, sha
 
 
 def test_every_property_is_shown_to_fail() -> None:
-    assert {name for _, name, _ in PLANTED} == set(SENTENCES)
+    assert {name for _, name, _ in PLANTED} == set(WORLD_SENTENCES)
 
 
 def test_a_counterexample_tells_the_way_to_it(monkeypatch: Patch) -> None:

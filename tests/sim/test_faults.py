@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from evenbeat.core.columns import Ints
 from evenbeat.core.task import Flag, Small
-from evenbeat.model import DAY, HOUR, MINUTE, SECOND, Instant, Kind, Schedule, State, Task
-from evenbeat.sim.engine import BATCH, ClockStep, Outage, Report, Simulation
+from evenbeat.model import DAY, HOUR, MINUTE, SECOND, Instant, RunKind, Schedule, State, Task
+from evenbeat.sim.engine import BATCH, ClockStep, Outage, Simulation, SimulationReport
 from evenbeat.when.instant import parse_instant
 from evenbeat.when.zone import zone
 
@@ -31,11 +31,11 @@ def five_minutes(count: int) -> list[Task]:
     return [Task(name=f"t{i}", schedule=Schedule(every=5 * MINUTE)) for i in range(count)]
 
 
-def starts_of(report: Report, row: int) -> list[Instant]:
+def starts_of(report: SimulationReport, row: int) -> list[Instant]:
     return [start.at for start in report.history if start.row == row]
 
 
-def must_have_kept_their_pace(simulation: Simulation, report: Report) -> None:
+def must_have_kept_their_pace(simulation: Simulation, report: SimulationReport) -> None:
     """No gap of elapsed time between two starts is under half an interval, or over one and a half."""
     by_row: dict[int, list[int]] = {row: [] for row in simulation.rows.tolist()}
     for start in report.history:
@@ -69,8 +69,8 @@ def test_the_clock_set_forward_counts_as_a_stop_made_up_for_once_and_evenly() ->
     report = simulation.run(8 * MINUTE, shortly, [ClockStep(Instant(START + 2 * MINUTE), HOUR)], keep_history=True)
     assert report.skipped["missed while stopped"] == pytest.approx(6_000 * 12, abs=60)
     kinds = Counter(start.kind for start in report.history)
-    assert 2_000 <= kinds[Kind.CATCH_UP] <= 6_000
-    assert max(Counter(start.row for start in report.history if start.kind is Kind.CATCH_UP).values()) == 1
+    assert 2_000 <= kinds[RunKind.CATCH_UP] <= 6_000
+    assert max(Counter(start.row for start in report.history if start.kind is RunKind.CATCH_UP).values()) == 1
     assert report.starts.max() <= simulation.mean_rate + 6_000 / 60 + 2
     assert simulation.lifecycle.generation == 0
 
@@ -115,7 +115,7 @@ def test_all_that_was_missed_is_made_up_for_in_order_at_no_more_than_twice_the_m
         nominal = [start.nominal for start in report.history if start.row == row]
         assert set(np.diff(nominal)) == {MINUTE}
         assert len(nominal) in (9, 10)
-    assert {start.kind for start in report.history if start.at > START + 8 * MINUTE} == {Kind.GRID}
+    assert {start.kind for start in report.history if start.at > START + 8 * MINUTE} == {RunKind.GRID}
 
 
 def test_a_check_now_does_not_shift_the_phase() -> None:
@@ -123,9 +123,9 @@ def test_a_check_now_does_not_shift_the_phase() -> None:
     simulation.run(12 * MINUTE, shortly)
     simulation.lifecycle.force(simulation.rows)
     report = simulation.run(20 * MINUTE, shortly, keep_history=True)
-    assert [start.kind for start in report.history[:3]] == [Kind.FORCED] * 3
+    assert [start.kind for start in report.history[:3]] == [RunKind.FORCED] * 3
     for row in range(3):
-        on_grid = [start.nominal for start in report.history if start.row == row and start.kind is Kind.GRID]
+        on_grid = [start.nominal for start in report.history if start.row == row and start.kind is RunKind.GRID]
         assert set(np.diff(on_grid)) == {5 * MINUTE}
         assert on_grid[0] % (5 * MINUTE) == simulation.columns.phase[row]
 
@@ -165,19 +165,19 @@ def test_checks_that_fail_are_retried_until_the_problem_is_hard_and_keep_their_p
     report = simulation.run(20 * MINUTE, shortly, outcomes=failing(1.0, 1), keep_history=True)
     for row in simulation.rows.tolist():
         kinds = [start.kind for start in report.history if start.row == row]
-        assert kinds == [Kind.GRID, Kind.RETRY, Kind.RETRY, *[Kind.GRID] * (len(kinds) - 3)]
-        on_grid = [start.nominal for start in report.history if start.row == row and start.kind is Kind.GRID]
+        assert kinds == [RunKind.GRID, RunKind.RETRY, RunKind.RETRY, *[RunKind.GRID] * (len(kinds) - 3)]
+        on_grid = [start.nominal for start in report.history if start.row == row and start.kind is RunKind.GRID]
         assert set(np.diff(on_grid)) == {5 * MINUTE}
     assert simulation.columns.hard[simulation.rows].all()
     assert set(simulation.columns.state[simulation.rows].tolist()) == {State.CRITICAL}
 
 
 def test_checks_that_fail_by_chance_are_retried_as_often_as_chance_has_it_and_the_same_each_time() -> None:
-    def history() -> Report:
+    def history() -> SimulationReport:
         return checks(100).run(2 * HOUR, shortly, outcomes=failing(0.1, 7), keep_history=True)
 
     report = history()
-    retries = sum(start.kind is Kind.RETRY for start in report.history)
+    retries = sum(start.kind is RunKind.RETRY for start in report.history)
     # A first failure is retried, and a second one again: 0.1 + 0.01 for each run on the grid.
     assert retries / (report.runs - retries) == pytest.approx(0.11, abs=0.03)
     assert report.history == history().history

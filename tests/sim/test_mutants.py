@@ -3,27 +3,27 @@
 import pytest
 
 from evenbeat.sim.explore import explore
-from evenbeat.sim.mutants import EQUIVALENT, OUTSIDE, SHAPES, Mutant, mutants, try_out
-from evenbeat.sim.state import Shape
+from evenbeat.sim.mutants import EQUIVALENT_MUTANTS, SHAPES, UNEXPLORED_FUNCTIONS, Mutant, explore_mutant, mutants
+from evenbeat.sim.state import WorldShape
 
-SAMPLE = [m for m in mutants() if m.key not in EQUIVALENT][::8]
+SAMPLE = [m for m in mutants() if m.key not in EQUIVALENT_MUTANTS][::8]
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda s: s.name)
-def test_the_original_shows_nothing(shape: Shape) -> None:
+def test_the_original_shows_nothing(shape: WorldShape) -> None:
     assert explore(shape, most=300).counterexample is None
 
 
 @pytest.mark.parametrize("mutant", SAMPLE, ids=str)
 def test_a_condition_turned_into_its_opposite_is_found(mutant: Mutant) -> None:
-    fate = try_out(mutant)
+    fate = explore_mutant(mutant)
     assert fate is not None
     assert fate.events <= 6
 
 
 def test_every_excuse_is_of_a_mutant_that_there_is() -> None:
-    assert set(EQUIVALENT) <= {m.key for m in mutants()}
+    assert set(EQUIVALENT_MUTANTS) <= {m.key for m in mutants()}
 
 
 def test_no_mutant_is_of_a_function_outside_the_worlds() -> None:
-    assert not {m.function for m in mutants()} & set(OUTSIDE)
+    assert not {m.function for m in mutants()} & set(UNEXPLORED_FUNCTIONS)

@@ -15,11 +15,11 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Final, NamedTuple
 
-from evenbeat.client.database import live_node, open_door
+from evenbeat.client.database import connect_to_live_node, open_client
 from evenbeat.model import SECOND, Job, Schedule, Task
 from evenbeat.report.status import Status
 from evenbeat.store.contract import Filter
-from evenbeat.wire.requests import AskStatus
+from evenbeat.wire.requests import GetStatus
 
 RUNS: Final = 250_000
 _QUICK: Final = 1_500
@@ -118,13 +118,13 @@ def _watch(pid: int, database: Path, file: Path, runs: int) -> tuple[list[Sample
 
 
 def _disturb(database: Path, file: Path, edition: int) -> None:
-    with open_door(database, "soak") as door:
+    with open_client(database, "soak") as door:
         if edition % 3 == 0:
             file.write_text(_tasks(edition))
             door.apply([file])
         visitor = Task(f"visitor{edition}", Schedule(every=SECOND), Job(command=("noop",)))
         door.add([visitor], "soak")
-        door.force([visitor.name], wait=False)
+        door.run_now([visitor.name], wait=False)
         door.pause(Filter(names=("noop1?",)), paused=edition % 2 == 0)
         if edition > 3:
             door.remove(Filter(names=(f"visitor{edition - 3}",)))
@@ -132,11 +132,11 @@ def _disturb(database: Path, file: Path, edition: int) -> None:
 
 def _status(database: Path) -> Status:
     deadline = time.monotonic() + 60
-    while (node := live_node(database)) is None:
+    while (node := connect_to_live_node(database)) is None:
         assert time.monotonic() < deadline, "the node does not come up"
         time.sleep(0.1)
     try:
-        status = node.ask(AskStatus()).status
+        status = node.ask(GetStatus()).status
     finally:
         node.close()
     assert status is not None

@@ -7,9 +7,9 @@ import psycopg
 import pytest
 
 from evenbeat.store.postgres.postgres_store import PostgresStore
-from evenbeat.testing.postgres_server import PostgresServer, find_binaries
+from evenbeat.testing.postgres_server import PostgresServer, find_postgres_binaries
 
-_FOUND: Final = find_binaries()
+_FOUND: Final = find_postgres_binaries()
 _VERSIONS: Final = sorted({min(_FOUND), max(_FOUND)}) if _FOUND else []
 _TABLES: Final = (
     "tasks", "progress", "claims", "plain_runs", "notable_runs", "skips", "changes", "periods", "settings", "writers",

@@ -10,15 +10,15 @@ import psycopg
 import pytest
 from msgspec.structs import replace
 
-from evenbeat.model import DAY, PARTITIONS, SECOND, Instant, Period, partition_of
-from evenbeat.store.cluster_contract import Fenced
+from evenbeat.model import DAY, PARTITION_COUNT, SECOND, Instant, Period, partition_of
+from evenbeat.store.cluster_contract import LeaseLost
 from evenbeat.store.contract import Batch, StoreError
 from evenbeat.store.postgres import cluster as postgres_cluster
 from evenbeat.store.postgres.postgres_store import PostgresStore
-from evenbeat.store.postgres.write_session import Held
-from evenbeat.testing.samples import T0, a_claim, a_finish, a_refusal, a_standing, a_task
+from evenbeat.store.postgres.write_session import SessionLease
+from evenbeat.testing.samples import T0, a_claim, a_finish, a_progress_record, a_refusal, a_task
 
-ALL = range(PARTITIONS)
+ALL = range(PARTITION_COUNT)
 LONG = 3600 * SECOND
 OVER = -SECOND
 """A lease that has ended when it begins."""
@@ -73,7 +73,7 @@ def test_who_joins_is_seen_by_all_with_a_higher_epoch_each(a: PostgresStore, b: 
     ]
     assert before <= view.now <= b.clock()
     assert before + LONG <= view.leases[0].expires <= view.now + LONG
-    assert view.holders == [None] * PARTITIONS
+    assert view.holders == [None] * PARTITION_COUNT
 
 
 def test_renewing_moves_the_end_and_tells_who_there_is(a: PostgresStore, b: PostgresStore) -> None:
@@ -89,7 +89,7 @@ def test_renewing_moves_the_end_and_tells_who_there_is(a: PostgresStore, b: Post
 def test_a_store_that_never_joined_records_and_holds_nothing(a: PostgresStore) -> None:
     a.record(Batch()).result()
     for ask in (lambda: a.renew(LONG, b""), lambda: a.take([1]), lambda: a.release([1]), a.may_leave, a.leave):
-        with pytest.raises(Fenced, match="joined no cluster"):
+        with pytest.raises(LeaseLost, match="joined no cluster"):
             ask()
 
 
@@ -97,12 +97,12 @@ def test_a_lease_is_buried_only_when_it_is_over(a: PostgresStore, b: PostgresSto
     a.join("a", LONG, b"")
     epoch = b.join("b", LONG, b"")
     b.take([1, 2])
-    assert not a.bury("b", epoch)
+    assert not a.revoke_expired_lease("b", epoch)
     b.renew(OVER, b"")
-    assert not a.bury("b", epoch - 1), "of another lease"
-    assert a.bury("b", epoch)
-    assert not a.bury("b", epoch), "it is gone"
-    assert a.view().holders == [None] * PARTITIONS
+    assert not a.revoke_expired_lease("b", epoch - 1), "of another lease"
+    assert a.revoke_expired_lease("b", epoch)
+    assert not a.revoke_expired_lease("b", epoch), "it is gone"
+    assert a.view().holders == [None] * PARTITION_COUNT
     assert [lease.node for lease in a.view().leases] == ["a"]
 
 
@@ -111,8 +111,8 @@ def test_whoever_was_buried_can_do_nothing_any_more(a: PostgresStore, b: Postgre
     a.join("a", LONG, b"")
     epoch = b.join("b", OVER, b"")
     b.record(Batch(claims=[a_claim(entry.number)])).result()
-    assert a.bury("b", epoch)
-    with pytest.raises(Fenced):
+    assert a.revoke_expired_lease("b", epoch)
+    with pytest.raises(LeaseLost):
         b.record(Batch(finishes=[a_finish(entry.number)])).result()
     for ask in (
         lambda: b.renew(LONG, b""),
@@ -120,7 +120,7 @@ def test_whoever_was_buried_can_do_nothing_any_more(a: PostgresStore, b: Postgre
         lambda: b.release([1]),
         lambda: b.set_share("k", 9, lambda others: 1),
     ):
-        with pytest.raises(Fenced):
+        with pytest.raises(LeaseLost):
             ask()
     a.record(Batch(finishes=[a_finish(entry.number)])).result()
     assert b.join("b", LONG, b"") > epoch
@@ -133,12 +133,12 @@ def test_what_was_decided_under_one_lease_is_recorded_under_that_or_not_at_all(a
     with psycopg.connect(dsn) as other:
         other.execute("LOCK TABLE evenbeat.skips IN ACCESS EXCLUSIVE MODE")
         first = a.record(Batch(refusals=[a_refusal(entry.number)]))  # under way, and held up
-        second = a.record(Batch(standings=[a_standing(entry.number)]))  # waits behind it
-        a._held = Held("another", 1)  # a lease that is not there, as if it had joined anew and lost that too
-        third = a.record(Batch(standings=[a_standing(entry.number)]))
+        second = a.record(Batch(standings=[a_progress_record(entry.number)]))  # waits behind it
+        a._held = SessionLease("another", 1)  # a lease that is not there, as if it had joined anew and lost that too
+        third = a.record(Batch(standings=[a_progress_record(entry.number)]))
     first.result()
     second.result()
-    with pytest.raises(Fenced):
+    with pytest.raises(LeaseLost):
         third.result()
 
 
@@ -149,7 +149,7 @@ def test_burying_waits_for_what_the_dead_is_recording(a: PostgresStore, dsn: str
         dead.execute("SELECT begin_writing('dead', 1, 'dead', %s)", (epoch,))
         dead.execute("INSERT INTO settings VALUES ('last', 'words')")
         with ThreadPoolExecutor() as pool:
-            burying = pool.submit(a.bury, "dead", epoch)
+            burying = pool.submit(a.revoke_expired_lease, "dead", epoch)
             until(lambda: is_waiting(a))
             assert not burying.done()
             dead.commit()
@@ -160,12 +160,12 @@ def test_burying_waits_for_what_the_dead_is_recording(a: PostgresStore, dsn: str
 def test_a_dead_one_that_holds_on_to_its_lock_is_cut_off(
     a: PostgresStore, dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(postgres_cluster, "_BURYING", 0.1)
+    monkeypatch.setattr(postgres_cluster, "_BURY_TIMEOUT", 0.1)
     epoch = a.join("dead", OVER, b"")
     with psycopg.connect(dsn, options="-c search_path=evenbeat", application_name="evenbeat dead") as dead:
         dead.execute("SELECT begin_writing('dead', 1, 'dead', %s)", (epoch,))
         dead.execute("INSERT INTO settings VALUES ('last', 'words')")
-        assert a.bury("dead", epoch)
+        assert a.revoke_expired_lease("dead", epoch)
         with pytest.raises(psycopg.OperationalError):
             dead.execute("SELECT 1")
     assert a.setting("last") is None
@@ -223,7 +223,7 @@ def test_what_the_dead_held_is_not_new_either(a: PostgresStore, b: PostgresStore
     b.take([5])
     b.renew(OVER, b"")
     assert a.take([5]).partitions == [], "not before it was buried"
-    a.bury("b", epoch)
+    a.revoke_expired_lease("b", epoch)
     assert (a.take([5]).partitions, a.view().holders[5]) == ([5], "a")
 
 
@@ -235,7 +235,7 @@ def test_a_cluster_that_nobody_is_alive_in_starts_anew(a: PostgresStore, b: Post
     assert b.take(ALL).new == list(ALL)
     b.renew(OVER, b"")
     a.join("a2", LONG, b"")
-    assert a.bury("b", next(lease.epoch for lease in a.view().leases if lease.node == "b"))
+    assert a.revoke_expired_lease("b", next(lease.epoch for lease in a.view().leases if lease.node == "b"))
     assert a.take(ALL).new == list(ALL), "dead is not alive"
 
 
@@ -248,7 +248,7 @@ def test_who_leaves_holds_nothing_and_records_nothing(a: PostgresStore, b: Postg
     view = b.view()
     assert [lease.node for lease in view.leases] == ["b"]
     assert (view.holders[7], view.shares) == (None, {})
-    with pytest.raises(Fenced):
+    with pytest.raises(LeaseLost):
         a.record(Batch()).result()
     assert b.set_share("k", 9, lambda others: 9 - others) == 9, "at once"
 
@@ -279,8 +279,8 @@ def test_of_those_who_leave_one_is_the_last(a: PostgresStore, b: PostgresStore) 
     assert not b.may_leave(), "dead is not alive"
     a.renew(LONG, b"")
     b.renew(OVER, b"")
-    assert a.bury("b", epoch)
-    with pytest.raises(Fenced):
+    assert a.revoke_expired_lease("b", epoch)
+    with pytest.raises(LeaseLost):
         b.may_leave()
 
 
@@ -288,7 +288,7 @@ def test_the_tasks_of_partitions_with_their_tokens(a: PostgresStore) -> None:
     entries = a.create([a_task(f"t{i}") for i in range(300)], "me", T0)
     numbers = [entry.number for entry in entries]
     first, second = numbers[0], numbers[1]
-    a.record(Batch(standings=[a_standing(n) for n in numbers])).result()
+    a.record(Batch(standings=[a_progress_record(n) for n in numbers])).result()
     a.record(Batch(claims=[a_claim(first)._replace(token=(7 << 32) + 1)])).result()
     some = [partition_of(first), partition_of(second)]
     expected = [entry for entry in entries if partition_of(entry.number) in some]
@@ -355,7 +355,7 @@ def test_the_share_of_what_runs_goes_where_its_partition_goes(a: PostgresStore, 
     epoch = b.join("b", LONG, b"")
     b.take(ALL)
     b.set_share("k", 10, lambda others: 8)
-    b.record(Batch(standings=[a_standing(n) for n in (one, two, three)])).result()
+    b.record(Batch(standings=[a_progress_record(n) for n in (one, two, three)])).result()
     b.record(Batch(claims=[a_claim(n)._replace(token=n) for n in (one, two, three)])).result()
     b.release([partition_of(one)], [one])
     assert b.view().shares == {"k": {"b": 7}}
@@ -366,7 +366,7 @@ def test_the_share_of_what_runs_goes_where_its_partition_goes(a: PostgresStore, 
     a.retake([one])
     assert [p.claimed_untaken for p in a.progress_in([partition_of(one)])] == [False]
     b.renew(OVER, b"")
-    a.bury("b", epoch)
+    a.revoke_expired_lease("b", epoch)
     assert a.view().shares == {"k": {"a": 3}, "": {"a": 1}}
     assert a.set_share("k", 10, lambda others: 10 - others) == 8, "two that ran with b are left"
     assert a.take(ALL).shares == {"k": 10, "": 3}
@@ -389,22 +389,22 @@ def test_a_share_goes_with_its_partition_whatever_the_task_and_the_limit_are_cal
 def test_news_tell_what_others_have_changed(a: PostgresStore, b: PostgresStore) -> None:
     one, two, _ = b.create([a_task(name) for name in "abc"], "me", T0)
     stamp = a.stamp()
-    assert a.news(stamp, ALL).entries == []
-    assert a.news(stamp, ALL).stamp == stamp
+    assert a.changes_since(stamp, ALL).entries == []
+    assert a.changes_since(stamp, ALL).stamp == stamp
     (changed,) = b.update([(one.number, a_task("a", check=True))], T0)
     b.remove([two.number], T0)
     (new,) = b.create([a_task("d")], "me", T0)
-    news = a.news(stamp, ALL)
+    news = a.changes_since(stamp, ALL)
     assert (news.entries, news.removed, news.settings) == ([changed, new], [two], False)
-    assert a.news(news.stamp, ALL) == type(news)(news.stamp)
-    assert a.news(stamp, [partition_of(two.number)]).entries == []
-    assert a.news(stamp, [partition_of(two.number)]).removed == [two]
+    assert a.changes_since(news.stamp, ALL) == type(news)(news.stamp)
+    assert a.changes_since(stamp, [partition_of(two.number)]).entries == []
+    assert a.changes_since(stamp, [partition_of(two.number)]).removed == [two]
 
 
 def test_periods_limits_and_settings_of_the_node_are_news_others_are_not(a: PostgresStore, b: PostgresStore) -> None:
     stamp = a.stamp()
     b.set_settings({"whatever": "1"})
-    assert a.news(stamp, ALL) == type(a.news(stamp, ALL))(stamp)
+    assert a.changes_since(stamp, ALL) == type(a.changes_since(stamp, ALL))(stamp)
     changes: list[Callable[[], None]] = [
         lambda: b.set_settings({"limits:x": "{}"}),
         lambda: b.set_settings({"node:x": None}),
@@ -412,11 +412,11 @@ def test_periods_limits_and_settings_of_the_node_are_news_others_are_not(a: Post
     ]
     for change in changes:
         change()
-        news = a.news(stamp, ALL)
+        news = a.changes_since(stamp, ALL)
         assert news.settings
         assert news.stamp > stamp
         stamp = news.stamp
-        assert not a.news(stamp, ALL).settings
+        assert not a.changes_since(stamp, ALL).settings
 
 
 def test_no_news_are_missed_however_many_change_things_at_once(open_store: Callable[[], PostgresStore]) -> None:
@@ -432,7 +432,7 @@ def test_no_news_are_missed_however_many_change_things_at_once(open_store: Calla
         is_last = False
         while not is_last:
             is_last = all(future.done() for future in made)
-            news = reader.news(stamp, ALL)
+            news = reader.changes_since(stamp, ALL)
             heard |= {entry.number for entry in news.entries}
             stamp = news.stamp
     assert heard == {number for future in made for number in future.result()}
@@ -442,7 +442,7 @@ def test_no_news_are_missed_however_many_change_things_at_once(open_store: Calla
 def test_an_order_is_taken_by_one_and_answered_once(a: PostgresStore, b: PostgresStore) -> None:
     a.join("a", LONG, b"")
     b.join("b", LONG, b"")
-    first, second, third = a.order(5, b"one"), a.order(6, b"two"), a.order(5, b"three")
+    first, second, third = a.forward_request(5, b"one"), a.forward_request(6, b"two"), a.forward_request(5, b"three")
     assert [o.id for o in b.take_orders([6])] == [second]
     assert [(o.id, o.task, o.request) for o in b.take_orders(ALL)] == [(first, 5, b"one"), (third, 5, b"three")]
     assert a.take_orders(ALL) == [], "also if it gets the partition meanwhile"
@@ -456,12 +456,12 @@ def test_an_order_is_taken_by_one_and_answered_once(a: PostgresStore, b: Postgre
     assert a.reply(first) == b"done"
     assert a.reply(first) is None, "once"
     with pytest.raises(StoreError, match="bytes"):
-        a.order(5, b"x" * (2 << 20))
+        a.forward_request(5, b"x" * (2 << 20))
 
 
 def test_an_order_that_is_too_old_is_for_nobody(a: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    a.order(5, b"one")
-    monkeypatch.setattr(postgres_cluster, "ORDER_LIFE", -SECOND)
+    a.forward_request(5, b"one")
+    monkeypatch.setattr(postgres_cluster, "FORWARDED_REQUEST_LIFETIME", -SECOND)
     a.join("a", LONG, b"")
     assert a.take_orders(ALL) == []
 
@@ -471,7 +471,7 @@ def test_who_listens_hears_what_to_look_at(a: PostgresStore, b: PostgresStore) -
     stop = b.listen(heard.append)
     (entry,) = a.create([a_task("x")], "me", T0)
     a.set_settings({"limits:x": "{}"})
-    a.answer(a.order(entry.number, b""), b"")
+    a.answer(a.forward_request(entry.number, b""), b"")
     a.join("a", LONG, b"")
     until(lambda: len(heard) == 5)
     assert heard == ["tasks", "settings", "orders", "answers", "partitions"]
@@ -494,7 +494,7 @@ def test_a_listener_whose_connection_is_cut_comes_back_and_looks_at_everything(a
 
 def test_only_one_at_a_time_is_alone(a: PostgresStore, b: PostgresStore) -> None:
     inside: list[str] = []
-    with a.alone():
+    with a.exclusive_change():
         waiting = threading.Thread(target=lambda: _enter(b, inside))
         waiting.start()
         waiting.join(0.1)
@@ -505,7 +505,7 @@ def test_only_one_at_a_time_is_alone(a: PostgresStore, b: PostgresStore) -> None
 
 
 def _enter(store: PostgresStore, inside: list[str]) -> None:
-    with store.alone():
+    with store.exclusive_change():
         inside.append("b")
 
 

@@ -12,11 +12,11 @@ import pytest
 from evenbeat.model import Instant, Period
 from evenbeat.store.contract import Batch
 from evenbeat.store.postgres.postgres_store import PostgresStore
-from evenbeat.store.sqlite.ownership import Ownership
+from evenbeat.store.sqlite.ownership import DatabaseOwnership
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
 from evenbeat.testing.postgres_server import PostgresServer
-from evenbeat.testing.samples import T0, a_claim, a_finish, a_task, a_told
-from evenbeat.testing.store_care import everything, lived_in
+from evenbeat.testing.samples import T0, a_claim, a_finish, a_submitted_result, a_task
+from evenbeat.testing.store_care import all_of_store, fill_store
 
 Evenbeat = Callable[..., Any]
 
@@ -31,11 +31,11 @@ def file(tmp_path: Path) -> Path:
     """A store with some of everything."""
     path = tmp_path / "x.db"
     store = SqliteStore(path)
-    lived_in(store)
+    fill_store(store)
     (odd,) = store.create([a_task('n\0"\\x', check=True, enabled=False, site='\1"')], "\0me", T0, "w\0ho")
     store.record(Batch(claims=[a_claim(odd.number)])).result()
     store.record(Batch(finishes=[a_finish(odd.number, output="\0\1\n{}\t\\N", cursor=b"\0\xff")])).result()
-    store.record(Batch(told=[a_told(odd.number, T0 + 9, "told", made=2, notable=True)])).result()
+    store.record(Batch(told=[a_submitted_result(odd.number, T0 + 9, "told", made=2, notable=True)])).result()
     store.remove([store.create([a_task("last")], "me", T0)[0].number], T0)
     store.set_periods({"night": Period(ranges=("22:00-06:00",))}, "you", T0)
     store.close()
@@ -50,7 +50,7 @@ def test_a_copy_tells_the_same(empty: str, file: Path, evenbeat: Evenbeat) -> No
         "periods": 2, "settings": 1, "past_definitions": 0, "pauses": 0,
     }  # fmt: skip
     old, new = SqliteStore(file, read_only=True), PostgresStore(empty)
-    assert everything(new) == everything(old)
+    assert all_of_store(new) == all_of_store(old)
     assert new.changes(most=1_000) == old.changes(most=1_000)
     assert len(new.changes()) > 5
     assert [run for run in new.runs() if run.ended is None], "an open claim is open"
@@ -94,7 +94,7 @@ def test_a_copy_replaces_nothing(empty: str, file: Path, evenbeat: Evenbeat) -> 
 
 
 def test_what_a_node_lives_on_is_not_copied(empty: str, file: Path, evenbeat: Evenbeat) -> None:
-    with Ownership(file):
+    with DatabaseOwnership(file):
         result = evenbeat("migrate", "--db", empty, "--from", str(file))
     assert result.code == 2
     assert "a node lives on" in result.err

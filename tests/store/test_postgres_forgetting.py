@@ -6,10 +6,10 @@ import psycopg
 import pytest
 
 from evenbeat.model import SECOND
-from evenbeat.store.cluster_contract import Fenced, Forgot
+from evenbeat.store.cluster_contract import CommitsForgotten, LeaseLost
 from evenbeat.store.contract import Batch
 from evenbeat.store.postgres.postgres_store import PostgresStore
-from evenbeat.testing.samples import T0, a_claim, a_standing, a_task
+from evenbeat.testing.samples import T0, a_claim, a_progress_record, a_task
 
 LONG = 3600 * SECOND
 QUIET = 60 * SECOND
@@ -62,9 +62,9 @@ def a(open_store: Callable[[], PostgresStore]) -> PostgresStore:
 def test_a_lost_connection_alone_is_no_reason_to_worry(a: PostgresStore, server: Server) -> None:
     (entry,) = a.create([a_task("x")], "me", T0)
     a.renew(LONG, b"")
-    a.record(Batch(standings=[a_standing(entry.number)])).result()
+    a.record(Batch(standings=[a_progress_record(entry.number)])).result()
     server.forget()
-    a.record(Batch(standings=[a_standing(entry.number)])).result()
+    a.record(Batch(standings=[a_progress_record(entry.number)])).result()
     a.renew(LONG, b"")
     assert a.take([1]).quiet_until == 0
 
@@ -72,7 +72,7 @@ def test_a_lost_connection_alone_is_no_reason_to_worry(a: PostgresStore, server:
 def test_a_renewal_that_is_missing_is_noticed(a: PostgresStore, server: Server) -> None:
     a.renew(LONG, b"")
     server.forget("UPDATE leases SET expires = expires - 1000000")
-    with pytest.raises(Forgot):
+    with pytest.raises(CommitsForgotten):
         a.renew(LONG, b"")
 
 
@@ -82,11 +82,11 @@ def test_a_record_that_is_missing_is_noticed_before_the_next_and_when_the_lease_
     (entry,) = a.create([a_task("x")], "me", T0)
     a.renew(LONG, b"")
     for _ in range(2):
-        a.record(Batch(standings=[a_standing(entry.number)])).result()
+        a.record(Batch(standings=[a_progress_record(entry.number)])).result()
     server.forget("UPDATE writers SET recorded = recorded - 1")
-    with pytest.raises(Forgot):
+    with pytest.raises(CommitsForgotten):
         a.record(Batch(claims=[a_claim(entry.number)])).result()
-    with pytest.raises(Forgot):
+    with pytest.raises(CommitsForgotten):
         a.renew(LONG, b"")
     assert not any(p.claimed_token for p in a.progress())
 
@@ -97,17 +97,17 @@ def test_partitions_that_were_given_and_forgotten_are_noticed_by_whoever_records
     (entry,) = a.create([a_task("x")], "me", T0)
     a.take([1])
     server.forget("DELETE FROM writers", "UPDATE partitions SET holder = NULL")
-    with pytest.raises(Forgot):
-        a.record(Batch(standings=[a_standing(entry.number)])).result()
+    with pytest.raises(CommitsForgotten):
+        a.record(Batch(standings=[a_progress_record(entry.number)])).result()
 
 
 def test_a_lease_that_was_forgotten_is_lost_like_any_other_and_the_next_node_is_careful(
     a: PostgresStore, server: Server
 ) -> None:
     (entry,) = a.create([a_task("x")], "me", T0)
-    a.record(Batch(standings=[a_standing(entry.number)])).result()
+    a.record(Batch(standings=[a_progress_record(entry.number)])).result()
     server.forget("DELETE FROM leases", "DELETE FROM writers")
-    with pytest.raises(Fenced):
+    with pytest.raises(LeaseLost):
         a.renew(LONG, b"")
     a.join("b", LONG, b"", quiet=QUIET)
     assert a.take([1]).quiet_until > a.clock()
@@ -119,7 +119,7 @@ def test_a_node_that_was_buried_did_not_meet_a_database_that_forgot(
     other = open_store()
     other.join("other", LONG, b"", quiet=QUIET)
     epoch = a.join("a", -SECOND, b"", quiet=QUIET)
-    assert other.bury("a", epoch)
+    assert other.revoke_expired_lease("a", epoch)
     a.join("a", LONG, b"", quiet=QUIET)
     assert a.take([1]).quiet_until == 0
 

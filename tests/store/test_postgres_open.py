@@ -10,7 +10,7 @@ import pytest
 
 from evenbeat.model import DAY, HOUR, Instant, Invalid
 from evenbeat.store.contract import Batch, StoreError
-from evenbeat.store.opening import is_cluster, open_store, shown
+from evenbeat.store.opening import is_shared_database, open_store, without_password
 from evenbeat.store.postgres.postgres_store import PostgresStore
 from evenbeat.store.postgres.text import from_text, to_text
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
@@ -37,8 +37,8 @@ def empty(postgres: PostgresServer) -> str:
     ],
 )  # fmt: skip
 def test_a_database_is_shown_without_its_password(database: str, told: str) -> None:
-    assert shown(database) == told
-    assert is_cluster(database) == database.startswith("postgres")
+    assert without_password(database) == told
+    assert is_shared_database(database) == database.startswith("postgres")
 
 
 def test_an_address_is_opened_by_what_it_is(dsn: str, tmp_path: Path) -> None:

@@ -15,9 +15,9 @@ import pytest
 
 from evenbeat.model import SECOND
 from evenbeat.store.contract import Batch, StoreError
-from evenbeat.store.postgres.connect import Address
+from evenbeat.store.postgres.connect import PostgresAddress
 from evenbeat.store.postgres.postgres_store import PostgresStore
-from evenbeat.testing.samples import T0, a_standing, a_task
+from evenbeat.testing.samples import T0, a_progress_record, a_task
 
 PROGRAM = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin")
 Pool = Callable[..., str]
@@ -80,7 +80,7 @@ def test_a_pooler_by_transaction_is_refused_also_by_who_only_reads(pool: Pool, d
 @pytest.mark.parametrize("more", [(), ("ignore_startup_parameters = options",)])
 def test_by_session_everything_works_and_our_timeouts_are_there(pool: Pool, more: tuple[str, ...]) -> None:
     through = pool("session", *more)
-    with Address(through).connect() as connection:
+    with PostgresAddress(through).connect() as connection:
         asked = "SELECT current_setting('lock_timeout'), current_setting('idle_in_transaction_session_timeout')"
         assert connection.execute(asked).fetchone() == ("10s", "3s")
         assert connection.execute("SELECT current_setting('search_path')").fetchone() == ("evenbeat",)
@@ -90,7 +90,7 @@ def test_by_session_everything_works_and_our_timeouts_are_there(pool: Pool, more
         stop = store.listen(heard.append)
         (entry,) = store.create([a_task("x")], "me", T0)
         store.join("a", 60 * SECOND, b"")
-        store.record(Batch(standings=[a_standing(entry.number)])).result()
+        store.record(Batch(standings=[a_progress_record(entry.number)])).result()
         deadline = time.monotonic() + 20
         while "tasks" not in heard:
             assert time.monotonic() < deadline

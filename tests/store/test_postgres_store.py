@@ -5,7 +5,7 @@ import psycopg
 import pytest
 
 from evenbeat.store.contract import Batch, Store
-from evenbeat.store.postgres.batch_statements import statements
+from evenbeat.store.postgres.batch_statements import batch_statements
 from evenbeat.store.postgres.postgres_store import PostgresStore
 from evenbeat.testing.samples import T0, a_claim, a_task
 from evenbeat.testing.store import StoreContract
@@ -38,7 +38,7 @@ class TestPostgresStore(StoreContract):
             ):
                 claiming.execute("SET search_path = evenbeat")
                 claiming.execute("BEGIN")
-                ((text, values, _),) = statements(Batch(claims=[a_claim(entry.number)]))
+                ((text, values, _),) = batch_statements(Batch(claims=[a_claim(entry.number)]))
                 assert claiming.execute(text, values).fetchall() == []
                 person.remove([entry.number], T0)
                 created = thread.submit(person.create, [a_task("a"), a_task("b")], "me", T0)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from evenbeat.model import DAY, Instant
-from evenbeat.store.contract import FOREVER, Batch, Change, Damaged, FieldChange, StoreError
+from evenbeat.store.contract import FOREVER, Batch, Change, DatabaseDamaged, FieldChange, StoreError
 from evenbeat.store.sqlite.connect import APPLICATION_ID, migrate
 from evenbeat.store.sqlite.rows import as_text
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
@@ -71,9 +71,9 @@ def test_damage_within_is_reported_where_it_is_met_and_never_overwritten(tmp_pat
         content[page * 4096 : page * 4096 + 64] = b"\xee" * 64
     path.write_bytes(content)
     store = SqliteStore(path)
-    with pytest.raises(Damaged, match="put a backup in its place"):
+    with pytest.raises(DatabaseDamaged, match="put a backup in its place"):
         list(store.entries())
-    with pytest.raises(Damaged, match="put a backup in its place"):
+    with pytest.raises(DatabaseDamaged, match="put a backup in its place"):
         store.create([a_task(f"more{i}") for i in range(500)], "me", T0)
     store.close()
     assert path.read_bytes() == content
@@ -104,7 +104,7 @@ def test_an_empty_file_beside_a_log_that_is_not_is_refused_and_both_are_left(tmp
     path, log = tmp_path / "x.db", tmp_path / "x.db-wal"
     path.touch()
     log.write_bytes(b"all that was there")
-    with pytest.raises(Damaged, match=r"the file is empty, though its log x\.db-wal is not"):
+    with pytest.raises(DatabaseDamaged, match=r"the file is empty, though its log x\.db-wal is not"):
         SqliteStore(path)
     assert log.read_bytes() == b"all that was there"
 
@@ -310,7 +310,7 @@ def test_a_backup_of_a_damaged_file_is_none(tmp_path: Path) -> None:
     content[40 * 1024 : 40 * 1024 + 64] = b"\xee" * 64
     path.write_bytes(content)
     store = SqliteStore(path, read_only=True)
-    with pytest.raises(Damaged, match="no backup was made"):
+    with pytest.raises(DatabaseDamaged, match="no backup was made"):
         store.backup(tmp_path / "copy.db")
     store.close()
     assert sorted(file.name for file in tmp_path.iterdir()) == ["x.db", "x.db-shm", "x.db-wal"]
@@ -340,13 +340,13 @@ def test_rows_that_make_no_sense_are_damage_and_not_a_crash(tmp_path: Path) -> N
     store.record(Batch(claims=[a_claim(entry.number)])).result()
     store.record(Batch(finishes=[a_finish(entry.number)])).result()
     store._do(lambda c: c.execute("UPDATE plain_runs SET outcome = 'qucceeded'") and None)
-    with pytest.raises(Damaged, match="qucceeded"):
+    with pytest.raises(DatabaseDamaged, match="qucceeded"):
         store.runs()
     store._do(lambda c: c.execute("UPDATE tasks SET definition = '{'") and None)
     with pytest.raises(StoreError, match=r"x\.db: task number 1 .* backup"):
         list(store.entries())
     store._do(lambda c: c.execute("UPDATE tasks SET definition = CAST(x'ff7b' AS TEXT)") and None)
-    with pytest.raises(Damaged, match="UTF-8"):
+    with pytest.raises(DatabaseDamaged, match="UTF-8"):
         list(store.entries())
     store.close()
 

@@ -10,7 +10,7 @@ from queue import SimpleQueue
 
 import pytest
 
-from evenbeat.store.contract import Damaged
+from evenbeat.store.contract import DatabaseDamaged
 from evenbeat.store.sqlite import checkpoint as sqlite_checkpoint
 from evenbeat.store.sqlite import inspection as sqlite_inspect
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
@@ -32,7 +32,7 @@ class Watched:
         self.path = path
         self.store = SqliteStore(path)
         self.create("first", 300)
-        self.told: SimpleQueue[Damaged | None] = SimpleQueue()
+        self.told: SimpleQueue[DatabaseDamaged | None] = SimpleQueue()
         self.store.inspect(self.told.put)
 
     def create(self, name: str, count: int = 1) -> None:
@@ -141,16 +141,16 @@ def test_what_happens_to_the_file_is_found_and_nothing_is_kept_any_more(
 ) -> None:
     how(watched.path)
     watched.finds(words)
-    with pytest.raises(Damaged):
+    with pytest.raises(DatabaseDamaged):
         watched.create("more")
-    with pytest.raises(Damaged):
+    with pytest.raises(DatabaseDamaged):
         watched.store.count()
 
 
 def test_nothing_is_said_to_be_kept_in_the_moment_before_it_is_found(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "x.db")
     delete(tmp_path / "x.db")
-    with pytest.raises(Damaged, match="deleted or moved away"):
+    with pytest.raises(DatabaseDamaged, match="deleted or moved away"):
         store.create([a_task("a")], "me", T0)
     store.close()
 
@@ -176,9 +176,9 @@ def test_a_checkpoint_that_a_reader_holds_up_is_no_damage(tmp_path: Path) -> Non
         def commit(statement: str) -> None:
             writer.do(lambda connection: connection.execute(statement).fetchall())
 
-        def checkpoint() -> Damaged | None:
+        def checkpoint() -> DatabaseDamaged | None:
             writer.do(writer.stamps.issue)
-            writer.stamps.move(moving, "PRAGMA wal_checkpoint(PASSIVE)")
+            writer.stamps.checkpoint(moving, "PRAGMA wal_checkpoint(PASSIVE)")
             return writer.stamps.problem()
 
         commit("CREATE TABLE more (x)")
@@ -246,7 +246,7 @@ def test_all_tables_are_checked_in_turn_also_if_nobody_writes(
     checked: SimpleQueue[str] = SimpleQueue()
     check = sqlite_inspect.check_tables
 
-    def noted(path: Path, schema: int, tables: list[str] | None = None) -> Damaged | None:
+    def noted(path: Path, schema: int, tables: list[str] | None = None) -> DatabaseDamaged | None:
         for table in tables or []:
             checked.put(table)
         return check(path, schema, tables)

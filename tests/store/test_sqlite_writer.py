@@ -20,7 +20,7 @@ from evenbeat.model import MINUTE, Instant
 from evenbeat.store.contract import Batch, StoreError
 from evenbeat.store.sqlite import checkpoint as sqlite_checkpoint
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
-from evenbeat.testing.samples import T0, a_claim, a_finish, a_standing, a_task
+from evenbeat.testing.samples import T0, a_claim, a_finish, a_progress_record, a_task
 
 
 @pytest.fixture
@@ -182,7 +182,7 @@ def test_a_backup_can_be_made_while_everything_goes_on(store: SqliteStore, tmp_p
         i = 0
         while not stop.is_set():
             i += 1
-            store.record(Batch(standings=[a_standing(task, T0 + i) for task in tasks])).result()
+            store.record(Batch(standings=[a_progress_record(task, T0 + i) for task in tasks])).result()
 
     thread = threading.Thread(target=load)
     thread.start()

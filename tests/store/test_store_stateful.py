@@ -9,21 +9,21 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from msgspec import structs
 
-from evenbeat.model import DAY, Entry, Instant, Kind, Period
+from evenbeat.model import DAY, Entry, Instant, Period, RunKind
 from evenbeat.store.contract import (
-    STATES,
+    FILTER_STATES,
     Batch,
     Claim,
     Conflict,
     Filter,
     Finish,
+    ProgressRecord,
     Refusal,
+    RunStart,
     Skip,
-    Standing,
-    Start,
     Store,
     StoreError,
-    Told,
+    SubmittedResult,
 )
 from evenbeat.store.memory import MemoryStore
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
@@ -32,7 +32,7 @@ from evenbeat.testing.samples import T0, a_task
 numbers = st.integers(1, 6)
 names = st.sampled_from(["a", "b", "ab", "a*", "[b]", "é"])
 times = st.integers(0, 20).map(lambda n: T0 + n * DAY)
-kinds = st.sampled_from([int(kind) for kind in Kind])
+kinds = st.sampled_from([int(kind) for kind in RunKind])
 tasks = st.builds(
     lambda name, check, enabled, site: a_task(name, check=check, enabled=enabled, site=site),
     names,
@@ -71,7 +71,7 @@ skips = st.builds(
     times,
 )
 told = st.builds(
-    Told,
+    SubmittedResult,
     numbers,
     times,
     st.integers(0, 1),
@@ -96,9 +96,9 @@ told = st.builds(
 )
 batches = st.builds(
     Batch,
-    st.lists(st.builds(Start, numbers, times), max_size=2),
+    st.lists(st.builds(RunStart, numbers, times), max_size=2),
     st.lists(finishes, max_size=3),
-    st.lists(st.builds(Standing, numbers, times, times, kinds, times, times), max_size=2),
+    st.lists(st.builds(ProgressRecord, numbers, times, times, kinds, times, times), max_size=2),
     st.lists(skips, max_size=3),
     st.lists(st.builds(Refusal, numbers, times, kinds, st.just("period_closed"), times), max_size=1),
     st.lists(st.builds(Claim, numbers, times, st.integers(0, 1), kinds, times, times, times, kinds), max_size=3),
@@ -109,7 +109,7 @@ filters = st.builds(
     st.lists(names | st.sampled_from(["*", "a*", "?", "[b*"]), max_size=2).map(tuple),
     st.none() | st.sampled_from(["me", "you"]),
     st.just({}) | st.just({"site": "x"}),
-    st.none() | st.sampled_from(STATES),
+    st.none() | st.sampled_from(FILTER_STATES),
     st.sampled_from(["", "a"]),
     st.sampled_from([2, 100]),
     st.none() | st.sampled_from(["", "A", "b", "%", "_"]),

@@ -7,13 +7,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from evenbeat.client.database import Door, Shared
+from evenbeat.client.database import Client, ClusterBackend
 from evenbeat.core.guard import kill_after
 from evenbeat.model import Job, Schedule, Task
-from evenbeat.node.cluster.cluster_scheduler import ClusterNode
-from evenbeat.node.process.run_cluster_node import live_in_cluster
-from evenbeat.node.scheduler import Options
-from evenbeat.queue.nats.address import Where, parse_where
+from evenbeat.node.cluster.cluster_scheduler import ClusterScheduler
+from evenbeat.node.process.run_cluster_node import run_cluster_node
+from evenbeat.node.scheduler import NodeOptions
+from evenbeat.queue.nats.address import QueueAddress, parse_queue_address
 from evenbeat.queue.nats.worker import ClusterWorker, WorkerOptions
 from evenbeat.store.postgres.postgres_store import PostgresStore
 
@@ -41,7 +41,7 @@ def sleeping(name: str, *command: str, **more: Any) -> Task:
 class Member:
     """A node that lives until it is told to stop."""
 
-    def __init__(self, node: ClusterNode, life: "asyncio.Task[ClusterNode]") -> None:
+    def __init__(self, node: ClusterScheduler, life: "asyncio.Task[ClusterScheduler]") -> None:
         self.node = node
         self._life = life
 
@@ -52,7 +52,7 @@ class Member:
     @property
     def names(self) -> set[str]:
         """The tasks that it has."""
-        roster = self.node.roster
+        roster = self.node.tasks
         return set(roster.names.names(roster.all_rows()))
 
 
@@ -62,19 +62,19 @@ class Cluster:
     def __init__(self, dsn: str, queue: str, folder: Path) -> None:
         self.dsn = dsn
         self.folder = folder
-        self.where: Where = parse_where(f"{queue}/t{time.monotonic_ns()}", 1)
+        self.where: QueueAddress = parse_queue_address(f"{queue}/t{time.monotonic_ns()}", 1)
         self.members: list[Member] = []
         self.workers: list[ClusterWorker] = []
         self.store = PostgresStore(dsn)
 
     async def start(self, **options: Any) -> Member:
-        ready: asyncio.Future[ClusterNode] = asyncio.get_running_loop().create_future()
+        ready: asyncio.Future[ClusterScheduler] = asyncio.get_running_loop().create_future()
         options = {"grace": 5.0, **options}
         life = asyncio.create_task(
-            live_in_cluster(
+            run_cluster_node(
                 self.dsn,
                 self.where,
-                Options(**options),
+                NodeOptions(**options),
                 ready.set_result,  # type: ignore[arg-type]
                 signals=False,
             )
@@ -95,11 +95,11 @@ class Cluster:
     async def add(self, *tasks: Task) -> None:
         await self.do(lambda door: door.add(tasks, "test"))
 
-    async def do(self, what: Callable[[Door], Any]) -> Any:
+    async def do(self, what: Callable[[Client], Any]) -> Any:
         """As a command would, from a process that is no node."""
 
         def work() -> Any:
-            with Door(Shared(self.dsn), "somebody") as door:
+            with Client(ClusterBackend(self.dsn), "somebody") as door:
                 return what(door)
 
         return await asyncio.to_thread(work)

@@ -9,19 +9,19 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Any, ClassVar
 
-from evenbeat.load.task_keys import task_of
+from evenbeat.load.task_keys import task_from_table
 from evenbeat.model import DAY, Entry, Instant, Outcome, Period
 from evenbeat.node.loop.clock import Clock
 from evenbeat.node.loop.outbox import Outbox
-from evenbeat.node.loop.restart import GENERATION
-from evenbeat.node.loop.starter import AHEAD
-from evenbeat.node.loop.task_table import Roster
-from evenbeat.node.loop.turn import Beat
-from evenbeat.node.scheduler import Node, Options
-from evenbeat.report.task_status import Upcoming
-from evenbeat.store.contract import Batch, Change, Claim, Condition, Filter, Progress, StoreError, Withdrawn
+from evenbeat.node.loop.restart import GENERATION_KEY
+from evenbeat.node.loop.starter import CLAIM_AHEAD
+from evenbeat.node.loop.task_table import TaskTable
+from evenbeat.node.loop.turn import TurnLoop
+from evenbeat.node.scheduler import NodeOptions, Scheduler
+from evenbeat.report.task_status import ConditionReader
+from evenbeat.store.contract import Batch, Change, Claim, Condition, Filter, StoreError, TaskProgress, WithdrawnTasks
 from evenbeat.store.memory import MemoryStore
-from evenbeat.wire.worker_frames import Result, Run
+from evenbeat.wire.worker_frames import RunResult, RunSpec
 
 T0 = Instant(20_000 * DAY)
 """A midnight."""
@@ -69,18 +69,18 @@ class Diary(MemoryStore):
 
     def __init__(self) -> None:
         super().__init__()
-        self.diary: list[Batch | list[Run]] = []
+        self.diary: list[Batch | list[RunSpec]] = []
         self.is_failing = False
         self.is_slow = False
         """Commits wait for `commit`."""
-        self._uncommitted: list[tuple[tuple[Batch, ...], Future[Withdrawn]]] = []
+        self._uncommitted: list[tuple[tuple[Batch, ...], Future[WithdrawnTasks]]] = []
 
-    def record(self, *batches: Batch) -> Future[Withdrawn]:
+    def record(self, *batches: Batch) -> Future[WithdrawnTasks]:
         if self.is_slow:
-            self._uncommitted.append((batches, later := Future[Withdrawn]()))
+            self._uncommitted.append((batches, later := Future[WithdrawnTasks]()))
             return later
         if self.is_failing:
-            failed: Future[Withdrawn] = Future()
+            failed: Future[WithdrawnTasks] = Future()
             failed.set_exception(StoreError("the disk is full"))
             return failed
         return self._keep(*batches)
@@ -92,7 +92,7 @@ class Diary(MemoryStore):
         for batches, later in uncommitted:
             later.set_result(self._keep(*batches).result())
 
-    def _keep(self, *batches: Batch) -> Future[Withdrawn]:
+    def _keep(self, *batches: Batch) -> Future[WithdrawnTasks]:
         self.diary += batches
         return super().record(*batches)
 
@@ -105,18 +105,18 @@ class Diary(MemoryStore):
         return [claim for batch in self.batches for claim in batch.claims]
 
 
-class _HandNode(Node):
+class _HandNode(Scheduler):
     """Wired as in real life, but for its workers."""
 
     def come_up(self, hand: "Hand") -> None:
         self.loop = hand.loop
         self.outbox = Outbox(self.store, hand.loop, self._fail)
         slots = self.options.max_concurrent or 100
-        self.roster = Roster(slots, int(self.store.setting(GENERATION) or 0))
+        self.tasks = TaskTable(slots, int(self.store.setting(GENERATION_KEY) or 0))
         self.queue = hand  # type: ignore[assignment]
-        self.beat = Beat(self.roster, self.outbox, hand, self.clock)
-        self.beat.stop()  # turns are made by hand
-        self._take_up()
+        self.turns = TurnLoop(self.tasks, self.outbox, hand, self.clock)
+        self.turns.stop()  # turns are made by hand
+        self._restore_tasks()
 
     def look_at_the_clock(self) -> None:
         self._look_at_the_clock()
@@ -129,28 +129,28 @@ class Hand:
         self.store = Diary()
         self.loop = VirtualLoop()
         self.now: int = now
-        self.dispatched: list[Run] = []
+        self.dispatched: list[RunSpec] = []
         self.functions: list[str | None] = []
         self.pools: Sequence[str | None] | None = None
         self.safe: list[int] = []
-        self._options = Options(max_concurrent=slots)
+        self._options = NodeOptions(max_concurrent=slots)
         self._set_by = 0
         self.told_offset = 0
         self.restart()
 
     # What a queue is for the beat and the node
 
-    lead = AHEAD
+    early_delivery = CLAIM_AHEAD
     """Whatever is claimed is handed over at once, so that a turn needs no loop."""
     is_busy = False
     problem = ""
 
-    def stored(self, tokens: Sequence[int]) -> None:
+    def confirm_stored(self, tokens: Sequence[int]) -> None:
         self.safe += tokens
 
     def dispatch(
         self,
-        runs: Sequence[Run],
+        runs: Sequence[RunSpec],
         functions: Sequence[str | None] | None = None,
         tasks: Sequence[int] = (),
         pools: Sequence[str | None] | None = None,
@@ -177,15 +177,15 @@ class Hand:
     def restart(self, after: int = 0) -> None:
         """The node is killed and another one starts on its store."""
         self.now += after
-        self.under_way: dict[str, Run] = {}
+        self.under_way: dict[str, RunSpec] = {}
         self.clock = Clock(lambda: self.now, lambda: self.now - self._set_by)
         self.node = _HandNode(self.store, self._options, self.clock)
-        self.desk = self.node.desk
+        self.desk = self.node.admin
         self.node.come_up(self)
-        self.beat, self.roster, self.outbox = self.node.beat, self.node.roster, self.node.outbox
+        self.beat, self.roster, self.outbox = self.node.turns, self.node.tasks, self.node.outbox
         self.life, self.columns = self.roster.lifecycle, self.roster.columns
 
-    def turn(self, after: int = 0) -> list[Run]:
+    def turn(self, after: int = 0) -> list[RunSpec]:
         """Some time passes, then there is a turn; what was dispatched by it."""
         self.now += after
         before = len(self.dispatched)
@@ -194,7 +194,7 @@ class Hand:
         self.under_way |= {run.name: run for run in new}
         return new
 
-    def advance(self, length: int, step: int = 1_000_000) -> list[Run]:
+    def advance(self, length: int, step: int = 1_000_000) -> list[RunSpec]:
         """Turns, one after the other; every run ends well at once."""
         made, until = [], self.now + length
         while self.now < until:
@@ -212,26 +212,26 @@ class Hand:
             keys["command"] = ["true"]
         if not keys.keys() & {"every", "cron", "at", "calendar"}:
             keys |= {"every": "1m", "phase": "0s"}
-        (entry,) = self.desk.add([task_of(name, keys, check=check)], owner, "ana").created
-        self.node.take_over()
+        (entry,) = self.desk.add([task_from_table(name, keys, check=check)], owner, "ana").created
+        self.node.apply_changes()
         return entry
 
     def set(self, name: str, *, new_name: str | None = None, **keys: Any) -> Entry:
-        check = self.desk.need(name).task.check
-        changed = self.desk.set(name, task_of(new_name or name, keys, check=check), "ana")
-        self.node.take_over()
+        check = self.desk.find_or_raise(name).task.check
+        changed = self.desk.set(name, task_from_table(new_name or name, keys, check=check), "ana")
+        self.node.apply_changes()
         return changed.changed[0]
 
     def remove(self, *names: str) -> None:
         self.desk.remove(Filter(names=names), "ana")
-        self.node.take_over()
+        self.node.apply_changes()
 
     def pause(self, *names: str, paused: bool = True) -> None:
         self.desk.pause(Filter(names=names), "ana", paused=paused)
-        self.node.take_over()
+        self.node.apply_changes()
 
     def force(self, *names: str) -> None:
-        self.node.force(self.desk.forced(names, "ana"))
+        self.node.force(self.desk.select_forced(names, "ana"))
 
     def periods(self, **periods: Period) -> None:
         """Set them, and let the node know."""
@@ -258,25 +258,25 @@ class Hand:
         run = self.under_way.pop(name)
         started = self.now
         self.now += lasted
-        self.beat.results([Result(run.token, outcome, status, started, self.now, output, cursor)])
+        self.beat.add_results([RunResult(run.token, outcome, status, started, self.now, output, cursor)])
 
     # What is known
 
     def row(self, name: str) -> int:
-        row = self.roster.row(self.desk.need(name).number)
+        row = self.roster.row(self.desk.find_or_raise(name).number)
         assert row is not None
         return row
 
     def condition(self, name: str) -> Condition:
         (found,) = self.store.conditions(Filter(names=(name,)))
-        return Upcoming(self.store, Instant(self.now)).of(found)
+        return ConditionReader(self.store, Instant(self.now)).of(found)
 
-    def progress(self, name: str) -> Progress:
-        number = self.desk.need(name).number
+    def progress(self, name: str) -> TaskProgress:
+        number = self.desk.find_or_raise(name).number
         (found,) = [progress for progress in self.store.progress() if progress.task == number]
         return found
 
-    def names(self, runs: Sequence[Run]) -> list[str]:
+    def names(self, runs: Sequence[RunSpec]) -> list[str]:
         return [run.name for run in runs]
 
     def audit(self) -> list[Change]:

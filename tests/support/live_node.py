@@ -8,9 +8,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from evenbeat.client.database import Door, open_door
-from evenbeat.node.process.run_node import live
-from evenbeat.node.scheduler import Node, Options
+from evenbeat.client.database import Client, open_client
+from evenbeat.node.process.run_node import run_node
+from evenbeat.node.scheduler import NodeOptions, Scheduler
 from evenbeat.store.contract import RunRecord
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
 
@@ -33,20 +33,20 @@ class Living:
 
     def __init__(self, database: Path, **options: Any) -> None:
         self.database = database
-        self._options = Options(**{"workers": 1, "grace": 10.0, **options})
+        self._options = NodeOptions(**{"workers": 1, "grace": 10.0, **options})
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self.error: BaseException | None = None
-        self.node: Node
+        self.node: Scheduler
 
     def _run(self) -> None:
         try:
-            asyncio.run(live(self.database, self._options, self._up, signals=False))
+            asyncio.run(run_node(self.database, self._options, self._up, signals=False))
         except BaseException as e:
             self.error = e
         self._ready.set()
 
-    def _up(self, node: Node) -> None:
+    def _up(self, node: Scheduler) -> None:
         self.node = node
         self._ready.set()
 
@@ -78,8 +78,8 @@ class Living:
         if self.error is not None:
             raise self.error
 
-    def door(self) -> Door:
-        return open_door(self.database, "ana")
+    def door(self) -> Client:
+        return open_client(self.database, "ana")
 
     def runs(self, name: str) -> list[RunRecord]:
         store = SqliteStore(self.database, read_only=True)

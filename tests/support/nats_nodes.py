@@ -24,26 +24,32 @@ from evenbeat.queue.nats import held_runs as nats_hands
 from evenbeat.queue.nats import nats_queue
 from evenbeat.queue.nats import stream as nats_stream
 from evenbeat.queue.nats import worker as nats_worker
-from evenbeat.queue.nats.address import Where, parse_where
+from evenbeat.queue.nats.address import QueueAddress, parse_queue_address
 from evenbeat.queue.nats.nats_queue import NatsQueue
 from evenbeat.queue.nats.worker import ClusterWorker, WorkerOptions
-from evenbeat.wire.worker_frames import Result, Run
+from evenbeat.wire.worker_frames import RunResult, RunSpec
 
 NEVER = -(2**63)
 PATIENCE = 40.0
 
-QUICK = {"BEAT": 200_000, "PERMIT": SECOND, "HOLD": 2 * SECOND, "SILENT": 1_500_000, "PATIENCE": SECOND}
+QUICK = {
+    "WORKER_STATUS_INTERVAL": 200_000,
+    "PERMISSION_DURATION": SECOND,
+    "RUN_LEASE_DURATION": 2 * SECOND,
+    "WORKER_SILENT_AFTER": 1_500_000,
+    "NO_WORKER_TIMEOUT": SECOND,
+}
 """Durations of the protocol for tests that wait for them; what must be longer than what still is."""
 
 
 def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in QUICK.items():
         monkeypatch.setattr(run_lease, name, value)
-    monkeypatch.setattr(nats_queue, "_LOOK", 0.1)
-    monkeypatch.setattr(nats_queue, "_STREAM_LOOK", 0.3)
-    monkeypatch.setattr(nats_worker, "_TICK", 0.03)
+    monkeypatch.setattr(nats_queue, "_POLL_INTERVAL", 0.1)
+    monkeypatch.setattr(nats_queue, "_STREAM_POLL_INTERVAL", 0.3)
+    monkeypatch.setattr(nats_worker, "_POLL_INTERVAL", 0.03)
     monkeypatch.setattr(nats_stream, "ACK_WAIT", 1.0)
-    monkeypatch.setattr(nats_hands, "IN_PROGRESS", 0.3)
+    monkeypatch.setattr(nats_hands, "IN_PROGRESS_INTERVAL", 0.3)
 
 
 async def until(is_so: Callable[[], Any]) -> None:
@@ -59,10 +65,10 @@ class Node:
 
     _tokens = itertools.count(1)
 
-    def __init__(self, where: Where, name: str = "node") -> None:
-        self.results: dict[int, Result] = {}
+    def __init__(self, where: QueueAddress, name: str = "node") -> None:
+        self.results: dict[int, RunResult] = {}
         self.started: dict[int, int] = {}
-        self.late: list[tuple[int, Result]] = []
+        self.late: list[tuple[int, RunResult]] = []
         self.told_twice: list[int] = []
         self.has_lease = True
         self.is_storing = True
@@ -78,13 +84,13 @@ class Node:
             may_answer=lambda: self.has_lease,
         )
 
-    def _take(self, results: list[Result]) -> None:
+    def _take(self, results: list[RunResult]) -> None:
         for result in results:
             if result.token in self.results:
                 self.told_twice.append(result.token)
             self.results[result.token] = result
         if self.is_storing:
-            self.queue.stored([result.token for result in results])
+            self.queue.confirm_stored([result.token for result in results])
 
     def send(self, *jobs: Job, timebox: float = 30, pool: str | None = None, **fields: Any) -> list[int]:
         """Dispatch runs of these jobs, each of a task with the number of its token; their tokens."""
@@ -102,7 +108,9 @@ class Node:
             "cursor": None,
             **fields,
         }
-        runs = [Run(token=next(self._tokens), job=msgspec.Raw(msgspec.msgpack.encode(job)), **wanted) for job in jobs]
+        runs = [
+            RunSpec(token=next(self._tokens), job=msgspec.Raw(msgspec.msgpack.encode(job)), **wanted) for job in jobs
+        ]
         tokens = [run.token for run in runs]
         self.queue.dispatch(runs, [job.function for job in jobs], tokens, [pool] * len(runs))
         return tokens
@@ -113,7 +121,7 @@ class Node:
     def commands(self, line: str, count: int = 1, **fields: Any) -> list[int]:
         return self.send(*[Job(command=(line,), shell=True)] * count, **fields)
 
-    async def answers(self, tokens: list[int]) -> list[Result]:
+    async def answers(self, tokens: list[int]) -> list[RunResult]:
         await until(lambda: all(token in self.results for token in tokens))
         return [self.results[token] for token in tokens]
 
@@ -124,7 +132,7 @@ class House:
     _prefixes = itertools.count()
 
     def __init__(self, url: str) -> None:
-        self.where = parse_where(f"{url}/test-{os.getpid()}-{next(self._prefixes)}")
+        self.where = parse_queue_address(f"{url}/test-{os.getpid()}-{next(self._prefixes)}")
         self._stack = AsyncExitStack()
         self._processes: list[subprocess.Popen[bytes]] = []
 
@@ -155,9 +163,9 @@ class House:
         worker = ClusterWorker(self.where, WorkerOptions(kill_after, **{"hosts": 2, **options}))
         await worker.start()
         self._stack.push_async_callback(worker.stop)
-        await until(lambda: all(worker.id in [w.id for w in node.queue.staff] for node in nodes))
+        await until(lambda: all(worker.id in [w.id for w in node.queue.worker_views] for node in nodes))
         if is_heard and nodes:
-            await until(lambda: worker.is_heard)
+            await until(lambda: worker.has_recent_answer)
         return worker
 
     async def process(self, node: Node, *arguments: str, name: str = "w") -> subprocess.Popen[bytes]:
@@ -171,7 +179,7 @@ class House:
         command = [sys.executable, "-c", code, "worker", "--queue", url, "--name", name, "--workers", "1", *arguments]
         process = subprocess.Popen(command, stdout=subprocess.PIPE)
         self._processes.append(process)
-        await until(lambda: any(w.pid == process.pid for w in node.queue.staff))
+        await until(lambda: any(w.pid == process.pid for w in node.queue.worker_views))
         return process
 
     async def client(self) -> Client:

@@ -12,7 +12,7 @@ import msgspec
 from evenbeat.core.guard import kill_after
 from evenbeat.model import SECOND, Job
 from evenbeat.queue.local.local_queue import LocalQueue
-from evenbeat.wire.worker_frames import Result, Run
+from evenbeat.wire.worker_frames import RunResult, RunSpec
 
 NEVER = -(2**63)
 PATIENCE = 30.0
@@ -26,7 +26,7 @@ class Courier:
     """Dispatches jobs one by one or many at a time; `results` and `started` are by token."""
 
     def __init__(self, workers: int = 1, hosts: int = 2, records: Path | None = None) -> None:
-        self.results: dict[int, Result] = {}
+        self.results: dict[int, RunResult] = {}
         self.started: dict[int, int] = {}
         self.told_twice: list[int] = []
         self._tokens = 0
@@ -40,7 +40,7 @@ class Courier:
             records=records,
         )
 
-    def _take(self, results: list[Result]) -> None:
+    def _take(self, results: list[RunResult]) -> None:
         for result in results:
             if result.token in self.results:
                 self.told_twice.append(result.token)
@@ -65,7 +65,7 @@ class Courier:
         tokens = range(self._tokens, self._tokens + len(jobs))
         self._tokens += len(jobs)
         runs = [
-            Run(token=token, job=msgspec.Raw(msgspec.msgpack.encode(job)), **wanted)
+            RunSpec(token=token, job=msgspec.Raw(msgspec.msgpack.encode(job)), **wanted)
             for token, job in zip(tokens, jobs, strict=True)
         ]
         self.queue.dispatch(runs, [job.function for job in jobs])
@@ -78,18 +78,18 @@ class Courier:
             assert time.monotonic() < deadline, "it did not happen"
             await asyncio.sleep(0.002)
 
-    async def answers(self, tokens: list[int]) -> list[Result]:
+    async def answers(self, tokens: list[int]) -> list[RunResult]:
         await self.until(lambda: all(token in self.results for token in tokens))
         return [self.results[token] for token in tokens]
 
-    async def run(self, job: Job, timebox: float = 10, **fields: Any) -> Result:
+    async def run(self, job: Job, timebox: float = 10, **fields: Any) -> RunResult:
         (result,) = await self.answers(self.send(job, timebox=timebox, **fields))
         return result
 
-    async def command(self, *words: str, timebox: float = 10, **job: Any) -> Result:
+    async def command(self, *words: str, timebox: float = 10, **job: Any) -> RunResult:
         return await self.run(Job(command=words, **job), timebox=timebox)
 
-    async def shell(self, line: str, timebox: float = 10, **job: Any) -> Result:
+    async def shell(self, line: str, timebox: float = 10, **job: Any) -> RunResult:
         return await self.run(Job(command=(line,), shell=True, **job), timebox=timebox)
 
 

@@ -8,13 +8,13 @@ import numpy as np
 from evenbeat.core.columns import Ints
 from evenbeat.core.gate import REASONS, Reason
 from evenbeat.core.lifecycle import Lifecycle
-from evenbeat.core.task import Flag, Skips, TaskColumns
+from evenbeat.core.task import Flag, SkipColumns, TaskColumns
 from evenbeat.core.times import ScheduleTimes
 from evenbeat.core.timetable import Timetable
-from evenbeat.model import DAY, MINUTE, SECOND, Instant, Kind, State
+from evenbeat.model import DAY, MINUTE, SECOND, Instant, RunKind, State
 from evenbeat.model import Period as PeriodNoun
 from evenbeat.when.cron import Cron
-from evenbeat.when.nominals import Nominals
+from evenbeat.when.nominals import CompiledSchedule
 from evenbeat.when.period import compile_period
 
 T = TypeVar("T")
@@ -29,7 +29,7 @@ class Run(NamedTuple):
     row: int
     at: int
     nominal: int
-    kind: Kind
+    kind: RunKind
     settles: bool
     """It is the run of its nominal time, on the grid or made up."""
 
@@ -45,7 +45,7 @@ class Skip(NamedTuple):
 class Refusal(NamedTuple):
     row: int
     due: int
-    kind: Kind
+    kind: RunKind
     reason: Reason
 
 
@@ -71,16 +71,16 @@ class Node:
         self.columns.every[rows], self.columns.phase[rows] = every, phase
         if flags:
             self.lifecycle.set_flag(rows, flags, on=True)
-        self.lifecycle.arrive(rows, self.now)
+        self.lifecycle.add_new(rows, self.now)
         return rows
 
-    def add_calendar(self, times: Nominals, flags: Flag | None = None) -> Ints:
+    def add_calendar(self, times: CompiledSchedule, flags: Flag | None = None) -> Ints:
         rows = self.columns.allocate(1)
         shared, second = (times.times, times.second) if isinstance(times, Cron) else (times, 0)
         self.columns.calendar[rows], self.columns.second[rows] = self.times.calendar_number(shared), second
         if flags:
             self.lifecycle.set_flag(rows, flags, on=True)
-        self.lifecycle.arrive(rows, self.now)
+        self.lifecycle.add_new(rows, self.now)
         return rows
 
     def set_slots(self, slots: int) -> None:
@@ -92,7 +92,7 @@ class Node:
         self.columns.period[row] = self.times.period_number(compile_period(PeriodNoun(ranges=ranges)))
         self.lifecycle.reschedule(row, self.now)
 
-    def record(self, skips: list[Skips]) -> None:
+    def record(self, skips: list[SkipColumns]) -> None:
         for s in skips:
             for row, first, last, n, reason in zip(*(column.tolist() for column in s), strict=True):
                 self.skips.append(Skip(row, first, last, n, REASONS[reason]))
@@ -100,16 +100,23 @@ class Node:
     def release(self) -> list[Run]:
         before = self.columns.nominal.tolist()
         claims, skips, refused, _ = self.lifecycle.release(self.now, self.ahead)
+        known = len(self.skips)
         self.record(skips)
+        skipped = {(skip.row, skip.last) for skip in self.skips[known:]}
         for row, due, kind, reason in zip(*(column.tolist() for column in refused), strict=True):
-            self.refused.append(Refusal(row, due, Kind(kind), REASONS[reason]))
+            self.refused.append(Refusal(row, due, RunKind(kind), REASONS[reason]))
+
+        def settles(row: int, nominal: int, kind: int) -> bool:
+            # A `start_at` may be a time of the grid: that one is skipped as postponed, and the run is off the grid.
+            return kind != RunKind.FORCED and nominal == before[row] and (row, nominal) not in skipped
+
         columns = zip(claims.rows.tolist(), claims.nominal.tolist(), claims.kind.tolist(), strict=True)
         begun = [
-            Run(row, max(self.now, nominal), nominal, Kind(kind), kind != Kind.FORCED and nominal == before[row])
+            Run(row, max(self.now, nominal), nominal, RunKind(kind), settles(row, nominal, kind))
             for row, nominal, kind in columns
         ]
-        on_grid = claims.kind == Kind.GRID
-        self.lifecycle.started(claims.rows[on_grid], np.maximum(claims.nominal[on_grid], self.now))
+        on_grid = claims.kind == RunKind.GRID
+        self.lifecycle.record_starts(claims.rows[on_grid], np.maximum(claims.nominal[on_grid], self.now))
         self.runs += begun
         self.ends |= {run.row: run.at + self.lasts(run.row) for run in begun}
         return begun
@@ -120,7 +127,7 @@ class Node:
         if self.columns.flags[row] & Flag.CHECK:
             run = next(run for run in reversed(self.runs) if run.row == row)
             state = np.array([self.state(row)], dtype=np.uint8)
-            self.lifecycle.results(rows, state, np.array([run.at]), np.array([run.nominal]), self.now)
+            self.lifecycle.apply_results(rows, state, np.array([run.at]), np.array([run.nominal]), self.now)
         self.lifecycle.complete(rows)
 
     def advance(self, t: int) -> None:
@@ -159,7 +166,7 @@ class Node:
             expected = int(self.times.next_after(row, Instant(last))[0])
         assert self.columns.nominal[number] == expected
 
-    def kinds(self) -> list[Kind]:
+    def kinds(self) -> list[RunKind]:
         return [run.kind for run in self.runs]
 
 

@@ -9,14 +9,14 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from evenbeat.testing.postgres_server import PostgresServer, find_binaries
+from evenbeat.testing.postgres_server import PostgresServer, find_postgres_binaries
 from evenbeat.testing.postgres_user import (
     _common_folder,
     _version_key,
-    another_user,
     can_enter,
     copy_programs,
-    programs_for,
+    postgres_programs_for,
+    unprivileged_user,
 )
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root runs PostgreSQL as another user")
@@ -33,7 +33,7 @@ def private(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def binaries(private: Path) -> Iterator[Path]:
     """The newest PostgreSQL, installed in there as a wheel installs it."""
-    found = find_binaries()
+    found = find_postgres_binaries()
     prefix = found[max(found)].parent
     package = private / "site" / prefix.parent.name
     copy_programs(prefix, package / prefix.name)
@@ -43,13 +43,13 @@ def binaries(private: Path) -> Iterator[Path]:
     yield package / prefix.name / "bin"
     # Only the copy of this test: its key is made of the path.
     key = _version_key(package / prefix.name)
-    user = another_user()
+    user = unprivileged_user()
     assert user is not None
     shutil.rmtree(_common_folder(user) / f"evenbeat-pg-programs-{key}", ignore_errors=True)
 
 
 def test_a_server_starts_from_a_folder_that_only_root_may_enter(private: Path, binaries: Path) -> None:
-    user = another_user()
+    user = unprivileged_user()
     assert user is not None
     assert not can_enter(user, private)
     folder = private / "cluster"
@@ -69,10 +69,10 @@ def test_a_server_starts_from_a_folder_that_only_root_may_enter(private: Path, b
 
 
 def test_the_programs_are_copied_once_and_only_root_may_change_the_copy(binaries: Path) -> None:
-    user = another_user()
-    first = programs_for(user, binaries)
+    user = unprivileged_user()
+    first = postgres_programs_for(user, binaries)
     written = (first / "postgres").stat().st_mtime_ns
-    assert programs_for(user, binaries) == first
+    assert postgres_programs_for(user, binaries) == first
     assert (first / "postgres").stat().st_mtime_ns == written
     for folder in (first, *first.parents):
         about = folder.stat()
@@ -81,16 +81,16 @@ def test_the_programs_are_copied_once_and_only_root_may_change_the_copy(binaries
 
 
 def test_what_another_user_has_put_in_the_place_of_the_copy_is_not_run(binaries: Path) -> None:
-    user = another_user()
+    user = unprivileged_user()
     assert user is not None
-    copies = programs_for(user, binaries).parents[2]
+    copies = postgres_programs_for(user, binaries).parents[2]
     os.chown(copies, user.pw_uid, user.pw_gid)
     try:
         with pytest.raises(RuntimeError, match="belongs to another user"):
-            programs_for(user, binaries)
+            postgres_programs_for(user, binaries)
     finally:
         os.chown(copies, 0, 0)
 
 
 def test_programs_that_the_user_can_run_are_used_as_they_are(tmp_path: Path) -> None:
-    assert programs_for(None, tmp_path) == tmp_path
+    assert postgres_programs_for(None, tmp_path) == tmp_path

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from evenbeat.model import TEXT_LIMIT, Days, Hash, Instant, Invalid
 from evenbeat.when.cron import compile_cron
-from evenbeat.when.cron_entry import ALIASES, FIELDS, parse_entry, resolve
+from evenbeat.when.cron_entry import ALIASES, FIELDS, parse_cron_entry, resolve_hashes
 
 NAMES = [f"task-{i}" for i in range(500)] + ["", "Grüße", "日本", "team/job"]
 
 
 def values(entry: str, name: str = "", hash_: Hash = Hash.STABLE) -> list[list[int]]:
-    fields = resolve(parse_entry(entry), name, hash_).fields
+    fields = resolve_hashes(parse_cron_entry(entry), name, hash_).fields
     return [sorted(v for v in field if isinstance(v, int)) for field in fields]
 
 
@@ -142,15 +142,15 @@ def test_the_resolved_entry_is_plain_and_means_the_same() -> None:
     entries = ("H/7 H H H H", "H/2 H(0-11)/3 * * *", "H,H(0-5)/2,59 * * * *", "H/1 H L * 5L", "* H H(1-31)/4 * MON#1")
     for entry in entries:
         for name in NAMES[:50]:
-            resolved = resolve(parse_entry(entry), name)
+            resolved = resolve_hashes(parse_cron_entry(entry), name)
             assert "H" not in resolved.text
-            again = resolve(parse_entry(resolved.text), "another name")
+            again = resolve_hashes(parse_cron_entry(resolved.text), "another name")
             assert again.text == resolved.text
             assert again.fields == resolved.fields
 
 
 def test_an_entry_without_h_resolves_to_itself_whatever_the_name() -> None:
-    assert {resolve(parse_entry("*/5 1-3 * * MON"), name).text for name in NAMES} == {"*/5 1-3 * * MON"}
+    assert {resolve_hashes(parse_cron_entry("*/5 1-3 * * MON"), name).text for name in NAMES} == {"*/5 1-3 * * MON"}
 
 
 def test_h_of_the_month_is_never_beyond_the_28th() -> None:
@@ -176,8 +176,10 @@ def test_h_of_the_month_is_never_beyond_the_28th() -> None:
 def test_aliases_are_h_forms(alias: str, entry: str) -> None:
     assert alias in ALIASES
     for name in NAMES[:20]:
-        assert resolve(parse_entry(alias), name) == resolve(parse_entry(entry), name)
-        assert resolve(parse_entry(f"  {alias.upper()} "), name) == resolve(parse_entry(entry), name)
+        assert resolve_hashes(parse_cron_entry(alias), name) == resolve_hashes(parse_cron_entry(entry), name)
+        assert resolve_hashes(parse_cron_entry(f"  {alias.upper()} "), name) == resolve_hashes(
+            parse_cron_entry(entry), name
+        )
 
 
 def test_midnight_is_in_the_first_three_hours() -> None:
@@ -186,28 +188,28 @@ def test_midnight_is_in_the_first_three_hours() -> None:
 
 @pytest.mark.parametrize("event", ["@reboot", "@shutdown"])
 def test_events_of_the_node_are_no_times(event: str) -> None:
-    entry = parse_entry(f" {event.upper()} ")
+    entry = parse_cron_entry(f" {event.upper()} ")
     assert entry.occasion == event
     assert entry.fields == ()
 
 
 def test_ordinary_entries_are_no_events() -> None:
-    assert parse_entry("@daily").occasion is None
-    assert parse_entry("* * * * *").occasion is None
+    assert parse_cron_entry("@daily").occasion is None
+    assert parse_cron_entry("* * * * *").occasion is None
 
 
 @pytest.mark.parametrize("prefix", ["TZ=", "CRON_TZ=", "  TZ="])
 def test_a_zone_may_come_first(prefix: str) -> None:
     for rest in ("5 4 * * *", "@daily", "@reboot"):
-        entry = parse_entry(f"{prefix}Europe/Paris {rest}")
+        entry = parse_cron_entry(f"{prefix}Europe/Paris {rest}")
         assert entry.zone == "Europe/Paris"
-        assert entry.fields == parse_entry(rest).fields
-        assert entry.occasion == parse_entry(rest).occasion
+        assert entry.fields == parse_cron_entry(rest).fields
+        assert entry.occasion == parse_cron_entry(rest).occasion
 
 
 def test_without_a_prefix_there_is_no_zone() -> None:
-    assert parse_entry("5 4 * * *").zone is None
-    assert parse_entry("@daily").zone is None
+    assert parse_cron_entry("5 4 * * *").zone is None
+    assert parse_cron_entry("@daily").zone is None
 
 
 # --- Refusals: entry, place, column, and a part of the message that no other refusal here needs to share
@@ -292,14 +294,14 @@ def test_a_malformed_entry_is_refused_with_its_place_and_column(
     entry: str, place: str, column: int | None, fragment: str
 ) -> None:
     with pytest.raises(Invalid) as refusal:
-        parse_entry(entry)
+        parse_cron_entry(entry)
     assert fragment in refusal.value.problem
     assert (refusal.value.place, refusal.value.column) == (place, column)
 
 
 def test_the_message_reads_place_column_problem() -> None:
     with pytest.raises(Invalid) as refusal:
-        parse_entry("H(0-3)/15 * * * *")
+        parse_cron_entry("H(0-3)/15 * * * *")
     assert str(refusal.value) == "field 1, column 8: 15 is too large a step, the range 0-3 has 4 values"
 
 
@@ -318,10 +320,10 @@ def test_the_message_reads_place_column_problem() -> None:
 )
 def test_what_a_refusal_says_to_write_is_understood(entry: str, better: str) -> None:
     with pytest.raises(Invalid) as refusal:
-        parse_entry(entry)
+        parse_cron_entry(entry)
     written = refusal.value.problem.partition(", write ")[2].split(" ")[0]
     assert written in better
-    assert parse_entry(better).text == better
+    assert parse_cron_entry(better).text == better
 
 
 # --- Fuzz: any text either works or is refused, and quickly
@@ -385,5 +387,5 @@ def test_what_is_out_of_the_range_of_a_field_is_always_refused(kind: int, data: 
     fields = ["*"] * 5
     fields[kind] = str(number)
     with pytest.raises(Invalid, match="is out of range") as refusal:
-        parse_entry(" ".join(fields))
+        parse_cron_entry(" ".join(fields))
     assert (refusal.value.place, refusal.value.column) == (f"field {kind + 1}", 2 * kind + 1)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from evenbeat.model import DAY, MINUTE, SECOND, Days, Instant, Invalid
 from evenbeat.when.cron import Cron, CronTimes, clear_shared, compile_cron
-from evenbeat.when.cron_entry import parse_entry, resolve, spread_second
+from evenbeat.when.cron_entry import parse_cron_entry, resolve_hashes, spread_second
 from evenbeat.when.zone import Zone
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -244,7 +244,7 @@ def test_the_shared_memory_never_changes_an_answer(
     zone, t = place
     shared = compiled(entry, zone).times
     for question in questions:
-        alone = CronTimes(resolve(parse_entry(entry), ""), Days.OR, shared.zone)
+        alone = CronTimes(resolve_hashes(parse_cron_entry(entry), ""), Days.OR, shared.zone)
         assert shared.next_after(Instant(t + question)) == alone.next_after(Instant(t + question))
 
 
@@ -463,7 +463,9 @@ def test_tasks_with_one_resolved_entry_and_zone_share_their_times() -> None:
     one = compile_cron("5 4 * * *", name="one", zone_name="Europe/Paris")
     assert compile_cron("5 4 * * *", name="two", zone_name="Europe/Paris").times is one.times
     assert compile_cron("TZ=Europe/Paris 5 4 * * *", name="three").times is one.times
-    name = next(n for n in map(str, range(10_000)) if resolve(parse_entry("H H * * *"), n).text == "5 4 * * *")
+    name = next(
+        n for n in map(str, range(10_000)) if resolve_hashes(parse_cron_entry("H H * * *"), n).text == "5 4 * * *"
+    )
     assert compile_cron("H H * * *", name=name, zone_name="Europe/Paris").times is one.times
 
 
@@ -542,7 +544,7 @@ def test_an_event_of_the_node_has_no_times(event: str) -> None:
 def test_a_rare_time_far_back_is_told_by_the_offset_it_had_then() -> None:
     # Moscow was at +04:00 from 2011 to 2014; a table of zone changes that starts later must not guess.
     moscow = Zone("Europe/Moscow", ZoneInfo("Europe/Moscow"))
-    times = CronTimes(resolve(parse_entry("*/5 * 29 2 WED"), ""), Days.AND, moscow)
+    times = CronTimes(resolve_hashes(parse_cron_entry("*/5 * 29 2 WED"), ""), Days.AND, moscow)
     before = times.previous_before(instant("2026-06-01T00:00+03:00"))
     assert before == instant("2012-02-29T23:55+04:00")
 
@@ -551,7 +553,7 @@ def test_a_rare_time_far_back_is_told_by_the_offset_it_had_then() -> None:
 @pytest.mark.parametrize("zone", ["Europe/Paris", "Europe/Moscow", "Pacific/Apia"])
 def test_a_century_of_rare_dates_is_the_same_forwards_and_backwards(entry: str, zone: str) -> None:
     fresh = [Zone(zone, ZoneInfo(zone)) for _ in range(2)]
-    forth, back = (CronTimes(resolve(parse_entry(entry), ""), Days.OR, z) for z in fresh)
+    forth, back = (CronTimes(resolve_hashes(parse_cron_entry(entry), ""), Days.OR, z) for z in fresh)
     start, end = instant("1980-01-01T00:00+00:00"), instant("2070-01-01T00:00+00:00")
     forwards, backwards = [], []
     t = forth.next_after(start)

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from evenbeat.model import DAY, HOUR, MINUTE, SECOND, Instant, Spread
 from evenbeat.when.cron import compile_cron
 from evenbeat.when.curve import (
+    CurveSummary,
     IntervalTasks,
     Stretch,
-    Summary,
     grid_curve,
     icinga_curve,
     listed_curve,
@@ -158,9 +158,9 @@ def test_listing_a_grid_and_folding_it_give_the_same_curve(rows: list[tuple[Inte
 
 
 def test_a_summary_is_mean_peak_minimum_and_peak_over_mean() -> None:
-    assert summarize(np.array([1.0, 4.0, 1.0, 2.0])) == Summary(mean=2.0, peak=4.0, min=1.0, peak_to_mean=2.0)
+    assert summarize(np.array([1.0, 4.0, 1.0, 2.0])) == CurveSummary(mean=2.0, peak=4.0, min=1.0, peak_to_mean=2.0)
 
 
 def test_an_even_curve_and_an_empty_one_have_a_ratio_of_one() -> None:
     assert summarize(np.full(10, 3.0)).peak_to_mean == 1.0
-    assert summarize(np.zeros(10)) == Summary(0.0, 0.0, 0.0, 1.0)
+    assert summarize(np.zeros(10)) == CurveSummary(0.0, 0.0, 0.0, 1.0)

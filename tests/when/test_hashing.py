@@ -11,8 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenbeat.model import Hash
-from evenbeat.when.cron_entry import FIELDS, Field, Term, parse_entry, resolve, spread_second
-from evenbeat.when.hashing import PHASE_WORD, SECOND_WORD, WORDS, JenkinsChooser, StableChooser, word
+from evenbeat.when.cron_entry import FIELDS, CronField, CronTerm, parse_cron_entry, resolve_hashes, spread_second
+from evenbeat.when.hashing import (
+    NUMBERS_PER_ROUND,
+    PHASE_NUMBER,
+    SECOND_NUMBER,
+    JenkinsChooser,
+    StableChooser,
+    stable_number,
+)
 
 names = st.text(max_size=40)
 NAMES = [f"task-{i}" for i in range(20_000)]
@@ -27,7 +34,8 @@ PROMISED_SECONDS = [37, 23, 50]
 def drawn(entry: str, name: str, hash_: Hash = Hash.STABLE) -> list[list[int]]:
     """The values of each field after H."""
     return [
-        sorted(v for v in values if isinstance(v, int)) for values in resolve(parse_entry(entry), name, hash_).fields
+        sorted(v for v in values if isinstance(v, int))
+        for values in resolve_hashes(parse_cron_entry(entry), name, hash_).fields
     ]
 
 
@@ -53,14 +61,14 @@ def surplus(pairs: list[tuple[int, int]], width: int, height: int) -> float:
 @given(names)
 def test_a_name_gives_the_same_slots_for_ever(name: str) -> None:
     entry = "H H H H H"
-    assert resolve(parse_entry(entry), name) == resolve(parse_entry(entry), name)
+    assert resolve_hashes(parse_cron_entry(entry), name) == resolve_hashes(parse_cron_entry(entry), name)
 
 
 def test_the_slots_of_known_names_never_change() -> None:
     # A change here moves every task of every user: these literals are a promise.
-    assert resolve(parse_entry("H H H H H"), "report").text == PROMISED["report"]
-    assert resolve(parse_entry("H H H H H"), "team/job").text == PROMISED["team/job"]
-    assert resolve(parse_entry("H H H H H"), "Grüße").text == PROMISED["Grüße"]
+    assert resolve_hashes(parse_cron_entry("H H H H H"), "report").text == PROMISED["report"]
+    assert resolve_hashes(parse_cron_entry("H H H H H"), "team/job").text == PROMISED["team/job"]
+    assert resolve_hashes(parse_cron_entry("H H H H H"), "Grüße").text == PROMISED["Grüße"]
     assert [spread_second(name) for name in PROMISED] == PROMISED_SECONDS
 
 
@@ -138,14 +146,14 @@ def test_a_field_keeps_its_value_whatever_the_other_fields_are() -> None:
 
 @given(names)
 def test_the_eight_words_of_a_name_differ_from_each_other_and_from_the_next_round(name: str) -> None:
-    words = [word(name, i, round_) for round_ in (0, 1) for i in range(WORDS)]
-    assert len(set(words)) == 2 * WORDS
+    words = [stable_number(name, i, round_) for round_ in (0, 1) for i in range(NUMBERS_PER_ROUND)]
+    assert len(set(words)) == 2 * NUMBERS_PER_ROUND
     assert all(0 <= w < 1 << 64 for w in words)
 
 
 def test_seconds_and_phases_have_words_no_field_uses() -> None:
-    assert len({*range(len(FIELDS)), SECOND_WORD, PHASE_WORD}) == len(FIELDS) + 2
-    assert max(SECOND_WORD, PHASE_WORD) < WORDS
+    assert len({*range(len(FIELDS)), SECOND_NUMBER, PHASE_NUMBER}) == len(FIELDS) + 2
+    assert max(SECOND_NUMBER, PHASE_NUMBER) < NUMBERS_PER_ROUND
 
 
 @pytest.mark.parametrize("chooser", [StableChooser, JenkinsChooser])
@@ -156,8 +164,8 @@ def test_no_name_is_too_strange(chooser: Callable[[str], StableChooser | Jenkins
 
 
 def test_hashes_do_not_care_about_other_names() -> None:
-    field = Field("H", (Term("H", (), range(60)),), frozenset(), uses_hash=True)
-    assert parse_entry("H * * * *").fields[0] == field
+    field = CronField("H", (CronTerm("H", (), range(60)),), frozenset(), uses_hash=True)
+    assert parse_cron_entry("H * * * *").fields[0] == field
     together = {name: drawn("H * * * *", name) for name in NAMES[:100]}
     alone = {name: drawn("H * * * *", name) for name in reversed(NAMES[:100])}
     assert together == alone
@@ -345,7 +353,7 @@ JENKINS = {
     [(name, entry, text) for name, texts in JENKINS.items() for entry, text in zip(ENTRIES, texts, strict=True)],
 )
 def test_jenkins_slots_are_those_that_java_computes(name: str, entry: str, expected: str) -> None:
-    assert resolve(parse_entry(entry), name, Hash.JENKINS).text == expected
+    assert resolve_hashes(parse_cron_entry(entry), name, Hash.JENKINS).text == expected
 
 
 def test_jenkins_h_with_a_step_of_one_is_a_bare_h() -> None:
@@ -364,6 +372,6 @@ def test_jenkins_draws_one_number_per_h_in_field_order() -> None:
 
 
 def test_jenkins_and_stable_are_different_hashes() -> None:
-    entry = parse_entry("H H * * *")
-    same = sum(resolve(entry, n) == resolve(entry, n, Hash.JENKINS) for n in NAMES[:1_000])
+    entry = parse_cron_entry("H H * * *")
+    same = sum(resolve_hashes(entry, n) == resolve_hashes(entry, n, Hash.JENKINS) for n in NAMES[:1_000])
     assert same < 10

@@ -9,7 +9,7 @@ from evenbeat.model import DAY, Instant, Invalid
 from evenbeat.model import Period as PeriodNoun
 from evenbeat.when.holidays import check_holidays, holiday_dates
 from evenbeat.when.instant import parse_instant, to_datetime
-from evenbeat.when.period import Period, compile_period, compile_periods
+from evenbeat.when.period import CompiledPeriod, compile_period, compile_periods
 from evenbeat.when.zone import zone
 
 
@@ -17,7 +17,7 @@ def instant(text: str, zone_name: str = "UTC") -> Instant:
     return parse_instant(text, zone(zone_name))
 
 
-def days_open(period: Period, first: str, beyond: str, zone_name: str = "UTC") -> list[str]:
+def days_open(period: CompiledPeriod, first: str, beyond: str, zone_name: str = "UTC") -> list[str]:
     """Every local day from `first` until `beyond` on whose noon the period is open."""
     day, end = date.fromisoformat(first), date.fromisoformat(beyond)
     found = []

@@ -15,17 +15,17 @@ from evenbeat.model import DAY, HOUR, MINUTE, SECOND, WEEK, Instant
 from evenbeat.model import Period as PeriodNoun
 from evenbeat.when.cron import compile_cron
 from evenbeat.when.inside import (
-    CalendarInside,
-    IntervalInside,
-    inside,
-    nominal_after_inside,
+    CalendarWithinPeriod,
+    IntervalWithinPeriod,
+    nominal_after_within_period,
     substitutes_between,
+    within_period,
 )
 from evenbeat.when.instant import parse_instant, to_datetime
 from evenbeat.when.interval import Interval
-from evenbeat.when.nominals import Forward
-from evenbeat.when.period import Period, compile_period, compile_periods
-from evenbeat.when.schedule import Once
+from evenbeat.when.nominals import ForwardSchedule
+from evenbeat.when.period import CompiledPeriod, compile_period, compile_periods
+from evenbeat.when.schedule import OnceSchedule
 from evenbeat.when.windows import FOREVER
 from evenbeat.when.zone import zone
 
@@ -34,17 +34,17 @@ def instant(text: str, zone_name: str = "UTC") -> Instant:
     return parse_instant(text, zone(zone_name))
 
 
-def period(*lines: str, zone_name: str = "UTC") -> Period:
+def period(*lines: str, zone_name: str = "UTC") -> CompiledPeriod:
     return compile_period(PeriodNoun(ranges=lines, zone=zone_name))
 
 
-def never() -> Period:
+def never() -> CompiledPeriod:
     return compile_periods({"never": PeriodNoun(exclude=("always",)), "always": PeriodNoun()})["never"]
 
 
-def runs(every: int, phase: int, p: Period, start: str, end: str) -> list[str]:
+def runs(every: int, phase: int, p: CompiledPeriod, start: str, end: str) -> list[str]:
     """Nominal times as text, in UTC."""
-    found = IntervalInside(Interval(every, phase), p).between(instant(start), instant(end))
+    found = IntervalWithinPeriod(Interval(every, phase), p).between(instant(start), instant(end))
     return [to_datetime(t, zone("UTC")).strftime("%m-%d %H:%M:%S") for t in found]
 
 
@@ -80,7 +80,7 @@ def test_a_five_minute_check_in_a_window_of_one_minute_runs_once_each_morning(ph
 
 @given(st.integers(0, 5 * MINUTE - 1))
 def test_it_does_so_whatever_the_phase(phase: int) -> None:
-    inside = IntervalInside(Interval(5 * MINUTE, phase), PERIODS["morning minute"])
+    inside = IntervalWithinPeriod(Interval(5 * MINUTE, phase), PERIODS["morning minute"])
     found = list(inside.between(START, Instant(START + 14 * DAY)))
     assert [(t - START) // DAY for t in found] == list(range(14))
     assert all(9 * HOUR <= (t - START) % DAY < 9 * HOUR + MINUTE for t in found)
@@ -109,7 +109,7 @@ def test_a_check_whose_grid_misses_the_minute_runs_at_its_fraction_of_it() -> No
 def test_a_daily_check_in_working_hours_runs_every_working_day_exactly_once(phase: int, zone_name: str) -> None:
     p = period("monday-friday 09:00-17:00", zone_name=zone_name)
     start, end = instant("2026-03-02", zone_name), instant("2026-04-13", zone_name)
-    found = list(IntervalInside(Interval(DAY, phase), p).between(start, end))
+    found = list(IntervalWithinPeriod(Interval(DAY, phase), p).between(start, end))
     working_days = [date.fromordinal(d) for d in range(date(2026, 3, 2).toordinal(), date(2026, 4, 13).toordinal())]
     assert local_days(found, zone_name) == [day for day in working_days if day.weekday() < 5]
     assert all(p.contains(t) for t in found)
@@ -135,7 +135,7 @@ def test_a_daily_check_keeps_its_time_in_working_hours_and_else_moves_by_its_fra
 @given(st.integers(0, WEEK - 1) | st.integers(0, 7 * 24 - 1).map(lambda h: h * HOUR))
 @settings(deadline=None)
 def test_a_weekly_check_in_working_hours_runs_once_a_week_in_the_long_run(phase: int) -> None:
-    inside = IntervalInside(Interval(WEEK, phase), PERIODS["working hours"])
+    inside = IntervalWithinPeriod(Interval(WEEK, phase), PERIODS["working hours"])
     found = list(inside.between(START, Instant(START + 52 * WEEK)))
     assert 51 <= len(found) <= 53
     # A grid point waits at most for the opening after a weekend, and then for its place in the window.
@@ -200,12 +200,12 @@ def test_a_grid_point_at_the_opening_counts_as_inside_and_at_the_close_as_outsid
 def test_the_grid_alone_counts_in_a_period_that_is_always_open() -> None:
     grid = Interval(7 * MINUTE, 3 * MINUTE)
     end = Instant(START + DAY)
-    assert list(IntervalInside(grid, period()).between(START, end)) == list(grid.between(START, end))
+    assert list(IntervalWithinPeriod(grid, period()).between(START, end)) == list(grid.between(START, end))
 
 
 def test_a_period_open_once_in_its_life_gets_its_one_run() -> None:
     p = period("2026-06-06 10:00-11:00")
-    inside = IntervalInside(Interval(WEEK, WEEK // 2), p)
+    inside = IntervalWithinPeriod(Interval(WEEK, WEEK // 2), p)
     only = inside.next_after(START)
     assert only == instant("2026-06-06T10:30")
     assert inside.next_after(only) is None
@@ -214,17 +214,17 @@ def test_a_period_open_once_in_its_life_gets_its_one_run() -> None:
 @pytest.mark.parametrize("every", [SECOND, DAY, 3_653 * DAY])
 def test_a_period_that_never_opens_gives_none(every: int) -> None:
     p = never()
-    assert IntervalInside(Interval(every, 0), p).next_after(START) is None
-    assert list(IntervalInside(Interval(every, 0), p).between(START, Instant(START + WEEK))) == []
+    assert IntervalWithinPeriod(Interval(every, 0), p).next_after(START) is None
+    assert list(IntervalWithinPeriod(Interval(every, 0), p).between(START, Instant(START + WEEK))) == []
     columns = np.array([0, 0], dtype=np.int64), np.array([every, every], dtype=np.int64)
-    assert nominal_after_inside(*columns, p, START).tolist() == [FOREVER, FOREVER]
+    assert nominal_after_within_period(*columns, p, START).tolist() == [FOREVER, FOREVER]
 
 
 def test_a_period_that_has_closed_for_good_gives_none() -> None:
     p = period("2022-06-06")
-    assert IntervalInside(Interval(HOUR, 0), p).next_after(START) is None
+    assert IntervalWithinPeriod(Interval(HOUR, 0), p).next_after(START) is None
     columns = np.array([0], dtype=np.int64), np.array([HOUR], dtype=np.int64)
-    assert nominal_after_inside(*columns, p, START).tolist() == [FOREVER]
+    assert nominal_after_within_period(*columns, p, START).tolist() == [FOREVER]
 
 
 # --- no stampede ------------------------------------------------------------------------------------------------------
@@ -236,7 +236,9 @@ def test_a_period_that_has_closed_for_good_gives_none() -> None:
 )
 def test_substitutes_of_many_tasks_are_spread_flat_over_the_window(line: str, opens: int, length: int) -> None:
     p = period(line)
-    found = [IntervalInside(Interval(DAY, k * DAY // 1000), p).next_after(Instant(START - 1)) for k in range(1000)]
+    found = [
+        IntervalWithinPeriod(Interval(DAY, k * DAY // 1000), p).next_after(Instant(START - 1)) for k in range(1000)
+    ]
     places = Counter((t - START - opens) * 10 // length for t in found if t is not None)
     assert sorted(places) == list(range(10))
     # The few whose own grid point is in the window stay on it.
@@ -245,7 +247,7 @@ def test_substitutes_of_many_tasks_are_spread_flat_over_the_window(line: str, op
 
 def test_daily_tasks_of_all_phases_do_not_crowd_the_opening_of_working_hours() -> None:
     p = period("monday-friday 09:00-17:00")
-    found = [IntervalInside(Interval(DAY, k * DAY // 1000), p).next_after(START) for k in range(1000)]
+    found = [IntervalWithinPeriod(Interval(DAY, k * DAY // 1000), p).next_after(START) for k in range(1000)]
     minutes = Counter((t - START) // MINUTE for t in found if t is not None)
     assert sum(minutes.values()) == 1000
     # A third stays on its grid, the rest moves: with 480 minutes to share, 1000 / 480 is the mean.
@@ -266,7 +268,7 @@ def grids(draw: st.DrawFn, every: st.SearchStrategy[int] = minute_or_more) -> In
     return Interval(interval, draw(st.integers(0, interval - 1) | st.just(0)))
 
 
-def by_the_rule(grid: Interval, p: Period, start: Instant, end: Instant) -> list[int]:
+def by_the_rule(grid: Interval, p: CompiledPeriod, start: Instant, end: Instant) -> list[int]:
     """The oracle: list all grid points and all windows with a wide margin, and apply the rule literally."""
     margin = 100 * DAY
     windows = p.windows(Instant(start - margin), Instant(end + margin))
@@ -292,7 +294,9 @@ def by_the_rule(grid: Interval, p: Period, start: Instant, end: Instant) -> list
 @settings(deadline=None)
 def test_an_interval_inside_is_what_the_rule_says(grid: Interval, name: str, offset: int, length: int) -> None:
     start, end = Instant(START + offset), Instant(START + offset + length)
-    assert list(IntervalInside(grid, PERIODS[name]).between(start, end)) == by_the_rule(grid, PERIODS[name], start, end)
+    assert list(IntervalWithinPeriod(grid, PERIODS[name]).between(start, end)) == by_the_rule(
+        grid, PERIODS[name], start, end
+    )
 
 
 @given(
@@ -308,7 +312,7 @@ def test_an_interval_inside_any_hours_is_what_the_rule_says(
     spelled = ", ".join(f"{o // 60:02}:{o % 60:02}-{(o + n) // 60 % 24:02}:{(o + n) % 60:02}" for o, n in hours)
     p = period(f"{days} {spelled}", zone_name=zone_name)
     start, end = instant("2026-03-20"), instant("2026-04-10")
-    assert list(IntervalInside(grid, p).between(start, end)) == by_the_rule(grid, p, start, end)
+    assert list(IntervalWithinPeriod(grid, p).between(start, end)) == by_the_rule(grid, p, start, end)
 
 
 @given(grids(), recurring, st.integers(0, 300 * DAY))
@@ -316,7 +320,7 @@ def test_an_interval_inside_any_hours_is_what_the_rule_says(
 def test_all_times_lie_inside_and_are_strictly_increasing(grid: Interval, name: str, offset: int) -> None:
     p = PERIODS[name]
     start = Instant(START + offset)
-    found = list(IntervalInside(grid, p).between(start, Instant(start + 10 * DAY)))
+    found = list(IntervalWithinPeriod(grid, p).between(start, Instant(start + 10 * DAY)))
     assert all(p.contains(t) for t in found)
     assert all(a < b for a, b in pairwise(found))
 
@@ -326,7 +330,7 @@ def test_all_times_lie_inside_and_are_strictly_increasing(grid: Interval, name: 
 def test_iterating_in_two_halves_equals_iterating_once(
     grid: Interval, name: str, offset: int, left: int, right: int
 ) -> None:
-    inside = IntervalInside(grid, PERIODS[name])
+    inside = IntervalWithinPeriod(grid, PERIODS[name])
     a, b, c = Instant(START + offset), Instant(START + offset + left), Instant(START + offset + left + right)
     assert [*inside.between(a, b), *inside.between(b, c)] == list(inside.between(a, c))
 
@@ -351,7 +355,7 @@ column_periods = st.sampled_from(
 )
 @settings(deadline=None)
 def test_columns_of_tasks_get_the_answers_of_each_task(
-    tasks: list[Interval], p: Period, offset: int, windows_on: int, nudge: int, where: str
+    tasks: list[Interval], p: CompiledPeriod, offset: int, windows_on: int, nudge: int, where: str
 ) -> None:
     t = Instant(START + offset)
     if where != "anywhere":
@@ -361,15 +365,15 @@ def test_columns_of_tasks_get_the_answers_of_each_task(
         t = Instant(t + nudge)
     phase = np.array([task.phase for task in tasks], dtype=np.int64)
     every = np.array([task.every for task in tasks], dtype=np.int64)
-    alone = [IntervalInside(task, p).next_after(t) for task in tasks]
-    found = nominal_after_inside(phase, every, p, t).tolist()
+    alone = [IntervalWithinPeriod(task, p).next_after(t) for task in tasks]
+    found = nominal_after_within_period(phase, every, p, t).tolist()
     assert found == [FOREVER if one is None else one for one in alone]
 
 
 @given(st.lists(grids(), max_size=6), column_periods, st.integers(0, 300 * DAY), st.integers(0, 10 * DAY))
 @settings(deadline=None)
 def test_substitutes_between_are_the_runs_off_the_grid(
-    tasks: list[Interval], p: Period, offset: int, length: int
+    tasks: list[Interval], p: CompiledPeriod, offset: int, length: int
 ) -> None:
     start, end = Instant(START + offset), Instant(START + offset + length)
     phase = np.array([task.phase for task in tasks], dtype=np.int64)
@@ -379,14 +383,14 @@ def test_substitutes_between_are_the_runs_off_the_grid(
         for row, t in zip(rows.tolist(), at.tolist(), strict=True):
             found[row].append(t)
     for row, task in enumerate(tasks):
-        runs_inside = IntervalInside(task, p).between(start, end)
+        runs_inside = IntervalWithinPeriod(task, p).between(start, end)
         assert found[row] == [t for t in runs_inside if (t - task.phase) % task.every]
 
 
 def test_columns_are_not_changed_by_being_asked() -> None:
     phase = np.array([0, HOUR, 20 * HOUR], dtype=np.int64)
     every = np.array([DAY, DAY, DAY], dtype=np.int64)
-    nominal_after_inside(phase, every, PERIODS["morning minute"], START)
+    nominal_after_within_period(phase, every, PERIODS["morning minute"], START)
     assert phase.tolist() == [0, HOUR, 20 * HOUR]
     assert every.tolist() == [DAY, DAY, DAY]
 
@@ -395,7 +399,7 @@ def test_a_column_of_an_interval_much_longer_than_many_windows_is_found_far_ahea
     every = 200 * DAY
     phase = (START + 150 * DAY + 12 * HOUR) % every
     columns = np.array([phase], dtype=np.int64), np.array([every], dtype=np.int64)
-    (found,) = nominal_after_inside(*columns, PERIODS["morning minute"], START).tolist()
+    (found,) = nominal_after_within_period(*columns, PERIODS["morning minute"], START).tolist()
     opening = START + 151 * DAY + 9 * HOUR
     assert opening <= found < opening + MINUTE
 
@@ -406,7 +410,7 @@ def test_a_column_of_an_interval_much_longer_than_many_windows_is_found_far_ahea
 class Counting:
     """A schedule that counts how often it is asked."""
 
-    def __init__(self, schedule: Forward) -> None:
+    def __init__(self, schedule: ForwardSchedule) -> None:
         self.schedule = schedule
         self.asked = 0
 
@@ -416,7 +420,7 @@ class Counting:
 
 
 def test_a_cron_entry_inside_a_period_is_filtered() -> None:
-    inside = CalendarInside(compile_cron("0 */4 * * *", second=0), period("monday-friday 08:00-17:00"))
+    inside = CalendarWithinPeriod(compile_cron("0 */4 * * *", second=0), period("monday-friday 08:00-17:00"))
     found = list(inside.between(instant("2026-03-06"), instant("2026-03-10")))
     assert found == [
         instant(text)
@@ -440,12 +444,14 @@ def test_a_cron_entry_inside_a_period_is_filtered() -> None:
 def test_a_cron_entry_inside_has_exactly_its_times_that_lie_inside(entry: str, name: str, offset: int) -> None:
     cron, p = compile_cron(entry, second=0), PERIODS[name]
     start, end = Instant(START + offset), Instant(START + offset + DAY)
-    assert list(CalendarInside(cron, p).between(start, end)) == [t for t in cron.between(start, end) if p.contains(t)]
+    assert list(CalendarWithinPeriod(cron, p).between(start, end)) == [
+        t for t in cron.between(start, end) if p.contains(t)
+    ]
 
 
 def test_a_cron_entry_jumps_over_the_closed_time_without_polling() -> None:
     every_minute = Counting(compile_cron("* * * * *", second=0))
-    inside = CalendarInside(every_minute, period("monday-friday 09:00-17:00"))
+    inside = CalendarWithinPeriod(every_minute, period("monday-friday 09:00-17:00"))
     friday_evening = instant("2026-03-06T16:59")
     assert inside.next_after(friday_evening) == instant("2026-03-09T09:00")
     assert every_minute.asked == 2, "once to see that it is closed, once from the opening"
@@ -453,41 +459,41 @@ def test_a_cron_entry_jumps_over_the_closed_time_without_polling() -> None:
 
 def test_a_cron_entry_jumps_over_years() -> None:
     every_minute = Counting(compile_cron("* * * * *", second=30))
-    inside = CalendarInside(every_minute, period("2041-06-06"))
+    inside = CalendarWithinPeriod(every_minute, period("2041-06-06"))
     assert inside.next_after(START) == instant("2041-06-06T00:00:30")
     assert every_minute.asked == 2
 
 
 def test_a_cron_entry_that_meets_its_period_at_the_very_opening_is_not_passed_over() -> None:
-    inside = CalendarInside(compile_cron("0 9 * * *", second=0), period("monday 09:00-09:01"))
+    inside = CalendarWithinPeriod(compile_cron("0 9 * * *", second=0), period("monday 09:00-09:01"))
     assert inside.next_after(START) == instant("2026-03-02T09:00")
     assert inside.next_after(instant("2026-03-02T09:00")) == instant("2026-03-09T09:00")
 
 
 def test_a_cron_entry_that_never_meets_its_period_gives_none_after_a_bounded_search() -> None:
     weekly = Counting(compile_cron("0 8 * * 1", second=0))
-    assert CalendarInside(weekly, period("monday-friday 09:00-17:00")).next_after(START) is None
+    assert CalendarWithinPeriod(weekly, period("monday-friday 09:00-17:00")).next_after(START) is None
     assert weekly.asked <= 51 * 53 * 2, "at most one look per opening of half a century that a nominal time precedes"
 
 
 def test_a_cron_entry_in_a_period_that_never_opens_is_asked_once() -> None:
     schedule = Counting(compile_cron("* * * * *", second=0))
-    assert CalendarInside(schedule, never()).next_after(START) is None
+    assert CalendarWithinPeriod(schedule, never()).next_after(START) is None
     assert schedule.asked == 1
 
 
 def test_a_cron_entry_gets_no_substitute() -> None:
-    inside = CalendarInside(compile_cron("0 12 * * 6", second=0), period("monday-friday"))
+    inside = CalendarWithinPeriod(compile_cron("0 12 * * 6", second=0), period("monday-friday"))
     assert list(inside.between(START, Instant(START + 4 * WEEK))) == []
 
 
 def test_a_one_shot_inside_its_period_runs_and_one_outside_does_not() -> None:
     p = period("monday-friday 09:00-17:00")
     monday, sunday = instant("2026-03-09T10:00"), instant("2026-03-08T10:00")
-    assert CalendarInside(Once(monday), p).next_after(START) == monday
-    assert CalendarInside(Once(monday), p).next_after(monday) is None
-    assert CalendarInside(Once(sunday), p).next_after(START) is None
-    assert list(CalendarInside(Once(sunday), p).between(START, Instant(START + WEEK))) == []
+    assert CalendarWithinPeriod(OnceSchedule(monday), p).next_after(START) == monday
+    assert CalendarWithinPeriod(OnceSchedule(monday), p).next_after(monday) is None
+    assert CalendarWithinPeriod(OnceSchedule(sunday), p).next_after(START) is None
+    assert list(CalendarWithinPeriod(OnceSchedule(sunday), p).between(START, Instant(START + WEEK))) == []
 
 
 def test_a_search_that_found_nothing_is_not_repeated_all_year() -> None:
@@ -499,7 +505,7 @@ def test_a_search_that_found_nothing_is_not_repeated_all_year() -> None:
             return cron.next_after(t)
 
     cron, asked = compile_cron("0 3 * * *"), Asked()
-    inside = CalendarInside(asked, period("09:00-17:00"))
+    inside = CalendarWithinPeriod(asked, period("09:00-17:00"))
     assert inside.next_after(START) is None
     searched = asked.count
     assert inside.next_after(Instant(START + 300 * DAY)) is None
@@ -509,8 +515,8 @@ def test_a_search_that_found_nothing_is_not_repeated_all_year() -> None:
 
 
 def test_a_far_window_is_found_alike_whatever_was_asked_before() -> None:
-    def fresh() -> CalendarInside:
-        return CalendarInside(compile_cron("0 0 * * *"), period("2076-06-01"))
+    def fresh() -> CalendarWithinPeriod:
+        return CalendarWithinPeriod(compile_cron("0 0 * * *"), period("2076-06-01"))
 
     asked = fresh()
     for day in ("2026-01-01", "2026-11-01", "2025-06-01", "2027-03-01"):
@@ -519,6 +525,6 @@ def test_a_far_window_is_found_alike_whatever_was_asked_before() -> None:
 
 def test_any_schedule_is_put_inside_a_period_or_left_as_it_is() -> None:
     cron, grid = compile_cron("0 9 * * *"), Interval(DAY, 0)
-    assert inside(cron, None) is cron
-    assert isinstance(inside(cron, period("monday")), CalendarInside)
-    assert isinstance(inside(grid, period("monday")), IntervalInside)
+    assert within_period(cron, None) is cron
+    assert isinstance(within_period(cron, period("monday")), CalendarWithinPeriod)
+    assert isinstance(within_period(grid, period("monday")), IntervalWithinPeriod)

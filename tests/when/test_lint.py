@@ -6,9 +6,9 @@ import pytest
 
 from evenbeat.model import DAY, Days, Hash, Instant
 from evenbeat.when.cron import compile_cron
-from evenbeat.when.cron_entry import parse_entry
+from evenbeat.when.cron_entry import parse_cron_entry
 from evenbeat.when.duration import parse_duration
-from evenbeat.when.lint import lint
+from evenbeat.when.lint import cron_warnings
 
 YEAR = Instant(1_767_225_600_000_000), Instant(1_798_761_600_000_000)  # 2026
 NAMES = [f"task-{i}" for i in range(30)]
@@ -17,7 +17,7 @@ EVERY = re.compile(r'every = "(\w+)"')
 
 
 def warnings(entry: str, days: Days = Days.OR) -> list[str]:
-    return lint(parse_entry(entry), days)
+    return cron_warnings(parse_cron_entry(entry), days)
 
 
 def one_warning(entry: str, fragment: str, days: Days = Days.OR) -> str:

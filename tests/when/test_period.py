@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from evenbeat.model import DAY, HOUR, MINUTE, SECOND, WEEK, Instant, Invalid, Prefer
 from evenbeat.model import Period as PeriodNoun
 from evenbeat.when.instant import parse_instant, to_datetime
-from evenbeat.when.period import Answer, Period, compile_period, compile_periods
+from evenbeat.when.period import CompiledPeriod, PeriodState, compile_period, compile_periods
 from evenbeat.when.windows import FOREVER, NEVER, union
 from evenbeat.when.zone import zone
 
@@ -28,17 +28,17 @@ def instant(text: str, zone_name: str = "UTC") -> Instant:
     return parse_instant(text, zone(zone_name))
 
 
-def period(*lines: str, zone_name: str = "UTC") -> Period:
+def period(*lines: str, zone_name: str = "UTC") -> CompiledPeriod:
     return compile_period(PeriodNoun(ranges=lines, zone=zone_name))
 
 
-def shown(p: Period, start: str, end: str) -> list[str]:
+def shown(p: CompiledPeriod, start: str, end: str) -> list[str]:
     """The windows as text, "2026-03-02 09:00 - 2026-03-02 17:00"."""
     found = p.windows(instant(start), instant(end))
     return [" - ".join(to_datetime(t, UTC_ZONE).strftime("%Y-%m-%d %H:%M:%S") for t in w) for w in found]
 
 
-def whole_days(p: Period, start: str, end: str) -> list[str]:
+def whole_days(p: CompiledPeriod, start: str, end: str) -> list[str]:
     """The days the windows cover; each window must begin and end at midnight."""
     found = []
     for o, c in p.windows(instant(start), instant(end)):
@@ -227,16 +227,16 @@ def test_a_period_for_one_date_with_hours_is_open_in_these_only() -> None:
 
 
 @pytest.mark.parametrize("p", [period(), period("00:00-24:00"), period("monday", "00:00-00:00")])
-def test_a_period_that_is_always_open_never_opens_or_closes(p: Period) -> None:
+def test_a_period_that_is_always_open_never_opens_or_closes(p: CompiledPeriod) -> None:
     now = instant("2026-03-02T12:00")
-    assert p.state(now) == Answer(inside=True, since=NEVER, until=FOREVER)
+    assert p.state(now) == PeriodState(inside=True, since=NEVER, until=FOREVER)
     assert p.next_open(now) is None
     assert p.next_close(now) is None
 
 
 def test_a_week_spelled_day_by_day_is_always_open_too() -> None:
     p = period("monday-friday", "saturday-sunday", zone_name="Europe/Paris")
-    assert p.state(instant("2026-03-02")) == Answer(inside=True, since=NEVER, until=FOREVER)
+    assert p.state(instant("2026-03-02")) == PeriodState(inside=True, since=NEVER, until=FOREVER)
 
 
 def test_a_period_excluded_by_its_own_ranges_never_opens() -> None:
@@ -247,7 +247,7 @@ def test_a_period_excluded_by_its_own_ranges_never_opens() -> None:
         }
     )
     now = instant("2026-03-02T12:00")
-    assert periods["closed"].state(now) == Answer(inside=False, since=NEVER, until=FOREVER)
+    assert periods["closed"].state(now) == PeriodState(inside=False, since=NEVER, until=FOREVER)
     assert periods["closed"].next_open(now) is None
     assert periods["closed"].next_close(now) is None
     assert periods["closed"].windows(now, Instant(now + YEAR)) == []
@@ -277,7 +277,7 @@ def test_an_end_more_than_fifty_years_ahead_is_seen_from_nearer_by() -> None:
 
 def test_a_window_more_than_fifty_years_back_is_seen_from_nearer_by() -> None:
     p = period("2026-06-06")
-    assert p.state(instant("2110-01-01")) == Answer(inside=False, since=NEVER, until=FOREVER)
+    assert p.state(instant("2110-01-01")) == PeriodState(inside=False, since=NEVER, until=FOREVER)
     assert p.contains(instant("2026-06-06T12:00"))
     assert p.state(instant("2027-01-01")).since == instant("2026-06-07")
 
@@ -291,7 +291,9 @@ SHIFTS = {
 }
 
 
-def shift(prefer: Prefer, include: tuple[str, ...] = ("coffee",), exclude: tuple[str, ...] = ("lunch",)) -> Period:
+def shift(
+    prefer: Prefer, include: tuple[str, ...] = ("coffee",), exclude: tuple[str, ...] = ("lunch",)
+) -> CompiledPeriod:
     mine = PeriodNoun(ranges=("08:00-18:00",), include=include, exclude=exclude, prefer=prefer)
     return compile_periods(SHIFTS | {"mine": mine})["mine"]
 
@@ -533,7 +535,7 @@ spoken = st.builds(say, spoken_days, spoken_hours)
 
 
 @st.composite
-def generated(draw: st.DrawFn) -> Period:
+def generated(draw: st.DrawFn) -> CompiledPeriod:
     """A period that includes and excludes others, in different zones, up to three deep."""
     nouns: dict[str, PeriodNoun] = {}
     for name in "abcd"[: draw(st.integers(1, 4))]:
@@ -556,7 +558,7 @@ times = st.one_of(
 
 @given(generated(), times, st.integers(1, 60 * DAY))
 @settings(deadline=None)
-def test_windows_are_disjoint_ordered_and_do_not_touch(p: Period, start: Instant, length: int) -> None:
+def test_windows_are_disjoint_ordered_and_do_not_touch(p: CompiledPeriod, start: Instant, length: int) -> None:
     end = Instant(start + length)
     edges = [edge for window in p.windows(start, end) for edge in window]
     assert edges == sorted(set(edges))
@@ -565,14 +567,16 @@ def test_windows_are_disjoint_ordered_and_do_not_touch(p: Period, start: Instant
 
 @given(generated(), times, st.integers(0, 30 * DAY), st.integers(0, 30 * DAY))
 @settings(deadline=None)
-def test_windows_of_two_halves_merge_into_those_of_the_whole(p: Period, a: Instant, left: int, right: int) -> None:
+def test_windows_of_two_halves_merge_into_those_of_the_whole(
+    p: CompiledPeriod, a: Instant, left: int, right: int
+) -> None:
     b, c = Instant(a + left), Instant(a + left + right)
     assert union(p.windows(a, b), p.windows(b, c)) == p.windows(a, c)
 
 
 @given(generated(), times, st.integers(1, 30 * DAY))
 @settings(deadline=None, max_examples=60)
-def test_contains_agrees_with_windows_at_and_around_every_edge(p: Period, start: Instant, length: int) -> None:
+def test_contains_agrees_with_windows_at_and_around_every_edge(p: CompiledPeriod, start: Instant, length: int) -> None:
     end = Instant(start + length)
     windows = p.windows(start, end)
     assert p.contains(start) == any(o == start for o, _ in windows)
@@ -587,7 +591,9 @@ def test_contains_agrees_with_windows_at_and_around_every_edge(p: Period, start:
 
 @given(generated(), st.lists(times, max_size=20), times, st.integers(1, 10 * DAY))
 @settings(deadline=None)
-def test_contains_many_agrees_with_contains(p: Period, asked: list[Instant], start: Instant, length: int) -> None:
+def test_contains_many_agrees_with_contains(
+    p: CompiledPeriod, asked: list[Instant], start: Instant, length: int
+) -> None:
     edges = [edge for window in p.windows(start, Instant(start + length)) for edge in window]
     asked += [Instant(edge + d) for edge in edges for d in (-1, 0, 1)]
     inside = p.contains_many(np.array(asked, dtype=np.int64))
@@ -600,7 +606,7 @@ def test_contains_many_of_none_is_empty() -> None:
 
 @given(generated(), times)
 @settings(deadline=None, max_examples=60)
-def test_next_open_and_next_close_are_the_first_edges_of_the_windows_ahead(p: Period, t: Instant) -> None:
+def test_next_open_and_next_close_are_the_first_edges_of_the_windows_ahead(p: CompiledPeriod, t: Instant) -> None:
     end = Instant(t + 2 * YEAR)
     windows = p.windows(t, end)
     opening = next((o for o, _ in windows if o > t), None)
@@ -614,7 +620,7 @@ def test_next_open_and_next_close_are_the_first_edges_of_the_windows_ahead(p: Pe
 
 @given(generated(), times)
 @settings(deadline=None)
-def test_a_state_holds_from_since_until_its_change(p: Period, t: Instant) -> None:
+def test_a_state_holds_from_since_until_its_change(p: CompiledPeriod, t: Instant) -> None:
     inside, since, until = p.state(t)
     assert since <= t < until
     start, end = Instant(max(since, t - 2 * YEAR)), Instant(min(until, t + 2 * YEAR))
@@ -633,9 +639,9 @@ def soon(found: Instant | None, t: Instant) -> Instant | None:
 
 @given(generated(), st.lists(times, min_size=1, max_size=4))
 @settings(deadline=None, max_examples=25)
-def test_answers_do_not_depend_on_what_was_asked_before(p: Period, asked: list[Instant]) -> None:
+def test_answers_do_not_depend_on_what_was_asked_before(p: CompiledPeriod, asked: list[Instant]) -> None:
     for t in asked:
-        fresh = Period(p.lines, p.zone, include=p.include, exclude=p.exclude, prefer=p.prefer)
+        fresh = CompiledPeriod(p.lines, p.zone, include=p.include, exclude=p.exclude, prefer=p.prefer)
         assert p.contains(t) == fresh.contains(t) == bool(fresh.windows(t, Instant(t + 1)))
         assert soon(p.next_open(t), t) == soon(fresh.next_open(t), t)
         assert soon(p.next_close(t), t) == soon(fresh.next_close(t), t)

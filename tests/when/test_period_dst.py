@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from evenbeat.model import DAY, HOUR, MINUTE, SECOND, Instant
 from evenbeat.model import Period as PeriodNoun
 from evenbeat.when.instant import parse_instant, to_datetime
-from evenbeat.when.period import Period, compile_period
+from evenbeat.when.period import CompiledPeriod, compile_period
 from evenbeat.when.zone import zone
 
 PARIS, NEW_YORK, LORD_HOWE = "Europe/Paris", "America/New_York", "Australia/Lord_Howe"
@@ -36,11 +36,11 @@ def instant(text: str) -> Instant:
     return parse_instant(text, UTC_ZONE)
 
 
-def period(zone_name: str, *lines: str) -> Period:
+def period(zone_name: str, *lines: str) -> CompiledPeriod:
     return compile_period(PeriodNoun(ranges=lines, zone=zone_name))
 
 
-def shown(p: Period, start: str, end: str) -> list[str]:
+def shown(p: CompiledPeriod, start: str, end: str) -> list[str]:
     """The windows in UTC, as text."""
     found = p.windows(instant(start), instant(end))
     return [" - ".join(to_datetime(t, UTC_ZONE).strftime("%m-%dT%H:%M:%S") for t in w) for w in found]
@@ -182,7 +182,7 @@ def test_a_day_that_a_zone_skips_whole_never_comes() -> None:
 def test_an_exclude_over_a_change_leaves_what_it_should() -> None:
     """Open all day but at night: together exactly the day, whatever its length."""
     night = period(PARIS, "22:00-06:00")
-    day = Period((), night.zone, exclude=(night,))
+    day = CompiledPeriod((), night.zone, exclude=(night,))
     start, end = instant("2026-03-28"), instant("2026-03-30")
     length = sum(c - o for p in (night, day) for o, c in p.windows(start, end))
     assert length == end - start

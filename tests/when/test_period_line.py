@@ -7,13 +7,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from evenbeat.model import TEXT_LIMIT, Invalid
-from evenbeat.when.period_line import MONTHS, WEEKDAYS, WHOLE_DAY, Day, Line, parse_line
+from evenbeat.when.period_line import MONTHS, WEEKDAYS, WHOLE_DAY, DayRule, PeriodLine, parse_line
 
-MONDAY, TUESDAY, FRIDAY, SUNDAY = Day(weekday=0), Day(weekday=1), Day(weekday=4), Day(weekday=6)
+MONDAY, TUESDAY, FRIDAY, SUNDAY = DayRule(weekday=0), DayRule(weekday=1), DayRule(weekday=4), DayRule(weekday=6)
 NINE, NOON, FIVE = 9 * 3600, 12 * 3600, 17 * 3600
 
 
-def meaning(text: str) -> Line:
+def meaning(text: str) -> PeriodLine:
     """The line without its text, to compare spellings."""
     return parse_line(text)._replace(text="")
 
@@ -24,30 +24,30 @@ def meaning(text: str) -> Line:
         ("monday", MONDAY, MONDAY),
         ("monday-friday", MONDAY, FRIDAY),
         ("friday-monday", FRIDAY, MONDAY),
-        ("day 15", Day(day=15), Day(day=15)),
-        ("day -1", Day(day=-1), Day(day=-1)),
-        ("day 1 - 5", Day(day=1), Day(day=5)),
-        ("day 1 - day 5", Day(day=1), Day(day=5)),
-        ("day -3 - -1", Day(day=-3), Day(day=-1)),
-        ("december 25", Day(month=12, day=25), Day(month=12, day=25)),
-        ("december -1", Day(month=12, day=-1), Day(month=12, day=-1)),
-        ("december 24 - 26", Day(month=12, day=24), Day(month=12, day=26)),
-        ("december 24 - january 2", Day(month=12, day=24), Day(month=1, day=2)),
-        ("february 29", Day(month=2, day=29), Day(month=2, day=29)),
-        ("monday 2", Day(weekday=0, nth=2), Day(weekday=0, nth=2)),
-        ("monday -1 may", Day(weekday=0, nth=-1, month=5), Day(weekday=0, nth=-1, month=5)),
-        ("monday 1 - friday 2", Day(weekday=0, nth=1), Day(weekday=4, nth=2)),
+        ("day 15", DayRule(day=15), DayRule(day=15)),
+        ("day -1", DayRule(day=-1), DayRule(day=-1)),
+        ("day 1 - 5", DayRule(day=1), DayRule(day=5)),
+        ("day 1 - day 5", DayRule(day=1), DayRule(day=5)),
+        ("day -3 - -1", DayRule(day=-3), DayRule(day=-1)),
+        ("december 25", DayRule(month=12, day=25), DayRule(month=12, day=25)),
+        ("december -1", DayRule(month=12, day=-1), DayRule(month=12, day=-1)),
+        ("december 24 - 26", DayRule(month=12, day=24), DayRule(month=12, day=26)),
+        ("december 24 - january 2", DayRule(month=12, day=24), DayRule(month=1, day=2)),
+        ("february 29", DayRule(month=2, day=29), DayRule(month=2, day=29)),
+        ("monday 2", DayRule(weekday=0, nth=2), DayRule(weekday=0, nth=2)),
+        ("monday -1 may", DayRule(weekday=0, nth=-1, month=5), DayRule(weekday=0, nth=-1, month=5)),
+        ("monday 1 - friday 2", DayRule(weekday=0, nth=1), DayRule(weekday=4, nth=2)),
         (
             "thursday 4 november - friday 4 november",
-            Day(weekday=3, nth=4, month=11),
-            Day(weekday=4, nth=4, month=11),
+            DayRule(weekday=3, nth=4, month=11),
+            DayRule(weekday=4, nth=4, month=11),
         ),
-        ("2026-12-24", Day(on=date(2026, 12, 24)), Day(on=date(2026, 12, 24))),
-        ("2026-12-24 - 2027-01-02", Day(on=date(2026, 12, 24)), Day(on=date(2027, 1, 2))),
+        ("2026-12-24", DayRule(on=date(2026, 12, 24)), DayRule(on=date(2026, 12, 24))),
+        ("2026-12-24 - 2027-01-02", DayRule(on=date(2026, 12, 24)), DayRule(on=date(2027, 1, 2))),
     ],
 )
-def test_days_are_read(text: str, first: Day, last: Day) -> None:
-    assert meaning(text) == Line("", first, last)
+def test_days_are_read(text: str, first: DayRule, last: DayRule) -> None:
+    assert meaning(text) == PeriodLine("", first, last)
 
 
 @pytest.mark.parametrize(
@@ -69,8 +69,8 @@ def test_days_are_read(text: str, first: Day, last: Day) -> None:
     ],
 )
 def test_hours_are_read(text: str, hours: tuple[tuple[int, int], ...]) -> None:
-    assert meaning(text) == Line("", hours=hours)
-    assert meaning(f"monday-friday {text}") == Line("", MONDAY, FRIDAY, hours=hours)
+    assert meaning(text) == PeriodLine("", hours=hours)
+    assert meaning(f"monday-friday {text}") == PeriodLine("", MONDAY, FRIDAY, hours=hours)
 
 
 @pytest.mark.parametrize(
@@ -78,20 +78,20 @@ def test_hours_are_read(text: str, hours: tuple[tuple[int, int], ...]) -> None:
     [("monday-friday / 2", 2), ("monday-friday/2", 2), ("monday-friday / 1", 1), ("monday-friday / 9999", 9999)],
 )
 def test_a_step_counts_days_of_the_range(text: str, step: int) -> None:
-    assert meaning(text) == Line("", MONDAY, FRIDAY, step)
+    assert meaning(text) == PeriodLine("", MONDAY, FRIDAY, step)
 
 
 def test_a_step_stands_between_days_and_hours() -> None:
-    assert meaning("monday-friday / 2 09:00-17:00") == Line("", MONDAY, FRIDAY, 2, hours=((NINE, FIVE),))
+    assert meaning("monday-friday / 2 09:00-17:00") == PeriodLine("", MONDAY, FRIDAY, 2, hours=((NINE, FIVE),))
 
 
 def test_a_step_without_days_is_every_nth_day() -> None:
-    assert meaning("/ 3") == Line("", step=3)
-    assert meaning("/ 3 09:00-17:00") == Line("", step=3, hours=((NINE, FIVE),))
+    assert meaning("/ 3") == PeriodLine("", step=3)
+    assert meaning("/ 3 09:00-17:00") == PeriodLine("", step=3, hours=((NINE, FIVE),))
 
 
 def test_a_single_date_with_a_step_goes_on_for_ever() -> None:
-    assert meaning("2026-01-05 / 14") == Line("", Day(on=date(2026, 1, 5)), Day(on=date.max), 14)
+    assert meaning("2026-01-05 / 14") == PeriodLine("", DayRule(on=date(2026, 1, 5)), DayRule(on=date.max), 14)
 
 
 def test_a_single_date_with_step_one_is_that_date() -> None:
@@ -100,7 +100,7 @@ def test_a_single_date_with_step_one_is_that_date() -> None:
 
 def test_a_range_from_a_date_to_itself_ends_there_even_with_a_step() -> None:
     line = meaning("2026-01-05 - 2026-01-05 / 14")
-    assert (line.first, line.last) == (Day(on=date(2026, 1, 5)), Day(on=date(2026, 1, 5)))
+    assert (line.first, line.last) == (DayRule(on=date(2026, 1, 5)), DayRule(on=date(2026, 1, 5)))
 
 
 @pytest.mark.parametrize(
@@ -108,11 +108,11 @@ def test_a_range_from_a_date_to_itself_ends_there_even_with_a_step() -> None:
     [("holidays DE", "DE"), ("holidays de", "DE"), ("HOLIDAYS de-by", "DE-BY"), ("holidays FR-57", "FR-57")],
 )
 def test_holidays_are_read(text: str, where: str) -> None:
-    assert meaning(text) == Line("", holidays=where)
+    assert meaning(text) == PeriodLine("", holidays=where)
 
 
 def test_holidays_take_hours() -> None:
-    assert meaning("holidays DE 09:00-17:00") == Line("", holidays="DE", hours=((NINE, FIVE),))
+    assert meaning("holidays DE 09:00-17:00") == PeriodLine("", holidays="DE", hours=((NINE, FIVE),))
 
 
 def test_a_line_without_hours_is_all_day() -> None:

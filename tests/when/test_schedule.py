@@ -10,7 +10,7 @@ from evenbeat.model import DAY, HOUR, MINUTE, SECOND, Days, Hash, Instant, Inval
 from evenbeat.when.calendar import Calendar
 from evenbeat.when.cron import Cron
 from evenbeat.when.interval import Interval
-from evenbeat.when.schedule import Occasion, Once, compile_schedule
+from evenbeat.when.schedule import NodeEventSchedule, OnceSchedule, compile_schedule
 from evenbeat.when.spread import hash_phase
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -67,20 +67,20 @@ def test_a_calendar_takes_the_zone() -> None:
 
 def test_at_is_one_time_in_the_zone() -> None:
     once = compile_schedule(Schedule(at="2026-12-01T09:00", zone="Europe/Paris"), "x")
-    assert isinstance(once, Once)
+    assert isinstance(once, OnceSchedule)
     assert once.at == instant("2026-12-01T09:00+01:00")
 
 
 @given(st.integers(-DAY, DAY), st.integers(-DAY, DAY), st.integers(-DAY, DAY))
 def test_once_is_before_or_after_and_never_at(at: int, t: int, end: int) -> None:
-    once = Once(Instant(at))
+    once = OnceSchedule(Instant(at))
     assert once.next_after(Instant(t)) == (at if t < at else None)
     assert once.previous_before(Instant(t)) == (at if at < t else None)
     assert list(once.between(Instant(t), Instant(end))) == ([at] if t <= at < end else [])
 
 
 def test_once_is_found_from_the_microsecond_before() -> None:
-    once = Once(Instant(10))
+    once = OnceSchedule(Instant(10))
     assert once.next_after(Instant(9)) == 10
     assert once.next_after(Instant(10)) is None
     assert once.previous_before(Instant(11)) == 10
@@ -92,7 +92,7 @@ def test_once_is_found_from_the_microsecond_before() -> None:
 @pytest.mark.parametrize("event", ["@reboot", "@shutdown"])
 def test_an_event_of_the_node_is_never_due_by_time(event: str) -> None:
     occasion = compile_schedule(Schedule(cron=event), "x")
-    assert isinstance(occasion, Occasion)
+    assert isinstance(occasion, NodeEventSchedule)
     assert occasion.event == event
     assert occasion.next_after(Instant(0)) is None
     assert occasion.previous_before(Instant(0)) is None

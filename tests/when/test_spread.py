@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenbeat.model import DAY, HOUR, MAX_EVERY, MINUTE, SECOND, WEEK, Instant
-from evenbeat.when.hashing import PHASE_WORD, word
+from evenbeat.when.hashing import PHASE_NUMBER, stable_number
 from evenbeat.when.interval import Interval
 from evenbeat.when.spread import aligned_phase, bergamot_phase, even_phase, hash_phase
 from evenbeat.when.wheel import LoadWheel
@@ -55,7 +55,7 @@ def test_a_hashed_phase_is_inside_the_interval_and_stable(name: str, every: int)
 @settings(deadline=None)
 @given(st.text(max_size=40), EVERY)
 def test_a_hashed_phase_is_the_same_fraction_of_every_interval(name: str, every: int) -> None:
-    fraction = word(name, PHASE_WORD) / 2**64
+    fraction = stable_number(name, PHASE_NUMBER) / 2**64
     assert hash_phase(name, every) == pytest.approx(fraction * every, abs=1, rel=1e-12)
 
 

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from evenbeat.model import DAY, HOUR, MAX_EVERY, MINUTE, SECOND, WEEK
-from evenbeat.when.wheel import SLOTS, LoadWheel, Placed
+from evenbeat.when.wheel import SLOTS, LoadWheel, PlacedTask
 
 Floats = NDArray[np.float64]
-Place = Callable[[LoadWheel, list[int]], list[Placed]]
+Place = Callable[[LoadWheel, list[int]], list[PlacedTask]]
 
 NESTED = [10 * SECOND, 30 * SECOND, MINUTE, 5 * MINUTE, 15 * MINUTE, HOUR]
 """Intervals that divide each other, and the hour."""
@@ -25,7 +25,7 @@ ODD = [7 * SECOND, 25 * MINUTE, 90 * MINUTE, 2 * HOUR, DAY, 1_500_000, 1_100_000
 WEIGHTS = st.sampled_from([1.0, 1.0, 10.0, 0.25, 1 / 3])
 
 
-def folded(tasks: Iterable[Placed]) -> Floats:
+def folded(tasks: Iterable[PlacedTask]) -> Floats:
     """The expected load the slow way: list all starts until the pattern repeats, and average over those hours."""
     load = np.zeros(SLOTS)
     for task in tasks:
@@ -36,7 +36,7 @@ def folded(tasks: Iterable[Placed]) -> Floats:
     return load
 
 
-def true_counts(tasks: Iterable[Placed], length: int = HOUR) -> NDArray[np.int64]:
+def true_counts(tasks: Iterable[PlacedTask], length: int = HOUR) -> NDArray[np.int64]:
     """How many tasks really start in each second of a stretch from the epoch on."""
     counts = np.zeros(length // SECOND, dtype=np.int64)
     for task in tasks:
@@ -44,13 +44,13 @@ def true_counts(tasks: Iterable[Placed], length: int = HOUR) -> NDArray[np.int64
     return counts
 
 
-def bulk(wheel: LoadWheel, everies: list[int]) -> list[Placed]:
+def bulk(wheel: LoadWheel, everies: list[int]) -> list[PlacedTask]:
     phases = wheel.place_all([(e, 1.0) for e in everies])
-    return [Placed(e, p) for e, p in zip(everies, phases, strict=True)]
+    return [PlacedTask(e, p) for e, p in zip(everies, phases, strict=True)]
 
 
-def one_by_one(wheel: LoadWheel, everies: list[int]) -> list[Placed]:
-    return [Placed(e, wheel.place(e)) for e in everies]
+def one_by_one(wheel: LoadWheel, everies: list[int]) -> list[PlacedTask]:
+    return [PlacedTask(e, wheel.place(e)) for e in everies]
 
 
 def gaps(points: Iterable[int], circle: int) -> list[int]:
@@ -71,20 +71,20 @@ OPERATIONS = st.one_of(
 )
 
 
-def apply(wheel: LoadWheel, tasks: list[Placed], operation: tuple[object, ...]) -> None:
+def apply(wheel: LoadWheel, tasks: list[PlacedTask], operation: tuple[object, ...]) -> None:
     match operation:
         case ("place", int(every), float(weight)):
-            tasks.append(Placed(every, wheel.place(every, weight), weight))
+            tasks.append(PlacedTask(every, wheel.place(every, weight), weight))
         case ("add", int(every), float(weight), float(fraction)):
-            tasks.append(Placed(every, int(fraction * every), weight))
+            tasks.append(PlacedTask(every, int(fraction * every), weight))
             wheel.add(tasks[-1])
         case ("bulk", list(wanted)):
             phases = wheel.place_all(wanted)
-            tasks.extend(Placed(e, p, w) for (e, w), p in zip(wanted, phases, strict=True))
+            tasks.extend(PlacedTask(e, p, w) for (e, w), p in zip(wanted, phases, strict=True))
         case ("many", int(every), float(weight)):
             # Enough of one interval for the heap.
             phases = wheel.place_all([(every, weight)] * 40)
-            tasks.extend(Placed(every, p, weight) for p in phases)
+            tasks.extend(PlacedTask(every, p, weight) for p in phases)
         case ("remove", int(which)) if tasks:
             wheel.remove(tasks.pop(which % len(tasks)))
 
@@ -95,7 +95,7 @@ def test_the_load_is_the_folded_expected_load_after_any_changes(
     operations: list[tuple[object, ...]], random: Random
 ) -> None:
     """And when all are gone it is zero: exactly, everywhere, in whatever order they went."""
-    wheel, tasks = LoadWheel(), list[Placed]()
+    wheel, tasks = LoadWheel(), list[PlacedTask]()
     for operation in operations:
         apply(wheel, tasks, operation)
     assert wheel.load == pytest.approx(folded(tasks), rel=1e-6, abs=1e-6)
@@ -109,9 +109,9 @@ def test_the_load_is_the_folded_expected_load_after_any_changes(
 @settings(deadline=None, max_examples=40)
 @given(st.lists(st.tuples(st.sampled_from(NESTED), st.booleans()), min_size=1, max_size=40))
 def test_for_intervals_that_divide_the_hour_the_load_is_the_true_count(wanted: list[tuple[int, bool]]) -> None:
-    wheel, tasks = LoadWheel(), list[Placed]()
+    wheel, tasks = LoadWheel(), list[PlacedTask]()
     for every, stays in wanted:
-        task = Placed(every, wheel.place(every))
+        task = PlacedTask(every, wheel.place(every))
         if stays:
             tasks.append(task)
         else:
@@ -125,7 +125,7 @@ def test_an_interval_with_a_ragged_fraction_counts_as_much_as_its_neighbour(ever
     wheel = LoadWheel()
     phase = wheel.place(every)
     assert wheel.load.sum() == pytest.approx(HOUR / every, rel=0.01, abs=SLOTS / 2**25)
-    wheel.remove(Placed(every, phase))
+    wheel.remove(PlacedTask(every, phase))
     assert not wheel.load.any()
 
 
@@ -138,13 +138,13 @@ def test_a_task_of_weight_10_counts_ten() -> None:
 
 def test_a_two_hourly_task_counts_half() -> None:
     wheel = LoadWheel()
-    wheel.add(Placed(2 * HOUR, HOUR + 5 * SECOND))
+    wheel.add(PlacedTask(2 * HOUR, HOUR + 5 * SECOND))
     assert dict(enumerate(wheel.load)) == {i: 0.5 if i == 5 else 0.0 for i in range(SLOTS)}
 
 
 def test_a_task_of_ninety_minutes_touches_the_multiples_of_its_gcd_with_the_hour() -> None:
     wheel = LoadWheel()
-    wheel.add(Placed(90 * MINUTE, 40 * MINUTE + 5 * SECOND))
+    wheel.add(PlacedTask(90 * MINUTE, 40 * MINUTE + 5 * SECOND))
     assert np.flatnonzero(wheel.load).tolist() == [10 * 60 + 5, 40 * 60 + 5]
     assert wheel.load.max() == pytest.approx(1 / 3)
 
@@ -154,7 +154,7 @@ def test_adding_and_removing_a_task_touches_only_its_own_slots(every: int) -> No
     wheel = LoadWheel()
     bulk(wheel, NESTED * 20)
     before = wheel.load
-    task = Placed(every, wheel.place(every))
+    task = PlacedTask(every, wheel.place(every))
     touched = folded([task]) > 0
     difference = wheel.load - before
     assert (difference[touched] > 0).all()

@@ -11,32 +11,32 @@ import pytest
 from hand_driven_node import Hand
 from live_node import Living, eventually
 
-from evenbeat.client.database import open_door
-from evenbeat.load.task_keys import task_of
-from evenbeat.model import MINUTE, SECOND, Invalid, Kind, Outcome, Period, Task
-from evenbeat.node.process.control_socket import Client
+from evenbeat.client.database import open_client
+from evenbeat.load.task_keys import task_from_table
+from evenbeat.model import MINUTE, SECOND, Invalid, Outcome, Period, RunKind, Task
+from evenbeat.node.process.control_socket import ControlClient
 from evenbeat.report.status import status_of
-from evenbeat.report.task_now import running_of
+from evenbeat.report.task_now import running_runs_of
 from evenbeat.store.contract import Conflict, Filter
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
 from evenbeat.wire.requests import (
-    AskNode,
-    AskNumbers,
-    AskRunning,
-    Force,
-    Pause,
-    Remove,
+    AffectedTasks,
+    ForceTasks,
+    GetNodeIdentity,
+    GetNodeMetrics,
+    GetRunningRuns,
+    PauseTasks,
     RemovePeriod,
+    RemoveTasks,
     Request,
     SetPeriods,
-    Touched,
 )
 
 WORK = Period(ranges=("monday-friday 09:00-17:00",))
 
 
 def task(name: str, *, check: bool = False, **keys: Any) -> Task:
-    return task_of(name, {"every": "1h", "command": ["echo", name], **keys}, check=check)
+    return task_from_table(name, {"every": "1h", "command": ["echo", name], **keys}, check=check)
 
 
 @pytest.fixture
@@ -51,8 +51,8 @@ def node(database: Path) -> Iterator[Living]:
 
 
 @pytest.fixture
-def client(node: Living) -> Iterator[Client]:
-    client = Client(node.database)
+def client(node: Living) -> Iterator[ControlClient]:
+    client = ControlClient(node.database)
     yield client
     client.close()
 
@@ -65,27 +65,27 @@ def add(node: Living, *tasks: Task) -> None:
 # Actions by filter
 
 
-def test_tasks_are_forced_paused_and_removed_by_what_fits(node: Living, client: Client) -> None:
+def test_tasks_are_forced_paused_and_removed_by_what_fits(node: Living, client: ControlClient) -> None:
     add(node, task("web/a"), task("Web/b"), task("disk"))
     only = Filter(contains="WEB")
-    reply = client.ask(Force(("disk", "web/a"), "ana", wait=True, only=only))
+    reply = client.ask(ForceTasks(("disk", "web/a"), "ana", wait=True, only=only))
     assert [ended.task for ended in reply.ended or []] == ["disk", "web/a", "Web/b"]
-    assert reply.touched == Touched(3, ["disk", "web/a", "Web/b"])
-    reply = client.ask(Pause(only, paused=True, who="ana", briefly=True))
-    assert reply.touched == Touched(2, ["Web/b", "web/a"])
+    assert reply.touched == AffectedTasks(3, ["disk", "web/a", "Web/b"])
+    reply = client.ask(PauseTasks(only, paused=True, who="ana", briefly=True))
+    assert reply.touched == AffectedTasks(2, ["Web/b", "web/a"])
     assert reply.changed is None
-    reply = client.ask(Pause(Filter(), paused=True, who="ana", briefly=True))
-    assert reply.touched == Touched(1, ["disk"], unchanged=2)
-    assert client.ask(Remove(only, "ana", briefly=True)).touched == Touched(2, ["Web/b", "web/a"])
+    reply = client.ask(PauseTasks(Filter(), paused=True, who="ana", briefly=True))
+    assert reply.touched == AffectedTasks(1, ["disk"], unchanged=2)
+    assert client.ask(RemoveTasks(only, "ana", briefly=True)).touched == AffectedTasks(2, ["Web/b", "web/a"])
     with node.door() as door:
         status = door.status()
     assert status is not None
     assert (status.tasks, status.disabled, status.runs) == (1, 1, 3)
 
 
-def test_a_short_answer_names_a_hundred(node: Living, client: Client) -> None:
+def test_a_short_answer_names_a_hundred(node: Living, client: ControlClient) -> None:
     add(node, *(task(f"t{i:03}") for i in range(120)))
-    touched = client.ask(Force((), "ana", only=Filter(contains="t"))).touched
+    touched = client.ask(ForceTasks((), "ana", only=Filter(contains="t"))).touched
     assert touched is not None
     assert touched.count == 120
     assert touched.names == [f"t{i:03}" for i in range(100)]
@@ -94,19 +94,19 @@ def test_a_short_answer_names_a_hundred(node: Living, client: Client) -> None:
 # Periods
 
 
-def test_a_period_comes_changes_and_goes_while_the_node_lives(node: Living, client: Client) -> None:
+def test_a_period_comes_changes_and_goes_while_the_node_lives(node: Living, client: ControlClient) -> None:
     client.ask(SetPeriods({"work": WORK, "rest": Period(exclude=("work",))}, "ana"))
     add(node, task("a", period="work"))
-    assert node.node.roster.periods.keys() >= {"work", "rest"}
-    before = node.node.roster.periods["work"]
+    assert node.node.tasks.periods.keys() >= {"work", "rest"}
+    before = node.node.tasks.periods["work"]
     client.ask(SetPeriods({"work": Period(ranges=("saturday 00:00-24:00",))}, "bob"))
-    assert node.node.roster.periods["work"] is not before, "tasks are due by the new one"
+    assert node.node.tasks.periods["work"] is not before, "tasks are due by the new one"
     with pytest.raises(Conflict, match="period 'rest'"):
         client.ask(RemovePeriod("work", "bob"))
     client.ask(SetPeriods({"rest": Period()}, "bob"))
     with pytest.raises(Conflict, match="task 'a'"):
         client.ask(RemovePeriod("work", "bob"))
-    client.ask(Remove(Filter(), "ana"))
+    client.ask(RemoveTasks(Filter(), "ana"))
     client.ask(RemovePeriod("rest", "ana"))
     changed = client.ask(RemovePeriod("work", "ana")).changed
     assert changed is not None
@@ -119,7 +119,7 @@ def test_a_period_comes_changes_and_goes_while_the_node_lives(node: Living, clie
     store.close()
 
 
-def test_a_bad_period_is_refused_and_nothing_is_changed(node: Living, client: Client) -> None:
+def test_a_bad_period_is_refused_and_nothing_is_changed(node: Living, client: ControlClient) -> None:
     client.ask(SetPeriods({"work": WORK}, "ana"))
     for bad in ({"work": Period(ranges=("noneday 09:00",))}, {"x": Period(include=("nobody",))}, {"x" * 300: WORK}):
         with pytest.raises(Invalid):
@@ -140,10 +140,10 @@ def test_a_period_that_is_changed_stays_with_its_owner() -> None:
 # What a node tells of itself
 
 
-def test_a_node_says_who_it_is(node: Living, client: Client) -> None:
-    identity = client.ask(AskNode()).node
+def test_a_node_says_who_it_is(node: Living, client: ControlClient) -> None:
+    identity = client.ask(GetNodeIdentity()).node
     assert identity is not None
-    assert identity.id == node.node.boot
+    assert identity.id == node.node.start_id
     assert identity.pid == os.getpid()
     assert identity.version == version("evenbeat")
     assert identity.started == node.node.started_at
@@ -151,10 +151,10 @@ def test_a_node_says_who_it_is(node: Living, client: Client) -> None:
     assert [worker.kind for worker in identity.workers] == ["commands"]
 
 
-def test_a_node_counts_what_it_does_and_shows_that_it_lives(node: Living, client: Client) -> None:
+def test_a_node_counts_what_it_does_and_shows_that_it_lives(node: Living, client: ControlClient) -> None:
     add(node, task("a", check=True), task("bad", command=["false"]))
-    client.ask(Force(("a", "bad", "bad"), "ana", wait=True))
-    numbers = client.ask(AskNumbers()).numbers
+    client.ask(ForceTasks(("a", "bad", "bad"), "ana", wait=True))
+    numbers = client.ask(GetNodeMetrics()).numbers
     assert numbers is not None
     runs = numbers.status.runs
     assert runs >= 2
@@ -169,13 +169,13 @@ def test_a_node_counts_what_it_does_and_shows_that_it_lives(node: Living, client
     assert numbers.cpu > 0
 
 
-def test_a_worker_that_dies_is_counted(node: Living, client: Client) -> None:
-    identity = client.ask(AskNode()).node
+def test_a_worker_that_dies_is_counted(node: Living, client: ControlClient) -> None:
+    identity = client.ask(GetNodeIdentity()).node
     assert identity is not None
     os.kill(identity.workers[0].pid, signal.SIGKILL)
 
     def replaced() -> bool:
-        numbers = client.ask(AskNumbers()).numbers
+        numbers = client.ask(GetNodeMetrics()).numbers
         return numbers is not None and (numbers.worker_restarts, numbers.workers) == (1, 1)
 
     eventually(replaced)
@@ -189,11 +189,11 @@ def test_what_is_not_safe_yet_gets_older() -> None:
     hand.turn(MINUTE)
     hand.loop.wait(5.5)
     assert hand.outbox.oldest_age() == pytest.approx(5.5)
-    before = hand.outbox.took.read().counts[-1]
+    before = hand.outbox.commit_seconds.read().counts[-1]
     hand.store.is_failing = False
     hand.loop.wait(2)
     assert hand.outbox.oldest_age() == 0
-    assert hand.outbox.took.read().counts[-1] == before + 1
+    assert hand.outbox.commit_seconds.read().counts[-1] == before + 1
 
 
 def test_a_check_without_a_result_is_not_ok() -> None:
@@ -214,24 +214,24 @@ def test_a_check_without_a_result_is_not_ok() -> None:
 # What runs
 
 
-def test_what_runs_is_told_with_its_start_and_its_timebox(node: Living, client: Client) -> None:
+def test_what_runs_is_told_with_its_start_and_its_timebox(node: Living, client: ControlClient) -> None:
     add(node, task("a", command=["sleep", "600"], timebox="20m", missed="skip"))
-    assert client.ask(AskRunning()).running.total == 0  # type: ignore[union-attr]
-    client.ask(Force(("a",), "ana"))
+    assert client.ask(GetRunningRuns()).running.total == 0  # type: ignore[union-attr]
+    client.ask(ForceTasks(("a",), "ana"))
 
     def started() -> bool:
-        running = client.ask(AskRunning()).running
+        running = client.ask(GetRunningRuns()).running
         return running is not None and running.total == 1 and running.runs[0].started is not None
 
     eventually(started)
-    running = client.ask(AskRunning(1)).running
+    running = client.ask(GetRunningRuns(1)).running
     assert running is not None
     (run,) = running.runs
-    assert (run.task, run.kind, run.timebox) == ("a", Kind.FORCED, 1_200 * SECOND)
+    assert (run.task, run.kind, run.timebox) == ("a", RunKind.FORCED, 1_200 * SECOND)
     assert run.started is not None
     assert node.node.started_at < run.claimed <= node.node.clock.now()
     with pytest.raises(Invalid):
-        client.ask(AskRunning(1_000_000))
+        client.ask(GetRunningRuns(1_000_000))
     node.do(node.node.queue.cancel)
 
 
@@ -242,19 +242,21 @@ def test_those_that_began_first_come_first() -> None:
     for second in range(4):
         hand.turn(second and SECOND)
     token = hand.under_way["t1"].token
-    hand.beat.started([(token, hand.now + SECOND)])
+    hand.beat.add_starts([(token, hand.now + SECOND)])
     hand.turn(SECOND)
-    assert [run.task for run in running_of(hand.node, 10).runs] == ["t2", "t3", "t1"]
-    told = running_of(hand.node, 1)
+    assert [run.task for run in running_runs_of(hand.node, 10).runs] == ["t2", "t3", "t1"]
+    told = running_runs_of(hand.node, 1)
     assert ([run.task for run in told.runs], told.total) == (["t2"], 3)
     for name in ("t1", "t2", "t3"):
         hand.end(name)
     hand.turn()
-    assert running_of(hand.node, 10).total == 0
-    assert hand.beat.lasting == {}
+    assert running_runs_of(hand.node, 10).total == 0
+    assert hand.beat.started_runs == {}
 
 
-@pytest.mark.parametrize("request_", [AskNode(), AskNumbers(), AskRunning(), Force((), "ana", only=Filter())])
+@pytest.mark.parametrize(
+    "request_", [GetNodeIdentity(), GetNodeMetrics(), GetRunningRuns(), ForceTasks((), "ana", only=Filter())]
+)
 def test_without_a_node_there_is_nobody_to_tell(database: Path, request_: Request) -> None:
-    with open_door(database, "ana") as door, pytest.raises(Invalid, match="no node lives"):
+    with open_client(database, "ana") as door, pytest.raises(Invalid, match="no node lives"):
         door._side.ask(request_)

@@ -7,13 +7,24 @@ from hypothesis import strategies as st
 
 from evenbeat.model import Job
 from evenbeat.wire import worker_frames
-from evenbeat.wire.worker_frames import Cancel, Clock, Elsewhere, Frames, Ready, Result, Results, Run, Runs, Started
+from evenbeat.wire.worker_frames import (
+    CancelFrame,
+    ClockFrame,
+    FrameSplitter,
+    ReadyFrame,
+    ResultsFrame,
+    RunResult,
+    RunsFrame,
+    RunSpec,
+    StartedFrame,
+    WrongHostFrame,
+)
 
 int64 = st.integers(-(2**63), 2**63 - 1)
 tokens = st.integers(0, 2**63 - 1)
 jobs = st.builds(Job, command=st.lists(st.text(max_size=20), max_size=3).map(tuple))
 runs = st.builds(
-    Run,
+    RunSpec,
     token=tokens,
     job=jobs.map(lambda job: msgspec.Raw(msgspec.msgpack.encode(job))),
     name=st.text(max_size=20),
@@ -29,7 +40,7 @@ runs = st.builds(
     check=st.booleans(),
 )
 results = st.builds(
-    Result,
+    RunResult,
     token=tokens,
     outcome=st.sampled_from(["succeeded", "failed"]),
     status=st.none() | st.integers(-64, 255),
@@ -41,54 +52,57 @@ results = st.builds(
     stop_node=st.booleans(),
 )
 to_worker = st.one_of(
-    st.builds(Runs, st.lists(runs, max_size=3)),
-    st.builds(Clock, int64),
-    st.builds(Cancel, st.lists(tokens, max_size=3)),
+    st.builds(RunsFrame, st.lists(runs, max_size=3)),
+    st.builds(ClockFrame, int64),
+    st.builds(CancelFrame, st.lists(tokens, max_size=3)),
 )
 to_node = st.one_of(
-    st.builds(Started, st.lists(st.tuples(tokens, int64), max_size=3)),
-    st.builds(Results, st.lists(results, max_size=3)),
-    st.builds(Ready, tokens),
-    st.builds(Elsewhere, st.lists(tokens, max_size=3)),
+    st.builds(StartedFrame, st.lists(st.tuples(tokens, int64), max_size=3)),
+    st.builds(ResultsFrame, st.lists(results, max_size=3)),
+    st.builds(ReadyFrame, tokens),
+    st.builds(WrongHostFrame, st.lists(tokens, max_size=3)),
 )
 
 
 def fed(stream: bytes, cuts: list[int]) -> list[bytes]:
     """What comes out of a stream that arrives in pieces."""
-    reader = Frames()
+    reader = FrameSplitter()
     edges = [0, *sorted(cut % (len(stream) + 1) for cut in cuts), len(stream)]
-    return [bytes(f) for a, b in pairwise(edges) for f in reader.feed(stream[a:b])]
+    return [bytes(f) for a, b in pairwise(edges) for f in reader.split(stream[a:b])]
 
 
 @given(st.lists(to_worker, max_size=5), st.lists(st.integers(0, 10_000), max_size=8))
 def test_what_is_sent_to_a_worker_arrives_however_the_stream_is_cut(
-    messages: list[worker_frames.ToWorker], cuts: list[int]
+    messages: list[worker_frames.FrameToWorker], cuts: list[int]
 ) -> None:
-    arrived = [worker_frames.to_worker.decode(f) for f in fed(b"".join(map(worker_frames.encode, messages)), cuts)]
-    assert [worker_frames.encode(m) for m in arrived] == [worker_frames.encode(m) for m in messages]
+    arrived = [
+        worker_frames.worker_frame_decoder.decode(f)
+        for f in fed(b"".join(map(worker_frames.encode_frame, messages)), cuts)
+    ]
+    assert [worker_frames.encode_frame(m) for m in arrived] == [worker_frames.encode_frame(m) for m in messages]
 
 
 @given(st.lists(to_node, max_size=5), st.lists(st.integers(0, 10_000), max_size=8))
 def test_what_is_sent_to_the_node_arrives_however_the_stream_is_cut(
-    messages: list[worker_frames.ToNode], cuts: list[int]
+    messages: list[worker_frames.FrameToNode], cuts: list[int]
 ) -> None:
-    arrived = fed(b"".join(map(worker_frames.encode, messages)), cuts)
-    assert worker_frames.to_node([memoryview(frame) for frame in arrived]) == messages
+    arrived = fed(b"".join(map(worker_frames.encode_frame, messages)), cuts)
+    assert worker_frames.decode_node_frames([memoryview(frame) for frame in arrived]) == messages
 
 
 def test_a_stream_that_arrives_byte_by_byte_is_understood() -> None:
-    stream = worker_frames.encode(Clock(5)) + worker_frames.encode(Cancel([1, 2]))
+    stream = worker_frames.encode_frame(ClockFrame(5)) + worker_frames.encode_frame(CancelFrame([1, 2]))
     assert len(fed(stream, list(range(len(stream))))) == 2
 
 
 def test_a_frame_too_large_to_be_true_is_refused() -> None:
     with pytest.raises(ValueError, match="accepted: at most"):
-        Frames().feed(b"\xff\xff\xff\xff")
+        FrameSplitter().split(b"\xff\xff\xff\xff")
 
 
 def test_a_job_travels_packed() -> None:
     job = Job(command=("check_disk", "-w", "10%"), env={"A": "env:B"})
-    run = Run(1, msgspec.Raw(msgspec.msgpack.encode(job)), "disk", 0, 0, 1, 2, 3, 4, 5, 1, None)
-    arrived = worker_frames.to_worker.decode(fed(worker_frames.encode(Runs([run])), [])[0])
-    assert isinstance(arrived, Runs)
+    run = RunSpec(1, msgspec.Raw(msgspec.msgpack.encode(job)), "disk", 0, 0, 1, 2, 3, 4, 5, 1, None)
+    arrived = worker_frames.worker_frame_decoder.decode(fed(worker_frames.encode_frame(RunsFrame([run])), [])[0])
+    assert isinstance(arrived, RunsFrame)
     assert msgspec.msgpack.decode(arrived.runs[0].job, type=Job) == job

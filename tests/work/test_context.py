@@ -5,14 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenbeat.model import CURSOR_LIMIT, OUTPUT_LIMIT, SECOND, Literal
+from evenbeat.model import CURSOR_LIMIT, OUTPUT_LIMIT, SECOND, ArgumentValue
 from evenbeat.wire import worker_frames
 from evenbeat.work.admission import boot_time
 from evenbeat.work.context import Run
 
 
 def run(cursor: bytes | None = None, timebox: int = 60 * SECOND, started: int | None = None) -> Run:
-    frame = worker_frames.Run(
+    frame = worker_frames.RunSpec(
         7, msgspec.Raw(b"\x80"), "report", 1_700_000_000 * SECOND, 0, timebox, 0, 0, 0, 0, 3, cursor
     )
     return Run(frame, boot_time() if started is None else started, 0)
@@ -33,7 +33,7 @@ def test_a_run_knows_what_is_left_of_its_timebox() -> None:
 
 
 @given(st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False) | st.text(max_size=99))
-def test_any_small_value_makes_the_round_from_one_run_to_the_next(value: Literal) -> None:
+def test_any_small_value_makes_the_round_from_one_run_to_the_next(value: ArgumentValue) -> None:
     first = run()
     first.cursor = value
     assert first.cursor == value

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from evenbeat.work.libc import PosixSpawn, strings
+from evenbeat.work.libc import PosixSpawn, c_strings
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def said(posix_spawn: PosixSpawn, *words: str) -> str:
     """What a program has to say on both of its outputs, in an environment of one variable."""
     reader, writer = os.pipe()
     try:
-        process = posix_spawn.start(words[0].encode(), strings(map(str.encode, words)), strings([b"A=1"]), writer)
+        process = posix_spawn.start(words[0].encode(), c_strings(map(str.encode, words)), c_strings([b"A=1"]), writer)
     finally:
         os.close(writer)
     with os.fdopen(reader) as pipe:
@@ -54,9 +54,9 @@ def test_an_error_is_told_as_python_tells_it() -> None:
 
 _WITHOUT_MEMORY = """
 import resource
-from evenbeat.work.libc import PosixSpawn, strings
+from evenbeat.work.libc import PosixSpawn, c_strings
 
-posix_spawn, words = PosixSpawn(), strings([b"/bin/true"])
+posix_spawn, words = PosixSpawn(), c_strings([b"/bin/true"])
 resource.setrlimit(resource.RLIMIT_AS, (1, resource.RLIM_INFINITY))
 try:
     posix_spawn.start(b"/bin/true", words, words, 1)
@@ -72,4 +72,4 @@ def test_a_machine_without_room_says_so() -> None:
 
 def test_what_c_would_cut_short_is_refused() -> None:
     with pytest.raises(ValueError, match="null"):
-        strings([b"whole", b"half\0of it"])
+        c_strings([b"whole", b"half\0of it"])

@@ -10,86 +10,90 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from evenbeat.admin.cross_check import said_limits, said_node
-from evenbeat.admin.file_owner import file_of
+from evenbeat.admin.cross_check import limits_by_owner, node_settings_by_owner
+from evenbeat.admin.file_owner import file_of_owner
 from evenbeat.model import Instant, Invalid
 from evenbeat.store.contract import Store
-from evenbeat.when.nearest import listed
+from evenbeat.when.nearest import list_known
 
-MAX_CONCURRENT: Final = 512
+DEFAULT_MAX_CONCURRENT: Final = 512
 """Slots, if nobody says how many."""
-MOST: Final = 1_000_000
-BY_HAND: Final = "set by hand:"
+MAX_CAPACITY: Final = 1_000_000
+SET_BY_HAND_PREFIX: Final = "set by hand:"
 """Settings of the store: before "slots" or "limit:NAME", what was set at run time."""
-_SLOTS: Final = BY_HAND + "slots"
-_LIMIT: Final = BY_HAND + "limit:"
+_SLOTS_KEY: Final = SET_BY_HAND_PREFIX + "slots"
+_LIMIT_PREFIX: Final = SET_BY_HAND_PREFIX + "limit:"
 
 
-class Capacity(Struct, frozen=True):
+class EffectiveLimit(Struct, frozen=True):
     """How many, and who says so: "default", "command line", the name of a file or owner, "set by ana"."""
 
     most: int
     source: str
 
 
-class _ByHand(Struct, frozen=True):
+class _CapacitySetByHand(Struct, frozen=True):
     most: int
     who: str
     at: int
 
 
-def slots_of(store: Store, command_line: int | None = None) -> Capacity:
+def slot_capacity(store: Store, command_line: int | None = None) -> EffectiveLimit:
     """Slots of a node that was started with `--max-concurrent`, or without; in a cluster those of all nodes."""
-    if (said := store.setting(_SLOTS)) is not None:
-        return _set_by(said)
+    if (said := store.setting(_SLOTS_KEY)) is not None:
+        return _decode_capacity(said)
     if command_line is not None:
-        return Capacity(command_line, "command line")
-    for owner, node in said_node(store).items():
+        return EffectiveLimit(command_line, "command line")
+    for owner, node in node_settings_by_owner(store).items():
         if node.max_concurrent is not None:
-            return Capacity(node.max_concurrent, file_of(owner) or owner)
-    return Capacity(MAX_CONCURRENT, "default")
+            return EffectiveLimit(node.max_concurrent, file_of_owner(owner) or owner)
+    return EffectiveLimit(DEFAULT_MAX_CONCURRENT, "default")
 
 
-def limits_of(store: Store) -> dict[str, Capacity]:
+def limit_capacities(store: Store) -> dict[str, EffectiveLimit]:
     """All limits that are declared, by name."""
-    declared = said_limits(store)
-    found = {n: Capacity(most, file_of(owner) or owner) for owner, some in declared.items() for n, most in some.items()}
-    by_hand = store.settings(_LIMIT)
-    return found | {n: _set_by(by_hand[_LIMIT + n]) for n in found if _LIMIT + n in by_hand}
+    declared = limits_by_owner(store)
+    found = {
+        n: EffectiveLimit(most, file_of_owner(owner) or owner)
+        for owner, some in declared.items()
+        for n, most in some.items()
+    }
+    by_hand = store.settings(_LIMIT_PREFIX)
+    return found | {n: _decode_capacity(by_hand[_LIMIT_PREFIX + n]) for n in found if _LIMIT_PREFIX + n in by_hand}
 
 
 def set_slots(store: Store, most: int | None, who: str, now: Instant) -> None:
     """From now on so many; None for what is said elsewhere."""
-    store.set_settings({_SLOTS: _packed(most, who, now)})
+    store.set_settings({_SLOTS_KEY: _encode_capacity(most, who, now)})
 
 
 def set_limit(store: Store, name: str, most: int | None, who: str, now: Instant) -> None:
     """The same for a limit; raise Invalid if none has this name."""
-    known = limits_of(store)
+    known = limit_capacities(store)
     if name not in known:
-        raise Invalid(f"there is no limit {name!r}, known: {listed(sorted(known), 'none is defined')}")
-    store.set_settings({_LIMIT + name: _packed(most, who, now)})
+        raise Invalid(f"there is no limit {name!r}, known: {list_known(sorted(known), 'none is defined')}")
+    store.set_settings({_LIMIT_PREFIX + name: _encode_capacity(most, who, now)})
 
 
-def not_in_force(files: Mapping[str, int], slots: Capacity) -> list[str]:
+def overridden_slot_settings(files: Mapping[str, int], slots: EffectiveLimit) -> list[str]:
     """What files say of `max_concurrent`, by owner, and does not count; in words."""
     why = {"command line": f"--max-concurrent {slots.most} of the command line is"}
     return [
-        f"max_concurrent = {most} of {file_of(owner) or owner} is not in force: "
+        f"max_concurrent = {most} of {file_of_owner(owner) or owner} is not in force: "
         + why.get(slots.source, f"{slots.most} is, {slots.source}; `evenbeat slots --reset` takes that back")
         for owner, most in files.items()
         if most != slots.most
     ]
 
 
-def _packed(most: int | None, who: str, now: Instant) -> str | None:
+def _encode_capacity(most: int | None, who: str, now: Instant) -> str | None:
     if most is None:
         return None
-    if not 1 <= most <= MOST:
-        raise Invalid(f"{most} is out of range, accepted: 1 to {MOST:,}")
-    return msgspec.json.encode(_ByHand(most, who, now)).decode()
+    if not 1 <= most <= MAX_CAPACITY:
+        raise Invalid(f"{most} is out of range, accepted: 1 to {MAX_CAPACITY:,}")
+    return msgspec.json.encode(_CapacitySetByHand(most, who, now)).decode()
 
 
-def _set_by(text: str) -> Capacity:
-    said = msgspec.json.decode(text, type=_ByHand)
-    return Capacity(said.most, f"set by {said.who}")
+def _decode_capacity(text: str) -> EffectiveLimit:
+    said = msgspec.json.decode(text, type=_CapacitySetByHand)
+    return EffectiveLimit(said.most, f"set by {said.who}")

@@ -6,16 +6,18 @@ from typing import Final
 
 import msgspec
 
-from evenbeat.admin.cross_check import said_node
-from evenbeat.admin.file_owner import file_of, is_file, owner_of
-from evenbeat.admin.trusted_files import must_be_trusted
-from evenbeat.core.permission import Permission, may_define
-from evenbeat.model import Commands, Invalid, Job, Task
+from evenbeat.admin.cross_check import node_settings_by_owner
+from evenbeat.admin.file_owner import file_of_owner, file_owner_of, is_file_owner
+from evenbeat.admin.trusted_files import check_trusted_file
+from evenbeat.core.permission import CommandPolicy, may_define
+from evenbeat.model import CommandSource, Invalid, Job, Task
 from evenbeat.store.contract import Filter, Store
 
-NAMED_FILES: Final = "files named at up"
+NAMED_FILES_KEY: Final = "files named at up"
 """A setting of the store: the owners of these files, as a list."""
-_FORGED: Final = "only a node that reads the file itself makes tasks of this owner; accepted: any name that does not"
+_FORGED_OWNER_TEXT: Final = (
+    "only a node that reads the file itself makes tasks of this owner; accepted: any name that does not"
+)
 
 
 class Forbidden(Invalid):
@@ -24,22 +26,28 @@ class Forbidden(Invalid):
 
 def named_files(store: Store) -> frozenset[str]:
     """The owners that stand for the files that the node, or a node of the cluster, was last started with."""
-    return frozenset(msgspec.json.decode(store.setting(NAMED_FILES) or "[]", type=list[str]))
+    return frozenset(msgspec.json.decode(store.setting(NAMED_FILES_KEY) or "[]", type=list[str]))
 
 
-def permission_of(store: Store) -> Permission:
+def permission_of(store: Store) -> CommandPolicy:
     """Only files say who may say what is executed, and the strictest of them counts."""
-    strict = any(said.commands is Commands.FILES for owner, said in said_node(store).items() if is_file(owner))
-    return Permission(Commands.FILES, named_files(store)) if strict else Permission()
+    strict = any(
+        said.commands is CommandSource.FILES
+        for owner, said in node_settings_by_owner(store).items()
+        if is_file_owner(owner)
+    )
+    return CommandPolicy(CommandSource.FILES, named_files(store)) if strict else CommandPolicy()
 
 
-def must_not_be_forged(*owners: str) -> None:
+def refuse_forged_owner(*owners: str) -> None:
     """Raise Forbidden for an owner that stands for a file."""
-    for owner in filter(is_file, owners):
-        raise Forbidden(f"{owner!r} stands for a file of the node: {_FORGED} begin with 'file:'", place="owner")
+    for owner in filter(is_file_owner, owners):
+        raise Forbidden(
+            f"{owner!r} stands for a file of the node: {_FORGED_OWNER_TEXT} begin with 'file:'", place="owner"
+        )
 
 
-def must_be_allowed(permission: Permission, owner: str, before: Task | None, after: Task) -> None:
+def check_may_define(permission: CommandPolicy, owner: str, before: Task | None, after: Task) -> None:
     """With commands = "files": raise Forbidden if this says what is executed, and no file says it."""
     if may_define(permission, owner, Job() if before is None else before.job, after.job):
         return
@@ -52,30 +60,30 @@ def must_be_allowed(permission: Permission, owner: str, before: Task | None, aft
     )
 
 
-def must_be_files_that_count(store: Store, files: Sequence[Path], *, at_up: bool) -> None:
+def check_files_are_authorised(store: Store, files: Sequence[Path], *, at_up: bool) -> None:
     """With commands = "files": were they named at `up`, and can nobody else change them? Raise why not."""
     named = named_files(store)
     for path in files:
-        if not at_up and owner_of(path) not in named:
+        if not at_up and file_owner_of(path) not in named:
             known = ", ".join(sorted(owner.removeprefix("file:") for owner in named)) or "none"
             raise Forbidden(
                 f'{path}: with commands = "files" only the files named at `evenbeat up` are applied, which are: '
                 f"{known}; `evenbeat up {path}` names this one"
             )
-        must_be_trusted(path)
+        check_trusted_file(path)
 
 
-def tasks_of_others(store: Store) -> int:
+def count_unauthorised_tasks(store: Store) -> int:
     """With commands = "files": how many tasks are of no file that counts."""
     permission = permission_of(store)
-    if permission.commands is Commands.ANYONE:
+    if permission.commands is CommandSource.ANYONE:
         return 0
     return store.count() - sum(store.count(Filter(owner=owner)) for owner in permission.files)
 
 
-def why_blocked(owner: str) -> str:
+def blocked_advice(owner: str) -> str:
     """What to do about a task that is not executed."""
-    file = file_of(owner) if is_file(owner) else None
+    file = file_of_owner(owner) if is_file_owner(owner) else None
     if file is None:
         return f"it is of {owner}; write it into a file that is named at `evenbeat up`"
     return f"its file was not named when the node was started; `evenbeat up {file}` names it"

@@ -7,47 +7,47 @@ from typing import Final
 
 import msgspec
 
-from evenbeat.load.config import BadFileError, Config, NodeSettings, Source
-from evenbeat.load.cross_check import Finding, Known, misfits, problems_of
+from evenbeat.load.config import BadFileError, Config, NodeSettings, ParsedFile
+from evenbeat.load.cross_check import ExistingDefinitions, ValidationFinding, config_errors_of, validate_task
 from evenbeat.model import Entry, Invalid, Period, Task
 from evenbeat.store.contract import Conflict, Store
 
-LIMITS: Final = "limits:"
-NODE: Final = "node:"
+LIMITS_PREFIX: Final = "limits:"
+NODE_PREFIX: Final = "node:"
 """Settings of the store: before an owner, what it says of limits and of the node."""
 
 
-def said_limits(store: Store) -> dict[str, dict[str, int]]:
+def limits_by_owner(store: Store) -> dict[str, dict[str, int]]:
     """Limits by owner and name."""
-    found = store.settings(LIMITS)
-    return {key.removeprefix(LIMITS): msgspec.json.decode(found[key], type=dict[str, int]) for key in sorted(found)}
+    found = store.settings(LIMITS_PREFIX)
+    return {
+        key.removeprefix(LIMITS_PREFIX): msgspec.json.decode(found[key], type=dict[str, int]) for key in sorted(found)
+    }
 
 
-def said_node(store: Store) -> dict[str, NodeSettings]:
+def node_settings_by_owner(store: Store) -> dict[str, NodeSettings]:
     """What owners say of the node."""
-    found = store.settings(NODE)
-    return {key.removeprefix(NODE): msgspec.json.decode(found[key], type=NodeSettings) for key in sorted(found)}
+    found = store.settings(NODE_PREFIX)
+    return {key.removeprefix(NODE_PREFIX): msgspec.json.decode(found[key], type=NodeSettings) for key in sorted(found)}
 
 
-def known_beside(store: Store, configs: Mapping[str, Config], new: Collection[str]) -> Known:
+def known_of_other_owners(store: Store, configs: Mapping[str, Config], new: Collection[str]) -> ExistingDefinitions:
     """What a store has of all owners but these; `new` are the names that they do not have yet."""
     periods = {name: of for name, of in store.periods().items() if of[0] not in configs}
-    others = {owner: limits for owner, limits in said_limits(store).items() if owner not in configs}
+    others = {owner: limits for owner, limits in limits_by_owner(store).items() if owner not in configs}
     limits = {name: (owner, most) for owner, some in others.items() for name, most in some.items()}
-    node = {owner: said for owner, said in said_node(store).items() if owner not in configs}
+    node = {owner: said for owner, said in node_settings_by_owner(store).items() if owner not in configs}
     entries = store.entries() if new else ()
     taken = {entry.task.name: entry.owner for entry in entries if entry.owner not in configs and entry.task.name in new}
-    return Known(periods, limits, node, taken)
+    return ExistingDefinitions(periods, limits, node, taken)
 
 
-def must_refer_to_what_is_there(
-    tasks: Sequence[Task], periods: Mapping[str, Period], limits: Mapping[str, int]
-) -> None:
+def check_references(tasks: Sequence[Task], periods: Mapping[str, Period], limits: Mapping[str, int]) -> None:
     """Raise Invalid, naming all of it, for periods and limits that there are not, and for tasks with nothing to run."""
     found = [
         (".".join((task.name, *path) if len(tasks) > 1 else path), message)
         for task in tasks
-        for path, message in misfits(task, periods, limits)
+        for path, message in validate_task(task, periods, limits)
     ]
     if len(found) == 1:
         raise Invalid(found[0][1], place=found[0][0])
@@ -55,13 +55,13 @@ def must_refer_to_what_is_there(
         raise Invalid("\n".join(f"{place}: {message}" if place else message for place, message in found))
 
 
-def must_not_need(entries: Iterable[Entry], periods: set[str], limits: set[str]) -> None:
+def check_unused(entries: Iterable[Entry], periods: set[str], limits: set[str]) -> None:
     """Raise Conflict if one of these tasks uses a period or a limit that is about to go."""
-    for _, _, message in needed(entries, periods, limits):
+    for _, _, message in users_of_removed(entries, periods, limits):
         raise Conflict(message)
 
 
-def needed(entries: Iterable[Entry], periods: set[str], limits: set[str]) -> Iterator[tuple[str, str, str]]:
+def users_of_removed(entries: Iterable[Entry], periods: set[str], limits: set[str]) -> Iterator[tuple[str, str, str]]:
     """Periods and limits that are about to go and that one of these tasks uses: section, name, and who uses it."""
     told = set()
     for entry in entries:
@@ -72,10 +72,10 @@ def needed(entries: Iterable[Entry], periods: set[str], limits: set[str]) -> Ite
                 yield f"{kind}s", name, words
 
 
-def refusal(found: Sequence[Finding], source_of: Callable[[str], Source | None]) -> Invalid:
+def refusal_of_findings(found: Sequence[ValidationFinding], source_of: Callable[[str], ParsedFile | None]) -> Invalid:
     """All findings as one refusal: a Conflict if only what is there speaks against the documents."""
     try:
-        text = str(BadFileError(*problems_of(found, source_of)))
+        text = str(BadFileError(*config_errors_of(found, source_of)))
     except (BadFileError, OSError):  # a file that can be read no longer
-        text = str(BadFileError(*problems_of(found, lambda _: None)))
+        text = str(BadFileError(*config_errors_of(found, lambda _: None)))
     return Conflict(text) if all(finding.is_conflict for finding in found) else Invalid(text)

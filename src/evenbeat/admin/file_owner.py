@@ -6,31 +6,31 @@ from typing import Final
 
 from evenbeat.model import Entry
 
-OVERWRITTEN: Final = "your change is overwritten when that file is next applied"
-_FILE: Final = "file:"
-_UPLOAD: Final = "upload:"
+OVERWRITTEN_NOTICE: Final = "your change is overwritten when that file is next applied"
+_FILE_PREFIX: Final = "file:"
+_UPLOAD_PREFIX: Final = "upload:"
 
 
-def owner_of(path: Path) -> str:
+def file_owner_of(path: Path) -> str:
     """How tasks say that this file created them."""
-    return f"{_FILE}{path.resolve()}"
+    return f"{_FILE_PREFIX}{path.resolve()}"
 
 
-def uploader_of(path: Path) -> str:
+def upload_owner_of(path: Path) -> str:
     """How tasks say that this file, read elsewhere and sent over HTTP, created them: no node can read it again."""
-    return f"{_UPLOAD}{path.resolve()}"
+    return f"{_UPLOAD_PREFIX}{path.resolve()}"
 
 
-def is_file(owner: str) -> bool:
+def is_file_owner(owner: str) -> bool:
     """Does the owner stand for a file that a node reads itself?"""
-    return owner.startswith(_FILE)
+    return owner.startswith(_FILE_PREFIX)
 
 
-def file_of(owner: str) -> str | None:
+def file_of_owner(owner: str) -> str | None:
     """The file, if the owner is one, on this machine or where it was sent from."""
-    return next((owner.removeprefix(of) for of in (_FILE, _UPLOAD) if owner.startswith(of)), None)
+    return next((owner.removeprefix(of) for of in (_FILE_PREFIX, _UPLOAD_PREFIX) if owner.startswith(of)), None)
 
 
-def files_of(entries: Iterable[Entry]) -> list[str]:
+def owning_files(entries: Iterable[Entry]) -> list[str]:
     """The files that own some of these tasks."""
-    return sorted({file for owner in {entry.owner for entry in entries} if (file := file_of(owner)) is not None})
+    return sorted({file for owner in {entry.owner for entry in entries} if (file := file_of_owner(owner)) is not None})

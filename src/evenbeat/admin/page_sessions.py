@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec import Struct
 
-from evenbeat.admin.tokens import TOKENS
+from evenbeat.admin.tokens import TOKEN_PREFIX
 from evenbeat.model import HOUR, Instant
 
 if TYPE_CHECKING:
-    from evenbeat.admin.task_admin import Desk
+    from evenbeat.admin.task_admin import TaskAdmin
 
-SESSIONS: Final = "session:"
+SESSION_PREFIX: Final = "session:"
 """Before the digest of a cookie's word in the store's settings."""
-LENGTH: Final = 12 * HOUR
+SESSION_LENGTH: Final = 12 * HOUR
 """How long a session lasts."""
-MOST: Final = 1_000
+MAX_SESSIONS: Final = 1_000
 """Sessions at the same time; the oldest of the token that has most gives way."""
 
 
@@ -34,35 +34,35 @@ class PageSession(Struct, frozen=True):
     """Which start of a node it is for; empty for all, where TLS says who answers."""
 
 
-def sessions_in(settings: dict[str, str]) -> dict[str, PageSession]:
+def decode_sessions(settings: dict[str, str]) -> dict[str, PageSession]:
     """Sessions by the digests of their words; one that cannot be read is as if it were not there."""
     found = {}
     for key, text in settings.items():
         try:
-            found[key.removeprefix(SESSIONS)] = msgspec.json.decode(text, type=PageSession)
+            found[key.removeprefix(SESSION_PREFIX)] = msgspec.json.decode(text, type=PageSession)
         except (msgspec.ValidationError, msgspec.DecodeError):
             continue
     return found
 
 
-def keep_session(desk: "Desk", digest: str, token: str, life: str) -> PageSession:
+def start_session(desk: "TaskAdmin", digest: str, token: str, life: str) -> PageSession:
     """Keep a new one. Those that are over, or whose token is gone, are forgotten on this occasion."""
-    with desk.at_rest():
-        now, new = desk.now(), PageSession(token, Instant(desk.now() + LENGTH), life)
-        settings, tokens = desk.store.settings(SESSIONS), desk.store.settings(TOKENS)
-        known = sessions_in(settings)
-        good = [d for d, kept in known.items() if now < kept.until and TOKENS + kept.token in tokens]
+    with desk.locked():
+        now, new = desk.now(), PageSession(token, Instant(desk.now() + SESSION_LENGTH), life)
+        settings, tokens = desk.store.settings(SESSION_PREFIX), desk.store.settings(TOKEN_PREFIX)
+        known = decode_sessions(settings)
+        good = [d for d, kept in known.items() if now < kept.until and TOKEN_PREFIX + kept.token in tokens]
         good.sort(key=lambda d: known[d].until)
-        while len(good) >= MOST:
+        while len(good) >= MAX_SESSIONS:
             # Not the oldest of all: whoever signs in again and again would sign out everybody else.
             ((most, _),) = Counter(known[d].token for d in good).most_common(1)
             good.remove(next(d for d in good if known[d].token == most))
-        kept = {SESSIONS + d for d in good}
+        kept = {SESSION_PREFIX + d for d in good}
         dropped = dict.fromkeys(settings.keys() - kept)
-        desk.store.set_settings({**dropped, SESSIONS + digest: msgspec.json.encode(new).decode()})
+        desk.store.set_settings({**dropped, SESSION_PREFIX + digest: msgspec.json.encode(new).decode()})
     return new
 
 
-def end_session(desk: "Desk", digest: str) -> None:
+def end_session(desk: "TaskAdmin", digest: str) -> None:
     """Forget it."""
-    desk.store.set_settings({SESSIONS + digest: None})
+    desk.store.set_settings({SESSION_PREFIX + digest: None})

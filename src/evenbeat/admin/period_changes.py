@@ -6,17 +6,17 @@ from evenbeat.model import Entry, Instant, Period
 from evenbeat.store.contract import PastDefinition
 
 
-def changed_by_periods(
+def definitions_before_change(
     entries: Iterable[Entry], before: Mapping[str, Period], names: Collection[str], now: Instant
 ) -> Iterator[PastDefinition]:
     """Tasks that go by the named periods, directly or through others, with the periods as they were before."""
-    affected = with_users(before, names)
+    affected = periods_and_users(before, names)
     for entry in entries:
         if entry.task.period in affected:
-            yield PastDefinition(entry.number, now, entry.task, used_by(before, entry.task.period))
+            yield PastDefinition(entry.number, now, entry.task, periods_used_by(before, entry.task.period))
 
 
-def with_users(periods: Mapping[str, Period], names: Collection[str]) -> set[str]:
+def periods_and_users(periods: Mapping[str, Period], names: Collection[str]) -> set[str]:
     """Some periods and all that include or exclude them, however indirectly."""
     found = set(names)
     while more := {n for n, p in periods.items() if n not in found and found & {*p.include, *p.exclude}}:
@@ -24,7 +24,7 @@ def with_users(periods: Mapping[str, Period], names: Collection[str]) -> set[str
     return found
 
 
-def used_by(periods: Mapping[str, Period], name: str | None) -> dict[str, Period]:
+def periods_used_by(periods: Mapping[str, Period], name: str | None) -> dict[str, Period]:
     """A period and all that it goes by."""
     found: dict[str, Period] = {}
     asked = [name]

@@ -9,13 +9,13 @@ from msgspec.structs import replace
 
 from evenbeat.model import Entry, Invalid, Spread, Task
 from evenbeat.store.contract import StoreError
-from evenbeat.when.fold import count_off, count_on
+from evenbeat.when.fold import fold_onto_wheel, unfold_from_wheel
 from evenbeat.when.schedule import compile_schedule, has_own_phase
 from evenbeat.when.spread import drawn_phase, hash_phase
-from evenbeat.when.wheel import LoadWheel, Placed
+from evenbeat.when.wheel import LoadWheel, PlacedTask
 
 
-class Places:
+class PhasePlacement:
     """Who has which place on the wheel, right after every change; filled when somebody first needs a place."""
 
     def __init__(self, entries: Callable[[], Iterable[Entry]]) -> None:
@@ -23,35 +23,35 @@ class Places:
         """All tasks there are."""
         self._wheel: LoadWheel | None = None
 
-    def give(self, tasks: Sequence[Task], instead: Container[int] = ()) -> list[Task]:
+    def place_new(self, tasks: Sequence[Task], instead: Container[int] = ()) -> list[Task]:
         """New tasks with their phases; in the place of those with the numbers `instead`, if any."""
         if self._wheel is None:
             self._wheel = fill_wheel(entry.task for entry in self._entries() if entry.number not in instead)
-        return place(self._wheel, tasks)
+        return place_on_wheel(self._wheel, tasks)
 
-    def move(self, changes: Sequence[tuple[Entry, Task]]) -> list[tuple[int, Task]]:
+    def place_changed(self, changes: Sequence[tuple[Entry, Task]]) -> list[tuple[int, Task]]:
         """New definitions with their phases, by the numbers of the tasks. Who makes the same load as before stays."""
         after = [(entry.number, task) for entry, task in changes]
         moving = [i for i, (entry, task) in enumerate(changes) if not _same_load(entry.task, task)]
         if moving:
-            self.free([changes[i][0] for i in moving])
-            given = self.give([changes[i][1] for i in moving], instead={changes[i][0].number for i in moving})
+            self.remove([changes[i][0] for i in moving])
+            given = self.place_new([changes[i][1] for i in moving], instead={changes[i][0].number for i in moving})
             for i, task in zip(moving, given, strict=True):
                 after[i] = (changes[i][0].number, task)
         return after
 
-    def free(self, entries: Sequence[Entry]) -> None:
+    def remove(self, entries: Sequence[Entry]) -> None:
         """These are gone."""
         if self._wheel is not None:
             for entry in entries:
-                discount(self._wheel, entry.task)
+                remove_task_from_wheel(self._wheel, entry.task)
 
-    def forget(self) -> None:
+    def invalidate(self) -> None:
         """Others have changed something: it is filled anew when it is needed next."""
         self._wheel = None
 
     @contextmanager
-    def right(self) -> Iterator[None]:
+    def invalidated_on_error(self) -> Iterator[None]:
         """What was given within and then refused is nobody's: the wheel is filled anew when it is needed next."""
         try:
             yield
@@ -69,40 +69,40 @@ def fill_wheel(tasks: Iterable[Task]) -> LoadWheel:
         if schedule.every is not None and schedule.phase is not None and not task.passive:
             alike.setdefault((schedule.every, task.weight), []).append(schedule.phase)
         else:
-            count(wheel, task)
+            add_task_to_wheel(wheel, task)
     for (every, weight), phases in alike.items():
         wheel.add_all(every, weight, np.array(phases, dtype=np.int64))
     return wheel
 
 
-def count(wheel: LoadWheel, task: Task) -> None:
+def add_task_to_wheel(wheel: LoadWheel, task: Task) -> None:
     """Put a task onto the wheel; a passive check makes no load."""
     schedule = task.schedule
     if task.passive:
         return
     if schedule.every is not None and schedule.phase is not None:
-        wheel.add(Placed(schedule.every, schedule.phase, task.weight))
+        wheel.add(PlacedTask(schedule.every, schedule.phase, task.weight))
     elif schedule.every is None or has_own_phase(schedule):
-        count_on(wheel, compile_schedule(schedule, task.name), task.weight)
+        fold_onto_wheel(wheel, compile_schedule(schedule, task.name), task.weight)
 
 
-def discount(wheel: LoadWheel, task: Task) -> None:
+def remove_task_from_wheel(wheel: LoadWheel, task: Task) -> None:
     """Take it off again."""
     schedule = task.schedule
     if task.passive:
         return
     if schedule.every is None or has_own_phase(schedule):
-        count_off(wheel, compile_schedule(schedule, task.name), task.weight)
+        unfold_from_wheel(wheel, compile_schedule(schedule, task.name), task.weight)
 
 
-def place(wheel: LoadWheel, tasks: Sequence[Task]) -> list[Task]:
+def place_on_wheel(wheel: LoadWheel, tasks: Sequence[Task]) -> list[Task]:
     """The tasks with their phases, counted on the wheel; what has a phase of its own is only counted."""
     placed = list(tasks)
     even = []
     for i, task in enumerate(tasks):
         schedule = task.schedule
         if schedule.every is None or has_own_phase(schedule):
-            count(wheel, task)
+            add_task_to_wheel(wheel, task)
         elif task.passive:
             placed[i] = _with_phase(task, hash_phase(task.name, schedule.every))
         elif schedule.spread is Spread.EVEN:
@@ -110,7 +110,7 @@ def place(wheel: LoadWheel, tasks: Sequence[Task]) -> list[Task]:
         else:
             # A lot drawn once, and kept: Bergamot's phase, or Icinga's offset.
             placed[i] = _with_phase(task, drawn_phase(schedule.spread, schedule.every, SystemRandom().random()))
-            count(wheel, placed[i])
+            add_task_to_wheel(wheel, placed[i])
     # Last, so that they make room for those whose place is given.
     chosen = wheel.place_all([(tasks[i].schedule.every or 1, tasks[i].weight) for i in even])
     for i, phase in zip(even, chosen, strict=True):

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec import Struct
 
-from evenbeat.admin.tokens import GENERATED, TOKENS, tokens_in
-from evenbeat.core.access_rules import MOST_LINKS, is_good, link_expires
+from evenbeat.admin.tokens import GENERATED_TOKEN_NAME, TOKEN_PREFIX, decode_tokens
+from evenbeat.core.access_rules import MAX_SIGN_IN_LINKS, is_good, link_expires
 from evenbeat.model import Instant, Invalid
 from evenbeat.store.contract import StoreError
 
 if TYPE_CHECKING:
-    from evenbeat.admin.task_admin import Desk
+    from evenbeat.admin.task_admin import TaskAdmin
 
-LINKS: Final = "link:"
+LINK_PREFIX: Final = "link:"
 """Before the digest of a code in the store's settings."""
 
 
-class Link(Struct, frozen=True):
+class SignInLink(Struct, frozen=True):
     """What is known of a link."""
 
     token: str
@@ -27,7 +27,7 @@ class Link(Struct, frozen=True):
     expires: Instant
 
 
-class NewLink(Struct, frozen=True):
+class NewSignInLink(Struct, frozen=True):
     """What a link that was just made is good for."""
 
     token: str
@@ -38,44 +38,46 @@ class NewLink(Struct, frozen=True):
     """Where it leads."""
 
 
-def new_code() -> str:
+def new_link_code() -> str:
     """A secret of 256 bits: nobody can guess it, so a plain digest of it is safe to keep."""
     return secrets.token_urlsafe(32)
 
 
-def digest(code: str) -> str:
+def link_code_digest(code: str) -> str:
     """What a code is recognised by."""
     return hashlib.sha256(code.encode(errors="replace")).hexdigest()
 
 
-def address(page: str, code: str) -> str:
+def sign_in_url(page: str, code: str) -> str:
     """The link. What follows the # stays in the browser: no server, proxy or log sees it."""
     return f"{page}#/sign-in/{code}"
 
 
-def add_link(desk: "Desk", digest_: str, name: str | None, who: str, page: str) -> NewLink:
+def create_sign_in_link(desk: "TaskAdmin", digest_: str, name: str | None, who: str, page: str) -> NewSignInLink:
     """Keep a new link for a token, by default for the one that the node has made."""
     if not page:
         raise Invalid("the node serves no page that a link could lead to: start it with --listen 8629")
-    with desk.at_rest():
-        id_, now = _token(desk, name), desk.now()
-        token, expires = tokens_in(desk.store.settings(TOKENS))[id_], link_expires(now)
+    with desk.locked():
+        id_, now = _find_token_id(desk, name), desk.now()
+        token, expires = decode_tokens(desk.store.settings(TOKEN_PREFIX))[id_], link_expires(now)
         if token.is_over(now):
             another = f"`evenbeat token add NAME --role {token.role}` makes another"
             raise Invalid(f"the token {token.name} has expired; {another}")
-        known = _links(desk)
+        known = _stored_links(desk)
         good = sorted((key for key in known if is_good(known[key].expires, now)), key=lambda key: known[key].expires)
-        dropped = known.keys() - set(good[len(good) - MOST_LINKS + 1 :] if len(good) >= MOST_LINKS else good)
-        kept = msgspec.json.encode(Link(id_, expires)).decode()
-        desk.store.set_settings({**dict.fromkeys(dropped), LINKS + digest_: kept})
-        desk.note(f"token {token.name}", "sign-in link created", who)
-    return NewLink(token.name, token.role, expires, page)
+        dropped = known.keys() - set(
+            good[len(good) - MAX_SIGN_IN_LINKS + 1 :] if len(good) >= MAX_SIGN_IN_LINKS else good
+        )
+        kept = msgspec.json.encode(SignInLink(id_, expires)).decode()
+        desk.store.set_settings({**dict.fromkeys(dropped), LINK_PREFIX + digest_: kept})
+        desk.audit(f"token {token.name}", "sign-in link created", who)
+    return NewSignInLink(token.name, token.role, expires, page)
 
 
-def _token(desk: "Desk", name: str | None) -> str:
+def _find_token_id(desk: "TaskAdmin", name: str | None) -> str:
     """The id of a token by its name."""
-    known = {token.name: id_ for id_, token in tokens_in(desk.store.settings(TOKENS)).items()}
-    if (found := known.get(GENERATED if name is None else name)) is not None:
+    known = {token.name: id_ for id_, token in decode_tokens(desk.store.settings(TOKEN_PREFIX)).items()}
+    if (found := known.get(GENERATED_TOKEN_NAME if name is None else name)) is not None:
         return found
     if not known:
         raise Invalid("there is no token that a link could stand for: `evenbeat token add NAME --role admin` makes one")
@@ -84,23 +86,25 @@ def _token(desk: "Desk", name: str | None) -> str:
     raise Invalid(f"there is no token {name!r}; `evenbeat token ls` lists them")
 
 
-def use_link(desk: "Desk", digest_: str, who: str) -> str:
+def use_sign_in_link(desk: "TaskAdmin", digest_: str, who: str) -> str:
     """The id of its token, once: from now on the link opens nothing. Empty if it was used, is too old, or never was."""
-    with desk.at_rest():
-        found = _links(desk).get(LINKS + digest_)
+    with desk.locked():
+        found = _stored_links(desk).get(LINK_PREFIX + digest_)
         if found is None:
             return ""
-        desk.store.set_settings({LINKS + digest_: None})
-        token = tokens_in(desk.store.settings(TOKENS)).get(found.token)
+        desk.store.set_settings({LINK_PREFIX + digest_: None})
+        token = decode_tokens(desk.store.settings(TOKEN_PREFIX)).get(found.token)
         if token is None or token.is_over(desk.now()) or not is_good(found.expires, desk.now()):
             return ""
-        desk.note(f"token {token.name}", "signed in by link", who)
+        desk.audit(f"token {token.name}", "signed in by link", who)
         return found.token
 
 
-def _links(desk: "Desk") -> dict[str, Link]:
+def _stored_links(desk: "TaskAdmin") -> dict[str, SignInLink]:
     """All that were not used, by their keys."""
     try:
-        return {key: msgspec.json.decode(text, type=Link) for key, text in desk.store.settings(LINKS).items()}
+        return {
+            key: msgspec.json.decode(text, type=SignInLink) for key, text in desk.store.settings(LINK_PREFIX).items()
+        }
     except (msgspec.ValidationError, msgspec.DecodeError) as e:
         raise StoreError(f"a sign-in link in the database is damaged, so none is taken: {e}") from None

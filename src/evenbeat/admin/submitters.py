@@ -6,13 +6,13 @@ year is one line.
 
 from typing import Final, NamedTuple
 
-from evenbeat.admin.task_admin import Desk
+from evenbeat.admin.task_admin import TaskAdmin
 from evenbeat.store.contract import AuditFilter
 
-SUBMITTED: Final = "result submitted"
-_LOOKED_AT: Final = 100
+SUBMITTED_ACTION: Final = "result submitted"
+_AUDIT_LINES: Final = 100
 """Lines of a task's audit that are looked through for the last submitter, once after a start of the node."""
-_MOST: Final = 200_000
+_MAX_REMEMBERED: Final = 200_000
 """Checks whose submitters are remembered; of more of them the audit is asked again."""
 
 
@@ -33,19 +33,19 @@ class Submitters:
         """Was it the same one the last time?"""
         return self._latest.get(name) == submitter
 
-    def note(self, desk: Desk, name: str, submitter: Submitter) -> None:
+    def note(self, desk: TaskAdmin, name: str, submitter: Submitter) -> None:
         """Write it down, unless the audit has it as the latest. Blocks."""
-        if len(self._latest) >= _MOST:
+        if len(self._latest) >= _MAX_REMEMBERED:
             self._latest.clear()
         if name not in self._latest and _latest_in_audit(desk, name) == submitter:
             self._latest[name] = submitter
             return
         self._latest[name] = submitter
-        desk.note(name, SUBMITTED, submitter.who, f"from {submitter.source}")
+        desk.audit(name, SUBMITTED_ACTION, submitter.who, f"from {submitter.source}")
 
 
-def _latest_in_audit(desk: Desk, name: str) -> Submitter | None:
-    for _, change in desk.store.audit(AuditFilter(name, most=_LOOKED_AT)):
-        if change.action == SUBMITTED:
+def _latest_in_audit(desk: TaskAdmin, name: str) -> Submitter | None:
+    for _, change in desk.store.audit(AuditFilter(name, most=_AUDIT_LINES)):
+        if change.action == SUBMITTED_ACTION:
             return Submitter(change.who, change.detail.removeprefix("from "))
     return None

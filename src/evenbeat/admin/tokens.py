@@ -17,23 +17,23 @@ from evenbeat.when.instant import format_instant
 from evenbeat.when.zone import zone
 
 if TYPE_CHECKING:
-    from evenbeat.admin.task_admin import Desk
+    from evenbeat.admin.task_admin import TaskAdmin
 
-TOKENS: Final = "token:"
+TOKEN_PREFIX: Final = "token:"  # noqa: S105
 """Before the id of a token in the store's settings."""
-GENERATED: Final = "local-admin"
+GENERATED_TOKEN_NAME: Final = "local-admin"  # noqa: S105
 """The name of the token that a node makes if it serves its page and has none."""
-MOST_TOKENS: Final = 1_000
-_MARK: Final = "evb_"
+MAX_TOKENS: Final = 1_000
+_TOKEN_TEXT_PREFIX: Final = "evb_"  # noqa: S105
 """So that people and scanners of repositories know a token when they see one."""
-_ID: Final = 8
+_ID_BYTES: Final = 8
 _TEXT: Final = re.compile(r"evb_([\w-]{8})([\w-]{32})", re.ASCII)
 _NAME: Final = re.compile(r"[\w.@:/+-]{1,64}", re.ASCII)
 
 RoleName = Literal["read", "operate", "admin"]
 
 
-class Token(Struct, frozen=True, omit_defaults=True):
+class ApiToken(Struct, frozen=True, omit_defaults=True):
     """What is known of a token."""
 
     name: str
@@ -57,33 +57,33 @@ class Token(Struct, frozen=True, omit_defaults=True):
         return self.expires is not None and now >= self.expires
 
 
-class NewToken(NamedTuple):
+class NewApiToken(NamedTuple):
     """A token as it is at its beginning, the only time that its text is known."""
 
     id: str
     text: str
-    token: Token
+    token: ApiToken
 
 
-def new_token(
+def create_api_token(
     name: str, role: RoleName, now: Instant, expires: Instant | None = None, scope: Scope | None = None
-) -> NewToken:
+) -> NewApiToken:
     """Draw one."""
     if not _NAME.fullmatch(name):
         raise Invalid(f"{name!r} cannot name a token, accepted: up to 64 letters, digits and any of . _ - @ : / +")
     id_, secret, salt = secrets.token_urlsafe(6), secrets.token_urlsafe(24), secrets.token_bytes(16)
     owner, labels = (None, {}) if scope is None else (scope.owner, dict(scope.labels))
-    token = Token(name, role, _hash(secret, salt).hex(), salt.hex(), now, expires, owner, labels)
-    return NewToken(id_, f"{_MARK}{id_}{secret}", token)
+    token = ApiToken(name, role, _hash(secret, salt).hex(), salt.hex(), now, expires, owner, labels)
+    return NewApiToken(id_, f"{_TOKEN_TEXT_PREFIX}{id_}{secret}", token)
 
 
-def parts(text: str) -> tuple[str, str] | None:
+def split_token(text: str) -> tuple[str, str] | None:
     """The id and the secret of what may be a token; None if it cannot be one."""
     found = _TEXT.fullmatch(text)
     return (found[1], found[2]) if found else None
 
 
-def matches(token: Token, secret: str) -> bool:
+def secret_matches(token: ApiToken, secret: str) -> bool:
     """Is this its secret? Takes some 50 ms, whatever the answer."""
     return hmac.compare_digest(_hash(secret, bytes.fromhex(token.salt)), bytes.fromhex(token.hash))
 
@@ -92,45 +92,47 @@ def _hash(secret: str, salt: bytes) -> bytes:
     return hashlib.scrypt(secret.encode(), salt=salt, n=2**14, r=8, p=1, dklen=32)
 
 
-def tokens_in(settings: Mapping[str, str]) -> dict[str, Token]:
+def decode_tokens(settings: Mapping[str, str]) -> dict[str, ApiToken]:
     """Tokens by id. One that cannot be read is a StoreError: as if it were not there, a door might stand open."""
     try:
-        return {key.removeprefix(TOKENS): msgspec.json.decode(text, type=Token) for key, text in settings.items()}
+        return {
+            key.removeprefix(TOKEN_PREFIX): msgspec.json.decode(text, type=ApiToken) for key, text in settings.items()
+        }
     except (msgspec.ValidationError, msgspec.DecodeError) as e:
         raise StoreError(f"a token in the database is damaged, so nobody is let in: {e}") from None
 
 
-def add_token(desk: "Desk", id_: str, token: Token, who: str) -> None:
+def add_token(desk: "TaskAdmin", id_: str, token: ApiToken, who: str) -> None:
     """Keep it."""
-    with desk.at_rest():
-        known = tokens_in(desk.store.settings(TOKENS))
+    with desk.locked():
+        known = decode_tokens(desk.store.settings(TOKEN_PREFIX))
         if any(other.name == token.name for other in known.values()):
             raise Conflict(f"there is a token {token.name!r} already; `evenbeat token rm {token.name}` removes it")
-        if len(known) >= MOST_TOKENS:
-            raise Invalid(f"there are {len(known):,} tokens already, accepted: up to {MOST_TOKENS:,}; remove some")
-        desk.store.set_settings({TOKENS + id_: msgspec.json.encode(token).decode()})
+        if len(known) >= MAX_TOKENS:
+            raise Invalid(f"there are {len(known):,} tokens already, accepted: up to {MAX_TOKENS:,}; remove some")
+        desk.store.set_settings({TOKEN_PREFIX + id_: msgspec.json.encode(token).decode()})
         limited = "" if token.scope is None else f", limited to {token.scope}"
-        desk.note(f"token {token.name}", "created", who, f"{token.role}{limited}", _fields(None, token))
+        desk.audit(f"token {token.name}", "created", who, f"{token.role}{limited}", _audit_fields(None, token))
 
 
-def remove_token(desk: "Desk", name: str, who: str) -> None:
+def remove_token(desk: "TaskAdmin", name: str, who: str) -> None:
     """Whoever has it is not let in any more, from a few seconds on."""
-    with desk.at_rest():
-        known = tokens_in(desk.store.settings(TOKENS))
+    with desk.locked():
+        known = decode_tokens(desk.store.settings(TOKEN_PREFIX))
         found = [id_ for id_, token in known.items() if token.name == name]
         if not found:
             raise Invalid(f"there is no token {name!r}; `evenbeat token ls` lists them")
-        desk.store.set_settings(dict.fromkeys(TOKENS + id_ for id_ in found))
-        desk.note(f"token {name}", "removed", who, fields=_fields(known[found[0]], None))
+        desk.store.set_settings(dict.fromkeys(TOKEN_PREFIX + id_ for id_ in found))
+        desk.audit(f"token {name}", "removed", who, fields=_audit_fields(known[found[0]], None))
 
 
-def _fields(old: Token | None, new: Token | None) -> list[FieldChange]:
+def _audit_fields(old: ApiToken | None, new: ApiToken | None) -> list[FieldChange]:
     """What may be known of a token, for the audit."""
-    before, after = ({} if token is None else _said(token) for token in (old, new))
+    before, after = ({} if token is None else _audit_values(token) for token in (old, new))
     return [FieldChange(key, before.get(key), after.get(key)) for key in before | after]
 
 
-def _said(token: Token) -> dict[str, str]:
+def _audit_values(token: ApiToken) -> dict[str, str]:
     expires = {} if token.expires is None else {"expires": format_instant(token.expires, zone("UTC"))}
     limited = {} if token.scope is None else {"limited": str(token.scope)}
     return {"role": token.role, **expires, **limited}

@@ -9,27 +9,27 @@ import stat
 from pathlib import Path
 
 from evenbeat.model import Invalid
-from evenbeat.work.path_steps import others_may_write, steps
+from evenbeat.work.path_steps import others_may_write, path_steps
 
 
-def must_be_trusted(path: Path) -> None:
+def check_trusted_file(path: Path) -> None:
     """Raise Invalid with what to type if anybody but root and the user of this process could change the file."""
-    for found, status in steps(path):
-        if said := _danger(found, status):
+    for found, status in path_steps(path):
+        if said := _why_untrusted(found, status):
             raise Invalid(f'{path}: with commands = "files" nobody else may be able to change the file, but {said}')
 
 
-def _danger(found: Path, status: os.stat_result) -> str:
+def _why_untrusted(found: Path, status: os.stat_result) -> str:
     quoted = shlex.quote(str(found))
     if status.st_uid not in (0, os.geteuid()):
-        chown = f"`chown {'-h ' if stat.S_ISLNK(status.st_mode) else ''}{_name(os.geteuid())} {quoted}`"
-        return f"{found} belongs to {_name(status.st_uid)}; type {chown}, or use another place"
+        chown = f"`chown {'-h ' if stat.S_ISLNK(status.st_mode) else ''}{_user_name(os.geteuid())} {quoted}`"
+        return f"{found} belongs to {_user_name(status.st_uid)}; type {chown}, or use another place"
     if not others_may_write(status):
         return ""
     return f"others may write to {found}; type `chmod go-w {quoted}`"
 
 
-def _name(uid: int) -> str:
+def _user_name(uid: int) -> str:
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:

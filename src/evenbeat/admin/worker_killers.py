@@ -4,31 +4,31 @@ import logging
 from collections.abc import Iterable
 from typing import Final
 
-from evenbeat.core.run_lease import Losses
+from evenbeat.core.run_lease import WorkerDeaths
 from evenbeat.store.contract import Store, StoreError
 
-DEATHS: Final = "deaths:"
+DEATHS_PREFIX: Final = "deaths:"
 """Before the number of a task: how many worker processes in a row have died with its runs."""
 _log: Final = logging.getLogger("evenbeat.node")
 
 
-class Suspects(Losses):
+class StoredWorkerDeaths(WorkerDeaths):
     """The losses of a single node. In a cluster they are the queue's to count."""
 
     def __init__(self, store: Store) -> None:
         super().__init__()
         self._store = store
         for task, deaths in deaths_by_task(store).items():
-            self.remember(task, deaths)
+            self.restore(task, deaths)
 
     def learn_all(self, ends: Iterable[tuple[int, str, bytes]]) -> None:
         """Runs have ended: task, outcome, output. What that changes is in the store before the ends are."""
         ends = list(ends)
         before = {task: self.deaths(task) for task, _, _ in ends}
         for task, outcome, output in ends:
-            self.learn(task, outcome, output)
+            self.record_end(task, outcome, output)
         now = {task: self.deaths(task) for task in before}
-        changed = {f"{DEATHS}{t}": str(n) if n else None for t, n in now.items() if n != before[t]}
+        changed = {f"{DEATHS_PREFIX}{t}": str(n) if n else None for t, n in now.items() if n != before[t]}
         if not changed:
             return
         try:
@@ -39,5 +39,5 @@ class Suspects(Losses):
 
 def deaths_by_task(store: Store) -> dict[int, int]:
     """By the number of the task: how many worker processes in a row have died with its runs."""
-    found = {key.removeprefix(DEATHS): value for key, value in store.settings(DEATHS).items()}
+    found = {key.removeprefix(DEATHS_PREFIX): value for key, value in store.settings(DEATHS_PREFIX).items()}
     return {int(task): int(deaths) for task, deaths in found.items() if task.isdigit() and deaths.isdigit()}

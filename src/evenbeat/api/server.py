@@ -19,28 +19,28 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.types import ASGIApp
 
-from evenbeat.api.auth.access import Access
-from evenbeat.api.http.application import application
-from evenbeat.api.http.connections import MOST, Connections, Listener
-from evenbeat.api.http.context import House
-from evenbeat.api.http.guard import Guard
-from evenbeat.api.http.protocol import BODY_PATIENCE, PatientProtocol
-from evenbeat.load.safe_text import visible
+from evenbeat.api.auth.access import TokenAuthenticator
+from evenbeat.api.http.application import create_application
+from evenbeat.api.http.connections import MAX_CONNECTIONS, ConnectionTable, ListeningSocket
+from evenbeat.api.http.context import ApiContext
+from evenbeat.api.http.guard import SecurityMiddleware
+from evenbeat.api.http.protocol import BODY_TIMEOUT, TimeoutProtocol
+from evenbeat.load.safe_text import escaped_text
 from evenbeat.model import Invalid
-from evenbeat.node.process.listen import Listen, bound, must_be_safe, parse_listen
-from evenbeat.node.process.log_format import Condensed, KeyValue
+from evenbeat.node.process.listen import ListenAddress, bind_socket, check_listen_safety, parse_listen
+from evenbeat.node.process.log_format import CondensingHandler, KeyValueFormatter
 from evenbeat.store.contract import StoreError
-from evenbeat.store.opening import is_cluster, shown
+from evenbeat.store.opening import is_shared_database, without_password
 
 _BACKLOG: Final = 512
 """Connections that the kernel keeps for us, and that are accepted in one go."""
-_LARGEST_HEAD: Final = 32 << 10
+_MAX_HEADER_BYTES: Final = 32 << 10
 """Bytes of a request's first line and headers."""
-_IDLE: Final = 15
+_KEEP_ALIVE_SECONDS: Final = 15
 """Seconds that a connection is kept without a request."""
-_GRACE: Final = 1
+_SHUTDOWN_SECONDS: Final = 1
 """Seconds that answers have to end when the process is told to."""
-_NICER: Final = 10
+_NICENESS: Final = 10
 """The node goes first: whoever looks at it must not make it late."""
 _log: Final = logging.getLogger("evenbeat.api")
 
@@ -50,68 +50,70 @@ def main(argv: list[str]) -> int:
     args = _parser().parse_args(argv)
     if args.lifeline is not None:
         _die_with_the_node(args.lifeline)
-        os.nice(_NICER)
+        os.nice(_NICENESS)
         os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))  # it does not interrupt others as it wakes up
-    _log_lines(logging.INFO if args.lifeline is None else logging.WARNING)
-    _have_room()
+    _configure_logging(logging.INFO if args.lifeline is None else logging.WARNING)
+    _raise_file_limit()
     try:
         args.db = args.db or os.environ.get("EVENBEAT_DB") or "evenbeat.db"
-        house = House(args.db if is_cluster(args.db) else Path(args.db), args.control)
-        listen, listening = _socket_of(args)
+        house = ApiContext(args.db if is_shared_database(args.db) else Path(args.db), args.control)
+        listen, listening = _listening_socket(args)
     except (Invalid, StoreError) as e:
-        print(f"evenbeat.api.server: {visible(str(e))}", file=sys.stderr)  # noqa: T201
+        print(f"evenbeat.api.server: {escaped_text(str(e))}", file=sys.stderr)  # noqa: T201
         return 2
     port = listening.getsockname()[1]
     is_secure = listen.cert is not None
     life = "" if is_secure else args.life or token_hex(8)
-    access = Access(house, listen.host, port, life, is_secure=is_secure, is_open=listen.is_open)
-    server = server_of(house, whole(house, access), listen)
+    access = TokenAuthenticator(house, listen.host, port, life, is_secure=is_secure, is_open=listen.is_open)
+    server = create_server(house, protected_application(house, access), listen)
     url = listen.url(port)
-    _log.info("serving %s on %s", shown(args.db), url, extra={"action": "serving", "url": url})
+    _log.info("serving %s on %s", without_password(args.db), url, extra={"action": "serving", "url": url})
     with suppress(KeyboardInterrupt):
         asyncio.run(server.serve(sockets=[listening]))
     return 0
 
 
-def server_of(
-    house: House, app: ASGIApp, listen: Listen, protocol: type[PatientProtocol] = PatientProtocol
+def create_server(
+    house: ApiContext, app: ASGIApp, listen: ListenAddress, protocol: type[TimeoutProtocol] = TimeoutProtocol
 ) -> uvicorn.Server:
     """What serves an application, once it is given a socket."""
-    connections = Connections(house.refusals)
-    own: type[PatientProtocol] = type(protocol.__name__, (protocol,), {"connections_of_server": connections})
-    return _Server(_configuration(app, listen, own), house, connections)
+    connections = ConnectionTable(house.refusals)
+    own: type[TimeoutProtocol] = type(protocol.__name__, (protocol,), {"connections_of_server": connections})
+    return _ApiServer(_uvicorn_config(app, listen, own), house, connections)
 
 
-def whole(house: House, access: Access, patience: float = BODY_PATIENCE) -> Guard:
+def protected_application(
+    house: ApiContext, access: TokenAuthenticator, patience: float = BODY_TIMEOUT
+) -> SecurityMiddleware:
     """All that is served of a house: the API, the page, metrics and health, behind the guard."""
 
     @asynccontextmanager
     async def life(_: Starlette) -> AsyncIterator[None]:
-        house.listening.start()
+        house.live_feed.start()
         yield
-        await house.listening.stop()
+        await house.live_feed.stop()
         house.close()
 
-    return Guard(application(house, access, lifespan=life), house.refusals, patience=patience)
+    return SecurityMiddleware(create_application(house, access, lifespan=life), house.refusals, patience=patience)
 
 
-class _Server(uvicorn.Server):
+class _ApiServer(uvicorn.Server):
     """Has a list of its connections. Tells those who listen for events that it is over: they would be waited for."""
 
-    def __init__(self, config: uvicorn.Config, house: House, connections: Connections) -> None:
+    def __init__(self, config: uvicorn.Config, house: ApiContext, connections: ConnectionTable) -> None:
         super().__init__(config)
         self._house = house
         self._connections = connections
 
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().serve([Listener.of(listening, self._connections) for listening in sockets or []])
+        await super().serve([ListeningSocket.of(listening, self._connections) for listening in sockets or []])
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._house.listening.hang_up()
+        self._house.live_feed.end_streams()
         await super().shutdown(sockets)
 
 
-def _configuration(app: ASGIApp, listen: Listen, protocol: type[PatientProtocol]) -> uvicorn.Config:
+def _uvicorn_config(app: ASGIApp, listen: ListenAddress, protocol: type[TimeoutProtocol]) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         loop="asyncio",
@@ -124,9 +126,9 @@ def _configuration(app: ASGIApp, listen: Listen, protocol: type[PatientProtocol]
         server_header=False,
         limit_concurrency=None,  # it would count those who only wait, and shut out /healthz: see Connections and Guard
         backlog=_BACKLOG,
-        timeout_keep_alive=_IDLE,
-        timeout_graceful_shutdown=_GRACE,
-        h11_max_incomplete_event_size=_LARGEST_HEAD,
+        timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
+        h11_max_incomplete_event_size=_MAX_HEADER_BYTES,
         ssl_certfile=listen.cert,
         ssl_keyfile=listen.key,
     )
@@ -151,14 +153,14 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _socket_of(args: argparse.Namespace) -> tuple[Listen, socket.socket]:
+def _listening_socket(args: argparse.Namespace) -> tuple[ListenAddress, socket.socket]:
     if args.socket is not None:
         os.set_inheritable(args.socket, False)  # noqa: FBT003
         found = socket.socket(fileno=args.socket)
-        return Listen(args.host, found.getsockname()[1], args.tls_cert, args.tls_key, is_open=args.open), found
-    listen = Listen(*parse_listen(args.listen), args.tls_cert, args.tls_key, args.no_tls, args.open)
-    must_be_safe(listen, args.db if is_cluster(args.db) else Path(args.db))
-    return listen, bound(listen)
+        return ListenAddress(args.host, found.getsockname()[1], args.tls_cert, args.tls_key, is_open=args.open), found
+    listen = ListenAddress(*parse_listen(args.listen), args.tls_cert, args.tls_key, args.no_tls, args.open)
+    check_listen_safety(listen, args.db if is_shared_database(args.db) else Path(args.db))
+    return listen, bind_socket(listen)
 
 
 def _die_with_the_node(lifeline: int) -> None:
@@ -172,18 +174,18 @@ def _die_with_the_node(lifeline: int) -> None:
             os._exit(0)  # it was closed before we asked to be told
 
 
-def _have_room() -> None:
+def _raise_file_limit() -> None:
     """For connections, and for those to the store and the node behind each."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = 2 * MOST
+    wanted = 2 * MAX_CONNECTIONS
     if hard == resource.RLIM_INFINITY or hard > soft:
         limit = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, limit), hard))
 
 
-def _log_lines(level: int) -> None:
-    handler = Condensed()
-    handler.setFormatter(KeyValue())
+def _configure_logging(level: int) -> None:
+    handler = CondensingHandler()
+    handler.setFormatter(KeyValueFormatter())
     for name, least in (("evenbeat", level), ("uvicorn.error", logging.ERROR), ("asyncio", logging.WARNING)):
         logger = logging.getLogger(name)
         logger.addHandler(handler)

@@ -13,13 +13,13 @@ from typing import Final
 
 import numpy as np
 
-from evenbeat.bench.measure import Measure
-from evenbeat.bench.node import TASKS, live_on, measured
+from evenbeat.bench.measure import Comparison
+from evenbeat.bench.node import TASKS, comparison_of, run_bench_node
 from evenbeat.model import SECOND, Job
-from evenbeat.node.process.listen import LOOPBACK, Listen
-from evenbeat.node.scheduler import Node
+from evenbeat.node.process.listen import LOOPBACK, ListenAddress
+from evenbeat.node.scheduler import Scheduler
 
-RATE: Final = 1_000
+REQUESTS_PER_SECOND: Final = 1_000
 """Runs per second, and requests per second."""
 _SETTLE: Final = 3.0
 """Seconds until a node that starts is as it will be."""
@@ -27,17 +27,17 @@ _SECONDS: Final = 10.0
 _SLOTS: Final = 500
 
 
-def measures(pairs: int) -> Iterator[tuple[str, Measure]]:
+def comparisons(pairs: int) -> Iterator[tuple[str, Comparison]]:
     """Lateness with and without readers, and how many requests were really answered."""
     late, served = [], []
     for i in range(pairs):
         bare = _lateness(0)[0] if i % 2 else 0.0
-        busy, requests = _lateness(RATE)
+        busy, requests = _lateness(REQUESTS_PER_SECOND)
         late.append((1 / busy, 1 / (bare or _lateness(0)[0])))
-        served.append((requests / _SECONDS, float(RATE)))
-    title = f"Lateness of {TASKS:,} tasks at {RATE:,} runs/s while others read: 1 / p99"
-    yield "node_with_api_load", measured(title, f"{RATE:,} requests/s", "no requests", late)
-    yield "api_requests", measured("Requests answered meanwhile", "answered", "asked for", served)
+        served.append((requests / _SECONDS, float(REQUESTS_PER_SECOND)))
+    title = f"Lateness of {TASKS:,} tasks at {REQUESTS_PER_SECOND:,} runs/s while others read: 1 / p99"
+    yield "node_with_api_load", comparison_of(title, f"{REQUESTS_PER_SECOND:,} requests/s", "no requests", late)
+    yield "api_requests", comparison_of("Requests answered meanwhile", "answered", "asked for", served)
 
 
 def _lateness(rate: int) -> tuple[float, int]:
@@ -45,10 +45,10 @@ def _lateness(rate: int) -> tuple[float, int]:
     late: list[float] = []
     answered = 0
 
-    def up(node: Node) -> None:
+    def up(node: Scheduler) -> None:
         asyncio.get_running_loop().create_task(measure(node))
 
-    async def measure(node: Node) -> None:
+    async def measure(node: Scheduler) -> None:
         nonlocal answered
         await asyncio.sleep(_SETTLE)
         start = node.clock.now()
@@ -58,15 +58,15 @@ def _lateness(rate: int) -> tuple[float, int]:
             answered = int((await asyncio.to_thread(_read, command, node)).split()[1])
         else:
             await asyncio.sleep(_SECONDS)
-        runs = node.store.runs(most=int(RATE * _SECONDS))
+        runs = node.store.runs(most=int(REQUESTS_PER_SECOND * _SECONDS))
         late.extend((r.started - r.nominal) / SECOND for r in runs if r.started is not None and r.nominal > start)
         node.stop("measured")
 
-    def _read(command: list[str], node: Node) -> str:
+    def _read(command: list[str], node: Scheduler) -> str:
         assert node.token_file is not None
         environment = {**os.environ, "EVENBEAT_TOKEN": node.token_file.read_text().strip()}
         return subprocess.run(command, env=environment, capture_output=True, check=True, text=True).stdout  # noqa: S603
 
     job = Job(command=("noop",))
-    live_on(job, TASKS, int(TASKS / RATE * SECOND), _SLOTS, up, Listen(LOOPBACK, 0))
+    run_bench_node(job, TASKS, int(TASKS / REQUESTS_PER_SECOND * SECOND), _SLOTS, up, ListenAddress(LOOPBACK, 0))
     return float(np.percentile(late, 99)), answered

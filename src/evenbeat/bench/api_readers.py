@@ -14,7 +14,7 @@ _CONNECTIONS = 8
 _PATHS = ("/v1/status", "/v1/tasks?limit=20", "/v1/tasks/task%2042", "/v1/tasks/task%2042/history", "/readyz")
 
 
-def read(port: int, rate: int, seconds: float) -> tuple[int, int]:
+def generate_requests(port: int, rate: int, seconds: float) -> tuple[int, int]:
     """Ask in turn, on time; whoever is still waiting for an answer is left alone."""
     head = f"Host: 127.0.0.1:{port}\r\nAuthorization: Bearer {os.environ['EVENBEAT_TOKEN']}\r\n\r\n"
     requests = [f"GET {path} HTTP/1.1\r\n{head}".encode() for path in _PATHS]
@@ -53,4 +53,4 @@ def _is_whole(answer: bytes) -> bool:
 
 if __name__ == "__main__":
     os.nice(10)  # readers are elsewhere, as a rule: what they cost themselves should not count
-    print(*read(int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])))
+    print(*generate_requests(int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])))

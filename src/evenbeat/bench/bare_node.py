@@ -14,7 +14,7 @@ import numpy as np
 BATCH = 500
 
 
-def quick() -> None:
+def no_op() -> None:
     """The function that returns at once."""
 
 
@@ -28,7 +28,7 @@ def _echo(fd: int) -> None:
             link.sendall(len(data).to_bytes(4, "big") + data)
 
 
-class BareNode:
+class BaselineNode:
     """One loop, one database, one echoing process."""
 
     def __init__(self, folder: Path, tasks: int) -> None:

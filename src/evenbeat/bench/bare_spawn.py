@@ -5,7 +5,7 @@ import select
 import sys
 
 
-def spawn(program: str, count: int, in_flight: int) -> None:
+def run_processes(program: str, count: int, in_flight: int) -> None:
     """Run it so many times, some at the same time."""
     poll = select.epoll()
     environment = dict(os.environb)
@@ -30,5 +30,5 @@ def spawn(program: str, count: int, in_flight: int) -> None:
 
 for line in sys.stdin:
     program, count = line.split()
-    spawn(program, int(count), int(sys.argv[1]))
+    run_processes(program, int(count), int(sys.argv[1]))
     print("done", flush=True)

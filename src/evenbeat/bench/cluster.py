@@ -15,42 +15,42 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from evenbeat.admin.task_admin import Desk
-from evenbeat.bench.measure import Fact, Measure
-from evenbeat.bench.node import measured, throughput, until_ended
+from evenbeat.admin.task_admin import TaskAdmin
+from evenbeat.bench.measure import Comparison, Observation
+from evenbeat.bench.node import comparison_of, throughput, wait_for_runs
 from evenbeat.model import HOUR, Instant, Invalid, Job, Missed, Schedule, Task
-from evenbeat.node.process.run_cluster_node import live_in_cluster
-from evenbeat.node.scheduler import Node, Options
-from evenbeat.queue.nats.address import parse_where
-from evenbeat.store.contract import EVERYTHING
+from evenbeat.node.process.run_cluster_node import run_cluster_node
+from evenbeat.node.scheduler import NodeOptions, Scheduler
+from evenbeat.queue.nats.address import parse_queue_address
+from evenbeat.store.contract import ALL_TASKS
 from evenbeat.store.postgres.postgres_store import PostgresStore
 
 _TASKS: Final = 40_000
 _WARM: Final = 4_000
 _SLOTS: Final = 4_000
 _WORKERS: Final = 2
-_JOB: Final = Job(function="evenbeat.bench.bare_node:quick")
+_NO_OP_JOB: Final = Job(function="evenbeat.bench.bare_node:no_op")
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
-_spent: dict[str, list[float]] = {}
+_cpu_seconds: dict[str, list[float]] = {}
 """Microseconds of processor time per run, by who used it, of each measurement."""
 
 
-def measures(pairs: int) -> Iterator[tuple[str, Measure]]:
+def comparisons(pairs: int) -> Iterator[tuple[str, Comparison]]:
     """Every measure, as soon as it is taken."""
     rates = []
     for i in range(pairs):
-        alone = throughput(_JOB, _TASKS, _WARM, _SLOTS) if i % 2 else 0.0
+        alone = throughput(_NO_OP_JOB, _TASKS, _WARM, _SLOTS) if i % 2 else 0.0
         together = _throughput()
-        rates.append((together, alone or throughput(_JOB, _TASKS, _WARM, _SLOTS)))
+        rates.append((together, alone or throughput(_NO_OP_JOB, _TASKS, _WARM, _SLOTS)))
     title = f"One scheduler and two workers on PostgreSQL and NATS, {_TASKS:,} tasks: runs"
-    yield "cluster", measured(title, "cluster", "single node on SQLite", rates)
+    yield "cluster", comparison_of(title, "cluster", "single node on SQLite", rates)
 
 
-def facts(_: str | None) -> Iterator[tuple[str, Fact]]:
+def observations(_: str | None) -> Iterator[tuple[str, Observation]]:
     """Where the time went."""
-    middle = {who: sorted(values)[len(values) // 2] for who, values in _spent.items()}
+    middle = {who: sorted(values)[len(values) // 2] for who, values in _cpu_seconds.items()}
     words = ", ".join(f"{who} {cost:.0f}" for who, cost in sorted(middle.items(), key=lambda item: -item[1]))
-    yield "cluster_cpu_us_per_run", Fact(middle, f"Processor time per run, in microseconds: {words}")
+    yield "cluster_cpu_us_per_run", Observation(middle, f"Processor time per run, in microseconds: {words}")
 
 
 def _throughput() -> float:
@@ -77,8 +77,8 @@ def _throughput() -> float:
 def _fill(dsn: str) -> None:
     store = PostgresStore(dsn)
     schedule = Schedule(every=HOUR)
-    new = [Task(f"task {i}", schedule, _JOB, missed=Missed.SKIP) for i in range(_TASKS)]
-    Desk(store, lambda: Instant(time.time_ns() // 1_000)).add(new, "bench", "bench")
+    new = [Task(f"task {i}", schedule, _NO_OP_JOB, missed=Missed.SKIP) for i in range(_TASKS)]
+    TaskAdmin(store, lambda: Instant(time.time_ns() // 1_000)).add(new, "bench", "bench")
     store.close()
 
 
@@ -97,38 +97,38 @@ def _end(workers: "list[subprocess.Popen[bytes]]") -> None:
 async def _measure(dsn: str, queue: str, pids: dict[str, list[int]]) -> float:
     seconds = 0.0
 
-    def up(node: Node) -> None:
+    def up(node: Scheduler) -> None:
         asyncio.get_running_loop().create_task(force(node))
 
-    async def force(node: Node) -> None:
+    async def force(node: Scheduler) -> None:
         nonlocal seconds
         while len(node.queue.workers) < _WORKERS:
             await asyncio.sleep(0.05)
-        node.force(list(node.store.entries(EVERYTHING)))
-        await until_ended(node, _WARM)
-        start, before = time.perf_counter(), sum(node.beat.counts.outcomes.values())
-        used = _used(pids)
-        await until_ended(node, _TASKS)
+        node.force(list(node.store.entries(ALL_TASKS)))
+        await wait_for_runs(node, _WARM)
+        start, before = time.perf_counter(), sum(node.turns.counts.outcomes.values())
+        used = _cpu_seconds_of(pids)
+        await wait_for_runs(node, _TASKS)
         await node.outbox.empty()
         seconds = (time.perf_counter() - start) * _TASKS / (_TASKS - before)
-        for who, total in _used(pids).items():
-            _spent.setdefault(who, []).append((total - used[who]) / (_TASKS - before) * 1e6)
+        for who, total in _cpu_seconds_of(pids).items():
+            _cpu_seconds.setdefault(who, []).append((total - used[who]) / (_TASKS - before) * 1e6)
         node.stop("measured")
 
-    options = Options(max_concurrent=_SLOTS, grace=5)
-    await live_in_cluster(dsn, parse_where(queue, 1), options, up, signals=False)
+    options = NodeOptions(max_concurrent=_SLOTS, grace=5)
+    await run_cluster_node(dsn, parse_queue_address(queue, 1), options, up, signals=False)
     return seconds
 
 
-def _used(pids: dict[str, list[int]]) -> dict[str, float]:
+def _cpu_seconds_of(pids: dict[str, list[int]]) -> dict[str, float]:
     """Seconds of processor time, of each with all that it has started."""
-    found = {who: sum(_of_tree(pid) for pid in some) for who, some in pids.items()}
-    return found | {"scheduler": _of_one(os.getpid())}
+    found = {who: sum(_cpu_seconds_of_tree(pid) for pid in some) for who, some in pids.items()}
+    return found | {"scheduler": _cpu_seconds_of_process(os.getpid())}
 
 
-def _of_tree(pid: int) -> float:
+def _cpu_seconds_of_tree(pid: int) -> float:
     children = [int(p.name) for p in Path("/proc").iterdir() if p.name.isdigit() and _parent(p) == pid]
-    return _of_one(pid) + sum(_of_tree(child) for child in children)
+    return _cpu_seconds_of_process(pid) + sum(_cpu_seconds_of_tree(child) for child in children)
 
 
 def _parent(process: Path) -> int:
@@ -138,7 +138,7 @@ def _parent(process: Path) -> int:
         return 0
 
 
-def _of_one(pid: int) -> float:
+def _cpu_seconds_of_process(pid: int) -> float:
     try:
         words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

@@ -6,24 +6,24 @@ from evenbeat.bench import growth as bench_growth
 from evenbeat.bench import memory as bench_memory
 from evenbeat.bench import segment as bench_segment
 from evenbeat.bench import when as bench_when
-from evenbeat.bench.measure import Fact, Measure
+from evenbeat.bench.measure import Comparison, Observation
 from evenbeat.cli.output.picture import new_figure
 
 
-def measures(pairs: int) -> Iterator[tuple[str, Measure]]:
+def comparisons(pairs: int) -> Iterator[tuple[str, Comparison]]:
     """Every measure, as soon as it is taken."""
-    yield from bench_when.measures(pairs)
-    yield from bench_segment.measures(pairs)
+    yield from bench_when.comparisons(pairs)
+    yield from bench_segment.comparisons(pairs)
 
 
-def facts(plot: str | None) -> Iterator[tuple[str, Fact]]:
+def observations(plot: str | None) -> Iterator[tuple[str, Observation]]:
     """What is not a ratio; with a picture of how a segment's cost grows, if one is asked for."""
     yield "bytes_per_task", bench_memory.bytes_per_task()
-    constant = bench_growth.scan_constant()
+    constant = bench_growth.scan_nanoseconds_per_task()
     words = f"[bold]Scan[/bold]: a look at all due times takes {constant:.2f} ns per task"
-    yield "scan_ns_per_task", Fact(constant, words)
+    yield "scan_ns_per_task", Observation(constant, words)
     if plot is not None:
-        yield "segment_cost", bench_growth.segment_cost(plot, constant)
+        yield "segment_cost", bench_growth.segment_costs(plot, constant)
 
 
 def check_options(plot: str | None) -> None:

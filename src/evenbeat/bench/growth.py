@@ -7,9 +7,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from evenbeat.bench.measure import Fact
-from evenbeat.bench.segment import DENSE, SPARSE, Mix, beside
-from evenbeat.bench.segment_loops import START, BareNumpy, arrived
+from evenbeat.bench.measure import Observation
+from evenbeat.bench.segment import DENSE, SPARSE, IntervalMix, compare_with
+from evenbeat.bench.segment_loops import START, NumpyWalker, timetable_of
 from evenbeat.cli.output.picture import new_figure, save_figure
 
 _TASKS: Final = 1_000_000
@@ -20,7 +20,7 @@ _BYTES: Final = 400
 _SCANS: Final = 31
 
 
-class Cost(NamedTuple):
+class SegmentCost(NamedTuple):
     """Milliseconds per segment."""
 
     tasks: int
@@ -28,9 +28,9 @@ class Cost(NamedTuple):
     numpy_ms: float
 
 
-def scan_constant() -> float:
+def scan_nanoseconds_per_task() -> float:
     """Nanoseconds per task for one comparison of the whole column of due times."""
-    due = arrived(_TASKS, SPARSE.intervals).columns.due
+    due = timetable_of(_TASKS, SPARSE.intervals).columns.due
     took: list[int] = []
     for _ in range(_SCANS):
         start = time.process_time_ns()
@@ -39,7 +39,7 @@ def scan_constant() -> float:
     return median(took) / _TASKS
 
 
-def segment_cost(plot: str, constant: float) -> Fact:
+def segment_costs(plot: str, constant: float) -> Observation:
     """Cost by size, for a dense and a sparse mix, also as a picture; says which sizes the memory is too small for."""
     sizes = [size for size in _SIZES if size * _BYTES < _available()]
     left_out = [size for size in _SIZES if size not in sizes]
@@ -52,12 +52,14 @@ def segment_cost(plot: str, constant: float) -> Fact:
     ]
     lines += [f"  left out: {size:,} tasks need {size * _BYTES / 1e9:.0f} GB of free memory" for size in left_out]
     value: dict[str, object] = {name: [cost._asdict() for cost in costs] for name, costs in found.items()}
-    return Fact(value | {"left_out": left_out}, "\n".join(["[bold]A segment[/bold], by number of tasks", *lines]))
+    return Observation(
+        value | {"left_out": left_out}, "\n".join(["[bold]A segment[/bold], by number of tasks", *lines])
+    )
 
 
-def _cost(mix: Mix, tasks: int) -> Cost:
-    measure = beside(mix, tasks, "bare numpy", BareNumpy, _PAIRS)
-    return Cost(tasks, 1e3 / measure.ours, 1e3 / measure.baseline)
+def _cost(mix: IntervalMix, tasks: int) -> SegmentCost:
+    measure = compare_with(mix, tasks, "bare numpy", NumpyWalker, _PAIRS)
+    return SegmentCost(tasks, 1e3 / measure.ours, 1e3 / measure.baseline)
 
 
 def _available() -> int:
@@ -65,7 +67,7 @@ def _available() -> int:
     return int(meminfo.split("MemAvailable:")[1].split()[0]) * 1024
 
 
-def _draw(found: dict[str, list[Cost]], constant: float, path: str) -> None:
+def _draw(found: dict[str, list[SegmentCost]], constant: float, path: str) -> None:
     figure = new_figure(path, 8, 5)
     axes = figure.subplots()
     for (name, costs), color in zip(found.items(), ("#d1495b", "#2a6f97"), strict=True):

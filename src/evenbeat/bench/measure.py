@@ -10,7 +10,7 @@ from statistics import median
 from typing import NamedTuple
 
 
-class Side(NamedTuple):
+class Contender(NamedTuple):
     """One side of a comparison: `work` does so many `units` of it."""
 
     label: str
@@ -18,7 +18,7 @@ class Side(NamedTuple):
     units: int
 
 
-class Measure(NamedTuple):
+class Comparison(NamedTuple):
     """Units per second of both sides, pair by pair."""
 
     title: str
@@ -34,16 +34,16 @@ class Measure(NamedTuple):
         return {"ours": self.ours, "baseline": self.baseline, "ratio": self.ratio, "pairs": self.pairs}
 
 
-class Fact(NamedTuple):
+class Observation(NamedTuple):
     """What was found that is not a ratio: for a program, and in words."""
 
     value: object
     text: str
 
 
-def compare(
-    title: str, ours: Side, baseline: Side, pairs: int, clock: Callable[[], float] = time.process_time
-) -> Measure:
+def compare_in_pairs(
+    title: str, ours: Contender, baseline: Contender, pairs: int, clock: Callable[[], float] = time.process_time
+) -> Comparison:
     """Run both sides in turn, swapping who goes first; the ratio is the median of the pairs' ratios.
 
     By CPU time: most sides only compute, and other programs on the machine should not count.
@@ -53,7 +53,7 @@ def compare(
         first, second = (ours, baseline) if i % 2 == 0 else (baseline, ours)
         rate_first, rate_second = _rate(first, clock), _rate(second, clock)
         rates.append((rate_first, rate_second) if i % 2 == 0 else (rate_second, rate_first))
-    return Measure(
+    return Comparison(
         title,
         ours.label,
         baseline.label,
@@ -64,7 +64,7 @@ def compare(
     )
 
 
-def _rate(side: Side, clock: Callable[[], float]) -> float:
+def _rate(side: Contender, clock: Callable[[], float]) -> float:
     # The garbage of the side before should not count, as in timeit.
     gc.collect()
     gc.disable()

@@ -14,14 +14,14 @@ from typing import Final
 
 import numpy as np
 
-from evenbeat.admin.task_admin import Desk
-from evenbeat.bench.bare_node import BareNode
-from evenbeat.bench.measure import Measure
+from evenbeat.admin.task_admin import TaskAdmin
+from evenbeat.bench.bare_node import BaselineNode
+from evenbeat.bench.measure import Comparison
 from evenbeat.model import HOUR, SECOND, Instant, Job, Missed, Schedule, Task
-from evenbeat.node.process.listen import Listen
-from evenbeat.node.process.run_node import live
-from evenbeat.node.scheduler import Node, Options
-from evenbeat.store.contract import EVERYTHING
+from evenbeat.node.process.listen import ListenAddress
+from evenbeat.node.process.run_node import run_node
+from evenbeat.node.scheduler import NodeOptions, Scheduler
+from evenbeat.store.contract import ALL_TASKS
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
 
 TASKS: Final = 100_000
@@ -30,37 +30,37 @@ _WARM: Final = 10_000
 """Runs that do not count."""
 SLOTS: Final = 8_000
 _SECONDS: Final = 13
-_SETTLING: Final = 5
+_WARM_UP_SECONDS: Final = 5
 """Of a measurement of lateness; so many do not count: what became due while the node came up is late."""
 _JOBS: Final = {
-    "function": ("functions that return at once", Job(function="evenbeat.bench.bare_node:quick")),
+    "function": ("functions that return at once", Job(function="evenbeat.bench.bare_node:no_op")),
     "noop": ("the command `noop`", Job(command=("noop",))),
 }
 
 
-def measures(pairs: int) -> Iterator[tuple[str, Measure]]:
+def comparisons(pairs: int) -> Iterator[tuple[str, Comparison]]:
     """Every measure, as soon as it is taken."""
     capacity = 0.0
     for key, (title, job) in _JOBS.items():
         rates = []
         for i in range(pairs):
-            bare = BareNode.throughput(TASKS) if i % 2 else 0.0
+            bare = BaselineNode.throughput(TASKS) if i % 2 else 0.0
             ours = throughput(job, TASKS, _WARM, SLOTS)
-            rates.append((ours, bare or BareNode.throughput(TASKS)))
-        measure = measured(f"A node with {TASKS:,} tasks, {title}: runs", "evenbeat", "bare path", rates)
+            rates.append((ours, bare or BaselineNode.throughput(TASKS)))
+        measure = comparison_of(f"A node with {TASKS:,} tasks, {title}: runs", "evenbeat", "bare path", rates)
         capacity = capacity or measure.ours
         yield f"node_{key}", measure
     late = []
     for _ in range(pairs):
         p99 = _lateness(_JOBS["function"][1], capacity / 2)
-        late.append((1 / p99, 1 / BareNode.lateness(capacity / 2, _SECONDS)))
+        late.append((1 / p99, 1 / BaselineNode.lateness(capacity / 2, _SECONDS)))
     title = f"Lateness at half of that ({capacity / 2:,.0f} runs/s): 1 / p99"
-    yield "node_lateness", measured(title, "evenbeat", "bare timer loop", late)
+    yield "node_lateness", comparison_of(title, "evenbeat", "bare timer loop", late)
 
 
-def measured(title: str, ours: str, bare: str, rates: list[tuple[float, float]]) -> Measure:
+def comparison_of(title: str, ours: str, bare: str, rates: list[tuple[float, float]]) -> Comparison:
     middle = median(o for o, _ in rates), median(b for _, b in rates), median(o / b for o, b in rates)
-    return Measure(title, ours, bare, *middle, rates)
+    return Comparison(title, ours, bare, *middle, rates)
 
 
 def throughput(job: Job, tasks: int, warm: int, slots: int) -> float:
@@ -68,27 +68,27 @@ def throughput(job: Job, tasks: int, warm: int, slots: int) -> float:
     seconds = 0.0
     forcing: list[asyncio.Task[None]] = []
 
-    def up(node: Node) -> None:
+    def up(node: Scheduler) -> None:
         forcing.append(asyncio.get_running_loop().create_task(force(node)))
 
-    async def force(node: Node) -> None:
+    async def force(node: Scheduler) -> None:
         nonlocal seconds
         try:
-            node.force(list(node.store.entries(EVERYTHING)))
-            await until_ended(node, warm)  # workers are up, and that all are forced is in the store
+            node.force(list(node.store.entries(ALL_TASKS)))
+            await wait_for_runs(node, warm)  # workers are up, and that all are forced is in the store
             start, before = time.perf_counter(), _ended(node)
-            await until_ended(node, tasks)
+            await wait_for_runs(node, tasks)
             await node.outbox.empty()
             seconds = (time.perf_counter() - start) * tasks / (tasks - before)
         finally:
             node.stop("measured")
 
-    live_on(job, tasks, HOUR, slots, up)
+    run_bench_node(job, tasks, HOUR, slots, up)
     forcing[0].result()
     return tasks / seconds
 
 
-async def until_ended(node: Node, runs: int) -> None:
+async def wait_for_runs(node: Scheduler, runs: int) -> None:
     """Wait for them without waking the node: to look again and again would cost what is to be measured."""
     reached = asyncio.Event()
 
@@ -96,34 +96,34 @@ async def until_ended(node: Node, runs: int) -> None:
         if _ended(node) >= runs:
             reached.set()
 
-    node.beat.on_finished.append(look)
+    node.turns.on_finished.append(look)
     look()
     await reached.wait()
-    node.beat.on_finished.remove(look)
+    node.turns.on_finished.remove(look)
 
 
-def _ended(node: Node) -> int:
-    return sum(node.beat.counts.outcomes.values())
+def _ended(node: Scheduler) -> int:
+    return sum(node.turns.counts.outcomes.values())
 
 
 def _lateness(job: Job, rate: float) -> float:
     """The 99th percentile, in seconds, of a node whose tasks are due so often, spread evenly: as they start."""
     late: list[float] = []
 
-    def up(node: Node) -> None:
+    def up(node: Scheduler) -> None:
         asyncio.get_running_loop().call_later(_SECONDS, end, node)
 
-    def end(node: Node) -> None:
-        runs = node.store.runs(most=int(rate * (_SECONDS - _SETTLING)))
+    def end(node: Scheduler) -> None:
+        runs = node.store.runs(most=int(rate * (_SECONDS - _WARM_UP_SECONDS)))
         late.extend((run.started - run.nominal) / SECOND for run in runs if run.started is not None)
         node.stop("measured")
 
-    live_on(job, TASKS, int(TASKS / rate * SECOND), SLOTS, up)
+    run_bench_node(job, TASKS, int(TASKS / rate * SECOND), SLOTS, up)
     return float(np.percentile(late, 99))
 
 
-def live_on(
-    job: Job, tasks: int, every: int, slots: int, up: Callable[[Node], None], listen: Listen | None = None
+def run_bench_node(
+    job: Job, tasks: int, every: int, slots: int, up: Callable[[Scheduler], None], listen: ListenAddress | None = None
 ) -> None:
     """A node on a new database of such tasks, until it is told to stop."""
     with TemporaryDirectory(prefix="evenbeat-bench-") as folder:
@@ -131,8 +131,8 @@ def live_on(
         store = SqliteStore(database)
         schedule = Schedule(every=every)
         new = [Task(f"task {i}", schedule, job, missed=Missed.SKIP) for i in range(tasks)]
-        Desk(store, lambda: Instant(time.time_ns() // 1_000)).add(new, "bench", "bench")
+        TaskAdmin(store, lambda: Instant(time.time_ns() // 1_000)).add(new, "bench", "bench")
         store.close()
         del new  # a node does not have them either
-        options = Options(workers=WORKERS, max_concurrent=slots, grace=5, listen=listen)
-        asyncio.run(live(database, options, up, signals=False))
+        options = NodeOptions(workers=WORKERS, max_concurrent=slots, grace=5, listen=listen)
+        asyncio.run(run_node(database, options, up, signals=False))

@@ -12,16 +12,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from evenbeat.admin.capacity import MAX_CONCURRENT
-from evenbeat.bench.measure import Measure
-from evenbeat.bench.node import measured, throughput
+from evenbeat.admin.capacity import DEFAULT_MAX_CONCURRENT
+from evenbeat.bench.measure import Comparison
+from evenbeat.bench.node import comparison_of, throughput
 from evenbeat.model import Job
 
 PROCESSES: Final = 2
 RUNS: Final = 10_000
 WARM: Final = 1_000
 """Of them, those that do not count."""
-SLOTS: Final = MAX_CONCURRENT
+SLOTS: Final = DEFAULT_MAX_CONCURRENT
 """Runs at the same time: as many as a node has by default; and as many children of the baseline."""
 
 _CHECK_DUMMY: Final = r"""
@@ -30,7 +30,7 @@ int main(void) { printf("OK: all is well|time=0.010s;1;2;0 size=42B\n"); return 
 """
 
 
-class Bare:
+class BaselineSpawner:
     """The baseline: as many loops as we have workers, each in a process of its own, kept for all pairs."""
 
     def __enter__(self) -> Self:
@@ -61,9 +61,9 @@ class Bare:
             loop.communicate()
 
 
-def measures(pairs: int) -> Iterator[tuple[str, Measure]]:
+def comparisons(pairs: int) -> Iterator[tuple[str, Comparison]]:
     """Every measure, as soon as it is taken."""
-    with tempfile.TemporaryDirectory() as folder, Bare() as bare:
+    with tempfile.TemporaryDirectory() as folder, BaselineSpawner() as bare:
         for key, title, program in _programs(Path(folder)):
             job = Job(command=(program,))
             bare.spawn(program)
@@ -73,7 +73,7 @@ def measures(pairs: int) -> Iterator[tuple[str, Measure]]:
                 ours = throughput(job, RUNS, WARM, SLOTS)
                 rates.append((ours, theirs or bare.rate(program)))
             what = f"{title}: {RUNS:,} runs, output captured, {PROCESSES} processes"
-            yield key, measured(what, "evenbeat, a whole node", "bare spawn loop", rates)
+            yield key, comparison_of(what, "evenbeat, a whole node", "bare spawn loop", rates)
 
 
 def _programs(folder: Path) -> Iterator[tuple[str, str, str]]:

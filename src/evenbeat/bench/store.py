@@ -10,9 +10,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
-from evenbeat.bench.measure import Measure, Side, compare
+from evenbeat.bench.measure import Comparison, Contender, compare_in_pairs
 from evenbeat.model import MINUTE, Instant, Job, Schedule, Task
-from evenbeat.store.contract import FOREVER, NEVER, Batch, Claim, Finish, Standing, Withdrawn
+from evenbeat.store.contract import FOREVER, NEVER, Batch, Claim, Finish, ProgressRecord, WithdrawnTasks
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
 
 if TYPE_CHECKING:
@@ -23,11 +23,11 @@ _RUNS: Final = 50_000
 _BATCH: Final = 500
 _T0: Final = Instant(1_800_000_000_000_000)
 _OUTPUT: Final = "PING OK - Packet loss = 0%, RTA = 0.80 ms|rta=0.80ms;100;500;0 pl=0%;20;60;0"
-_UNDER_WAY: Final = 8
+_BATCHES_IN_FLIGHT: Final = 8
 """Batches that a node does not wait for before it goes on."""
 
 
-def measures(pairs: int) -> Iterator[tuple[str, Measure]]:
+def comparisons(pairs: int) -> Iterator[tuple[str, Comparison]]:
     """Both ways to use a store: waiting for each batch, and with some under way, as a node does."""
     with TemporaryDirectory(prefix="evenbeat-bench-") as folder:
         ours, bare = Path(folder) / "ours.db", Path(folder) / "bare.db"
@@ -35,13 +35,13 @@ def measures(pairs: int) -> Iterator[tuple[str, Measure]]:
         _fill(bare)
         batches = list(_batches())
         with closing(SqliteStore(ours)) as store, closing(_connect(bare)) as connection:
-            baseline = Side("bare executemany loop", _bare(connection, batches), 2 * _RUNS)
+            baseline = Contender("bare executemany loop", _record_bare(connection, batches), 2 * _RUNS)
             for key, title, most in (
                 ("store_awaited", "claims and finishes, one batch at a time", 1),
-                ("store", "claims and finishes", _UNDER_WAY),
+                ("store", "claims and finishes", _BATCHES_IN_FLIGHT),
             ):
-                side = Side("the store in SQLite", _recorded(store, batches, most), 2 * _RUNS)
-                yield key, compare(title, side, baseline, pairs, clock=time.perf_counter)
+                side = Contender("the store in SQLite", _record_with_store(store, batches, most), 2 * _RUNS)
+                yield key, compare_in_pairs(title, side, baseline, pairs, clock=time.perf_counter)
 
 
 def _fill(path: Path) -> None:
@@ -50,7 +50,9 @@ def _fill(path: Path) -> None:
         schedule, job = Schedule(every=5 * MINUTE, phase=0), Job(command=("check_ping", "-H", "192.0.2.1"))
         tasks = [Task(f"host{i:06}/ping", schedule, job, check=True) for i in range(_TASKS)]
         entries = store.create(tasks, "bench", _T0)
-        store.record(Batch(standings=[Standing(e.number, _T0, FOREVER, 0, NEVER, NEVER) for e in entries])).result()
+        store.record(
+            Batch(standings=[ProgressRecord(e.number, _T0, FOREVER, 0, NEVER, NEVER) for e in entries])
+        ).result()
 
 
 def _batches() -> Iterator[tuple[list[Claim], list[Finish]]]:
@@ -85,9 +87,11 @@ def _finish(task: int, start: int) -> Finish:
     )
 
 
-def _recorded(store: SqliteStore, batches: list[tuple[list[Claim], list[Finish]]], most: int) -> Callable[[], object]:
+def _record_with_store(
+    store: SqliteStore, batches: list[tuple[list[Claim], list[Finish]]], most: int
+) -> Callable[[], object]:
     def work() -> None:
-        under_way: deque[Future[Withdrawn]] = deque()
+        under_way: deque[Future[WithdrawnTasks]] = deque()
         for claims, finishes in batches:
             for batch in (Batch(claims=claims), Batch(finishes=finishes)):
                 under_way.append(store.record(batch))
@@ -109,7 +113,9 @@ def _connect(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def _bare(connection: sqlite3.Connection, batches: list[tuple[list[Claim], list[Finish]]]) -> Callable[[], object]:
+def _record_bare(
+    connection: sqlite3.Connection, batches: list[tuple[list[Claim], list[Finish]]]
+) -> Callable[[], object]:
     run = "INSERT INTO plain_runs VALUES (NULL, NULL, ?, ?, 0, 0, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
     learn = (
         "UPDATE progress SET accounted = ?, extra = ?, extra_kind = ?, last_start = ?, state = ?, hard = ?, "

@@ -9,27 +9,27 @@ from pathlib import Path
 from typing import Final
 
 from evenbeat.child_processes import guardian
-from evenbeat.child_processes.descriptors import Reserve
-from evenbeat.child_processes.process_table import Leader
-from evenbeat.child_processes.worker_records import Records
+from evenbeat.child_processes.descriptors import DescriptorReserve
+from evenbeat.child_processes.process_table import SessionLeader
+from evenbeat.child_processes.worker_records import WorkerRecordFile
 
-_CODE: Final = b"from evenbeat.child_processes.guardian import main; main()"
-_ABOUT: Final = "ends what the workers of process {} leave behind"
-_ENDING: Final = 2.0
+_GUARDIAN_CODE: Final = b"from evenbeat.child_processes.guardian import main; main()"
+_GUARDIAN_DESCRIPTION: Final = "ends what the workers of process {} leave behind"
+_END_TIMEOUT: Final = 2.0
 """Seconds for a guardian that has something left to end."""
-_AGAIN: Final = 1.0
+_RESTART_DELAY: Final = 1.0
 """Seconds until a guardian that has ended is replaced."""
 
 
-class Keeper:
+class OrphanGuard:
     """Of one supervisor. Without a file only the guardian knows of its workers."""
 
     def __init__(self, records: Path | None = None) -> None:
-        self._records = None if records is None else Records(records)
+        self._records = None if records is None else WorkerRecordFile(records)
         self.secret: Final = "" if self._records is None else self._records.secret
         """What workers pass on to all that they start: see `leftovers`; "" if nobody would look for it."""
-        self.guardian: Final = Guardian()
-        self.reserve: Final = Reserve()
+        self.guardian: Final = GuardianProcess()
+        self.reserve: Final = DescriptorReserve()
 
     def start(self) -> None:
         """On a running loop."""
@@ -38,13 +38,13 @@ class Keeper:
         with self.reserve:
             self.guardian.start()
 
-    def add(self, worker: Leader) -> None:
+    def add(self, worker: SessionLeader) -> None:
         """Before it is given anything to run."""
         if self._records is not None:
             self._records.add(worker)
         self.guardian.add(worker)
 
-    def remove(self, worker: Leader) -> None:
+    def remove(self, worker: SessionLeader) -> None:
         """It has ended, and nothing of it is left."""
         if self._records is not None:
             self._records.remove(worker)
@@ -58,13 +58,13 @@ class Keeper:
         self.reserve.close()
 
 
-class Guardian:
+class GuardianProcess:
     """The supervisor's end of it. Start it on a running loop; it is replaced when it ends."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._pidfd = -1
-        self._workers: dict[int, Leader] = {}
+        self._workers: dict[int, SessionLeader] = {}
         self._until = 0
         self._unsent = bytearray()
         self._again: asyncio.TimerHandle | None = None
@@ -82,20 +82,27 @@ class Guardian:
         try:
             self._start()
         except OSError:
-            self._again = asyncio.get_running_loop().call_later(_AGAIN, self.start)
+            self._again = asyncio.get_running_loop().call_later(_RESTART_DELAY, self.start)
             return
-        self._unsent = bytearray(_CODE)
-        self._unsent += b"".join(guardian.line(b"+", worker) for worker in self._workers.values())
+        self._unsent = bytearray(_GUARDIAN_CODE)
+        self._unsent += b"".join(guardian.guardian_message(b"+", worker) for worker in self._workers.values())
         self._unsent += b"!%d\n" % self._until
         self._send()
 
     def _start(self) -> None:
         # Its first word would name the folder that Python is installed in, so where its library is must be said.
-        program = ["python3", "-S", "-P", "-c", "import os, sys; exec(os.read(0, int(sys.argv[1])))", str(len(_CODE))]
+        program = [
+            "python3",
+            "-S",
+            "-P",
+            "-c",
+            "import os, sys; exec(os.read(0, int(sys.argv[1])))",
+            str(len(_GUARDIAN_CODE)),
+        ]
         root = Path(__file__).parents[2]
         environment = {"PYTHONHOME": f"{sys.base_prefix}:{sys.base_exec_prefix}", "PYTHONPATH": str(root)}
         process = subprocess.Popen(  # noqa: S603
-            [*program, _ABOUT.format(os.getpid())],
+            [*program, _GUARDIAN_DESCRIPTION.format(os.getpid())],
             executable=sys.executable,
             env=environment,
             stdin=subprocess.PIPE,
@@ -115,17 +122,17 @@ class Guardian:
         self._process = process
         asyncio.get_running_loop().add_reader(self._pidfd, self._ended)
 
-    def add(self, worker: Leader) -> None:
+    def add(self, worker: SessionLeader) -> None:
         """Before it is given anything to run."""
         self._workers[worker.pid] = worker
-        self._say(guardian.line(b"+", worker))
+        self._say(guardian.guardian_message(b"+", worker))
 
-    def remove(self, worker: Leader) -> None:
+    def remove(self, worker: SessionLeader) -> None:
         """It has ended, and nothing of it is left."""
         if self._workers.pop(worker.pid, None) is not None:
-            self._say(guardian.line(b"-", worker))
+            self._say(guardian.guardian_message(b"-", worker))
 
-    def expect(self, until: int) -> None:
+    def set_deadline(self, until: int) -> None:
         """Nothing may run any more then, on the boot-time clock, unless it hears of us again; 0: nothing runs."""
         if until != self._until:
             self._until = until
@@ -142,7 +149,7 @@ class Guardian:
             if not self._workers:
                 process.kill()  # it may be stopped
             with suppress(subprocess.TimeoutExpired):
-                process.wait(_ENDING)
+                process.wait(_END_TIMEOUT)
 
     def _forget(self) -> None:
         assert self._process is not None
@@ -158,7 +165,7 @@ class Guardian:
         assert process is not None
         self._forget()
         process.wait()
-        self._again = asyncio.get_running_loop().call_later(_AGAIN, self.start)
+        self._again = asyncio.get_running_loop().call_later(_RESTART_DELAY, self.start)
 
     def _say(self, line: bytes) -> None:
         if self._process is not None:

@@ -9,35 +9,35 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Final
 
-_KEPT_BACK: Final = 16
+_RESERVED_DESCRIPTORS: Final = 16
 """A worker process takes eight to be started, and three while it lives; listing processes takes one."""
-_inherited: tuple[int, int] | None = None
+_original_limits: tuple[int, int] | None = None
 """The limits that this process was started with, before they were raised first."""
 
 
-def raise_limit() -> None:
+def raise_descriptor_limit() -> None:
     """To what the system allows. Workers, and what they run, get the limits that we were started with."""
-    global _inherited  # noqa: PLW0603 - limits are of the process
+    global _original_limits  # noqa: PLW0603 - limits are of the process
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    _inherited = _inherited or limits
+    _original_limits = _original_limits or limits
     with suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (limits[1], limits[1]))
 
 
-def raise_limit_again() -> None:
+def restore_raised_limit() -> None:
     """If it was raised at all: somebody may have lowered it since."""
-    if _inherited is not None:
-        raise_limit()
+    if _original_limits is not None:
+        raise_descriptor_limit()
 
 
-def restore_limit_of(process: int) -> None:
+def restore_original_limit(process: int) -> None:
     """Programs that close every descriptor they could have would be slow with a high limit, and some use `select`."""
-    if _inherited is not None:
+    if _original_limits is not None:
         with suppress(OSError):
-            resource.prlimit(process, resource.RLIMIT_NOFILE, _inherited)
+            resource.prlimit(process, resource.RLIMIT_NOFILE, _original_limits)
 
 
-class Reserve:
+class DescriptorReserve:
     """Descriptors that are held for nothing, and free inside `with`."""
 
     def __init__(self) -> None:
@@ -59,5 +59,5 @@ class Reserve:
 
     def _hold(self) -> None:
         with suppress(OSError):  # those that are not there now are taken the next time
-            while len(self._held) < _KEPT_BACK:
+            while len(self._held) < _RESERVED_DESCRIPTORS:
                 self._held.append(os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC))

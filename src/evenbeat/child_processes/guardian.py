@@ -12,16 +12,16 @@ import signal
 import time
 from typing import Final
 
-from evenbeat.child_processes.process_table import Leader, end_sessions
+from evenbeat.child_processes.process_table import SessionLeader, end_sessions
 
-_LOOK: Final = 250
+_POLL_MILLISECONDS: Final = 250
 """Milliseconds between two looks at the clock, which goes on while the machine sleeps, unlike a timer."""
-_READ: Final = 1 << 16
-_PATIENCE: Final = 10.0
+_READ_SIZE: Final = 1 << 16
+_KILL_TIMEOUT: Final = 10.0
 """Seconds for what was killed to end."""
 
 
-def line(sign: bytes, worker: Leader) -> bytes:
+def guardian_message(sign: bytes, worker: SessionLeader) -> bytes:
     """What the guardian hears of a worker: `+` it is there, `-` nothing of it is left. And `!TIME`: see `expect`."""
     return b"%b%d %d\n" % (sign, worker.pid, worker.started)
 
@@ -34,14 +34,14 @@ def main() -> None:
     """Watch until the supervisor has gone, and end what it has left."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    workers: dict[int, Leader] = {}
+    workers: dict[int, SessionLeader] = {}
     until = 0
     heard = b""
     poll = select.poll()
     poll.register(0, select.POLLIN)
     while True:
-        if poll.poll(_LOOK if until else None):
-            data = os.read(0, _READ)
+        if poll.poll(_POLL_MILLISECONDS if until else None):
+            data = os.read(0, _READ_SIZE)
             if not data:
                 break
             *lines, heard = (heard + data).split(b"\n")
@@ -49,12 +49,12 @@ def main() -> None:
                 numbers = [int(word) for word in said[1:].split()]
                 match said[:1]:
                     case b"+":
-                        workers[numbers[0]] = Leader(numbers[0], numbers[1])
+                        workers[numbers[0]] = SessionLeader(numbers[0], numbers[1])
                     case b"-":
                         workers.pop(numbers[0], None)
                     case b"!":
                         until = numbers[0]
         elif until and _boot_time() >= until:
-            end_sessions(workers.values(), patience=_PATIENCE)
+            end_sessions(workers.values(), patience=_KILL_TIMEOUT)
             until = 0
-    end_sessions(workers.values(), patience=_PATIENCE)
+    end_sessions(workers.values(), patience=_KILL_TIMEOUT)

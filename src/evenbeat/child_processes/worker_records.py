@@ -12,39 +12,39 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from evenbeat.child_processes.process_table import Leader, process
+from evenbeat.child_processes.process_table import SessionLeader, process_info
 
-_BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
+_BOOT_ID_FILE: Final = Path("/proc/sys/kernel/random/boot_id")
 WORKER_VARIABLE: Final = "EVENBEAT_WORKER"
 """In the environment of every worker and of all that it runs: the secret of its supervisor."""
-_LONGEST: Final = 1 << 20
+_MAX_FILE_SIZE: Final = 1 << 20
 """Bytes of a file that are read."""
 
 
-class Recorded(NamedTuple):
+class WorkerRecord(NamedTuple):
     """What a file says."""
 
     secret: bytes
-    supervisor: Leader
-    workers: list[Leader]
+    supervisor: SessionLeader
+    workers: list[SessionLeader]
 
     @property
     def is_supervised(self) -> bool:
         """Does the supervisor live, so that the workers are its to see to?"""
-        now = process(self.supervisor.pid)
+        now = process_info(self.supervisor.pid)
         return now is not None and now.is_alive and now.started == self.supervisor.started
 
 
-class Records:
+class WorkerRecordFile:
     """The file of this supervisor. It is there from before its first worker until nothing of its workers is left."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self.secret: Final = secrets.token_hex(16)
-        me = process(os.getpid())
+        me = process_info(os.getpid())
         assert me is not None
-        self._supervisor = Leader(me.pid, me.started)
-        self._workers: dict[int, Leader] = {}
+        self._supervisor = SessionLeader(me.pid, me.started)
+        self._workers: dict[int, SessionLeader] = {}
 
     def begin(self) -> None:
         """Before there is any worker: should the disk be full later, the secret is there."""
@@ -56,12 +56,12 @@ class Records:
             with suppress(OSError):
                 self._path.unlink(missing_ok=True)
 
-    def add(self, worker: Leader) -> None:
+    def add(self, worker: SessionLeader) -> None:
         """Before it is given anything to run."""
         self._workers[worker.pid] = worker
         self._write()
 
-    def remove(self, worker: Leader) -> None:
+    def remove(self, worker: SessionLeader) -> None:
         """It has ended, and nothing of it is left."""
         if self._workers.pop(worker.pid, None) is not None:
             self._write()
@@ -70,7 +70,7 @@ class Records:
         """A disk that is full is no reason not to run anything: see `leftovers`, which looks in a second way."""
         part = self._path.with_name(f"{self._path.name}.part")
         leaders = (self._supervisor, *self._workers.values())
-        lines = [_boot(), self.secret, *(f"{leader.pid} {leader.started}" for leader in leaders)]
+        lines = [_boot_id(), self.secret, *(f"{leader.pid} {leader.started}" for leader in leaders)]
         with suppress(OSError):
             part.unlink(missing_ok=True)
             file = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -80,7 +80,7 @@ class Records:
             part.replace(self._path)
 
 
-def read_records(path: Path) -> Recorded | None:
+def read_worker_record(path: Path) -> WorkerRecord | None:
     """What another supervisor has recorded; None if it is not of this boot, or if others could have written it."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -90,16 +90,16 @@ def read_records(path: Path) -> Recorded | None:
         about = os.fstat(file)
         if about.st_uid != os.geteuid() or about.st_mode & 0o022 or not stat.S_ISREG(about.st_mode):
             return None
-        boot, secret, *lines = os.read(file, _LONGEST).decode().splitlines()
-        supervisor, *workers = [Leader(*map(int, line.split())) for line in lines]
+        boot, secret, *lines = os.read(file, _MAX_FILE_SIZE).decode().splitlines()
+        supervisor, *workers = [SessionLeader(*map(int, line.split())) for line in lines]
     except (OSError, ValueError, TypeError):
         return None
     finally:
         os.close(file)
-    return Recorded(secret.encode(), supervisor, workers) if boot == _boot() and secret else None
+    return WorkerRecord(secret.encode(), supervisor, workers) if boot == _boot_id() and secret else None
 
 
-def _boot() -> str:
+def _boot_id() -> str:
     with suppress(OSError):
-        return _BOOT.read_text().strip()
+        return _BOOT_ID_FILE.read_text().strip()
     return ""

@@ -10,10 +10,10 @@ STATES: Final = (
     *("ok", "warning", "critical", "unknown", "unchecked", "running", "disabled", "failed"),
     *("paused", "problem", "late", "stale"),
 )
-LISTS: Final = ("files", "names", "label", "changes", "arg", "kwarg", "env", "work", "pools", "pass_env")
+LIST_OPTIONS: Final = ("files", "names", "label", "changes", "arg", "kwarg", "env", "work", "pools", "pass_env")
 """Options and arguments that may well be empty lists."""
 
-_DB: Final = "the database: a file, or postgresql://... (default: EVENBEAT_DB, else evenbeat.db)"
+_DB_HELP: Final = "the database: a file, or postgresql://... (default: EVENBEAT_DB, else evenbeat.db)"
 
 KEY_OPTIONS: Final = (
     ("every", "D", "an interval: 30s 5m 1h30m"),
@@ -52,13 +52,13 @@ KEY_OPTIONS: Final = (
 """Keys of a task, as a file has them, that `add` takes as options."""
 
 
-class NewCommand(Protocol):
+class CommandFactory(Protocol):
     """Makes the parser of one command."""
 
     def __call__(self, commands: "_Commands", name: str, help_: str, answer: str) -> argparse.ArgumentParser: ...
 
 
-def add_commands(commands: "_Commands", new: NewCommand) -> None:
+def add_commands(commands: "_Commands", new: CommandFactory) -> None:
     """All of them, in the order of the help."""
     _add_up(commands, new)
     _add_worker(commands, new)
@@ -69,13 +69,13 @@ def add_commands(commands: "_Commands", new: NewCommand) -> None:
 
 
 def _with_database(command: argparse.ArgumentParser) -> argparse.ArgumentParser:
-    command.add_argument("--db", metavar="PATH", help=_DB)
+    command.add_argument("--db", metavar="PATH", help=_DB_HELP)
     return command
 
 
 def _with_node(command: argparse.ArgumentParser) -> argparse.ArgumentParser:
     where = command.add_mutually_exclusive_group()
-    where.add_argument("--db", metavar="PATH", help=_DB)
+    where.add_argument("--db", metavar="PATH", help=_DB_HELP)
     where.add_argument("--url", metavar="URL", help="or the node at this address (default: EVENBEAT_URL, if it is set)")
     command.add_argument("--ca-file", metavar="FILE", help="trust this authority, in PEM (default: EVENBEAT_CA)")
     return command
@@ -89,17 +89,17 @@ def _with_selection(command: argparse.ArgumentParser) -> argparse.ArgumentParser
     return _with_node(command)
 
 
-def _add_up(commands: "_Commands", new: NewCommand) -> None:
+def _add_up(commands: "_Commands", new: CommandFactory) -> None:
     command = _with_database(new(commands, "up", "run a node: it runs the tasks of a database", "up"))
     command.add_argument(
         "--workers", type=int, metavar="N", help="worker processes (default: one per core; 0 executes nothing)"
     )
-    _with_life(command)
+    _with_start_options(command)
     help_ = "a node of a cluster, without workers of its own"
-    _with_life(_with_database(new(commands, "scheduler", help_, "scheduler")))
+    _with_start_options(_with_database(new(commands, "scheduler", help_, "scheduler")))
 
 
-def _with_life(command: argparse.ArgumentParser) -> None:
+def _with_start_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("files", nargs="*", metavar="FILE", help="tasks to apply first, and again on `reload`")
     help_ = "do not start if a file is bad, instead of going on with what was last applied of it"
     command.add_argument("--strict", action="store_true", help=help_)
@@ -116,7 +116,7 @@ def _with_life(command: argparse.ArgumentParser) -> None:
     command.add_argument("--no-tls", action="store_true", help="speak plain HTTP with other machines too")
 
 
-def _add_worker(commands: "_Commands", new: NewCommand) -> None:
+def _add_worker(commands: "_Commands", new: CommandFactory) -> None:
     command = new(commands, "worker", "run what the nodes of a cluster hand over", "worker")
     command.add_argument("--queue", metavar="URL", help="nats://HOST:PORT (default: EVENBEAT_QUEUE)")
     pools = "serve this pool; may be repeated (default: default)"
@@ -131,7 +131,7 @@ def _add_worker(commands: "_Commands", new: NewCommand) -> None:
     command.add_argument("--beside", action="store_true", help=argparse.SUPPRESS)
 
 
-def _add_nats_config(commands: "_Commands", new: NewCommand) -> None:
+def _add_nats_config(commands: "_Commands", new: CommandFactory) -> None:
     help_ = "a configuration for nats-server in which no pool hears the work of another"
     command = new(commands, "nats-config", help_, "nats_config")
     pools = "a user for the workers of this pool; may be repeated (default: default)"
@@ -148,7 +148,7 @@ def _add_nats_config(commands: "_Commands", new: NewCommand) -> None:
     command.add_argument("--nkeys", metavar="FOLDER", help=nkeys)
 
 
-def _add_changes(commands: "_Commands", new: NewCommand) -> None:
+def _add_changes(commands: "_Commands", new: CommandFactory) -> None:
     command = new(commands, "apply", "make the tasks of files be what the files say", "apply")
     _with_node(command).add_argument("files", nargs="+", metavar="FILE")
     command = new(commands, "add", "add one task", "add")
@@ -195,7 +195,7 @@ def _add_changes(commands: "_Commands", new: NewCommand) -> None:
     command.add_argument("--drop", action="store_true", help="take its token away instead")
 
 
-def _add_questions(commands: "_Commands", new: NewCommand) -> None:
+def _add_questions(commands: "_Commands", new: CommandFactory) -> None:
     _with_selection(new(commands, "ls", "list tasks: state, next and last run", "ls"))
     command = new(commands, "show", "everything about one task", "show")
     _with_node(command).add_argument("name", metavar="NAME")
@@ -218,7 +218,7 @@ def _add_questions(commands: "_Commands", new: NewCommand) -> None:
     _with_node(new(commands, "status", "how the node is", "status"))
 
 
-def _add_care(commands: "_Commands", new: NewCommand) -> None:
+def _add_care(commands: "_Commands", new: CommandFactory) -> None:
     command = new(commands, "reload", "let the node read its files again", "apply")
     _with_database(command).set_defaults(files=[])
     command = new(commands, "backup", "copy the database while everything goes on", "backup")

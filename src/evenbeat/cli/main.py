@@ -9,15 +9,15 @@ from io import TextIOWrapper
 from types import ModuleType
 from typing import TYPE_CHECKING, Final, NoReturn
 
-from evenbeat.cli.arguments import LISTS, add_commands
-from evenbeat.cli.output.terminal import show_visibly, shown_visibly
+from evenbeat.cli.arguments import LIST_OPTIONS, add_commands
+from evenbeat.cli.output.terminal import escape_output, escaped_output
 from evenbeat.model import Days, Hash, Invalid, Prefer, Spread
 
 if TYPE_CHECKING:
     _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 EXIT_OK: Final = 0
-EXIT_NO: Final = 1
+EXIT_FAILURE: Final = 1
 EXIT_BAD_INPUT: Final = 2
 EXIT_INTERRUPTED: Final = 130
 """As shells count it: by signal 2."""
@@ -68,7 +68,7 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
-def _words(choices: type[StrEnum]) -> list[str]:
+def _choice_words(choices: type[StrEnum]) -> list[str]:
     return [choice.value for choice in choices]
 
 
@@ -81,9 +81,12 @@ def _command(commands: "_Commands", name: str, help_: str, answer: str) -> argpa
 
 def _add_cron_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--name", default="", metavar="N", help="the task's name, from which H takes its values")
-    command.add_argument("--hash", choices=_words(Hash), default=Hash.STABLE, help="whose H: ours, or Jenkins'")
+    command.add_argument("--hash", choices=_choice_words(Hash), default=Hash.STABLE, help="whose H: ours, or Jenkins'")
     command.add_argument(
-        "--days", choices=_words(Days), default=Days.OR, help="day of month and of week restricted: either or both"
+        "--days",
+        choices=_choice_words(Days),
+        default=Days.OR,
+        help="day of month and of week restricted: either or both",
     )
     command.add_argument(
         "--second", default="spread", metavar="N|spread", help="pin the second within the minute (default: spread)"
@@ -116,7 +119,9 @@ def _add_period(commands: "_Commands") -> None:
     command.add_argument("lines", nargs="*", metavar="LINE", help='such as "monday-friday 09:00-17:00"; none: always')
     command.add_argument("--exclude", action="append", default=[], metavar="LINE", help="but not then")
     command.add_argument("--include", action="append", default=[], metavar="LINE", help="and then too")
-    command.add_argument("--prefer", choices=_words(Prefer), default=Prefer.INCLUDE, help="which of the two wins")
+    command.add_argument(
+        "--prefer", choices=_choice_words(Prefer), default=Prefer.INCLUDE, help="which of the two wins"
+    )
     command.add_argument("--zone", default="UTC", metavar="Z", help="time zone (default: UTC)")
     command.add_argument("--from", dest="from_", metavar="T", help="ask about this time (default: now)")
     command.add_argument("--to", metavar="T", help="list the windows up to this time (default: a week on)")
@@ -127,7 +132,9 @@ def _add_spread(commands: "_Commands") -> None:
     command.add_argument("file", nargs="?", metavar="FILE", help="a TOML file with checks and tasks")
     command.add_argument("--tasks", type=int, metavar="N", help="or: so many tasks ...")
     command.add_argument("--every", metavar="D[,D...]", help="... with these intervals in turn")
-    command.add_argument("--strategy", choices=[*_words(Spread), "all"], default="even", help="how phases are chosen")
+    command.add_argument(
+        "--strategy", choices=[*_choice_words(Spread), "all"], default="even", help="how phases are chosen"
+    )
     command.add_argument("--for", dest="for_", metavar="D", help="look at so much time (default: 1h; a file: 1d)")
     command.add_argument("--from", dest="from_", metavar="T", help="from this time on (default: the next full hour)")
     command.add_argument("--seed", type=int, default=0, metavar="N", help="for the strategies that draw lots")
@@ -177,21 +184,21 @@ def _add_import(commands: "_Commands") -> None:
 
 def main(argv: list[str]) -> int:
     """Run one command and return its exit code; bad input goes to stderr and changes nothing."""
-    with shown_visibly():
+    with escaped_output():
         return _main(argv)
 
 
 def _main(argv: list[str]) -> int:
     top = parser()
-    argv, work = _apart(argv)
+    argv, work = _split_off_command(argv)
     args = top.parse_args(argv)
     args.work = work
     for name, value in vars(args).items():
         # Python 3.11 reads `--name=--` as an empty list.
-        if (value == [] and name not in _LISTS) or (isinstance(value, list) and [] in value):
+        if (value == [] and name not in _LIST_OPTIONS) or (isinstance(value, list) and [] in value):
             top.error(f"--{name.rstrip('_')} needs a value")
     try:
-        code: int = imported(args.answer).answer(args)
+        code: int = import_command(args.answer).run_command(args)
         sys.stdout.flush()
     except Invalid as e:
         print(f"evenbeat {args.command}: {e}", file=sys.stderr)
@@ -199,51 +206,51 @@ def _main(argv: list[str]) -> int:
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        _let_go_of_stdout()  # the reader has seen enough, as in `| head`
+        _detach_stdout()  # the reader has seen enough, as in `| head`
         return EXIT_OK
     except OSError as e:
-        _let_go_of_stdout()
+        _detach_stdout()
         print(f"evenbeat {args.command}: the output cannot be written: {e.strerror}", file=sys.stderr)
-        return EXIT_NO
+        return EXIT_FAILURE
     except Exception as e:
         from evenbeat.store.contract import StoreError  # noqa: PLC0415 - nobody waits for it who needs no store
 
-        problem = e if isinstance(e, StoreError) else _damage(args)
+        problem = e if isinstance(e, StoreError) else _database_error(args)
         if problem is None:
             raise
         print(f"evenbeat {args.command}: {problem}", file=sys.stderr)
-        return EXIT_NO
+        return EXIT_FAILURE
     return code
 
 
-def _damage(args: argparse.Namespace) -> Exception | None:
+def _database_error(args: argparse.Namespace) -> Exception | None:
     """What is wrong with the database, after something went wrong that should not: then that is why."""
-    from evenbeat.cli.task_commands import database  # noqa: PLC0415
+    from evenbeat.cli.task_commands import database_option  # noqa: PLC0415
     from evenbeat.store.sqlite.inspection import check_tables  # noqa: PLC0415
     from evenbeat.store.sqlite.statements import migrations  # noqa: PLC0415
 
-    path = database(args) if hasattr(args, "db") else ""
+    path = database_option(args) if hasattr(args, "db") else ""
     return None if isinstance(path, str) or not path.exists() else check_tables(path, len(migrations()))
 
 
-def imported(module: str) -> ModuleType:
+def import_command(module: str) -> ModuleType:
     """What answers. With it comes numpy, which would start threads to multiply matrices: a fifth of what it takes to
     import all of this, and we have none. Programs that we start may have some: their environment stays as it is.
     """
-    if _THREADS in os.environ:
+    if _THREADS_VARIABLE in os.environ:
         return import_module(module)
-    os.environ[_THREADS] = "1"
+    os.environ[_THREADS_VARIABLE] = "1"
     try:
         return import_module(module)
     finally:
-        os.environ.pop(_THREADS, None)
+        os.environ.pop(_THREADS_VARIABLE, None)
 
 
-_THREADS: Final = "OPENBLAS_NUM_THREADS"
-_LISTS: Final = ("lines", "period", "exclude", "include", *LISTS)
+_THREADS_VARIABLE: Final = "OPENBLAS_NUM_THREADS"
+_LIST_OPTIONS: Final = ("lines", "period", "exclude", "include", *LIST_OPTIONS)
 
 
-def _apart(argv: list[str]) -> tuple[list[str], list[str]]:
+def _split_off_command(argv: list[str]) -> tuple[list[str], list[str]]:
     """What follows `--` in `add` is a command of somebody else, with options of its own."""
     if argv[:1] != ["add"] or "--" not in argv:
         return argv, []
@@ -251,7 +258,7 @@ def _apart(argv: list[str]) -> tuple[list[str], list[str]]:
     return argv[:where], argv[where + 1 :]
 
 
-def _let_go_of_stdout() -> None:
+def _detach_stdout() -> None:
     # Python flushes stdout once more when it ends, and would complain once more.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
@@ -259,8 +266,8 @@ def _let_go_of_stdout() -> None:
 def run() -> NoReturn:
     """The console script."""
     if sys.stdout is None:
-        sys.exit(EXIT_NO)  # it was closed before we began; there is nobody to tell
+        sys.exit(EXIT_FAILURE)  # it was closed before we began; there is nobody to tell
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
-    show_visibly()
+    escape_output()
     sys.exit(main(sys.argv[1:]))

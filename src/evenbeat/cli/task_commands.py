@@ -13,33 +13,33 @@ from typing import TYPE_CHECKING, Final
 from rich.text import Text
 
 from evenbeat.cli.output.common import SafeConsole, print_json
-from evenbeat.client.contract import Changes, Questions
+from evenbeat.client.contract import ChangeClient, QueryClient
 from evenbeat.load.config import BadFileError
 from evenbeat.model import Entry, Invalid
 from evenbeat.store.contract import Filter, Store
-from evenbeat.store.opening import IN_MEMORY, is_cluster, open_store
-from evenbeat.store.sqlite.ownership import is_owned
-from evenbeat.store.user_store import is_own
+from evenbeat.store.opening import IN_MEMORY, is_shared_database, open_store
+from evenbeat.store.sqlite.ownership import is_node_running
+from evenbeat.store.user_store import is_custom_store
 
 if TYPE_CHECKING:
-    from evenbeat.admin.task_admin import Changed
-    from evenbeat.client.database import Door
-    from evenbeat.client.http import Remote
+    from evenbeat.admin.task_admin import ChangeResult
+    from evenbeat.client.database import Client
+    from evenbeat.client.http import HttpClient
     from evenbeat.wire.requests import Names
 
 _DEFAULT: Final = "evenbeat.db"
-_WILD: Final = ("*", "?")
+_WILDCARDS: Final = ("*", "?")
 
 
-def database(args: argparse.Namespace) -> Path | str:
+def database_option(args: argparse.Namespace) -> Path | str:
     """`--db PATH` or an address, or what the environment says."""
     said = args.db or os.environ.get("EVENBEAT_DB") or _DEFAULT
     if said == IN_MEMORY:
         raise Invalid(f'a database in memory is for a program: App("{IN_MEMORY}"); accepted: a file, or an address')
-    return said if is_cluster(said) else Path(said)
+    return said if is_shared_database(said) else Path(said)
 
 
-def node_url(args: argparse.Namespace) -> str | None:
+def url_option(args: argparse.Namespace) -> str | None:
     """`--url URL`, or what the environment says; None where a database is meant."""
     if args.db:
         return None
@@ -55,7 +55,7 @@ def node_url(args: argparse.Namespace) -> str | None:
     return url or None
 
 
-def who() -> str:
+def user_name() -> str:
     """The person at the keyboard, for the audit and as the owner of what they add."""
     try:
         return getpass.getuser()
@@ -64,12 +64,12 @@ def who() -> str:
 
 
 @contextmanager
-def asking(args: argparse.Namespace) -> Iterator[Questions]:
+def open_queries(args: argparse.Namespace) -> Iterator[QueryClient]:
     """Whoever answers questions: a database, on which a node may live meanwhile, or a node elsewhere."""
-    from evenbeat.client.local import Near  # noqa: PLC0415
+    from evenbeat.client.local import DatabaseQueryClient  # noqa: PLC0415
 
-    url = node_url(args)
-    side = Near(_existing(args)) if url is None else _remote(args, url)
+    url = url_option(args)
+    side = DatabaseQueryClient(_existing_database(args)) if url is None else _remote(args, url)
     try:
         yield side
     finally:
@@ -77,14 +77,14 @@ def asking(args: argparse.Namespace) -> Iterator[Questions]:
 
 
 @contextmanager
-def changing(args: argparse.Namespace, *, new: bool = False) -> Iterator[Changes]:
+def open_changes(args: argparse.Namespace, *, new: bool = False) -> Iterator[ChangeClient]:
     """The same for changes; `new` where the database need not exist yet."""
-    url = node_url(args)
+    url = url_option(args)
     if url is None:
-        with opening(args, new=new) as door:
+        with open_database_client(args, new=new) as door:
             yield door
         return
-    with _told_as_invalid():
+    with _bad_file_as_invalid():
         remote = _remote(args, url)
         try:
             yield remote
@@ -92,18 +92,18 @@ def changing(args: argparse.Namespace, *, new: bool = False) -> Iterator[Changes
             remote.close()
 
 
-def _remote(args: argparse.Namespace, url: str) -> "Remote":
-    from evenbeat.client.http import Remote  # noqa: PLC0415 - who asks a database needs no TLS
-    from evenbeat.client.http_connection import Wire  # noqa: PLC0415
+def _remote(args: argparse.Namespace, url: str) -> "HttpClient":
+    from evenbeat.client.http import HttpClient  # noqa: PLC0415 - who asks a database needs no TLS
+    from evenbeat.client.http_connection import ApiConnection  # noqa: PLC0415
 
     token, authority = os.environ.get("EVENBEAT_TOKEN", ""), args.ca_file or os.environ.get("EVENBEAT_CA")
-    return Remote(Wire(url, token, authority or None))
+    return HttpClient(ApiConnection(url, token, authority or None))
 
 
 @contextmanager
-def reading(args: argparse.Namespace) -> Iterator[Store]:
+def open_store_read_only(args: argparse.Namespace) -> Iterator[Store]:
     """The store itself, for questions; a node may live on it meanwhile."""
-    path = _existing(args)
+    path = _existing_database(args)
     store = open_store(path, read_only=True)
     try:
         yield store
@@ -112,67 +112,69 @@ def reading(args: argparse.Namespace) -> Iterator[Store]:
 
 
 @contextmanager
-def opening(args: argparse.Namespace, *, new: bool = False) -> Iterator["Door"]:
+def open_database_client(args: argparse.Namespace, *, new: bool = False) -> Iterator["Client"]:
     """The door to a database; `new` where it need not exist yet."""
-    from evenbeat.client.database import open_door  # noqa: PLC0415 - it needs numpy, which questions need not wait for
+    from evenbeat.client.database import open_client  # noqa: PLC0415 - it needs numpy, which questions need not wait for
 
-    node_url(args)
-    path = database(args) if new else _existing(args)
-    with _told_as_invalid(), open_door(path, who()) as door:
+    url_option(args)
+    path = database_option(args) if new else _existing_database(args)
+    with _bad_file_as_invalid(), open_client(path, user_name()) as door:
         yield door
 
 
 @contextmanager
-def _told_as_invalid() -> Iterator[None]:
+def _bad_file_as_invalid() -> Iterator[None]:
     try:
         yield
     except BadFileError as e:
         raise Invalid(str(e)) from None
 
 
-def _existing(args: argparse.Namespace) -> Path | str:
-    node_url(args)
-    path = database(args)
-    if isinstance(path, Path) and not path.exists() and not is_owned(path) and not is_own(path):
+def _existing_database(args: argparse.Namespace) -> Path | str:
+    url_option(args)
+    path = database_option(args)
+    if isinstance(path, Path) and not path.exists() and not is_node_running(path) and not is_custom_store(path):
         raise Invalid(f"there is no database {path}; `evenbeat up` and `evenbeat add` make one, --db names another")
     return path
 
 
-def need(side: Questions, name: str) -> Entry:
+def require_task(side: QueryClient, name: str) -> Entry:
     """A task that must be there."""
     entry = side.find(name)
     if entry is None:
-        raise Invalid(f"there is no task {name!r}{_hint(side, name)}")
+        raise Invalid(f"there is no task {name!r}{_similar_name(side, name)}")
     return entry
 
 
-def _hint(side: Questions, name: str) -> str:
+def _similar_name(side: QueryClient, name: str) -> str:
     like = get_close_matches(name, side.names(), n=1)
     return f"; did you mean {like[0]!r}?" if like else ""
 
 
-def chosen(args: argparse.Namespace) -> Filter:
+def task_filter(args: argparse.Namespace) -> Filter:
     """Which tasks are meant."""
-    return Filter(names=tuple(args.names), owner=args.owner, labels=pairs(args.label, "--label"), state=args.state)
+    return Filter(
+        names=tuple(args.names), owner=args.owner, labels=key_value_options(args.label, "--label"), state=args.state
+    )
 
 
-def chosen_on_purpose(args: argparse.Namespace) -> Filter:
+def required_task_filter(args: argparse.Namespace) -> Filter:
     """The same for a change: nobody means everything by saying nothing, and every plain name must be there."""
     if not args.names and args.owner is None and not args.label and args.state is None:
         raise Invalid("which tasks? Give names or patterns, --owner, --label or --state; '*' means all")
-    with asking(args) as side:
+    with open_queries(args) as side:
         for name in args.names:
             if not is_pattern(name):
-                need(side, name)
-    return chosen(args)
+                require_task(side, name)
+    return task_filter(args)
 
 
 def is_pattern(name: str) -> bool:
     """Does it mean all names that look like it?"""
-    return any(sign in name for sign in _WILD)
+    return any(sign in name for sign in _WILDCARDS)
 
 
-def pairs(texts: Sequence[str], option: str) -> dict[str, str]:
+def key_value_options(texts: Sequence[str], option: str) -> dict[str, str]:
     """K=V options."""
     found = {}
     for text in texts:
@@ -184,7 +186,7 @@ def pairs(texts: Sequence[str], option: str) -> dict[str, str]:
 
 
 @contextmanager
-def patience(doing: str) -> Iterator[None]:
+def show_progress(doing: str) -> Iterator[None]:
     """Say what takes long, on a terminal, while it does."""
     err = SafeConsole(stderr=True)
     if not err.is_terminal:
@@ -194,14 +196,14 @@ def patience(doing: str) -> Iterator[None]:
         yield
 
 
-def tell(args: argparse.Namespace, changed: "Changed | Names") -> None:
+def print_changes(args: argparse.Namespace, changed: "ChangeResult | Names") -> None:
     """What is different now."""
     for notice in changed.notices:
         print(f"evenbeat {args.command}: {notice}", file=sys.stderr)
     kinds = {
-        "created": _names(changed.created),
-        "changed": _names(changed.changed),
-        "removed": _names(changed.removed),
+        "created": _task_names(changed.created),
+        "changed": _task_names(changed.changed),
+        "removed": _task_names(changed.removed),
     }
     if args.json:
         print_json({**kinds, "unchanged": changed.unchanged})
@@ -218,5 +220,5 @@ def tell(args: argparse.Namespace, changed: "Changed | Names") -> None:
         print("periods, limits or settings changed" if changed.settings else "nothing changed")
 
 
-def _names(things: Sequence[Entry | str]) -> list[str]:
+def _task_names(things: Sequence[Entry | str]) -> list[str]:
     return [thing if isinstance(thing, str) else thing.task.name for thing in things]

@@ -4,7 +4,7 @@ import tomllib
 from typing import Any
 
 
-def value_of(text: str) -> Any:
+def parse_value(text: str) -> Any:
     """`true`, `5`, `["a", "b"]`, `{ team = "web" }` mean what they mean in a file; `5m` and `a b` are texts."""
     try:
         document = tomllib.loads(f"value = {text}")

@@ -5,18 +5,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from evenbeat.model import Entry, Instant, Task
-from evenbeat.report.history import Record
+from evenbeat.report.history import HistoryRecord
 from evenbeat.store.contract import AuditFilter, Change, Condition, Filter, RunRecord, SkipRecord
 
 if TYPE_CHECKING:
-    from evenbeat.admin.task_admin import Changed
+    from evenbeat.admin.task_admin import ChangeResult
     from evenbeat.report.cluster_document import ClusterDocument
     from evenbeat.report.status import Status
     from evenbeat.report.why import Answer
-    from evenbeat.wire.requests import Ended, Names, Taken
+    from evenbeat.wire.requests import AcceptedResult, EndedRun, Names
 
 
-class Questions(Protocol):
+class QueryClient(Protocol):
     """What can be asked."""
 
     def find(self, name_or_id: str) -> Entry | None: ...
@@ -28,10 +28,10 @@ class Questions(Protocol):
 
     def condition(self, entry: Entry) -> Condition: ...
 
-    def latest(self, entry: Entry, most: int) -> tuple[list[RunRecord], list[SkipRecord]]:
+    def latest_records(self, entry: Entry, most: int) -> tuple[list[RunRecord], list[SkipRecord]]:
         """So many of both."""
 
-    def records(self, name_or_id: str | None, most: int, *, failed: bool, skips: bool) -> list[Record]:
+    def records(self, name_or_id: str | None, most: int, *, failed: bool, skips: bool) -> list[HistoryRecord]:
         """Of one task, also a removed one, or of all, newest first; raise Invalid if there was no such task."""
 
     def audit(self, only: AuditFilter) -> list[Change]:
@@ -49,33 +49,33 @@ class Questions(Protocol):
         """None of a node that is alone."""
 
 
-class Changes(Protocol):
+class ChangeClient(Protocol):
     """What can be changed, as through a `Door`."""
 
-    def add(self, tasks: Sequence[Task], owner: str) -> "Changed | Names": ...
+    def add(self, tasks: Sequence[Task], owner: str) -> "ChangeResult | Names": ...
 
-    def set(self, name: str, task: Task, version: int | None = None) -> "Changed | Names": ...
+    def set(self, name: str, task: Task, version: int | None = None) -> "ChangeResult | Names": ...
 
-    def remove(self, only: Filter) -> "Changed | Names": ...
+    def remove(self, only: Filter) -> "ChangeResult | Names": ...
 
-    def pause(self, only: Filter, *, paused: bool) -> "Changed | Names": ...
+    def pause(self, only: Filter, *, paused: bool) -> "ChangeResult | Names": ...
 
-    def apply(self, files: Sequence[Path]) -> "Changed | Names": ...
+    def apply(self, files: Sequence[Path]) -> "ChangeResult | Names": ...
 
-    def set_slots(self, most: int | None) -> "Changed | Names": ...
+    def set_slots(self, most: int | None) -> "ChangeResult | Names": ...
 
-    def set_limit(self, name: str, most: int | None) -> "Changed | Names":
+    def set_limit(self, name: str, most: int | None) -> "ChangeResult | Names":
         """None for what the command line or files say."""
 
-    def force(self, names: Sequence[str], *, wait: bool) -> "list[Ended]": ...
+    def run_now(self, names: Sequence[str], *, wait: bool) -> "list[EndedRun]": ...
 
-    def ask_to_run(self, names: Sequence[str]) -> Mapping[str, str]:
+    def request_run(self, names: Sequence[str]) -> Mapping[str, str]:
         """Run tasks now, without waiting for them; what those wait for that cannot start at once, by their names."""
 
-    def tell(
+    def submit_result(
         self, name: str, status: int, output: str = "", *, ttl: int | None = None, at: Instant | None = None
-    ) -> "Taken": ...
+    ) -> "AcceptedResult": ...
 
-    def new_beat(self, name: str) -> str: ...
+    def create_heartbeat(self, name: str) -> str: ...
 
-    def drop_beat(self, name: str) -> None: ...
+    def remove_heartbeat(self, name: str) -> None: ...

@@ -10,13 +10,13 @@ import msgspec
 from evenbeat.node.process.control_socket import REQUEST_LIMIT, socket_address
 from evenbeat.store.contract import StoreError
 from evenbeat.store.sqlite.ownership import socket_path
-from evenbeat.wire.events import Feed
-from evenbeat.wire.requests import Watch
+from evenbeat.wire.events import EventMessage
+from evenbeat.wire.requests import SubscribeToEvents
 
-_feeds: Final = msgspec.json.Decoder(Feed)
+_message_decoder: Final = msgspec.json.Decoder(EventMessage)
 
 
-async def watch(database: Path | str, control: Path | None = None) -> AsyncIterator[Feed]:
+async def subscribe_to_events(database: Path | str, control: Path | None = None) -> AsyncIterator[EventMessage]:
     """All that the node of this database tells, the first at once; StoreError when it stops, or lets us go.
 
     `control` is where it listens, if the database does not say that.
@@ -27,9 +27,9 @@ async def watch(database: Path | str, control: Path | None = None) -> AsyncItera
     except OSError as e:
         raise StoreError(f"the node of {database} does not answer: {e.strerror}") from None
     try:
-        writer.write(msgspec.json.encode(Watch()) + b"\n")
+        writer.write(msgspec.json.encode(SubscribeToEvents()) + b"\n")
         while (line := await reader.readline()).endswith(b"\n"):
-            yield _feeds.decode(line)
+            yield _message_decoder.decode(line)
     except OSError:
         pass
     finally:

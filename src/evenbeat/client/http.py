@@ -7,53 +7,53 @@ from urllib.parse import quote
 
 import msgspec
 
-from evenbeat.admin.cross_check import refusal
-from evenbeat.admin.file_owner import uploader_of
-from evenbeat.client.http_connection import LONG_PATIENCE, PATIENCE, Query, Wire
+from evenbeat.admin.cross_check import refusal_of_findings
+from evenbeat.admin.file_owner import upload_owner_of
+from evenbeat.client.http_connection import LONG_RESPONSE_TIMEOUT, RESPONSE_TIMEOUT, ApiConnection, QueryParameters
 from evenbeat.load.config import NODE_DURATIONS, Config
-from evenbeat.load.cross_check import Finding
-from evenbeat.load.files import load_file, load_source
-from evenbeat.load.task_keys import flat
+from evenbeat.load.cross_check import ValidationFinding
+from evenbeat.load.files import load_file, load_parsed_file
+from evenbeat.load.task_keys import task_to_table
 from evenbeat.model import SECOND, Entry, Instant, Invalid, Task
 from evenbeat.report.cluster_document import ClusterDocument
-from evenbeat.report.documents import instant
-from evenbeat.report.history import Record, when
+from evenbeat.report.documents import iso_time
+from evenbeat.report.history import HistoryRecord, record_time
 from evenbeat.report.status import Status
 from evenbeat.report.why import Answer
 from evenbeat.store.contract import AuditFilter, Change, Condition, Conflict, Filter, RunRecord, SkipRecord
 from evenbeat.when.duration import format_duration
 from evenbeat.wire.decoded import (
-    AuditPage,
-    Done,
-    Heartbeat,
-    History,
-    Page,
-    Runs,
-    TakenDocument,
-    TaskDocument,
-    change_of,
-    condition_of,
-    ended_of,
-    instant_of,
-    run_of,
-    skip_of,
-    taken_of,
+    ReceivedActionResult,
+    ReceivedAuditPage,
+    ReceivedCheckState,
+    ReceivedForcedRuns,
+    ReceivedHeartbeat,
+    ReceivedHistory,
+    ReceivedTask,
+    ReceivedTaskPage,
+    to_accepted_result,
+    to_change,
+    to_condition,
+    to_ended_run,
+    to_instant,
+    to_run_record,
+    to_skip_record,
 )
-from evenbeat.wire.requests import Ended, Missing, Names, Taken
+from evenbeat.wire.requests import AcceptedResult, EndedRun, Names, NotFound
 
-_PAGE: Final = 500
+_PAGE_SIZE: Final = 500
 """Tasks, or records, of one answer."""
-_NAMES_LOOKED_AT: Final = 5_000
+_MAX_NAMES_READ: Final = 5_000
 """For a name like the one that was typed."""
-_ALL_NAMES: Final = 1_000_000
+_MAX_NAMES_RETURNED: Final = 1_000_000
 D = TypeVar("D")
 T = TypeVar("T")
 
 
-class Remote:
+class HttpClient:
     """Both what is asked and what is changed."""
 
-    def __init__(self, wire: Wire) -> None:
+    def __init__(self, wire: ApiConnection) -> None:
         self._wire = wire
 
     def close(self) -> None:
@@ -63,12 +63,12 @@ class Remote:
 
     def find(self, name_or_id: str) -> Entry | None:
         try:
-            return self._made(condition_of, self._get(_path(name_or_id), TaskDocument)).entry
-        except Missing:
+            return self._convert(to_condition, self._get(_task_path(name_or_id), ReceivedTask)).entry
+        except NotFound:
             return None
 
     def names(self) -> Iterator[str]:
-        for condition in self.conditions(Filter(most=_NAMES_LOOKED_AT)):
+        for condition in self.conditions(Filter(most=_MAX_NAMES_READ)):
             yield condition.entry.task.name
 
     def conditions(self, only: Filter) -> Iterator[Condition]:
@@ -78,64 +78,68 @@ class Remote:
         query += [] if only.state is None else [("state", only.state)]
         left, after = only.most, only.after
         while left > 0:
-            page = self._get("/v1/tasks", Page, [*query, ("after", after), ("limit", str(min(left, _PAGE)))])
+            page = self._get(
+                "/v1/tasks", ReceivedTaskPage, [*query, ("after", after), ("limit", str(min(left, _PAGE_SIZE)))]
+            )
             for document in page.tasks:
-                yield self._made(condition_of, document)
+                yield self._convert(to_condition, document)
             if page.next is None or page.next <= after:
                 return
             left, after = left - len(page.tasks), page.next
 
     def condition(self, entry: Entry) -> Condition:
-        return self._made(condition_of, self._get(_path(entry.id), TaskDocument))
+        return self._convert(to_condition, self._get(_task_path(entry.id), ReceivedTask))
 
-    def latest(self, entry: Entry, most: int) -> tuple[list[RunRecord], list[SkipRecord]]:
-        path, limit = f"{_path(entry.id)}/history", ("limit", str(most))
-        runs = self._get(path, History, [("runs", "true"), limit]).runs
-        skips = self._get(path, History, [("skips", "true"), limit]).skips
-        return [self._made(run_of, run) for run in runs], [self._made(skip_of, skip) for skip in skips]
+    def latest_records(self, entry: Entry, most: int) -> tuple[list[RunRecord], list[SkipRecord]]:
+        path, limit = f"{_task_path(entry.id)}/history", ("limit", str(most))
+        runs = self._get(path, ReceivedHistory, [("runs", "true"), limit]).runs
+        skips = self._get(path, ReceivedHistory, [("skips", "true"), limit]).skips
+        return [self._convert(to_run_record, run) for run in runs], [
+            self._convert(to_skip_record, skip) for skip in skips
+        ]
 
-    def records(self, name_or_id: str | None, most: int, *, failed: bool, skips: bool) -> list[Record]:
-        path = "/v1/history" if name_or_id is None else f"{_path(name_or_id)}/history"
+    def records(self, name_or_id: str | None, most: int, *, failed: bool, skips: bool) -> list[HistoryRecord]:
+        path = "/v1/history" if name_or_id is None else f"{_task_path(name_or_id)}/history"
         query = [("failed", "true")] if failed else [("skips", "true")] if skips else []
-        found: list[Record] = []
+        found: list[HistoryRecord] = []
         edge: Instant | None = None
         overlap = 1  # microsecond: of what happened at the very same time, a part may be on the page before
         while len(found) < most:
-            before = [] if edge is None else [("before", instant(Instant(edge + overlap)) or "")]
-            page = self._get(path, History, [*query, *before, ("limit", str(_PAGE))])
-            known = [record for record in found if when(record) == edge]
+            before = [] if edge is None else [("before", iso_time(Instant(edge + overlap)) or "")]
+            page = self._get(path, ReceivedHistory, [*query, *before, ("limit", str(_PAGE_SIZE))])
+            known = [record for record in found if record_time(record) == edge]
             new = [record for record in self._records(page) if record not in known]
             found += new
             if page.next is None or not (new or overlap):
                 break
-            edge, overlap = self._made(instant_of, page.next), 1 if new else 0
+            edge, overlap = self._convert(to_instant, page.next), 1 if new else 0
         return found[:most]
 
-    def _records(self, page: History) -> list[Record]:
-        found: list[Record] = [self._made(run_of, run) for run in page.runs]
-        found += [self._made(skip_of, skip) for skip in page.skips]
-        return sorted(found, key=when, reverse=True)
+    def _records(self, page: ReceivedHistory) -> list[HistoryRecord]:
+        found: list[HistoryRecord] = [self._convert(to_run_record, run) for run in page.runs]
+        found += [self._convert(to_skip_record, skip) for skip in page.skips]
+        return sorted(found, key=record_time, reverse=True)
 
     def audit(self, only: AuditFilter) -> list[Change]:
         query = [("name", only.name or ""), ("who", only.who or "")]
-        query += [] if only.since is None else [("since", instant(only.since) or "")]
+        query += [] if only.since is None else [("since", iso_time(only.since) or "")]
         found: list[Change] = []
         before = only.before
         while len(found) < only.most:
             page_of = [] if before is None else [("before", str(before))]
-            limit = ("limit", str(min(only.most - len(found), _PAGE)))
-            page = self._get("/v1/audit", AuditPage, [*query, *page_of, limit])
-            found += (self._made(change_of, change) for change in page.changes)
+            limit = ("limit", str(min(only.most - len(found), _PAGE_SIZE)))
+            page = self._get("/v1/audit", ReceivedAuditPage, [*query, *page_of, limit])
+            found += (self._convert(to_change, change) for change in page.changes)
             if page.next is None:
                 break
             before = page.next
         return found
 
     def why(self, entry: Entry, at: str | None) -> Answer:
-        return self._get(f"{_path(entry.id)}/why", Answer, [] if at is None else [("at", at)])
+        return self._get(f"{_task_path(entry.id)}/why", Answer, [] if at is None else [("at", at)])
 
     def has_node(self) -> bool:
-        return self._get("/v1/tasks", Page, [("limit", "1")]).live
+        return self._get("/v1/tasks", ReceivedTaskPage, [("limit", "1")]).live
 
     def status(self) -> Status:
         return self._get("/v1/status", Status)
@@ -143,7 +147,7 @@ class Remote:
     def cluster(self) -> ClusterDocument | None:
         try:
             found = self._get("/v1/cluster", ClusterDocument)
-        except Missing:  # a node of before there were clusters
+        except NotFound:  # a node of before there were clusters
             return None
         return None if found.is_single else found
 
@@ -151,12 +155,12 @@ class Remote:
 
     def add(self, tasks: Sequence[Task], owner: str) -> Names:
         (task,) = tasks
-        created = self._send("POST", "/v1/tasks", TaskDocument, _body(task), query=[("owner", owner)])
+        created = self._send("POST", "/v1/tasks", ReceivedTask, _task_body(task), query=[("owner", owner)])
         return Names(created=[created.name])
 
     def set(self, name: str, task: Task, version: int | None = None) -> Names:
         headers = {} if version is None else {"If-Match": f'"{version}"'}
-        new = self._send("PUT", _path(name), TaskDocument, _body(task), headers=headers)
+        new = self._send("PUT", _task_path(name), ReceivedTask, _task_body(task), headers=headers)
         return Names(unchanged=1) if new.version == version else Names(changed=[new.name])
 
     def remove(self, only: Filter) -> Names:
@@ -176,19 +180,26 @@ class Remote:
                 raise Invalid(
                     "`pass_env` of [node] is for the node's own machine: apply the file there", place=str(path)
                 )
-            owners[uploader_of(path)] = _document(config)
+            owners[upload_owner_of(path)] = _config_body(config)
         try:
-            return self._send("POST", "/v1/apply", Names, {"owners": owners}, patience=LONG_PATIENCE)
+            return self._send("POST", "/v1/apply", Names, {"owners": owners}, patience=LONG_RESPONSE_TIMEOUT)
         except Invalid as e:
-            paths = {uploader_of(path): path for path in files}
+            paths = {upload_owner_of(path): path for path in files}
             found = [(pointer.split("/")[1:], detail) for pointer, detail in self._wire.errors]
             if not found or any(len(parts) < 4 for parts, _ in found):
                 raise
             refused = [
-                Finding(_unescaped(parts[1]), tuple(map(_unescaped, parts[2:])), detail, isinstance(e, Conflict))
+                ValidationFinding(
+                    _unescape_pointer(parts[1]),
+                    tuple(map(_unescape_pointer, parts[2:])),
+                    detail,
+                    isinstance(e, Conflict),
+                )
                 for parts, detail in found
             ]
-            raise refusal(refused, lambda owner: load_source(paths[owner]) if owner in paths else None) from None
+            raise refusal_of_findings(
+                refused, lambda owner: load_parsed_file(paths[owner]) if owner in paths else None
+            ) from None
 
     def set_slots(self, most: int | None) -> Names:
         return self._set_capacity("/v1/slots", most)
@@ -198,42 +209,44 @@ class Remote:
 
     def _set_capacity(self, path: str, most: int | None) -> Names:
         if most is None:
-            self._wire.ask("DELETE", path)
+            self._wire.request("DELETE", path)
         else:
-            self._wire.ask("PUT", path, (), {"most": most})
+            self._wire.request("PUT", path, (), {"most": most})
         return Names(settings=True)
 
-    def force(self, names: Sequence[str], *, wait: bool) -> list[Ended]:
+    def run_now(self, names: Sequence[str], *, wait: bool) -> list[EndedRun]:
         body = {"tasks": list(names), "wait": wait}
-        ended = self._send("POST", "/v1/runs", Runs, body, patience=None if wait else PATIENCE).runs
-        return [self._made(ended_of, run) for run in ended]
+        ended = self._send(
+            "POST", "/v1/runs", ReceivedForcedRuns, body, patience=None if wait else RESPONSE_TIMEOUT
+        ).runs
+        return [self._convert(to_ended_run, run) for run in ended]
 
-    def ask_to_run(self, names: Sequence[str]) -> dict[str, str]:
-        return self._send("POST", "/v1/runs", Runs, {"tasks": list(names), "wait": False}).waiting
+    def request_run(self, names: Sequence[str]) -> dict[str, str]:
+        return self._send("POST", "/v1/runs", ReceivedForcedRuns, {"tasks": list(names), "wait": False}).waiting
 
-    def tell(
+    def submit_result(
         self, name: str, status: int, output: str = "", *, ttl: int | None = None, at: Instant | None = None
-    ) -> Taken:
-        body: dict[str, Any] = {"status": int(status), "output": output, "at": instant(at)}
+    ) -> AcceptedResult:
+        body: dict[str, Any] = {"status": int(status), "output": output, "at": iso_time(at)}
         body["ttl"] = None if ttl is None else ttl / SECOND
-        taken = self._send("POST", f"{_path(name)}/result", TakenDocument, body)
-        return self._made(taken_of, taken)
+        taken = self._send("POST", f"{_task_path(name)}/result", ReceivedCheckState, body)
+        return self._convert(to_accepted_result, taken)
 
-    def new_beat(self, name: str) -> str:
-        return self._send("POST", f"{_path(name)}/beat", Heartbeat).token
+    def create_heartbeat(self, name: str) -> str:
+        return self._send("POST", f"{_task_path(name)}/beat", ReceivedHeartbeat).token
 
-    def drop_beat(self, name: str) -> None:
-        self._wire.ask("DELETE", f"{_path(name)}/beat")
+    def remove_heartbeat(self, name: str) -> None:
+        self._wire.request("DELETE", f"{_task_path(name)}/beat")
 
-    def _act(self, action: str, only: Filter) -> Done:
+    def _act(self, action: str, only: Filter) -> ReceivedActionResult:
         said = {"names": only.names, "owner": only.owner, "labels": only.labels, "state": only.state}
-        body = {"action": action, "filter": said, "named": _ALL_NAMES}
-        return self._send("POST", "/v1/actions", Done, body, patience=LONG_PATIENCE)
+        body = {"action": action, "filter": said, "named": _MAX_NAMES_RETURNED}
+        return self._send("POST", "/v1/actions", ReceivedActionResult, body, patience=LONG_RESPONSE_TIMEOUT)
 
     # To and fro
 
-    def _get(self, path: str, kind: type[T], query: Query = ()) -> T:
-        return self._decoded(self._wire.ask("GET", path, query), kind)
+    def _get(self, path: str, kind: type[T], query: QueryParameters = ()) -> T:
+        return self._decoded(self._wire.request("GET", path, query), kind)
 
     def _send(
         self,
@@ -242,45 +255,45 @@ class Remote:
         kind: type[T],
         body: Any = None,
         *,
-        query: Query = (),
+        query: QueryParameters = (),
         headers: dict[str, str] | None = None,
-        patience: float | None = PATIENCE,
+        patience: float | None = RESPONSE_TIMEOUT,
     ) -> T:
-        return self._decoded(self._wire.ask(method, path, query, body, headers=headers, patience=patience), kind)
+        return self._decoded(self._wire.request(method, path, query, body, headers=headers, patience=patience), kind)
 
     def _decoded(self, content: bytes, kind: type[T]) -> T:
         try:
             return msgspec.json.decode(content, type=kind)
         except (msgspec.MsgspecError, UnicodeDecodeError):
-            raise self._wire.strange() from None
+            raise self._wire.unexpected_response() from None
 
-    def _made(self, make: Callable[[D], T], document: D) -> T:
+    def _convert(self, make: Callable[[D], T], document: D) -> T:
         try:
             return make(document)
         except (Invalid, KeyError):
-            raise self._wire.strange() from None
+            raise self._wire.unexpected_response() from None
 
 
-def _unescaped(part: str) -> str:
+def _unescape_pointer(part: str) -> str:
     return part.replace("~1", "/").replace("~0", "~")
 
 
-def _path(name_or_id: str) -> str:
+def _task_path(name_or_id: str) -> str:
     return f"/v1/tasks/{quote(name_or_id, safe='', errors='replace')}"
 
 
-def _body(task: Task) -> dict[str, Any]:
-    return {**flat(task), "name": task.name, "check": task.check}
+def _task_body(task: Task) -> dict[str, Any]:
+    return {**task_to_table(task), "name": task.name, "check": task.check}
 
 
-def _document(config: Config) -> dict[str, Any]:
+def _config_body(config: Config) -> dict[str, Any]:
     """What a file says, as the API takes it."""
     node: dict[str, Any] = {} if config.node is None else msgspec.to_builtins(config.node)
     for key in NODE_DURATIONS.keys() & node.keys():
         node[key] = format_duration(node[key])
     return {
-        "checks": {task.name: flat(task) for task in config.tasks if task.check},
-        "tasks": {task.name: flat(task) for task in config.tasks if not task.check},
+        "checks": {task.name: task_to_table(task) for task in config.tasks if task.check},
+        "tasks": {task.name: task_to_table(task) for task in config.tasks if not task.check},
         "periods": config.periods,
         "limits": config.limits,
         "node": None if config.node is None else node,

@@ -16,59 +16,59 @@ from msgspec import Struct
 
 from evenbeat.model import Invalid
 from evenbeat.store.contract import Conflict, StoreError
-from evenbeat.wire.requests import Missing
+from evenbeat.wire.requests import NotFound
 
-PATIENCE: Final = 30.0
+RESPONSE_TIMEOUT: Final = 30.0
 """Seconds in which something of an answer arrives."""
-LONG_PATIENCE: Final = 600.0
+LONG_RESPONSE_TIMEOUT: Final = 600.0
 """The same where thousands of tasks may change."""
-ANSWER_LIMIT: Final = 64 << 20
-_JSON: Final = "application/json"
-_PROBLEM: Final = "application/problem+json"
+MAX_RESPONSE_BYTES: Final = 64 << 20
+_JSON_MEDIA_TYPE: Final = "application/json"
+_PROBLEM_MEDIA_TYPE: Final = "application/problem+json"
 _TOKEN: Final = re.compile(r"[\x21-\x7e]{1,512}")
-_SHOWN: Final = 4_096
-Query = Sequence[tuple[str, str]]
+_MAX_TEXT: Final = 4_096
+QueryParameters = Sequence[tuple[str, str]]
 
 
-class _Error(Struct):
+class _ReceivedFieldError(Struct):
     detail: str = ""
     pointer: str = ""
 
 
-class _Problem(Struct):
+class _ReceivedProblemDocument(Struct):
     """What went wrong, as RFC 9457 has it."""
 
     detail: str = ""
-    errors: list[_Error] = []
+    errors: list[_ReceivedFieldError] = []
 
 
-class Wire:
+class ApiConnection:
     """A connection to the API below a URL; whoever makes it closes it."""
 
     def __init__(self, url: str, token: str = "", ca_file: str | None = None) -> None:
         self.errors: list[tuple[str, str]] = []
         """Of the latest refusal: pointers, and what is wrong there."""
-        parts = _parts(url)
+        parts = _split_url(url)
         self.url: Final = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
         self._path = parts.path.rstrip("/")
-        self._headers = {"Accept": _JSON, "User-Agent": "evenbeat", **_authorization(token)}
+        self._headers = {"Accept": _JSON_MEDIA_TYPE, "User-Agent": "evenbeat", **_authorization(token)}
         self._connection = _connection(parts, ca_file)
         self._is_used = False
 
-    def ask(
+    def request(
         self,
         method: str,
         path: str,
-        query: Query = (),
+        query: QueryParameters = (),
         body: Any = None,
         *,
         headers: Mapping[str, str] | None = None,
-        patience: float | None = PATIENCE,
+        patience: float | None = RESPONSE_TIMEOUT,
     ) -> bytes:
         """The JSON of a good answer; raise Invalid, Missing or Conflict if it is refused, else StoreError."""
         target = self._path + path + (f"?{urlencode(query)}" if query else "")
         data = None if body is None else msgspec.json.encode(body)
-        sent = {**self._headers, **(headers or {}), **({} if data is None else {"Content-Type": _JSON})}
+        sent = {**self._headers, **(headers or {}), **({} if data is None else {"Content-Type": _JSON_MEDIA_TYPE})}
         try:
             response = self._exchange(method, target, data, sent, patience)
             content = self._content(response)
@@ -83,12 +83,12 @@ class Wire:
             raise StoreError(self._no_node("what answers does not speak HTTP as it should")) from None
         except (OSError, UnicodeError) as e:
             raise StoreError(f"{self.url} does not answer: {getattr(e, 'strerror', None) or e}") from None
-        return self._good(response, content)
+        return self._checked_content(response, content)
 
     def close(self) -> None:
         self._connection.close()
 
-    def strange(self) -> StoreError:
+    def unexpected_response(self) -> StoreError:
         """For an answer that no node of ours would give."""
         return StoreError(self._no_node("its answer is none that we know"))
 
@@ -112,46 +112,48 @@ class Wire:
 
     def _connect(self, patience: float | None) -> None:
         if self._connection.sock is None:
-            self._connection.timeout = PATIENCE
+            self._connection.timeout = RESPONSE_TIMEOUT
             self._connection.connect()
         # Whoever waits for the end of a run waits as long as it takes, but not for somebody who is gone.
         self._connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         self._connection.sock.settimeout(patience)
 
     def _content(self, response: HTTPResponse) -> bytes:
-        too_large = StoreError(f"{self.url} answers with more than {ANSWER_LIMIT >> 20} MiB, accepted: up to that")
-        if (response.length or 0) > ANSWER_LIMIT:
+        too_large = StoreError(
+            f"{self.url} answers with more than {MAX_RESPONSE_BYTES >> 20} MiB, accepted: up to that"
+        )
+        if (response.length or 0) > MAX_RESPONSE_BYTES:
             self.close()
             raise too_large
-        content = response.read(ANSWER_LIMIT + 1)
-        if len(content) > ANSWER_LIMIT:
+        content = response.read(MAX_RESPONSE_BYTES + 1)
+        if len(content) > MAX_RESPONSE_BYTES:
             self.close()
             raise too_large
         return content
 
-    def _good(self, response: HTTPResponse, content: bytes) -> bytes:
+    def _checked_content(self, response: HTTPResponse, content: bytes) -> bytes:
         status, media = response.status, response.headers.get_content_type()
         if 300 <= status < 400:
-            where = _plain(response.headers.get("location", "somewhere else"))
+            where = _safe_text(response.headers.get("location", "somewhere else"))
             raise StoreError(f"{self.url} sends us to {where}, where we do not follow: is that the --url you mean?")
-        if status >= 400 and media == _PROBLEM:
+        if status >= 400 and media == _PROBLEM_MEDIA_TYPE:
             raise self._refusal(status, content)
-        if not 200 <= status < 300 or (media != _JSON and status != 204):
-            raise StoreError(self._no_node(f"it answers with {status} and {_plain(media)}"))
+        if not 200 <= status < 300 or (media != _JSON_MEDIA_TYPE and status != 204):
+            raise StoreError(self._no_node(f"it answers with {status} and {_safe_text(media)}"))
         return content
 
     def _refusal(self, status: int, content: bytes) -> Exception:
         try:
-            problem = msgspec.json.decode(content, type=_Problem)
+            problem = msgspec.json.decode(content, type=_ReceivedProblemDocument)
         except (msgspec.MsgspecError, UnicodeDecodeError):
-            return self.strange()
-        text = _plain("\n".join(_sentence(error) for error in problem.errors) or problem.detail)
-        self.errors = [(error.pointer, _plain(error.detail)) for error in problem.errors]
+            return self.unexpected_response()
+        text = _safe_text("\n".join(_error_text(error) for error in problem.errors) or problem.detail)
+        self.errors = [(error.pointer, _safe_text(error.detail)) for error in problem.errors]
         match status:
             case 401:
                 return Invalid(f"{self.url}: {text}; EVENBEAT_TOKEN is where it is looked for")
             case 404:
-                return Missing(text)
+                return NotFound(text)
             case 409 | 412:
                 return Conflict(text)
             case _ if status == 429 or status >= 500:
@@ -162,7 +164,7 @@ class Wire:
         return f"there is no evenbeat node at {self.url}: {why}"
 
 
-def _parts(url: str) -> SplitResult:
+def _split_url(url: str) -> SplitResult:
     accepted = "accepted: http://HOST:PORT or https://HOST:PORT"
     try:
         parts = urlsplit(url)
@@ -200,11 +202,11 @@ def _connection(parts: SplitResult, ca_file: str | None) -> HTTPConnection:
     return HTTPSConnection(parts.hostname, parts.port, context=context)
 
 
-def _sentence(error: _Error) -> str:
+def _error_text(error: _ReceivedFieldError) -> str:
     where = error.pointer.removeprefix("/").replace("/", ".").replace("~1", "/").replace("~0", "~")
     return f"{where}: {error.detail}" if where else error.detail
 
 
-def _plain(text: str) -> str:
+def _safe_text(text: str) -> str:
     """What somebody elsewhere wrote, without signs that would do something to a terminal."""
-    return "".join(sign if sign.isprintable() or sign == "\n" else "\ufffd" for sign in text[:_SHOWN])
+    return "".join(sign if sign.isprintable() or sign == "\n" else "\ufffd" for sign in text[:_MAX_TEXT])

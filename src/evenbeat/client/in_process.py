@@ -10,50 +10,50 @@ from concurrent.futures import CancelledError
 from pathlib import Path
 from typing import Final
 
-from evenbeat.admin.task_admin import Desk
+from evenbeat.admin.task_admin import TaskAdmin
 from evenbeat.model import Instant, Invalid
-from evenbeat.node.process.control_socket import Control
+from evenbeat.node.process.control_socket import ControlServer
 from evenbeat.store.contract import Store, StoreError
 from evenbeat.wire.requests import (
-    Apply,
-    Ask,
-    Backup,
-    Force,
+    ApplyFiles,
+    BackUpDatabase,
+    ForceTasks,
+    NodeQuery,
     Reply,
     Request,
-    SignIn,
-    Telling,
-    Watch,
-    done,
-    must_be_done,
-    perform,
+    ResultRequest,
+    SignInRequest,
+    SubscribeToEvents,
+    perform_change,
+    raise_if_refused,
+    reply_to_change,
 )
 
-_LOOK_EVERY: Final = 0.5
+_LOOP_CHECK_INTERVAL: Final = 0.5
 """Seconds between two looks whether the loop that is to answer is still there."""
 
 
-class Inside:
+class InProcessBackend:
     """The store of a program, and the node that runs on it from time to time."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
         self.lock: Final = threading.RLock()
         """Held while a node takes the place of the desk, so that no change goes unnoticed by it."""
-        self._idle: Final = Desk(store, _now)
+        self._idle: Final = TaskAdmin(store, _wall_now)
         self._desk = self._idle
-        self._control: Control | None = None
+        self._control: ControlServer | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    def node_comes(self, desk: Desk) -> None:
+    def attach_scheduler(self, desk: TaskAdmin) -> None:
         """From now on everything is changed through the desk of this node; hold the lock until it is."""
         self._desk = desk
 
-    def node_is_up(self, control: Control) -> None:
+    def attach_control(self, control: ControlServer) -> None:
         """From now on it can be asked."""
         self._control, self._loop = control, asyncio.get_running_loop()
 
-    def node_is_gone(self) -> None:
+    def detach(self) -> None:
         """There is only the store."""
         with self.lock:
             self._desk, self._control, self._loop = self._idle, None, None
@@ -67,15 +67,15 @@ class Inside:
 
     def ask(self, request: Request) -> Reply:
         """Do it, or raise why not. Not on the loop of the node itself."""
-        if isinstance(request, Backup):
+        if isinstance(request, BackUpDatabase):
             self.store.backup(Path(request.path))
             return Reply()
-        if isinstance(request, Force | Telling | SignIn | Watch | Ask) or (
-            isinstance(request, Apply) and not request.files
+        if isinstance(request, ForceTasks | ResultRequest | SignInRequest | SubscribeToEvents | NodeQuery) or (
+            isinstance(request, ApplyFiles) and not request.files
         ):
             return self._ask_the_node(request)
         with self.lock:
-            return done(request, perform(self._desk, request))
+            return reply_to_change(request, perform_change(self._desk, request))
 
     def close(self) -> None:
         """Whoever opened the store closes it."""
@@ -88,7 +88,7 @@ class Inside:
             answer = asyncio.run_coroutine_threadsafe(control.reply_within(request), loop)
             while True:
                 try:
-                    reply = answer.result(_LOOK_EVERY)
+                    reply = answer.result(_LOOP_CHECK_INTERVAL)
                     break
                 except TimeoutError:
                     if loop.is_closed():
@@ -96,9 +96,9 @@ class Inside:
         except (CancelledError, TimeoutError, RuntimeError):
             raise StoreError("the node stopped before it had answered") from None
         assert reply is not None
-        must_be_done(reply)
+        raise_if_refused(reply)
         return reply
 
 
-def _now() -> Instant:
+def _wall_now() -> Instant:
     return Instant(time.time_ns() // 1_000)

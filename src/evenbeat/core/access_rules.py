@@ -5,9 +5,9 @@ from typing import Final
 
 from evenbeat.model import MINUTE, Instant
 
-LINK_LIFE: Final = 10 * MINUTE
+SIGN_IN_LINK_LIFETIME: Final = 10 * MINUTE
 """Long enough to open a browser; a link that is found in a scrollback later opens nothing."""
-MOST_LINKS: Final = 100
+MAX_SIGN_IN_LINKS: Final = 100
 """Unused links at the same time; the oldest gives way."""
 
 
@@ -48,7 +48,7 @@ def why_not_open(*, is_loopback: bool, is_root: bool) -> str:
 
 def link_expires(now: Instant) -> Instant:
     """When a sign-in link that is made now stops working."""
-    return Instant(now + LINK_LIFE)
+    return Instant(now + SIGN_IN_LINK_LIFETIME)
 
 
 def is_good(expires: Instant, now: Instant) -> bool:

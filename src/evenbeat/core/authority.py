@@ -12,28 +12,28 @@ from collections.abc import Collection, Mapping, Sequence
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
-from evenbeat.core.run_lease import HOLD
-from evenbeat.model import PARTITIONS, SECOND
+from evenbeat.core.run_lease import RUN_LEASE_DURATION
+from evenbeat.model import PARTITION_COUNT, SECOND
 
-LEASE: Final = 5 * SECOND
+LEASE_DURATION: Final = 5 * SECOND
 """A node that has not been heard of for so long is taken for dead."""
-RENEW: Final = SECOND
+LEASE_RENEWAL_INTERVAL: Final = SECOND
 """How often a lease is renewed."""
-MARGIN: Final = SECOND
+LEASE_MARGIN: Final = SECOND
 """So much before its lease ends a node stops: clocks that run at different speeds, a process that was not scheduled."""
 
 
-CUT_OFF: Final = 5 * SECOND
+CUT_OFF_AFTER: Final = 5 * SECOND
 """A node that can reach no server of the queue for so long lets others have its tasks ..."""
-ELECTION: Final = 15 * SECOND
+ELECTION_TIMEOUT: Final = 15 * SECOND
 """... and one that reaches servers which do not answer, after so long: they may be electing a leader, for all nodes."""
-QUIET: Final = LEASE + HOLD
+QUIET_AFTER_FORGETTING: Final = LEASE_DURATION + RUN_LEASE_DURATION
 """After the store has forgotten its last commits, so long nothing begins in partitions that change hands: a node that
 has not noticed answers workers for LEASE - MARGIN at most, workers end what is not renewed after HOLD, and the margin
 of both is that of `run_lease`. Then no run is left that the store does not know of."""
 
 
-class Steps(NamedTuple):
+class PartitionSteps(NamedTuple):
     """What a node does about partitions, now."""
 
     bury: list[str]
@@ -46,7 +46,7 @@ class Steps(NamedTuple):
 
 def acts_until(asked: int, lease: int) -> int:
     """How long a lease is good that was asked for then, on the clock of the one who asked."""
-    return asked + lease - MARGIN
+    return asked + lease - LEASE_MARGIN
 
 
 def is_over(expires: int, now: int) -> bool:
@@ -56,24 +56,26 @@ def is_over(expires: int, now: int) -> bool:
 
 def is_unwell(length: int, *, is_cut_off: bool) -> bool:
     """Should others have the tasks of a node whose queue has failed for so long?"""
-    return length > (CUT_OFF if is_cut_off else ELECTION)
+    return length > (CUT_OFF_AFTER if is_cut_off else ELECTION_TIMEOUT)
 
 
-def owners(nodes: Sequence[str]) -> list[str]:
+def partition_owners(nodes: Sequence[str]) -> list[str]:
     """Which of these nodes each partition belongs to; without any node, to nobody ("").
 
     The highest of the hashes of node and partition wins: who joins or leaves moves only its own share.
     """
-    return [max(nodes, key=lambda node: _rank(node, partition), default="") for partition in range(PARTITIONS)]
+    return [
+        max(nodes, key=lambda node: _node_rank(node, partition), default="") for partition in range(PARTITION_COUNT)
+    ]
 
 
-def _rank(node: str, partition: int) -> bytes:
+def _node_rank(node: str, partition: int) -> bytes:
     return blake2b(f"{node} {partition}".encode(), digest_size=8).digest()
 
 
-def steps(
+def partition_steps(
     me: str, leases: Mapping[str, int], holders: Sequence[str | None], now: int, unwell: Collection[str] = ()
-) -> Steps:
+) -> PartitionSteps:
     """What to do, given when each lease expires and who holds each partition, by the clock of the store.
 
     Nodes that are `unwell` live, but cannot do their work: others have it, if there are any.
@@ -81,18 +83,18 @@ def steps(
     dead = sorted(node for node, expires in leases.items() if node != me and is_over(expires, now))
     living = sorted(node for node in leases if node not in dead)
     if me not in living:
-        return Steps(dead, [], [])
-    wanted = owners([node for node in living if node not in unwell] or living)
+        return PartitionSteps(dead, [], [])
+    wanted = partition_owners([node for node in living if node not in unwell] or living)
     free = [holder is None or holder in dead or holder not in leases for holder in holders]
-    take = [p for p in range(PARTITIONS) if free[p] and wanted[p] == me]
-    release = [p for p in range(PARTITIONS) if holders[p] == me and wanted[p] != me]
-    return Steps(dead, take, release)
+    take = [p for p in range(PARTITION_COUNT) if free[p] and wanted[p] == me]
+    release = [p for p in range(PARTITION_COUNT) if holders[p] == me and wanted[p] != me]
+    return PartitionSteps(dead, take, release)
 
 
 # Limits that hold for all nodes together: each node has a share, and starts no more than that.
 
 
-def share(
+def limit_share(
     limit: int,
     others: int,
     need: int,
@@ -112,7 +114,7 @@ def share(
     return max(min(wanted, free), running)
 
 
-def fair_share(limit: int, nodes: Sequence[str], me: str, turn: int) -> int:
+def fair_limit_share(limit: int, nodes: Sequence[str], me: str, turn: int) -> int:
     """What a node may keep while others need more; what cannot be divided goes round with `turn`."""
     if me not in nodes:
         return 0
@@ -121,20 +123,20 @@ def fair_share(limit: int, nodes: Sequence[str], me: str, turn: int) -> int:
     return each + (place < rest)
 
 
-SMALL: Final = 4
+SMALL_LIMIT_PER_NODE: Final = 4
 """A limit of which each node would have fewer than this goes from node to node as it is needed."""
-USE: Final = SECOND // 10
+SMALL_LIMIT_MIN_USE: Final = SECOND // 10
 """A node that got some of a small limit begins runs with it for so long; then, if others need it, they have it."""
-PAUSE: Final = SECOND // 10
+SMALL_LIMIT_PAUSE: Final = SECOND // 10
 """So long a node leaves what is free to another that has waited for it longer."""
 
 
-def is_small(limit: int, nodes: int) -> bool:
+def is_small_limit(limit: int, nodes: int) -> bool:
     """Is there too little of a limit to divide it among the nodes?"""
-    return limit < SMALL * nodes
+    return limit < SMALL_LIMIT_PER_NODE * nodes
 
 
-def need_of_small(
+def small_limit_need(
     running: int, waiting: int, mine: int, *, others_need: bool, is_first: bool, since_got: int, since_free: int
 ) -> int:
     """How many runs a node may have when it begins another, of a small limit of which `mine` is its share.
@@ -145,6 +147,6 @@ def need_of_small(
     """
     if not others_need:
         return max(running + waiting, mine)
-    if mine and (since_got >= USE or not waiting):
+    if mine and (since_got >= SMALL_LIMIT_MIN_USE or not waiting):
         return 0
-    return running + waiting if is_first or since_free >= PAUSE else mine
+    return running + waiting if is_first or since_free >= SMALL_LIMIT_PAUSE else mine

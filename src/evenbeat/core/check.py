@@ -12,15 +12,15 @@ Bools = NDArray[np.bool_]
 Small = NDArray[np.uint8]
 
 FLAP_WINDOW: Final = 20
-FLAP_STOPS: Final = 25.0
-FLAP_STARTS: Final = 30.0
+FLAPPING_STOPS_BELOW: Final = 25.0
+FLAPPING_STARTS_ABOVE: Final = 30.0
 """Percent of weighted state changes in the window; two thresholds, so that flapping itself does not flap."""
 _FLAP_WEIGHTS: Final = np.linspace(1.2, 0.8, FLAP_WINDOW)
 """Newest first: recent changes count half as much again as old ones; they average to 1."""
 _FLAP_MASK: Final = (1 << FLAP_WINDOW) - 1
 
 
-class Condition(NamedTuple):
+class CheckStates(NamedTuple):
     """What is known of some checks, as columns."""
 
     state: Small
@@ -33,9 +33,9 @@ class Condition(NamedTuple):
     """When the run of the latest result started."""
 
 
-def fresh(count: int) -> Condition:
+def unchecked_states(count: int) -> CheckStates:
     """Checks that have had no result: OK until shown otherwise, and any result is newer."""
-    return Condition(
+    return CheckStates(
         np.zeros(count, dtype=np.uint8),
         np.ones(count, dtype=bool),
         np.ones(count, dtype=np.uint8),
@@ -45,10 +45,10 @@ def fresh(count: int) -> Condition:
     )
 
 
-class Learned(NamedTuple):
+class CheckUpdate(NamedTuple):
     """Checks after their results."""
 
-    condition: Condition
+    condition: CheckStates
     accepted: Bools
     """False where a newer result was known already; such a check is as it was."""
     changed: Bools
@@ -61,7 +61,7 @@ def exit_state(status: Ints) -> Small:
     return np.where(known, status, State.UNKNOWN).astype(np.uint8)
 
 
-def learn(before: Condition, result: Small, started: Ints, attempts: Small) -> Learned:
+def apply_results(before: CheckStates, result: Small, started: Ints, attempts: Small) -> CheckUpdate:
     """One result for each check: the run that `started` then ended in state `result`."""
     accepted = started > before.result_at
     good = result == State.OK
@@ -74,7 +74,7 @@ def learn(before: Condition, result: Small, started: Ints, attempts: Small) -> L
     differs = result != before.state
     changes = ((before.changes << 1) | differs) & _FLAP_MASK
     flapping = _is_flapping(changes, before.flapping)
-    after = Condition(
+    after = CheckStates(
         np.where(accepted, result, before.state).astype(np.uint8),
         np.where(accepted, hard, before.hard),
         np.where(accepted, attempt, before.attempt).astype(np.uint8),
@@ -82,7 +82,7 @@ def learn(before: Condition, result: Small, started: Ints, attempts: Small) -> L
         np.where(accepted, flapping, before.flapping),
         np.where(accepted, started, before.result_at),
     )
-    return Learned(after, accepted, (after.state != before.state) | (after.hard != before.hard))
+    return CheckUpdate(after, accepted, (after.state != before.state) | (after.hard != before.hard))
 
 
 def flap_percent(changes: NDArray[np.uint32]) -> NDArray[np.float64]:
@@ -94,7 +94,7 @@ def flap_percent(changes: NDArray[np.uint32]) -> NDArray[np.float64]:
 
 def _is_flapping(changes: NDArray[np.uint32], was: Bools) -> Bools:
     percent = flap_percent(changes)
-    return np.where(was, percent >= FLAP_STOPS, percent > FLAP_STARTS)
+    return np.where(was, percent >= FLAPPING_STOPS_BELOW, percent > FLAPPING_STARTS_ABOVE)
 
 
 def retry_due(nominal: Ints, retry: Ints, completed: Ints, next_grid: Ints) -> Ints:
@@ -114,7 +114,7 @@ def retry_after_opening(phase: Ints, every: Ints, second: Ints, retry: Ints) -> 
     return after
 
 
-def wants_retry(condition: Condition) -> Bools:
+def wants_retry(condition: CheckStates) -> Bools:
     """In a SOFT problem state; once HARD or OK only the grid remains."""
     return ~condition.hard
 

@@ -73,12 +73,12 @@ class Column(Generic[T]):
             return self
         raise AttributeError(self._name)
 
-    def shown(self, memory: NDArray[T], _: "dict[str, KnownValues]") -> "NDArray[T] | FewValues":
+    def view_of(self, memory: NDArray[T], _: "dict[str, SharedValues]") -> "NDArray[T] | SharedValueRows":
         """What an instance has under the name of the column."""
         return memory
 
 
-class FewColumn(Column[np.uint32]):
+class SharedValueColumn(Column[np.uint32]):
     """Declares a column of int64 values of which only few differ, such as durations that people choose: 4 bytes a row.
 
     Each row holds the number of its value, so `columns.retry[rows]` can be read and set, and nothing else.
@@ -91,17 +91,17 @@ class FewColumn(Column[np.uint32]):
     @overload  # type: ignore[override]
     def __get__(self, instance: None, owner: type) -> Self: ...
     @overload
-    def __get__(self, instance: "Columns", owner: type) -> "FewValues": ...
-    def __get__(self, instance: "Columns | None", owner: type) -> "Self | FewValues":
+    def __get__(self, instance: "Columns", owner: type) -> "SharedValueRows": ...
+    def __get__(self, instance: "Columns | None", owner: type) -> "Self | SharedValueRows":
         if instance is None:
             return self
         raise AttributeError(self._name)
 
-    def shown(self, memory: NDArray[np.uint32], known: "dict[str, KnownValues]") -> "FewValues":
-        return FewValues(memory, known.setdefault(self._name, KnownValues(int(self.default))))
+    def view_of(self, memory: NDArray[np.uint32], known: "dict[str, SharedValues]") -> "SharedValueRows":
+        return SharedValueRows(memory, known.setdefault(self._name, SharedValues(int(self.default))))
 
 
-class KnownValues:
+class SharedValues:
     """The values that there are, or were, in a `FewColumn`, by their numbers; the default is number 0."""
 
     def __init__(self, default: int) -> None:
@@ -119,12 +119,12 @@ class KnownValues:
         return numbers[places.reshape(np.shape(values))]
 
 
-class FewValues:
+class SharedValueRows:
     """The rows of a `FewColumn`."""
 
     __slots__ = ("_known", "_numbers")
 
-    def __init__(self, numbers: NDArray[np.uint32], known: KnownValues) -> None:
+    def __init__(self, numbers: NDArray[np.uint32], known: SharedValues) -> None:
         self._numbers = numbers
         self._known = known
 
@@ -155,7 +155,7 @@ class Columns:
         declared = {name: c for room in reversed(type(self).__mro__) for name, c in vars(room).items()}
         self._declared: dict[str, Column[Any]] = {n: c for n, c in declared.items() if isinstance(c, Column)}
         self._memory: dict[str, GrowingArray[Any]] = {n: GrowingArray(c.dtype) for n, c in self._declared.items()}
-        self._known: dict[str, KnownValues] = {}
+        self._known: dict[str, SharedValues] = {}
         self._length = 0
         self._freed = GrowingArray(np.int64)
         self._freed_count = 0
@@ -218,4 +218,4 @@ class Columns:
 
     def _show(self) -> None:
         for name, memory in self._memory.items():
-            vars(self)[name] = self._declared[name].shown(memory.array[: self._length], self._known)
+            vars(self)[name] = self._declared[name].view_of(memory.array[: self._length], self._known)

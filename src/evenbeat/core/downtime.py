@@ -6,12 +6,12 @@ from evenbeat.core.columns import Ints
 from evenbeat.core.edits import settle_pauses, skip_disabled, skip_postponed
 from evenbeat.core.gate import Reason
 from evenbeat.core.lifecycle import Lifecycle
-from evenbeat.core.task import Bools, Flag, Skips, tolerance_of
-from evenbeat.model import HOUR, Instant, Kind
+from evenbeat.core.task import Bools, Flag, SkipColumns, tolerance_of
+from evenbeat.model import HOUR, Instant, RunKind
 from evenbeat.when.windows import FOREVER, NEVER
 
 
-def resume(life: Lifecycle, rows: Ints, now: Instant, catch_up: Ints | int = HOUR) -> list[Skips]:
+def resume(life: Lifecycle, rows: Ints, now: Instant, catch_up: Ints | int = HOUR) -> list[SkipColumns]:
     """After a stop, or a step of the clock forward, which counts as one: record what passed, and make up for it.
 
     By default with one run for all of it; with Flag.MISSED_SKIP not at all; with Flag.MISSED_ALL (each row with its own
@@ -21,7 +21,7 @@ def resume(life: Lifecycle, rows: Ints, now: Instant, catch_up: Ints | int = HOU
     one run at each of its grid points, as always, and others in between as the pace permits.
     """
     c, all_rows = life.columns, rows
-    skips = life.end_postponement(rows[c.extra[rows] <= now])
+    skips = life.end_postponement(rows[c.off_grid_due[rows] <= now])
     skips += skip_postponed(life, rows, now)
     skips += skip_disabled(life, rows, now)
     # What disabled tasks owe waits until they are enabled.
@@ -34,9 +34,9 @@ def resume(life: Lifecycle, rows: Ints, now: Instant, catch_up: Ints | int = HOU
     skips += life.skip_until(rows[late & ~wants_all], now, Reason.MISSED)
     once = rows[late & ~wants_all & (flags & int(Flag.MISSED_SKIP) == 0)]
     # A start that was asked for and missed is one of these, and keeps its name.
-    once = once[(c.extra[once] > now) | (c.extra_kind[once] != Kind.START_AT)]
-    c.extra[once] = now
-    c.extra_kind[once] = Kind.CATCH_UP
+    once = once[(c.off_grid_due[once] > now) | (c.off_grid_kind[once] != RunKind.START_AT)]
+    c.off_grid_due[once] = now
+    c.off_grid_kind[once] = RunKind.CATCH_UP
     catching_up = rows[late & wants_all]
     reach = reaches[late & wants_all]
     for length in np.unique(reach).tolist():
@@ -44,14 +44,14 @@ def resume(life: Lifecycle, rows: Ints, now: Instant, catch_up: Ints | int = HOU
     catching_up = catching_up[c.nominal[catching_up] <= now]
     life.set_flag(catching_up, Flag.CATCHING_UP, on=True)
     # A forced run comes at once anyway, and what is overdue is settled with it.
-    overdue = rows[(c.extra[rows] <= now) & (c.flags[rows] & int(Flag.FORCED | Flag.CATCHING_UP) == 0)]
-    c.extra[overdue] = _apart(life, overdue, now)
-    life.take_turns(catching_up, now)
-    life.requeue(all_rows)
+    overdue = rows[(c.off_grid_due[rows] <= now) & (c.flags[rows] & int(Flag.FORCED | Flag.CATCHING_UP) == 0)]
+    c.off_grid_due[overdue] = _catch_up_times(life, overdue, now)
+    life.assign_catch_up_turns(catching_up, now)
+    life.reset_due(all_rows)
     return skips
 
 
-def _apart(life: Lifecycle, rows: Ints, now: Instant) -> Ints:
+def _catch_up_times(life: Lifecycle, rows: Ints, now: Instant) -> Ints:
     """When each of some rows makes up for what it missed, also apart from a run of it that is under way."""
     times = np.empty(len(rows), dtype=np.int64)
     running = life.columns.flags[rows] & int(Flag.RUNNING) != 0
@@ -60,16 +60,16 @@ def _apart(life: Lifecycle, rows: Ints, now: Instant) -> Ints:
     return times
 
 
-def make_up(life: Lifecycle, rows: Ints, now: Instant) -> None:
+def repeat_lost_runs(life: Lifecycle, rows: Ints, now: Instant) -> None:
     """Runs were lost, with a worker or a whole node: one more for each, unless what is missed is to be skipped."""
     c = life.columns
     some = rows[c.flags[rows] & int(Flag.MISSED_SKIP | Flag.POSTPONED) == 0]
-    c.extra[some] = life.off_grid_times(some, now)
-    c.extra_kind[some] = Kind.CATCH_UP
-    life.requeue(some)
+    c.off_grid_due[some] = life.off_grid_times(some, now)
+    c.off_grid_kind[some] = RunKind.CATCH_UP
+    life.reset_due(some)
 
 
-def clock_set_back(life: Lifecycle, rows: Ints, by: int, now: Instant) -> list[Skips]:
+def clock_set_back(life: Lifecycle, rows: Ints, by: int, now: Instant) -> list[SkipColumns]:
     """The clock went back `by`, to `now`: a new generation of nominal times, for all `rows` that there are.
 
     Interval tasks go on at their pace: they follow their grid from now on, and where it leaves too long a gap, one run
@@ -79,14 +79,14 @@ def clock_set_back(life: Lifecycle, rows: Ints, by: int, now: Instant) -> list[S
     """
     c = life.columns
     life.generation += 1
-    life.pace.set_back(by)
+    life.pace.move_back(by)
     for column in (c.last_start, c.result_at):
         known = rows[column[rows] > NEVER]
         column[known] -= by
     # Somebody asked for a start at a time of the clock; all other off-grid runs are a matter of elapsed time.
-    asked = (c.extra_kind[rows] == Kind.START_AT) & (c.extra[rows] < FOREVER)
-    moving = rows[~asked & (c.extra[rows] < FOREVER)]
-    c.extra[moving] -= by
+    asked = (c.off_grid_kind[rows] == RunKind.START_AT) & (c.off_grid_due[rows] < FOREVER)
+    moving = rows[~asked & (c.off_grid_due[rows] < FOREVER)]
+    c.off_grid_due[moving] -= by
     planned = c.nominal[rows]
     before = Instant(now + by)
     skips = settle_pauses(life, rows, before)
@@ -97,12 +97,12 @@ def clock_set_back(life: Lifecycle, rows: Ints, by: int, now: Instant) -> list[S
     life.account(again, now)
     life.set_flag(rows, Flag.CATCHING_UP, on=False)
     some = ~asked & (planned < FOREVER) & (c.flags[rows] & int(Flag.ENABLED | Flag.PASSIVE) == int(Flag.ENABLED))
-    _bridge(life, rows[some], planned[some] - by, now)
-    life.requeue(rows)
+    _add_bridging_runs(life, rows[some], planned[some] - by, now)
+    life.reset_due(rows)
     return skips
 
 
-def _bridge(life: Lifecycle, rows: Ints, planned: Ints, now: Instant) -> None:
+def _add_bridging_runs(life: Lifecycle, rows: Ints, planned: Ints, now: Instant) -> None:
     """One run, off the grid, for those whose next nominal time is too far from the moment that was planned."""
     c = life.columns
     needed = _leaves_a_gap(life, rows, planned, now)
@@ -110,9 +110,9 @@ def _bridge(life: Lifecycle, rows: Ints, planned: Ints, now: Instant) -> None:
     # What was planned is spread already; what should have been by now is released by the pace.
     overdue = planned <= now
     planned[overdue] = life.off_grid_times(rows[overdue], now)
-    sooner = planned < c.extra[rows]
-    c.extra[rows[sooner]] = planned[sooner]
-    c.extra_kind[rows[sooner]] = Kind.CATCH_UP
+    sooner = planned < c.off_grid_due[rows]
+    c.off_grid_due[rows[sooner]] = planned[sooner]
+    c.off_grid_kind[rows[sooner]] = RunKind.CATCH_UP
 
 
 def _leaves_a_gap(life: Lifecycle, rows: Ints, planned: Ints, now: Instant) -> Bools:

@@ -9,12 +9,12 @@ import numpy as np
 from evenbeat.core.columns import Ints
 from evenbeat.core.gate import REASONS, Reason
 from evenbeat.core.lifecycle import OWED, Lifecycle
-from evenbeat.core.task import Bools, Flag, Skips
-from evenbeat.model import Instant, Kind
+from evenbeat.core.task import Bools, Flag, SkipColumns
+from evenbeat.model import Instant, RunKind
 from evenbeat.when.windows import FOREVER
 
 
-def settle(life: Lifecycle, rows: Ints, now: Instant) -> list[Skips]:
+def settle_past(life: Lifecycle, rows: Ints, now: Instant) -> list[SkipColumns]:
     """Before the schedules or periods of rows change: account for what was due by now, and owe one run for it.
 
     Also a backlog and `missed = "all"` owe one run from then on: the new definition does not know their nominal times.
@@ -22,23 +22,23 @@ def settle(life: Lifecycle, rows: Ints, now: Instant) -> list[Skips]:
     skips = _end_pauses(life, _suspended(life, rows), now)
     skips += skip_disabled(life, rows, now)
     skips += skip_postponed(life, rows, now)
-    return skips + _owe_one(life, rows, now)
+    return skips + _owe_one_run(life, rows, now)
 
 
-def pause(life: Lifecycle, rows: Ints, now: Instant) -> list[Skips]:
+def pause(life: Lifecycle, rows: Ints, now: Instant) -> list[SkipColumns]:
     """Rows have just been disabled: what they owe stays owed."""
     c = life.columns
-    late = rows[(c.nominal[rows] <= now) & ~_has(life, rows, Flag.PASSIVE | Flag.POSTPONED)]
+    late = rows[(c.nominal[rows] <= now) & ~_has_flags(life, rows, Flag.PASSIVE | Flag.POSTPONED)]
     # A second pause before all is made up for leaves one run for what is left.
-    queues = _has(life, late, Flag.EACH | Flag.CATCHING_UP) & ~np.isin(late, list(life.pauses))
+    queues = _has_flags(life, late, Flag.EACH | Flag.CATCHING_UP) & ~np.isin(late, list(life.pauses))
     for row in late[queues].tolist():
         life.pauses[row] = (int(now), FOREVER)
-    skips = _owe_one(life, late[~queues], now)
-    life.requeue(rows)
+    skips = _owe_one_run(life, late[~queues], now)
+    life.reset_due(rows)
     return skips
 
 
-def unpause(life: Lifecycle, rows: Ints, now: Instant) -> list[Skips]:
+def unpause(life: Lifecycle, rows: Ints, now: Instant) -> list[SkipColumns]:
     """Rows have just been enabled again: what came meanwhile is skipped, what they owe goes on, at the usual pace.
 
     A check in a SOFT problem state is retried.
@@ -46,33 +46,35 @@ def unpause(life: Lifecycle, rows: Ints, now: Instant) -> list[Skips]:
     c = life.columns
     suspended = _suspended(life, rows)
     skips = _end_pauses(life, suspended, now)
-    others = rows[~np.isin(rows, suspended) & ~_has(life, rows, Flag.PASSIVE | Flag.POSTPONED)]
+    others = rows[~np.isin(rows, suspended) & ~_has_flags(life, rows, Flag.PASSIVE | Flag.POSTPONED)]
     skips += life.skip_until(others, now, Reason.DISABLED)
-    soft = others[(~c.hard[others]) & (c.retry[others] > 0) & (c.extra[others] == FOREVER)]
-    c.extra[soft] = now
-    c.extra_kind[soft] = Kind.RETRY
-    overdue = others[(c.extra[others] <= now) & OWED[c.extra_kind[others]] & ~_has(life, others, Flag.FORCED)]
-    c.extra[overdue] = life.off_grid_times(overdue, now)
-    life.take_turns(suspended[_has(life, suspended, Flag.CATCHING_UP)], now)
-    life.requeue(rows)
+    soft = others[(~c.hard[others]) & (c.retry[others] > 0) & (c.off_grid_due[others] == FOREVER)]
+    c.off_grid_due[soft] = now
+    c.off_grid_kind[soft] = RunKind.RETRY
+    overdue = others[
+        (c.off_grid_due[others] <= now) & OWED[c.off_grid_kind[others]] & ~_has_flags(life, others, Flag.FORCED)
+    ]
+    c.off_grid_due[overdue] = life.off_grid_times(overdue, now)
+    life.assign_catch_up_turns(suspended[_has_flags(life, suspended, Flag.CATCHING_UP)], now)
+    life.reset_due(rows)
     return skips
 
 
-def settle_pauses(life: Lifecycle, rows: Ints, now: Instant) -> list[Skips]:
+def settle_pauses(life: Lifecycle, rows: Ints, now: Instant) -> list[SkipColumns]:
     """Rows that were paused while they owed runs for several nominal times owe one for all of them."""
     rows = rows[np.isin(rows, list(life.pauses))]
-    return _end_pauses(life, _suspended(life, rows), now) + _owe_one(life, rows, now)
+    return _end_pauses(life, _suspended(life, rows), now) + _owe_one_run(life, rows, now)
 
 
-def skip_disabled(life: Lifecycle, rows: Ints, now: Instant) -> list[Skips]:
+def skip_disabled(life: Lifecycle, rows: Ints, now: Instant) -> list[SkipColumns]:
     """Account for the nominal times up to now of the rows that are disabled."""
-    off = rows[~_has(life, rows, Flag.ENABLED) & ~_has(life, rows, Flag.POSTPONED)]
+    off = rows[~_has_flags(life, rows, Flag.ENABLED) & ~_has_flags(life, rows, Flag.POSTPONED)]
     return life.skip_until(off[~np.isin(off, list(life.pauses))], now, Reason.DISABLED)
 
 
-def skip_postponed(life: Lifecycle, rows: Ints, now: Instant) -> list[Skips]:
+def skip_postponed(life: Lifecycle, rows: Ints, now: Instant) -> list[SkipColumns]:
     """Account for the nominal times up to now of the rows whose `start_at` lies ahead."""
-    return life.skip_until(rows[_has(life, rows, Flag.POSTPONED)], now, Reason.POSTPONED)
+    return life.skip_until(rows[_has_flags(life, rows, Flag.POSTPONED)], now, Reason.POSTPONED)
 
 
 def _suspended(life: Lifecycle, rows: Ints) -> Ints:
@@ -80,7 +82,7 @@ def _suspended(life: Lifecycle, rows: Ints) -> Ints:
     return rows[[row in life.pauses and life.pauses[row][1] == FOREVER for row in rows.tolist()]]
 
 
-def _end_pauses(life: Lifecycle, rows: Ints, now: Instant) -> list[Skips]:
+def _end_pauses(life: Lifecycle, rows: Ints, now: Instant) -> list[SkipColumns]:
     """The nominal times of the pause are skipped; those before it are still owed."""
     skips = []
     for i, row in enumerate(rows.tolist()):
@@ -90,25 +92,25 @@ def _end_pauses(life: Lifecycle, rows: Ints, now: Instant) -> list[Skips]:
         if first[0] <= now:
             count, last = life.times.count_between(one, first, now)
             reason = np.full(1, REASONS.index(Reason.DISABLED), np.uint8)
-            skips.append(Skips(one, first, last, count, reason))
+            skips.append(SkipColumns(one, first, last, count, reason))
     return skips
 
 
-def _owe_one(life: Lifecycle, rows: Ints, now: Instant) -> list[Skips]:
+def _owe_one_run(life: Lifecycle, rows: Ints, now: Instant) -> list[SkipColumns]:
     """One run is owed for all nominal times that have come and are not accounted for.
 
     None is owed where a running instance stands for them, and by passive checks.
     """
     late = rows[life.columns.nominal[rows] <= now]
-    merges = _has(life, late, Flag.RUNNING) & ~_has(life, late, Flag.EACH | Flag.CATCHING_UP)
-    owed = late[~merges & ~_has(life, late, Flag.PASSIVE)]
+    merges = _has_flags(life, late, Flag.RUNNING) & ~_has_flags(life, late, Flag.EACH | Flag.CATCHING_UP)
+    owed = late[~merges & ~_has_flags(life, late, Flag.PASSIVE)]
     skips = life.skip_until(late, now, Reason.COALESCED)
-    life.columns.extra[owed] = now
-    life.columns.extra_kind[owed] = Kind.CATCH_UP
+    life.columns.off_grid_due[owed] = now
+    life.columns.off_grid_kind[owed] = RunKind.CATCH_UP
     life.set_flag(rows, Flag.CATCHING_UP, on=False)
     return skips
 
 
-def _has(life: Lifecycle, rows: Ints, flags: Flag) -> Bools:
+def _has_flags(life: Lifecycle, rows: Ints, flags: Flag) -> Bools:
     has: Bools = life.columns.flags[rows] & int(flags) != 0
     return has

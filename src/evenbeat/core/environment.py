@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from evenbeat.model import SECRET_VARIABLES
+from evenbeat.model import SECRET_VARIABLE_PREFIXES
 
 COMMANDS_GET: Final = frozenset(
     {"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR"}  # and all that begin with LC_
@@ -25,7 +25,7 @@ def own_secrets(environment: Mapping[str, str], *, in_cluster: bool = False) -> 
     `in_cluster` says that the database is PostgreSQL, where the environment does not.
     """
     database = environment.get("EVENBEAT_DB", "")
-    found = {name for name in environment if name.startswith(SECRET_VARIABLES)}
+    found = {name for name in environment if name.startswith(SECRET_VARIABLE_PREFIXES)}
     if "://" in database:
         found.add("EVENBEAT_DB")
     if "@" in environment.get("EVENBEAT_URL", ""):

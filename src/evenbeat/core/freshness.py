@@ -11,13 +11,13 @@ from evenbeat.core.columns import Ints
 from evenbeat.core.guard import default_timebox, grace_of
 from evenbeat.core.next_time import NextRun
 from evenbeat.core.task import Bools
-from evenbeat.core.task_columns import timebox
+from evenbeat.core.task_columns import default_timebox_of
 from evenbeat.model import SECOND, Instant, Task
-from evenbeat.when.nominals import Nominals
+from evenbeat.when.nominals import CompiledSchedule
 from evenbeat.when.schedule import compile_schedule
 from evenbeat.when.windows import FOREVER
 
-LATE: Final = SECOND
+LATE_AFTER: Final = SECOND
 """What is due for longer and has not started is late."""
 
 
@@ -25,26 +25,26 @@ def is_late(task: Task, following: NextRun | None, now: Instant, *, is_running: 
     """Is its next run due for more than a moment, and has not started? A passive check waits for others, not for us."""
     if following is None or is_running or task.passive or task.paused or not task.enabled:
         return False
-    return following.at < now - LATE
+    return following.at < now - LATE_AFTER
 
 
-def expected_by(task: Task, nominal: int) -> Instant | None:
+def result_expected_by(task: Task, nominal: int) -> Instant | None:
     """When the result of this nominal time must be there: after the longest run that is allowed, and the grace."""
     if nominal >= FOREVER:
         return None
     every = task.schedule.every
     times = None if every is not None else compile_schedule(task.schedule, task.name)
-    box = timebox(task) or _until_next(times, nominal)
+    box = default_timebox_of(task) or _until_next(times, nominal)
     interval = every if times is None else _since_previous(times, nominal)
     return Instant(nominal + box + grace_of(task, interval))
 
 
-def _until_next(times: Nominals | None, nominal: int) -> int:
+def _until_next(times: CompiledSchedule | None, nominal: int) -> int:
     following = None if times is None else times.next_after(Instant(nominal))
     return default_timebox(None, check=False) if following is None else following - nominal
 
 
-def _since_previous(times: Nominals, nominal: int) -> int | None:
+def _since_previous(times: CompiledSchedule, nominal: int) -> int | None:
     before = times.previous_before(Instant(nominal))
     return None if before is None else nominal - before
 

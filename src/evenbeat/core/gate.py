@@ -19,7 +19,7 @@ PRIORITY_STEP: Final = 10 * SECOND
 """What one step of priority is worth at saturation: so much longer waiting. Hence no task starves."""
 
 
-class Action(IntEnum):
+class GateAction(IntEnum):
     """What becomes of a task that has arrived."""
 
     EXECUTE = 0
@@ -76,18 +76,18 @@ class Verdicts(NamedTuple):
     reason: Small
 
 
-_NUMBERS: Final = {reason: number for number, reason in enumerate(REASONS)}
+_REASON_NUMBERS: Final = {reason: number for number, reason in enumerate(REASONS)}
 # Plain numbers for the hot path: enums are slow to ask.
-_EXECUTE: Final = int(Action.EXECUTE)
-_WAIT: Final = int(Action.WAIT)
-_SKIP: Final = int(Action.SKIP)
+_EXECUTE: Final = int(GateAction.EXECUTE)
+_WAIT: Final = int(GateAction.WAIT)
+_SKIP: Final = int(GateAction.SKIP)
 
 
 def verify(arrivals: Arrivals, free_slots: int, free_by_limit: Ints) -> Verdicts:
     """Decide for every arrival. Free slots, all and by limit, are negative while a lowered limit drains."""
     a = arrivals
     action = np.full(len(a.nominal), _EXECUTE, dtype=np.uint8)
-    reason = np.full(len(a.nominal), _NUMBERS[Reason.NONE], dtype=np.uint8)
+    reason = np.full(len(a.nominal), _REASON_NUMBERS[Reason.NONE], dtype=np.uint8)
     # Forced runs ignore enabled, period, reachability and guard; never authority, who may say what is executed, a
     # running instance, slots or limits.
     # A nominal time that finds its task running merges into that run; an off-grid run waits for its end.
@@ -103,7 +103,7 @@ def verify(arrivals: Arrivals, free_slots: int, free_by_limit: Ints) -> Verdicts
     return Verdicts(action, reason)
 
 
-def holds_back(*, is_running: bool, free_slots: int, free_of_limit: int | None) -> Reason:
+def blocking_reason(*, is_running: bool, free_slots: int, free_of_limit: int | None) -> Reason:
     """What a run that may start at any time waits for, a forced one for example; NONE: for nothing."""
     if is_running:
         return Reason.RUNNING
@@ -114,7 +114,7 @@ def holds_back(*, is_running: bool, free_slots: int, free_of_limit: int | None) 
 
 def _decide(action: Small, reason: Small, which: Bools | Ints, verdict: int, why: Reason) -> None:
     action[which] = verdict
-    reason[which] = _NUMBERS[why]
+    reason[which] = _REASON_NUMBERS[why]
 
 
 def _take_slots(a: Arrivals, action: Small, reason: Small, free_slots: int, free_by_limit: Ints) -> None:

@@ -8,26 +8,26 @@ from typing import Final
 
 import numpy as np
 
-from evenbeat.core.check import Condition, learn, retry_after_opening, retry_due, wants_retry
+from evenbeat.core.check import CheckStates, apply_results, retry_after_opening, retry_due, wants_retry
 from evenbeat.core.columns import Ints
-from evenbeat.core.gate import PRIORITY_STEP, REASONS, Action, Arrivals, Reason, verify
-from evenbeat.core.pace import Pace
+from evenbeat.core.gate import PRIORITY_STEP, REASONS, Arrivals, GateAction, Reason, verify
+from evenbeat.core.pace import OffGridPace
 from evenbeat.core.task import (
     ALL_FLAGS,
     Bools,
-    Claims,
+    ClaimColumns,
     Flag,
     Flags,
-    Refused,
-    Released,
-    Skips,
+    RefusedRuns,
+    ReleaseResult,
+    SkipColumns,
     Small,
     TaskColumns,
     tolerance_of,
 )
 from evenbeat.core.times import Times
 from evenbeat.core.timetable import Timetable
-from evenbeat.model import SECOND, Instant, Kind
+from evenbeat.model import SECOND, Instant, RunKind
 from evenbeat.when.windows import FOREVER, NEVER
 
 MOST_LIMITS: Final = 32_767
@@ -49,38 +49,38 @@ _PASSIVE: Final = int(Flag.PASSIVE)
 _POSTPONED: Final = int(Flag.POSTPONED)
 _OFF_GRID_ONLY: Final = int(Flag.CATCHING_UP | Flag.PASSIVE | Flag.POSTPONED)
 """They arrive when their off-grid run is due, whatever their nominal time."""
-_AWAY: Final = int(Flag.WAITING | Flag.REMOVED | Flag.NOTHING_TO_RUN | Flag.LEAVING)
-_APART: Final = _QUEUES | _FORCED | _PASSIVE | _POSTPONED | _AWAY
+_NOT_IN_TIMETABLE: Final = int(Flag.WAITING | Flag.REMOVED | Flag.NOTHING_TO_RUN | Flag.LEAVING)
+_SPECIAL: Final = _QUEUES | _FORCED | _PASSIVE | _POSTPONED | _NOT_IN_TIMETABLE
 """Not simply due at the nominal time or the off-grid one."""
-_GOOD: Final = _ENABLED | _MINE | _REACHABLE | _PERMITTED
-_QUESTIONABLE: Final = _GOOD | _RUNNING | _APART
+_RUNNABLE: Final = _ENABLED | _MINE | _REACHABLE | _PERMITTED
+_NEEDS_VERIFICATION: Final = _RUNNABLE | _RUNNING | _SPECIAL
 
 
-OWED: Final[Bools] = np.isin(np.arange(len(Kind)), (Kind.FIRST, Kind.CATCH_UP, Kind.RETRY))
+OWED: Final[Bools] = np.isin(np.arange(len(RunKind)), (RunKind.FIRST, RunKind.CATCH_UP, RunKind.RETRY))
 """By the number of a kind: does a run of it stay owed while its task is disabled? All others are refused then."""
 _PERIOD_CLOSED: Final = REASONS.index(Reason.PERIOD_CLOSED)
 _DISABLED: Final = REASONS.index(Reason.DISABLED)
 _TOO_SOON: Final = REASONS.index(Reason.TOO_SOON)
-_GRID: Final = np.uint8(Kind.GRID)
-_FORCED_KIND: Final = np.uint8(Kind.FORCED)
-_FIRST: Final = np.uint8(Kind.FIRST)
-_CATCH_UP: Final = np.uint8(Kind.CATCH_UP)
+_GRID: Final = np.uint8(RunKind.GRID)
+_FORCED_KIND: Final = np.uint8(RunKind.FORCED)
+_FIRST: Final = np.uint8(RunKind.FIRST)
+_CATCH_UP: Final = np.uint8(RunKind.CATCH_UP)
 
 
-def _together(one: Released, two: Released) -> Released:
+def _merged(one: ReleaseResult, two: ReleaseResult) -> ReleaseResult:
     a, b, r, s = one.claims, two.claims, one.refused, two.refused
     join = np.concatenate
-    claims = Claims(join((a.rows, b.rows)), join((a.nominal, b.nominal)), join((a.kind, b.kind)))
+    claims = ClaimColumns(join((a.rows, b.rows)), join((a.nominal, b.nominal)), join((a.kind, b.kind)))
     due, kind = join((r.due, s.due)), join((r.kind, s.kind))
-    refused = Refused(join((r.rows, s.rows)), due, kind, join((r.reason, s.reason)))
-    return Released(claims, one.skips + two.skips, refused, join((one.moved, two.moved)))
+    refused = RefusedRuns(join((r.rows, s.rows)), due, kind, join((r.reason, s.reason)))
+    return ReleaseResult(claims, one.skips + two.skips, refused, join((one.moved, two.moved)))
 
 
-_FRONT: Final = 128
+_QUEUE_FRONT_SIZE: Final = 128
 """Of a long queue so many are looked at, and two for each free slot: some will be skipped, and have no need of one."""
-_NOBODY: Final[Ints] = np.empty(0, dtype=np.int64)
+_NO_ROWS: Final[Ints] = np.empty(0, dtype=np.int64)
 _NONE: Final[Small] = np.empty(0, dtype=np.uint8)
-_NOBODY_REFUSED: Final = Refused(_NOBODY, _NOBODY, _NONE, _NONE)
+_NONE_REFUSED: Final = RefusedRuns(_NO_ROWS, _NO_ROWS, _NONE, _NONE)
 
 
 class Lifecycle:
@@ -97,15 +97,15 @@ class Lifecycle:
         self.timetable = timetable
         self.times = times
         self.slots = slots
-        self.pace = Pace()
+        self.pace = OffGridPace()
         self.generation = generation
         """Of the clock: nominal times of another generation are others."""
         self.idle = 0
         self.pending = 0
         self.limits: Ints = np.array([MOST_LIMITS], dtype=np.int64)
         self.pending_by_limit: Ints = np.zeros(1, dtype=np.int64)
-        self.front = _FRONT
-        self.waiting: Ints = _NOBODY
+        self.front = _QUEUE_FRONT_SIZE
+        self.waiting: Ints = _NO_ROWS
         """Those with Flag.WAITING: out of the timetable until they may run or are skipped."""
         self.pauses: dict[int, tuple[int, int]] = {}
         """Rows that were paused while they owed runs for several nominal times: those after the first of these instants
@@ -114,20 +114,20 @@ class Lifecycle:
 
     # Tasks come, change and go
 
-    def arrive(self, rows: Ints, now: Instant) -> None:
+    def add_new(self, rows: Ints, now: Instant) -> None:
         """New tasks, whose columns are filled in, enter the timetable: each is idle until its first nominal time."""
         self.idle += len(rows)
         self.account(rows, now)
         self._set_due(rows)
 
-    def restore(self, rows: Ints) -> None:
+    def add_restored(self, rows: Ints) -> None:
         """Tasks that were here before a stop enter the timetable again: what is accounted for is as it was, and what
         comes next is as their schedules say now.
         """
         c = self.columns
         self.idle += len(rows)
         c.nominal[rows] = self.times.next_after_each(rows, c.accounted[rows])
-        self._pass_pauses(rows)
+        self._skip_pauses(rows)
         self._set_due(rows)
 
     def account(self, rows: Ints, t: Instant) -> None:
@@ -137,11 +137,11 @@ class Lifecycle:
         c.nominal[rows] = self.times.next_after(rows, t)
         if self.times.any_moves:
             # Without an execution a grid does not move: it goes on where the rule leads, and that follows from this.
-            some = rows[c.moves[rows] & (c.nominal[rows] < FOREVER)]
+            some = rows[c.has_moving_grid[rows] & (c.nominal[rows] < FOREVER)]
             c.accounted[some] = c.nominal[some] - c.every[some]
-        self._pass_pauses(rows)
+        self._skip_pauses(rows)
 
-    def _pass_pauses(self, rows: Ints) -> None:
+    def _skip_pauses(self, rows: Ints) -> None:
         """Rows whose next nominal time lies in their pause go on after it."""
         if not self.pauses:
             return
@@ -159,57 +159,57 @@ class Lifecycle:
             self.pauses.pop(row, None)
         self.columns.free(rows)
 
-    def adopt(self, rows: Ints) -> None:
+    def adopt_running(self, rows: Ints) -> None:
         """Of tasks that were restored, these are running: another node claimed the runs, their ends come to us."""
         self.set_flag(rows, Flag.RUNNING, on=True)
         self._count_pending(rows, 1)
         self._set_due(rows)
 
-    def prepare_to_leave(self, rows: Ints) -> None:
+    def prepare_hand_over(self, rows: Ints) -> None:
         """Another node will have these tasks: nothing of them is released any more, what runs may end here."""
         self.set_flag(rows, Flag.LEAVING, on=True)
-        self.requeue(rows)
+        self.reset_due(rows)
 
-    def leave(self, rows: Ints) -> None:
+    def hand_over(self, rows: Ints) -> None:
         """They go as they are, running ones too: somebody else accounts for them."""
-        self._count_pending(rows[self._has(rows, Flag.RUNNING)], -1)
+        self._count_pending(rows[self._has_flag(rows, Flag.RUNNING)], -1)
         self.idle -= len(rows)
         self._free(rows)
-        self.waiting = self.waiting[self._has(self.waiting, Flag.WAITING)]
+        self.waiting = self.waiting[self._has_flag(self.waiting, Flag.WAITING)]
 
-    def make_first_runs(self, rows: Ints, now: Instant) -> None:
+    def plan_first_runs(self, rows: Ints, now: Instant) -> None:
         """Checks that are new get one run soon, evenly, unless their grid comes first or their period is closed."""
         c = self.columns
         new = rows[(c.nominal[rows] > now) & self.times.is_open(rows, now)]
-        c.extra[new] = self.off_grid_times(new, now)
-        c.extra_kind[new] = Kind.FIRST
+        c.off_grid_due[new] = self.off_grid_times(new, now)
+        c.off_grid_kind[new] = RunKind.FIRST
         self._set_due(new)
 
-    def start_at(self, row: int, t: Instant, now: Instant) -> list[Skips]:
+    def postpone_until(self, row: int, t: Instant, now: Instant) -> list[SkipColumns]:
         """Run exactly at `t`, not before, and follow the schedule after it. Results count from then on, too."""
         rows, t = np.array([row], dtype=np.int64), max(t, now)
         is_passive = bool(self.columns.flags[row] & _PASSIVE)
         skips = self.skip_until(rows, t if is_passive else now, Reason.POSTPONED)
         self.set_flag(rows, Flag.CATCHING_UP, on=False)
         self.set_flag(rows, Flag.POSTPONED, on=not is_passive)
-        self.columns.extra[row] = t
-        self.columns.extra_kind[row] = Kind.START_AT
-        self.requeue(rows)
+        self.columns.off_grid_due[row] = t
+        self.columns.off_grid_kind[row] = RunKind.START_AT
+        self.reset_due(rows)
         return skips
 
-    def end_postponement(self, rows: Ints) -> list[Skips]:
+    def end_postponement(self, rows: Ints) -> list[SkipColumns]:
         """The start that rows were postponed to has come: their nominal times before it are skipped."""
         c, skips = self.columns, []
-        postponed = rows[self._has(rows, Flag.POSTPONED)]
+        postponed = rows[self._has_flag(rows, Flag.POSTPONED)]
         self.set_flag(postponed, Flag.POSTPONED, on=False)
-        for i, start in enumerate(c.extra[postponed].tolist()):
+        for i, start in enumerate(c.off_grid_due[postponed].tolist()):
             skips += self.skip_until(postponed[i : i + 1], Instant(start), Reason.POSTPONED)
         return skips
 
-    def occasion(self, rows: Ints, now: Instant) -> None:
+    def trigger_node_event(self, rows: Ints, now: Instant) -> None:
         """`@reboot` or `@shutdown`: they are due by this event."""
-        self.columns.extra[rows] = now
-        self.columns.extra_kind[rows] = Kind.OCCASION
+        self.columns.off_grid_due[rows] = now
+        self.columns.off_grid_kind[rows] = RunKind.OCCASION
         self._set_due(rows)
 
     def reschedule(self, rows: Ints, now: Instant) -> None:
@@ -217,7 +217,7 @@ class Lifecycle:
         `edits.settle`.
         """
         self.account(rows, now)
-        self.requeue(rows)
+        self.reset_due(rows)
 
     def recount_limits(self) -> None:
         """Rows have other limit keys than before, and some of them may be pending."""
@@ -226,34 +226,34 @@ class Lifecycle:
         pending = np.flatnonzero(c.flags & _RUNNING)
         self.pending_by_limit = np.bincount(c.limit[pending], minlength=len(self.limits))
 
-    def remove(self, rows: Ints, now: Instant) -> list[Skips]:
+    def remove(self, rows: Ints, now: Instant) -> list[SkipColumns]:
         """Delete tasks. One that is pending finishes first: its result is recorded, it does not come back."""
         skips = self.skip_until(rows, now, Reason.REMOVED)
-        running = self._has(rows, Flag.RUNNING)
+        running = self._has_flag(rows, Flag.RUNNING)
         idle = rows[~running]
         self.idle -= len(idle)
         self._free(idle)
         leaving = rows[running]
         self.set_flag(leaving, Flag.FORCED, on=False)
         self.set_flag(leaving, Flag.REMOVED, on=True)
-        self.requeue(leaving)
+        self.reset_due(leaving)
         return skips
 
-    def bring_back(self, rows: Ints, now: Instant) -> None:
+    def restore_removed(self, rows: Ints, now: Instant) -> None:
         """Tasks that were removed while pending are here again, with their columns filled in anew.
 
         The run goes on, and counts; what was planned before the removal does not.
         """
         c = self.columns
         self.set_flag(rows, Flag.REMOVED | Flag.CATCHING_UP, on=False)
-        c.extra[rows] = c.nominal[rows] = FOREVER
+        c.off_grid_due[rows] = c.nominal[rows] = FOREVER
         self.reschedule(rows, now)
         self.recount_limits()
 
-    def requeue(self, rows: Ints) -> None:
+    def reset_due(self, rows: Ints) -> None:
         """What they may be waiting for has changed: back into the timetable."""
         self.set_flag(rows, Flag.WAITING, on=False)
-        self.waiting = self.waiting[self._has(self.waiting, Flag.WAITING)]
+        self.waiting = self.waiting[self._has_flag(self.waiting, Flag.WAITING)]
         self._set_due(rows)
 
     def set_flag(self, rows: Ints, flag: Flag, *, on: bool) -> None:
@@ -281,40 +281,42 @@ class Lifecycle:
 
     # Arrival, verification, execution
 
-    def release(self, now: Instant, ahead: int = 0) -> Released:
+    def release(self, now: Instant, ahead: int = 0) -> ReleaseResult:
         """Verify all that have arrived or still wait, and take slots for those that may run now.
 
         Who will be due within `ahead` goes too, to be started when it is due, where nothing speaks against that now or
         could by then. All others are verified when they are due.
         """
         arrived = self.timetable.arrived(Instant(now + ahead))
-        skips = self.end_postponement(arrived[self.columns.extra[arrived] <= now + ahead])
+        skips = self.end_postponement(arrived[self.columns.off_grid_due[arrived] <= now + ahead])
         late = len(arrived) if not ahead else int(self.columns.due[arrived].searchsorted(now, side="right"))
-        released = self._release_late(arrived[:late], now)
-        early = self._unquestioned(arrived[late:], now, Instant(now + ahead))
+        released = self._release_due(arrived[:late], now)
+        early = self._certain_to_run(arrived[late:], now, Instant(now + ahead))
         if len(early):
-            released = _together(released, self._release(early, Instant(now + ahead)))
+            released = _merged(released, self._verify_and_execute(early, Instant(now + ahead)))
         return released._replace(skips=skips + released.skips) if skips else released
 
-    def _unquestioned(self, rows: Ints, now: Instant, horizon: Instant) -> Ints:
+    def _certain_to_run(self, rows: Ints, now: Instant, horizon: Instant) -> Ints:
         """Those of the rows that are due by the horizon of which is known already that they will run then."""
         if not len(rows) or len(self.waiting) or self.pending + len(rows) > self.slots // 2:
-            return _NOBODY
+            return _NO_ROWS
         c = self.columns
         nominal = c.nominal[rows]
         flags = c.flags[rows]
-        so = (flags & _QUESTIONABLE == _GOOD) & (c.limit[rows] == 0)
-        extra = c.extra[rows]
-        is_one = nominal == extra
-        so &= (np.maximum(nominal, extra) > horizon) | is_one  # not two at once, of which one would settle the other
-        if len(off_grid := np.flatnonzero((extra <= horizon) & ~is_one)):
+        so = (flags & _NEEDS_VERIFICATION == _RUNNABLE) & (c.limit[rows] == 0)
+        off_grid_due = c.off_grid_due[rows]
+        is_one = nominal == off_grid_due
+        so &= (
+            np.maximum(nominal, off_grid_due) > horizon
+        ) | is_one  # not two at once, of which one would settle the other
+        if len(off_grid := np.flatnonzero((off_grid_due <= horizon) & ~is_one)):
             so[off_grid] &= nominal[off_grid] - self.least_gap(rows[off_grid]) > horizon
         so &= (nominal > horizon) | ~self._is_too_soon(rows, flags, nominal, now)
         so &= self.times.is_open(rows, now) & self.times.is_open(rows, horizon)
         unquestioned: Ints = rows[so]
         return unquestioned
 
-    def _release_late(self, arrived: Ints, now: Instant) -> Released:
+    def _release_due(self, arrived: Ints, now: Instant) -> ReleaseResult:
         """Of a long queue only the front is looked at, as much as there may be room for: who waits behind is verified
         when it is near its turn.
         """
@@ -322,108 +324,110 @@ class Lifecycle:
         rows = np.concatenate((self.waiting, arrived)) if before else arrived
         front = 2 * max(self.slots - self.pending, 0) + self.front
         if before == 0 or len(rows) <= front:
-            return self._release(rows, now)
-        order = np.argpartition(self._turn(rows, now), front)
+            return self._verify_and_execute(rows, now)
+        order = np.argpartition(self._order_key(rows, now), front)
         first, rest = np.sort(order[:front]), order[front:]
-        ahead = self._release(rows[first], now)
+        ahead = self._verify_and_execute(rows[first], now)
         # With room left those behind have their turn too; without, only who has just arrived is verified.
         has_turn = (rest >= before) | (self.pending < self.slots)
         still_waiting = np.concatenate((self.waiting, rows[rest[~has_turn]]))
-        behind = self._release(rows[rest[has_turn]], now)
+        behind = self._verify_and_execute(rows[rest[has_turn]], now)
         self.waiting = np.concatenate((still_waiting, self.waiting))
-        return _together(ahead, behind)
+        return _merged(ahead, behind)
 
-    def _turn(self, rows: Ints, now: Instant) -> Ints:
+    def _order_key(self, rows: Ints, now: Instant) -> Ints:
         """What those who wait are served by: the time they are due, priority counted in."""
         c = self.columns
         nominal = c.nominal[rows]
         settles = (nominal <= now) & (c.flags[rows] & (_FORCED | _PASSIVE) == 0)
-        due: Ints = np.where(settles, nominal, np.minimum(c.extra[rows], now))
+        due: Ints = np.where(settles, nominal, np.minimum(c.off_grid_due[rows], now))
         return due - c.priority[rows].astype(np.int64) * PRIORITY_STEP
 
-    def _release(self, rows: Ints, now: Instant) -> Released:
+    def _verify_and_execute(self, rows: Ints, now: Instant) -> ReleaseResult:
         c = self.columns
         if len(self.waiting):
             self.set_flag(rows, Flag.WAITING, on=False)
-            self.waiting = _NOBODY
+            self.waiting = _NO_ROWS
         if not len(rows):
-            return Released(Claims(_NOBODY, _NOBODY, _NONE), [], _NOBODY_REFUSED, _NOBODY)
-        flags, nominal, extra = c.flags[rows], c.nominal[rows], c.extra[rows]
+            return ReleaseResult(ClaimColumns(_NO_ROWS, _NO_ROWS, _NONE), [], _NONE_REFUSED, _NO_ROWS)
+        flags, nominal, off_grid_due = c.flags[rows], c.nominal[rows], c.off_grid_due[rows]
         forced = flags & _FORCED != 0
         if forced.any():
             # A forced run is due since it was first seen: it grows older as it waits, like everybody.
-            first_seen = forced & (extra == FOREVER)
-            c.extra[rows[first_seen]] = extra[first_seen] = now
+            first_seen = forced & (off_grid_due == FOREVER)
+            c.off_grid_due[rows[first_seen]] = off_grid_due[first_seen] = now
         # What has come by the schedule is settled by this run, and an off-grid run that still waits merges into it.
         settles = (nominal <= now) & (flags & (_FORCED | _PASSIVE) == 0)
-        kind = np.where(settles & (flags & _CATCHING_UP == 0), _GRID, c.extra_kind[rows])
+        kind = np.where(settles & (flags & _CATCHING_UP == 0), _GRID, c.off_grid_kind[rows])
         kind[forced] = _FORCED_KIND
-        near = self._is_near_the_grid(rows, settles, kind, extra, now)
-        moved = _NOBODY
+        near = self._is_near_the_grid(rows, settles, kind, off_grid_due, now)
+        moved = _NO_ROWS
         if near.any():
             moved = rows[near]
             self._merge_into_grid(moved)
             rest = ~near
-            rows, flags, nominal, extra = rows[rest], flags[rest], nominal[rest], extra[rest]
+            rows, flags, nominal, off_grid_due = rows[rest], flags[rest], nominal[rest], off_grid_due[rest]
             settles, kind = settles[rest], kind[rest]
-        due = np.where(settles, nominal, np.minimum(extra, now))
+        due = np.where(settles, nominal, np.minimum(off_grid_due, now))
         arrivals = self._arrivals(rows, flags, kind, due, now)
         action, reason = verify(arrivals, self.slots - self.pending, self.limits - self.pending_by_limit)
-        self.waiting = rows[action == Action.WAIT]
+        self.waiting = rows[action == GateAction.WAIT]
         if len(self.waiting):
             self.set_flag(self.waiting, Flag.WAITING, on=True)
             self._set_due(self.waiting)
-        executed, skipped = action == Action.EXECUTE, action == Action.SKIP
-        claims = Claims(rows[executed], due[executed], kind[executed])
+        executed, skipped = action == GateAction.EXECUTE, action == GateAction.SKIP
+        claims = ClaimColumns(rows[executed], due[executed], kind[executed])
         skips, refused = (
-            self._execute(claims, flags[executed], nominal[executed], extra[executed], now),
-            _NOBODY_REFUSED,
+            self._execute(claims, flags[executed], nominal[executed], off_grid_due[executed], now),
+            _NONE_REFUSED,
         )
         if skipped.any():
             off_grid = skipped & ~settles
-            waits = off_grid & (kind == Kind.RETRY) & (reason == _PERIOD_CLOSED)
+            waits = off_grid & (kind == RunKind.RETRY) & (reason == _PERIOD_CLOSED)
             off_grid &= ~waits
-            refused = Refused(rows[off_grid], due[off_grid], kind[off_grid], reason[off_grid])
+            refused = RefusedRuns(rows[off_grid], due[off_grid], kind[off_grid], reason[off_grid])
             skips += self._skip(rows[skipped], reason[skipped], now)
             self._go_on_retrying(rows[skipped & settles], reason[skipped & settles], now)
             if waits.any():
                 self._retry_when_open(rows[waits], now)
                 moved = np.concatenate((moved, rows[waits]))
-        return Released(claims, skips, refused, moved)
+        return ReleaseResult(claims, skips, refused, moved)
 
-    def _is_near_the_grid(self, rows: Ints, settles: Bools, kind: Small, extra: Ints, now: Instant) -> Bools:
+    def _is_near_the_grid(self, rows: Ints, settles: Bools, kind: Small, off_grid_due: Ints, now: Instant) -> Bools:
         """Which of them have waited so long for their first or catch-up run that the next one on the grid is as good?
 
         One that is made in time keeps its distance by `off_grid_times`.
         """
-        near: Bools = ~settles & ((kind == _FIRST) | (kind == _CATCH_UP)) & (extra < now)
+        near: Bools = ~settles & ((kind == _FIRST) | (kind == _CATCH_UP)) & (off_grid_due < now)
         if not near.any():
             return near
         which = np.flatnonzero(near)
         some = rows[which]
         gap = self.least_gap(some)
         # Of a long interval it waits no longer for the grid than it has waited already.
-        waits = np.where(gap < self.pace.window // 2, gap, np.minimum(gap, np.maximum(now - extra[which], SECOND)))
-        near[which] = self.next_grid_run(some) - waits < now
+        waits = np.where(
+            gap < self.pace.window // 2, gap, np.minimum(gap, np.maximum(now - off_grid_due[which], SECOND))
+        )
+        near[which] = self.next_grid_due(some) - waits < now
         return near
 
     def _merge_into_grid(self, rows: Ints) -> None:
         """They make no first or catch-up run: the next one on the grid serves."""
-        self.columns.extra[rows] = FOREVER
+        self.columns.off_grid_due[rows] = FOREVER
         self._set_due(rows)
 
     def _go_on_retrying(self, rows: Ints, reason: Small, now: Instant) -> None:
         """A run on the grid that would have been the retry of a SOFT problem was dropped: the retry is still made."""
         c = self.columns
-        soft = ~c.hard[rows] & (c.retry[rows] > 0) & (c.extra[rows] == FOREVER)
+        soft = ~c.hard[rows] & (c.retry[rows] > 0) & (c.off_grid_due[rows] == FOREVER)
         soft &= (reason == _TOO_SOON) | (reason == _PERIOD_CLOSED)
         if not soft.any():
             return
         some = rows[soft]
         due = now + c.retry[some]
-        sooner = due < self.next_grid_run(some)
-        c.extra[some[sooner]] = due[sooner]
-        c.extra_kind[some[sooner]] = Kind.RETRY
+        sooner = due < self.next_grid_due(some)
+        c.off_grid_due[some[sooner]] = due[sooner]
+        c.off_grid_kind[some[sooner]] = RunKind.RETRY
         self._set_due(some)
 
     def _retry_when_open(self, rows: Ints, now: Instant) -> None:
@@ -433,8 +437,8 @@ class Lifecycle:
         rows, opens = rows[opens < FOREVER], opens[opens < FOREVER]
         due = opens + retry_after_opening(c.phase[rows], c.every[rows], c.second[rows].astype(np.int64), c.retry[rows])
         sooner = due < c.nominal[rows]
-        c.extra[rows[sooner]] = due[sooner]
-        c.extra_kind[rows[sooner]] = Kind.RETRY
+        c.off_grid_due[rows[sooner]] = due[sooner]
+        c.off_grid_kind[rows[sooner]] = RunKind.RETRY
         self._set_due(rows)
 
     def _arrivals(self, rows: Ints, flags: Flags, kind: Small, due: Ints, now: Instant) -> Arrivals:
@@ -463,15 +467,17 @@ class Lifecycle:
         too_soon: Bools = c.last_start[rows] + interval - tolerance_of(c, rows, flags, interval) > now
         return too_soon
 
-    def _execute(self, claims: Claims, flags: Flags, nominal: Ints, extra: Ints, now: Instant) -> list[Skips]:
+    def _execute(
+        self, claims: ClaimColumns, flags: Flags, nominal: Ints, off_grid_due: Ints, now: Instant
+    ) -> list[SkipColumns]:
         # What the columns say of the claimed is handed in: reading them again is most of what a segment costs.
         c, rows = self.columns, claims.rows
         self._count_pending(rows, 1)
         c.flags[rows] = (flags & (ALL_FLAGS ^ _FORCED)) | _RUNNING
-        self._clear_extra(rows, extra, now)
+        self._clear_off_grid(rows, off_grid_due, now)
         settles = (nominal <= now) & (claims.kind != _FORCED_KIND) & (flags & _PASSIVE == 0)
         ran = rows[settles]
-        nominal[settles] = self._follow(ran, nominal[settles], now)
+        nominal[settles] = self._advance_nominal(ran, nominal[settles], now)
         # What else has passed is made up for by this run; a backlog waits for its end, a postponed task for its start.
         merges = (nominal <= now) & (flags & (_QUEUES | _PASSIVE | _POSTPONED) == 0)
         skips = self.skip_until(rows[merges], now, Reason.COALESCED)
@@ -479,43 +485,43 @@ class Lifecycle:
             nominal[merges] = c.nominal[rows[merges]]
         if self.times.any_moves:
             self._move_grids(claims, flags, nominal, now)
-        if (flags & _APART).any():
-            self.take_turns(rows[flags & _CATCHING_UP != 0], now)
+        if (flags & _SPECIAL).any():
+            self.assign_catch_up_turns(rows[flags & _CATCHING_UP != 0], now)
             self._set_due(rows)
         else:
-            self.timetable.set_due(rows, np.minimum(nominal, extra))
+            self.timetable.set_due(rows, np.minimum(nominal, off_grid_due))
         return skips
 
-    def _follow(self, rows: Ints, nominal: Ints, now: Instant) -> Ints:
+    def _advance_nominal(self, rows: Ints, nominal: Ints, now: Instant) -> Ints:
         """Rows have these nominal times behind them, and go on to the next."""
         c = self.columns
         c.accounted[rows] = nominal
         following = self.times.following(rows, nominal, now)
         c.nominal[rows] = following
         if self.pauses:
-            self._pass_pauses(rows)
+            self._skip_pauses(rows)
             following = c.nominal[rows]
         return following
 
-    def _move_grids(self, claims: Claims, flags: Flags, nominal: Ints, now: Instant) -> None:
+    def _move_grids(self, claims: ClaimColumns, flags: Flags, nominal: Ints, now: Instant) -> None:
         """Icinga's rule: an execution, of whatever kind, sets the next nominal time. A backlog keeps to its grid."""
-        which = np.flatnonzero(self.columns.moves[claims.rows] & (flags & (_QUEUES | _POSTPONED) == 0))
+        which = np.flatnonzero(self.columns.has_moving_grid[claims.rows] & (flags & (_QUEUES | _POSTPONED) == 0))
         rows, due = claims.rows[which], claims.nominal[which]
         # Half a second is the least that the rule corrects: who is less late is on time.
         executed = np.where(now - due < SECOND // 2, due, now)
         self._set_executed(rows, executed)
         nominal[which] = self.columns.nominal[rows]
 
-    def were_executed(self, rows: Ints, at: Ints) -> None:
+    def record_past_executions(self, rows: Ints, at: Ints) -> None:
         """Rows whose grid moves were executed then, before anything that is known here."""
         self._set_executed(rows, at)
-        self.requeue(rows)
+        self.reset_due(rows)
 
     def _set_executed(self, rows: Ints, at: Ints) -> None:
         self.columns.accounted[rows] = at
         self.columns.nominal[rows] = self.times.after_execution(rows, at)
 
-    def take_turns(self, rows: Ints, now: Instant) -> None:
+    def assign_catch_up_turns(self, rows: Ints, now: Instant) -> None:
         """Of those who catch up, who has more nominal times behind gets the turn for its next one."""
         if not len(rows):
             return
@@ -523,8 +529,8 @@ class Lifecycle:
         behind = rows[c.nominal[rows] <= now]
         # What comes by the grid joins the queue, and lets the first of it go: so the queue is not longer for it.
         comes = self.times.next_after(behind, now)
-        c.extra[behind] = np.minimum(self.pace.release(comes, now), comes)
-        c.extra_kind[behind] = Kind.CATCH_UP
+        c.off_grid_due[behind] = np.minimum(self.pace.plan(comes, now), comes)
+        c.off_grid_kind[behind] = RunKind.CATCH_UP
 
     def _end_catching_up(self, rows: Ints) -> None:
         """Who has no further turn is an ordinary task again; what has come due meanwhile is not lost on it."""
@@ -532,19 +538,19 @@ class Lifecycle:
         rows = rows[c.flags[rows] & _CATCHING_UP != 0]
         if not len(rows):
             return
-        has_turn = (c.extra[rows] < FOREVER) & (c.extra_kind[rows] == Kind.CATCH_UP)
+        has_turn = (c.off_grid_due[rows] < FOREVER) & (c.off_grid_kind[rows] == RunKind.CATCH_UP)
         self.set_flag(rows[~has_turn], Flag.CATCHING_UP, on=False)
 
-    def _clear_extra(self, rows: Ints, extra: Ints, now: Instant) -> None:
+    def _clear_off_grid(self, rows: Ints, off_grid_due: Ints, now: Instant) -> None:
         """Whatever runs or is skipped now, an off-grid run that was due by now is settled with it."""
-        over = extra <= now
-        self.columns.extra[rows[over]] = extra[over] = FOREVER
+        over = off_grid_due <= now
+        self.columns.off_grid_due[rows[over]] = off_grid_due[over] = FOREVER
 
-    def _skip(self, rows: Ints, reason: Small, now: Instant) -> list[Skips]:
+    def _skip(self, rows: Ints, reason: Small, now: Instant) -> list[SkipColumns]:
         c = self.columns
         flags = c.flags[rows]
-        settled = (reason != _DISABLED) | ~OWED[c.extra_kind[rows]]
-        self._clear_extra(rows[settled], c.extra[rows[settled]], now)
+        settled = (reason != _DISABLED) | ~OWED[c.off_grid_kind[rows]]
+        self._clear_off_grid(rows[settled], c.off_grid_due[rows[settled]], now)
         c.flags[rows] = flags & (ALL_FLAGS ^ (_FORCED | _CATCHING_UP))
         # Of a backlog each nominal time is judged on its own. All others go together, also those of a forced run that
         # is refused and of one that catches up: what keeps one of them from running keeps them all.
@@ -552,15 +558,15 @@ class Lifecycle:
         single = (flags & _QUEUES == _EACH) & (c.nominal[rows] <= now) & ~passive
         some = rows[single]
         first = c.nominal[some]
-        self._follow(some, first, now)
+        self._advance_nominal(some, first, now)
         together = ~single & ~passive & (flags & _POSTPONED == 0)
         skips = self.skip_until(rows[together], now, reason[together])
         if len(some):
-            skips.append(Skips(some, first, first, np.ones(len(some), dtype=np.int64), reason[single]))
+            skips.append(SkipColumns(some, first, first, np.ones(len(some), dtype=np.int64), reason[single]))
         self._set_due(rows)
         return skips
 
-    def skip_until(self, rows: Ints, t: Instant, reason: Reason | Small) -> list[Skips]:
+    def skip_until(self, rows: Ints, t: Instant, reason: Reason | Small) -> list[SkipColumns]:
         """Account for all nominal times up to and including `t`, and move on to the one after it."""
         if isinstance(reason, Reason):
             reason = np.full(len(rows), REASONS.index(reason), np.uint8)
@@ -575,7 +581,7 @@ class Lifecycle:
             rows, reason = rows[~apart], reason[~apart]
         return skips + self._skip_until(rows, t, reason)
 
-    def _skip_until(self, rows: Ints, t: Instant, reason: Small) -> list[Skips]:
+    def _skip_until(self, rows: Ints, t: Instant, reason: Small) -> list[SkipColumns]:
         c = self.columns
         which = np.flatnonzero(c.nominal[rows] <= t)
         if not len(which):
@@ -584,11 +590,11 @@ class Lifecycle:
         first = c.nominal[rows]
         count, last = self.times.count_between(rows, first, t)
         self.account(rows, t)
-        return [Skips(rows, first, last, count, reason[which])]
+        return [SkipColumns(rows, first, last, count, reason[which])]
 
     # What comes back
 
-    def started(self, rows: Ints, at: Ints) -> None:
+    def record_starts(self, rows: Ints, at: Ints) -> None:
         """On-grid runs have really started, by the clock as it is now: from then on the guard counts."""
         self.columns.last_start[rows] = at
 
@@ -606,7 +612,7 @@ class Lifecycle:
         self._end_catching_up(rows)
         # The backlog may go now; what waits for this end is looked at with the next release anyway. All others are in
         # the timetable already.
-        apart = flags & _APART != 0
+        apart = flags & _SPECIAL != 0
         if apart.any():
             self._set_due(rows[apart])
 
@@ -618,27 +624,27 @@ class Lifecycle:
         else:
             self.pending_by_limit += change * np.bincount(self.columns.limit[rows], minlength=len(self.limits))
 
-    def results(self, rows: Ints, result: Small, started: Ints, nominal: Ints, now: Instant) -> Bools:
+    def apply_results(self, rows: Ints, result: Small, started: Ints, nominal: Ints, now: Instant) -> Bools:
         """Results of checks: the new state, and a retry while the problem is SOFT. Says which changed."""
         c = self.columns
         # Of a run from before the clock was set back they may lie ahead; then it was just now.
         started, nominal = np.minimum(started, now), np.minimum(nominal, now)
-        before = Condition(
+        before = CheckStates(
             c.state[rows], c.hard[rows], c.attempt[rows], c.changes[rows], c.flapping[rows], c.result_at[rows]
         )
-        learned = learn(before, result, started, c.attempts[rows])
+        learned = apply_results(before, result, started, c.attempts[rows])
         after = learned.condition
         c.state[rows], c.hard[rows], c.attempt[rows] = after.state, after.hard, after.attempt
         c.changes[rows], c.flapping[rows], c.result_at[rows] = after.changes, after.flapping, after.result_at
         again = learned.accepted & wants_retry(after) & (c.retry[rows] > 0)
         some = rows[again]
-        grid = self.next_grid_run(some)
+        grid = self.next_grid_due(some)
         due = retry_due(nominal[again], c.retry[some], np.full(len(some), now, dtype=np.int64), grid)
         # Never later than what is planned anyway, and never instead of a start that somebody asked for.
-        asked = (c.extra_kind[some] == Kind.START_AT) & (c.extra[some] < FOREVER)
-        sooner = ~asked & (due < np.minimum(grid, c.extra[some]))
-        c.extra[some[sooner]] = due[sooner]
-        c.extra_kind[some[sooner]] = Kind.RETRY
+        asked = (c.off_grid_kind[some] == RunKind.START_AT) & (c.off_grid_due[some] < FOREVER)
+        sooner = ~asked & (due < np.minimum(grid, c.off_grid_due[some]))
+        c.off_grid_due[some[sooner]] = due[sooner]
+        c.off_grid_kind[some[sooner]] = RunKind.RETRY
         self._set_due(some)
         return learned.changed
 
@@ -646,11 +652,11 @@ class Lifecycle:
         """When each of some rows may have its first or catch-up run, `wait` from now at the earliest; with the run on
         the grid where that comes first, or so soon after it that the two are one.
         """
-        grid, gap = self.next_grid_run(rows), self.least_gap(rows)
+        grid, gap = self.next_grid_due(rows), self.least_gap(rows)
         # What is promised within the start window does not come later only because the grid is near.
         in_time = grid <= now + self.pace.window
         least = np.where(in_time, gap, np.minimum(gap, SECOND))
-        found = self.pace.release(grid - np.maximum(least - 1, 0), now, wait)
+        found = self.pace.plan(grid - np.maximum(least - 1, 0), now, wait)
         # It stays owed until then: should the grid be moved away meanwhile, it is made all the same.
         return np.minimum(found, grid)
 
@@ -667,7 +673,7 @@ class Lifecycle:
         gap: Ints = np.clip(np.minimum(least, interval // 2), 0, self.pace.window // 2)
         return gap
 
-    def next_grid_run(self, rows: Ints) -> Ints:
+    def next_grid_due(self, rows: Ints) -> Ints:
         """When the schedule brings the next run of each; FOREVER for passive checks: theirs brings none."""
         c = self.columns
         return np.where(c.flags[rows] & _PASSIVE != 0, FOREVER, c.nominal[rows])
@@ -675,43 +681,47 @@ class Lifecycle:
     def _set_due(self, rows: Ints) -> None:
         """Into the timetable, by what is known of each row: the one place that says when a task arrives."""
         c = self.columns
-        flags, nominal, extra = c.flags[rows], c.nominal[rows], c.extra[rows]
-        self._suspend(rows, flags, nominal, extra)
-        due = np.minimum(nominal, extra)
-        apart = np.flatnonzero(flags & _APART)
+        flags, nominal, off_grid_due = c.flags[rows], c.nominal[rows], c.off_grid_due[rows]
+        self._suspend(rows, flags, nominal, off_grid_due)
+        due = np.minimum(nominal, off_grid_due)
+        apart = np.flatnonzero(flags & _SPECIAL)
         if len(apart):
             flags = flags[apart]
             forced = flags & _FORCED != 0
-            instead = np.where(flags & _OFF_GRID_ONLY != 0, extra[apart], due[apart])
+            instead = np.where(flags & _OFF_GRID_ONLY != 0, off_grid_due[apart], due[apart])
             instead[forced] = NEVER
             # A backlog waits for the run before it, one that waits for a slot is not in the timetable, most passive
             # checks have nothing to run, and a removed task does not come back.
-            instead[((flags & _RUNNING != 0) & ~forced) | (flags & _AWAY != 0)] = FOREVER
+            instead[((flags & _RUNNING != 0) & ~forced) | (flags & _NOT_IN_TIMETABLE != 0)] = FOREVER
             due[apart] = instead
         self.timetable.set_due(rows, due)
 
     def expect_off_grid(self, rows: Ints, now: Instant) -> None:
         """First and catch-up runs that were planned before a stop, or by another node, are part of the slope."""
-        planned = self.columns.extra[rows[self.is_paced(rows)]]
-        self.pace.expect(planned[planned > now])
+        planned = self.columns.off_grid_due[rows[self.is_paced(rows)]]
+        self.pace.add_planned(planned[planned > now])
 
-    def _suspend(self, rows: Ints, flags: Flags, nominal: Ints, extra: Ints) -> None:
+    def _suspend(self, rows: Ints, flags: Flags, nominal: Ints, off_grid_due: Ints) -> None:
         """What disabled tasks owe waits until they are enabled again."""
         off = np.flatnonzero(flags & _ENABLED == 0)
         if not len(off):
             return
-        extra[off[OWED[self.columns.extra_kind[rows[off]]]]] = FOREVER
+        off_grid_due[off[OWED[self.columns.off_grid_kind[rows[off]]]]] = FOREVER
         if self.pauses:
             nominal[off[np.isin(rows[off], list(self.pauses))]] = FOREVER
 
     def is_paced(self, rows: Ints) -> Bools:
         """Which of them have a first or a catch-up run to come, at the time that the pace gave it?"""
         c = self.columns
-        kind = c.extra_kind[rows]
-        extra = c.extra[rows]
-        paced: Bools = (extra < FOREVER) & (extra != c.nominal[rows]) & ((kind == Kind.FIRST) | (kind == Kind.CATCH_UP))
+        kind = c.off_grid_kind[rows]
+        off_grid_due = c.off_grid_due[rows]
+        paced: Bools = (
+            (off_grid_due < FOREVER)
+            & (off_grid_due != c.nominal[rows])
+            & ((kind == RunKind.FIRST) | (kind == RunKind.CATCH_UP))
+        )
         return paced
 
-    def _has(self, rows: Ints, flag: Flag) -> Bools:
+    def _has_flag(self, rows: Ints, flag: Flag) -> Bools:
         has: Bools = (self.columns.flags[rows] & int(flag)) != 0
         return has

@@ -12,8 +12,8 @@ import numpy as np
 from evenbeat.core.columns import GrowingArray, Ints
 from evenbeat.model import NAME_LIMIT, Invalid
 
-_FEW: Final = 4_096
-_SHARE: Final = 64
+_UNSORTED_LIMIT: Final = 4_096
+_UNSORTED_SHARE: Final = 64
 """Sorting in waits for this many changes, or this share of all names, so that a change costs the same at any size."""
 
 
@@ -54,9 +54,9 @@ class NameIndex:
         """Name a row."""
         text = _encoded(name)
         if self._find(text) is not None:
-            raise _taken(name)
+            raise _name_taken_error(name)
         if row < 0 or (row < self._rows_seen and self._length.array[row]):
-            raise _named_already()
+            raise _row_named_error()
         self._make_room(row)
         self._offset.array[row] = self._write(text)
         self._length.array[row] = len(text)
@@ -72,7 +72,7 @@ class NameIndex:
         if len(names) != len(rows) or len(np.unique(rows)) != len(rows):
             raise ValueError(f"{len(names)} names need as many different rows")
         if rows.min(initial=0) < 0 or self._length.array[rows[rows < self._rows_seen]].any():
-            raise _named_already()
+            raise _row_named_error()
         self._make_room(int(rows.max(initial=-1)))
         lengths = np.fromiter(map(len, texts), np.int64, len(texts))
         self._offset.array[rows] = self._write(b"".join(texts)) + np.cumsum(lengths) - lengths
@@ -118,7 +118,7 @@ class NameIndex:
         """Give a named row another name."""
         found = self._find(_encoded(name))
         if found is not None and found != row:
-            raise _taken(name)
+            raise _name_taken_error(name)
         self.remove(row)
         self.add(name, row)
 
@@ -151,14 +151,14 @@ class NameIndex:
         if len(texts) + len(seen) != len(seen.union(texts)):
             for text in texts:
                 if text in seen:
-                    raise _taken(text.decode("utf-8", "surrogatepass"))
+                    raise _name_taken_error(text.decode("utf-8", "surrogatepass"))
                 seen.add(text)
         at = self._hashes.searchsorted(hashes)
         at[at == len(self._hashes)] = 0
         suspects = np.flatnonzero(self._hashes[at] == hashes) if len(self._hashes) else at[:0]
         for i in suspects.tolist():
             if self._find_sorted(texts[i], int(hashes[i])) is not None:
-                raise _taken(texts[i].decode("utf-8", "surrogatepass"))
+                raise _name_taken_error(texts[i].decode("utf-8", "surrogatepass"))
 
     # Keeping
 
@@ -196,7 +196,7 @@ class NameIndex:
 
     @property
     def _many(self) -> int:
-        return max(_FEW, len(self._hashes) // _SHARE)
+        return max(_UNSORTED_LIMIT, len(self._hashes) // _UNSORTED_SHARE)
 
     def _sort_in_when_many(self) -> None:
         if len(self._recent) + self._outdated > self._many:
@@ -226,9 +226,9 @@ def _encoded(name: str) -> bytes:
     return name.encode("utf-8", "surrogatepass")
 
 
-def _taken(name: str) -> Invalid:
+def _name_taken_error(name: str) -> Invalid:
     return Invalid(f"the name {name!r} is taken, accepted: one that no other task has", place="name")
 
 
-def _named_already() -> ValueError:
+def _row_named_error() -> ValueError:
     return ValueError("a row has one name; rename it, or remove the name first")

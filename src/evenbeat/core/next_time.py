@@ -6,47 +6,47 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from evenbeat.core.check import retry_after_opening
-from evenbeat.core.permission import runs_something
-from evenbeat.core.task_columns import moves, retry_of
-from evenbeat.model import Instant, Kind, Missed, Schedule, Task
+from evenbeat.core.permission import has_runnable_job
+from evenbeat.core.task_columns import has_moving_grid, retry_interval_of
+from evenbeat.model import Instant, Missed, RunKind, Schedule, Task
 from evenbeat.when.cron import Cron
 from evenbeat.when.icinga import icinga_after
-from evenbeat.when.inside import inside
+from evenbeat.when.inside import within_period
 from evenbeat.when.interval import Interval
-from evenbeat.when.nominals import Nominals
-from evenbeat.when.period import Period
+from evenbeat.when.nominals import CompiledSchedule
+from evenbeat.when.period import CompiledPeriod
 from evenbeat.when.schedule import compile_schedule
 from evenbeat.when.windows import FOREVER, NEVER
 
-_FORCED: Final = (Kind.FORCED, Kind.FORCED_BEFORE_START)
+_FORCED: Final = (RunKind.FORCED, RunKind.FORCED_BEFORE_START)
 
 
-class Progress(NamedTuple):
+class ScheduleProgress(NamedTuple):
     """How far a task has come, as a store keeps it."""
 
     accounted: int | None
     """Nominal times up to this instant are accounted for; None: no node has seen the task yet."""
-    extra: int
-    extra_kind: Kind
+    off_grid_due: int
+    off_grid_kind: RunKind
     """The off-grid run that is planned; FOREVER for none."""
     pause_from: int = NEVER
     pause_until: int = NEVER
     """Nominal times in between are accounted for as well."""
 
 
-class Place(NamedTuple):
+class TimetablePosition(NamedTuple):
     """Where a task stands in its timetable."""
 
     nominal: int
     """The first nominal time that is not accounted for; FOREVER if there is none."""
-    extra: int
-    extra_kind: Kind
+    off_grid_due: int
+    off_grid_kind: RunKind
     is_enabled: bool
     """Not switched off, and what it says may be executed."""
     is_forced: bool
     """A forced run waits."""
     catches_up: bool
-    """It makes up for nominal times one after the other: `extra` is the turn of the first."""
+    """It makes up for nominal times one after the other: `off_grid_due` is the turn of the first."""
     runs_nothing: bool
     """A passive check without a command."""
     retry_after_opening: int
@@ -58,45 +58,52 @@ class NextRun(NamedTuple):
 
     at: Instant
     """In the past if it is late, or waits."""
-    kind: Kind
+    kind: RunKind
     nominal: int = FOREVER
     """The next nominal time that is not accounted for, as far as that was asked."""
 
 
 def next_run(
-    task: Task, progress: Progress, periods: Mapping[str, Period], now: Instant, *, is_blocked: bool = False
+    task: Task,
+    progress: ScheduleProgress,
+    periods: Mapping[str, CompiledPeriod],
+    now: Instant,
+    *,
+    is_blocked: bool = False,
 ) -> NextRun | None:
     """By the definition as it is now; None if the task is paused, or no time is left. `is_blocked`: what it says may
     not be executed, so it never runs, and of a passive check only results are expected.
     """
-    runs_nothing = task.passive and (is_blocked or not runs_something(task))
+    runs_nothing = task.passive and (is_blocked or not has_runnable_job(task))
     period = None if task.period is None else periods.get(task.period)
     schedule = compile_schedule(task.schedule, task.name)
-    nominals = inside(schedule, period)
+    nominals = within_period(schedule, period)
 
     def after(t: int) -> int:
         found = nominals.next_after(Instant(t))
         return FOREVER if found is None else found
 
     nominal = after(now if progress.accounted is None else progress.accounted)
-    if progress.accounted is not None and moves(task):
+    if progress.accounted is not None and has_moving_grid(task):
         nominal = _after_execution(task.schedule, progress.accounted)
         nominal = nominal if _is_open(period, nominal) else after(nominal - 1)
     if progress.pause_from < nominal <= progress.pause_until:
         nominal = after(progress.pause_until) if progress.pause_until < FOREVER else FOREVER
-    is_forced = progress.extra < FOREVER and progress.extra_kind in _FORCED and not is_blocked
-    catches_up = task.missed is Missed.ALL and progress.extra_kind is Kind.CATCH_UP and nominal <= progress.extra
-    place = Place(
+    is_forced = progress.off_grid_due < FOREVER and progress.off_grid_kind in _FORCED and not is_blocked
+    catches_up = (
+        task.missed is Missed.ALL and progress.off_grid_kind is RunKind.CATCH_UP and nominal <= progress.off_grid_due
+    )
+    place = TimetablePosition(
         nominal,
-        progress.extra,
-        progress.extra_kind,
+        progress.off_grid_due,
+        progress.off_grid_kind,
         is_enabled=task.enabled and not task.paused and (task.passive or not is_blocked),
         is_forced=is_forced,
-        catches_up=catches_up and progress.extra < FOREVER,
+        catches_up=catches_up and progress.off_grid_due < FOREVER,
         runs_nothing=runs_nothing,
-        retry_after_opening=_after_opening(task, schedule) if progress.extra_kind is Kind.RETRY else 0,
+        retry_after_opening=_after_opening(task, schedule) if progress.off_grid_kind is RunKind.RETRY else 0,
     )
-    found = next_of(place, period, after, now)
+    found = next_run_at(place, period, after, now)
     return None if found is None else found._replace(nominal=nominal)
 
 
@@ -105,37 +112,43 @@ def _after_execution(schedule: Schedule, executed: int) -> int:
     return int(icinga_after(*(np.array([of], dtype=np.int64) for of in columns))[0])
 
 
-def next_of(place: Place, period: Period | None, after: Callable[[int], int], now: Instant) -> NextRun | None:
+def next_run_at(
+    place: TimetablePosition, period: CompiledPeriod | None, after: Callable[[int], int], now: Instant
+) -> NextRun | None:
     """The next run of a task that stands there; `after` says which nominal time follows an instant."""
     if place.is_forced:
-        return NextRun(Instant(min(place.extra, now)), Kind.FORCED)
+        return NextRun(Instant(min(place.off_grid_due, now)), RunKind.FORCED)
     if not place.is_enabled:
         return None
-    extra = FOREVER if place.runs_nothing else place.extra
-    if extra < FOREVER and place.extra_kind is Kind.START_AT:
-        if _is_open(period, max(extra, now)):
-            return NextRun(Instant(extra), Kind.START_AT)
+    off_grid_due = FOREVER if place.runs_nothing else place.off_grid_due
+    if off_grid_due < FOREVER and place.off_grid_kind is RunKind.START_AT:
+        if _is_open(period, max(off_grid_due, now)):
+            return NextRun(Instant(off_grid_due), RunKind.START_AT)
         # That start will be refused; then the task follows its schedule.
-        place, extra = place._replace(nominal=after(max(extra, place.nominal - 1))), FOREVER
-    if extra < FOREVER and place.catches_up:
-        return NextRun(Instant(extra), place.extra_kind)
-    if extra < place.nominal and not _is_open(period, max(extra, now)):
+        place, off_grid_due = place._replace(nominal=after(max(off_grid_due, place.nominal - 1))), FOREVER
+    if off_grid_due < FOREVER and place.catches_up:
+        return NextRun(Instant(off_grid_due), place.off_grid_kind)
+    if off_grid_due < place.nominal and not _is_open(period, max(off_grid_due, now)):
         # A retry is made when the period opens, all others are refused.
-        opens = period.next_open(Instant(max(extra, now))) if period and place.extra_kind is Kind.RETRY else None
-        extra = FOREVER if opens is None else opens + place.retry_after_opening
-    if extra < place.nominal:
-        return NextRun(Instant(extra), place.extra_kind)
-    return NextRun(Instant(place.nominal), Kind.GRID) if place.nominal < FOREVER else None
+        opens = (
+            period.next_open(Instant(max(off_grid_due, now)))
+            if period and place.off_grid_kind is RunKind.RETRY
+            else None
+        )
+        off_grid_due = FOREVER if opens is None else opens + place.retry_after_opening
+    if off_grid_due < place.nominal:
+        return NextRun(Instant(off_grid_due), place.off_grid_kind)
+    return NextRun(Instant(place.nominal), RunKind.GRID) if place.nominal < FOREVER else None
 
 
-def _after_opening(task: Task, schedule: Nominals) -> int:
+def _after_opening(task: Task, schedule: CompiledSchedule) -> int:
     if not task.check:
         return 0
     every, phase = (schedule.every, schedule.phase) if isinstance(schedule, Interval) else (1, 0)
     second = schedule.second if isinstance(schedule, Cron) else 0
-    columns = (np.array([value], dtype=np.int64) for value in (phase, every, second, retry_of(task)))
+    columns = (np.array([value], dtype=np.int64) for value in (phase, every, second, retry_interval_of(task)))
     return int(retry_after_opening(*columns)[0])
 
 
-def _is_open(period: Period | None, t: int) -> bool:
+def _is_open(period: CompiledPeriod | None, t: int) -> bool:
     return period is None or period.contains(Instant(t))

@@ -15,22 +15,22 @@ from evenbeat.when.windows import FOREVER
 
 START_WINDOW: Final = MINUTE
 """As in Icinga: a new check has its first result within a minute."""
-START_RATE: Final = 200
+MAX_START_RATE: Final = 200
 """Off-grid runs per second at most, however many there are."""
-LEAST_RATE: Final = 10.0
+MIN_START_RATE: Final = 10.0
 """Runs per second that any machine can add: a few of them need not wait for each other."""
-_ROOM: Final = 0.9
+_SHARE_OF_MEAN_RATE: Final = 0.9
 """Of the mean rate, so that what is rounded up within a second does not exceed it."""
 _GOLDEN: Final = 0.6180339887498949
-_KEPT: Final = 1e-9
+_RATE_TOLERANCE: Final = 1e-9
 """Of a rate, or in runs: what is less is a rounding error."""
-_DUST: Final = 1e-2
+_TIME_TOLERANCE: Final = 1e-2
 """Of a microsecond: the same."""
 
 _Floats = NDArray[np.float64]
 
 
-class Pace:
+class OffGridPace:
     """One plan for all off-grid runs, so that together they stay within the rate.
 
     What is planned is kept as rates: from each time in `_times` on so many runs per microsecond, the last of them none.
@@ -40,7 +40,7 @@ class Pace:
         self.mean_rate = mean_rate
         """What the timetable starts per second by itself, as its interval grids say."""
         self.window: int = START_WINDOW
-        self.start_rate: float = START_RATE
+        self.start_rate: float = MAX_START_RATE
         self.share = 1.0
         """Of what all nodes together may release, this node's part."""
         self._times: _Floats = np.zeros(1)
@@ -49,7 +49,7 @@ class Pace:
         """Of the slope that is under way: it does not become flatter while there are runs to come."""
         self._calls = 0
 
-    def release(self, grid: Ints, now: Instant, wait: int = 0) -> Ints:
+    def plan(self, grid: Ints, now: Instant, wait: int = 0) -> Ints:
         """When each of some tasks may have its off-grid run, `wait` from now at the earliest; FOREVER where its grid
         point comes first.
         """
@@ -59,7 +59,7 @@ class Pace:
         since, planned = self._from(now, wait)
         rate = self._rate = self._allowed(len(grid), since, planned)
         room = np.maximum(rate - planned, 0.0)
-        room[(room < _KEPT * rate) | (since < wait)] = 0.0
+        room[(room < _RATE_TOLERANCE * rate) | (since < wait)] = 0.0
         room_before = np.concatenate(([0.0], np.cumsum(room[:-1] * np.diff(since))))
         turns = np.arange(len(grid)) + self._phase(room, planned)
         step = np.searchsorted(room_before, turns, side="right") - 1
@@ -67,17 +67,19 @@ class Pace:
         offsets = since[step] + (turns - room_before[step]) / room[step]
         # Those whose grid point is farthest have the most to gain: they are served in order, the others fall out.
         order = np.argsort(-grid, kind="stable")
-        times = now + np.ceil(offsets - _DUST).astype(np.int64)
+        times = now + np.ceil(offsets - _TIME_TOLERANCE).astype(np.int64)
         served = grid[order] > times
         # Once one's grid comes first, so does that of all behind it: they are nearer, and their turn is later.
         count = int(served.argmin()) if not served.all() else len(grid)
         due[order[:count]] = times[:count]
         if count:
             last = int(np.searchsorted(room_before, count, side="left")) - 1
-            self._fill(now, since, planned, room, float(since[last] + (count - room_before[last]) / room[last]))
+            self._reserve_until(
+                now, since, planned, room, float(since[last] + (count - room_before[last]) / room[last])
+            )
         return due
 
-    def expect(self, times: Ints) -> None:
+    def add_planned(self, times: Ints) -> None:
         """Off-grid runs that were planned elsewhere, or before a stop: they are part of the slope."""
         if not len(times):
             return
@@ -86,9 +88,9 @@ class Pace:
         here = np.zeros(len(edges))
         here[np.searchsorted(edges, seconds)] = counts / SECOND
         both = np.union1d(self._times, edges)
-        self._times, self._rates = both, self._rates_at(both) + _at(edges, here, both)
+        self._times, self._rates = both, self._rates_at(both) + _rates_at(edges, here, both)
 
-    def set_back(self, by: int) -> None:
+    def move_back(self, by: int) -> None:
         """The clock was set back: turns that were given move with it."""
         self._times = self._times - by
 
@@ -101,14 +103,14 @@ class Pace:
         return times - now, self._rates_at(times)
 
     def _rates_at(self, times: _Floats) -> _Floats:
-        return _at(self._times, self._rates, times)
+        return _rates_at(self._times, self._rates, times)
 
     def _allowed(self, new: int, since: _Floats, planned: _Floats) -> float:
         """Runs per microsecond, all off-grid runs together."""
         coming = float((planned[:-1] * np.diff(since)).sum())
-        least = max(self.mean_rate * _ROOM, LEAST_RATE * self.share) / SECOND
+        least = max(self.mean_rate * _SHARE_OF_MEAN_RATE, MIN_START_RATE * self.share) / SECOND
         rate = max(least, (coming + new) / self.window)
-        if coming > _KEPT:
+        if coming > _RATE_TOLERANCE:
             rate = max(rate, self._rate)
         return min(rate, max(self.start_rate * self.share, 1e-3) / SECOND)
 
@@ -122,18 +124,18 @@ class Pace:
         self._calls += 1
         return self._calls * _GOLDEN % 1.0
 
-    def _fill(self, now: Instant, since: _Floats, planned: _Floats, room: _Floats, until: float) -> None:
+    def _reserve_until(self, now: Instant, since: _Floats, planned: _Floats, room: _Floats, until: float) -> None:
         """All of the room is taken until then."""
         before, after = since < until, since > until
         filled = (planned + room)[before]
         # Steps of the same rate are one.
         kept = np.append(True, np.diff(filled) != 0)
-        ends = _at(since, planned, np.array([until]))
+        ends = _rates_at(since, planned, np.array([until]))
         self._times = now + np.concatenate((since[before][kept], [until], since[after]))
         self._rates = np.concatenate((filled[kept], ends, planned[after]))
 
 
-def _at(times: _Floats, rates: _Floats, points: _Floats) -> _Floats:
+def _rates_at(times: _Floats, rates: _Floats, points: _Floats) -> _Floats:
     """The rates that hold at some points."""
     step = np.searchsorted(times, points, side="right") - 1
     found: _Floats = np.where(step >= 0, rates[np.maximum(step, 0)], 0.0)

@@ -14,8 +14,8 @@ from evenbeat.core.columns import Ints
 from evenbeat.core.gate import Reason
 from evenbeat.core.guard import LONGEST_DEFAULT_GRACE
 from evenbeat.core.lifecycle import Lifecycle
-from evenbeat.core.task import Bools, Flag, Skips
-from evenbeat.model import Instant, Kind, State, Task, WhenMissing
+from evenbeat.core.task import Bools, Flag, SkipColumns
+from evenbeat.model import Instant, RunKind, State, Task, WhenMissing
 from evenbeat.when.windows import FOREVER, NEVER
 
 _STATES: Final = {
@@ -25,7 +25,7 @@ _STATES: Final = {
 }
 
 
-class Expectation(NamedTuple):
+class ResultExpectation(NamedTuple):
     """What a passive check says of results that do not come."""
 
     grace: int | None
@@ -33,20 +33,20 @@ class Expectation(NamedTuple):
     when_missing: State
 
 
-def expectation_of(task: Task) -> Expectation:
+def expectation_of(task: Task) -> ResultExpectation:
     """What a passive check says; equal ones are one object, as there may be a hundred thousand of them."""
     return _expectation(task.grace, task.when_missing)
 
 
 @lru_cache(maxsize=256)
-def _expectation(grace: int | None, when_missing: WhenMissing) -> Expectation:
-    return Expectation(grace, _STATES[when_missing])
+def _expectation(grace: int | None, when_missing: WhenMissing) -> ResultExpectation:
+    return ResultExpectation(grace, _STATES[when_missing])
 
 
-class Seen(NamedTuple):
+class SettledExpectations(NamedTuple):
     """What a look at some passive checks has found."""
 
-    skips: list[Skips]
+    skips: list[SkipColumns]
     """Of those that are disabled: nothing was expected of them."""
     fresh: Ints
     """Rows with a result that is new enough ..."""
@@ -56,7 +56,7 @@ class Seen(NamedTuple):
     """... each with the nominal time that it was expected for."""
 
 
-def look_at(life: Lifecycle, rows: Ints, allowed: Ints, not_before: Ints) -> Ints:
+def settle_at(life: Lifecycle, rows: Ints, allowed: Ints, not_before: Ints) -> Ints:
     """When to look whether a result has come: when the next one must be there, or later if senders get more time.
 
     `allowed` is how long after its nominal time a result may come: timebox and grace.
@@ -76,7 +76,7 @@ def allowed_after(life: Lifecycle, rows: Ints, nominal: Ints, timebox: Ints, gra
     return allowed
 
 
-def run_instead(life: Lifecycle, rows: Ints, now: Instant) -> Bools:
+def run_own_job_instead(life: Lifecycle, rows: Ints, now: Instant) -> Bools:
     """Results of these checks are missing: those that have something to run are run now, off the grid.
 
     Says which have a run that provides a result: planned here, or under way already. The others have nothing to run or
@@ -84,20 +84,20 @@ def run_instead(life: Lifecycle, rows: Ints, now: Instant) -> Bools:
     can be said of them.
     """
     c = life.columns
-    flags, extra = c.flags[rows], c.extra[rows]
+    flags, off_grid_due = c.flags[rows], c.off_grid_due[rows]
     running = flags & int(Flag.RUNNING) != 0
-    starts_later = (c.extra_kind[rows] == Kind.START_AT) & (extra < FOREVER)
+    starts_later = (c.off_grid_kind[rows] == RunKind.START_AT) & (off_grid_due < FOREVER)
     able = flags & int(Flag.NOTHING_TO_RUN | Flag.PERMITTED) == int(Flag.PERMITTED)
     may_run = able & ~starts_later & life.times.is_open(rows, now)
-    new = rows[may_run & ~running & (extra > now)]
-    c.extra[new] = now
-    c.extra_kind[new] = Kind.FRESHNESS
-    life.requeue(new)
+    new = rows[may_run & ~running & (off_grid_due > now)]
+    c.off_grid_due[new] = now
+    c.off_grid_kind[new] = RunKind.FRESHNESS
+    life.reset_due(new)
     provided: Bools = running | may_run
     return provided
 
 
-def look(life: Lifecycle, rows: Ints, allowed: Ints, now: Instant) -> Seen:
+def settle_due_results(life: Lifecycle, rows: Ints, allowed: Ints, now: Instant) -> SettledExpectations:
     """Settle all nominal times that are `allowed` or more ago: the newest of them says whether a check is stale."""
     c = life.columns
     enabled = c.flags[rows] & int(Flag.ENABLED) != 0
@@ -105,18 +105,18 @@ def look(life: Lifecycle, rows: Ints, allowed: Ints, now: Instant) -> Seen:
     settled = _settle(life, rows[enabled], allowed[enabled], now, Reason.NONE)
     some = np.concatenate([s.rows for s in settled]) if settled else rows[:0]
     last = np.concatenate([s.last for s in settled]) if settled else rows[:0]
-    stale = c.result_at[some] <= counts_since(life, some, last)
-    return Seen(skips, some[~stale], some[stale], last[stale])
+    stale = c.result_at[some] <= counts_from(life, some, last)
+    return SettledExpectations(skips, some[~stale], some[stale], last[stale])
 
 
-def _settle(life: Lifecycle, rows: Ints, allowed: Ints, now: Instant, reason: Reason) -> list[Skips]:
+def _settle(life: Lifecycle, rows: Ints, allowed: Ints, now: Instant, reason: Reason) -> list[SkipColumns]:
     skips = []
     for length in np.unique(allowed).tolist():
         skips += life.skip_until(rows[allowed == length], Instant(now - length), reason)
     return skips
 
 
-def counts_since(life: Lifecycle, rows: Ints, nominal: Ints) -> Ints:
+def counts_from(life: Lifecycle, rows: Ints, nominal: Ints) -> Ints:
     """A result that is newer than this counts for the nominal time of its row.
 
     The grid of an interval has a phase of ours, of which senders know nothing: theirs may come anywhere in between, so
@@ -130,7 +130,7 @@ def counts_since(life: Lifecycle, rows: Ints, nominal: Ints) -> Ints:
     return since
 
 
-def stale_since(life: Lifecycle, rows: Ints, nominal: Ints) -> Ints:
+def missing_result_time(life: Lifecycle, rows: Ints, nominal: Ints) -> Ints:
     """The time of a result that says that there was none: just after the last one that was told.
 
     So it replaces that one, is itself no sign of life, and whatever is told later is newer.
@@ -140,12 +140,12 @@ def stale_since(life: Lifecycle, rows: Ints, nominal: Ints) -> Ints:
     return since
 
 
-def resume(life: Lifecycle, rows: Ints, allowed: Ints, now: Instant) -> list[Skips]:
+def record_missed_results(life: Lifecycle, rows: Ints, allowed: Ints, now: Instant) -> list[SkipColumns]:
     """After a stop: what should have been told meanwhile is recorded, and nobody is called stale for it."""
     return _settle(life, rows, allowed, now, Reason.MISSED)
 
 
-def missed_one(life: Lifecycle, rows: Ints, allowed: Ints, stopped: Instant, now: Instant) -> Bools:
+def result_was_missed(life: Lifecycle, rows: Ints, allowed: Ints, stopped: Instant, now: Instant) -> Bools:
     """Whose sender, going on at its interval since its last result, has told one in vain while nobody listened?
 
     Of a calendar it has the rest of the time that is allowed, as always.

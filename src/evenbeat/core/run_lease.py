@@ -14,44 +14,44 @@ from typing import Final, NamedTuple
 
 from evenbeat.model import SECOND, Outcome
 
-BEAT: Final = SECOND
+WORKER_STATUS_INTERVAL: Final = SECOND
 """How often a worker tells what it has."""
-PERMIT: Final = 3 * SECOND
+PERMISSION_DURATION: Final = 3 * SECOND
 """A permission that comes later than this, counted from the question, is none."""
-HOLD: Final = 8 * SECOND
+RUN_LEASE_DURATION: Final = 8 * SECOND
 """A run that nobody has renewed for so long is ended by its worker."""
-MARGIN: Final = SECOND
+RUN_LEASE_MARGIN: Final = SECOND
 """So much later it is lost for its node: the time to end it, and clocks that run at different speeds."""
-SILENT: Final = 5 * SECOND
+WORKER_SILENT_AFTER: Final = 5 * SECOND
 """A worker that is not heard of for so long counts no more when there is work to give."""
-PATIENCE: Final = 30 * SECOND
+NO_WORKER_TIMEOUT: Final = 30 * SECOND
 """How long a run waits for a pool without any worker."""
-ATTEMPTS: Final = 3
+MAX_DISPATCH_ATTEMPTS: Final = 3
 """How often a run is handed over that nobody takes, though its messages are gone, before it is set aside."""
-DEATHS: Final = 3
+MAX_WORKER_DEATHS: Final = 3
 """Workers that may die with the runs of one task, one after the other, before it is not made up for any more."""
 WORKER_DIED: Final = "its worker process died"
 HOST_DIED: Final = "its function host died"
 """What is said of runs that are lost with the process that ran them ..."""
-_DIED: Final = frozenset({WORKER_DIED.encode(), HOST_DIED.encode()})
+_DEATH_OUTPUTS: Final = frozenset({WORKER_DIED.encode(), HOST_DIED.encode()})
 """... and of no other lost run: a worker may be cut off, and a node may be killed."""
-_BY_ITSELF: Final = frozenset({Outcome.SUCCEEDED, Outcome.FAILED, Outcome.KILLED, Outcome.TIMEBOXED})
+_OUTCOMES_WITH_LIVE_WORKER: Final = frozenset({Outcome.SUCCEEDED, Outcome.FAILED, Outcome.KILLED, Outcome.TIMEBOXED})
 
 
-class Hand(NamedTuple):
+class RunLease(NamedTuple):
     """What a node knows of a run that it has handed over."""
 
     worker: str = ""
     """Who has its permission; "" for nobody."""
     asked: int = 0
     """When that worker asked, on its clock."""
-    renewed: int = 0
+    renewed_at: int = 0
     """When a node last answered for it, as far as is known, on the clock of this node: it, or a former owner."""
     adopted: bool = False
     """Taken over from another node: somebody may have begun it, and nobody else may."""
 
 
-class Fate(IntEnum):
+class RunFate(IntEnum):
     """What becomes of a run that has not ended."""
 
     STAY = 0
@@ -59,7 +59,7 @@ class Fate(IntEnum):
     """Its worker is gone or was cut off, and has ended it by now."""
 
 
-def granted(hand: Hand, worker: str, asked: int, now: int) -> Hand | None:
+def granted_lease(hand: RunLease, worker: str, asked: int, now: int) -> RunLease | None:
     """The permission for a worker that asks, as the node remembers it; None if it must not start the run.
 
     The same worker may ask again, as the answer may have been lost; the latest of its questions counts, in whatever
@@ -67,33 +67,33 @@ def granted(hand: Hand, worker: str, asked: int, now: int) -> Hand | None:
     """
     if hand.adopted or hand.worker not in ("", worker):
         return None
-    return Hand(worker, max(asked, hand.asked) if hand.worker else asked, now)
+    return RunLease(worker, max(asked, hand.asked) if hand.worker else asked, now)
 
 
-def renewed(hand: Hand, worker: str, now: int) -> Hand | None:
+def renewed_lease(hand: RunLease, worker: str, now: int) -> RunLease | None:
     """A worker tells that it has the run: the node answers for it; None if the run is another worker's, or nobody's.
 
     What was adopted stays so, also when it is known who has it: nobody may begin it, whatever older tidings say.
     """
     if hand.worker == worker or (hand.adopted and not hand.worker):
-        return Hand(worker, hand.asked, now, hand.adopted)
+        return RunLease(worker, hand.asked, now, hand.adopted)
     return None
 
 
-def silent_for(hand: Hand, now: int) -> int:
+def unanswered_for(hand: RunLease, now: int) -> int:
     """How long ago the node last answered for a run that it lets go: for so long its worker has to count already."""
-    return now - hand.renewed if hand.worker or hand.adopted else 0
+    return now - hand.renewed_at if hand.worker or hand.adopted else 0
 
 
-def adopted(silent: int, now: int) -> Hand:
+def adopted_lease(silent: int, now: int) -> RunLease:
     """A run that another node has let go in order, or that has left it: whoever has it, nobody else may begin it.
 
     `silent`: for so long, at least, the former owners had not answered for it when they let it go.
     """
-    return Hand(renewed=now - silent, adopted=True)
+    return RunLease(renewed_at=now - silent, adopted=True)
 
 
-def is_untaken(hand: Hand, worker: str, settled: int) -> bool:
+def was_never_started(hand: RunLease, worker: str, settled: int) -> bool:
     """A worker tells what it has, and this run is not among it. Was its permission never used, and never will be?
 
     All questions that it asked up to `settled`, on its own clock, are answered, or given up for good.
@@ -101,13 +101,13 @@ def is_untaken(hand: Hand, worker: str, settled: int) -> bool:
     return not hand.adopted and hand.worker == worker and hand.asked <= settled
 
 
-def fate(hand: Hand, now: int) -> Fate:
+def run_fate(hand: RunLease, now: int) -> RunFate:
     """Of a run that was given or adopted, and that nobody has told the end of."""
     somebody = bool(hand.worker) or hand.adopted
-    return Fate.LOST if somebody and now - hand.renewed >= HOLD + MARGIN else Fate.STAY
+    return RunFate.LOST if somebody and now - hand.renewed_at >= RUN_LEASE_DURATION + RUN_LEASE_MARGIN else RunFate.STAY
 
 
-def unreported_start(claimed: int, due: int, now: int) -> int:
+def assumed_start(claimed: int, due: int, now: int) -> int:
     """When a run began whose start was never reported: when it was claimed, or due if it was claimed ahead.
 
     The instant at which it was found lost would be too late: the guard would refuse the next run as too soon after it.
@@ -115,7 +115,7 @@ def unreported_start(claimed: int, due: int, now: int) -> int:
     return min(max(claimed, due), now)
 
 
-class Losses:
+class WorkerDeaths:
     """Which tasks take workers along: deaths of workers that are known, in a row, while they had a run of the task.
 
     A worker that falls silent may be dead or cut off. It counts as dead only when that is known: another of its name
@@ -136,42 +136,42 @@ class Losses:
 
     def is_set_aside(self, task: int) -> bool:
         """Have so many workers died with it that its lost runs are not repeated? Its schedule goes on."""
-        return self.deaths(task) >= DEATHS
+        return self.deaths(task) >= MAX_WORKER_DEATHS
 
     def is_suspect(self, task: int) -> bool:
         """Has a worker died with its latest run? Then it may be why, and its next run must not take others along."""
         return self.deaths(task) > 0
 
-    def remember(self, task: int, deaths: int) -> None:
+    def restore(self, task: int, deaths: int) -> None:
         """What was counted before this node was started."""
         self._deaths[task] = deaths
 
-    def learn(self, task: int, outcome: str, output: bytes) -> None:
+    def record_end(self, task: int, outcome: str, output: bytes) -> None:
         """A run has ended. One that was not started, was stopped, or was lost with its node says nothing."""
-        if outcome == Outcome.LOST and output in _DIED:
-            self.died(task)
-        elif outcome in _BY_ITSELF:
-            self.ended(task)
+        if outcome == Outcome.LOST and output in _DEATH_OUTPUTS:
+            self.record_death(task)
+        elif outcome in _OUTCOMES_WITH_LIVE_WORKER:
+            self.reset(task)
 
-    def lost(self, task: int, worker: str) -> None:
+    def record_silent_loss(self, task: int, worker: str) -> None:
         """A run was lost with a worker that fell silent."""
         self._silent.setdefault(worker, set()).add(task)
 
-    def died(self, task: int) -> None:
+    def record_death(self, task: int) -> None:
         """The process that ran it has died, says its worker."""
         self._deaths[task] = self._deaths.get(task, 0) + 1
 
-    def heard(self, worker: str) -> None:
+    def worker_is_alive(self, worker: str) -> None:
         """It is alive, and was cut off."""
         self._silent.pop(worker, None)
 
-    def look(self, is_dead: Callable[[str], bool]) -> None:
+    def settle_silent_workers(self, is_dead: Callable[[str], bool]) -> None:
         """Of those that fell silent some may be known to be dead by now."""
         for worker in [worker for worker in self._silent if is_dead(worker)]:
             for task in self._silent.pop(worker):
-                self.died(task)
+                self.record_death(task)
 
-    def ended(self, task: int) -> None:
+    def reset(self, task: int) -> None:
         """A run of it has ended by itself: whatever was before is not in a row with what comes."""
         self._deaths.pop(task, None)
         for worker in [worker for worker, tasks in self._silent.items() if task in tasks]:
@@ -183,7 +183,7 @@ class Losses:
 # The worker's side
 
 
-def worker_apart(runs: Sequence[int], most: int) -> int | None:
+def isolated_worker(runs: Sequence[int], most: int) -> int | None:
     """Which worker for suspects gets one more, by how many each has; None for a new one, of which there may be `most`.
 
     Each run is alone as long as there are enough workers. Beyond that they share, as few as possible: a worker that
@@ -194,11 +194,11 @@ def worker_apart(runs: Sequence[int], most: int) -> int | None:
     return None if len(runs) < most else runs.index(min(runs))
 
 
-def may_start(asked: int, now: int) -> bool:
+def is_permission_valid(asked: int, now: int) -> bool:
     """A permission has come: is it still one?"""
-    return now - asked <= PERMIT
+    return now - asked <= PERMISSION_DURATION
 
 
-def must_end(renewed_at: int, now: int) -> bool:
+def has_lease_expired(renewed_at: int, now: int) -> bool:
     """Nobody has renewed a run since then: does its worker end it? `renewed_at`: when it sent what was answered."""
-    return now - renewed_at >= HOLD
+    return now - renewed_at >= RUN_LEASE_DURATION

@@ -6,9 +6,9 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from evenbeat.core.columns import Column, FewColumn, Ints
+from evenbeat.core.columns import Column, Ints, SharedValueColumn
 from evenbeat.core.times import ScheduleColumns
-from evenbeat.model import Kind, State
+from evenbeat.model import RunKind, State
 from evenbeat.when.windows import FOREVER, NEVER
 
 Bools = NDArray[np.bool_]
@@ -38,7 +38,7 @@ class Flag(IntFlag):
     MISSED_ALL = 1024
     """missed = "all": it is made up for, one run for each nominal time; without either flag, one run for them all."""
     CATCHING_UP = 2048
-    """Makes up for nominal times one after the other: `nominal` is the first of them, `extra` its turn."""
+    """Makes up for nominal times one after the other: `nominal` is the first of them, `off_grid_due` its turn."""
     PASSIVE = 4096
     """Its nominal times are when results are expected from outside: none of them brings a run. See `passive`."""
     LEAVING = 8192
@@ -46,7 +46,7 @@ class Flag(IntFlag):
     NOTHING_TO_RUN = 16384
     """A passive check without a command or function: it never arrives."""
     POSTPONED = 32768
-    """`start_at` lies ahead: `extra` is that start, and no nominal time before it has a run."""
+    """`start_at` lies ahead: `off_grid_due` is that start, and no nominal time before it has a run."""
     PERMITTED = 65536
     """What it says is to be executed may be: see `core.permission`."""
 
@@ -63,17 +63,17 @@ class TaskColumns(ScheduleColumns):
     """Every nominal time up to this instant is accounted for: what a store keeps ..."""
     nominal = Column(np.int64, FOREVER)
     """... and the first one after it, by the schedule and period as they are now."""
-    extra = Column(np.int64, FOREVER)
+    off_grid_due = Column(np.int64, FOREVER)
     """When an off-grid run is to be made."""
-    extra_kind = Column(np.uint8, Kind.FIRST)
+    off_grid_kind = Column(np.uint8, RunKind.FIRST)
     last_start = Column(np.int64, NEVER)
     """Of the last on-grid run: what the guard goes by."""
-    tolerance = FewColumn(-1)
+    tolerance = SharedValueColumn(-1)
     """How much closer than their interval two on-grid starts may be; -1 for the default, see `tolerance_of`."""
     limit = Column(np.int16, 0)
     """The number of its limit key, 0 for none."""
     priority = Column(np.int8, 0)
-    retry = FewColumn(0)
+    retry = SharedValueColumn(0)
     attempts = Column(np.uint8, 3)
     state = Column(np.uint8, State.OK)
     hard = Column(np.bool_, default=True)
@@ -91,7 +91,7 @@ def tolerance_of(columns: TaskColumns, rows: Ints, flags: Flags, interval: Ints)
     return tolerance
 
 
-class Claims(NamedTuple):
+class ClaimColumns(NamedTuple):
     """Runs to be made now: the identity of a run is its task and nominal time (off the grid, the time it was due).
 
     Runs that catch up on `missed = "all"` have the nominal time that each of them makes up for.
@@ -102,7 +102,7 @@ class Claims(NamedTuple):
     kind: Small
 
 
-class Skips(NamedTuple):
+class SkipColumns(NamedTuple):
     """Nominal times without a run of their own: from first to last, so many, for this reason (a number of REASONS)."""
 
     rows: Ints
@@ -112,7 +112,7 @@ class Skips(NamedTuple):
     reason: Small
 
 
-class Refused(NamedTuple):
+class RefusedRuns(NamedTuple):
     """Off-grid runs that the gate did not let through, so they are not made: what they were, when due, and why."""
 
     rows: Ints
@@ -121,11 +121,11 @@ class Refused(NamedTuple):
     reason: Small
 
 
-class Released(NamedTuple):
+class ReleaseResult(NamedTuple):
     """What became of the tasks that arrived or waited."""
 
-    claims: Claims
-    skips: list[Skips]
-    refused: Refused
+    claims: ClaimColumns
+    skips: list[SkipColumns]
+    refused: RefusedRuns
     moved: Ints
     """Rows whose off-grid run was given up for one on the grid, or is made later: nothing else says so."""

@@ -15,18 +15,20 @@ from evenbeat.when.cron import Cron
 from evenbeat.when.interval import Interval
 from evenbeat.when.schedule import compile_schedule
 
-_ON: Final = int(Flag.ENABLED)
+_ENABLED: Final = int(Flag.ENABLED)
 _CHECK: Final = int(Flag.CHECK)
 _EACH: Final = int(Flag.EACH)
 _PASSIVE: Final = int(Flag.PASSIVE)
 _NOTHING_TO_RUN: Final = int(Flag.NOTHING_TO_RUN)
 _MISSED: Final = {Missed.ONCE: 0, Missed.SKIP: int(Flag.MISSED_SKIP), Missed.ALL: int(Flag.MISSED_ALL)}
-DEFINED_FLAGS: Final = _ON | _CHECK | _EACH | _PASSIVE | _NOTHING_TO_RUN | int(Flag.MISSED_SKIP) | int(Flag.MISSED_ALL)
+DEFINED_FLAGS: Final = (
+    _ENABLED | _CHECK | _EACH | _PASSIVE | _NOTHING_TO_RUN | int(Flag.MISSED_SKIP) | int(Flag.MISSED_ALL)
+)
 """What a definition says; the other flags are what has happened to the task."""
 
-_ITS_OWN: Final = {"name", "schedule", "job", "labels", "weight"}
-_kind: Final = attrgetter(
-    *(field for field in Task.__struct_fields__ if field not in _ITS_OWN),
+_FIELDS_NOT_IN_KIND: Final = {"name", "schedule", "job", "labels", "weight"}
+_kind_of: Final = attrgetter(
+    *(field for field in Task.__struct_fields__ if field not in _FIELDS_NOT_IN_KIND),
     "schedule.every",
     "schedule.spread",
     "schedule.cron",
@@ -38,24 +40,24 @@ _kind: Final = attrgetter(
 """
 
 
-class Alike(NamedTuple):
+class TasksByKind(NamedTuple):
     """Tasks by their kinds, of which there are few."""
 
     samples: Sequence[Task]
     """One of each."""
-    which: Ints
+    kind_of_task: Ints
     """The kind of each task."""
 
     @staticmethod
-    def of(tasks: Sequence[Task]) -> "Alike":
+    def of(tasks: Sequence[Task]) -> "TasksByKind":
         kinds: dict[object, int] = {}
-        which = np.fromiter((kinds.setdefault(_kind(t), len(kinds)) for t in tasks), np.int64, len(tasks))
+        which = np.fromiter((kinds.setdefault(_kind_of(t), len(kinds)) for t in tasks), np.int64, len(tasks))
         _, firsts = np.unique(which, return_index=True)
-        return Alike([tasks[i] for i in firsts.tolist()], which)
+        return TasksByKind([tasks[i] for i in firsts.tolist()], which)
 
-    def each(self, said: Callable[[Task], int]) -> Ints:
+    def value_per_task(self, said: Callable[[Task], int]) -> Ints:
         """What each task says, if all of a kind say the same."""
-        numbers: Ints = np.array([said(task) for task in self.samples], dtype=np.int64)[self.which]
+        numbers: Ints = np.array([said(task) for task in self.samples], dtype=np.int64)[self.kind_of_task]
         return numbers
 
 
@@ -66,26 +68,26 @@ def enrol(
     tasks: Sequence[Task],
     periods: Mapping[str, int],
     limits: Mapping[str, int],
-) -> Alike:
+) -> TasksByKind:
     """Fill in the columns of some rows. Intervals have their phase; periods and limits are numbered."""
-    c, alike = columns, Alike.of(tasks)
-    c.every[rows] = alike.each(lambda task: task.schedule.every or 1)
+    c, alike = columns, TasksByKind.of(tasks)
+    c.every[rows] = alike.value_per_task(lambda task: task.schedule.every or 1)
     c.calendar[rows], c.second[rows] = -1, 0
     phases = [task.schedule.phase for task in tasks]
     c.phase[rows] = [phase or 0 for phase in phases]
     others = np.array([i for i, phase in enumerate(phases) if phase is None], dtype=np.int64)
-    when = np.array([_numbers(tasks[i], times) for i in others.tolist()], dtype=np.int64).reshape(-1, 4)
+    when = np.array([_schedule_numbers(tasks[i], times) for i in others.tolist()], dtype=np.int64).reshape(-1, 4)
     some = rows[others]
     c.every[some], c.phase[some], c.calendar[some], c.second[some] = when.T
-    c.moves[rows] = moving = alike.each(moves) != 0
+    c.has_moving_grid[rows] = moving = alike.value_per_task(has_moving_grid) != 0
     times.any_moves |= bool(moving.any())
-    c.period[rows] = alike.each(lambda task: -1 if task.period is None else periods[task.period])
-    c.limit[rows] = alike.each(lambda task: 0 if task.limit is None else limits[task.limit])
-    c.priority[rows] = alike.each(lambda task: task.priority)
-    c.tolerance[rows] = alike.each(lambda task: -1 if task.tolerance is None else task.tolerance)
-    c.retry[rows] = alike.each(retry_of)
-    c.attempts[rows] = alike.each(attempts_of)
-    c.flags[rows] = (c.flags[rows] & (ALL_FLAGS ^ DEFINED_FLAGS)) | alike.each(_flags).astype(np.uint32)
+    c.period[rows] = alike.value_per_task(lambda task: -1 if task.period is None else periods[task.period])
+    c.limit[rows] = alike.value_per_task(lambda task: 0 if task.limit is None else limits[task.limit])
+    c.priority[rows] = alike.value_per_task(lambda task: task.priority)
+    c.tolerance[rows] = alike.value_per_task(lambda task: -1 if task.tolerance is None else task.tolerance)
+    c.retry[rows] = alike.value_per_task(retry_interval_of)
+    c.attempts[rows] = alike.value_per_task(attempts_of)
+    c.flags[rows] = (c.flags[rows] & (ALL_FLAGS ^ DEFINED_FLAGS)) | alike.value_per_task(_flags).astype(np.uint32)
     # Commands differ from task to task, so this is asked of each passive check and not of each kind.
     passive = np.flatnonzero(c.flags[rows] & _PASSIVE).tolist()
     idle = [i for i in passive if not tasks[i].job.command and tasks[i].job.function is None]
@@ -94,7 +96,7 @@ def enrol(
     return alike
 
 
-def _numbers(task: Task, times: ScheduleTimes) -> tuple[int, int, int, int]:
+def _schedule_numbers(task: Task, times: ScheduleTimes) -> tuple[int, int, int, int]:
     """Every, phase, calendar number, second."""
     compiled = compile_schedule(task.schedule, task.name)
     if isinstance(compiled, Interval):
@@ -104,7 +106,7 @@ def _numbers(task: Task, times: ScheduleTimes) -> tuple[int, int, int, int]:
     return 1, 0, times.calendar_number(compiled), 0
 
 
-def moves(task: Task) -> bool:
+def has_moving_grid(task: Task) -> bool:
     """Does its grid move, by Icinga's rule?"""
     return task.schedule.spread is Spread.ICINGA and task.schedule.every is not None and not task.passive
 
@@ -112,7 +114,7 @@ def moves(task: Task) -> bool:
 def _flags(task: Task) -> int:
     flags = _MISSED[task.missed]
     if task.enabled and not task.paused:
-        flags |= _ON
+        flags |= _ENABLED
     if task.check:
         flags |= _CHECK
     if task.passive:
@@ -122,7 +124,7 @@ def _flags(task: Task) -> int:
     return flags
 
 
-def retry_of(task: Task) -> int:
+def retry_interval_of(task: Task) -> int:
     """A fifth of the interval, as Icinga's five minutes and one minute. The sender of a passive check comes when it
     comes: what is run instead is retried only if the task says how often.
     """
@@ -133,7 +135,7 @@ def retry_of(task: Task) -> int:
     return MINUTE if task.schedule.every is None else max(task.schedule.every // 5, SECOND)
 
 
-def timebox(task: Task) -> int:
+def default_timebox_of(task: Task) -> int:
     """How long a run may last; 0 where that depends on its nominal time, for cron tasks that say nothing."""
     if task.timebox is not None:
         return task.timebox

@@ -9,10 +9,10 @@ from evenbeat.core.columns import Column, Ints
 from evenbeat.core.timetable import DueColumns
 from evenbeat.model import SECOND, Instant
 from evenbeat.when.icinga import icinga_after
-from evenbeat.when.inside import CalendarInside, nominal_after_inside, nominal_after_inside_each
+from evenbeat.when.inside import CalendarWithinPeriod, nominal_after_within_period, nominal_after_within_period_each
 from evenbeat.when.interval import nominal_after
-from evenbeat.when.nominals import Forward, Shared
-from evenbeat.when.period import Period
+from evenbeat.when.nominals import ForwardSchedule, SharedTimes
+from evenbeat.when.period import CompiledPeriod
 from evenbeat.when.windows import FOREVER
 
 Bools = NDArray[np.bool_]
@@ -26,7 +26,7 @@ class ScheduleColumns(DueColumns):
     calendar = Column(np.int32, -1)
     second = Column(np.uint8, 0)
     period = Column(np.int32, -1)
-    moves = Column(np.bool_, default=False)
+    has_moving_grid = Column(np.bool_, default=False)
     """Its grid moves by Icinga's rule: each execution sets the next nominal time."""
 
 
@@ -69,26 +69,26 @@ class ScheduleTimes:
 
     def __init__(self, columns: ScheduleColumns) -> None:
         self._columns = columns
-        self._calendars: list[Shared] = []
-        self._periods: list[Period] = []
+        self._calendars: list[SharedTimes] = []
+        self._periods: list[CompiledPeriod] = []
         self._calendar_numbers: dict[int, int] = {}
         self._period_numbers: dict[int, int] = {}
-        self._inside: dict[tuple[int, int, int], CalendarInside] = {}
+        self._inside: dict[tuple[int, int, int], CalendarWithinPeriod] = {}
         self.any_moves = False
 
-    def calendar_number(self, times: Shared) -> int:
+    def calendar_number(self, times: SharedTimes) -> int:
         """The number under which rows refer to shared calendar times."""
         return _number(times, self._calendars, self._calendar_numbers)
 
-    def period_number(self, period: Period) -> int:
+    def period_number(self, period: CompiledPeriod) -> int:
         """The number under which rows refer to a period."""
         return _number(period, self._periods, self._period_numbers)
 
-    def period(self, number: int) -> Period:
+    def period(self, number: int) -> CompiledPeriod:
         """The period that rows refer to by this number."""
         return self._periods[number]
 
-    def replace_period(self, number: int, period: Period) -> None:
+    def replace_period(self, number: int, period: CompiledPeriod) -> None:
         """It was edited: rows that refer to it go by the new one; who they are must be rescheduled."""
         self._periods[number] = period
         self._inside = {key: inside for key, inside in self._inside.items() if key[-1] != number}
@@ -101,7 +101,7 @@ class ScheduleTimes:
         for number in np.unique(period[(calendar < 0) & (period >= 0)]).tolist():
             which = np.flatnonzero((calendar < 0) & (period == number))
             some = rows[which]
-            found[which] = nominal_after_inside(c.phase[some], c.every[some], self._periods[number], t)
+            found[which] = nominal_after_within_period(c.phase[some], c.every[some], self._periods[number], t)
         for i in np.flatnonzero(calendar >= 0).tolist():
             found[i] = self._calendar_after(int(rows[i]), t)
         return found
@@ -114,12 +114,14 @@ class ScheduleTimes:
         for number in np.unique(period[(calendar < 0) & (period >= 0)]).tolist():
             which = np.flatnonzero((calendar < 0) & (period == number))
             some = rows[which]
-            found[which] = nominal_after_inside_each(c.phase[some], c.every[some], self._periods[number], t[which])
+            found[which] = nominal_after_within_period_each(
+                c.phase[some], c.every[some], self._periods[number], t[which]
+            )
         for i in np.flatnonzero(calendar >= 0).tolist():
             found[i] = self._calendar_after(int(rows[i]), Instant(int(t[i])))
         if self.any_moves:
             # What is accounted for ends with an execution, or a grid point.
-            which = np.flatnonzero(c.moves[rows])
+            which = np.flatnonzero(c.has_moving_grid[rows])
             found[which] = self.after_execution(rows[which], t[which])
         return found
 
@@ -152,7 +154,7 @@ class ScheduleTimes:
         for i in np.flatnonzero(period >= 0).tolist():
             of_it, t = self._periods[period[i]], Instant(int(found[i]))
             if not of_it.contains(t):
-                found[i] = nominal_after_inside(phase[i : i + 1], every[i : i + 1], of_it, Instant(t - 1))[0]
+                found[i] = nominal_after_within_period(phase[i : i + 1], every[i : i + 1], of_it, Instant(t - 1))[0]
         return found
 
     def interval(self, rows: Ints, nominal: Ints) -> Ints:
@@ -170,12 +172,12 @@ class ScheduleTimes:
 
     def _calendar_after(self, row: int, t: Instant) -> int:
         c = self._columns
-        times: Forward = self._calendars[c.calendar[row]]
+        times: ForwardSchedule = self._calendars[c.calendar[row]]
         offset, period = int(c.second[row]) * SECOND, int(c.period[row])
         if period >= 0:
             key = (int(c.calendar[row]), offset, period)
             if key not in self._inside:
-                self._inside[key] = CalendarInside(_Shifted(times, offset), self._periods[period])
+                self._inside[key] = CalendarWithinPeriod(_Shifted(times, offset), self._periods[period])
             times, offset = self._inside[key], 0
         found = times.next_after(Instant(t - offset))
         return FOREVER if found is None else found + offset
@@ -226,7 +228,7 @@ class ScheduleTimes:
 class _Shifted:
     """Shared minutes moved to a task's own second."""
 
-    def __init__(self, times: Forward, offset: int) -> None:
+    def __init__(self, times: ForwardSchedule, offset: int) -> None:
         self._times = times
         self._offset = offset
 

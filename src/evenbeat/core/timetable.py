@@ -19,7 +19,7 @@ _NEAR_SHARE: Final = 16
 """The horizon is moved to where one row in so many is near: sorting these then costs about as much as finding them."""
 _CROWD_SHARE: Final = 4
 """If more than one row in so many is near, the near rows are not worth keeping."""
-_NOBODY: Final[Ints] = np.empty(0, dtype=np.int64)
+_NO_ROWS: Final[Ints] = np.empty(0, dtype=np.int64)
 
 
 class DueColumns(Columns):
@@ -42,13 +42,13 @@ class Timetable:
         self._next_ahead = 0
         self._loose: list[Ints] = []
         self._loose_count = 0
-        self._keep(NEVER, _NOBODY, _NOBODY)
+        self._keep(NEVER, _NO_ROWS, _NO_ROWS)
 
     def set_due(self, rows: Ints, times: Ints | Instant) -> None:
         """Set when rows are due, all at one time or each at its own; of a row given twice the last time counts."""
         self._columns.due[rows] = times
         near = times < self._horizon
-        nearer = rows[near] if isinstance(near, np.ndarray) else rows if near else _NOBODY
+        nearer = rows[near] if isinstance(near, np.ndarray) else rows if near else _NO_ROWS
         if len(nearer):
             self._loosen(nearer)
 
@@ -97,7 +97,7 @@ class Timetable:
         count = int(np.count_nonzero(soon))
         self._span = min(max(self._span * len(due) // (_NEAR_SHARE * max(count, 1)), SEGMENT), _LONGEST)
         if count * _CROWD_SHARE > len(due):
-            self._keep(NEVER, _NOBODY, _NOBODY)
+            self._keep(NEVER, _NO_ROWS, _NO_ROWS)
             return False
         rows = np.flatnonzero(soon)
         self._keep(horizon, *_in_order(rows, due[rows]))
@@ -116,12 +116,12 @@ class Timetable:
         self._loose_count += len(rows)
         # A crowd, or few rows set again and again: either way it is time for a look at the column.
         if self._loose_count * _CROWD_SHARE > len(self._columns):
-            self._keep(NEVER, _NOBODY, _NOBODY)
+            self._keep(NEVER, _NO_ROWS, _NO_ROWS)
 
     def _all_loose(self) -> Ints:
         if len(self._loose) > 1:
             self._loose = [np.concatenate(self._loose)]
-        return self._loose[0] if self._loose else _NOBODY
+        return self._loose[0] if self._loose else _NO_ROWS
 
     def _first_ahead(self) -> int:
         """The due of the first row ahead that has not moved away since."""

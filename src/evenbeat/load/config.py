@@ -6,7 +6,7 @@ from typing import Annotated, Final, NamedTuple
 
 from msgspec import Meta, Struct
 
-from evenbeat.model import DAY, MAX_EVERY, SECOND, Commands, Invalid, Period, Task
+from evenbeat.model import DAY, MAX_EVERY, SECOND, CommandSource, Invalid, Period, Task
 from evenbeat.when.duration import parse_duration
 
 NOTHING_TO_RUN: Final = "there is nothing to run, say `command`, `function` or `passive = true`"
@@ -31,7 +31,7 @@ class NodeSettings(Struct, frozen=True, forbid_unknown_fields=True, omit_default
     """Within which new checks have their first run, and what was missed is made up for."""
     start_rate: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
     """First and catch-up runs per second at most."""
-    commands: Commands | None = None
+    commands: CommandSource | None = None
     """Who may say what is executed: see `core.permission`."""
     pass_env: tuple[str, ...] | None = None
     """Variables of the node's environment that commands get beside the usual ones: see `core.environment`."""
@@ -41,7 +41,7 @@ NODE_DURATIONS: Final = {"keep": (1, MAX_EVERY, "up to 3653d"), "start_window": 
 """Those of its keys that are durations: least, most, and both in words."""
 
 
-def node_duration(key: str, said: str | float) -> int:
+def parse_node_duration(key: str, said: str | float) -> int:
     """A duration of `[node]` in microseconds; raise Invalid."""
     length = parse_duration(said)
     least, most, accepted = NODE_DURATIONS[key]
@@ -60,18 +60,18 @@ class Config(NamedTuple):
     """None if the file does not mention it."""
 
 
-class Place(NamedTuple):
+class FilePosition(NamedTuple):
     """Line and column, both from 1."""
 
     line: int
     column: int
 
 
-class Problem(NamedTuple):
+class ConfigError(NamedTuple):
     """One thing wrong with a file, or worth a second look, for the person who must mend it."""
 
     file: str
-    place: Place | None
+    place: FilePosition | None
     message: str
 
     def __str__(self) -> str:
@@ -79,23 +79,23 @@ class Problem(NamedTuple):
         return f"{where}: {self.message}"
 
 
-class Source(NamedTuple):
+class ParsedFile(NamedTuple):
     """A file that was read without a problem."""
 
     file: str
     config: Config
-    place_of: Callable[[tuple[str, ...], int | None], Place | None]
+    place_of: Callable[[tuple[str, ...], int | None], FilePosition | None]
     """Where the value at a path stands, or a column within its text. A task's path is ("tasks", name, key)."""
-    warnings: tuple[Problem, ...] = ()
+    warnings: tuple[ConfigError, ...] = ()
     """What reading it already showed."""
 
 
 class BadFileError(ValueError):
     """Files that cannot be used, with their problems."""
 
-    def __init__(self, problems: list[Problem], more: int = 0) -> None:
-        self.problems = problems
-        self.more = more
+    def __init__(self, problems: list[ConfigError], more: int = 0) -> None:
+        self.errors = problems
+        self.errors_omitted = more
         """So many were counted, but not listed."""
         lines = [*map(str, problems), *([f"... and {more:,} more"] if more else [])]
         super().__init__("\n".join(lines))

@@ -9,9 +9,9 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from evenbeat.load.config import Durability
-from evenbeat.load.locate import Path
+from evenbeat.load.locate import KeyPath
 from evenbeat.model import Backlog, Days, Hash, Invalid, Missed, Prefer, Spread
-from evenbeat.when.nearest import nearest
+from evenbeat.when.nearest import nearest_words
 
 _CHOICES: Final[dict[str, type[StrEnum]]] = {
     "spread": Spread,
@@ -22,22 +22,22 @@ _CHOICES: Final[dict[str, type[StrEnum]]] = {
     "backlog": Backlog,
     "durability": Durability,
 }
-_FEW: Final = 10
-MOST: Final = 100
+_MAX_ACCEPTED_LISTED: Final = 10
+MAX_ERRORS: Final = 100
 """Problems of one document that are kept: the first ones explain the others, which are counted."""
 _MOST_SUGGESTIONS: Final = 20
 """Unknown keys of one document for which the key that was meant is looked for."""
-_Noun = TypeVar("_Noun", bound=msgspec.Struct)
+_StructT = TypeVar("_StructT", bound=msgspec.Struct)
 
 
-class Problems:
+class DocumentErrors:
     """What is wrong with a document: the first problems, and how many there are."""
 
     def __init__(self) -> None:
-        self.found: list[tuple[Path, Invalid]] = []
-        self.via: dict[Path, dict[str, Path]] = {}
+        self.errors: list[tuple[KeyPath, Invalid]] = []
+        self.inherited_from: dict[KeyPath, dict[str, KeyPath]] = {}
         """Where the keys of a task come from that it has by `use`: that is where they must be mended."""
-        self._told: set[tuple[Path, str]] = set()
+        self._told: set[tuple[KeyPath, str]] = set()
         self._count = 0
         self._suggestions = _MOST_SUGGESTIONS
 
@@ -47,26 +47,26 @@ class Problems:
     @property
     def more(self) -> int:
         """Problems that were counted and not kept."""
-        return self._count - len(self.found)
+        return self._count - len(self.errors)
 
-    def refuse(self, path: Path, problem: str | Invalid) -> None:
+    def refuse(self, path: KeyPath, problem: str | Invalid) -> None:
         """Note what is wrong at a path."""
         error = Invalid(problem) if isinstance(problem, str) else problem
-        origin = self.origin(path)
+        origin = self.defining_path(path)
         if origin != path:
             # All that use a template share its mistake.
             if (origin, error.problem) in self._told:
                 return
             self._told.add((origin, error.problem))
         self._count += 1
-        if len(self.found) >= MOST:
+        if len(self.errors) >= MAX_ERRORS:
             return
         place = ", ".join(filter(None, (".".join(map(str, origin)), error.place)))
-        self.found.append((origin, Invalid(error.problem, column=error.column, place=place)))
+        self.errors.append((origin, Invalid(error.problem, column=error.column, place=place)))
 
-    def origin(self, path: Path) -> Path:
+    def defining_path(self, path: KeyPath) -> KeyPath:
         """Where the value at a path is written."""
-        via = self.via.get(path[:2])
+        via = self.inherited_from.get(path[:2])
         return (*via[str(path[2])], *path[2:]) if via and len(path) > 2 and path[2] in via else path
 
     def table(self, path: tuple[str, ...], value: Any) -> dict[str, Any] | None:
@@ -76,7 +76,7 @@ class Problems:
         self.refuse(path, f"{str(value)[:64]!r} where a table [{'.'.join(path)}] should be")
         return None
 
-    def only(self, path: tuple[str, ...], table: dict[str, Any], accepted: Sequence[str]) -> dict[str, Any]:
+    def known_keys(self, path: tuple[str, ...], table: dict[str, Any], accepted: Sequence[str]) -> dict[str, Any]:
         """Refuse the keys that do not belong here, and go on without them."""
         known = frozenset(accepted)
         for key in [k for k in table if k not in known]:
@@ -89,15 +89,15 @@ class Problems:
         self._suggestions -= 1
         return f", {_hint(key[:64], accepted)}"
 
-    def convert(self, path: tuple[str, ...], table: dict[str, Any], noun: type[_Noun]) -> _Noun | None:
+    def convert(self, path: tuple[str, ...], table: dict[str, Any], noun: type[_StructT]) -> _StructT | None:
         """The noun of a table. A key with a wrong value is refused and left out, until the rest can be converted."""
         whole = True
         while True:
             try:
                 return msgspec.convert(table, noun, strict=True)
             except msgspec.ValidationError as e:
-                keys: Path
-                keys, problem = _explained(e, table)
+                keys: KeyPath
+                keys, problem = _explain_validation_error(e, table)
                 # What is missing after something was refused has been told.
                 if keys or whole:
                     self.refuse((*path, *keys), problem)
@@ -110,11 +110,11 @@ class Problems:
 @lru_cache(maxsize=256)
 def _hint(key: str, accepted: tuple[str, ...]) -> str:
     # Of a long list only the key that was meant is worth reading.
-    near = nearest(key, accepted) if len(accepted) > _FEW else []
+    near = nearest_words(key, accepted) if len(accepted) > _MAX_ACCEPTED_LISTED else []
     return f"did you mean {near[0]}?" if near else f"accepted: {', '.join(accepted)}"
 
 
-def _explained(error: msgspec.ValidationError, table: Mapping[str, Any]) -> tuple[Path, str]:
+def _explain_validation_error(error: msgspec.ValidationError, table: Mapping[str, Any]) -> tuple[KeyPath, str]:
     """Which value msgspec could not use, and why, in words for people."""
     if isinstance(error.__cause__, Invalid):
         # Our own checks, which msgspec has wrapped: they name the field.

@@ -12,16 +12,16 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from evenbeat.load.config import BadFileError, Config, Place, Problem, Source
+from evenbeat.load.config import BadFileError, Config, ConfigError, FilePosition, ParsedFile
 from evenbeat.load.crontab_names import unique_names
 from evenbeat.load.function_call import is_call, parse_call
-from evenbeat.load.safe_text import name_problem
-from evenbeat.model import COMMAND_LIMIT, NAME_LIMIT, REFERENCES, Invalid, Job, Schedule, Task
+from evenbeat.load.safe_text import name_error
+from evenbeat.model import COMMAND_LIMIT, ENV_REFERENCE_PREFIXES, NAME_LIMIT, Invalid, Job, Schedule, Task
 from evenbeat.when.duration import parse_duration
 from evenbeat.when.schedule import compile_schedule
 from evenbeat.when.zone import zone as zone_named
 
-CLASSIC: Final = {
+CLASSIC_ALIASES: Final = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",
     "@monthly": "0 0 1 * *",
@@ -32,13 +32,13 @@ CLASSIC: Final = {
 }
 """When cron runs its aliases: all at once."""
 
-SHOWN: Final = 100
+MAX_ERRORS_SHOWN: Final = 100
 _SETTING: Final = re.compile(r"""\s*(?P<name>[A-Za-z_]\w*|"[^"=]+"|'[^'=]+')\s*=\s*(?P<value>.*?)\s*""", re.ASCII)
 _FIELDS: Final = re.compile(r"\s*(?P<fields>@every\s+\S+|@\S*|\S+(?:\s+\S+){4})(?:\s+(?P<rest>\S.*?))?\s*")
 _USER: Final = re.compile(r"(?P<user>\S+)(?:\s+(?P<command>\S.*))?")
 _DIRECTIVE: Final = re.compile(r"\s*#\s*(?P<key>evenbeat|name)\s*:\s*(?P<value>.*?)\s*", re.IGNORECASE)
 _ZONES: Final = ("CRON_TZ", "TZ")
-_NOT_FOR_US: Final = {
+_IGNORED_SETTINGS: Final = {
     "MAILTO": "nothing is mailed; the output is kept with the run",
     "MAILFROM": "nothing is mailed",
     "CONTENT_TYPE": "nothing is mailed",
@@ -48,7 +48,7 @@ _NOT_FOR_US: Final = {
 }
 
 
-class Manner(NamedTuple):
+class CrontabDialect(NamedTuple):
     """How a crontab is meant, where it does not say so itself."""
 
     spread: bool = False
@@ -57,7 +57,7 @@ class Manner(NamedTuple):
     zone: str = "UTC"
 
 
-class _Entry(NamedTuple):
+class _CrontabEntry(NamedTuple):
     line: int
     fields: str
     column: int
@@ -70,48 +70,48 @@ class _Entry(NamedTuple):
     zone: str
 
 
-def parse_crontab(text: str, file: str, manner: Manner | None = None) -> Config:
+def parse_crontab(text: str, file: str, manner: CrontabDialect | None = None) -> Config:
     """Parse the text of a crontab; raise BadFileError with every problem found."""
-    return crontab_source(text, file, manner).config
+    return parse_crontab_file(text, file, manner).config
 
 
-def crontab_source(text: str, file: str, manner: Manner | None = None) -> Source:
+def parse_crontab_file(text: str, file: str, manner: CrontabDialect | None = None) -> ParsedFile:
     """The same, for those who will ask where something stands."""
-    reader = _Reader(file, manner or Manner())
+    reader = _CrontabReader(file, manner or CrontabDialect())
     for number, line in enumerate(text.split("\n"), start=1):
         reader.read(number, line.rstrip("\r"))
     tasks = reader.tasks()
     if reader.problems:
-        problems = sorted(reader.problems, key=lambda p: p.place or Place(0, 0))
-        raise BadFileError(problems[:SHOWN], max(len(problems) - SHOWN, 0))
+        problems = sorted(reader.problems, key=lambda p: p.place or FilePosition(0, 0))
+        raise BadFileError(problems[:MAX_ERRORS_SHOWN], max(len(problems) - MAX_ERRORS_SHOWN, 0))
 
-    def place_of(path: tuple[str, ...], column: int | None) -> Place | None:
+    def place_of(path: tuple[str, ...], column: int | None) -> FilePosition | None:
         entry = tasks.get(path[1]) if path[0] == "tasks" else None
         if entry is None:
             return None
-        return Place(entry[0].line, entry[0].column + (column or 1) - 1)
+        return FilePosition(entry[0].line, entry[0].column + (column or 1) - 1)
 
-    return Source(file, Config(tuple(t for _, t in tasks.values()), {}, {}, None), place_of, tuple(reader.warnings))
+    return ParsedFile(file, Config(tuple(t for _, t in tasks.values()), {}, {}, None), place_of, tuple(reader.warnings))
 
 
-class _Reader:
+class _CrontabReader:
     """Reads line after line, then makes the tasks, whose names depend on all of them."""
 
-    def __init__(self, file: str, manner: Manner) -> None:
-        self.problems: list[Problem] = []
-        self.warnings: list[Problem] = []
+    def __init__(self, file: str, manner: CrontabDialect) -> None:
+        self.problems: list[ConfigError] = []
+        self.warnings: list[ConfigError] = []
         self._file = file
         self._manner = manner
         self._zone = manner.zone
         self._env: dict[str, str] = {}
-        self._name: tuple[str, Place] | None = None
-        self._entries: list[_Entry] = []
+        self._name: tuple[str, FilePosition] | None = None
+        self._entries: list[_CrontabEntry] = []
 
     def _refuse(self, line: int, column: int, problem: str) -> None:
-        self.problems.append(Problem(self._file, Place(line, column), problem))
+        self.problems.append(ConfigError(self._file, FilePosition(line, column), problem))
 
     def _warn(self, line: int, column: int, problem: str) -> None:
-        self.warnings.append(Problem(self._file, Place(line, column), problem))
+        self.warnings.append(ConfigError(self._file, FilePosition(line, column), problem))
 
     # Lines
 
@@ -135,10 +135,10 @@ class _Reader:
         if directive["key"].lower() == "name":
             if not 1 <= len(value) <= NAME_LIMIT:
                 self._refuse(number, column, f"a name of {len(value)} characters, accepted: 1 to {NAME_LIMIT}")
-            elif problem := name_problem(value):
+            elif problem := name_error(value):
                 self._refuse(number, column, f"the name: {problem}")
             else:
-                self._name = (value, Place(number, column))
+                self._name = (value, FilePosition(number, column))
             return
         words = value.lower().split()
         if not words or not set(words) <= {"spread", "system"}:
@@ -157,11 +157,11 @@ class _Reader:
                 self._zone = zone_named(value).name
             except Invalid as e:
                 self._refuse(number, column, e.problem)
-        if name in _NOT_FOR_US:
+        if name in _IGNORED_SETTINGS:
             if value:
-                self._warn(number, column, f"{name} is not used: {_NOT_FOR_US[name]}")
+                self._warn(number, column, f"{name} is not used: {_IGNORED_SETTINGS[name]}")
         elif name != "CRON_TZ":
-            if value.startswith(REFERENCES):
+            if value.startswith(ENV_REFERENCE_PREFIXES):
                 kind = "variable" if value.startswith("env:") else "file"
                 self._warn(number, column, f"the value will be read from the {kind} that it names, when a run starts")
             self._env = {**self._env, name: value}
@@ -190,7 +190,7 @@ class _Reader:
             missing = "a user and a command" if self._manner.system and user is None else "a command"
             self._refuse(number, len(line.rstrip()) + 1, f"{missing} should follow {fields!r}")
             return
-        entry = _Entry(number, fields, column, command, command_column, name, user, self._env, self._zone)
+        entry = _CrontabEntry(number, fields, column, command, command_column, name, user, self._env, self._zone)
         if (percent := re.search(r"(?<!\\)%", command)) is not None:
             self._refuse(
                 number,
@@ -202,10 +202,10 @@ class _Reader:
 
     # Tasks
 
-    def tasks(self) -> dict[str, tuple[_Entry, Task]]:
+    def tasks(self) -> dict[str, tuple[_CrontabEntry, Task]]:
         """Every task by its name, with its entry."""
         names = unique_names([(e.name, e.fields, e.command) for e in self._entries])
-        found: dict[str, tuple[_Entry, Task]] = {}
+        found: dict[str, tuple[_CrontabEntry, Task]] = {}
         for name, entry in zip(names, self._entries, strict=True):
             if name in found:
                 other = found[name][0].line
@@ -217,14 +217,14 @@ class _Reader:
                 self._check(*found[name])
         return found
 
-    def _check(self, entry: _Entry, task: Task) -> None:
+    def _check(self, entry: _CrontabEntry, task: Task) -> None:
         """Is everything as long as it may be?"""
         try:
             msgspec.convert(msgspec.to_builtins(task), Task)
         except msgspec.ValidationError as e:
             self._refuse(entry.line, entry.column, str(e))
 
-    def _schedule(self, entry: _Entry, name: str) -> Schedule | None:
+    def _schedule(self, entry: _CrontabEntry, name: str) -> Schedule | None:
         spread = self._manner.spread
         words = entry.fields.split()
         try:
@@ -232,7 +232,7 @@ class _Reader:
                 offset = entry.fields.rindex(words[-1]) if len(words) > 1 else len(entry.fields) + 1
                 return self._every(words[1] if len(words) > 1 else "", entry, offset)
             text = entry.fields.lower() if entry.fields[0] == "@" else entry.fields
-            cron = text if spread else CLASSIC.get(text, text)
+            cron = text if spread else CLASSIC_ALIASES.get(text, text)
             schedule = Schedule(cron=cron, zone=entry.zone, second=None if spread else 0)
             compile_schedule(schedule, name)
         except Invalid as e:
@@ -243,13 +243,13 @@ class _Reader:
             return None
         return schedule
 
-    def _every(self, text: str, entry: _Entry, offset: int) -> Schedule:
+    def _every(self, text: str, entry: _CrontabEntry, offset: int) -> Schedule:
         try:
             return Schedule(every=parse_duration(text), zone=entry.zone)
         except Invalid as e:
             raise Invalid(e.problem, column=offset + (e.column or 1)) from None
 
-    def _job(self, entry: _Entry) -> Job | None:
+    def _job(self, entry: _CrontabEntry) -> Job | None:
         line = entry.command.replace("\\%", "%")
         env, cwd = entry.env, entry.env.get("HOME") or None
         try:

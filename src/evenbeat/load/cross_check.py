@@ -9,39 +9,47 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from evenbeat.load.config import NODE_DURATIONS, NOTHING_TO_RUN, Config, NodeSettings, Place, Problem, Source
-from evenbeat.load.one_off import past_at
-from evenbeat.load.safe_text import name_problem, text_problem
-from evenbeat.model import HIDDEN, Days, Instant, Invalid, Period, Task
-from evenbeat.when.cron_entry import parse_entry
+from evenbeat.load.config import (
+    NODE_DURATIONS,
+    NOTHING_TO_RUN,
+    Config,
+    ConfigError,
+    FilePosition,
+    NodeSettings,
+    ParsedFile,
+)
+from evenbeat.load.one_off import past_at_error
+from evenbeat.load.safe_text import name_error, text_error
+from evenbeat.model import HIDDEN_VALUE, Days, Instant, Invalid, Period, Task
+from evenbeat.when.cron_entry import parse_cron_entry
 from evenbeat.when.duration import format_duration
-from evenbeat.when.lint import lint
-from evenbeat.when.nearest import listed
+from evenbeat.when.lint import cron_warnings
+from evenbeat.when.nearest import list_known
 from evenbeat.when.period import compile_periods
 
-SHOWN: Final = 100
+MAX_FINDINGS_SHOWN: Final = 100
 """More findings than this are counted, not listed: the first ones explain them."""
-Path = tuple[str, ...]
+FindingPath = tuple[str, ...]
 _NAME: Final = ("name",)
-_IS_HIDDEN: Final = (
-    f"{HIDDEN} stands for a value that only the role admin reads: give the value itself, or say where it is "
+_HIDDEN_VALUE: Final = (
+    f"{HIDDEN_VALUE} stands for a value that only the role admin reads: give the value itself, or say where it is "
     "(env:NAME, file:PATH)"
 )
 
 
-class Finding(NamedTuple):
+class ValidationFinding(NamedTuple):
     """Something that does not fit."""
 
     owner: str
     """Whose document it is in: a file, or the owner of the tasks."""
-    path: Path
+    path: FindingPath
     """Where in it, such as ("tasks", "report", "limit")."""
     message: str
     is_conflict: bool = False
     """It would be right by itself, but another owner says otherwise."""
 
 
-class Known(NamedTuple):
+class ExistingDefinitions(NamedTuple):
     """What is there beside the documents in question."""
 
     periods: Mapping[str, tuple[str, Period]] = {}
@@ -53,74 +61,76 @@ class Known(NamedTuple):
     """Owners of tasks, by those of their names that the documents use too."""
 
 
-NOTHING: Final = Known()
+NOTHING_EXISTS: Final = ExistingDefinitions()
 
 
-def findings(configs: Mapping[str, Config], known: Known = NOTHING, *, must_run: bool = True) -> list[Finding]:
+def validate_configs(
+    configs: Mapping[str, Config], known: ExistingDefinitions = NOTHING_EXISTS, *, must_run: bool = True
+) -> list[ValidationFinding]:
     """All that does not fit. Without `must_run` tasks need no command: for those who only want to see their times."""
     periods = {name: period for name, (_, period) in known.periods.items()}
     limits = {name: most for name, (_, most) in known.limits.items()}
     for config in configs.values():
         periods |= config.periods
         limits |= config.limits
-    found = [*_texts(configs), *_names(configs, known.names), *_settings(configs, known)]
+    found = [*_invalid_texts(configs), *_duplicate_names(configs, known.names), *_conflicting_settings(configs, known)]
     for owner, config in configs.items():
         found += (
             # The name of a task is not a key in a file, but the header above its keys.
-            Finding(owner, (_section(task), task.name, *(path if path != _NAME else ())), message)
+            ValidationFinding(owner, (_section(task), task.name, *(path if path != _NAME else ())), message)
             for task in config.tasks
-            for path, message in misfits(task, periods, limits, must_run=must_run)
+            for path, message in validate_task(task, periods, limits, must_run=must_run)
         )
-    return found or list(_compiled(configs, periods))
+    return found or list(_invalid_periods(configs, periods))
 
 
-def misfits(
+def validate_task(
     task: Task, periods: Mapping[str, Period], limits: Mapping[str, int], *, must_run: bool = True
-) -> Iterator[tuple[Path, str]]:
+) -> Iterator[tuple[FindingPath, str]]:
     """What a task says that cannot be, or refers to and is not there: the key, and what is wrong with it."""
-    yield from _unfit_texts(task)
+    yield from _invalid_task_texts(task)
     if task.period is not None and task.period not in periods:
-        known = listed(sorted(periods), "none is defined")
+        known = list_known(sorted(periods), "none is defined")
         yield ("period",), f"there is no period {task.period!r}, known: {known}"
     if task.limit is not None and task.limit not in limits:
-        known = listed(sorted(limits), "none is defined")
+        known = list_known(sorted(limits), "none is defined")
         yield ("limit",), f"there is no limit {task.limit!r}, known: {known}"
     if must_run and not task.job.command and task.job.function is None and not task.passive:
         yield (), NOTHING_TO_RUN
 
 
-def _unfit_texts(task: Task) -> Iterator[tuple[Path, str]]:
+def _invalid_task_texts(task: Task) -> Iterator[tuple[FindingPath, str]]:
     """Names, labels and values that cannot be shown or addressed as what they are."""
-    if problem := name_problem(task.name):
+    if problem := name_error(task.name):
         yield _NAME, f"the name: {problem}"
     for key, value in task.labels.items():
-        if problem := text_problem(key) or text_problem(value):
+        if problem := text_error(key) or text_error(value):
             yield ("labels", key), problem
-    if task.pool is not None and (problem := text_problem(task.pool)):
+    if task.pool is not None and (problem := text_error(task.pool)):
         yield ("pool",), problem
     for key, value in task.job.env.items():
-        if problem := text_problem(key):
+        if problem := text_error(key):
             yield ("env", key), problem
-        if value == HIDDEN:
-            yield ("env", key), _IS_HIDDEN
+        if value == HIDDEN_VALUE:
+            yield ("env", key), _HIDDEN_VALUE
 
 
-def _texts(configs: Mapping[str, Config]) -> Iterator[Finding]:
+def _invalid_texts(configs: Mapping[str, Config]) -> Iterator[ValidationFinding]:
     """Names of owners, periods and limits."""
     for owner, config in configs.items():
-        if not owner.startswith("file:") and (problem := text_problem(owner)):
-            yield Finding(owner, (), f"the owner: {problem}")
+        if not owner.startswith("file:") and (problem := text_error(owner)):
+            yield ValidationFinding(owner, (), f"the owner: {problem}")
         for section, names in (("periods", config.periods), ("limits", config.limits)):
             for name in names:
-                if problem := name_problem(name):
-                    yield Finding(owner, (section, name), f"the name: {problem}")
+                if problem := name_error(name):
+                    yield ValidationFinding(owner, (section, name), f"the name: {problem}")
 
 
 def _section(task: Task) -> str:
     return "checks" if task.check else "tasks"
 
 
-def _names(configs: Mapping[str, Config], taken: Mapping[str, str]) -> Iterator[Finding]:
+def _duplicate_names(configs: Mapping[str, Config], taken: Mapping[str, str]) -> Iterator[ValidationFinding]:
     owners = dict(taken)
     for owner, config in configs.items():
         for task in config.tasks:
@@ -128,33 +138,33 @@ def _names(configs: Mapping[str, Config], taken: Mapping[str, str]) -> Iterator[
             if other is None:
                 owners[task.name] = owner
             else:
-                message = f"the name {task.name!r} is taken by a task of {_spoken(other)}; names are unique"
-                yield Finding(owner, (_section(task), task.name), message, is_conflict=True)
+                message = f"the name {task.name!r} is taken by a task of {_owner_text(other)}; names are unique"
+                yield ValidationFinding(owner, (_section(task), task.name), message, is_conflict=True)
 
 
-def _settings(configs: Mapping[str, Config], known: Known) -> Iterator[Finding]:
+def _conflicting_settings(configs: Mapping[str, Config], known: ExistingDefinitions) -> Iterator[ValidationFinding]:
     """Periods, limits and settings of the node of which two owners say different things."""
-    said: dict[Path, tuple[str, object]] = {("periods", name): of for name, of in known.periods.items()}
+    said: dict[FindingPath, tuple[str, object]] = {("periods", name): of for name, of in known.periods.items()}
     said |= {("limits", name): of for name, of in known.limits.items()}
     for owner, node in known.node.items():
-        said |= {("node", key): (owner, value) for key, value in _said_of_node(node)}
+        said |= {("node", key): (owner, value) for key, value in _node_values(node)}
     for owner, config in configs.items():
         sections: tuple[tuple[str, Iterable[tuple[str, object]]], ...] = (
             ("periods", config.periods.items()),
             ("limits", config.limits.items()),
-            ("node", () if config.node is None else _said_of_node(config.node)),
+            ("node", () if config.node is None else _node_values(config.node)),
         )
         for section, values in sections:
             for name, value in values:
                 other, before = said.setdefault((section, name), (owner, value))
                 if before != value:
-                    message = f"{_shown(name, value)} here, {_shown(name, before)} in {_spoken(other)}"
+                    message = f"{_shown(name, value)} here, {_shown(name, before)} in {_owner_text(other)}"
                     if section == "periods":
-                        message = f"{_spoken(other)} defines the period {name!r} differently"
-                    yield Finding(owner, (section, name), message, is_conflict=True)
+                        message = f"{_owner_text(other)} defines the period {name!r} differently"
+                    yield ValidationFinding(owner, (section, name), message, is_conflict=True)
 
 
-def _said_of_node(node: NodeSettings) -> list[tuple[str, object]]:
+def _node_values(node: NodeSettings) -> list[tuple[str, object]]:
     return [(key, value) for key, value in msgspec.structs.asdict(node).items() if value is not None]
 
 
@@ -162,11 +172,11 @@ def _shown(key: str, value: object) -> str:
     return format_duration(value) if key in NODE_DURATIONS and isinstance(value, int) else str(value)
 
 
-def _spoken(owner: str) -> str:
+def _owner_text(owner: str) -> str:
     return owner.removeprefix("file:")
 
 
-def _compiled(configs: Mapping[str, Config], periods: dict[str, Period]) -> Iterator[Finding]:
+def _invalid_periods(configs: Mapping[str, Config], periods: dict[str, Period]) -> Iterator[ValidationFinding]:
     """Periods may include and exclude those of others."""
     try:
         compile_periods(periods)
@@ -174,43 +184,47 @@ def _compiled(configs: Mapping[str, Config], periods: dict[str, Period]) -> Iter
         place = e.place.removeprefix("periods.")
         mine = ((owner, name) for owner, config in configs.items() for name in config.periods)
         owner, name = next((of for of in mine if place == of[1] or place.startswith(f"{of[1]}.")), ("", place))
-        yield Finding(owner or next(iter(configs)), ("periods", name), str(e))
+        yield ValidationFinding(owner or next(iter(configs)), ("periods", name), str(e))
 
 
 # In words
 
 
-def problems_of(found: Sequence[Finding], source_of: Callable[[str], Source | None]) -> tuple[list[Problem], int]:
+def config_errors_of(
+    found: Sequence[ValidationFinding], source_of: Callable[[str], ParsedFile | None]
+) -> tuple[list[ConfigError], int]:
     """Findings with the lines and columns of files, as far as they can be told; and how many more there are."""
-    problems: dict[Problem, None] = {}
-    for finding in found[:SHOWN]:
+    problems: dict[ConfigError, None] = {}
+    for finding in found[:MAX_FINDINGS_SHOWN]:
         source = source_of(finding.owner)
         dotted = ".".join(finding.path)
         if source is None:
-            problems[Problem(_spoken(finding.owner), None, f"{dotted}: {finding.message}")] = None
+            problems[ConfigError(_owner_text(finding.owner), None, f"{dotted}: {finding.message}")] = None
             continue
         path = ("tasks", *finding.path[1:]) if finding.path[:1] == ("checks",) else finding.path
         place = source.place_of(path, None)
         # A template says it for all that use it, at one place.
         is_of_task = place is not None and path[:1] == ("tasks",)
-        problems[Problem(source.file, place, finding.message if is_of_task else f"{dotted}: {finding.message}")] = None
-    in_order = sorted(problems, key=lambda problem: (problem.file, problem.place or Place(0, 0)))
-    return in_order, max(len(found) - SHOWN, 0)
+        problems[ConfigError(source.file, place, finding.message if is_of_task else f"{dotted}: {finding.message}")] = (
+            None
+        )
+    in_order = sorted(problems, key=lambda problem: (problem.file, problem.place or FilePosition(0, 0)))
+    return in_order, max(len(found) - MAX_FINDINGS_SHOWN, 0)
 
 
-def warnings(source: Source, now: Instant | None = None) -> list[Problem]:
+def config_warnings(source: ParsedFile, now: Instant | None = None) -> list[ConfigError]:
     """What works but piles up load or surprises its owner, each once; `now` tells which times have passed."""
     found = dict.fromkeys(source.warnings)
     for task in source.config.tasks:
         if task.schedule.cron is not None:
             for warning in _lint(task.schedule.cron, task.schedule.days):
                 place = source.place_of(("tasks", task.name, "cron"), 1)
-                found[Problem(source.file, place, warning)] = None
-        if now is not None and task.schedule.at is not None and (passed := past_at(task, now)):
-            found[Problem(source.file, source.place_of(("tasks", task.name, "at"), None), passed)] = None
+                found[ConfigError(source.file, place, warning)] = None
+        if now is not None and task.schedule.at is not None and (passed := past_at_error(task, now)):
+            found[ConfigError(source.file, source.place_of(("tasks", task.name, "at"), None), passed)] = None
     return list(found)
 
 
 @lru_cache(maxsize=4096)
 def _lint(text: str, days: Days) -> list[str]:
-    return lint(parse_entry(text), days)
+    return cron_warnings(parse_cron_entry(text), days)

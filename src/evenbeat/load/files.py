@@ -3,27 +3,27 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from evenbeat.load.config import BadFileError, Config, Source
-from evenbeat.load.crontab import crontab_source
-from evenbeat.load.cross_check import findings, problems_of
+from evenbeat.load.config import BadFileError, Config, ParsedFile
+from evenbeat.load.crontab import parse_crontab_file
+from evenbeat.load.cross_check import config_errors_of, validate_configs
 from evenbeat.load.read_text import read_text
-from evenbeat.load.toml import toml_source
+from evenbeat.load.toml import parse_toml_file
 
 
 def load_file(path: Path) -> Config:
     """All that a file says; raise BadFileError with every problem found."""
-    return load_source(path).config
+    return load_parsed_file(path).config
 
 
-def load_source(path: Path, *, must_run: bool = True) -> Source:
+def load_parsed_file(path: Path, *, must_run: bool = True) -> ParsedFile:
     """The same, for those who will ask where something stands; without `must_run` tasks need no command."""
     text = read_text(path)
     if is_toml(path, text):
-        return toml_source(text, str(path), must_run=must_run)
-    return crontab_source(text, str(path))
+        return parse_toml_file(text, str(path), must_run=must_run)
+    return parse_crontab_file(text, str(path))
 
 
-def load_together(paths: Sequence[Path], *, must_run: bool = True) -> list[Source]:
+def load_together(paths: Sequence[Path], *, must_run: bool = True) -> list[ParsedFile]:
     """Files that make one timetable; raise BadFileError with the problems of all of them, and between them.
 
     Without `must_run` tasks need no command.
@@ -31,14 +31,14 @@ def load_together(paths: Sequence[Path], *, must_run: bool = True) -> list[Sourc
     sources, problems, more = [], [], 0
     for path in dict.fromkeys(paths):
         try:
-            sources.append(load_source(path, must_run=must_run))
+            sources.append(load_parsed_file(path, must_run=must_run))
         except BadFileError as e:
-            problems += e.problems
-            more += e.more
+            problems += e.errors
+            more += e.errors_omitted
     if not problems:
         by_file = {source.file: source for source in sources}
-        found = findings({file: source.config for file, source in by_file.items()}, must_run=must_run)
-        problems, more = problems_of(found, by_file.get)
+        found = validate_configs({file: source.config for file, source in by_file.items()}, must_run=must_run)
+        problems, more = config_errors_of(found, by_file.get)
     if problems:
         raise BadFileError(problems, more)
     return sources

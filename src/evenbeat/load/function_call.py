@@ -5,12 +5,12 @@ import re
 import warnings
 from typing import Final
 
-from evenbeat.model import Invalid, Job, Literal
+from evenbeat.model import ArgumentValue, Invalid, Job
 
 _CALL: Final = re.compile(r"py\s+(?P<function>[^\s(]+)\s*(?:\((?P<arguments>.*)\))?\s*")
 _ACCEPTED: Final = 'accepted: py module:function("text", 3, key=True)'
 _LITERALS: Final = "accepted: texts, numbers, True, False and None"
-_DEEPEST: Final = 64
+_MAX_DEPTH: Final = 64
 """Brackets, signs and words inside each other. The limits of Python's own parser differ from version to version."""
 _TOKEN: Final = re.compile(
     r"""(?P<text>'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*")|(?P<word>[\w.]+)|(?P<sign>\S)""", re.DOTALL
@@ -30,11 +30,11 @@ def parse_call(command: str) -> Job:
     function = found["function"]
     if not all(function.rpartition(":")[::2]):
         raise Invalid(f"{function[:64]!r} is not a function, {_ACCEPTED}", column=found.start("function") + 1)
-    args: list[Literal] = []
-    kwargs: dict[str, Literal] = {}
+    args: list[ArgumentValue] = []
+    kwargs: dict[str, ArgumentValue] = {}
     if found["arguments"]:
         start = found.start("arguments")
-        call = _parsed(found["arguments"], start)
+        call = _parse_arguments(found["arguments"], start)
         args = [_literal(node, start) for node in call.args]
         for keyword in call.keywords:
             if keyword.arg is None or keyword.arg in kwargs:
@@ -43,7 +43,7 @@ def parse_call(command: str) -> Job:
     return Job(function=function, args=tuple(args), kwargs=kwargs)
 
 
-def _parsed(arguments: str, start: int) -> ast.Call:
+def _parse_arguments(arguments: str, start: int) -> ast.Call:
     if "\0" in arguments:
         raise Invalid(f"a NUL, {_ACCEPTED}", column=start + arguments.index("\0") + 1)
     _refuse_deep_nesting(arguments, start)
@@ -74,11 +74,11 @@ def _refuse_deep_nesting(arguments: str, start: int) -> None:
             if sign is not None and sign in ")]}" and len(in_a_row) > 1:
                 in_a_row.pop()
             in_a_row[-1] += 1
-        if len(in_a_row) + sum(in_a_row) > _DEEPEST:
+        if len(in_a_row) + sum(in_a_row) > _MAX_DEPTH:
             raise Invalid(f"arguments nested too deep, {_ACCEPTED}", column=start + token.start() + 1)
 
 
-def _literal(node: ast.expr, start: int) -> Literal:
+def _literal(node: ast.expr, start: int) -> ArgumentValue:
     column = start + node.col_offset - 1
     try:
         value = ast.literal_eval(node)

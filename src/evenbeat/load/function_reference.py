@@ -20,15 +20,15 @@ def reference_of(function: Callable[..., object]) -> str:
     """ "module:function", or "/path/program.py:function" for one of the program itself; raise Invalid if it cannot be
     a task.
     """
-    _must_be_a_function(function)
+    _require_function(function)
     name: str = function.__qualname__
     if "<" in name or "." in name:
         raise Invalid(f"{name} cannot be found from outside, {_ACCEPTED}")
     module = function.__module__
-    return f"{program() if module == '__main__' else module}:{name}"
+    return f"{main_program() if module == '__main__' else module}:{name}"
 
 
-def _must_be_a_function(function: object) -> None:
+def _require_function(function: object) -> None:
     if isinstance(function, functools.partial):
         inner = getattr(function.func, "__name__", "the function")
         raise Invalid(
@@ -42,13 +42,13 @@ def _must_be_a_function(function: object) -> None:
         raise Invalid(f"{function.__qualname__} is a generator: calling it runs nothing, so it cannot be a task")
 
 
-def place_of(function: Callable[..., object]) -> str:
+def definition_place(function: Callable[..., object]) -> str:
     """Where a function is defined, for messages."""
     code = getattr(inspect.unwrap(function), "__code__", None)
     return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else repr(function)
 
 
-def is_found(function: Callable[..., object]) -> bool:
+def can_be_imported(function: Callable[..., object]) -> bool:
     """Does its module still have it under its name, itself or in the wrapper of another decorator?"""
     module = sys.modules.get(function.__module__)
     found = getattr(module, function.__qualname__, None)
@@ -57,7 +57,7 @@ def is_found(function: Callable[..., object]) -> bool:
     return found is function
 
 
-def program() -> str:
+def main_program() -> str:
     """The file of the program that runs."""
     path = getattr(sys.modules["__main__"], "__file__", None)
     return str(Path(path).resolve()) if path else "python"

@@ -3,25 +3,25 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-_OF_CHECKS: Final = frozenset({"attempts", "retry"})
-_OF_REPETITION: Final = frozenset({"tolerance", "backlog"})
-_OF_RUNS: Final = frozenset(
-    {"limit", "pool", "priority", "weight", "missed", "catch_up", "retry", "env", "cwd", "user", *_OF_REPETITION}
+_CHECK_KEYS: Final = frozenset({"attempts", "retry"})
+_REPETITION_KEYS: Final = frozenset({"tolerance", "backlog"})
+_RUN_KEYS: Final = frozenset(
+    {"limit", "pool", "priority", "weight", "missed", "catch_up", "retry", "env", "cwd", "user", *_REPETITION_KEYS}
 )
-CONDITIONAL: Final = _OF_CHECKS | _OF_RUNS
+CONDITIONAL_KEYS: Final = _CHECK_KEYS | _RUN_KEYS
 """All of them."""
 
 
 def why_without_effect(key: str, table: Mapping[str, Any], *, check: bool) -> str:
     """Why a key of `CONDITIONAL` has no effect on the task of this table; empty if it has one."""
     passive = table.get("passive") is True
-    if key in _OF_RUNS and passive and "command" not in table and "function" not in table:
+    if key in _RUN_KEYS and passive and "command" not in table and "function" not in table:
         return "a passive check without a command or function runs nothing"
-    if key in _OF_CHECKS and not (check or passive):
+    if key in _CHECK_KEYS and not (check or passive):
         return "it belongs to checks"
     if key == "catch_up" and table.get("missed") != "all":
         return 'it belongs to missed = "all"'
-    if key in _OF_REPETITION and _runs_once(table):
+    if key in _REPETITION_KEYS and _runs_once(table):
         return "the task has no interval between runs"
     return ""
 

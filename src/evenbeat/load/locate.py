@@ -5,9 +5,9 @@ import tomllib
 from collections.abc import Mapping
 from typing import Any, Final
 
-from evenbeat.load.config import Place
+from evenbeat.load.config import FilePosition
 
-Path = tuple[str | int, ...]
+KeyPath = tuple[str | int, ...]
 
 _HEADER: Final = re.compile(r"\s*\[\[?(?P<keys>[^\[\]].*?)\]\]?\s*(?:#.*)?$")
 _KEY: Final = r"""(?:[\w-]+|"[^"]*"|'[^']*')"""
@@ -16,13 +16,13 @@ _BARE: Final = re.compile(r"[\w-]+(?:\s*\.\s*[\w-]+)*", re.ASCII)
 _ASSIGNMENT: Final = re.compile(rf"(?P<keys>\s*{_KEY}(?:\s*\.\s*{_KEY})*)\s*=\s*")
 
 
-class Places:
+class TomlPositions:
     """Where the tables and keys of a text stand."""
 
     def __init__(self, text: str, document: Mapping[str, Any]) -> None:
         self._document = document
         self._lines = text.split("\n")
-        self._known: dict[tuple[str, ...], Place] = {}
+        self._known: dict[tuple[str, ...], FilePosition] = {}
         table: tuple[str, ...] = ()
         open_string = ""
         for number, line in enumerate(self._lines, start=1):
@@ -42,9 +42,9 @@ class Places:
             else:
                 continue
             for length in range(known + 1, len(found) + 1):
-                self._known.setdefault(found[:length], Place(number, column))
+                self._known.setdefault(found[:length], FilePosition(number, column))
 
-    def find(self, path: Path, inner_column: int | None = None) -> Place | None:
+    def position_of(self, path: KeyPath, inner_column: int | None = None) -> FilePosition | None:
         """The place of the value at `path`, or of the nearest table around it.
 
         `inner_column` counts within a string value, from 1; it is used where the string stands on its line as it is.
@@ -58,13 +58,13 @@ class Places:
                 return self._within_string(place, value, inner_column) if isinstance(value, str) else place
         return None
 
-    def _within_string(self, place: Place, value: str, inner: int | None) -> Place:
+    def _within_string(self, place: FilePosition, value: str, inner: int | None) -> FilePosition:
         for number in range(place.line, len(self._lines) + 1):
             start = place.column - 1 if number == place.line else 0
             for quoted in (f'"{value}"', f"'{value}'"):
                 at = self._lines[number - 1].find(quoted, start)
                 if at >= 0:
-                    return Place(number, at + 1 + (inner or 1))
+                    return FilePosition(number, at + 1 + (inner or 1))
             if number > place.line and _ASSIGNMENT.match(self._lines[number - 1]):
                 break  # the next key: the string is written in a way we cannot follow
         return place
@@ -87,7 +87,7 @@ def _keys(text: str) -> tuple[str, ...]:
     return tuple(keys)
 
 
-def _value(document: Any, path: Path) -> Any:
+def _value(document: Any, path: KeyPath) -> Any:
     value = document
     for key in path:
         try:

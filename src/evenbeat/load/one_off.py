@@ -8,7 +8,7 @@ from evenbeat.when.duration import parse_duration
 from evenbeat.when.instant import format_instant, parse_instant
 from evenbeat.when.zone import zone
 
-RELATIVE: Final = "a relative time would be another one whenever this is read; accepted here: a date and time"
+RELATIVE_REFUSED: Final = "a relative time would be another one whenever this is read; accepted here: a date and time"
 
 
 def is_relative(at: object) -> bool:
@@ -16,7 +16,7 @@ def is_relative(at: object) -> bool:
     return isinstance(at, str) and at.lstrip().startswith("+")
 
 
-def with_resolved_at(table: Mapping[str, Any], now: Instant) -> dict[str, Any]:
+def resolve_relative_at(table: Mapping[str, Any], now: Instant) -> dict[str, Any]:
     """The keys of a task with `at = "+10m"` as the time that it means now; raise Invalid."""
     at = table.get("at")
     if not is_relative(at):
@@ -30,7 +30,7 @@ def with_resolved_at(table: Mapping[str, Any], now: Instant) -> dict[str, Any]:
     return {**table, "at": format_instant(when, zone("UTC"))}
 
 
-def past_at(task: Task, now: Instant) -> str:
+def past_at_error(task: Task, now: Instant) -> str:
     """What is wrong with a task whose only time has passed; empty if nothing is."""
     at = task.schedule.at
     if at is None or parse_instant(at, zone(task.schedule.zone)) > now:
@@ -38,8 +38,8 @@ def past_at(task: Task, now: Instant) -> str:
     return f"{at} is in the past, so the task never runs"
 
 
-def must_be_to_come(task: Task, now: Instant, before: Task | None = None) -> None:
+def require_future_at(task: Task, now: Instant, before: Task | None = None) -> None:
     """Raise Invalid for a time that has passed; not if the task had it before."""
     same = before is not None and (before.schedule.at, before.schedule.zone) == (task.schedule.at, task.schedule.zone)
-    if not same and (wrong := past_at(task, now)):
+    if not same and (wrong := past_at_error(task, now)):
         raise Invalid(f"{wrong}; accepted: a time to come, or a relative one such as +10m", place="at")

@@ -13,23 +13,23 @@ from typing import IO, Final
 import msgspec
 from msgspec import Struct
 
-from evenbeat.load.config import BadFileError, Config, NodeSettings, Problem
+from evenbeat.load.config import BadFileError, Config, ConfigError, NodeSettings
 from evenbeat.load.files import load_file
 from evenbeat.model import Period, Task
 
-LARGE: Final = 1 << 20
+SUBPROCESS_FROM_BYTES: Final = 1 << 20
 """Bytes: what is smaller is read in some tens of milliseconds."""
-_AT_ONCE: Final = 500
+_TASKS_PER_PIECE: Final = 500
 """Tasks in one piece, which is decoded in one go."""
-_LENGTH: Final = 4
-_MOST: Final = 1 << 30
+_LENGTH_BYTES: Final = 4
+_MAX_PIECE_BYTES: Final = 1 << 30
 """Bytes of a piece; a file is smaller than that."""
 
 
-class _Frame(Struct):
+class _ResultHeader(Struct):
     """What is sent: all but the tasks, or problems; and how many pieces of tasks follow."""
 
-    problems: list[Problem] = []
+    problems: list[ConfigError] = []
     more: int = 0
     periods: dict[str, Period] = {}
     limits: dict[str, int] = {}
@@ -37,20 +37,20 @@ class _Frame(Struct):
     pieces: int = 0
 
 
-_frame: Final = msgspec.msgpack.Decoder(_Frame)
-_tasks: Final = msgspec.msgpack.Decoder(list[Task])
+_header_decoder: Final = msgspec.msgpack.Decoder(_ResultHeader)
+_tasks_decoder: Final = msgspec.msgpack.Decoder(list[Task])
 
 
-def load_apart(path: Path) -> Config:
+def load_in_subprocess(path: Path) -> Config:
     """As `load_file`; elsewhere, if the file is large."""
     try:
-        is_large = path.stat().st_size >= LARGE
+        is_large = path.stat().st_size >= SUBPROCESS_FROM_BYTES
     except (OSError, ValueError):
         is_large = False  # reading it will tell why not
-    return (_loaded_elsewhere(path) if is_large else None) or load_file(path)
+    return (_load_in_subprocess(path) if is_large else None) or load_file(path)
 
 
-def _loaded_elsewhere(path: Path) -> Config | None:
+def _load_in_subprocess(path: Path) -> Config | None:
     """None if there was no answer."""
     command = [sys.executable, "-P", "-m", __name__, str(path)]
     try:
@@ -63,23 +63,23 @@ def _loaded_elsewhere(path: Path) -> Config | None:
     with process:
         assert process.stdout is not None
         try:
-            return _received(process.stdout)
+            return _receive_config(process.stdout)
         except (EOFError, msgspec.MsgspecError):
             process.kill()
             return None
 
 
-def _received(pipe: IO[bytes]) -> Config:
-    head = _frame.decode(_read(pipe))
+def _receive_config(pipe: IO[bytes]) -> Config:
+    head = _header_decoder.decode(_read_piece(pipe))
     if head.problems:
         raise BadFileError(head.problems, head.more)
-    tasks = tuple(task for _ in range(head.pieces) for task in _tasks.decode(_read(pipe)))
+    tasks = tuple(task for _ in range(head.pieces) for task in _tasks_decoder.decode(_read_piece(pipe)))
     return Config(tasks, head.periods, head.limits, head.node)
 
 
-def _read(pipe: IO[bytes]) -> bytes:
-    length = int.from_bytes(pipe.read(_LENGTH), "big")
-    piece = pipe.read(length) if 0 < length <= _MOST else b""
+def _read_piece(pipe: IO[bytes]) -> bytes:
+    length = int.from_bytes(pipe.read(_LENGTH_BYTES), "big")
+    piece = pipe.read(length) if 0 < length <= _MAX_PIECE_BYTES else b""
     if not piece or len(piece) < length:
         raise EOFError
     return piece
@@ -88,23 +88,23 @@ def _read(pipe: IO[bytes]) -> bytes:
 # On the other side
 
 
-def _answer(path: Path) -> Iterator[bytes]:
+def _encoded_pieces(path: Path) -> Iterator[bytes]:
     encode = msgspec.msgpack.Encoder().encode
     try:
         config = load_file(path)
     except BadFileError as e:
-        yield encode(_Frame(e.problems, e.more))
+        yield encode(_ResultHeader(e.errors, e.errors_omitted))
         return
-    pieces = range(0, len(config.tasks), _AT_ONCE)
-    yield encode(_Frame([], 0, config.periods, config.limits, config.node, len(pieces)))
+    pieces = range(0, len(config.tasks), _TASKS_PER_PIECE)
+    yield encode(_ResultHeader([], 0, config.periods, config.limits, config.node, len(pieces)))
     for at in pieces:
-        yield encode(config.tasks[at : at + _AT_ONCE])
+        yield encode(config.tasks[at : at + _TASKS_PER_PIECE])
 
 
 def main() -> None:
     """Send what the file says to whoever has started us."""
-    for piece in _answer(Path(sys.argv[1])):
-        sys.stdout.buffer.write(len(piece).to_bytes(_LENGTH, "big") + piece)
+    for piece in _encoded_pieces(Path(sys.argv[1])):
+        sys.stdout.buffer.write(len(piece).to_bytes(_LENGTH_BYTES, "big") + piece)
     sys.stdout.buffer.flush()
 
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def without_collector() -> Iterator[None]:
+def without_garbage_collection() -> Iterator[None]:
     """Nothing of what is read is a cycle, and looking for some costs a third of the time of a large file."""
     enabled = gc.isenabled()
     gc.disable()

@@ -4,9 +4,9 @@ import stat
 from pathlib import Path
 from typing import Final
 
-from evenbeat.load.config import BadFileError, Problem
+from evenbeat.load.config import BadFileError, ConfigError
 
-SIZE_LIMIT: Final = 256 << 20
+MAX_FILE_BYTES: Final = 256 << 20
 
 
 def read_text(path: Path) -> str:
@@ -16,9 +16,9 @@ def read_text(path: Path) -> str:
         if not stat.S_ISREG(path.stat().st_mode):
             raise _refused(path, "not a regular file")
         with path.open("rb") as file:
-            content = file.read(SIZE_LIMIT + 1)
-        if len(content) > SIZE_LIMIT:
-            raise _refused(path, f"larger than {SIZE_LIMIT >> 20} MiB")
+            content = file.read(MAX_FILE_BYTES + 1)
+        if len(content) > MAX_FILE_BYTES:
+            raise _refused(path, f"larger than {MAX_FILE_BYTES >> 20} MiB")
         return content.decode("utf-8-sig")
     except OSError as e:
         raise _refused(path, e.strerror or str(e)) from None
@@ -31,4 +31,4 @@ def read_text(path: Path) -> str:
 
 
 def _refused(path: Path, reason: str) -> BadFileError:
-    return BadFileError([Problem(str(path), None, reason)])
+    return BadFileError([ConfigError(str(path), None, reason)])

@@ -7,32 +7,32 @@ another one. A name with one of them cannot be told from another name, typed, or
 import re
 from typing import Final
 
-UNSAFE: Final = (
+UNSAFE_CHARACTERS: Final = (
     "\x00-\x1f\x7f-\x9f"  # control characters: C0, DEL, C1
     "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # marks and overrides of the direction of writing
     "\u2028\u2029"  # separators of lines and paragraphs
     "\ud800-\udfff"  # halves of characters, which no UTF-8 has
 )
 """As a part of a regular expression: [...]."""
-_UNSAFE: Final = re.compile(f"[{UNSAFE}]")
-_UNSAFE_IN_TEXT: Final = re.compile(f"(?![\t\n])[{UNSAFE}]")
+_UNSAFE: Final = re.compile(f"[{UNSAFE_CHARACTERS}]")
+_UNSAFE_IN_TEXT: Final = re.compile(f"(?![\t\n])[{UNSAFE_CHARACTERS}]")
 _SHORT: Final = {"\t": "\\t", "\n": "\\n", "\r": "\\r"}
 _ACCEPTED: Final = "accepted: no control characters and no marks of writing direction"
 
 
-def text_problem(text: str) -> str:
+def text_error(text: str) -> str:
     """Why a short text that people read, such as an owner or a label, is refused; empty if it is not."""
     if text.isprintable():
         return ""
     found = _UNSAFE.search(text)
-    return "" if found is None else f"{visible_line(text[:64])!r:.80} has U+{ord(found[0]):04X}, {_ACCEPTED}"
+    return "" if found is None else f"{escaped_line(text[:64])!r:.80} has U+{ord(found[0]):04X}, {_ACCEPTED}"
 
 
-def name_problem(name: str) -> str:
+def name_error(name: str) -> str:
     """The same for a name that stands in the path of an address."""
     if name.isprintable() and name[:1] not in (" ", ".") and name[-1:] != " ":
         return ""  # a million names are looked at
-    if problem := text_problem(name):
+    if problem := text_error(name):
         return problem
     if name in (".", ".."):
         return f"{name!r} means a folder in every address; accepted: any other name"
@@ -47,12 +47,12 @@ def safe_name(name: str) -> str:
     return {"": "unnamed", ".": "dot", "..": "dot-dot"}.get(name, name)
 
 
-def visible(text: str) -> str:
+def escaped_text(text: str) -> str:
     """A text of lines for a terminal: what could command it is shown as an escape, such as \\x1b."""
     return text if text.isprintable() else _UNSAFE_IN_TEXT.sub(_escaped, text)
 
 
-def visible_line(text: str) -> str:
+def escaped_line(text: str) -> str:
     """The same for a text that must stay on one line."""
     return text if text.isprintable() else _UNSAFE.sub(_escaped, text)
 

@@ -5,27 +5,27 @@ from typing import Any, Final
 
 import msgspec
 
-from evenbeat.load.config import NODE_DURATIONS, NOTHING_TO_RUN, Config, NodeSettings, node_duration
-from evenbeat.load.config_errors import Problems
-from evenbeat.load.locate import Path
-from evenbeat.load.pass_env import pass_env_problems
-from evenbeat.load.tasks import TASK_KEYS, Tasks, inherited
-from evenbeat.load.templates import Templates
+from evenbeat.load.config import NODE_DURATIONS, NOTHING_TO_RUN, Config, NodeSettings, parse_node_duration
+from evenbeat.load.config_errors import DocumentErrors
+from evenbeat.load.locate import KeyPath
+from evenbeat.load.pass_env import pass_env_errors
+from evenbeat.load.tasks import TASK_KEYS, TaskBuilder, inherit_keys
+from evenbeat.load.templates import TemplateExpander
 from evenbeat.model import NAME_LIMIT, Invalid, Period, Task
-from evenbeat.when.nearest import listed
+from evenbeat.when.nearest import list_known
 from evenbeat.when.period import compile_periods
 
 _SECTIONS: Final = ("node", "defaults", "templates", "periods", "limits", "checks", "tasks")
-_MOST_AT_ONCE: Final = 1_000_000
+_MAX_LIMIT: Final = 1_000_000
 
 
-class Reader:
+class DocumentReader:
     """Reads a document once; `problems` holds every refusal with its path."""
 
     def __init__(self, document: Mapping[str, Any], *, must_run: bool = False) -> None:
         self._document = document
         self._must_run = must_run
-        self.problems = Problems()
+        self.errors = DocumentErrors()
         self._made: dict[str, tuple[str, str]] = {}
         """Which table a name comes from that is not in the document itself."""
 
@@ -33,54 +33,54 @@ class Reader:
         """All that the document says; of use only if there are no problems."""
         for section in self._document:
             if section not in _SECTIONS:
-                self.problems.refuse((section,), f"{section!r} is not a section, accepted: {', '.join(_SECTIONS)}")
+                self.errors.refuse((section,), f"{section!r} is not a section, accepted: {', '.join(_SECTIONS)}")
         node = self._node()
         limits = self._limits()
-        tasks = Tasks(self.problems, self._section("defaults"))
+        tasks = TaskBuilder(self.errors, self._section("defaults"))
         periods = self._periods(tasks.default_zone)
         return Config(self._tasks(tasks, periods), periods, limits, node)
 
-    def origin(self, name: str, *keys: str) -> Path:
+    def defining_path(self, name: str, *keys: str) -> KeyPath:
         """Where a task, or a key of it, stands in the document."""
         path = self._made.get(name) or ("checks" if name in self._document.get("checks", {}) else "tasks", name)
-        return self.problems.origin((*path, *keys))
+        return self.errors.defining_path((*path, *keys))
 
     # Sections
 
     def _section(self, section: str) -> dict[str, Any]:
-        return self.problems.table((section,), self._document.get(section, {})) or {}
+        return self.errors.table((section,), self._document.get(section, {})) or {}
 
     def _tables(self, section: str) -> dict[str, dict[str, Any]]:
         found = self._section(section)
         wrong = [name for name, table in found.items() if type(table) is not dict]
         if not wrong:
             return found
-        refused = {name for name in wrong if self.problems.table((section, name), found[name]) is None}
+        refused = {name for name in wrong if self.errors.table((section, name), found[name]) is None}
         return {name: table for name, table in found.items() if name not in refused}
 
     def _node(self) -> NodeSettings | None:
         if "node" not in self._document:
             return None
-        table = self.problems.only(("node",), self._section("node"), NodeSettings.__struct_fields__)
+        table = self.errors.known_keys(("node",), self._section("node"), NodeSettings.__struct_fields__)
         for key in NODE_DURATIONS.keys() & table.keys():
             try:
-                table[key] = node_duration(key, table[key])
+                table[key] = parse_node_duration(key, table[key])
             except Invalid as e:
-                self.problems.refuse(("node", key), e)
+                self.errors.refuse(("node", key), e)
                 del table[key]
-        node = self.problems.convert(("node",), table, NodeSettings)
-        for position, problem in pass_env_problems((node and node.pass_env) or ()):
-            self.problems.refuse(("node", "pass_env", position), problem)
+        node = self.errors.convert(("node",), table, NodeSettings)
+        for position, problem in pass_env_errors((node and node.pass_env) or ()):
+            self.errors.refuse(("node", "pass_env", position), problem)
         return node
 
     def _limits(self) -> dict[str, int]:
         limits = {}
         for name, value in self._section("limits").items():
             if not 1 <= len(name) <= NAME_LIMIT:
-                self.problems.refuse(("limits", name), f"the name: accepted: 1 to {NAME_LIMIT} characters")
-            elif type(value) is not int or not 1 <= value <= _MOST_AT_ONCE:
-                accepted = f"a whole number from 1 to {_MOST_AT_ONCE:,}"
-                self.problems.refuse(("limits", name), f"{str(value)[:64]!r} is not a limit, accepted: {accepted}")
+                self.errors.refuse(("limits", name), f"the name: accepted: 1 to {NAME_LIMIT} characters")
+            elif type(value) is not int or not 1 <= value <= _MAX_LIMIT:
+                accepted = f"a whole number from 1 to {_MAX_LIMIT:,}"
+                self.errors.refuse(("limits", name), f"{str(value)[:64]!r} is not a limit, accepted: {accepted}")
             else:
                 limits[name] = value
         return limits
@@ -88,17 +88,17 @@ class Reader:
     # Periods
 
     def _periods(self, default_zone: str | None) -> dict[str, Period]:
-        before = len(self.problems)
+        before = len(self.errors)
         periods = {}
         for name, found in self._tables("periods").items():
             path = ("periods", name)
-            table = self.problems.only(path, found, Period.__struct_fields__)
+            table = self.errors.known_keys(path, found, Period.__struct_fields__)
             if default_zone is not None:
                 table.setdefault("zone", default_zone)
-            if (period := self.problems.convert(path, table, Period)) is not None:
+            if (period := self.errors.convert(path, table, Period)) is not None:
                 periods[name] = period
                 self._compile_periods({name: msgspec.structs.replace(period, include=(), exclude=())})
-        if len(self.problems) == before:
+        if len(self.errors) == before:
             self._compile_periods(periods)
         return periods
 
@@ -112,54 +112,54 @@ class Reader:
             path: list[str | int] = ["periods", name]
             path += [field] if field else []
             path += [int(index[:-1])] if index else []
-            self.problems.refuse(tuple(path), Invalid(e.problem, column=e.column))
+            self.errors.refuse(tuple(path), Invalid(e.problem, column=e.column))
 
     # Tasks
 
-    def _tasks(self, tasks: Tasks, periods: Mapping[str, Period]) -> tuple[Task, ...]:
+    def _tasks(self, tasks: TaskBuilder, periods: Mapping[str, Period]) -> tuple[Task, ...]:
         tables = self._tables("templates")
-        templates = Templates(
-            self.problems, {n: self.problems.only(("templates", n), t, TASK_KEYS) for n, t in tables.items()}
+        templates = TemplateExpander(
+            self.errors, {n: self.errors.known_keys(("templates", n), t, TASK_KEYS) for n, t in tables.items()}
         )
         found: list[Task] = []
         names: dict[str, str] = {}
         for section in ("checks", "tasks"):
             for title, table in self._tables(section).items():
                 path = (section, title)
-                before = len(self.problems)
+                before = len(self.errors)
                 for name, whole in self._instances(path, table, templates):
                     if name in names:
                         hint = ", so this one must mention every key of `for`" if "for" in table else ""
-                        self.problems.refuse(path, f"{name!r} is a {names[name]} already; names are unique{hint}")
+                        self.errors.refuse(path, f"{name!r} is a {names[name]} already; names are unique{hint}")
                     names[name] = section[:-1]
-                    task = tasks.make(path, whole, name)
+                    task = tasks.build(path, whole, name)
                     if task is None:
                         break  # the others have the same mistake
                     if task.period is not None and task.period not in periods:
-                        known = listed(sorted(periods), "none is defined")
-                        self.problems.refuse((*path, "period"), f"there is no period {task.period!r}, known: {known}")
+                        known = list_known(sorted(periods), "none is defined")
+                        self.errors.refuse((*path, "period"), f"there is no period {task.period!r}, known: {known}")
                     runs = whole.get("command") or whole.get("function") or task.job.command or task.job.function
                     if self._must_run and not runs and not task.passive:
-                        self.problems.refuse(path, NOTHING_TO_RUN)
+                        self.errors.refuse(path, NOTHING_TO_RUN)
                     found.append(task)
-                    if len(self.problems) > before:
+                    if len(self.errors) > before:
                         break
         return tuple(found)
 
     def _instances(
-        self, path: tuple[str, str], table: dict[str, Any], templates: Templates
+        self, path: tuple[str, str], table: dict[str, Any], templates: TemplateExpander
     ) -> Iterable[tuple[str, dict[str, Any]]]:
         """The tasks that a table makes, by name: itself, or what `use` and `for` make of it."""
         if "use" not in table and "for" not in table:
             return ((path[1], table),)
         whole = {key: value for key, value in table.items() if key not in ("use", "for")}
-        via: dict[str, Path] = {}
-        for template, below in templates.layers(path, table.get("use", [])):
+        via: dict[str, KeyPath] = {}
+        for template, below in templates.templates_used(path, table.get("use", [])):
             own = whole.keys()
-            whole = inherited(whole, below)
+            whole = inherit_keys(whole, below)
             via |= dict.fromkeys(whole.keys() - own, ("templates", template))
-        self.problems.via[path] = via
-        return self._remembered(path, templates.instances(path, whole, table.get("for")))
+        self.errors.inherited_from[path] = via
+        return self._remembered(path, templates.expand(path, whole, table.get("for")))
 
     def _remembered(
         self, path: tuple[str, str], instances: Iterable[tuple[str, dict[str, Any]]]

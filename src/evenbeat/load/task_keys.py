@@ -5,24 +5,24 @@ from typing import Any, Final
 
 import msgspec
 
-from evenbeat.load.config_errors import Problems
-from evenbeat.load.ineffective_keys import CONDITIONAL, why_without_effect
-from evenbeat.load.tasks import DURATIONS, Tasks, inherited
-from evenbeat.model import HIDDEN, REFERENCES, Invalid, Spread, Task
+from evenbeat.load.config_errors import DocumentErrors
+from evenbeat.load.ineffective_keys import CONDITIONAL_KEYS, why_without_effect
+from evenbeat.load.tasks import DURATION_KEYS, TaskBuilder, inherit_keys
+from evenbeat.model import ENV_REFERENCE_PREFIXES, HIDDEN_VALUE, Invalid, Spread, Task
 from evenbeat.when.duration import format_duration, parse_duration
 
-_TABLES: Final = ("labels", "env", "kwargs")
+_TABLE_KEYS: Final = ("labels", "env", "kwargs")
 """Keys whose value is a table, so that `labels.team` means one entry of it."""
-_WORK: Final = ("command", "function")
+_WORK_KEYS: Final = ("command", "function")
 
 
-def flat(task: Task) -> dict[str, Any]:
+def task_to_table(task: Task) -> dict[str, Any]:
     """The keys of a task, as a file would have them: `task_of` makes the same task of it, unless it is paused."""
     table: dict[str, Any] = msgspec.to_builtins(task)
     table = {**table.pop("schedule"), **table.pop("job", {}), **table}
     for key in ("name", "check", "paused", "pinned"):
         table.pop(key, None)
-    for key in DURATIONS:
+    for key in DURATION_KEYS:
         if key in table:
             table[key] = format_duration(table[key])
     if table.get("shell"):
@@ -30,27 +30,30 @@ def flat(task: Task) -> dict[str, Any]:
     return table
 
 
-def without_secrets(table: dict[str, Any]) -> dict[str, Any]:
+def hide_secrets(table: dict[str, Any]) -> dict[str, Any]:
     """The keys of a task for people who may not read its secrets: names of variables and references, no values."""
     if "env" not in table:
         return table
-    shown = {name: value if value.startswith(REFERENCES) else HIDDEN for name, value in table["env"].items()}
+    shown = {
+        name: value if value.startswith(ENV_REFERENCE_PREFIXES) else HIDDEN_VALUE
+        for name, value in table["env"].items()
+    }
     return {**table, "env": shown}
 
 
-def task_of(name: str, table: Mapping[str, Any], *, check: bool) -> Task:
+def task_from_table(name: str, table: Mapping[str, Any], *, check: bool) -> Task:
     """The task that a file would make of this table; all that is wrong with it is one refusal."""
-    problems = Problems()
+    problems = DocumentErrors()
     path = ("checks" if check else "tasks", name)
-    task = Tasks(problems, {}).make(path, dict(table), name)
-    if problems.found:
-        lines = [str(_here(error, ".".join(path))) for _, error in problems.found]
+    task = TaskBuilder(problems, {}).build(path, dict(table), name)
+    if problems.errors:
+        lines = [str(_without_header(error, ".".join(path))) for _, error in problems.errors]
         raise Invalid("\n".join([*lines, f"and {problems.more:,} more"] if problems.more else lines))
     assert task is not None
     return task
 
 
-def _here(error: Invalid, header: str) -> Invalid:
+def _without_header(error: Invalid, header: str) -> Invalid:
     """The refusal without the header of the table, which nobody has typed."""
     return Invalid(error.problem, column=error.column, place=error.place.removeprefix(header).lstrip("., "))
 
@@ -63,7 +66,7 @@ def _is_same(key: str, new: Any, old: Any) -> bool:
         return False
 
 
-def changed(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+def change_table(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """The table with some keys set; None takes a key away, back to its default.
 
     One kind of schedule replaces the other, as a command and a function do, with the keys that belong to it; a passive
@@ -74,7 +77,7 @@ def changed(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, A
     new: dict[str, Any] = {}
     for key, value in changes.items():
         head, _, entry = key.partition(".")
-        if entry and head in _TABLES:
+        if entry and head in _TABLE_KEYS:
             entries = new.setdefault(head, before.pop(head, {}))
             if value is None:
                 entries.pop(entry, None)
@@ -88,9 +91,9 @@ def changed(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, A
         before.pop("phase", None)  # it belongs to the grid as it was
     if not isinstance(new.get("command", ""), str):
         before.pop("shell", None)
-    stays = ("passive",) if new.keys() & set(_WORK) else _WORK
+    stays = ("passive",) if new.keys() & set(_WORK_KEYS) else _WORK_KEYS
     new |= {key: before[key] for key in stays if key in before and key not in new}
-    whole = inherited(new, before)
+    whole = inherit_keys(new, before)
     # What belonged to a value that was replaced goes with it; what was typed is refused instead.
-    gone = [k for k in CONDITIONAL & (whole.keys() - new.keys()) if why_without_effect(k, whole, check=True)]
+    gone = [k for k in CONDITIONAL_KEYS & (whole.keys() - new.keys()) if why_without_effect(k, whole, check=True)]
     return {key: value for key, value in whole.items() if key not in gone}

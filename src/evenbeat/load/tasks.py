@@ -8,29 +8,29 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from evenbeat.load.config_errors import Problems
-from evenbeat.load.ineffective_keys import CONDITIONAL, why_without_effect
-from evenbeat.load.one_off import RELATIVE, is_relative
+from evenbeat.load.config_errors import DocumentErrors
+from evenbeat.load.ineffective_keys import CONDITIONAL_KEYS, why_without_effect
+from evenbeat.load.one_off import RELATIVE_REFUSED, is_relative
 from evenbeat.model import SECOND, Invalid, Job, Schedule, Task, WhenMissing
-from evenbeat.when.cron_entry import DAY_FIELD, MONTH_FIELD, WEEKDAY_FIELD, parse_entry
+from evenbeat.when.cron_entry import DAY_FIELD, MONTH_FIELD, WEEKDAY_FIELD, parse_cron_entry
 from evenbeat.when.duration import parse_duration
 from evenbeat.when.instant import parse_instant
 from evenbeat.when.schedule import compile_schedule
 from evenbeat.when.zone import zone
 
-_KINDS: Final = ("every", "cron", "calendar", "at")
-_WORKS: Final = ("command", "function", "passive")
+_SCHEDULE_KINDS: Final = ("every", "cron", "calendar", "at")
+_WORK_KEYS: Final = ("command", "function", "passive")
 _SCHEDULE_KEYS: Final = tuple(field for field in Schedule.__struct_fields__ if field != "pinned")
 _JOB_KEYS: Final = Job.__struct_fields__
-_FROM_ELSEWHERE: Final = {"name", "check", "schedule", "job", "paused"}
+_FIELDS_NOT_KEYS: Final = {"name", "check", "schedule", "job", "paused"}
 """Fields of a task that its header, its other keys or people by hand give."""
 TASK_KEYS: Final = (
     *_SCHEDULE_KEYS,
     *_JOB_KEYS,
-    *(f for f in Task.__struct_fields__ if f not in _FROM_ELSEWHERE),
+    *(f for f in Task.__struct_fields__ if f not in _FIELDS_NOT_KEYS),
 )
-DURATIONS: Final = ("every", "phase", "timebox", "tolerance", "catch_up", "retry", "grace")
-_TIMES: Final = ("at", "start_at")
+DURATION_KEYS: Final = ("every", "phase", "timebox", "tolerance", "catch_up", "retry", "grace")
+_TIME_KEYS: Final = ("at", "start_at")
 _BELONGS_TO: Final = {
     "spread": "every",
     "phase": "every",
@@ -42,7 +42,7 @@ _BELONGS_TO: Final = {
     "kwargs": "function",
     "when_missing": "passive",
 }
-_GO_WITH: Final = {
+_COMPANION_KEYS: Final = {
     "command": ("shell",),
     "shell": ("command",),
     "args": ("function",),
@@ -56,19 +56,19 @@ _SAMPLES: Final[dict[str, dict[str, Any]]] = {
     "function": {"function": "x:x"},
     "passive": {"passive": True},
 }
-_JOINED: Final = ("labels", "env")
+_MERGED_TABLES: Final = ("labels", "env")
 """Tables of which a task adds to those of its template and of the defaults."""
 _CRITICAL: Final = WhenMissing.CRITICAL
-_ANY: Final = Schedule(every=SECOND)
+_ANY_SCHEDULE: Final = Schedule(every=SECOND)
 """Will do, to see what else is wrong."""
 
-_ALL: Final = frozenset(TASK_KEYS)
-_OF_SCHEDULE: Final = frozenset(_SCHEDULE_KEYS)
-_OF_JOB: Final = frozenset(_JOB_KEYS)
-_SPELT: Final = frozenset((*DURATIONS, *_TIMES, "second"))
+_ALL_KEYS: Final = frozenset(TASK_KEYS)
+_SCHEDULE_KEY_SET: Final = frozenset(_SCHEDULE_KEYS)
+_JOB_KEY_SET: Final = frozenset(_JOB_KEYS)
+_PARSED_KEYS: Final = frozenset((*DURATION_KEYS, *_TIME_KEYS, "second"))
 
 
-class _Shape(NamedTuple):
+class _TableShape(NamedTuple):
     """What tables with the same keys have in common; there are few of them."""
 
     kind: str
@@ -82,13 +82,13 @@ class _Shape(NamedTuple):
     """Those of all their keys that have an effect only on some tasks."""
 
 
-class Tasks:
+class TaskBuilder:
     """Makes tasks; what is wrong with them goes to `problems`."""
 
-    def __init__(self, problems: Problems, defaults: dict[str, Any]) -> None:
+    def __init__(self, problems: DocumentErrors, defaults: dict[str, Any]) -> None:
         self._problems = problems
         self._schedules: dict[Any, tuple[Schedule, bool]] = {}
-        self._shapes: dict[tuple[object, ...], _Shape] = {}
+        self._shapes: dict[tuple[object, ...], _TableShape] = {}
         self._defaults = self._checked_defaults(defaults)
 
     @property
@@ -98,13 +98,13 @@ class Tasks:
 
     def _checked_defaults(self, table: dict[str, Any]) -> dict[str, Any]:
         path = ("defaults",)
-        known = self._problems.only(path, table, TASK_KEYS)
-        defaults = self._plain(path, known, [key for key in known if key in _SPELT])
+        known = self._problems.known_keys(path, table, TASK_KEYS)
+        defaults = self._parse_values(path, known, [key for key in known if key in _PARSED_KEYS])
         for key in list(defaults):
             # Each by itself, in a task it suits, so that a mistake is told once and here.
             kind = "every" if _BELONGS_TO.get(key) == "every" else "cron"
-            sample: dict[str, Any] = {} if key in _KINDS else _SAMPLES[kind].copy()
-            for other in _GO_WITH.get(key, ()):
+            sample: dict[str, Any] = {} if key in _SCHEDULE_KINDS else _SAMPLES[kind].copy()
+            for other in _COMPANION_KEYS.get(key, ()):
                 sample |= {other: defaults[other]} if other in defaults else _SAMPLES.get(other, {})
             before = len(self._problems)
             self._build(path, {**sample, key: defaults[key]}, "x", check=False)
@@ -112,33 +112,42 @@ class Tasks:
                 del defaults[key]
         return defaults
 
-    def make(self, path: tuple[str, str], table: dict[str, Any], name: str) -> Task | None:
+    def build(self, path: tuple[str, str], table: dict[str, Any], name: str) -> Task | None:
         """The task of a table, or None if it was refused."""
         keys = (table.get("passive") is True, *table)
         shape = self._shapes.get(keys)
         if shape is None:
             shape = self._shapes[keys] = self._shape(table)
         if not shape.is_known:
-            table = self._problems.only(path, table, TASK_KEYS)
+            table = self._problems.known_keys(path, table, TASK_KEYS)
         if shape.spelt:
-            table = self._plain(path, table, shape.spelt)
+            table = self._parse_values(path, table, shape.spelt)
         if shape.conditional:
-            table = self._effective(path, table, shape)
+            table = self._without_ineffective_keys(path, table, shape)
         elif shape.suiting:
-            table = _over(table, shape.suiting)
+            table = _merge(table, shape.suiting)
         if shape.kind and shape.kind not in table:
             return None  # it was refused already
         return self._build(path, table, name, check=path[0] == "checks")
 
-    def _shape(self, table: dict[str, Any]) -> "_Shape":
-        kind, work = _kind(table) or _kind(self._defaults), _work(table) or _work(self._defaults)
-        suiting = {key: value for key, value in self._defaults.items() if _suits(key, kind, work)}
-        conditional = [key for key in (*table, *(key for key in suiting if key not in table)) if key in CONDITIONAL]
-        return _Shape(kind, table.keys() <= _ALL, [key for key in table if key in _SPELT], suiting, conditional)
+    def _shape(self, table: dict[str, Any]) -> "_TableShape":
+        kind, work = (
+            _schedule_kind(table) or _schedule_kind(self._defaults),
+            _work_kind(table) or _work_kind(self._defaults),
+        )
+        suiting = {key: value for key, value in self._defaults.items() if _default_applies(key, kind, work)}
+        conditional = [
+            key for key in (*table, *(key for key in suiting if key not in table)) if key in CONDITIONAL_KEYS
+        ]
+        return _TableShape(
+            kind, table.keys() <= _ALL_KEYS, [key for key in table if key in _PARSED_KEYS], suiting, conditional
+        )
 
-    def _effective(self, path: tuple[str, str], table: dict[str, Any], shape: "_Shape") -> dict[str, Any]:
+    def _without_ineffective_keys(
+        self, path: tuple[str, str], table: dict[str, Any], shape: "_TableShape"
+    ) -> dict[str, Any]:
         """The table with its defaults, without keys that have no effect: only defaults may say what is not for all."""
-        whole = _over(table, shape.suiting)
+        whole = _merge(table, shape.suiting)
         for key in shape.conditional:
             why = why_without_effect(key, whole, check=path[0] == "checks")
             if why:
@@ -147,21 +156,21 @@ class Tasks:
                 whole.pop(key, None)
         return whole
 
-    def _plain(self, path: tuple[str, ...], table: dict[str, Any], spelt: Iterable[str]) -> dict[str, Any]:
+    def _parse_values(self, path: tuple[str, ...], table: dict[str, Any], spelt: Iterable[str]) -> dict[str, Any]:
         """From what people may write to what the nouns hold."""
         table = table.copy()
         for key in spelt:
             value = table[key]
-            if key in DURATIONS:
+            if key in DURATION_KEYS:
                 try:
-                    table[key] = _duration(value) if type(value) is str else parse_duration(value)
+                    table[key] = _cached_duration(value) if type(value) is str else parse_duration(value)
                 except Invalid as e:
                     self._problems.refuse((*path, key), e)
                     del table[key]
             elif key == "at" and is_relative(value):
-                self._problems.refuse((*path, key), RELATIVE)
+                self._problems.refuse((*path, key), RELATIVE_REFUSED)
                 del table[key]
-            elif key in _TIMES and isinstance(value, date):
+            elif key in _TIME_KEYS and isinstance(value, date):
                 table[key] = value.isoformat()
             elif key == "second" and value == "spread":
                 del table[key]
@@ -172,7 +181,7 @@ class Tasks:
         job: dict[str, Any] = {}
         whole: dict[str, Any] = {"name": name, "check": check}
         for key, value in table.items():
-            (schedule if key in _OF_SCHEDULE else job if key in _OF_JOB else whole)[key] = value
+            (schedule if key in _SCHEDULE_KEY_SET else job if key in _JOB_KEY_SET else whole)[key] = value
         if whole.get("passive") is True:
             whole["check"] = True
         if "phase" in schedule:
@@ -180,7 +189,7 @@ class Tasks:
         when = self._schedule(path, schedule, name)
         if type(job.get("command")) is str:
             self._split(path, job)
-        whole["schedule"] = when or _ANY
+        whole["schedule"] = when or _ANY_SCHEDULE
         whole["job"] = job
         try:
             task = msgspec.convert(whole, Task)
@@ -281,41 +290,41 @@ class Tasks:
             self._problems.refuse((*path, field) if field else path, Invalid(e.problem, column=e.column, place=place))
 
 
-def inherited(table: dict[str, Any], below: Mapping[str, Any]) -> dict[str, Any]:
+def inherit_keys(table: dict[str, Any], below: Mapping[str, Any]) -> dict[str, Any]:
     """A table with the keys it takes from what is below it, itself winning.
 
     `command`, `function` and `passive` go together: a table that says one of them takes none of the others.
     """
-    kind, work = _kind(table) or _kind(below), _work(table) or _work(below)
-    return _over(table, {key: value for key, value in below.items() if _suits(key, kind, work)})
+    kind, work = _schedule_kind(table) or _schedule_kind(below), _work_kind(table) or _work_kind(below)
+    return _merge(table, {key: value for key, value in below.items() if _default_applies(key, kind, work)})
 
 
-def _over(table: dict[str, Any], below: dict[str, Any]) -> dict[str, Any]:
+def _merge(table: dict[str, Any], below: dict[str, Any]) -> dict[str, Any]:
     found = below | table
-    for key in _JOINED:
+    for key in _MERGED_TABLES:
         if key in below and key in table and isinstance(table[key], dict) and isinstance(below[key], dict):
             found[key] = below[key] | table[key]
     return found
 
 
-def _kind(table: Mapping[str, Any]) -> str:
-    for kind in _KINDS:
+def _schedule_kind(table: Mapping[str, Any]) -> str:
+    for kind in _SCHEDULE_KINDS:
         if kind in table:
             return kind
     return ""
 
 
-def _work(table: Mapping[str, Any]) -> frozenset[str]:
+def _work_kind(table: Mapping[str, Any]) -> frozenset[str]:
     """What a table runs, and whether it is passive."""
     found = {key for key in ("command", "function") if key in table}
     return frozenset(found | {"passive"} if table.get("passive") is True else found)
 
 
-def _suits(key: str, kind: str, work: frozenset[str]) -> bool:
+def _default_applies(key: str, kind: str, work: frozenset[str]) -> bool:
     # A default spread is for interval tasks, a default hash for cron ones: each task takes what suits it.
-    if key in _KINDS:
+    if key in _SCHEDULE_KINDS:
         return key == kind
-    if key in _WORKS:
+    if key in _WORK_KEYS:
         return key in work
     return key not in _BELONGS_TO or _BELONGS_TO[key] == kind or _BELONGS_TO[key] in work
 
@@ -324,12 +333,12 @@ def _depends_on_name(schedule: Schedule) -> bool:
     """May it be possible for one name and not for another? Only a hashed date can miss: H(29-31) in February."""
     if schedule.cron is None:
         return False
-    fields = parse_entry(schedule.cron).fields
+    fields = parse_cron_entry(schedule.cron).fields
     return bool(fields) and any(fields[kind].uses_hash for kind in (DAY_FIELD, MONTH_FIELD, WEEKDAY_FIELD))
 
 
 @lru_cache(maxsize=4096)
-def _duration(text: str) -> int:
+def _cached_duration(text: str) -> int:
     return parse_duration(text)
 
 

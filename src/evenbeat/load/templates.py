@@ -18,12 +18,12 @@ from itertools import islice, product
 from math import prod
 from typing import Any, Final, NamedTuple
 
-from evenbeat.load.config_errors import Problems
-from evenbeat.load.locate import Path
+from evenbeat.load.config_errors import DocumentErrors
+from evenbeat.load.locate import KeyPath
 from evenbeat.model import Invalid
-from evenbeat.when.nearest import listed, nearest
+from evenbeat.when.nearest import list_known, nearest_words
 
-MOST_TASKS: Final = 1_000_000
+MAX_TASKS: Final = 1_000_000
 """That the `for` of one file may make."""
 
 _BRACE: Final = re.compile(r"\{\{|\}\}|\{(?P<key>[A-Za-z_][\w-]*(?:\.[\w-]+)?)\}|[{}]", re.ASCII)
@@ -32,7 +32,7 @@ _KEY: Final = re.compile(r"[A-Za-z_][\w-]*", re.ASCII)
 _ACCEPTED: Final = 'accepted: a text such as "web[001-500]", a list of texts, or a table of them with attributes'
 
 
-class _Pattern(NamedTuple):
+class _TextPattern(NamedTuple):
     """A text with placeholders: every second part is a key."""
 
     parts: tuple[str, ...]
@@ -41,19 +41,19 @@ class _Pattern(NamedTuple):
         return "".join([values[part] if i % 2 else part for i, part in enumerate(self.parts)])
 
 
-_Choice = dict[str, str]
+_Substitution = dict[str, str]
 """What one value of a `for` key fills in: itself, and its attributes."""
 
 
-class Templates:
+class TemplateExpander:
     """The templates of a document; makes the tables of tasks that `use` them or have a `for`."""
 
-    def __init__(self, problems: Problems, tables: Mapping[str, dict[str, Any]]) -> None:
+    def __init__(self, problems: DocumentErrors, tables: Mapping[str, dict[str, Any]]) -> None:
         self._problems = problems
         self._tables = tables
-        self._left = MOST_TASKS
+        self._left = MAX_TASKS
 
-    def layers(self, path: Path, use: Any) -> list[tuple[str, dict[str, Any]]]:
+    def templates_used(self, path: KeyPath, use: Any) -> list[tuple[str, dict[str, Any]]]:
         """The templates that `use` names, the one that wins first."""
         names = [use] if isinstance(use, str) else use
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
@@ -64,13 +64,13 @@ class Templates:
             if name in self._tables:
                 found.append((name, self._tables[name]))
                 continue
-            near = nearest(name, self._tables)
-            known = f"did you mean {near[0]!r}?" if near else f"known: {listed(self._tables, 'none is defined')}"
+            near = nearest_words(name, self._tables)
+            known = f"did you mean {near[0]!r}?" if near else f"known: {list_known(self._tables, 'none is defined')}"
             where = (*path, "use") if isinstance(use, str) else (*path, "use", i)
             self._problems.refuse(where, f"there is no template {name[:64]!r}, {known}")
         return found[::-1]
 
-    def instances(self, path: tuple[str, str], table: dict[str, Any], for_: Any) -> Iterator[tuple[str, Any]]:
+    def expand(self, path: tuple[str, str], table: dict[str, Any], for_: Any) -> Iterator[tuple[str, Any]]:
         """Each task's name and table; nothing if something is wrong."""
         before = len(self._problems)
         choices = self._choices((*path, "for"), for_) if for_ is not None else {}
@@ -89,13 +89,13 @@ class Templates:
             return
         for chosen in product(*choices.values()):
             values = {key: text for choice in chosen for key, text in choice.items()}
-            name = title.filled(values) if isinstance(title, _Pattern) else str(title)
+            name = title.filled(values) if isinstance(title, _TextPattern) else str(title)
             values = {"name": name, **values}
             yield name, fixed | {key: _filled(value, values) for key, value in patterns.items()}
 
     # What `for` says
 
-    def _choices(self, path: Path, for_: Any) -> dict[str, list[_Choice]]:
+    def _choices(self, path: KeyPath, for_: Any) -> dict[str, list[_Substitution]]:
         if not isinstance(for_, dict) or not for_:
             self._problems.refuse(path, f"{str(for_)[:64]!r} is not a table, accepted: for.KEY = [...]")
             return {}
@@ -114,12 +114,12 @@ class Templates:
             choices[key] = options
         count = prod(map(len, choices.values()))
         if count > self._left:
-            self._problems.refuse(path, f"more than {MOST_TASKS:,} tasks in all")
+            self._problems.refuse(path, f"more than {MAX_TASKS:,} tasks in all")
             return {}
         self._left -= count
         return choices
 
-    def _options(self, path: Path, key: str, value: Any) -> Iterator[_Choice]:
+    def _options(self, path: KeyPath, key: str, value: Any) -> Iterator[_Substitution]:
         if isinstance(value, dict):
             for text, attributes in value.items():
                 if not isinstance(attributes, dict):
@@ -136,13 +136,13 @@ class Templates:
                 for one in self._ranged(where, text):
                     yield {key: one}
 
-    def _text(self, path: Path, value: Any) -> str:
+    def _text(self, path: KeyPath, value: Any) -> str:
         if isinstance(value, str | int) and not isinstance(value, bool) and value != "":
             return str(value)
         self._problems.refuse(path, f"{str(value)[:64]!r} is not a value, accepted: a text or a whole number")
         return ""
 
-    def _ranged(self, path: Path, text: str) -> Iterator[str]:
+    def _ranged(self, path: KeyPath, text: str) -> Iterator[str]:
         """web[08-10] -> web08, web09, web10."""
         pieces: list[list[str]] = []
         end, count = 0, 1
@@ -153,7 +153,7 @@ class Templates:
                 return
             count *= last - first + 1
             if count > self._left:
-                self._problems.refuse(path, f"more than {MOST_TASKS:,} tasks in all")
+                self._problems.refuse(path, f"more than {MAX_TASKS:,} tasks in all")
                 return
             width = len(found[1]) if found[1][0] == "0" else 0
             pieces += [[text[end : found.start()]], [f"{n:0{width}d}" for n in range(first, last + 1)]]
@@ -163,7 +163,7 @@ class Templates:
 
     # Placeholders
 
-    def _compiled(self, path: Path, value: Any, known: set[str]) -> Any:
+    def _compiled(self, path: KeyPath, value: Any, known: set[str]) -> Any:
         """The value with patterns in place of the texts that have placeholders."""
         if isinstance(value, str):
             return self._pattern(path, value, known) if "{" in value or "}" in value else value
@@ -173,7 +173,7 @@ class Templates:
             return {key: self._compiled((*path, key), item, known) for key, item in value.items()}
         return value
 
-    def _pattern(self, path: Path, text: str, known: set[str]) -> "_Pattern | str":
+    def _pattern(self, path: KeyPath, text: str, known: set[str]) -> "_TextPattern | str":
         parts, end = [""], 0
         for brace in _BRACE.finditer(text):
             parts[-1] += text[end : brace.start()]
@@ -185,20 +185,20 @@ class Templates:
             else:
                 self._problems.refuse(path, Invalid(_unknown(brace, known), column=brace.start() + 1))
         parts[-1] += text[end:]
-        return _Pattern(tuple(parts)) if len(parts) > 1 else parts[0]
+        return _TextPattern(tuple(parts)) if len(parts) > 1 else parts[0]
 
 
 def _unknown(brace: "re.Match[str]", known: set[str]) -> str:
     accepted = ", ".join(f"{{{key}}}" for key in sorted(known)) or "none: there is no `for` here"
     if brace["key"] is None:
         return f"{brace[0]!r} alone is no placeholder, write {brace[0] * 2} for a brace; placeholders: {accepted}"
-    near = nearest(brace["key"], known)
+    near = nearest_words(brace["key"], known)
     hint = f", did you mean {{{near[0]}}}?" if near else f", known: {accepted}; {{{{ is a brace"
     return f"{brace[0][:64]} is not a placeholder{hint}"
 
 
 def _has_pattern(value: Any) -> bool:
-    if isinstance(value, _Pattern):
+    if isinstance(value, _TextPattern):
         return True
     if isinstance(value, dict):
         return any(map(_has_pattern, value.values()))
@@ -206,7 +206,7 @@ def _has_pattern(value: Any) -> bool:
 
 
 def _filled(value: Any, values: Mapping[str, str]) -> Any:
-    if isinstance(value, _Pattern):
+    if isinstance(value, _TextPattern):
         return value.filled(values)
     if isinstance(value, list):
         return [_filled(item, values) for item in value]

@@ -15,13 +15,13 @@ from typing import Any, Final
 
 import rtoml
 
-from evenbeat.load.config import BadFileError, Config, Place, Problem, Source
-from evenbeat.load.locate import Places
-from evenbeat.load.pause_gc import without_collector
+from evenbeat.load.config import BadFileError, Config, ConfigError, FilePosition, ParsedFile
+from evenbeat.load.locate import TomlPositions
+from evenbeat.load.pause_gc import without_garbage_collection
 from evenbeat.load.read_text import read_text
-from evenbeat.load.sections import Reader
+from evenbeat.load.sections import DocumentReader
 
-SHOWN: Final = 100
+MAX_ERRORS_SHOWN: Final = 100
 """More problems than this are counted, not listed: the first ones explain them."""
 _WHERE: Final = re.compile(r"(?P<message>.*) at line (?P<line>\d+) column (?P<column>\d+)", re.DOTALL)
 
@@ -33,34 +33,34 @@ def load_toml(path: Path) -> Config:
 
 def parse_toml(text: str, file: str) -> Config:
     """Parse the text of a file; `file` is how messages call it."""
-    return toml_source(text, file).config
+    return parse_toml_file(text, file).config
 
 
-def toml_source(text: str, file: str, *, must_run: bool = False) -> Source:
+def parse_toml_file(text: str, file: str, *, must_run: bool = False) -> ParsedFile:
     """The same, for those who will ask where something stands; with `must_run` every task needs something to run."""
     # A line of a script ends in \n wherever it was written.
     text = text.replace("\r\n", "\n")
-    with without_collector():
+    with without_garbage_collection():
         document = _document(text, file)
-        reader = Reader(document, must_run=must_run)
+        reader = DocumentReader(document, must_run=must_run)
         config = reader.read()
-    if reader.problems.found:
-        places = Places(text, document)
+    if reader.errors.errors:
+        places = TomlPositions(text, document)
         problems = []
-        for path, error in reader.problems.found[:SHOWN]:
-            place = places.find(path, error.column)
+        for path, error in reader.errors.errors[:MAX_ERRORS_SHOWN]:
+            place = places.position_of(path, error.column)
             # The column within the value is part of the place in the file, if that was found.
-            problems.append(Problem(file, place, f"{error.place}: {error.problem}" if place else str(error)))
-        problems.sort(key=lambda problem: problem.place or Place(0, 0))
-        raise BadFileError(problems, len(reader.problems) - len(problems))
-    known: list[Places] = []
+            problems.append(ConfigError(file, place, f"{error.place}: {error.problem}" if place else str(error)))
+        problems.sort(key=lambda problem: problem.place or FilePosition(0, 0))
+        raise BadFileError(problems, len(reader.errors) - len(problems))
+    known: list[TomlPositions] = []
 
-    def place_of(path: tuple[str, ...], column: int | None) -> Place | None:
+    def place_of(path: tuple[str, ...], column: int | None) -> FilePosition | None:
         if not known:
-            known.append(Places(text, document))
-        return known[0].find(reader.origin(path[1], *path[2:]) if path[0] == "tasks" else path, column)
+            known.append(TomlPositions(text, document))
+        return known[0].position_of(reader.defining_path(path[1], *path[2:]) if path[0] == "tasks" else path, column)
 
-    return Source(file, config, place_of)
+    return ParsedFile(file, config, place_of)
 
 
 def _document(text: str, file: str) -> dict[str, Any]:
@@ -68,8 +68,8 @@ def _document(text: str, file: str) -> dict[str, Any]:
         return rtoml.loads(text)
     except rtoml.TomlParsingError as e:
         found = _WHERE.fullmatch(str(e))
-        place = Place(int(found["line"]), int(found["column"])) if found else None
+        place = FilePosition(int(found["line"]), int(found["column"])) if found else None
         message = found["message"] if found else str(e)
         if "recurs" in message:
             message = "tables or arrays nested too deep"
-        raise BadFileError([Problem(file, place, message)]) from None
+        raise BadFileError([ConfigError(file, place, message)]) from None

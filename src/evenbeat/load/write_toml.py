@@ -7,46 +7,46 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from evenbeat.load.config import Config, Problem
-from evenbeat.load.safe_text import UNSAFE, safe_json
-from evenbeat.load.task_keys import flat
+from evenbeat.load.config import Config, ConfigError
+from evenbeat.load.safe_text import UNSAFE_CHARACTERS, safe_json
+from evenbeat.load.task_keys import task_to_table
 from evenbeat.model import Invalid, Period
 from evenbeat.when.duration import format_duration
 
-Document = dict[str, dict[str, Any]]
+ConfigDocument = dict[str, dict[str, Any]]
 """Sections; the values of all but node, defaults and limits are tables by name."""
 
 
-class Imported(NamedTuple):
+class ImportResult(NamedTuple):
     """What files of another system come to, and what they say that we cannot."""
 
-    document: Document
-    warnings: list[Problem]
+    document: ConfigDocument
+    warnings: list[ConfigError]
 
 
-_FLAT: Final = ("node", "defaults", "limits")
-_SHARED: Final = ("zone", "hash", "days", "second", "env")
+_SECTIONS_WITHOUT_NAMES: Final = ("node", "defaults", "limits")
+_SHARED_KEYS: Final = ("zone", "hash", "days", "second", "env")
 """What imported tasks tend to have in common: said once, in [defaults]."""
-_OF_CRON: Final = ("hash", "days", "second")
+_CRON_KEYS: Final = ("hash", "days", "second")
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
-_CONTROL: Final = re.compile(f"(?![\t\n])[{UNSAFE}]")
+_CONTROL: Final = re.compile(f"(?![\t\n])[{UNSAFE_CHARACTERS}]")
 
 
 def write_config(config: Config, comments: Sequence[str] = ()) -> str:
     """A text that `parse_toml` reads as this very config; raise Invalid if TOML cannot say it."""
-    return write_document(document_of(config), comments)
+    return write_document(config_document(config), comments)
 
 
-def document_of(config: Config) -> Document:
+def config_document(config: Config) -> ConfigDocument:
     """The sections of a config, as a file would have them."""
     node: dict[str, Any] = {} if config.node is None else msgspec.to_builtins(config.node)
     if "keep" in node:
         node["keep"] = format_duration(node["keep"])
-    checks = {task.name: flat(task) for task in config.tasks if task.check}
-    tasks = {task.name: flat(task) for task in config.tasks if not task.check}
+    checks = {task.name: task_to_table(task) for task in config.tasks if task.check}
+    tasks = {task.name: task_to_table(task) for task in config.tasks if not task.check}
     periods: dict[str, Any] = {name: period_table(period) for name, period in config.periods.items()}
-    defaults = _shared([*checks.values(), *tasks.values()], periods.values())
-    sections: Document = {"defaults": defaults, "limits": dict(config.limits), "periods": periods}
+    defaults = _extract_defaults([*checks.values(), *tasks.values()], periods.values())
+    sections: ConfigDocument = {"defaults": defaults, "limits": dict(config.limits), "periods": periods}
     return {**({} if config.node is None else {"node": node}), **sections, "checks": checks, "tasks": tasks}
 
 
@@ -56,11 +56,11 @@ def period_table(period: Period) -> dict[str, Any]:
     return table
 
 
-def _shared(tables: Sequence[dict[str, Any]], periods: Iterable[dict[str, Any]]) -> dict[str, Any]:
+def _extract_defaults(tables: Sequence[dict[str, Any]], periods: Iterable[dict[str, Any]]) -> dict[str, Any]:
     """Take out of the tables what all of them share."""
     defaults = {}
-    for key in _SHARED:
-        having = [t for t in tables if key not in _OF_CRON or "cron" in t]
+    for key in _SHARED_KEYS:
+        having = [t for t in tables if key not in _CRON_KEYS or "cron" in t]
         value = having[0].get(key) if len(having) > 1 else None
         if value is not None and all(table.get(key) == value for table in having):
             defaults[key] = value
@@ -73,11 +73,11 @@ def _shared(tables: Sequence[dict[str, Any]], periods: Iterable[dict[str, Any]])
     return defaults
 
 
-def write_document(document: Document, comments: Sequence[str] = ()) -> str:
+def write_document(document: ConfigDocument, comments: Sequence[str] = ()) -> str:
     """The text of a document, with comments at its head."""
     blocks = ["".join(f"# {_printable(line)}\n" for comment in comments for line in comment.splitlines())]
     for section, tables in document.items():
-        if section in _FLAT:
+        if section in _SECTIONS_WITHOUT_NAMES:
             if tables or section == "node":
                 blocks.append(f"[{section}]\n{_lines(tables)}")
             continue

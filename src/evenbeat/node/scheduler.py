@@ -14,57 +14,57 @@ from typing import TYPE_CHECKING, Final, Protocol
 import numpy as np
 from msgspec import Struct
 
-from evenbeat.admin.capacity import MAX_CONCURRENT, Capacity, limits_of, slots_of
+from evenbeat.admin.capacity import DEFAULT_MAX_CONCURRENT, EffectiveLimit, limit_capacities, slot_capacity
 from evenbeat.admin.command_permission import permission_of
 from evenbeat.admin.submitters import Submitters
-from evenbeat.admin.task_admin import Changed, Desk, TakenOver
+from evenbeat.admin.task_admin import ChangeResult, LiveChange, TaskAdmin
 from evenbeat.core.columns import Ints
 from evenbeat.core.downtime import clock_set_back, resume
 from evenbeat.core.guard import kill_after
-from evenbeat.core.pace import START_RATE, START_WINDOW
-from evenbeat.core.task import Flag, Skips
-from evenbeat.load.parse_process import load_apart
-from evenbeat.load.pause_gc import without_collector
+from evenbeat.core.pace import MAX_START_RATE, START_WINDOW
+from evenbeat.core.task import Flag, SkipColumns
+from evenbeat.load.parse_process import load_in_subprocess
+from evenbeat.load.pause_gc import without_garbage_collection
 from evenbeat.model import DAY, SECOND, Entry, Instant, Invalid
 from evenbeat.node.loop.clock import Clock
 from evenbeat.node.loop.outbox import Outbox
-from evenbeat.node.loop.records import standings_of
-from evenbeat.node.loop.restart import GENERATION, LAST_SEEN, made_sense_of, take_up
-from evenbeat.node.loop.starter import Dispatch
-from evenbeat.node.loop.task_table import Roster
-from evenbeat.node.loop.turn import Beat
-from evenbeat.node.process.leftovers import records_path
-from evenbeat.node.process.listen import Listen
+from evenbeat.node.loop.records import task_positions_of
+from evenbeat.node.loop.restart import GENERATION_KEY, LAST_SEEN_KEY, explain_damaged_store, restore_all_tasks
+from evenbeat.node.loop.starter import Dispatcher
+from evenbeat.node.loop.task_table import TaskTable
+from evenbeat.node.loop.turn import TurnLoop
+from evenbeat.node.process.leftovers import worker_records_path
+from evenbeat.node.process.listen import ListenAddress
 from evenbeat.node.process.memory import give_back_memory
-from evenbeat.node.process.systemd import notify, watchdog_interval
+from evenbeat.node.process.systemd import notify_systemd, watchdog_interval
 from evenbeat.queue.local.local_queue import LocalQueue
-from evenbeat.report.obstacles import problems_of
+from evenbeat.report.obstacles import node_problems_of
 from evenbeat.report.status import Status, status_of
-from evenbeat.report.task_now import Running, held_back, running_of
-from evenbeat.store.contract import Batch, Settled, Store, StoreError
+from evenbeat.report.task_now import RunningRuns, running_runs_of, waiting_reason
+from evenbeat.store.contract import Batch, SettledDefinitions, Store, StoreError
 from evenbeat.when.windows import FOREVER
-from evenbeat.wire.worker_frames import Result
+from evenbeat.wire.worker_frames import RunResult
 
 if TYPE_CHECKING:
     from evenbeat.node.cluster.node_info import ClusterView
-    from evenbeat.node.cluster.relay import Relay
-    from evenbeat.report.metrics import Membership
-    from evenbeat.wire.requests import Force, Reply, Request
+    from evenbeat.node.cluster.relay import EventRelay
+    from evenbeat.report.metrics import ClusterMetrics
+    from evenbeat.wire.requests import ForceTasks, Reply, Request
 
-KEEP: Final = 30 * DAY
-GRACE: Final = 30.0
+DEFAULT_KEEP: Final = 30 * DAY
+DEFAULT_STOP_GRACE: Final = 30.0
 """Seconds that runs have to end when the node is stopped."""
-_PART: Final = 2_000
+_CHANGES_AT_ONCE: Final = 2_000
 """Tasks that are changed at once, in some tens of milliseconds: claims wait no longer than that."""
-_PRUNE_EVERY: Final = 60.0
-_LOOK_FOR_GARBAGE: Final = (100_000, 10, 10)
+_PRUNE_INTERVAL: Final = 60.0
+_GC_THRESHOLD: Final = (100_000, 10, 10)
 """As gc.set_threshold takes it: new objects before the young ones are looked through, and so on."""
-_CLOCK_STEP: Final = 100
+_MIN_CLOCK_MOVE: Final = 100
 """Microseconds that our clock must move before workers hear of it."""
 _log: Final = logging.getLogger("evenbeat.node")
 
 
-class Options(Struct, frozen=True):
+class NodeOptions(Struct, frozen=True):
     """How a node runs."""
 
     files: tuple[Path, ...] = ()
@@ -77,14 +77,14 @@ class Options(Struct, frozen=True):
     """Microseconds within which first and catch-up runs are made; None for what files say, else a minute."""
     start_rate: int | None = None
     """First and catch-up runs per second at most; None for what files say, else 200."""
-    grace: float = GRACE
+    grace: float = DEFAULT_STOP_GRACE
     length: float | None = None
     """Seconds after which it stops by itself."""
-    listen: Listen | None = None
+    listen: ListenAddress | None = None
     """Where its API and page are served; None for nowhere."""
 
 
-class Queue(Dispatch, Protocol):
+class Queue(Dispatcher, Protocol):
     """Where runs go, as a node sees it."""
 
     @property
@@ -105,44 +105,44 @@ class Queue(Dispatch, Protocol):
     async def stop(self, grace: float) -> None: ...
 
 
-class Node:
+class Scheduler:
     """One scheduler on one store."""
 
-    def __init__(self, store: Store, options: Options, clock: Clock | None = None, database: str = "") -> None:
+    def __init__(self, store: Store, options: NodeOptions, clock: Clock | None = None, database: str = "") -> None:
         self.store = store
         self.database = database
         self.options = options
         self.clock = clock or Clock()
-        self._told_offset = self.clock.offset
-        self.desk = Desk(store, self.clock.now)
+        self._sent_clock_offset = self.clock.offset
+        self.admin = TaskAdmin(store, self.clock.now)
         self.submitters = Submitters()
         self.started_at = self.clock.now()
-        self.began = self.clock.elapsed()
+        self.started_elapsed = self.clock.elapsed()
         """The same on the clock that nobody sets."""
-        self.boot: Final = token_hex(8)
+        self.start_id: Final = token_hex(8)
         """A word for this start, and no other."""
-        self.on_change: list[Callable[[TakenOver], None]] = []
+        self.on_change: list[Callable[[LiveChange], None]] = []
         """Called with every change once it is true of the live tasks and committed."""
-        self.all_new: list[Entry] = []
+        self.created_entries: list[Entry] = []
         """All tasks of the store, if somebody has just created them and has them at hand; else the store tells."""
-        self._to_take_over: deque[Changed] = deque()
-        self.desk.on_changed = self._desk_has_changed
-        self.desk.command_line_slots = options.max_concurrent
-        self.slots = Capacity(options.max_concurrent or MAX_CONCURRENT, "")
-        self.limits: dict[str, Capacity] = {}
+        self._changes_to_apply: deque[ChangeResult] = deque()
+        self.admin.on_changed = self._queue_change
+        self.admin.command_line_slots = options.max_concurrent
+        self.slots = EffectiveLimit(options.max_concurrent or DEFAULT_MAX_CONCURRENT, "")
+        self.limits: dict[str, EffectiveLimit] = {}
         """How many runs at the same time, in all and by limit, and who says so; in a cluster, of all nodes."""
-        self.desk.load = load_apart
-        self.desk.part = _PART
+        self.admin.load = load_in_subprocess
+        self.admin.part_size = _CHANGES_AT_ONCE
         self._is_up = False
         self._pass_env: tuple[str, ...] = ()
         """As it is in force: the environment of worker processes is made when they start."""
         self._stopping = asyncio.Event()
-        self._instantly = asyncio.Event()
+        self._stop_now = asyncio.Event()
         self._failure: BaseException | None = None
         self.reason = ""
-        self.files_problem = ""
+        self.files_error = ""
         """Why its files could not be applied when it started, or was last told to reload; empty if they were."""
-        self.left_unsafe = ""
+        self.uncommitted_reason = ""
         """After a stop: why not all that was done is in the store."""
         self._queue_problem = ""
         """As it was when it was last looked at."""
@@ -150,7 +150,7 @@ class Node:
         """Where its page is, if it has one."""
         self.token_file: Path | None = None
         """Where the token is kept that it has made; None if it has made none."""
-        self.relay: Relay | None = None
+        self.relay: EventRelay | None = None
         """How it hears what happens at the other nodes of its cluster."""
 
     # From outside, on the loop
@@ -160,10 +160,10 @@ class Node:
         self.reason = self.reason or reason
         self._stopping.set()
 
-    def stop_or_hurry(self, reason: str) -> None:
+    def stop_or_stop_now(self, reason: str) -> None:
         """Stop in order; asked a second time, at once."""
         if self._stopping.is_set():
-            self._instantly.set()
+            self._stop_now.set()
         self.stop(reason)
 
     def store_was_inspected(self, problem: Exception | None) -> None:
@@ -172,92 +172,92 @@ class Node:
             with suppress(RuntimeError):  # the loop is closed
                 self.loop.call_soon_threadsafe(self.outbox.put, Batch(), lambda: None)
 
-    def take_over(self) -> None:
+    def apply_changes(self) -> None:
         """What the desk has changed becomes true of the live tasks, in the order in which it was done."""
-        while self._is_up and self._to_take_over:
-            self._take_over(self._to_take_over.popleft())
+        while self._is_up and self._changes_to_apply:
+            self._apply_change(self._changes_to_apply.popleft())
 
-    def _desk_has_changed(self, changed: Changed) -> None:
+    def _queue_change(self, changed: ChangeResult) -> None:
         """On any thread. Of many changes each is taken over by itself, so that there are turns between them."""
-        self._to_take_over.append(changed)
+        self._changes_to_apply.append(changed)
         if self._is_up:
             with suppress(RuntimeError):  # the loop is closed: the next node goes by the store
-                self.loop.call_soon_threadsafe(self._take_over_next)
+                self.loop.call_soon_threadsafe(self._apply_next_change)
 
-    def _take_over_next(self) -> None:
+    def _apply_next_change(self) -> None:
         try:
-            if self._to_take_over:
-                self._take_over(self._to_take_over.popleft())
+            if self._changes_to_apply:
+                self._apply_change(self._changes_to_apply.popleft())
         except Exception as e:
             self._fail(e)
 
-    def _take_over(self, changed: Changed) -> None:
+    def _apply_change(self, changed: ChangeResult) -> None:
         now = self.clock.now()
         batch = Batch()
-        names = self.roster.names
-        found = ((entry.number, self.roster.row(entry.number)) for entry in changed.changed)
+        names = self.tasks.names
+        found = ((entry.number, self.tasks.row(entry.number)) for entry in changed.changed)
         old_names = {number: names.name(row) for number, row in found if row is not None}
         replanned: list[int] = []
         if changed.settings:
             rows, passed = self._read_settings(now)
-            batch.skips += self.beat.skips_of(passed, now)
-            self.beat.passive.expect(rows, now)
-            batch.standings += standings_of(self.roster, rows, now)
-            replanned = self.roster.columns.number[rows].tolist()
-            batch.settled += [Settled(number, changed.settings_at) for number in replanned]
+            batch.skips += self.turns.skips_of(passed, now)
+            self.turns.passive.schedule_checks(rows, now)
+            batch.standings += task_positions_of(self.tasks, rows, now)
+            replanned = self.tasks.columns.number[rows].tolist()
+            batch.settled += [SettledDefinitions(number, changed.settings_at) for number in replanned]
         if changed.removed:
-            self.beat.passive.forget(self.roster.rows([entry.number for entry in changed.removed]).tolist())
-            for skips, numbers in self.roster.remove([entry.number for entry in changed.removed], now):
-                batch.skips += self.beat.skips_of([skips], now, numbers)
-            running = self.roster.columns.number[self.roster.removed_rows()].tolist()
+            self.turns.passive.forget(self.tasks.rows([entry.number for entry in changed.removed]).tolist())
+            for skips, numbers in self.tasks.remove([entry.number for entry in changed.removed], now):
+                batch.skips += self.turns.skips_of([skips], now, numbers)
+            running = self.tasks.columns.number[self.tasks.removed_rows()].tolist()
             for number in {entry.number for entry in changed.removed}.difference(running):
-                self.beat.cursors.pop(number, None)
+                self.turns.cursors.pop(number, None)
         moved = []
         if changed.changed:
-            rows, postponed = self.roster.change(changed.changed, now)
-            batch.skips += self.beat.skips_of(postponed, now)
-            batch.settled += [Settled(entry.number, entry.changed) for entry in changed.changed]
+            rows, postponed = self.tasks.change(changed.changed, now)
+            batch.skips += self.turns.skips_of(postponed, now)
+            batch.settled += [SettledDefinitions(entry.number, entry.changed) for entry in changed.changed]
             moved.append(rows)
         if changed.created:
-            back, new = self.roster.bring_back(changed.created, now)
-            rows = self.roster.bring_in(new)
-            self.roster.begin(rows, now)
-            self.beat.restore_ended(rows)
+            back, new = self.tasks.restore_removed(changed.created, now)
+            rows = self.tasks.add(new)
+            self.tasks.begin(rows, now)
+            self.turns.restore_ended(rows)
             for some in (back, rows):
-                batch.skips += self.beat.skips_of(self.roster.start_at(some, now), now)
+                batch.skips += self.turns.skips_of(self.tasks.start_at(some, now), now)
                 moved.append(some)
         told_of = [entry.number for entry in (*changed.changed, *changed.created) if entry.task.passive]
-        self.beat.passive.expect(self.roster.rows(told_of), now, anew=True)
-        self.beat.passive.look_again(self.roster.rows([entry.number for entry in changed.changed]))
+        self.turns.passive.schedule_checks(self.tasks.rows(told_of), now, anew=True)
+        self.turns.passive.check_rows_again(self.tasks.rows([entry.number for entry in changed.changed]))
         for rows in moved:
-            batch.standings += standings_of(self.roster, rows, now)
-        self.roster.lifecycle.pace.mean_rate = self.roster.mean_rate
-        self.beat.record(batch, lambda: self._announce(TakenOver(changed, old_names, replanned)))
-        self.beat.soon()
+            batch.standings += task_positions_of(self.tasks, rows, now)
+        self.tasks.lifecycle.pace.mean_rate = self.tasks.mean_rate
+        self.turns.record(batch, lambda: self._announce(LiveChange(changed, old_names, replanned)))
+        self.turns.plan_turn_soon()
 
-    def _announce(self, taken_over: TakenOver) -> None:
+    def _announce(self, taken_over: LiveChange) -> None:
         for listener in self.on_change:
             listener(taken_over)
 
-    def not_here(self, number: int) -> None:
+    def raise_if_elsewhere(self, number: int) -> None:
         """A task is not known: raise whom to ask, if there is anybody else."""
 
-    async def pass_on(self, number: int, request: "Request", patience: float | None = None) -> "Reply":  # noqa: ARG002
+    async def forward(self, number: int, request: "Request", patience: float | None = None) -> "Reply":  # noqa: ARG002
         """Have it done by the node that has the task; a single one has all there are."""
         raise Invalid(f"there is no task with the number {number}")
 
-    async def force_elsewhere(self, entries: Sequence[Entry], request: "Force") -> "list[Reply]":  # noqa: ARG002
+    async def forward_force(self, entries: Sequence[Entry], request: "ForceTasks") -> "list[Reply]":  # noqa: ARG002
         """Have those run that other nodes have; what those nodes answered."""
         return []
 
     @property
-    def executes(self) -> bool:
+    def has_workers(self) -> bool:
         """Has it workers? Without, it only schedules, takes results from outside, and shows."""
         return self.options.workers > 0
 
     def problems(self) -> list[str]:
         """What keeps it from executing or recording anything at the moment."""
-        return problems_of(self)
+        return node_problems_of(self)
 
     def status(self) -> Status:
         """How it is, together with all others of its cluster."""
@@ -267,25 +267,25 @@ class Node:
         """Who else there is; None if it is alone."""
         return None
 
-    def membership(self) -> "Membership | None":
+    def membership(self) -> "ClusterMetrics | None":
         """What it measures of its place among others; None if it is alone."""
         return None
 
-    async def running(self, most: int) -> Running:
+    async def running(self, most: int) -> RunningRuns:
         """What runs, together with all others of its cluster."""
-        return running_of(self, most)
+        return running_runs_of(self, most)
 
     def force(self, entries: Sequence[Entry], named: int = 0) -> dict[str, str]:
         """Run these now, slots and running instances permitting. Of the first so many: what those wait for that cannot
         start at once, by their names.
         """
-        self.take_over()  # one of them may be that new
+        self.apply_changes()  # one of them may be that new
         now = self.clock.now()
-        rows = self.roster.runnable(self.roster.rows([entry.number for entry in entries]))
-        waiting = {self.roster.names.name(row): held_back(self, row) for row in rows[:named].tolist()}
-        self.roster.lifecycle.force(rows)
-        self.beat.record(Batch(standings=standings_of(self.roster, rows, now)))
-        self.beat.soon()
+        rows = self.tasks.runnable(self.tasks.rows([entry.number for entry in entries]))
+        waiting = {self.tasks.names.name(row): waiting_reason(self, row) for row in rows[:named].tolist()}
+        self.tasks.lifecycle.force(rows)
+        self.turns.record(Batch(standings=task_positions_of(self.tasks, rows, now)))
+        self.turns.plan_turn_soon()
         return {name: why for name, why in waiting.items() if why}
 
     # Its life
@@ -294,120 +294,120 @@ class Node:
         """Live until stopped; `ready` is awaited when everything is up."""
         loop = self.loop = asyncio.get_running_loop()
         self.outbox = Outbox(self.store, loop, self._fail)
-        with made_sense_of(self.database):
-            generation = int(self.store.setting(GENERATION) or 0)
-        self.roster = Roster(self.options.max_concurrent or MAX_CONCURRENT, generation)
+        with explain_damaged_store(self.database):
+            generation = int(self.store.setting(GENERATION_KEY) or 0)
+        self.tasks = TaskTable(self.options.max_concurrent or DEFAULT_MAX_CONCURRENT, generation)
         self.queue = self._new_queue()
-        self.beat = Beat(self.roster, self.outbox, self.queue, self.clock)
-        self.beat.on_failure = self._fail
-        self.beat.on_standstill = self._stood_still
+        self.turns = TurnLoop(self.tasks, self.outbox, self.queue, self.clock)
+        self.turns.on_failure = self._fail
+        self.turns.on_standstill = self._handle_standstill
         care: list[asyncio.Task[None]] = []
         try:
-            await self._come_up()
-            care += [asyncio.create_task(some) for some in self._care()]
+            await self._start()
+            care += [asyncio.create_task(some) for some in self._background_jobs()]
             if self.options.length is not None:
                 loop.call_later(self.options.length, self.stop, "its time is over")
-            self.beat.soon()
+            self.turns.plan_turn_soon()
             await ready()
-            notify("READY=1")
+            notify_systemd("READY=1")
             await self._stopping.wait()
             if self._failure is not None:
                 raise self._failure
-            notify("STOPPING=1")
-            await self._wind_down()
+            notify_systemd("STOPPING=1")
+            await self._stop_in_order()
         finally:
             for task in care:
                 task.cancel()
-            self.beat.stop()
+            self.turns.stop()
             await self.queue.stop(0)
             self.outbox.close()
             if self._is_up:
-                self._remember_clock()
+                self._store_clock()
 
     def _new_queue(self) -> Queue:
-        self._pass_env = self.desk.settings().pass_env or ()
+        self._pass_env = self.admin.settings().pass_env or ()
         queue = LocalQueue(
             self.options.workers,
             self._results,
             self._started,
             kill_after=kill_after,
             clock_offset=self.clock.offset,
-            records=records_path(Path(self.database)) if self.database else None,
+            records=worker_records_path(Path(self.database)) if self.database else None,
             pass_env=self._pass_env,
         )
         queue.start()  # workers come up while we read what there is to do
         return queue
 
-    async def _come_up(self) -> None:
+    async def _start(self) -> None:
         """Everything that must be there before the first turn."""
-        with made_sense_of(self.database):
-            self._take_up()
+        with explain_damaged_store(self.database):
+            self._restore_tasks()
 
-    def _care(self) -> list[Coroutine[None, None, None]]:
+    def _background_jobs(self) -> list[Coroutine[None, None, None]]:
         """What goes on beside the beat."""
         return [self._tick(), self._prune()]
 
-    def _take_up(self) -> None:
-        with self.desk.at_rest(), without_collector():
-            if self._to_take_over:
-                self._to_take_over.clear()  # whatever the desk has done until now, the store tells
-                self.all_new = []
+    def _restore_tasks(self) -> None:
+        with self.admin.locked(), without_garbage_collection():
+            if self._changes_to_apply:
+                self._changes_to_apply.clear()  # whatever the desk has done until now, the store tells
+                self.created_entries = []
             self._read_settings(self.clock.now())
-            self.beat.record(take_up(self.roster, self.beat, self.store, self.clock, self.all_new))
-            self.all_new = []
+            self.turns.record(restore_all_tasks(self.tasks, self.turns, self.store, self.clock, self.created_entries))
+            self.created_entries = []
             self._is_up = True
-        self._settle_in()
-        self._remember_clock()
+        self._tune_garbage_collector()
+        self._store_clock()
 
-    def _settle_in(self) -> None:
+    def _tune_garbage_collector(self) -> None:
         # What has been read stays: nobody needs to look through it for garbage again and again. Batches of thousands of
         # tuples come and go without a cycle among them: looking for one took a third of a busy node's time.
         gc.collect()
         gc.freeze()
-        gc.set_threshold(*_LOOK_FOR_GARBAGE)
+        gc.set_threshold(*_GC_THRESHOLD)
         give_back_memory()
 
     def _fail(self, error: BaseException) -> None:
         """Something is wrong with us. Better no node than one that only looks alive: the next goes by the store."""
         self._failure = self._failure or error
         _log.critical("the node failed", exc_info=error, extra={"action": "failed"})
-        self._instantly.set()
+        self._stop_now.set()
         self.stop("it failed")
 
     def _started(self, starts: list[tuple[int, int]]) -> None:
         try:
-            self.beat.started(starts)
+            self.turns.add_starts(starts)
         except Exception as e:
             self._fail(e)
 
-    def _results(self, results: list[Result]) -> None:
+    def _results(self, results: list[RunResult]) -> None:
         try:
             if any(result.stop_node for result in results):
                 self.stop("a task asked for it")
-            self.beat.results(results)
+            self.turns.add_results(results)
         except Exception as e:
             # Nobody knows which of them were taken, but the store does.
             self._fail(e)
 
     # What it is told
 
-    def _read_settings(self, now: Instant) -> tuple[Ints, list[Skips]]:
+    def _read_settings(self, now: Instant) -> tuple[Ints, list[SkipColumns]]:
         """Which rows have other periods now, and what that skips."""
-        said = self.desk.settings()
-        changed = self.roster.set_periods({name: period for name, (_, period) in self.store.periods().items()}, now)
-        self.roster.set_permission(permission_of(self.store))
-        self.roster.set_limits(self.desk.limits())
-        self.slots, self.limits = slots_of(self.store, self.options.max_concurrent), limits_of(self.store)
-        self.roster.lifecycle.slots = self.slots.most if self.executes else 0  # whatever is due waits
-        self._keep = said.keep or KEEP
+        said = self.admin.settings()
+        changed = self.tasks.set_periods({name: period for name, (_, period) in self.store.periods().items()}, now)
+        self.tasks.set_permission(permission_of(self.store))
+        self.tasks.set_limits(self.admin.limits())
+        self.slots, self.limits = slot_capacity(self.store, self.options.max_concurrent), limit_capacities(self.store)
+        self.tasks.lifecycle.slots = self.slots.most if self.has_workers else 0  # whatever is due waits
+        self._keep = said.keep or DEFAULT_KEEP
         pass_env = said.pass_env or ()
         if not self._is_up:
             self._pass_env = pass_env
         elif pass_env != self._pass_env:
             _log.warning("`pass_env` of [node] counts from the next start", extra={"action": "not_in_force"})
-        pace = self.roster.lifecycle.pace
+        pace = self.tasks.lifecycle.pace
         pace.window = self.options.start_window or said.start_window or START_WINDOW
-        pace.start_rate = self.options.start_rate or said.start_rate or START_RATE
+        pace.start_rate = self.options.start_rate or said.start_rate or MAX_START_RATE
         return changed
 
     # While it lives
@@ -418,7 +418,7 @@ class Node:
         while True:
             await asyncio.sleep(1 if interval is None else min(1, interval / 3))
             if interval is not None:
-                notify("WATCHDOG=1")
+                notify_systemd("WATCHDOG=1")
             self._look_at_the_clock()
             self._look_at_the_queue()
 
@@ -433,49 +433,49 @@ class Node:
     def _look_at_the_clock(self) -> None:
         by = self.clock.compare()
         if by:
-            self._clock_was_set(by)
-        if abs(self.clock.offset - self._told_offset) > _CLOCK_STEP:
+            self._handle_clock_step(by)
+        if abs(self.clock.offset - self._sent_clock_offset) > _MIN_CLOCK_MOVE:
             # Workers wait by it until their runs are due.
-            self._told_offset = self.clock.offset
-            self.queue.set_clock(self._told_offset, by)
+            self._sent_clock_offset = self.clock.offset
+            self.queue.set_clock(self._sent_clock_offset, by)
 
-    def _stood_still(self, length: int) -> None:
+    def _handle_standstill(self, length: int) -> None:
         """The machine slept, or somebody stopped the process: for tasks that is a stop like any other."""
         _log.warning("nothing was done for %.0f s", length / SECOND, extra={"action": "stood_still", "length": length})
-        self._make_good(0, length)
+        self._account_for_gap(0, length)
 
-    def _clock_was_set(self, by: int) -> None:
+    def _handle_clock_step(self, by: int) -> None:
         _log.warning("the clock was set by %+.1f s", by / SECOND, extra={"action": "clock_set", "by": by})
-        self.beat.clock_was_set(by)
-        self._make_good(by, max(by, 0))
-        self._remember_clock()
-        self.beat.soon()
+        self.turns.clock_was_set(by)
+        self._account_for_gap(by, max(by, 0))
+        self._store_clock()
+        self.turns.plan_turn_soon()
 
-    def _make_good(self, by: int, length: int) -> None:
+    def _account_for_gap(self, by: int, length: int) -> None:
         """What passed without us, or comes again as the clock was set back, is recorded and made up for."""
-        now, rows, life = self.clock.now(), self.roster.all_rows(), self.roster.lifecycle
+        now, rows, life = self.clock.now(), self.tasks.all_rows(), self.tasks.lifecycle
         if by < 0:
             skips = clock_set_back(life, rows, -by, now)
-            self.beat.passive.clock_set_back(rows, -by, now)
+            self.turns.passive.clock_set_back(rows, -by, now)
         else:
-            active = self.roster.active(rows)
-            skips = resume(life, active, now, self.roster.catch_up_of(active))
-            skips += self.beat.passive.after_a_stop(rows, Instant(now - length), now)
-        standings = standings_of(self.roster, rows, now)
-        self.beat.record(Batch(standings=standings, skips=self.beat.skips_of(skips, now)))
+            active = self.tasks.active(rows)
+            skips = resume(life, active, now, self.tasks.catch_up_of(active))
+            skips += self.turns.passive.resume_after_stop(rows, Instant(now - length), now)
+        standings = task_positions_of(self.tasks, rows, now)
+        self.turns.record(Batch(standings=standings, skips=self.turns.skips_of(skips, now)))
 
-    def _remember_clock(self) -> None:
+    def _store_clock(self) -> None:
         """For the nodes to come: what time it is, and of which generation. It is not worth dying for."""
         try:
-            generation = self.roster.lifecycle.generation
-            self.store.set_settings({LAST_SEEN: str(self.clock.now()), GENERATION: str(generation)})
+            generation = self.tasks.lifecycle.generation
+            self.store.set_settings({LAST_SEEN_KEY: str(self.clock.now()), GENERATION_KEY: str(generation)})
         except StoreError as e:
             _log.error("the time could not be remembered: %s", e, extra={"action": "store_failing"})
 
     async def _prune(self) -> None:
         while True:
-            await asyncio.sleep(_PRUNE_EVERY)
-            self._remember_clock()
+            await asyncio.sleep(_PRUNE_INTERVAL)
+            self._store_clock()
             gc.collect()
             await asyncio.to_thread(give_back_memory)
             try:
@@ -486,59 +486,59 @@ class Node:
 
     # Ending
 
-    async def _wind_down(self) -> None:
+    async def _stop_in_order(self) -> None:
         """Stop claiming, let runs end, run what is to run at a stop, and have everything safe."""
-        _log.info("stopping: %s", self.reason, extra={"action": "stopping", "running": len(self.beat.underway)})
-        self.beat.claiming = False
-        await self._let_end(self.options.grace)
-        shutdown = np.array(sorted(self.roster.occasions["@shutdown"]), dtype=np.int64)
-        if len(shutdown) and not self._instantly.is_set():
-            life = self.roster.lifecycle
+        _log.info("stopping: %s", self.reason, extra={"action": "stopping", "running": len(self.turns.pending_runs)})
+        self.turns.is_claiming = False
+        await self._wait_for_runs(self.options.grace)
+        shutdown = np.array(sorted(self.tasks.occasions["@shutdown"]), dtype=np.int64)
+        if len(shutdown) and not self._stop_now.is_set():
+            life = self.tasks.lifecycle
             # All others have their place in the store; here nothing else is due any more.
-            everybody = self.roster.all_rows()
+            everybody = self.tasks.all_rows()
             life.set_flag(life.waiting, Flag.WAITING, on=False)
             life.waiting = life.waiting[:0]
             life.timetable.set_due(everybody, np.full(len(everybody), FOREVER))
-            life.occasion(shutdown, self.clock.now())
-            self.beat.claiming = True
-            self.beat.turn(self.clock.now())
-            await self._let_end(self.options.grace)
-            self.beat.claiming = False
-        await self._have_everything_safe()
+            life.trigger_node_event(shutdown, self.clock.now())
+            self.turns.is_claiming = True
+            self.turns.turn(self.clock.now())
+            await self._wait_for_runs(self.options.grace)
+            self.turns.is_claiming = False
+        await self._flush_outbox()
 
-    async def _let_end(self, grace: float) -> None:
+    async def _wait_for_runs(self, grace: float) -> None:
         """Wait for what runs or may still be claimed; what takes longer than the grace is cancelled."""
         deadline = time.monotonic() + grace
-        while self._is_busy() and time.monotonic() < deadline and not self._instantly.is_set():
+        while self._is_busy() and time.monotonic() < deadline and not self._stop_now.is_set():
             await asyncio.sleep(0.02)
-        self.beat.claiming = False
-        if self.beat.underway:
-            self.beat.cancel_held()
+        self.turns.is_claiming = False
+        if self.turns.pending_runs:
+            self.turns.cancel_undispatched()
             self.queue.cancel()
             deadline = time.monotonic() + 10
             while self._runs_something() and time.monotonic() < deadline:
                 await asyncio.sleep(0.02)
 
     def _is_busy(self) -> bool:
-        if self.outbox.is_hopeless:
+        if self.outbox.is_store_damaged:
             return self._runs_something()
-        return bool(self.beat.underway) or (self.beat.claiming and len(self.roster.lifecycle.waiting) > 0)
+        return bool(self.turns.pending_runs) or (self.turns.is_claiming and len(self.tasks.lifecycle.waiting) > 0)
 
     def _runs_something(self) -> bool:
         """Runs whose claims a failing store has not taken have not begun, and nothing will come of them."""
-        not_begun = self.outbox.unsafe_claims() if self.outbox.failing else set()
-        return any(run.number not in not_begun for run in self.beat.underway.values())
+        not_begun = self.outbox.unsafe_claims() if self.outbox.store_error else set()
+        return any(run.number not in not_begun for run in self.turns.pending_runs.values())
 
-    async def _have_everything_safe(self) -> None:
+    async def _flush_outbox(self) -> None:
         """All into the store. One that fails is waited for as long as runs are, unless somebody is in a hurry."""
         deadline = time.monotonic() + self.options.grace
         outbox = self.outbox
         while outbox.waiting:
             if self._failure is not None:
                 raise self._failure
-            in_vain = outbox.is_hopeless or self._instantly.is_set() or time.monotonic() > deadline
-            if outbox.failing and in_vain:
-                self.left_unsafe = outbox.failing
-                _log.error("not all is in the store: %s", outbox.failing, extra={"action": "store_failing"})
+            in_vain = outbox.is_store_damaged or self._stop_now.is_set() or time.monotonic() > deadline
+            if outbox.store_error and in_vain:
+                self.uncommitted_reason = outbox.store_error
+                _log.error("not all is in the store: %s", outbox.store_error, extra={"action": "store_failing"})
                 return
             await asyncio.sleep(0.005)

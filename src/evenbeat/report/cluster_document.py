@@ -7,20 +7,20 @@ from typing import Annotated, Final
 from msgspec import Meta, Struct
 from msgspec.structs import asdict
 
-from evenbeat.model import PARTITIONS, Instant
+from evenbeat.model import PARTITION_COUNT, Instant
 from evenbeat.node.cluster.node_info import ClusterView, NodeView
-from evenbeat.node.cluster.shares import ALL_SLOTS
+from evenbeat.node.cluster.shares import ALL_SLOTS_KEY
 from evenbeat.queue.nats.known_workers import PoolView, WorkerView
-from evenbeat.report.documents import instant
-from evenbeat.report.metrics import Numbers
-from evenbeat.report.status import Identity, Status
+from evenbeat.report.documents import iso_time
+from evenbeat.report.metrics import NodeMetrics
+from evenbeat.report.status import NodeIdentity, Status
 from evenbeat.wire.cluster_messages import DEFAULT_POOL
 
-Time = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
+IsoTime = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
 """ISO 8601 with an offset."""
 _Count = Annotated[int, Meta(ge=0)]
 _Seconds = Annotated[float, Meta(ge=0)]
-_Partition = Annotated[int, Meta(ge=0, lt=PARTITIONS)]
+_Partition = Annotated[int, Meta(ge=0, lt=PARTITION_COUNT)]
 _OK: Final = "ok"
 
 
@@ -31,7 +31,7 @@ class ClusterNodeDocument(Struct, frozen=True):
     """Drawn by lot when it joined; its name is for people."""
     name: str
     pid: int
-    started: Time
+    started: IsoTime
     version: str
     page: str
     """Where its page is; empty without one."""
@@ -65,7 +65,7 @@ class ClusterWorkerDocument(Struct, frozen=True):
     is_leaving: bool
     silent_for: _Seconds
     """Since a node last heard of it; a worker that is well is heard every second."""
-    started: Time | None
+    started: IsoTime | None
     """Null as long as it does not know what time it is."""
     version: str
     processes: _Count
@@ -98,7 +98,7 @@ class ClusterDocument(Struct, frozen=True):
 
     is_single: bool
     """A node on a database of its own, which no other can join."""
-    now: Time
+    now: IsoTime
     nodes: list[ClusterNodeDocument]
     workers: list[ClusterWorkerDocument]
     pools: dict[str, PoolDocument]
@@ -113,19 +113,19 @@ def cluster_document(view: ClusterView) -> ClusterDocument:
     """Of several nodes."""
     return ClusterDocument(
         is_single=False,
-        now=instant(view.now) or "",
-        nodes=sorted(map(_node, view.nodes), key=lambda node: (not node.is_alive, node.name, node.started)),
-        workers=[_worker(worker) for worker in view.workers],
-        pools={name: _pool(pool) for name, pool in view.pools.items()},
-        shares=_shares(view.shares),
-        partitions=PARTITIONS,
+        now=iso_time(view.now) or "",
+        nodes=sorted(map(_node_document, view.nodes), key=lambda node: (not node.is_alive, node.name, node.started)),
+        workers=[_worker_document(worker) for worker in view.workers],
+        pools={name: _pool_document(pool) for name, pool in view.pools.items()},
+        shares=_shares_document(view.shares),
+        partitions=PARTITION_COUNT,
         unheld=view.unheld,
     )
 
 
-def document_of_one(identity: Identity, numbers: Numbers, now: str) -> ClusterDocument:
+def single_node_document(identity: NodeIdentity, numbers: NodeMetrics, now: str) -> ClusterDocument:
     """Of a node that is alone, in the same shape."""
-    started, status, name = instant(identity.started) or "", numbers.status, socket.gethostname()
+    started, status, name = iso_time(identity.started) or "", numbers.status, socket.gethostname()
     processes = len(identity.workers)
     node = ClusterNodeDocument(
         id=identity.id,
@@ -137,8 +137,8 @@ def document_of_one(identity: Identity, numbers: Numbers, now: str) -> ClusterDo
         is_alive=True,
         epoch=0,
         expires_in=None,
-        partitions=list(range(PARTITIONS)),
-        partition_count=PARTITIONS,
+        partitions=list(range(PARTITION_COUNT)),
+        partition_count=PARTITION_COUNT,
         queue=_OK,
         handing={},
         needs=[],
@@ -166,18 +166,18 @@ def document_of_one(identity: Identity, numbers: Numbers, now: str) -> ClusterDo
         workers=[worker],
         pools={DEFAULT_POOL: PoolDocument(1, status.slots, 0, None)},
         shares=SharesDocument({identity.id: status.slots}, {}),
-        partitions=PARTITIONS,
+        partitions=PARTITION_COUNT,
         unheld=[],
     )
 
 
-def _node(node: NodeView) -> ClusterNodeDocument:
+def _node_document(node: NodeView) -> ClusterNodeDocument:
     about = node.about
     return ClusterNodeDocument(
         id=node.id,
         name=about.name,
         pid=about.pid,
-        started=instant(about.started) or "",
+        started=iso_time(about.started) or "",
         version=about.version,
         page=about.page,
         is_alive=node.expires_in > 0,
@@ -192,15 +192,15 @@ def _node(node: NodeView) -> ClusterNodeDocument:
     )
 
 
-def _worker(worker: WorkerView) -> ClusterWorkerDocument:
+def _worker_document(worker: WorkerView) -> ClusterWorkerDocument:
     started = Instant(worker.started) if worker.started else None
-    return ClusterWorkerDocument(**{**asdict(worker), "started": instant(started)})
+    return ClusterWorkerDocument(**{**asdict(worker), "started": iso_time(started)})
 
 
-def _pool(pool: PoolView) -> PoolDocument:
+def _pool_document(pool: PoolView) -> PoolDocument:
     return PoolDocument(**asdict(pool))
 
 
-def _shares(shares: Mapping[str, Mapping[str, int]]) -> SharesDocument:
-    limits = {key: dict(nodes) for key, nodes in shares.items() if key != ALL_SLOTS}
-    return SharesDocument(dict(shares.get(ALL_SLOTS, {})), limits)
+def _shares_document(shares: Mapping[str, Mapping[str, int]]) -> SharesDocument:
+    limits = {key: dict(nodes) for key, nodes in shares.items() if key != ALL_SLOTS_KEY}
+    return SharesDocument(dict(shares.get(ALL_SLOTS_KEY, {})), limits)

@@ -3,8 +3,8 @@
 from typing import Any, Final
 
 from evenbeat.load.config import NODE_DURATIONS
-from evenbeat.load.task_keys import flat, without_secrets
-from evenbeat.load.tasks import DURATIONS
+from evenbeat.load.task_keys import hide_secrets, task_to_table
+from evenbeat.load.tasks import DURATION_KEYS
 from evenbeat.model import Instant
 from evenbeat.report.words import is_set_aside, short_schedule
 from evenbeat.store.contract import Change, Condition, RunRecord, SkipRecord
@@ -13,10 +13,10 @@ from evenbeat.when.instant import format_instant
 from evenbeat.when.zone import Zone, zone
 
 _UTC: Final = zone("UTC")
-_DURATIONS: Final = frozenset((*DURATIONS, *NODE_DURATIONS))
+_DURATION_KEYS: Final = frozenset((*DURATION_KEYS, *NODE_DURATIONS))
 
 
-def instant(t: Instant | None, where: Zone = _UTC) -> str | None:
+def iso_time(t: Instant | None, where: Zone = _UTC) -> str | None:
     """A time in a document."""
     return None if t is None else format_instant(t, where)
 
@@ -40,22 +40,22 @@ def task_document(condition: Condition, *, secrets: bool) -> dict[str, Any]:
         "worker_deaths": condition.deaths,
         "set_aside": is_set_aside(condition.deaths),
         "schedule": short_schedule(task),
-        "next": instant(condition.next_run, where),
-        "expected_by": instant(condition.expected_by, where),
+        "next": iso_time(condition.next_run, where),
+        "expected_by": iso_time(condition.expected_by, where),
         "late": condition.late,
         "stale": condition.stale,
-        "running_since": instant(condition.running_since, where),
-        "last_start": instant(condition.last_start, where),
-        "last_end": instant(condition.last_end, where),
+        "running_since": iso_time(condition.running_since, where),
+        "last_start": iso_time(condition.last_start, where),
+        "last_end": iso_time(condition.last_end, where),
         "outcome": condition.outcome,
         "state": None if condition.state is None else condition.state.name.lower(),
         "hard": condition.hard if condition.state is not None else None,
         "attempt": condition.attempt if condition.state is not None else None,
         "flapping": condition.flapping,
         "output": condition.output,
-        "created": instant(entry.created, where),
-        "changed": instant(entry.changed, where),
-        "task": flat(task) if secrets else without_secrets(flat(task)),
+        "created": iso_time(entry.created, where),
+        "changed": iso_time(entry.changed, where),
+        "task": task_to_table(task) if secrets else hide_secrets(task_to_table(task)),
     }
 
 
@@ -63,11 +63,11 @@ def run_document(run: RunRecord) -> dict[str, Any]:
     """A run."""
     return {
         "task": run.task,
-        "nominal": instant(run.nominal),
+        "nominal": iso_time(run.nominal),
         "kind": run.kind.word,
-        "claimed": instant(run.claimed),
-        "started": instant(run.started),
-        "ended": instant(run.ended),
+        "claimed": iso_time(run.claimed),
+        "started": iso_time(run.started),
+        "ended": iso_time(run.ended),
         "outcome": run.outcome,
         "status": run.status,
         "state": None if run.state is None else run.state.name.lower(),
@@ -80,27 +80,29 @@ def run_document(run: RunRecord) -> dict[str, Any]:
 def change_document(change: Change) -> dict[str, Any]:
     """A line of the audit; `fields` says from what to what, in the words of files."""
     return {
-        "at": instant(change.at),
+        "at": iso_time(change.at),
         "who": change.who,
         "action": change.action,
         "name": change.name,
         "detail": change.detail,
-        "fields": [{"key": f.key, "old": _value(f.key, f.old), "new": _value(f.key, f.new)} for f in change.fields],
+        "fields": [
+            {"key": f.key, "old": _field_value(f.key, f.old), "new": _field_value(f.key, f.new)} for f in change.fields
+        ],
     }
 
 
-def _value(key: str, value: Any) -> Any:
-    return format_duration(value) if key in _DURATIONS and isinstance(value, int) else value
+def _field_value(key: str, value: Any) -> Any:
+    return format_duration(value) if key in _DURATION_KEYS and isinstance(value, int) else value
 
 
 def skip_document(skip: SkipRecord) -> dict[str, Any]:
     """Nominal times that were skipped."""
     return {
         "task": skip.task,
-        "first": instant(skip.first),
-        "last": instant(skip.last),
+        "first": iso_time(skip.first),
+        "last": iso_time(skip.last),
         "times": skip.times,
         "reason": skip.reason,
         "kind": skip.kind.word,
-        "at": instant(skip.at),
+        "at": iso_time(skip.at),
     }

@@ -5,12 +5,12 @@ from typing import Final, NamedTuple
 from evenbeat.model import Entry, Instant, Invalid, Outcome
 from evenbeat.store.contract import RunRecord, SkipRecord, Store
 
-Record = RunRecord | SkipRecord
-_AT_LEAST: Final = 100
+HistoryRecord = RunRecord | SkipRecord
+_MIN_READ: Final = 100
 """Notable runs that are read at once."""
 
 
-class Question(NamedTuple):
+class RecordQuery(NamedTuple):
     """Which part of the past."""
 
     task: int | None = None
@@ -23,22 +23,22 @@ class Question(NamedTuple):
     """With one of the three only that: runs that did not succeed, skips, or runs however they ended."""
 
 
-def records(store: Store, question: Question) -> list[Record]:
+def history_records(store: Store, question: RecordQuery) -> list[HistoryRecord]:
     """Runs and skips together, newest first."""
     task, before, most, failed, only_skips, only_runs = question
     runs: list[RunRecord] = []
     skips: list[SkipRecord] = []
     if failed:
-        runs = _failed(store, question)
+        runs = _failed_runs(store, question)
     elif not only_skips:
         runs = store.runs(task, before, most)
     if only_skips or not (failed or only_runs):
         skips = store.skips(task, before, most)
-    merged: list[Record] = [*runs, *skips]
-    return sorted(merged, key=when, reverse=True)[:most]
+    merged: list[HistoryRecord] = [*runs, *skips]
+    return sorted(merged, key=record_time, reverse=True)[:most]
 
 
-def find_also_removed(store: Store, name_or_id: str) -> Entry:
+def find_task_or_removed(store: Store, name_or_id: str) -> Entry:
     """A task, or one that was removed and whose history is kept; raise Invalid if there is neither."""
     entry = store.find(name_or_id) or store.find_removed(name_or_id)
     if entry is None:
@@ -46,15 +46,15 @@ def find_also_removed(store: Store, name_or_id: str) -> Entry:
     return entry
 
 
-def when(record: Record) -> Instant:
+def record_time(record: HistoryRecord) -> Instant:
     """Its place in history."""
     return record.claimed if isinstance(record, RunRecord) else record.at
 
 
-def _failed(store: Store, question: Question) -> list[RunRecord]:
+def _failed_runs(store: Store, question: RecordQuery) -> list[RunRecord]:
     """Runs that did not succeed. Changes of state are notable too, so more may have to be read."""
     found: list[RunRecord] = []
-    before, at_once = question.before, max(question.most, _AT_LEAST)
+    before, at_once = question.before, max(question.most, _MIN_READ)
     while len(found) < question.most:
         some = store.runs(question.task, before=before, most=at_once, notable=True)
         found += [run for run in some if run.outcome not in (None, Outcome.SUCCEEDED)]

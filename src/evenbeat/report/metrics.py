@@ -7,7 +7,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from evenbeat.core.authority import is_over
-from evenbeat.core.run_lease import SILENT
+from evenbeat.core.run_lease import WORKER_SILENT_AFTER
 from evenbeat.model import SECOND
 from evenbeat.node.loop.clock import boot_time
 from evenbeat.node.loop.counters import Histogram
@@ -15,11 +15,11 @@ from evenbeat.queue.nats.known_workers import PoolView
 from evenbeat.report.status import Status, status_of
 
 if TYPE_CHECKING:
-    from evenbeat.node.cluster.cluster_scheduler import ClusterNode
-    from evenbeat.node.scheduler import Node
+    from evenbeat.node.cluster.cluster_scheduler import ClusterScheduler
+    from evenbeat.node.scheduler import Scheduler
 
 
-class Membership(Struct):
+class ClusterMetrics(Struct):
     """What a node of a cluster measures of its place in it."""
 
     nodes: int
@@ -44,7 +44,7 @@ class Membership(Struct):
     """Of all workers that it hears."""
 
 
-class Numbers(Struct):
+class NodeMetrics(Struct):
     """Counted since the node was started; times in seconds."""
 
     status: Status
@@ -66,45 +66,47 @@ class Numbers(Struct):
     """Age of the last turn of the beat; a beat that is well has one every second."""
     cpu: float
     """Processor time that the node itself has used, without its workers."""
-    cluster: Membership | None = None
+    cluster: ClusterMetrics | None = None
     """None of a node that is alone."""
     queue: str = ""
     """Why runs cannot be handed over or started, if so."""
 
 
-def numbers_of(node: "Node") -> Numbers:
+def node_metrics_of(node: "Scheduler") -> NodeMetrics:
     """Read all meters of a live node."""
-    counts, outbox, used = node.beat.counts, node.outbox, os.times()
-    return Numbers(
+    counts, outbox, used = node.turns.counts, node.outbox, os.times()
+    return NodeMetrics(
         status=status_of(node),
         lateness=counts.late.read(),
         duration=counts.lasted.read(),
-        commit_time=outbox.took.read(),
+        commit_time=outbox.commit_seconds.read(),
         worker_restarts=node.queue.restarts,
         workers=len(node.queue.workers),
         unsafe=outbox.waiting,
         oldest_unsafe=outbox.oldest_age(),
-        last_turn=(node.clock.elapsed() - (node.beat.last_turn or node.began)) / SECOND,
+        last_turn=(node.clock.elapsed() - (node.turns.last_turn or node.started_elapsed)) / SECOND,
         cpu=used.user + used.system,
         cluster=node.membership(),
         queue=node.queue.problem,
     )
 
 
-def membership_of(node: "ClusterNode") -> Membership:
+def cluster_metrics_of(node: "ClusterScheduler") -> ClusterMetrics:
     """Look at a node's place among others."""
     view, queue, now = node.view, node.queue, node.clock.now()
     living = set() if view is None else {lease.node for lease in view.leases if not is_over(lease.expires, now)}
     holders = [] if view is None else view.holders
-    return Membership(
+    return ClusterMetrics(
         nodes=len(living),
-        partitions=len(node.member.holds),
+        partitions=len(node.lease.holds),
         unheld=sum(holder not in living for holder in holders),
-        lease=(node.member.until - boot_time()) / SECOND,
+        lease=(node.lease.until - boot_time()) / SECOND,
         queue=queue.problem or "ok",
         takeovers=node.takeovers,
         fenced=node.fenced,
         handing=asdict(queue.counts),
         pools=queue.pools,
-        processes=sum(worker.processes for worker in queue.staff if worker.silent_for * SECOND < SILENT),
+        processes=sum(
+            worker.processes for worker in queue.worker_views if worker.silent_for * SECOND < WORKER_SILENT_AFTER
+        ),
     )

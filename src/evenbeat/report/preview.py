@@ -6,24 +6,24 @@ from itertools import islice
 from msgspec import Struct
 from msgspec.structs import replace
 
-from evenbeat.admin.command_permission import why_blocked
+from evenbeat.admin.command_permission import blocked_advice
 from evenbeat.model import Instant, Task
-from evenbeat.report.words import short_schedule, times_of, zone_of
+from evenbeat.report.words import nominals_of, short_schedule, zone_of
 from evenbeat.when.calendar import Calendar
 from evenbeat.when.cron import Cron
 from evenbeat.when.duration import format_duration
 from evenbeat.when.explain import explain_cron, explain_occasion
-from evenbeat.when.inside import inside
+from evenbeat.when.inside import within_period
 from evenbeat.when.instant import LATEST, format_instant, parse_instant, spoken_instant
 from evenbeat.when.interval import Interval
-from evenbeat.when.lint import lint
-from evenbeat.when.nominals import Listed, Nominals
-from evenbeat.when.period import Period
-from evenbeat.when.schedule import Occasion
+from evenbeat.when.lint import cron_warnings
+from evenbeat.when.nominals import CompiledSchedule, ListedSchedule
+from evenbeat.when.period import CompiledPeriod
+from evenbeat.when.schedule import NodeEventSchedule
 from evenbeat.when.zone import Zone, zone
 
 
-class Preview(Struct):
+class SchedulePreview(Struct):
     """A task's times."""
 
     schedule: str
@@ -37,16 +37,16 @@ class Preview(Struct):
     warnings: list[str]
 
 
-def preview(task: Task, period: Period | None, start: Instant, n: int) -> Preview:
+def preview_schedule(task: Task, period: CompiledPeriod | None, start: Instant, n: int) -> SchedulePreview:
     """The next n times after `start`, inside the period; the task has its phase."""
-    times = times_of(task)
+    times = nominals_of(task)
     where = zone_of(task, times)
-    listed = inside(times, period)
-    found = list(islice(_after(task, listed, period, start), n))
-    warnings = lint(times.entry, task.schedule.days) if isinstance(times, Cron) else []
-    if not found and not isinstance(times, Occasion):
+    listed = within_period(times, period)
+    found = list(islice(_times_after(task, listed, period, start), n))
+    warnings = cron_warnings(times.entry, task.schedule.days) if isinstance(times, Cron) else []
+    if not found and not isinstance(times, NodeEventSchedule):
         warnings.append("no nominal time is left" if period is None else "no nominal time inside within 50 years")
-    return Preview(
+    return SchedulePreview(
         short_schedule(task),
         _in_english(times, where),
         times.resolved if isinstance(times, Cron) else None,
@@ -56,19 +56,19 @@ def preview(task: Task, period: Period | None, start: Instant, n: int) -> Previe
     )
 
 
-def paused(shown: Preview, task: Task) -> Preview:
+def preview_of_paused(shown: SchedulePreview, task: Task) -> SchedulePreview:
     """The same for a task that is paused or disabled: it has no next times."""
     why = "it is paused" if task.paused else "it is disabled: its definition says enabled = false"
     return replace(shown, next=[], warnings=[*shown.warnings, f"{why}, so it does not run"])
 
 
-def blocked(shown: Preview, owner: str) -> Preview:
+def preview_of_blocked(shown: SchedulePreview, owner: str) -> SchedulePreview:
     """The same for a task whose command or function may not be executed."""
-    why = f'commands = "files", and {why_blocked(owner)}'
+    why = f'commands = "files", and {blocked_advice(owner)}'
     return replace(shown, next=[], warnings=[*shown.warnings, f"it does not run: {why}"])
 
 
-def _after(task: Task, times: Listed, period: Period | None, start: Instant) -> Iterator[Instant]:
+def _times_after(task: Task, times: ListedSchedule, period: CompiledPeriod | None, start: Instant) -> Iterator[Instant]:
     if task.start_at is not None:
         asked = parse_instant(task.start_at, zone(task.schedule.zone))
         if asked > start:
@@ -78,11 +78,11 @@ def _after(task: Task, times: Listed, period: Period | None, start: Instant) -> 
     yield from times.between(Instant(start + 1), LATEST)
 
 
-def _in_english(times: Nominals, where: Zone) -> str:
+def _in_english(times: CompiledSchedule, where: Zone) -> str:
     match times:
         case Cron():
             return explain_cron(times)
-        case Occasion():
+        case NodeEventSchedule():
             return explain_occasion(times.event)
         case Interval():
             every, phase = format_duration(times.every), format_duration(times.phase)

@@ -7,25 +7,25 @@ import numpy as np
 from msgspec import Struct
 
 from evenbeat.core.check import retry_after_opening
-from evenbeat.core.gate import Reason, holds_back
-from evenbeat.core.next_time import Place
-from evenbeat.core.next_time import next_of as place_next
+from evenbeat.core.gate import Reason, blocking_reason
+from evenbeat.core.next_time import TimetablePosition
+from evenbeat.core.next_time import next_run_at as place_next
 from evenbeat.core.task import Flag
-from evenbeat.model import Instant, Kind
+from evenbeat.model import Instant, RunKind
 from evenbeat.report.obstacles import obstacles_of
 from evenbeat.wire.cluster_messages import DEFAULT_POOL
 
 if TYPE_CHECKING:
-    from evenbeat.node.loop.turn import Beat
-    from evenbeat.node.scheduler import Node
+    from evenbeat.node.loop.turn import TurnLoop
+    from evenbeat.node.scheduler import Scheduler
 
 
-class Moment(Struct):
+class LiveTaskState(Struct):
     """One task in a live node."""
 
     due: Instant | None
     """When its next run is due, or since when it waits; None if nothing is planned."""
-    kind: Kind
+    kind: RunKind
     waiting: str
     """For what, in the words of `Reason`; empty if it does not wait."""
     pending: int
@@ -40,33 +40,33 @@ class Moment(Struct):
     """What keeps the node from executing anything at all."""
 
 
-def moment_of(node: "Node", number: int) -> Moment | None:
+def live_task_state_of(node: "Scheduler", number: int) -> LiveTaskState | None:
     """Look at a task; None if the node does not have it."""
-    row = node.roster.row(number)
+    row = node.tasks.row(number)
     if row is None:
         return None
-    life, flags = node.roster.lifecycle, int(node.roster.columns.flags[row])
-    due, kind = _planned(node, row)
-    waiting = held_back(node, row) if flags & (Flag.WAITING | Flag.FORCED) else ""
-    return Moment(
-        *(due, kind, waiting, life.pending, life.slots, *_untaken(node, row, number)),
+    life, flags = node.tasks.lifecycle, int(node.tasks.columns.flags[row])
+    due, kind = _next_planned(node, row)
+    waiting = waiting_reason(node, row) if flags & (Flag.WAITING | Flag.FORCED) else ""
+    return LiveTaskState(
+        *(due, kind, waiting, life.pending, life.slots, *_waits_for_worker(node, row, number)),
         is_claimed=bool(flags & Flag.RUNNING),
         obstacles=obstacles_of(node),
     )
 
 
-def next_of(node: "Node", row: int) -> Instant | None:
+def next_run_time(node: "Scheduler", row: int) -> Instant | None:
     """When a task is due next, or since when it waits; None if it is paused or nothing is planned."""
-    return _planned(node, row)[0]
+    return _next_planned(node, row)[0]
 
 
-def _planned(node: "Node", row: int) -> tuple[Instant | None, Kind]:
-    c, times = node.roster.columns, node.roster.times
+def _next_planned(node: "Scheduler", row: int) -> tuple[Instant | None, RunKind]:
+    c, times = node.tasks.columns, node.tasks.times
     flags, number, one = int(c.flags[row]), int(c.period[row]), np.array([row], dtype=np.int64)
-    place = Place(
+    place = TimetablePosition(
         int(c.nominal[row]),
-        int(c.extra[row]),
-        Kind(int(c.extra_kind[row])),
+        int(c.off_grid_due[row]),
+        RunKind(int(c.off_grid_kind[row])),
         is_enabled=bool(flags & Flag.ENABLED) and bool(flags & (Flag.PERMITTED | Flag.PASSIVE)),
         is_forced=bool(flags & Flag.FORCED) and bool(flags & Flag.PERMITTED),
         catches_up=bool(flags & Flag.CATCHING_UP),
@@ -80,14 +80,14 @@ def _planned(node: "Node", row: int) -> tuple[Instant | None, Kind]:
         return int(times.next_after(one, Instant(t))[0])
 
     found = place_next(place, None if number < 0 else times.period(number), after, node.clock.now())
-    return (None, Kind.GRID) if found is None else (found.at, found.kind)
+    return (None, RunKind.GRID) if found is None else (found.at, found.kind)
 
 
-def held_back(node: "Node", row: int) -> str:
+def waiting_reason(node: "Scheduler", row: int) -> str:
     """What a run of this task would wait for if it were due now, in the words of `Reason`; empty: for nothing."""
-    c, life = node.roster.columns, node.roster.lifecycle
+    c, life = node.tasks.columns, node.tasks.lifecycle
     limit = int(c.limit[row])
-    reason = holds_back(
+    reason = blocking_reason(
         is_running=bool(c.flags[row] & int(Flag.RUNNING)),
         free_slots=life.slots - life.pending,
         free_of_limit=int(life.limits[limit] - life.pending_by_limit[limit]) if limit else None,
@@ -95,15 +95,15 @@ def held_back(node: "Node", row: int) -> str:
     return "" if reason is Reason.NONE else reason.value
 
 
-def _untaken(node: "Node", row: int, number: int) -> tuple[bool, float | None]:
+def _waits_for_worker(node: "Scheduler", row: int, number: int) -> tuple[bool, float | None]:
     """Does a run of it wait for a worker, and for how long has there been none?"""
     place = node.membership()
-    if place is None or not int(node.roster.columns.flags[row]) & Flag.RUNNING:
+    if place is None or not int(node.tasks.columns.flags[row]) & Flag.RUNNING:
         return False, None
-    token = next((token for token, run in node.beat.underway.items() if run.number == number), None)
-    if token is None or token in node.beat.lasting:
+    token = next((token for token, run in node.turns.pending_runs.items() if run.number == number), None)
+    if token is None or token in node.turns.started_runs:
         return False, None
-    pool = node.roster.pools[int(node.roster.columns.pool[row])] or DEFAULT_POOL
+    pool = node.tasks.pools[int(node.tasks.columns.pool[row])] or DEFAULT_POOL
     return True, place.pools[pool].without_worker_for if pool in place.pools else None
 
 
@@ -112,7 +112,7 @@ class RunningRun(Struct, frozen=True):
 
     task: str
     nominal: Instant
-    kind: Kind
+    kind: RunKind
     claimed: Instant
     started: Instant | None
     """None as long as nobody has told that it has: it is that new, or waits for a worker."""
@@ -122,26 +122,26 @@ class RunningRun(Struct, frozen=True):
     """Of the task."""
 
 
-class Running(Struct, frozen=True):
+class RunningRuns(Struct, frozen=True):
     """The runs of this moment, as many as were asked for, those that began first in front."""
 
     runs: list[RunningRun]
     total: int
 
 
-def running_of(node: "Node", most: int) -> Running:
+def running_runs_of(node: "Scheduler", most: int) -> RunningRuns:
     """Look at what runs."""
-    beat = node.beat
-    since = [(beat.lasting.get(token, run.claimed), token) for token, run in beat.underway.items()]
-    return Running([_running(beat, token) for _, token in nsmallest(most, since)], len(since))
+    beat = node.turns
+    since = [(beat.started_runs.get(token, run.claimed), token) for token, run in beat.pending_runs.items()]
+    return RunningRuns([_running_run(beat, token) for _, token in nsmallest(most, since)], len(since))
 
 
-def _running(beat: "Beat", token: int) -> RunningRun:
-    run, started = beat.underway[token], beat.lasting.get(token)
+def _running_run(beat: "TurnLoop", token: int) -> RunningRun:
+    run, started = beat.pending_runs[token], beat.started_runs.get(token)
     return RunningRun(
         beat.name_of(run),
         Instant(run.nominal),
-        Kind(run.kind),
+        RunKind(run.kind),
         Instant(run.claimed),
         None if started is None else Instant(started),
         run.timebox,

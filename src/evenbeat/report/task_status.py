@@ -10,16 +10,16 @@ from msgspec.structs import replace
 
 from evenbeat.admin.command_permission import permission_of
 from evenbeat.admin.worker_killers import deaths_by_task
-from evenbeat.core.freshness import expected_by, is_late
+from evenbeat.core.freshness import is_late, result_expected_by
 from evenbeat.core.gate import Reason
-from evenbeat.core.next_time import Progress, next_run
-from evenbeat.core.permission import Permission, is_blocked
-from evenbeat.model import Entry, Instant, Invalid, Kind, State
-from evenbeat.store.contract import COMPUTED_STATES, EVERYTHING, FOREVER, Condition, Filter, Store
-from evenbeat.when.period import Period, compile_periods
+from evenbeat.core.next_time import ScheduleProgress, next_run
+from evenbeat.core.permission import CommandPolicy, is_blocked
+from evenbeat.model import Entry, Instant, Invalid, RunKind, State
+from evenbeat.store.contract import ALL_TASKS, COMPUTED_FILTER_STATES, FOREVER, Condition, Filter, Store
+from evenbeat.when.period import CompiledPeriod, compile_periods
 
 
-class Upcoming:
+class ConditionReader:
     """Answers for the tasks of a store, at one moment."""
 
     def __init__(self, store: Store, now: Instant) -> None:
@@ -27,7 +27,7 @@ class Upcoming:
         self._now = now
 
     @cached_property
-    def _periods(self) -> dict[str, Period]:
+    def _periods(self) -> dict[str, CompiledPeriod]:
         return compile_periods({name: period for name, (_, period) in self._store.periods().items()})
 
     @cached_property
@@ -35,7 +35,7 @@ class Upcoming:
         return deaths_by_task(self._store)
 
     @cached_property
-    def _permission(self) -> Permission:
+    def _permission(self) -> CommandPolicy:
         return permission_of(self._store)
 
     def condition(self, entry: Entry) -> Condition:
@@ -49,7 +49,7 @@ class Upcoming:
     def of(self, condition: Condition) -> Condition:
         """The same, with its next run."""
         extra = FOREVER if condition.extra is None else condition.extra
-        progress = Progress(
+        progress = ScheduleProgress(
             condition.accounted, extra, condition.extra_kind, condition.pause_from, condition.pause_until
         )
         task = condition.entry.task
@@ -57,14 +57,14 @@ class Upcoming:
         periods = self._periods if task.period is not None else {}
         found = next_run(task, progress, periods, self._now, is_blocked=blocked)
         is_off = task.paused or not task.enabled
-        expected = None if found is None or is_off else expected_by(task, found.nominal)
+        expected = None if found is None or is_off else result_expected_by(task, found.nominal)
         is_running = condition.running_since is not None
         return replace(
             condition,
             blocked=Reason.NOT_FROM_A_FILE.value if blocked else "",
             deaths=self._deaths.get(condition.entry.number, 0),
             next_run=None if found is None else found.at,
-            next_kind=Kind.GRID if found is None else found.kind,
+            next_kind=RunKind.GRID if found is None else found.kind,
             expected_by=expected,
             late=is_late(task, found, self._now, is_running=is_running),
             stale=(expected is not None and expected < self._now) or self._is_missing(condition),
@@ -75,7 +75,7 @@ class Upcoming:
         if not condition.entry.task.passive or condition.state in (None, State.OK):
             return False
         latest = self._store.runs(condition.entry.number, most=1)
-        return bool(latest) and latest[0].kind is Kind.STALE
+        return bool(latest) and latest[0].kind is RunKind.STALE
 
     def of_all(self, conditions: Iterable[Condition]) -> Iterator[Condition]:
         """The same for many."""
@@ -83,19 +83,19 @@ class Upcoming:
 
     def conditions(self, only: Filter) -> Iterator[Condition]:
         """All that fit, also those that are late or stale: for these every task is looked at."""
-        if only.state not in COMPUTED_STATES:
+        if only.state not in COMPUTED_FILTER_STATES:
             return self.of_all(self._store.conditions(only))
-        every = self.of_all(self._store.conditions(replace(only, state=None, most=EVERYTHING.most)))
+        every = self.of_all(self._store.conditions(replace(only, state=None, most=ALL_TASKS.most)))
         return islice((one for one in every if (one.late if only.state == "late" else one.stale)), only.most)
 
     def count(self, only: Filter) -> int:
         """How many fit; `after` and `most` do not matter."""
-        if only.state not in COMPUTED_STATES:
+        if only.state not in COMPUTED_FILTER_STATES:
             return self._store.count(only)
-        return sum(1 for _ in self.conditions(replace(only, after="", most=EVERYTHING.most)))
+        return sum(1 for _ in self.conditions(replace(only, after="", most=ALL_TASKS.most)))
 
     def entries(self, only: Filter) -> Iterator[Entry]:
         """The tasks alone."""
-        if only.state not in COMPUTED_STATES:
+        if only.state not in COMPUTED_FILTER_STATES:
             return self._store.entries(only)
         return (condition.entry for condition in self.conditions(only))

@@ -4,30 +4,29 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from evenbeat.admin.command_permission import why_blocked
+from evenbeat.admin.command_permission import blocked_advice
 from evenbeat.core.gate import Reason
 from evenbeat.core.guard import attempts_of, grace_of
-from evenbeat.core.task_columns import timebox
-from evenbeat.model import SECOND, Instant, Kind, Period, State, Task
-from evenbeat.report.task_now import Moment
+from evenbeat.core.task_columns import default_timebox_of
+from evenbeat.model import SECOND, Instant, Period, RunKind, State, Task
+from evenbeat.report.task_now import LiveTaskState
 from evenbeat.report.words import (
-    BECAUSE,
+    RUN_KIND_WORDS,
     deaths_words,
     is_set_aside,
     long_schedule,
+    nominals_of,
     run_words,
     skip_words,
     state_words,
-    times_of,
     zone_of,
 )
 from evenbeat.store.contract import Condition, RunRecord, SkipRecord
-from evenbeat.when.duration import in_words
-from evenbeat.when.inside import inside
+from evenbeat.when.duration import spoken_duration
+from evenbeat.when.inside import within_period
 from evenbeat.when.instant import spoken_instant
-from evenbeat.when.period import Period as CompiledPeriod
-from evenbeat.when.period import compile_periods
-from evenbeat.when.schedule import Occasion
+from evenbeat.when.period import CompiledPeriod, compile_periods
+from evenbeat.when.schedule import NodeEventSchedule
 from evenbeat.wire.cluster_messages import DEFAULT_POOL
 
 
@@ -38,7 +37,7 @@ class Answer(Struct, frozen=True):
     reasons: list[str]
 
 
-class Facts(Struct, frozen=True):
+class TaskFacts(Struct, frozen=True):
     """All that is known of a task."""
 
     condition: Condition
@@ -51,30 +50,30 @@ class Facts(Struct, frozen=True):
     """Microseconds for which history is kept."""
     is_live: bool
     """Does a node live on the database?"""
-    moment: Moment | None = None
+    moment: LiveTaskState | None = None
     """What that node says of the task; None also if it cannot answer yet."""
     is_shared: bool = False
     """May several nodes live on the database?"""
 
 
-class Subject:
+class ExplainedTask:
     """The task that is asked about, compiled: its times, its period, its zone, and how to say an instant."""
 
-    def __init__(self, facts: Facts) -> None:
+    def __init__(self, facts: TaskFacts) -> None:
         self.facts = facts
         self.task: Task = facts.condition.entry.task
-        self.times = times_of(self.task)
+        self.times = nominals_of(self.task)
         self.zone = zone_of(self.task, self.times)
         self.period: CompiledPeriod | None = None
         if self.task.period is not None and self.task.period in facts.periods:
             self.period = compile_periods(facts.periods)[self.task.period]
-        self.inside = inside(self.times, self.period)
+        self.inside = within_period(self.times, self.period)
 
     @property
     def is_forced(self) -> bool:
         """Does a forced run wait?"""
         moment = self.facts.moment
-        return (self.facts.condition.next_kind if moment is None else moment.kind) is Kind.FORCED
+        return (self.facts.condition.next_kind if moment is None else moment.kind) is RunKind.FORCED
 
     def at(self, t: Instant) -> str:
         return spoken_instant(t, self.zone)
@@ -82,13 +81,13 @@ class Subject:
     def ahead(self, t: Instant) -> str:
         """ "on Mon 2026-11-16 09:00:37+01:00, in 3 min 20 s"."""
         distance = t - self.facts.now
-        return f"on {self.at(t)}, " + (f"in {in_words(distance)}" if distance > 0 else "which is now")
+        return f"on {self.at(t)}, " + (f"in {spoken_duration(distance)}" if distance > 0 else "which is now")
 
     def latest(self) -> list[str]:
         """The last run and the last skip."""
         facts = self.facts
         ended = next((run for run in facts.runs if run.ended is not None), None)
-        what = "the last run" if ended and ended.kind not in (Kind.TOLD, Kind.STALE) else "the last result"
+        what = "the last run" if ended and ended.kind not in (RunKind.TOLD, RunKind.STALE) else "the last result"
         nothing = "nobody has told a result yet" if self.task.passive else "it has not run yet"
         found = [f"{what} {run_words(ended, self.zone)}" if ended else nothing]
         if facts.skips:
@@ -96,9 +95,9 @@ class Subject:
         return found
 
 
-def why(facts: Facts) -> Answer:
+def why(facts: TaskFacts) -> Answer:
     """Does it run now, and if not, why, and when?"""
-    subject = Subject(facts)
+    subject = ExplainedTask(facts)
     reasons = [f"its schedule is {long_schedule(subject.task, subject.times)}"]
     sentence = (
         _running(subject, reasons)
@@ -119,24 +118,24 @@ def why(facts: Facts) -> Answer:
     return Answer(f"{subject.task.name} {sentence}.", reasons + subject.latest())
 
 
-def _running(subject: Subject, reasons: list[str]) -> str:
+def _running(subject: ExplainedTask, reasons: list[str]) -> str:
     since, now, task = subject.facts.condition.running_since, subject.facts.now, subject.task
     if since is None or not subject.facts.is_live:
         return ""
     moment = subject.facts.moment
     if moment is not None and moment.is_untaken:
-        return _untaken(subject, moment, since, reasons)
-    box = timebox(task)
+        return _waits_for_worker(subject, moment, since, reasons)
+    box = default_timebox_of(task)
     if box:
         reasons.append(f"its timebox ends {subject.ahead(Instant(since + box))}")
     if subject.is_forced:
         reasons.append("a forced run waits for this one to end")
     elif not task.enabled or task.paused:
         reasons.append("it is disabled: this run may end, and no other follows")
-    return f"is running, since {subject.at(since)}: {in_words(max(now - since, 0))}"
+    return f"is running, since {subject.at(since)}: {spoken_duration(max(now - since, 0))}"
 
 
-def _untaken(subject: Subject, moment: Moment, since: Instant, reasons: list[str]) -> str:
+def _waits_for_worker(subject: ExplainedTask, moment: LiveTaskState, since: Instant, reasons: list[str]) -> str:
     """Claimed and handed over, in a cluster."""
     pool = subject.task.pool or DEFAULT_POOL
     if moment.obstacles:
@@ -144,12 +143,12 @@ def _untaken(subject: Subject, moment: Moment, since: Instant, reasons: list[str
     elif moment.without_worker_for is None:
         reasons.append(f"the workers of its pool {pool!r} may have no slot free; `evenbeat status` tells")
     else:
-        gone = in_words(round(moment.without_worker_for) * SECOND)
+        gone = spoken_duration(round(moment.without_worker_for) * SECOND)
         reasons.append(f"its pool {pool!r} has had no worker for {gone}; `evenbeat worker --pool {pool}` is one")
     return f"is due, and no worker has taken it yet, since {subject.at(since)}"
 
 
-def _forced(subject: Subject, reasons: list[str]) -> str:
+def _forced(subject: ExplainedTask, reasons: list[str]) -> str:
     """A forced run is due, whatever the definition and the period say."""
     if not subject.is_forced or not subject.facts.is_live:
         return ""
@@ -161,13 +160,13 @@ def _forced(subject: Subject, reasons: list[str]) -> str:
     return _hindered(subject, reasons) or _waiting(subject, reasons) or "runs now: a forced run is due"
 
 
-def _switched_off(subject: Subject, reasons: list[str]) -> str:
+def _switched_off(subject: ExplainedTask, reasons: list[str]) -> str:
     task = subject.task
     if subject.is_forced:  # the next node makes that run all the same
         return ""
     blocked = subject.facts.condition.blocked
     if blocked:
-        why_not = f'{blocked} (commands = "files"): {why_blocked(subject.facts.condition.entry.owner)}'
+        why_not = f'{blocked} (commands = "files"): {blocked_advice(subject.facts.condition.entry.owner)}'
         if not task.passive:
             reasons.append("whoever may say what is executed is set by `commands` in [node] of the node's files")
             return f"does not run: {why_not}"
@@ -181,7 +180,7 @@ def _switched_off(subject: Subject, reasons: list[str]) -> str:
     return ""
 
 
-def _without_node(subject: Subject, reasons: list[str]) -> str:
+def _without_node(subject: ExplainedTask, reasons: list[str]) -> str:
     facts = subject.facts
     if facts.is_live:
         return ""
@@ -199,16 +198,16 @@ def _without_node(subject: Subject, reasons: list[str]) -> str:
     return "does not run: no node lives on this database"
 
 
-def _passive(subject: Subject, reasons: list[str]) -> str:
+def _passive(subject: ExplainedTask, reasons: list[str]) -> str:
     task = subject.task
     moment = subject.facts.moment
-    if not task.passive or (moment is not None and (moment.waiting or moment.kind is not Kind.GRID)):
+    if not task.passive or (moment is not None and (moment.waiting or moment.kind is not RunKind.GRID)):
         return ""
     due = _due(subject)[0]
     if due is None:
         return "does not run: its results are told from outside, and no further one is expected"
     before = subject.times.previous_before(due)
-    allowed = timebox(task) + grace_of(task, None if before is None else due - before)
+    allowed = default_timebox_of(task) + grace_of(task, None if before is None else due - before)
     runs = "function" if task.job.function is not None else "command" if task.job.command else ""
     runs = "" if subject.facts.condition.blocked else runs
     otherwise = f"its {runs} is run" if runs else f"it becomes {task.when_missing.upper()}"
@@ -218,7 +217,7 @@ def _passive(subject: Subject, reasons: list[str]) -> str:
     return f"does not run: its results are told from outside, and the next is expected {subject.ahead(due)}"
 
 
-def _hindered(subject: Subject, reasons: list[str]) -> str:
+def _hindered(subject: ExplainedTask, reasons: list[str]) -> str:
     """The node can execute nothing, or cannot record that it does; for a task that is not due yet, one more reason."""
     moment, condition = subject.facts.moment, subject.facts.condition
     if moment is None or not moment.obstacles:
@@ -231,14 +230,14 @@ def _hindered(subject: Subject, reasons: list[str]) -> str:
     return f"is due and does not start: {moment.obstacles[0]}"
 
 
-def _waiting(subject: Subject, reasons: list[str]) -> str:
+def _waiting(subject: ExplainedTask, reasons: list[str]) -> str:
     moment = subject.facts.moment
     if moment is None or not moment.waiting:
         return ""
-    if moment.kind is Kind.FORCED:
+    if moment.kind is RunKind.FORCED:
         reasons.append("what waits is a forced run")
-    elif moment.kind is not Kind.GRID:
-        reasons.append(f"what waits is {BECAUSE[moment.kind]}")
+    elif moment.kind is not RunKind.GRID:
+        reasons.append(f"what waits is {RUN_KIND_WORDS[moment.kind]}")
     if moment.waiting == Reason.LIMIT:
         reasons.append(f"all places of its limit {subject.task.limit!r} are taken")
     elif moment.waiting == Reason.NO_SLOT:
@@ -249,7 +248,7 @@ def _waiting(subject: Subject, reasons: list[str]) -> str:
     return f"is due and {moment.waiting}{since}"
 
 
-def _closed(subject: Subject, reasons: list[str]) -> str:
+def _closed(subject: ExplainedTask, reasons: list[str]) -> str:
     period, facts = subject.period, subject.facts
     if period is None or period.contains(facts.now):
         return ""
@@ -260,11 +259,11 @@ def _closed(subject: Subject, reasons: list[str]) -> str:
     return f"does not run now: its period {subject.task.period!r} is closed, and {when}"
 
 
-def _next(subject: Subject, reasons: list[str]) -> str:
+def _next(subject: ExplainedTask, reasons: list[str]) -> str:
     condition, task = subject.facts.condition, subject.task
     due, kind = _due(subject)
     if due is None:
-        if isinstance(subject.times, Occasion):
+        if isinstance(subject.times, NodeEventSchedule):
             return f"runs at every {'start' if subject.times.event == '@reboot' else 'orderly stop'} of the node"
         return "does not run again: no time of its schedule is left"
     if condition.state not in (None, State.OK) and not condition.hard:
@@ -272,12 +271,12 @@ def _next(subject: Subject, reasons: list[str]) -> str:
         attempts = attempts_of(task)
         words = state_words(condition.state, hard=False, attempt=condition.attempt, attempts=attempts)
         reasons.append(f"it is {words}; after attempt {attempts} the problem is HARD")
-    if kind is not Kind.GRID:
-        reasons.append(f"that is {BECAUSE[kind]}")
+    if kind is not RunKind.GRID:
+        reasons.append(f"that is {RUN_KIND_WORDS[kind]}")
     return f"runs next {subject.ahead(due)}"
 
 
-def _due(subject: Subject) -> tuple[Instant | None, Kind]:
+def _due(subject: ExplainedTask) -> tuple[Instant | None, RunKind]:
     """What comes next: as the node says, else as the store has it."""
     condition, moment = subject.facts.condition, subject.facts.moment
     if moment is not None:

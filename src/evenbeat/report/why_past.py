@@ -3,16 +3,24 @@
 from typing import Final
 
 from evenbeat.core.gate import Reason
-from evenbeat.model import DAY, MINUTE, Instant, Kind
-from evenbeat.report.why import Answer, Facts, Subject
-from evenbeat.report.words import BECAUSE, ending, first_line, lasted, long_schedule, run_words, skip_words
+from evenbeat.model import DAY, MINUTE, Instant, RunKind
+from evenbeat.report.why import Answer, ExplainedTask, TaskFacts
+from evenbeat.report.words import (
+    RUN_KIND_WORDS,
+    duration_words,
+    first_line,
+    long_schedule,
+    outcome_words,
+    run_words,
+    skip_words,
+)
 from evenbeat.store.contract import RunRecord
-from evenbeat.when.duration import format_duration, in_words
+from evenbeat.when.duration import format_duration, spoken_duration
 
-_LOOK_BACK: Final = 3_000 * DAY
+_MAX_LOOK_BACK: Final = 3_000 * DAY
 """The previous nominal time is looked for as far as this."""
-_FEW: Final = 5
-_EXPLANATIONS: Final[dict[str, str]] = {
+_MAX_PHRASES: Final = 5
+_REASON_TEXTS: Final[dict[str, str]] = {
     Reason.COALESCED: 'an earlier run still waited or ran, and stood for these times too (backlog = "merge")',
     Reason.MISSED: "no node was running then; `missed` says what is made up for",
     Reason.DISABLED: "it was paused, or its definition said enabled = false",
@@ -22,57 +30,61 @@ _EXPLANATIONS: Final[dict[str, str]] = {
 }
 
 
-def why_then(facts: Facts, start: Instant, end: Instant) -> Answer:
+def why_then(facts: TaskFacts, start: Instant, end: Instant) -> Answer:
     """Did it run between these instants (the second or the minute that somebody typed)? Why, or why not?"""
-    subject = Subject(facts)
+    subject = ExplainedTask(facts)
     reasons: list[str] = []
     sentence = (
-        _to_come(subject, start, end, reasons)
+        _is_in_future(subject, start, end, reasons)
         or _ran(subject, start, end, reasons)
         or _skipped(subject, start, end, reasons)
-        or _not_there(subject, end, reasons)
-        or _not_told(subject, start, end, reasons)
+        or _before_creation(subject, end, reasons)
+        or _no_result(subject, start, end, reasons)
         or _without_record(subject, start, end, reasons)
         or _not_due(subject, start, end, reasons)
     )
     return Answer(f"{subject.task.name} {sentence}.", reasons)
 
 
-def _to_come(subject: Subject, start: Instant, end: Instant, reasons: list[str]) -> str:
+def _is_in_future(subject: ExplainedTask, start: Instant, end: Instant, reasons: list[str]) -> str:
     if start <= subject.facts.now:
         return ""
     reasons.append(f"its schedule is {long_schedule(subject.task, subject.times)}")
     due = next(iter(subject.inside.between(start, end)), None)
     if due is not None:
         return f"is due then, on {subject.at(due)}"
-    _around(subject, start, end, reasons)
+    _add_neighbours(subject, start, end, reasons)
     return "is not due then"
 
 
-def _ran(subject: Subject, start: Instant, end: Instant, reasons: list[str]) -> str:
+def _ran(subject: ExplainedTask, start: Instant, end: Instant, reasons: list[str]) -> str:
     found = [run for run in subject.facts.runs if _covers(run, start, end, subject.facts.now)]
     if not found:
         return ""
     # The one that was due then says more than one that was still under way.
     run = next((run for run in reversed(found) if start <= run.nominal < end), found[-1])
     begun = run.claimed if run.started is None else run.started
-    if run.kind in (Kind.TOLD, Kind.STALE):
-        reasons.append(f"that result was {BECAUSE[run.kind]}" if run.kind is Kind.TOLD else BECAUSE[run.kind])
+    if run.kind in (RunKind.TOLD, RunKind.STALE):
+        reasons.append(
+            f"that result was {RUN_KIND_WORDS[run.kind]}" if run.kind is RunKind.TOLD else RUN_KIND_WORDS[run.kind]
+        )
         return f"did not run then, but a result {run_words(run, subject.zone)}"
-    reasons.append(f"that run was {BECAUSE[run.kind]}, due {subject.at(run.nominal)}")
+    reasons.append(f"that run was {RUN_KIND_WORDS[run.kind]}, due {subject.at(run.nominal)}")
     late = begun - run.nominal
     if late >= MINUTE // 60:
-        reasons.append(f"it started {in_words(late)} after it was due")
+        reasons.append(f"it started {spoken_duration(late)} after it was due")
     if run.state is not None:
         hardness = "HARD" if run.hard else f"SOFT, attempt {run.attempt}"
         reasons.append(f"it made the check {run.state.name} ({hardness})")
     if first_line(run.output):
         reasons.append(f"it said: {first_line(run.output)}")
     others = [f"another run {run_words(other, subject.zone)}" for other in reversed(found) if other is not run]
-    reasons += _few(others, "runs")
+    reasons += _shortened(others, "runs")
     if run.ended is None:
         return f"ran then, and still does: it started on {subject.at(begun)}"
-    return f"ran then: it started on {subject.at(begun)}, took {lasted(run.ended - begun)} and {_past(run)}"
+    return (
+        f"ran then: it started on {subject.at(begun)}, took {duration_words(run.ended - begun)} and {_past_tense(run)}"
+    )
 
 
 def _covers(run: RunRecord, start: Instant, end: Instant, now: Instant) -> bool:
@@ -80,34 +92,34 @@ def _covers(run: RunRecord, start: Instant, end: Instant, now: Instant) -> bool:
     return start <= run.nominal < end or (begun < end and start <= (now if run.ended is None else run.ended))
 
 
-def _past(run: RunRecord) -> str:
-    word = ending(run.outcome, run.status)
+def _past_tense(run: RunRecord) -> str:
+    word = outcome_words(run.outcome, run.status)
     return word if word.startswith(("succeeded", "failed")) else f"was {word}"
 
 
-def _skipped(subject: Subject, start: Instant, end: Instant, reasons: list[str]) -> str:
+def _skipped(subject: ExplainedTask, start: Instant, end: Instant, reasons: list[str]) -> str:
     found = [skip for skip in subject.facts.skips if skip.first < end and start <= skip.last]
     if not found:
         return ""
-    skip = next((s for s in found if s.kind is Kind.GRID), found[0])
+    skip = next((s for s in found if s.kind is RunKind.GRID), found[0])
     reasons.append(skip_words(skip, subject.zone))
-    if skip.reason in _EXPLANATIONS:
-        reasons.append(_EXPLANATIONS[skip.reason])
+    if skip.reason in _REASON_TEXTS:
+        reasons.append(_REASON_TEXTS[skip.reason])
     if skip.at > skip.last:
         reasons.append(f"this was recorded on {subject.at(skip.at)}")
     others = [f"also: {skip_words(other, subject.zone)}" for other in found if other is not skip]
-    reasons += _few(others, "skips")
-    if skip.kind is not Kind.GRID:
-        return f"did not run then: {BECAUSE[skip.kind]} was refused, {skip.reason}"
+    reasons += _shortened(others, "skips")
+    if skip.kind is not RunKind.GRID:
+        return f"did not run then: {RUN_KIND_WORDS[skip.kind]} was refused, {skip.reason}"
     return f"did not run then: {skip.reason}"
 
 
-def _few(phrases: list[str], what: str) -> list[str]:
-    rest = len(phrases) - _FEW
-    return [*phrases[:_FEW], f"and {rest:,} more {what}"] if rest > 0 else phrases
+def _shortened(phrases: list[str], what: str) -> list[str]:
+    rest = len(phrases) - _MAX_PHRASES
+    return [*phrases[:_MAX_PHRASES], f"and {rest:,} more {what}"] if rest > 0 else phrases
 
 
-def _not_there(subject: Subject, end: Instant, reasons: list[str]) -> str:
+def _before_creation(subject: ExplainedTask, end: Instant, reasons: list[str]) -> str:
     entry = subject.facts.condition.entry
     if end > entry.created:
         return ""
@@ -115,7 +127,7 @@ def _not_there(subject: Subject, end: Instant, reasons: list[str]) -> str:
     return "did not run then: it did not exist yet"
 
 
-def _not_told(subject: Subject, start: Instant, end: Instant, reasons: list[str]) -> str:
+def _no_result(subject: ExplainedTask, start: Instant, end: Instant, reasons: list[str]) -> str:
     """Of a passive check, whose results are told from outside: was one expected then?"""
     facts = subject.facts
     if not subject.task.passive or start < facts.now - facts.keep:
@@ -123,25 +135,25 @@ def _not_told(subject: Subject, start: Instant, end: Instant, reasons: list[str]
     reasons.append("it has nothing to run: its results are told from outside")
     due = next(iter(subject.inside.between(start, min(end, facts.now))), None)
     if due is None:
-        _around(subject, start, end, reasons)
+        _add_neighbours(subject, start, end, reasons)
         return "was told no result then, and none was expected"
-    following = _not_accounted_for(subject)
+    following = _first_unaccounted(subject)
     if following is not None and following <= due:
         return f"was told no result then: one is expected since {subject.at(due)}, and may still come"
     return f"was told no result then: one was expected on {subject.at(due)}, and one of another time counts for it"
 
 
-def _without_record(subject: Subject, start: Instant, end: Instant, reasons: list[str]) -> str:
+def _without_record(subject: ExplainedTask, start: Instant, end: Instant, reasons: list[str]) -> str:
     """It should have been due, or history does not go back so far."""
     facts = subject.facts
     if start < facts.now - facts.keep:
         reasons.append(f"history is kept for {format_duration(facts.keep)}")
-        _around(subject, start, end, reasons)
+        _add_neighbours(subject, start, end, reasons)
         return "has no record of that time any more"
     due = next(iter(subject.inside.between(start, min(end, facts.now))), None)
     if due is None:
         return ""
-    following, entry = _not_accounted_for(subject), facts.condition.entry
+    following, entry = _first_unaccounted(subject), facts.condition.entry
     if following is not None and following <= due:
         reasons.append(f"what is due since {subject.at(following)} is not accounted for yet")
         if facts.is_live:
@@ -156,36 +168,36 @@ def _without_record(subject: Subject, start: Instant, end: Instant, reasons: lis
     return f"would be due then, on {subject.at(due)}, but there is no record of it"
 
 
-def _not_accounted_for(subject: Subject) -> Instant | None:
+def _first_unaccounted(subject: ExplainedTask) -> Instant | None:
     """The first nominal time of which it is not decided yet whether it has a run; None if no node has seen the task."""
     accounted = subject.facts.condition.accounted
     return None if accounted is None else subject.inside.next_after(accounted)
 
 
-def _not_due(subject: Subject, start: Instant, end: Instant, reasons: list[str]) -> str:
+def _not_due(subject: ExplainedTask, start: Instant, end: Instant, reasons: list[str]) -> str:
     facts, period = subject.facts, subject.period
     reasons.append(f"its schedule is {long_schedule(subject.task, subject.times)}")
     if facts.condition.entry.changed > start:
         reasons.append(f"its definition was changed on {subject.at(facts.condition.entry.changed)}")
-    _around(subject, start, end, reasons)
+    _add_neighbours(subject, start, end, reasons)
     if period is not None and not period.contains(start):
         return f"did not run then: its period {subject.task.period!r} was closed"
     return "did not run then: it was not due"
 
 
-def _around(subject: Subject, start: Instant, end: Instant, reasons: list[str]) -> None:
+def _add_neighbours(subject: ExplainedTask, start: Instant, end: Instant, reasons: list[str]) -> None:
     """The nominal times before and after."""
-    before, after = _previous(subject, start), subject.inside.next_after(Instant(end - 1))
+    before, after = _previous_nominal(subject, start), subject.inside.next_after(Instant(end - 1))
     if before is not None and before >= subject.facts.condition.entry.created:
         reasons.append(f"the nominal time before that is {subject.at(before)}")
     if after is not None:
         reasons.append(f"the nominal time after that is {subject.at(after)}")
 
 
-def _previous(subject: Subject, t: Instant) -> Instant | None:
+def _previous_nominal(subject: ExplainedTask, t: Instant) -> Instant | None:
     """The last nominal time before `t`; inside a period they are only known forwards."""
     span = MINUTE
-    while span < _LOOK_BACK:
+    while span < _MAX_LOOK_BACK:
         found = None
         for found in subject.inside.between(Instant(t - span), t):  # noqa: B007 - the last one is wanted
             pass

@@ -2,38 +2,38 @@
 
 from typing import Final
 
-from evenbeat.core.run_lease import DEATHS
-from evenbeat.model import MINUTE, SECOND, Kind, Outcome, State, Task
+from evenbeat.core.run_lease import MAX_WORKER_DEATHS
+from evenbeat.model import MINUTE, SECOND, Outcome, RunKind, State, Task
 from evenbeat.store.contract import RunRecord, SkipRecord
 from evenbeat.when.calendar import Calendar
 from evenbeat.when.cron import Cron
-from evenbeat.when.duration import format_duration, in_words
+from evenbeat.when.duration import format_duration, spoken_duration
 from evenbeat.when.explain import explain_cron, explain_occasion
 from evenbeat.when.instant import spoken_instant
-from evenbeat.when.nominals import Nominals
-from evenbeat.when.schedule import Occasion, compile_schedule
+from evenbeat.when.nominals import CompiledSchedule
+from evenbeat.when.schedule import NodeEventSchedule, compile_schedule
 from evenbeat.when.zone import Zone, zone
 
-BECAUSE: Final = {
-    Kind.GRID: "by its schedule",
-    Kind.FIRST: "a first run, soon after it was created",
-    Kind.CATCH_UP: "a run that makes up for what was missed",
-    Kind.RETRY: "a retry",
-    Kind.START_AT: "as its start_at says",
-    Kind.OCCASION: "on an occasion: the node started or stops",
-    Kind.FORCED: "because somebody asked for it",
-    Kind.TOLD: "told from outside",
-    Kind.STALE: "no result was told in time",
-    Kind.FRESHNESS: "a run because no result came in time",
+RUN_KIND_WORDS: Final = {
+    RunKind.GRID: "by its schedule",
+    RunKind.FIRST: "a first run, soon after it was created",
+    RunKind.CATCH_UP: "a run that makes up for what was missed",
+    RunKind.RETRY: "a retry",
+    RunKind.START_AT: "as its start_at says",
+    RunKind.OCCASION: "on an occasion: the node started or stops",
+    RunKind.FORCED: "because somebody asked for it",
+    RunKind.TOLD: "told from outside",
+    RunKind.STALE: "no result was told in time",
+    RunKind.FRESHNESS: "a run because no result came in time",
 }
 
 
-def times_of(task: Task) -> Nominals:
+def nominals_of(task: Task) -> CompiledSchedule:
     """When a task of the store is due; it has been placed."""
     return compile_schedule(task.schedule, task.name)
 
 
-def zone_of(task: Task, times: Nominals) -> Zone:
+def zone_of(task: Task, times: CompiledSchedule) -> Zone:
     """The zone in which the task's owner thinks of its times."""
     return times.zone if isinstance(times, Cron | Calendar) else zone(task.schedule.zone)
 
@@ -46,11 +46,11 @@ def short_schedule(task: Task) -> str:
     return f"cron {s.cron}" if s.cron else f"calendar {s.calendar}" if s.calendar else f"at {s.at}"
 
 
-def long_schedule(task: Task, times: Nominals) -> str:
+def long_schedule(task: Task, times: CompiledSchedule) -> str:
     """The same, explained where that says more."""
     if isinstance(times, Cron):
         text = explain_cron(times)
-    elif isinstance(times, Occasion):
+    elif isinstance(times, NodeEventSchedule):
         text = explain_occasion(times.event)
     else:
         return short_schedule(task)
@@ -62,14 +62,14 @@ def state_words(state: State, *, hard: bool, attempt: int, attempts: int) -> str
     return state.name if hard else f"{state.name} (SOFT, attempt {attempt} of {attempts})"
 
 
-def lasted(microseconds: int) -> str:
+def duration_words(microseconds: int) -> str:
     """How long a run took."""
     if microseconds >= MINUTE:
-        return in_words(microseconds)
+        return spoken_duration(microseconds)
     return f"{microseconds / SECOND:.1f} s" if microseconds >= SECOND else f"{microseconds / 1000:.1f} ms"
 
 
-def ending(outcome: Outcome | str | None, status: int | None) -> str:
+def outcome_words(outcome: Outcome | str | None, status: int | None) -> str:
     """How a run ended, with the status where there is one to tell: "failed with status 2"."""
     if outcome is None:
         return "runs"
@@ -82,23 +82,24 @@ def ending(outcome: Outcome | str | None, status: int | None) -> str:
 def run_words(run: RunRecord, where: Zone) -> str:
     """A run in one phrase."""
     begun = run.claimed if run.started is None else run.started
-    if run.kind in (Kind.TOLD, Kind.STALE):
-        return _told_words(run, where)
+    if run.kind in (RunKind.TOLD, RunKind.STALE):
+        return _submitted_words(run, where)
     if run.ended is None and run.started is None:
         return f"was claimed {spoken_instant(begun, where)} and has not started"
     when = f"started {spoken_instant(begun, where)}"
     if run.ended is None:
         return f"{when} and has not ended"
     first = first_line(run.output)
-    return f"{when}, took {lasted(run.ended - begun)}, {ending(run.outcome, run.status)}{f': {first}' if first else ''}"
+    outcome = outcome_words(run.outcome, run.status)
+    return f"{when}, took {duration_words(run.ended - begun)}, {outcome}{f': {first}' if first else ''}"
 
 
-def _told_words(run: RunRecord, where: Zone) -> str:
+def _submitted_words(run: RunRecord, where: Zone) -> str:
     """A result without a run of ours: when it was learned, and how long what it tells of took, if that is known."""
-    how = "was told" if run.kind is Kind.TOLD else "was missing"
+    how = "was told" if run.kind is RunKind.TOLD else "was missing"
     took = ""
     if run.started is not None and run.ended is not None and run.ended > run.started:
-        took = f", took {lasted(run.ended - run.started)}"
+        took = f", took {duration_words(run.ended - run.started)}"
     first = first_line(run.output)
     state = "older than what was known" if run.state is None else run.state.name
     return f"{how} {spoken_instant(run.claimed, where)}{took}, {state}{f': {first}' if first else ''}"
@@ -106,7 +107,7 @@ def _told_words(run: RunRecord, where: Zone) -> str:
 
 def skip_words(skip: SkipRecord, where: Zone) -> str:
     """A skip in one phrase: "12 times coalesced, from .. to .."."""
-    if skip.kind is not Kind.GRID:
+    if skip.kind is not RunKind.GRID:
         return f"{skip.kind.word} run of {spoken_instant(skip.first, where)} refused: {skip.reason}"
     if skip.times == 1:
         return f"{spoken_instant(skip.first, where)}: {skip.reason}"
@@ -121,7 +122,7 @@ def first_line(output: str) -> str:
 
 def is_set_aside(deaths: int) -> bool:
     """Have so many worker processes in a row died with a task that its lost runs are not repeated?"""
-    return deaths >= DEATHS
+    return deaths >= MAX_WORKER_DEATHS
 
 
 def deaths_words(name: str, deaths: int) -> str:
@@ -130,7 +131,7 @@ def deaths_words(name: str, deaths: int) -> str:
     if not is_set_aside(deaths):
         return (
             f"{workers} died with it: until a run of it ends by itself it runs alone on a worker process, and after "
-            f"{DEATHS} deaths a lost run is not repeated"
+            f"{MAX_WORKER_DEATHS} deaths a lost run is not repeated"
         )
     return (
         f"set aside, as {workers} died with it: a lost run is not repeated, and what its schedule or "

@@ -10,13 +10,13 @@ from typing import Final, NamedTuple
 
 from evenbeat.core import authority
 from evenbeat.model import SECOND
-from evenbeat.sim.cluster_model import put
+from evenbeat.sim.cluster_model import replaced_at
 
 NOTHING: Final = -1
 LONG_AGO: Final = 60 * SECOND
 
 
-class Limit(NamedTuple):
+class LimitShape(NamedTuple):
     """How much there is of what."""
 
     name: str
@@ -29,7 +29,7 @@ class Limit(NamedTuple):
     """How often a run goes over to another node with its partition, while both live."""
 
 
-class Member(NamedTuple):
+class LimitNode(NamedTuple):
     """A node."""
 
     share: int = 0
@@ -45,59 +45,62 @@ class Member(NamedTuple):
     is_dead: bool = False
 
 
-Members = tuple[Member, ...]
-Spent = tuple[int, int, Members]
+LimitNodes = tuple[LimitNode, ...]
+LimitState = tuple[int, int, LimitNodes]
 """Deaths and moves that are left."""
 
 
-def limit_beginning(shape: Limit) -> Spent:
+def initial_limit_state(shape: LimitShape) -> LimitState:
     """Nobody has anything."""
-    return shape.deaths, shape.moves, (Member(),) * shape.nodes
+    return shape.deaths, shape.moves, (LimitNode(),) * shape.nodes
 
 
-def limit_is_broken(shape: Limit, state: Spent) -> bool:
+def limit_is_broken(shape: LimitShape, state: LimitState) -> bool:
     """More runs than the limit."""
     return sum(m.running for m in state[2]) > shape.limit
 
 
-def limit_events(shape: Limit, state: Spent) -> Iterator[tuple[str, Spent]]:
+def limit_events(shape: LimitShape, state: LimitState) -> Iterator[tuple[str, LimitState]]:
     """Runs come up, begin and end; nodes decide about their shares, die, and take over what others ran."""
     deaths, moves, members = state
     living = [i for i, m in enumerate(members) if not m.is_dead]
     for i in living:
         m = members[i]
         if m.running + m.waiting < shape.most:
-            yield f"a run comes up on node {i}", (deaths, moves, put(members, i, m._replace(waiting=m.waiting + 1)))
+            yield (
+                f"a run comes up on node {i}",
+                (deaths, moves, replaced_at(members, i, m._replace(waiting=m.waiting + 1))),
+            )
         if m.waiting and may_begin(m):
             begun = m._replace(waiting=m.waiting - 1, running=m.running + 1)
-            yield f"node {i} begins a run", (deaths, moves, put(members, i, begun))
+            yield f"node {i} begins a run", (deaths, moves, replaced_at(members, i, begun))
         if m.running:
-            yield f"a run of node {i} ends", (deaths, moves, put(members, i, m._replace(running=m.running - 1)))
+            yield f"a run of node {i} ends", (deaths, moves, replaced_at(members, i, m._replace(running=m.running - 1)))
         if m.asked == NOTHING:
-            yield f"node {i} asks", (deaths, moves, put(members, i, m._replace(asked=m.running + m.given)))
+            yield f"node {i} asks", (deaths, moves, replaced_at(members, i, m._replace(asked=m.running + m.given)))
         for turn in range(shape.nodes) if m.asked != NOTHING else ():
             decided = _decided(shape, members, i, turn)
-            yield f"node {i} has a new share, turn {turn}", (deaths, moves, put(members, i, decided))
+            yield f"node {i} has a new share, turn {turn}", (deaths, moves, replaced_at(members, i, decided))
         for got, is_first in product((0, LONG_AGO), (False, True)) if m.asked != NOTHING else ():
             decided = _decided_by_need(shape, members, i, got, is_first=is_first)
             event = f"node {i} has what it needs, {'is first, ' if is_first else ''}and got some {got} ago"
-            yield event, (deaths, moves, put(members, i, decided))
+            yield event, (deaths, moves, replaced_at(members, i, decided))
         if deaths and len(living) > 1:
             dead = m._replace(waiting=0, asked=NOTHING, is_dead=True)
-            yield f"node {i} dies", (deaths - 1, moves, put(members, i, dead))
+            yield f"node {i} dies", (deaths - 1, moves, replaced_at(members, i, dead))
         if m.given and m.asked == NOTHING:
             # Time enough has passed for the new owner to have counted it, and only a new decision uses that.
             anew = m._replace(given=0, asked=m.running)
-            anew = _decided(shape, put(members, i, anew), i, 0)
-            yield f"node {i} decides without what it gave", (deaths, moves, put(members, i, anew))
+            anew = _decided(shape, replaced_at(members, i, anew), i, 0)
+            yield f"node {i} decides without what it gave", (deaths, moves, replaced_at(members, i, anew))
     yield from _moves(shape, state, living)
     for i, m in enumerate(members):
         if m.is_dead and m.share and not m.running:
             # Time enough has passed for the new owner to have counted what it adopted.
-            yield f"the share of node {i} is free", (deaths, moves, put(members, i, m._replace(share=0)))
+            yield f"the share of node {i} is free", (deaths, moves, replaced_at(members, i, m._replace(share=0)))
 
 
-def _moves(shape: Limit, state: Spent, living: list[int]) -> Iterator[tuple[str, Spent]]:
+def _moves(shape: LimitShape, state: LimitState, living: list[int]) -> Iterator[tuple[str, LimitState]]:
     deaths, moves, members = state
     for i, j in product(range(shape.nodes), living):
         m, n = members[i], members[j]
@@ -105,32 +108,34 @@ def _moves(shape: Limit, state: Spent, living: list[int]) -> Iterator[tuple[str,
             continue
         adopting = n._replace(running=n.running + 1, asked=n.asked if n.asked == NOTHING else n.asked + 1)
         if m.is_dead:
-            yield f"node {j} adopts a run of node {i}", (
-                deaths, moves, put(put(members, i, m._replace(running=m.running - 1)), j, counted(adopting)),
-            )  # fmt: skip
+            without_run = replaced_at(members, i, m._replace(running=m.running - 1))
+            adopted = replaced_at(without_run, j, with_running_counted(adopting))
+            yield f"node {j} adopts a run of node {i}", (deaths, moves, adopted)
         elif moves:
             less = m._replace(running=m.running - 1, given=m.given + 1)
             yield f"a run goes from node {i} to node {j}", (
-                deaths, moves - 1, put(put(members, i, less), j, counted(adopting)),
+                deaths, moves - 1, replaced_at(replaced_at(members, i, less), j, with_running_counted(adopting)),
             )  # fmt: skip
 
 
-def may_begin(member: Member) -> bool:
+def may_begin(member: LimitNode) -> bool:
     """Nothing while its share may become less; what it let go runs on elsewhere, until that is decided anew."""
     return member.asked == NOTHING and member.running + member.given < member.room
 
 
-def counted(member: Member) -> Member:
+def with_running_counted(member: LimitNode) -> LimitNode:
     """Whoever gets runs with a partition has them in its share before it serves it, even if that is too much."""
     return member._replace(share=max(member.share, member.running + member.given))
 
 
-def _decided(shape: Limit, members: Members, i: int, turn: int) -> Member:
+def _decided(shape: LimitShape, members: LimitNodes, i: int, turn: int) -> LimitNode:
     m = members[i]
     others = [n for j, n in enumerate(members) if j != i]
-    fair = authority.fair_share(shape.limit, [str(j) for j, n in enumerate(members) if not n.is_dead], str(i), turn)
+    fair = authority.fair_limit_share(
+        shape.limit, [str(j) for j, n in enumerate(members) if not n.is_dead], str(i), turn
+    )
     decide = partial(
-        authority.share,
+        authority.limit_share,
         shape.limit,
         sum(n.share for n in others),
         m.running + m.given + m.waiting,
@@ -140,11 +145,11 @@ def _decided(shape: Limit, members: Members, i: int, turn: int) -> Member:
     return m._replace(share=decide(running=m.asked), room=decide(running=0), asked=NOTHING)
 
 
-def _decided_by_need(shape: Limit, members: Members, i: int, since_got: int, *, is_first: bool) -> Member:
+def _decided_by_need(shape: LimitShape, members: LimitNodes, i: int, since_got: int, *, is_first: bool) -> LimitNode:
     """As nodes decide about a small limit."""
     m = members[i]
     others = [n for j, n in enumerate(members) if j != i]
-    need = authority.need_of_small(
+    need = authority.small_limit_need(
         m.running + m.given,
         m.waiting,
         m.share,
@@ -153,5 +158,7 @@ def _decided_by_need(shape: Limit, members: Members, i: int, since_got: int, *, 
         since_got=since_got,
         since_free=0,
     )
-    decide = partial(authority.share, shape.limit, sum(n.share for n in others), need, shape.limit, others_need=False)
+    decide = partial(
+        authority.limit_share, shape.limit, sum(n.share for n in others), need, shape.limit, others_need=False
+    )
     return m._replace(share=decide(running=m.asked), room=decide(running=0), asked=NOTHING)

@@ -10,18 +10,18 @@ from contextlib import contextmanager
 from typing import Final, NamedTuple, TypeVar
 
 from evenbeat.core import authority, run_lease
-from evenbeat.core.run_lease import Hand
+from evenbeat.core.run_lease import RunLease
 
 T = TypeVar("T")
 
 NOW: Final = 1_000
 """On every clock, in every state: what was before is less."""
-GONE: Final = -99
+LONG_GONE: Final = -99
 """In the place of a lease that there is not."""
 NOBODY: Final = -1
 
 
-class Shape(NamedTuple):
+class ClusterShape(NamedTuple):
     """How large a cluster is and what can befall it. Durations in ticks."""
 
     name: str
@@ -59,7 +59,7 @@ class Shape(NamedTuple):
     margin: int = 1
 
 
-class Message(NamedTuple):
+class ModelMessage(NamedTuple):
     """One on its way: the times are those that are in it, as they are now on the clock of the worker."""
 
     kind: str
@@ -69,7 +69,7 @@ class Message(NamedTuple):
     settled: int = 0
 
 
-class Phase(NamedTuple):
+class PendingWrite(NamedTuple):
     """Something a node does in the store, decided and not yet there."""
 
     what: str
@@ -77,7 +77,7 @@ class Phase(NamedTuple):
     token: int
 
 
-class Part(NamedTuple):
+class ModelPartition(NamedTuple):
     """What a node knows of a partition that it holds, and of the task in it."""
 
     stage: str
@@ -91,13 +91,13 @@ class Part(NamedTuple):
     """... and whether one more run is due, for one that was lost."""
     token: int = 0
     """Of the open claim."""
-    hand: Hand = Hand()
-    phase: Phase | None = None
+    hand: RunLease = RunLease()
+    phase: PendingWrite | None = None
     silent: int = 0
     """For how long nobody had answered for the open run: when it was dropped, or as was known when it was taken."""
 
 
-class Plan(NamedTuple):
+class PartitionPlan(NamedTuple):
     """What a node is about to do about partitions: `authority.Steps`, by number."""
 
     bury: tuple[int, ...]
@@ -105,19 +105,19 @@ class Plan(NamedTuple):
     release: tuple[int, ...]
 
 
-class Node(NamedTuple):
+class ModelNode(NamedTuple):
     """A node that is up."""
 
     until: int
     """How long it may act, on its own clock."""
     answer: int
     """How long ago it asked for the lease that it will learn of; GONE if it waits for nothing."""
-    plan: Plan | None
+    plan: PartitionPlan | None
     """What to do about partitions, as it was when it asked."""
-    parts: tuple[Part | None, ...]
+    parts: tuple[ModelPartition | None, ...]
 
 
-class Held(NamedTuple):
+class ModelRun(NamedTuple):
     """A run of a worker."""
 
     token: int
@@ -128,15 +128,15 @@ class Held(NamedTuple):
     """How long the worker has been stopped in between."""
 
 
-class Worker(NamedTuple):
+class ModelWorker(NamedTuple):
     """A worker that is up."""
 
     asked: tuple[tuple[int, int], ...] = ()
     """Token and time of each question that is neither answered nor given up."""
-    held: tuple[Held, ...] = ()
+    held: tuple[ModelRun, ...] = ()
 
 
-class Book(NamedTuple):
+class StoredTask(NamedTuple):
     """What the store knows of a task."""
 
     claims: int = 0
@@ -153,19 +153,19 @@ class Book(NamedTuple):
     """For how long nobody had answered for the open run when its last owner released it."""
 
 
-class State(NamedTuple):
+class ModelCluster(NamedTuple):
     """A cluster at one moment."""
 
     leases: tuple[int, ...]
     """When each ends, from now, on the clock of the store."""
     holders: tuple[int, ...]
     fence: int
-    books: tuple[Book, ...]
+    books: tuple[StoredTask, ...]
     born: int
     """How many nodes have been."""
-    nodes: tuple[Node | None, ...]
-    workers: tuple[Worker | None, ...]
-    messages: frozenset[Message]
+    nodes: tuple[ModelNode | None, ...]
+    workers: tuple[ModelWorker | None, ...]
+    messages: frozenset[ModelMessage]
     deaths: int
     skips: int
     """How many of both are left."""
@@ -187,24 +187,24 @@ def task_of(token: int) -> int:
     return token & 1
 
 
-def put(row: tuple[T, ...], i: int, new: T) -> tuple[T, ...]:
+def replaced_at(row: tuple[T, ...], i: int, new: T) -> tuple[T, ...]:
     """The same with another in one place."""
     return (*row[:i], new, *row[i + 1 :])
 
 
-def beginning(shape: Shape) -> State:
+def initial_cluster(shape: ClusterShape) -> ModelCluster:
     """One node that serves all, idle workers, and the first nominal times have come."""
-    parts = tuple(Part("serving", 1 + t) for t in range(shape.tasks))
-    first = Node(authority.acts_until(0, shape.lease), GONE, None, parts)
+    parts = tuple(ModelPartition("serving", 1 + t) for t in range(shape.tasks))
+    first = ModelNode(authority.acts_until(0, shape.lease), LONG_GONE, None, parts)
     rest = shape.nodes - 1
-    return State(
-        leases=(shape.lease, *(GONE,) * rest),
+    return ModelCluster(
+        leases=(shape.lease, *(LONG_GONE,) * rest),
         holders=(0,) * shape.tasks,
         fence=shape.tasks,
-        books=(Book(),) * shape.tasks,
+        books=(StoredTask(),) * shape.tasks,
         born=1,
         nodes=(first, *(None,) * rest),
-        workers=(Worker(),) * shape.workers,
+        workers=(ModelWorker(),) * shape.workers,
         messages=frozenset(),
         deaths=shape.deaths,
         skips=shape.skips,
@@ -212,23 +212,30 @@ def beginning(shape: Shape) -> State:
 
 
 @contextmanager
-def scaled(shape: Shape) -> Iterator[None]:
+def scaled_durations(shape: ClusterShape) -> Iterator[None]:
     """The production decisions with the durations of a shape: their order is what matters, not their length."""
-    kept = (authority.MARGIN, vars(authority)["PARTITIONS"], run_lease.HOLD, run_lease.PERMIT, run_lease.MARGIN)
+    kept = (
+        authority.LEASE_MARGIN,
+        vars(authority)["PARTITION_COUNT"],
+        run_lease.RUN_LEASE_DURATION,
+        run_lease.PERMISSION_DURATION,
+        run_lease.RUN_LEASE_MARGIN,
+    )
     changed = (shape.margin, shape.tasks, shape.hold, shape.permit, shape.margin)
-    _set(changed)
+    _set_constants(changed)
     try:
         yield
     finally:
-        _set(kept)
+        _set_constants(kept)
 
 
-def _set(constants: tuple[int, int, int, int, int]) -> None:
+def _set_constants(constants: tuple[int, int, int, int, int]) -> None:
     here, there = vars(authority), vars(run_lease)
-    here["MARGIN"], here["PARTITIONS"], there["HOLD"], there["PERMIT"], there["MARGIN"] = constants
+    here["LEASE_MARGIN"], here["PARTITION_COUNT"] = constants[:2]
+    there["RUN_LEASE_DURATION"], there["PERMISSION_DURATION"], there["RUN_LEASE_MARGIN"] = constants[2:]
 
 
-class Broken(Exception):
+class PropertyBroken(Exception):
     """A property does not hold: which one, and what was done."""
 
     def __init__(self, name: str, event: str) -> None:
@@ -237,7 +244,7 @@ class Broken(Exception):
         self.event = event
 
 
-SENTENCES: Final = {
+CLUSTER_SENTENCES: Final = {
     "cluster: once": "Each nominal time of a task is claimed once, in order, and one at a time.",
     "cluster: one result": "A claim ends once: by one result, or because its run is lost.",
     "cluster: alone": "Never do two runs of a task go on at the same time.",

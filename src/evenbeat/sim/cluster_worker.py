@@ -8,13 +8,26 @@ worker with a run that it must end holds the time up, unless the shape lets it b
 from collections.abc import Iterator
 
 from evenbeat.core import run_lease
-from evenbeat.core.run_lease import Hand
-from evenbeat.sim.cluster_messages import WORKERS, told, with_latest
-from evenbeat.sim.cluster_model import GONE, NOW, Broken, Held, Message, Node, Part, Shape, State, Worker, put, task_of
-from evenbeat.sim.cluster_node import Found
+from evenbeat.core.run_lease import RunLease
+from evenbeat.sim.cluster_messages import WORKERS, message_text, with_message
+from evenbeat.sim.cluster_model import (
+    LONG_GONE,
+    NOW,
+    ClusterShape,
+    ModelCluster,
+    ModelMessage,
+    ModelNode,
+    ModelPartition,
+    ModelRun,
+    ModelWorker,
+    PropertyBroken,
+    replaced_at,
+    task_of,
+)
+from evenbeat.sim.cluster_node import NextState
 
 
-def worker_events(shape: Shape, state: State) -> Iterator[Found]:
+def worker_events(shape: ClusterShape, state: ModelCluster) -> Iterator[NextState]:
     """Workers ask, tell, begin and end runs."""
     offered = published(state)
     for w, worker in enumerate(state.workers):
@@ -23,10 +36,10 @@ def worker_events(shape: Shape, state: State) -> Iterator[Found]:
         for token in offered:
             if may_ask(shape, worker, token):
                 asked = worker._replace(asked=tuple(sorted((*worker.asked, (token, 0)))))
-                yield f"worker {w} asks for {token}", _sent(state, w, asked, Message("question", w, (token,), 0))
-        tidings = _tidings(w, worker)
+                yield f"worker {w} asks for {token}", _sent(state, w, asked, ModelMessage("question", w, (token,), 0))
+        tidings = _status_of(w, worker)
         if not shape.steady and tidings not in state.messages:
-            yield f"worker {w} tells", state._replace(messages=with_latest(shape, state.messages, tidings))
+            yield f"worker {w} tells", state._replace(messages=with_message(shape, state.messages, tidings))
         for held in worker.held:
             yield from _run_events(state, w, held)
     for message in state.messages:
@@ -34,120 +47,125 @@ def worker_events(shape: Shape, state: State) -> Iterator[Found]:
         if receiver is None:
             continue
         if message.kind == "permission" and accepts(receiver, message):
-            yield f"worker {message.worker} gets {told(message)}", _permitted(shape, state, message.worker, message)
+            yield (
+                f"worker {message.worker} gets {message_text(message)}",
+                _permitted(shape, state, message.worker, message),
+            )
         elif message.kind == "renewal" and is_news(receiver, message):
             renewed = tuple(
                 h._replace(renewed=counts_from(message)) if h.token == message.tokens[0] else h for h in receiver.held
             )
-            after = put(state.workers, message.worker, receiver._replace(held=renewed))
-            yield f"worker {message.worker} gets {told(message)}", state._replace(workers=after)
+            after = replaced_at(state.workers, message.worker, receiver._replace(held=renewed))
+            yield f"worker {message.worker} gets {message_text(message)}", state._replace(workers=after)
 
 
-def _tidings(w: int, worker: Worker) -> Message:
-    return Message("tidings", w, tuple(h.token for h in worker.held), 0, settled(worker))
+def _status_of(w: int, worker: ModelWorker) -> ModelMessage:
+    return ModelMessage("tidings", w, tuple(h.token for h in worker.held), 0, settled(worker))
 
 
-def published(state: State) -> list[int]:
+def published(state: ModelCluster) -> list[int]:
     """The runs that are in the queue: those whose claims are committed."""
     return [book.token for book in state.books if book.token]
 
 
-def may_ask(shape: Shape, worker: Worker, token: int) -> bool:
+def may_ask(shape: ClusterShape, worker: ModelWorker, token: int) -> bool:
     """Not for what it holds."""
     ages = [age for asked, age in worker.asked if asked == token]
     return len(ages) < shape.asks and 0 not in ages and all(h.token != token for h in worker.held)
 
 
-def settled(worker: Worker) -> int:
+def settled(worker: ModelWorker) -> int:
     """How long ago: before the oldest question that may still be answered, or before now if there is none."""
     return 1 + max((age for _, age in worker.asked), default=0)
 
 
-def accepts(worker: Worker, message: Message) -> bool:
+def accepts(worker: ModelWorker, message: ModelMessage) -> bool:
     """Only an answer to a question that is open: what is given up, or led to a start, is not."""
-    return (message.tokens[0], message.sent) in worker.asked and run_lease.may_start(NOW - message.sent, NOW)
+    return (message.tokens[0], message.sent) in worker.asked and run_lease.is_permission_valid(NOW - message.sent, NOW)
 
 
-def counts_from(message: Message) -> int:
+def counts_from(message: ModelMessage) -> int:
     """How long a run has gone on without being renewed: from when that was sent which is answered now."""
     return message.sent
 
 
-def is_news(worker: Worker, message: Message) -> bool:
+def is_news(worker: ModelWorker, message: ModelMessage) -> bool:
     """Does it renew a run?"""
     return any(h.token == message.tokens[0] and h.stage == "running" and message.sent < h.renewed for h in worker.held)
 
 
-def _sent(state: State, w: int, worker: Worker, message: Message) -> State:
-    return state._replace(workers=put(state.workers, w, worker), messages=state.messages | {message})
+def _sent(state: ModelCluster, w: int, worker: ModelWorker, message: ModelMessage) -> ModelCluster:
+    return state._replace(workers=replaced_at(state.workers, w, worker), messages=state.messages | {message})
 
 
-def _permitted(shape: Shape, state: State, w: int, message: Message) -> State:
+def _permitted(shape: ClusterShape, state: ModelCluster, w: int, message: ModelMessage) -> ModelCluster:
     worker, token = state.workers[w], message.tokens[0]
     assert worker is not None
-    held = Held(token, "starting", counts_from(message))
+    held = ModelRun(token, "starting", counts_from(message))
     asked = tuple(a for a in worker.asked if a[0] != token)
-    after = state._replace(workers=put(state.workers, w, Worker(asked, tuple(sorted((*worker.held, held))))))
+    after = state._replace(
+        workers=replaced_at(state.workers, w, ModelWorker(asked, tuple(sorted((*worker.held, held)))))
+    )
     return after if shape.stall else _begun(after, w, held)
 
 
-def _begun(state: State, w: int, held: Held) -> State:
+def _begun(state: ModelCluster, w: int, held: ModelRun) -> ModelCluster:
     p = task_of(held.token)
     book, done = state.books[p], f"worker {w} begins {held.token}"
     if book.token != held.token or book.is_started:
-        raise Broken("cluster: permitted", done)
+        raise PropertyBroken("cluster: permitted", done)
     if any(h.stage == "running" and task_of(h.token) == p for k in state.workers if k is not None for h in k.held):
-        raise Broken("cluster: alone", done)
-    after = _changed(state, w, held, Held(held.token, "running", held.renewed))
-    return after._replace(books=put(state.books, p, book._replace(is_started=True)))
+        raise PropertyBroken("cluster: alone", done)
+    after = _changed(state, w, held, ModelRun(held.token, "running", held.renewed))
+    return after._replace(books=replaced_at(state.books, p, book._replace(is_started=True)))
 
 
-def _run_events(state: State, w: int, held: Held) -> Iterator[Found]:
+def _run_events(state: ModelCluster, w: int, held: ModelRun) -> Iterator[NextState]:
     if held.stage == "starting":
         yield f"worker {w} begins {held.token}", _begun(state, w, held)
     elif held.stage == "running":
-        yield f"{held.token} ends", _changed(state, w, held, Held(held.token, "ended", 0))
-        if run_lease.must_end(NOW - held.renewed, NOW):
+        yield f"{held.token} ends", _changed(state, w, held, ModelRun(held.token, "ended", 0))
+        if run_lease.has_lease_expired(NOW - held.renewed, NOW):
             yield f"worker {w} ends {held.token} itself", killed(state, w, held)
 
 
-def killed(state: State, w: int, held: Held) -> State:
+def killed(state: ModelCluster, w: int, held: ModelRun) -> ModelCluster:
     """What a worker ended itself has a result too, which it keeps telling."""
-    return _changed(state, w, held, Held(held.token, "killed", 0))
+    return _changed(state, w, held, ModelRun(held.token, "killed", 0))
 
 
-def _changed(state: State, w: int, old: Held, new: Held) -> State:
+def _changed(state: ModelCluster, w: int, old: ModelRun, new: ModelRun) -> ModelCluster:
     worker = state.workers[w]
     assert worker is not None
     held = tuple(new if h == old else h for h in worker.held)
-    return state._replace(workers=put(state.workers, w, worker._replace(held=held)))
+    return state._replace(workers=replaced_at(state.workers, w, worker._replace(held=held)))
 
 
 # What befalls processes
 
 
-def deaths(state: State) -> Iterator[Found]:
+def death_events(state: ModelCluster) -> Iterator[NextState]:
     """Each process may die; the runs of a worker die with it."""
     if not state.deaths:
         return
     less = state._replace(deaths=state.deaths - 1)
     for i, node in enumerate(state.nodes):
         if node is not None:
-            yield f"node {i} dies", less._replace(nodes=put(state.nodes, i, None))
+            yield f"node {i} dies", less._replace(nodes=replaced_at(state.nodes, i, None))
     for w, worker in enumerate(state.workers):
         if worker is not None:
             yield f"worker {w} dies", died(less, w)
 
 
-def died(state: State, w: int) -> State:
+def died(state: ModelCluster, w: int) -> ModelCluster:
     """It takes its runs with it."""
-    return state._replace(workers=put(state.workers, w, None))
+    return state._replace(workers=replaced_at(state.workers, w, None))
 
 
 # Time
 
 
-def ticks(shape: Shape, state: State) -> Iterator[Found]:
+def tick_events(shape: ClusterShape, state: ModelCluster) -> Iterator[NextState]:
     """Time goes on for all; or for all but one clock, or for one clock only."""
     if any(not _lets_time_pass(shape, h) for worker in state.workers if worker for h in worker.held):
         return
@@ -162,13 +180,13 @@ def ticks(shape: Shape, state: State) -> Iterator[Found]:
             yield f"a tick, {clock} is fast", ticked(shape, less, frozenset(clocks) - {clock})
 
 
-def _lets_time_pass(shape: Shape, held: Held) -> bool:
+def _lets_time_pass(shape: ClusterShape, held: ModelRun) -> bool:
     if held.stage == "starting":
         return held.waited < shape.stall
-    return held.stage != "running" or not run_lease.must_end(NOW - held.renewed + shape.stall, NOW)
+    return held.stage != "running" or not run_lease.has_lease_expired(NOW - held.renewed + shape.stall, NOW)
 
 
-def ticked(shape: Shape, state: State, slow: frozenset[str]) -> State:
+def ticked(shape: ClusterShape, state: ModelCluster, slow: frozenset[str]) -> ModelCluster:
     """One tick later, but not on the clocks that are slow."""
     by = [int(f"worker {w}" not in slow) for w in range(len(state.workers))]
     nodes = tuple(
@@ -181,17 +199,17 @@ def ticked(shape: Shape, state: State, slow: frozenset[str]) -> State:
     )
     leases = state.leases
     if "store" not in slow and shape.nodes > 1:
-        leases = tuple(expires if expires == GONE else max(expires - 1, -1) for expires in leases)
+        leases = tuple(expires if expires == LONG_GONE else max(expires - 1, -1) for expires in leases)
     messages = (m._replace(sent=m.sent + by[m.worker], settled=m.settled + by[m.worker]) for m in state.messages)
     after = state._replace(leases=leases, nodes=nodes, workers=workers)
-    there = frozenset(m for m in messages if _matters(shape, after, m))
+    there = frozenset(m for m in messages if _is_relevant(shape, after, m))
     for w, worker in enumerate(workers):
         if shape.steady and worker is not None and by[w] and any(book.token for book in state.books):
-            there = with_latest(shape, there, _tidings(w, worker))
+            there = with_message(shape, there, _status_of(w, worker))
     return after._replace(messages=there)
 
 
-def _matters(shape: Shape, state: State, message: Message) -> bool:
+def _is_relevant(shape: ClusterShape, state: ModelCluster, message: ModelMessage) -> bool:
     """Would it change anything, now or later?"""
     worker = state.workers[message.worker]
     if message.kind == "permission":
@@ -204,27 +222,27 @@ def _matters(shape: Shape, state: State, message: Message) -> bool:
     return message.sent <= shape.delay and any(book.token for book in state.books)
 
 
-def _older_node(shape: Shape, node: Node, step: int, by: list[int]) -> Node:
+def _older_node(shape: ClusterShape, node: ModelNode, step: int, by: list[int]) -> ModelNode:
     parts = tuple(None if part is None else _older_part(shape, part, step, by) for part in node.parts)
-    answer = node.answer if node.answer == GONE else min(node.answer + step, shape.lease + 1)
+    answer = node.answer if node.answer == LONG_GONE else min(node.answer + step, shape.lease + 1)
     until = node.until if shape.nodes == 1 else max(node.until - step, 0)
     return node._replace(until=until, answer=answer, parts=parts)
 
 
-def _older_part(shape: Shape, part: Part, step: int, by: list[int]) -> Part:
+def _older_part(shape: ClusterShape, part: ModelPartition, step: int, by: list[int]) -> ModelPartition:
     hand = part.hand
     if not hand.worker and not hand.adopted:
         return part
     on_its_clock = by[WORKERS.index(hand.worker)] if hand.worker else 0
     asked = max(hand.asked - on_its_clock, NOW - shape.delay - shape.permit - 2) if hand.worker else 0
-    renewed = max(hand.renewed - step, NOW - shape.hold - shape.margin - 1)
-    return part._replace(hand=Hand(hand.worker, asked, renewed, hand.adopted))
+    renewed = max(hand.renewed_at - step, NOW - shape.hold - shape.margin - 1)
+    return part._replace(hand=RunLease(hand.worker, asked, renewed, hand.adopted))
 
 
-def _older_worker(shape: Shape, worker: Worker) -> Worker:
+def _older_worker(shape: ClusterShape, worker: ModelWorker) -> ModelWorker:
     asked = tuple(
         (token, age + 1) for token, age in worker.asked
-        if run_lease.may_start(NOW - age - 1, NOW) and age <= shape.delay
+        if run_lease.is_permission_valid(NOW - age - 1, NOW) and age <= shape.delay
     )  # fmt: skip
     held = tuple(
         h._replace(renewed=min(h.renewed + 1, shape.hold + shape.stall + 2), waited=h.waited + (h.stage == "starting"))
@@ -232,4 +250,4 @@ def _older_worker(shape: Shape, worker: Worker) -> Worker:
         else h
         for h in worker.held
     )
-    return Worker(asked, held)
+    return ModelWorker(asked, held)

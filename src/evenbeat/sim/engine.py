@@ -15,17 +15,17 @@ from evenbeat.core.columns import Column, Ints
 from evenbeat.core.downtime import clock_set_back, resume
 from evenbeat.core.gate import REASONS
 from evenbeat.core.lifecycle import Lifecycle
-from evenbeat.core.pace import START_RATE, START_WINDOW
-from evenbeat.core.task import Claims, Flag, Skips, Small, TaskColumns
+from evenbeat.core.pace import MAX_START_RATE, START_WINDOW
+from evenbeat.core.task import ClaimColumns, Flag, SkipColumns, Small, TaskColumns
 from evenbeat.core.task_columns import enrol
 from evenbeat.core.times import ScheduleTimes
 from evenbeat.core.timetable import DueColumns, Timetable
-from evenbeat.model import DAY, SECOND, Instant, Kind, Spread, Task
-from evenbeat.when.fold import count_on
+from evenbeat.model import DAY, SECOND, Instant, RunKind, Spread, Task
+from evenbeat.when.fold import fold_onto_wheel
 from evenbeat.when.icinga import START_WINDOW as ICINGA_WINDOW
 from evenbeat.when.icinga import icinga_after
 from evenbeat.when.interval import nominal_after
-from evenbeat.when.period import Period
+from evenbeat.when.period import CompiledPeriod
 from evenbeat.when.schedule import compile_schedule, has_own_phase
 from evenbeat.when.spread import drawn_phase
 from evenbeat.when.wheel import LoadWheel
@@ -60,17 +60,17 @@ Fault = Outage | ClockStep
 """Their times, and all that a report says, are by a clock that nobody sets."""
 
 
-class Start(NamedTuple):
+class SimulatedStart(NamedTuple):
     """A run that was started."""
 
     at: Instant
     row: int
     nominal: Instant
     """By the node's clock."""
-    kind: Kind
+    kind: RunKind
 
 
-class Report(NamedTuple):
+class SimulationReport(NamedTuple):
     """What a simulation saw."""
 
     runs: int
@@ -82,7 +82,7 @@ class Report(NamedTuple):
     """Starts in each second."""
     lateness: Floats
     """Of each run, in seconds after it was due."""
-    history: list[Start]
+    history: list[SimulatedStart]
     """If it was asked for."""
 
 
@@ -94,7 +94,7 @@ class _RunColumns(DueColumns):
     result = Column(np.uint8, 0)
 
 
-class _Diary:
+class _ReportBuilder:
     """What goes into the report, as it happens."""
 
     def __init__(self, length: int) -> None:
@@ -102,15 +102,15 @@ class _Diary:
         self.skipped = np.zeros(len(REASONS), dtype=np.int64)
         self.refused = np.zeros(len(REASONS), dtype=np.int64)
         self.lateness: list[Floats] = []
-        self.history: list[Start] = []
+        self.history: list[SimulatedStart] = []
 
-    def skips(self, skips: list[Skips]) -> None:
+    def skips(self, skips: list[SkipColumns]) -> None:
         for some in skips:
             np.add.at(self.skipped, some.reason, some.times)
 
-    def report(self) -> Report:
+    def report(self) -> SimulationReport:
         late = np.concatenate(self.lateness) if self.lateness else np.zeros(0)
-        return Report(len(late), _named(self.skipped), _named(self.refused), self.starts, late, self.history)
+        return SimulationReport(len(late), _named(self.skipped), _named(self.refused), self.starts, late, self.history)
 
 
 class Simulation:
@@ -119,13 +119,13 @@ class Simulation:
     def __init__(
         self,
         tasks: Sequence[Task],
-        periods: Mapping[str, Period],
+        periods: Mapping[str, CompiledPeriod],
         slots: int,
         start: Instant,
         limits: Mapping[str, int] | None = None,
         *,
         start_window: int = START_WINDOW,
-        start_rate: float = START_RATE,
+        start_rate: float = MAX_START_RATE,
         seed: int = 0,
     ) -> None:
         """`seed` is for the lots that Bergamot's and Icinga's strategies draw."""
@@ -141,11 +141,11 @@ class Simulation:
         self._fill(_placed(tasks, start, rng), periods, limits or {})
         pace = self.lifecycle.pace
         pace.mean_rate, pace.window, pace.start_rate = self.mean_rate, start_window, start_rate
-        self.lifecycle.arrive(self.rows, start)
-        moving = self.rows[self.columns.moves[self.rows]]
+        self.lifecycle.add_new(self.rows, start)
+        moving = self.rows[self.columns.has_moving_grid[self.rows]]
         if len(moving):
             every, phase = self.columns.every[moving], self.columns.phase[moving]
-            self.lifecycle.were_executed(moving, _last_executions(every, phase, start, rng))
+            self.lifecycle.record_past_executions(moving, _last_executions(every, phase, start, rng))
         self._running = _RunColumns()
         self._running.allocate(len(tasks))
         self._ends = Timetable(self._running)
@@ -161,7 +161,7 @@ class Simulation:
         plain = self.rows[self.columns.calendar[self.rows] < 0]
         return float((SECOND / self.columns.every[plain]).sum())
 
-    def _fill(self, tasks: Sequence[Task], periods: Mapping[str, Period], limits: Mapping[str, int]) -> None:
+    def _fill(self, tasks: Sequence[Task], periods: Mapping[str, CompiledPeriod], limits: Mapping[str, int]) -> None:
         keys = {name: number for number, name in enumerate(limits, 1)}
         for name, number in keys.items():
             self.lifecycle.set_limit(number, limits[name])
@@ -176,10 +176,10 @@ class Simulation:
         *,
         outcomes: Outcomes | None = None,
         keep_history: bool = False,
-    ) -> Report:
+    ) -> SimulationReport:
         """Let time pass for `length`; the report covers it."""
         start, end = self.time, Instant(self.time + length)
-        diary = _Diary(length)
+        diary = _ReportBuilder(length)
         coming = sorted(faults, key=_when)
         while self.time < end:
             if coming and self.time >= _when(coming[0]):
@@ -196,17 +196,17 @@ class Simulation:
             self.time = self._next(min(end, _when(coming[0])) if coming else end)
         return diary.report()
 
-    def _release(self, diary: _Diary) -> Claims:
+    def _release(self, diary: _ReportBuilder) -> ClaimColumns:
         claims, skips, refused, _ = self.lifecycle.release(self.now)
         diary.skips(skips)
         if len(refused.rows):
             np.add.at(diary.refused, refused.reason, 1)
         return claims
 
-    def _begin(self, claims: Claims, durations: Durations, outcomes: Outcomes | None) -> None:
+    def _begin(self, claims: ClaimColumns, durations: Durations, outcomes: Outcomes | None) -> None:
         rows, runs = claims.rows, self._running
-        on_grid = rows[claims.kind == Kind.GRID]
-        self.lifecycle.started(on_grid, np.full(len(on_grid), self.now, dtype=np.int64))
+        on_grid = rows[claims.kind == RunKind.GRID]
+        self.lifecycle.record_starts(on_grid, np.full(len(on_grid), self.now, dtype=np.int64))
         if outcomes is not None:
             runs.started[rows], runs.nominal[rows] = self.now, claims.nominal
             runs.result[rows] = outcomes(rows, self.time)
@@ -221,10 +221,12 @@ class Simulation:
         if with_results:
             runs = self._running
             checks = ended[self.columns.flags[ended] & int(Flag.CHECK) != 0]
-            self.lifecycle.results(checks, runs.result[checks], runs.started[checks], runs.nominal[checks], self.now)
+            self.lifecycle.apply_results(
+                checks, runs.result[checks], runs.started[checks], runs.nominal[checks], self.now
+            )
         self.lifecycle.complete(ended)
 
-    def _befall(self, fault: Fault) -> list[Skips]:
+    def _befall(self, fault: Fault) -> list[SkipColumns]:
         if isinstance(fault, Outage):
             self.time = fault.end
             lost = np.flatnonzero(self._running.due < FOREVER)
@@ -246,9 +248,9 @@ def _when(fault: Fault) -> Instant:
     return fault[0]
 
 
-def _listed(at: Instant, claims: Claims) -> list[Start]:
+def _listed(at: Instant, claims: ClaimColumns) -> list[SimulatedStart]:
     columns = zip(claims.rows.tolist(), claims.nominal.tolist(), claims.kind.tolist(), strict=True)
-    return [Start(at, row, Instant(nominal), Kind(kind)) for row, nominal, kind in columns]
+    return [SimulatedStart(at, row, Instant(nominal), RunKind(kind)) for row, nominal, kind in columns]
 
 
 def _named(counts: Ints) -> dict[str, int]:
@@ -264,7 +266,7 @@ def _placed(tasks: Sequence[Task], start: Instant, rng: np.random.Generator) -> 
         schedule = tasks[i].schedule
         placed[i] = _with_phase(tasks[i], drawn_phase(schedule.spread, schedule.every or 1, float(rng.random()), start))
     for i in set(range(len(tasks))).difference(even):
-        count_on(wheel, compile_schedule(placed[i].schedule, placed[i].name), placed[i].weight)
+        fold_onto_wheel(wheel, compile_schedule(placed[i].schedule, placed[i].name), placed[i].weight)
     chosen = wheel.place_all([(tasks[i].schedule.every or 1, tasks[i].weight) for i in even])
     for i, phase in zip(even, chosen, strict=True):
         placed[i] = _with_phase(tasks[i], phase)

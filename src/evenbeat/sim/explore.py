@@ -5,8 +5,8 @@ from functools import partial
 from typing import Final, NamedTuple, Protocol
 
 from evenbeat.core.lifecycle import Lifecycle
-from evenbeat.sim.properties import ERRORS, LIVENESS, SENTENCES, broken_by, has_room, may_run
-from evenbeat.sim.state import Event, Shape, State
+from evenbeat.sim.properties import ERRORS, LIVENESS, WORLD_SENTENCES, first_broken_property, has_room, may_run
+from evenbeat.sim.state import WorldEvent, WorldShape, WorldState
 from evenbeat.sim.world import World
 
 _BATCH: Final = 100
@@ -21,7 +21,7 @@ class Counterexample(NamedTuple):
     property: str
     sentence: str
     world: str
-    events: tuple[Event | str, ...]
+    events: tuple[WorldEvent | str, ...]
     state: object
 
     def __str__(self) -> str:
@@ -29,7 +29,7 @@ class Counterexample(NamedTuple):
         return f"property {self.property} fails in the world '{self.world}': {self.sentence}\n{path}leaves {self.state}"
 
 
-class Explored(NamedTuple):
+class ExplorationResult(NamedTuple):
     """What an exploration found; complete if there is no counterexample."""
 
     states: int
@@ -37,7 +37,7 @@ class Explored(NamedTuple):
     counterexample: Counterexample | None
 
 
-class Expanded(NamedTuple):
+class ExpandedState(NamedTuple):
     """What one state leads to: states, in the order of its events, up to the first event that breaks a property."""
 
     following: list[bytes]
@@ -47,37 +47,39 @@ class Expanded(NamedTuple):
     """Which one; with the error, if that is what it led to."""
 
 
-Batch = list[bytes]
+StateBatch = list[bytes]
 
 
 class Mapper(Protocol):
     """`map`, or one that has several processes do it."""
 
     def __call__(
-        self, function: Callable[[Batch], list[Expanded]], batches: list[Batch], /
-    ) -> Iterator[list[Expanded]]:
+        self, function: Callable[[StateBatch], list[ExpandedState]], batches: list[StateBatch], /
+    ) -> Iterator[list[ExpandedState]]:
         """Apply the function to each batch, results in order."""
 
 
-def explore(shape: Shape, kind: type[Lifecycle] = Lifecycle, most: int | None = None, mapper: Mapper = map) -> Explored:
+def explore(
+    shape: WorldShape, kind: type[Lifecycle] = Lifecycle, most: int | None = None, mapper: Mapper = map
+) -> ExplorationResult:
     """Breadth first from the world's beginning until nothing new turns up, or `most` states have (then incomplete)."""
-    return _Exploration(shape, kind).run(most, mapper)
+    return _WorldExploration(shape, kind).run(most, mapper)
 
 
-class _Exploration:
+class _WorldExploration:
     """The states found so far, numbered as they were, and how each was reached first."""
 
-    def __init__(self, shape: Shape, kind: type[Lifecycle]) -> None:
+    def __init__(self, shape: WorldShape, kind: type[Lifecycle]) -> None:
         self._shape = shape
         self._kind = kind
-        self._states = [World(shape, kind).look().packed()]
+        self._states = [World(shape, kind).current_state().packed()]
         self._numbers = {self._states[0]: 0}
         self._reached = [(-1, -1)]
         """From which state, by which of its events."""
         self._fair: list[list[bytes]] = []
         self._transitions = 0
 
-    def run(self, most: int | None, mapper: Mapper) -> Explored:
+    def run(self, most: int | None, mapper: Mapper) -> ExplorationResult:
         """Level by level, so that whatever is found is found by the shortest way."""
         while len(self._fair) < len(self._states):
             level = self._states[len(self._fair) :]
@@ -93,10 +95,10 @@ class _Exploration:
                     return self._explored(None)
         return self._explored(self._stranded())
 
-    def _explored(self, counterexample: Counterexample | None) -> Explored:
-        return Explored(len(self._states), self._transitions, counterexample)
+    def _explored(self, counterexample: Counterexample | None) -> ExplorationResult:
+        return ExplorationResult(len(self._states), self._transitions, counterexample)
 
-    def _add(self, expanded: Expanded) -> Counterexample | None:
+    def _add(self, expanded: ExpandedState) -> Counterexample | None:
         """Take in what the next state leads to."""
         number = len(self._fair)
         self._fair.append(expanded.fair)
@@ -120,29 +122,29 @@ class _Exploration:
         for number, further in enumerate(following):
             if not further and self._somebody_is_left(self._state(number)):
                 return self._counterexample(LIVENESS, *self._reached[number], self._states[number])
-        back = _in_a_circle(following)
+        back = _find_cycle(following)
         return None if back is None else self._counterexample(LIVENESS, *self._reached[back], self._states[back])
 
-    def _somebody_is_left(self, state: State) -> bool:
+    def _somebody_is_left(self, state: WorldState) -> bool:
         return any(may_run(t) and has_room(state, self._shape.key_of(i)) for i, t in enumerate(state.tasks))
 
-    def _state(self, number: int) -> State:
-        return State.unpacked(self._states[number], self._shape)
+    def _state(self, number: int) -> WorldState:
+        return WorldState.unpacked(self._states[number], self._shape)
 
     def _counterexample(self, name: str, number: int, event: int, after: bytes) -> Counterexample:
         name, _, error = name.partition(": ")
-        sentence = f"{SENTENCES[name]} {error}".rstrip()
-        events: list[Event] = []
+        sentence = f"{WORLD_SENTENCES[name]} {error}".rstrip()
+        events: list[WorldEvent] = []
         world = World(self._shape, self._kind)
         while number >= 0:
             events.append(list(world.events(self._state(number)))[event])
             number, event = self._reached[number]
         return Counterexample(
-            name, sentence, self._shape.name, tuple(reversed(events)), State.unpacked(after, self._shape)
+            name, sentence, self._shape.name, tuple(reversed(events)), WorldState.unpacked(after, self._shape)
         )
 
 
-def _in_a_circle(following: list[set[int]]) -> int | None:
+def _find_cycle(following: list[set[int]]) -> int | None:
     """A state that can be come back to, or None: take away those that lead nowhere until none is left."""
     leads_to = [len(further) for further in following]
     preceding: list[list[int]] = [[] for _ in following]
@@ -158,23 +160,23 @@ def _in_a_circle(following: list[set[int]]) -> int | None:
     return next((number for number, n in enumerate(leads_to) if n), None)
 
 
-_worlds: Final[dict[tuple[Shape, type[Lifecycle]], World]] = {}
+_worlds: Final[dict[tuple[WorldShape, type[Lifecycle]], World]] = {}
 """The one that this process was last asked about."""
 
 
-def _world(shape: Shape, kind: type[Lifecycle]) -> World:
+def _world(shape: WorldShape, kind: type[Lifecycle]) -> World:
     if (shape, kind) not in _worlds:
         _worlds.clear()
         _worlds[shape, kind] = World(shape, kind)
     return _worlds[shape, kind]
 
 
-def _expand(shape: Shape, kind: type[Lifecycle], batch: Batch) -> list[Expanded]:
+def _expand(shape: WorldShape, kind: type[Lifecycle], batch: StateBatch) -> list[ExpandedState]:
     world = _world(shape, kind)
-    return [_expand_one(world, State.unpacked(packed, shape)) for packed in batch]
+    return [_expand_one(world, WorldState.unpacked(packed, shape)) for packed in batch]
 
 
-def _expand_one(world: World, state: State) -> Expanded:
+def _expand_one(world: World, state: WorldState) -> ExpandedState:
     world.put(state)
     following: list[bytes] = []
     fair: list[bytes] = []
@@ -182,12 +184,12 @@ def _expand_one(world: World, state: State) -> Expanded:
         try:
             step = world.step(event)
         except Exception as error:  # whatever it is, it is the shortest way to it that counts
-            return Expanded([*following, state.packed()], fair, f"{ERRORS}: {error!r}")
+            return ExpandedState([*following, state.packed()], fair, f"{ERRORS}: {error!r}")
         packed = step.after.packed()
         following.append(packed)
         if event.name in _FAIR:
             fair.append(packed)
-        broken = broken_by(step)
+        broken = first_broken_property(step)
         if broken is not None:
-            return Expanded(following, fair, broken)
-    return Expanded(following, fair, None)
+            return ExpandedState(following, fair, broken)
+    return ExpandedState(following, fair, None)

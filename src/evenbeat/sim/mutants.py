@@ -14,75 +14,77 @@ from typing import Final, NamedTuple
 from evenbeat.core import gate, lifecycle
 from evenbeat.core.lifecycle import Lifecycle
 from evenbeat.sim.explore import explore
-from evenbeat.sim.state import Shape
+from evenbeat.sim.state import WorldShape
 
 SHAPES: Final = (
-    Shape("every switch", 1, (1, 0), ("enabled", "open", "mine", "reachable", "permitted", "soon"), occasions=True),
-    Shape("a limit", 3, (2,), (), limits=(1, 0)),
-    Shape("saturation", 2, (1, 0), ("enabled",)),
-    Shape("a backlog", 1, (1,), ("enabled", "soon"), each=1, occasions=True, behind=True),
-    Shape("two backlogs", 2, (2, 1), (), each=2),
-    Shape("a backlog beside none", 2, (2,), (), each=1, occasions=True),
-    Shape("a second nominal time", 1, (1,), ("enabled",), behind=True),
+    WorldShape(
+        "every switch", 1, (1, 0), ("enabled", "open", "mine", "reachable", "permitted", "soon"), occasions=True
+    ),
+    WorldShape("a limit", 3, (2,), (), limits=(1, 0)),
+    WorldShape("saturation", 2, (1, 0), ("enabled",)),
+    WorldShape("a backlog", 1, (1,), ("enabled", "soon"), each=1, occasions=True, behind=True),
+    WorldShape("two backlogs", 2, (2, 1), (), each=2),
+    WorldShape("a backlog beside none", 2, (2,), (), each=1, occasions=True),
+    WorldShape("a second nominal time", 1, (1,), ("enabled",), behind=True),
 )
 """Small ones: a counterexample is a few events long, so what they do not show soon they do not show."""
 
 MOST_STATES: Final = 1_000
 """Of each shape, for one mutant."""
 
-OUTSIDE: Final = {
-    "make_first_runs": "the worlds have no pace",
-    "take_turns": "the worlds never stop, so nobody catches up",
+UNEXPLORED_FUNCTIONS: Final = {
+    "plan_first_runs": "the worlds have no pace",
+    "assign_catch_up_turns": "the worlds never stop, so nobody catches up",
     "_end_catching_up": "the worlds never stop, so nobody catches up",
-    "start_at": "the worlds have no clock to start at",
+    "postpone_until": "the worlds have no clock to start at",
     "end_postponement": "the worlds have no clock to start at",
-    "_pass_pauses": "the worlds switch tasks off and on at once, and keep no backlog over a pause",
-    "_follow": "the worlds switch tasks off and on at once, and keep no backlog over a pause",
+    "_skip_pauses": "the worlds switch tasks off and on at once, and keep no backlog over a pause",
+    "_advance_nominal": "the worlds switch tasks off and on at once, and keep no backlog over a pause",
     "skip_until": "the worlds switch tasks off and on at once, and keep no backlog over a pause",
     "_free": "the worlds switch tasks off and on at once, and keep no backlog over a pause",
     "_suspend": "the off-grid runs of the worlds are occasions, which are refused and not owed",
     "is_paced": "the worlds have no pace",
     "expect_off_grid": "the worlds have no pace",
     "off_grid_times": "the worlds have no pace",
-    "next_grid_run": "the worlds have no pace, and no passive checks",
+    "next_grid_due": "the worlds have no pace, and no passive checks",
     "least_gap": "the worlds have no clock, so nothing is near",
     "_is_near_the_grid": "the worlds have no clock, so nothing is near",
     "account": "the grids of the worlds do not move",
     "_move_grids": "the grids of the worlds do not move",
-    "holds_back": "for people who ask; no decision looks at it",
+    "blocking_reason": "for people who ask; no decision looks at it",
     "_retry_when_open": "the worlds have no checks",
     "_go_on_retrying": "the worlds have no checks",
-    "bring_back": "in the worlds a name that was removed does not come back while its run lasts",
-    "results": "the worlds have no checks",
-    "started": "the worlds have no clock, every last start is now",
-    "adopt": "the worlds have one node; those of `cluster_verify` have several",
-    "prepare_to_leave": "the worlds have one node",
-    "leave": "the worlds have one node",
+    "restore_removed": "in the worlds a name that was removed does not come back while its run lasts",
+    "apply_results": "the worlds have no checks",
+    "record_starts": "the worlds have no clock, every last start is now",
+    "adopt_running": "the worlds have one node; those of `cluster_verify` have several",
+    "prepare_hand_over": "the worlds have one node",
+    "hand_over": "the worlds have one node",
     "release": "the worlds have no clock, so nothing is due soon",
-    "_unquestioned": "the worlds have no clock, so nothing is due soon",
-    "_release_late": "their queues are short, and verified as a whole",
-    "_turn": "their queues are short, and verified as a whole",
+    "_certain_to_run": "the worlds have no clock, so nothing is due soon",
+    "_release_due": "their queues are short, and verified as a whole",
+    "_order_key": "their queues are short, and verified as a whole",
 }
 """Functions whose conditions no world reaches, with the reason; simulated and unit tests have them."""
 
-EQUIVALENT: Final[dict[tuple[str, str, str], str]] = {
+EQUIVALENT_MUTANTS: Final[dict[tuple[str, str, str], str]] = {
     ("_take_slots", "~a.forced & a.on_grid", "& to |"): "too_soon holds on the grid only, and no forced run is on it",
-    ("_release", "waits.any()", "not"): "of no retries none waits for its period",
-    ("_release", "reason == _PERIOD_CLOSED", "negate"): "of no retries none waits for its period",
+    ("_verify_and_execute", "waits.any()", "not"): "of no retries none waits for its period",
+    ("_verify_and_execute", "reason == _PERIOD_CLOSED", "negate"): "of no retries none waits for its period",
     ("_skip", "reason != _DISABLED", "negate"): "the off-grid runs of the worlds are refused and not owed",
-    ("_release", "near.any()", "not"): "the worlds have no clock, so nothing is near",
-    ("_release", "~near", "drop ~"): "the worlds have no clock, so nothing is near",
+    ("_verify_and_execute", "near.any()", "not"): "the worlds have no clock, so nothing is near",
+    ("_verify_and_execute", "~near", "drop ~"): "the worlds have no clock, so nothing is near",
     ("", "Flag.CATCHING_UP | Flag.PASSIVE", "| to &"): "the worlds have none of these",
     ("", "Flag.CATCHING_UP | Flag.PASSIVE | Flag.POSTPONED", "| to &"): "the worlds have none of these",
-    ("complete", "flags & _APART", "& to |"): "a shortcut: who is in the timetable is put there again, as it was",
-    ("_execute", "flags & _APART", "& to |"): "a shortcut: the long way gives the same where it may be taken",
+    ("complete", "flags & _SPECIAL", "& to |"): "a shortcut: who is in the timetable is put there again, as it was",
+    ("_execute", "flags & _SPECIAL", "& to |"): "a shortcut: the long way gives the same where it may be taken",
     **dict.fromkeys(
         (
             ("", "_ENABLED | _MINE", "| to &"),
             ("", "_ENABLED | _MINE | _REACHABLE", "| to &"),
             ("", "_ENABLED | _MINE | _REACHABLE | _PERMITTED", "| to &"),
-            ("", "_GOOD | _RUNNING", "| to &"),
-            ("", "_GOOD | _RUNNING | _APART", "| to &"),
+            ("", "_RUNNABLE | _RUNNING", "| to &"),
+            ("", "_RUNNABLE | _RUNNING | _SPECIAL", "| to &"),
         ),
         "only for what is due soon, and the worlds have no clock",
     ),
@@ -102,7 +104,7 @@ _OPPOSITE: Final[dict[type[ast.cmpop], type[ast.cmpop]]] = {
     ast.Is: ast.IsNot,
     ast.IsNot: ast.Is,
 }
-_PREDICATES: Final = ("_has", "is_open", "_is_too_soon")
+_PREDICATES: Final = ("_has_flag", "is_open", "_is_too_soon")
 """Methods that give a mask."""
 
 
@@ -125,7 +127,7 @@ class Mutant(NamedTuple):
         return f"{self.module}:{self.line} {self.rule} `{self.source}`"
 
 
-class Fate(NamedTuple):
+class MutantFate(NamedTuple):
     """What became of a mutant: the property that fails (or the exception), and after how many events."""
 
     caught_by: str
@@ -151,7 +153,7 @@ def _mutants_of(module: ModuleType) -> Iterator[Mutant]:
     functions = _functions(tree)
     for node, place in places.items():
         function = functions.get(node, "")
-        if node in passed_over or function in OUTSIDE:
+        if node in passed_over or function in UNEXPLORED_FUNCTIONS:
             continue
         rule = _rule(node, is_test=node in tests)
         if rule and isinstance(node, ast.expr):
@@ -184,7 +186,7 @@ def _rule(node: ast.AST, *, is_test: bool) -> str:
             return "not" if is_test else ""
 
 
-class _Change(ast.NodeTransformer):
+class _ConditionInverter(ast.NodeTransformer):
     def __init__(self, target: ast.AST, rule: str) -> None:
         self.target = target
         self.rule = rule
@@ -210,7 +212,7 @@ def mutated(mutant: Mutant) -> type[Lifecycle]:
     source = gate if mutant.module == "gate" else lifecycle
     tree = ast.parse(_SOURCE[source])
     target = list(ast.walk(tree))[mutant.place]
-    changed = _load(source, ast.fix_missing_locations(_Change(target, mutant.rule).visit(copy.copy(tree))))
+    changed = _load(source, ast.fix_missing_locations(_ConditionInverter(target, mutant.rule).visit(copy.copy(tree))))
     if source is gate:
         around = _load(lifecycle, ast.parse(_SOURCE[lifecycle]))
         vars(around)["verify"] = vars(changed)["verify"]
@@ -226,20 +228,20 @@ def _load(module: ModuleType, tree: ast.AST) -> ModuleType:
     return fresh
 
 
-def try_out(mutant: Mutant, most: int = MOST_STATES) -> Fate | None:
+def explore_mutant(mutant: Mutant, most: int = MOST_STATES) -> MutantFate | None:
     """Explore until a world shows the change; None if none does."""
     try:
         kind = mutated(mutant)
         for shape in SHAPES:
             found = explore(shape, kind, most).counterexample
             if found is not None:
-                return Fate(f"property {found.property}", len(found.events), shape.name)
+                return MutantFate(f"property {found.property}", len(found.events), shape.name)
     except Exception as error:  # whatever it raises, it did not go unnoticed
-        return Fate(f"raises {type(error).__name__}: {error}", 0, "")
+        return MutantFate(f"raises {type(error).__name__}: {error}", 0, "")
     return None
 
 
-def run(say: Callable[[str], object], most: int = MOST_STATES) -> int:
+def try_all_mutants(say: Callable[[str], object], most: int = MOST_STATES) -> int:
     """Try all, tell of each; the number of survivors that nothing excuses, or -1 if the original fails too."""
     for shape in SHAPES:
         found = explore(shape, most=most).counterexample
@@ -248,13 +250,13 @@ def run(say: Callable[[str], object], most: int = MOST_STATES) -> int:
             return -1
     caught, survivors, excused = 0, 0, 0
     for mutant in mutants():
-        fate = try_out(mutant, most)
+        fate = explore_mutant(mutant, most)
         if fate is not None:
             caught += 1
             say(f"caught    {mutant}: {fate.caught_by}, {fate.events} events, {fate.world}\n")
-        elif mutant.key in EQUIVALENT:
+        elif mutant.key in EQUIVALENT_MUTANTS:
             excused += 1
-            say(f"the same  {mutant}: {EQUIVALENT[mutant.key]}\n")
+            say(f"the same  {mutant}: {EQUIVALENT_MUTANTS[mutant.key]}\n")
         else:
             survivors += 1
             say(f"SURVIVES  {mutant}\n")
@@ -263,4 +265,4 @@ def run(say: Callable[[str], object], most: int = MOST_STATES) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(run(sys.stdout.write) != 0)
+    sys.exit(try_all_mutants(sys.stdout.write) != 0)

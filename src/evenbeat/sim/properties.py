@@ -8,8 +8,8 @@ from collections.abc import Callable
 from functools import cache
 from typing import Final, NamedTuple
 
-from evenbeat.model import Kind
-from evenbeat.sim.state import ALL, NONE, RELEASE, State, Step, TaskState
+from evenbeat.model import RunKind
+from evenbeat.sim.state import ALL, NONE, RELEASE, TaskState, WorldState, WorldStep
 
 
 def has_arrived(task: TaskState) -> bool:
@@ -31,27 +31,27 @@ def _may_ever_run(task: TaskState) -> bool:
     return task.mine and task.permitted
 
 
-def never_outside_its_period(step: Step) -> bool:
+def never_outside_its_period(step: WorldStep) -> bool:
     """1. No task is executed outside its period unless forced."""
-    return all(step.before.tasks[i].open or kind is Kind.FORCED for i, kind in step.claimed.items())
+    return all(step.before.tasks[i].open or kind is RunKind.FORCED for i, kind in step.claimed.items())
 
 
-def never_disabled(step: Step) -> bool:
+def never_disabled(step: WorldStep) -> bool:
     """2. No disabled task is executed unless forced."""
-    return all(step.before.tasks[i].enabled or kind is Kind.FORCED for i, kind in step.claimed.items())
+    return all(step.before.tasks[i].enabled or kind is RunKind.FORCED for i, kind in step.claimed.items())
 
 
-def pending_within_slots(step: Step) -> bool:
+def pending_within_slots(step: WorldStep) -> bool:
     """3. Pending never exceeds max_concurrent; after it was lowered, it only drains."""
     return step.after.pending <= max(step.after.slots, step.before.pending - bool(step.begun))
 
 
-def arrival_adds_one_idle(step: Step) -> bool:
+def arrival_adds_one_idle(step: WorldStep) -> bool:
     """4. A new task adds one to idle."""
     return step.after.idle == step.before.idle + 1
 
 
-def no_decision_without_verification(step: Step) -> bool:
+def no_decision_without_verification(step: WorldStep) -> bool:
     """5. Only a release, which verifies, begins or skips runs, only of tasks that have arrived; removing skips too."""
     for i, before, after in step.touched:
         if (after.running and not before.running) is not (i in step.claimed):
@@ -62,13 +62,13 @@ def no_decision_without_verification(step: Step) -> bool:
     return not decided or (step.event == RELEASE and all(has_arrived(step.before.tasks[i]) for i in decided))
 
 
-def start_moves_from_idle_to_pending(step: Step) -> bool:
+def start_moves_from_idle_to_pending(step: WorldStep) -> bool:
     """6. Beginning a run is one less idle and one more pending, in one step."""
     n = len(step.begun)
     return (step.after.idle, step.after.pending) == (step.before.idle - n, step.before.pending + n)
 
 
-def completion_moves_back(step: Step) -> bool:
+def completion_moves_back(step: WorldStep) -> bool:
     """7. Completion is one less pending, and one more idle unless the task was removed meanwhile."""
     ended = [(b, a) for i, b, a in step.touched if b.running and step.event.subject in (i, ALL)]
     removed = sum([before.removed for before, _ in ended])
@@ -77,13 +77,13 @@ def completion_moves_back(step: Step) -> bool:
     return gone and (step.after.idle, step.after.pending) == back
 
 
-def eligible_with_a_free_slot_runs_now(step: Step) -> bool:
+def eligible_with_a_free_slot_runs_now(step: WorldStep) -> bool:
     """8. After a release nobody who may run is left while a slot, and its limit, has room."""
     left = [i for i, task in enumerate(step.before.tasks) if may_run(task) and i not in step.claimed]
     return all(_is_full(step, i) for i in left)
 
 
-def ineligible_gets_its_own_next_time(step: Step) -> bool:
+def ineligible_gets_its_own_next_time(step: WorldStep) -> bool:
     """9. Who may not run is not begun, and leaves the agenda: it is in the timetable for its own next time."""
     for i, task in enumerate(step.before.tasks):
         waits_for_its_end = task.running and (task.forced or task.nominal == NONE)
@@ -98,34 +98,36 @@ def ineligible_gets_its_own_next_time(step: Step) -> bool:
     return True
 
 
-def never_two_instances(step: Step) -> bool:
+def never_two_instances(step: WorldStep) -> bool:
     """10. A task that runs is not begun again, and no task is begun twice in one release."""
     once = len(step.begun) == len(step.claimed)
     return once and not any(step.before.tasks[i].running for i in step.begun)
 
 
-def every_nominal_is_accounted_for_once(step: Step) -> bool:
+def every_nominal_is_accounted_for_once(step: WorldStep) -> bool:
     """11. A nominal time stays until it is run or skipped with a reason, and is never both or twice."""
     name, subject = step.event
     for i, before, after in step.touched:
         come = before.outstanding + (i == subject and name == "arrive")
-        if come != after.outstanding + (step.claimed.get(i) is Kind.GRID) + step.skipped(i):
+        if come != after.outstanding + (step.claimed.get(i) is RunKind.GRID) + step.skipped(i):
             return False
     return True
 
 
-def oldest_first(step: Step) -> bool:
+def oldest_first(step: WorldStep) -> bool:
     """12. At saturation nobody is begun before somebody whose turn is earlier and who waits for nothing but a slot."""
     waiting = [i for i in step.after.waiting if may_run(step.before.tasks[i]) and not _limit_is_full(step, i)]
-    return all(_turn(step, begun) <= _turn(step, i) for begun in step.begun for i in waiting)
+    return all(
+        _order_at_saturation(step, begun) <= _order_at_saturation(step, i) for begun in step.begun for i in waiting
+    )
 
 
-def forced_waits_like_everybody(step: Step) -> bool:
+def forced_waits_like_everybody(step: WorldStep) -> bool:
     """13. A forced run stays until begun (or its task removed, not ours or not permitted); a second changes nothing."""
     name, subject = step.event
     for i, before, after in step.touched:
         if before.forced and not after.forced:
-            begun = step.claimed.get(i) is Kind.FORCED
+            begun = step.claimed.get(i) is RunKind.FORCED
             lost = i in step.refused and not _may_ever_run(before)
             if not (begun or lost or (name == "remove" and i == subject)):
                 return False
@@ -133,13 +135,13 @@ def forced_waits_like_everybody(step: Step) -> bool:
     return not again or step.after == step.before
 
 
-def limits_hold(step: Step) -> bool:
+def limits_hold(step: WorldStep) -> bool:
     """14. Per key, pending never exceeds the limit; after it was lowered, it only drains."""
     columns = zip(step.before.pending_by_limit, step.after.pending_by_limit, step.after.limits, strict=True)
     return not [key for key, (before, after, limit) in enumerate(columns) if after > max(limit, before)]
 
 
-def a_backlog_is_kept(step: Step) -> bool:
+def a_backlog_is_kept(step: WorldStep) -> bool:
     """Of a task that queues its nominal times each is judged by itself, after the run before it; else all merge."""
     for i in {*step.begun, *(i for i, _ in step.skips)}:
         before, after = step.before.tasks[i], step.after.tasks[i]
@@ -152,12 +154,12 @@ def a_backlog_is_kept(step: Step) -> bool:
     return True
 
 
-def no_skip_is_empty(step: Step) -> bool:
+def no_skip_is_empty(step: WorldStep) -> bool:
     """What is recorded as skipped is at least one nominal time."""
     return 0 not in [times for _, times in step.skips]
 
 
-def nobody_is_lost(step: Step) -> bool:
+def no_due_task_is_lost(step: WorldStep) -> bool:
     """What has come up, and nothing else, is in the timetable or waits; a backlog is neither, until its run ends."""
     for _, _, task in step.touched:
         come_up = task.forced or task.nominal != NONE or task.extra
@@ -167,13 +169,13 @@ def nobody_is_lost(step: Step) -> bool:
     return True
 
 
-def patience_is_rewarded(step: Step) -> bool:
+def waiting_stays_eligible(step: WorldStep) -> bool:
     """Who may run and is not begun may still run after it."""
     pairs = enumerate(zip(step.before.tasks, step.after.tasks, strict=True))
     return all(may_run(after) for i, (before, after) in pairs if may_run(before) and i not in step.claimed)
 
 
-def off_grid_waits_for_the_end(step: Step) -> bool:
+def off_grid_waits_for_the_end(step: WorldStep) -> bool:
     """An off-grid run that finds its task running is kept until that run ends; a run begun settles it.
 
     A forced run that has to wait becomes one, for its place among those who wait; a run on the grid does not.
@@ -189,7 +191,7 @@ def off_grid_waits_for_the_end(step: Step) -> bool:
     return True
 
 
-def no_refusal_is_silent(step: Step) -> bool:
+def every_refusal_is_reported(step: WorldStep) -> bool:
     """Of an off-grid run that is neither begun nor waits it is said that it was refused, and of no other."""
     for i, (before, after) in enumerate(zip(step.before.tasks, step.after.tasks, strict=True)):
         off_grid = has_arrived(before) and (before.forced or before.nominal == NONE)
@@ -199,7 +201,7 @@ def no_refusal_is_silent(step: Step) -> bool:
     return True
 
 
-def books_are_kept(step: Step) -> bool:
+def counts_are_consistent(step: WorldStep) -> bool:
     """The counts are what counting gives, and who waits is in the list of those who wait, once."""
     s = step.after
     by_limit = [0] * len(s.limits)
@@ -214,23 +216,23 @@ def books_are_kept(step: Step) -> bool:
     return counts and sorted(s.waiting) == waiting
 
 
-def _is_full(step: Step, i: int) -> bool:
+def _is_full(step: WorldStep, i: int) -> bool:
     return step.after.pending >= step.after.slots or _limit_is_full(step, i)
 
 
-def _limit_is_full(step: Step, i: int) -> bool:
+def _limit_is_full(step: WorldStep, i: int) -> bool:
     key = step.shape.key_of(i)
     return step.after.pending_by_limit[key] >= step.after.limits[key]
 
 
-def _turn(step: Step, i: int) -> tuple[bool, int]:
+def _order_at_saturation(step: WorldStep, i: int) -> tuple[bool, int]:
     """By priority, then by nominal time; forced and off-grid ones after all that have arrived by theirs."""
     task = step.before.tasks[i]
     urgent = step.shape.urgent and i == step.shape.tasks - 1
     return not urgent, 2 * step.shape.tasks if task.forced or task.nominal == NONE else task.nominal
 
 
-def has_room(state: State, key: int) -> bool:
+def has_room(state: WorldState, key: int) -> bool:
     """Would a task with this limit key be begun, if nobody ran?"""
     return state.slots > 0 and state.limits[key] > 0
 
@@ -238,7 +240,7 @@ def has_room(state: State, key: int) -> bool:
 class Property(NamedTuple):
     """A predicate, and the events it speaks of; none for any event."""
 
-    holds: Callable[[Step], bool]
+    holds: Callable[[WorldStep], bool]
     on: tuple[str, ...] = ()
 
     @property
@@ -266,24 +268,24 @@ PROPERTIES: Final[dict[str, Property]] = {
     "14": Property(limits_hold),
     "backlog": Property(a_backlog_is_kept, ("release",)),
     "skips": Property(no_skip_is_empty),
-    "timetable": Property(nobody_is_lost),
-    "patience": Property(patience_is_rewarded, ("release", "complete")),
+    "timetable": Property(no_due_task_is_lost),
+    "patience": Property(waiting_stays_eligible, ("release", "complete")),
     "off the grid": Property(off_grid_waits_for_the_end, ("release",)),
-    "refusals": Property(no_refusal_is_silent, ("release",)),
-    "books": Property(books_are_kept),
+    "refusals": Property(every_refusal_is_reported, ("release",)),
+    "books": Property(counts_are_consistent),
 }
 
 LIVENESS: Final = "liveness"
 ERRORS: Final = "errors"
 
-SENTENCES: Final = {name: property_.sentence for name, property_ in PROPERTIES.items()} | {
+WORLD_SENTENCES: Final = {name: property_.sentence for name, property_ in PROPERTIES.items()} | {
     ERRORS: "Nothing that can happen raises an error.",
     LIVENESS: "From every state every task that may run is begun, in whatever order runs complete, if only they do.",
 }
 """What each says, also of the two that the explorer sees to itself."""
 
 
-def broken_by(step: Step) -> str | None:
+def first_broken_property(step: WorldStep) -> str | None:
     """The first property that a step breaks."""
     for name, holds in _concerned(step.event.name):
         if not holds(step):
@@ -292,5 +294,5 @@ def broken_by(step: Step) -> str | None:
 
 
 @cache
-def _concerned(event: str) -> list[tuple[str, Callable[[Step], bool]]]:
+def _concerned(event: str) -> list[tuple[str, Callable[[WorldStep], bool]]]:
     return [(name, p.holds) for name, p in PROPERTIES.items() if not p.on or event in p.on]

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from evenbeat.core.lifecycle import MOST_LIMITS
 from evenbeat.core.task import Flag
-from evenbeat.model import Kind
+from evenbeat.model import RunKind
 
 NONE: Final = -1
 AT_ONCE: Final = -2
@@ -19,7 +19,7 @@ ALL: Final = 99
 """The subject of an event that befalls all tasks it can befall, together."""
 
 
-class Shape(NamedTuple):
+class WorldShape(NamedTuple):
     """How large a world is and what can happen in it."""
 
     name: str
@@ -48,7 +48,7 @@ class Shape(NamedTuple):
         return 2 if self.limits else 1
 
 
-class Event(NamedTuple):
+class WorldEvent(NamedTuple):
     """Something that befalls a world."""
 
     name: str
@@ -59,7 +59,7 @@ class Event(NamedTuple):
         return f"{self.name}{subject}"
 
 
-RELEASE: Final = Event("release")
+RELEASE: Final = WorldEvent("release")
 
 
 class TaskState(NamedTuple):
@@ -149,7 +149,7 @@ def _counts(limits: int, waiting: int) -> Struct:
     return Struct(f"<bbb{2 * limits}h{waiting}b")
 
 
-class State(NamedTuple):
+class WorldState(NamedTuple):
     """A world at rest."""
 
     tasks: tuple[TaskState, ...]
@@ -167,13 +167,13 @@ class State(NamedTuple):
         return b"".join([*[task.packed for task in self.tasks], rest])
 
     @staticmethod
-    def unpacked(packed: bytes, shape: Shape) -> "State":
+    def unpacked(packed: bytes, shape: WorldShape) -> "WorldState":
         """The state again."""
         end, n = shape.tasks * _TASK.size, shape.keys
         tasks = tuple(_unpacked_task(packed[i : i + _TASK.size]) for i in range(0, end, _TASK.size))
         waiting = len(packed) - end - _counts(n, 0).size
         idle, pending, slots, *rest = _counts(n, waiting).unpack(packed[end:])
-        return State(tasks, tuple(rest[2 * n :]), idle, pending, tuple(rest[:n]), slots, tuple(rest[n : 2 * n]))
+        return WorldState(tasks, tuple(rest[2 * n :]), idle, pending, tuple(rest[:n]), slots, tuple(rest[n : 2 * n]))
 
     def __str__(self) -> str:
         tasks = "; ".join(f"task {i}: {task}" for i, task in enumerate(self.tasks))
@@ -181,16 +181,16 @@ class State(NamedTuple):
         return f"{self.slots} slots{limits}, {self.idle} idle, {self.pending} pending; {tasks}"
 
 
-class Step(NamedTuple):
+class WorldStep(NamedTuple):
     """What an event did."""
 
-    shape: Shape
-    before: State
-    event: Event
-    after: State
+    shape: WorldShape
+    before: WorldState
+    event: WorldEvent
+    after: WorldState
     begun: tuple[int, ...]
     """The tasks whose execution it begins, as listed."""
-    claimed: dict[int, Kind]
+    claimed: dict[int, RunKind]
     """The same, with what kind of run it is."""
     skips: tuple[tuple[int, int], ...]
     """The tasks of which it skips nominal times, and how many."""

@@ -8,18 +8,30 @@ from numpy.typing import NDArray
 
 from evenbeat.core.columns import Ints
 from evenbeat.core.lifecycle import Lifecycle
-from evenbeat.core.task import Flag, Skips, TaskColumns
+from evenbeat.core.task import Flag, SkipColumns, TaskColumns
 from evenbeat.core.timetable import Timetable
-from evenbeat.model import Instant, Kind
-from evenbeat.sim.state import ALL, AT_ONCE, BY_NOW, NONE, RELEASE, Event, Shape, State, Step, TaskState, task_state
+from evenbeat.model import Instant, RunKind
+from evenbeat.sim.state import (
+    ALL,
+    AT_ONCE,
+    BY_NOW,
+    NONE,
+    RELEASE,
+    TaskState,
+    WorldEvent,
+    WorldShape,
+    WorldState,
+    WorldStep,
+    task_state,
+)
 from evenbeat.when.windows import FOREVER, NEVER
 
 NOW: Final = Instant(1_000)
 """Later than any nominal time of a world."""
 
-_TIMES: Final = {NONE: int(FOREVER), AT_ONCE: int(NEVER), BY_NOW: int(NOW)}
-_PLACES: Final = {time: place for place, time in _TIMES.items()}
-_KINDS: Final = tuple(Kind)
+_PLACE_TO_TIME: Final = {NONE: int(FOREVER), AT_ONCE: int(NEVER), BY_NOW: int(NOW)}
+_TIME_TO_PLACE: Final = {time: place for place, time in _PLACE_TO_TIME.items()}
+_KINDS: Final = tuple(RunKind)
 _MOST_BYTES: Final = 192
 """Of one row."""
 
@@ -85,7 +97,7 @@ class _WorldTimes:
         raise NotImplementedError
 
 
-class _Memory:
+class _CopyableMemory:
     """Columns in one piece of memory, row by row, so that all are copied at once and a row is a few bytes."""
 
     def __init__(self, rows: int) -> None:
@@ -104,7 +116,7 @@ class _Memory:
 class World:
     """A world that can be put into any state; what an event does from there is one step."""
 
-    def __init__(self, shape: Shape, kind: type[Lifecycle] = Lifecycle) -> None:
+    def __init__(self, shape: WorldShape, kind: type[Lifecycle] = Lifecycle) -> None:
         self.shape = shape
         self.columns = _WorldColumns()
         self.times = _WorldTimes(shape.tasks)
@@ -112,20 +124,20 @@ class World:
         if shape.limits:
             self.lifecycle.set_limit(1, shape.limits[0])
         self._rows = self.columns.allocate(shape.tasks)
-        memory = _Memory(shape.tasks)
+        memory = _CopyableMemory(shape.tasks)
         self.columns.set_arrays(memory.take)
         self.times.set_arrays(memory.take)
         self._memory = memory.all
         self._seen: dict[bytes, TaskState] = {}
         self._settle(self._rows)
-        self.lifecycle.arrive(self._rows, NOW)
-        self._remember(self.look())
+        self.lifecycle.add_new(self._rows, NOW)
+        self._remember(self.current_state())
 
     def _settle(self, rows: Ints) -> None:
         """What never changes in the life of a task."""
         self.columns.last_start[rows] = NOW
         self.columns.tolerance[rows] = 1
-        self.columns.extra_kind[rows] = Kind.OCCASION
+        self.columns.off_grid_kind[rows] = RunKind.OCCASION
         if self.shape.limits:
             self.columns.limit[rows] = rows < 2
         if self.shape.urgent:
@@ -135,16 +147,16 @@ class World:
 
     # To a state and back
 
-    def put(self, state: State) -> None:
+    def put(self, state: WorldState) -> None:
         """Bring the world into a state, as if it had come to it by itself."""
         c, times = self.columns, self.times
         c.used[:] = [t.used for t in state.tasks]
         self._settle(np.flatnonzero(c.used))
         c.flags[:] = [t.flags for t in state.tasks]
-        c.nominal[:] = [_TIMES.get(t.nominal, t.nominal) for t in state.tasks]
-        c.extra[:] = [NOW if t.extra else FOREVER for t in state.tasks]
-        c.due[:] = [_TIMES.get(t.due, t.due) for t in state.tasks]
-        times.behind[:] = [_TIMES.get(t.behind, t.behind) for t in state.tasks]
+        c.nominal[:] = [_PLACE_TO_TIME.get(t.nominal, t.nominal) for t in state.tasks]
+        c.off_grid_due[:] = [NOW if t.extra else FOREVER for t in state.tasks]
+        c.due[:] = [_PLACE_TO_TIME.get(t.due, t.due) for t in state.tasks]
+        times.behind[:] = [_PLACE_TO_TIME.get(t.behind, t.behind) for t in state.tasks]
         times.open[:] = [t.open for t in state.tasks]
         times.soon[:] = [t.soon for t in state.tasks]
         self.lifecycle.pending_by_limit = np.array(state.pending_by_limit, dtype=np.int64)
@@ -152,7 +164,7 @@ class World:
         self._remember(state)
         self._return()
 
-    def _remember(self, state: State) -> None:
+    def _remember(self, state: WorldState) -> None:
         """This is the state that steps begin in."""
         life = self.lifecycle
         self._before = state
@@ -171,42 +183,46 @@ class World:
         life.pending_by_limit, life.limits = (array.copy() for array in self._by_limit)
         life.idle, life.pending, life.slots = state.idle, state.pending, state.slots
 
-    def look(self) -> State:
+    def current_state(self) -> WorldState:
         """The state, with times brought down to their order."""
         life, content = self.lifecycle, self._memory.tobytes()
         rows = [content[i : i + _MOST_BYTES] for i in range(0, len(content), _MOST_BYTES)]
         # Tasks look alike again and again, so each look of one is read only once.
         tasks = [self._seen.get(row) or self._read(i, row) for i, row in enumerate(rows)]
         if max([task.latest for task in tasks]) >= sum([task.outstanding for task in tasks]):
-            tasks = _closed_up(tasks)
+            tasks = _renumbered(tasks)
         by_limit, limits = tuple(life.pending_by_limit.tolist()), tuple(life.limits.tolist())
-        return State(tuple(tasks), tuple(life.waiting.tolist()), life.idle, life.pending, by_limit, life.slots, limits)
+        return WorldState(
+            tuple(tasks), tuple(life.waiting.tolist()), life.idle, life.pending, by_limit, life.slots, limits
+        )
 
     def _read(self, i: int, row: bytes) -> TaskState:
         c, times = self.columns, self.times
-        nominal, behind, due = (_PLACES.get(t, t) for t in (int(c.nominal[i]), int(times.behind[i]), int(c.due[i])))
+        nominal, behind, due = (
+            _TIME_TO_PLACE.get(t, t) for t in (int(c.nominal[i]), int(times.behind[i]), int(c.due[i]))
+        )
         # What is behind the first nominal time is gone with it if the first has moved past it.
         if nominal == NONE or behind <= nominal:
             behind = NONE
-        extra, switches = bool(c.extra[i] < FOREVER), (bool(times.open[i]), bool(times.soon[i]))
+        extra, switches = bool(c.off_grid_due[i] < FOREVER), (bool(times.open[i]), bool(times.soon[i]))
         task = task_state(bool(c.used[i]), int(c.flags[i]), nominal, behind, extra, due, *switches)
         self._seen[row] = task
         return task
 
     # What can happen
 
-    def events(self, state: State) -> Iterator[Event]:
+    def events(self, state: WorldState) -> Iterator[WorldEvent]:
         """Everything that can happen next."""
         for i, task in enumerate(state.tasks):
-            yield from (Event(name, i) for name in self._can_befall(task))
+            yield from (WorldEvent(name, i) for name in self._can_befall(task))
         if state.pending > 1:
-            yield Event("complete", ALL)
+            yield WorldEvent("complete", ALL)
         if ["occasion" in self._can_befall(task) for task in state.tasks].count(True) > 1:
-            yield Event("occasion", ALL)
+            yield WorldEvent("occasion", ALL)
         if not all(task.used for task in state.tasks):
-            yield Event("create")
-        yield from (Event("slots", n) for n in self.shape.slots if n != state.slots)
-        yield from (Event("limit", n) for n in self.shape.limits if n != state.limits[1])
+            yield WorldEvent("create")
+        yield from (WorldEvent("slots", n) for n in self.shape.slots if n != state.slots)
+        yield from (WorldEvent("limit", n) for n in self.shape.limits if n != state.limits[1])
         yield RELEASE
 
     def _can_befall(self, task: TaskState) -> Iterator[str]:
@@ -224,7 +240,7 @@ class World:
             yield "occasion"
         yield from self.shape.switches
 
-    def step(self, event: Event) -> Step:
+    def step(self, event: WorldEvent) -> WorldStep:
         """Let an event happen in the state the world was put into, and in no other."""
         self._return()
         before = self._before
@@ -237,12 +253,12 @@ class World:
         else:
             begun, claimed, skips, refused = (), {}, self._befall(event), ()
             concerned = {event.subject} if event.subject != ALL else set(range(self.shape.tasks))
-        after = self.look()
+        after = self.current_state()
         pairs = enumerate(zip(before.tasks, after.tasks, strict=True))
         touched = [(i, b, a) for i, (b, a) in pairs if b is not a or i in concerned]
-        return Step(self.shape, before, event, after, begun, claimed, skips, refused, touched)
+        return WorldStep(self.shape, before, event, after, begun, claimed, skips, refused, touched)
 
-    def _befall(self, event: Event) -> tuple[tuple[int, int], ...]:
+    def _befall(self, event: WorldEvent) -> tuple[tuple[int, int], ...]:
         """Let an event other than a release happen; the tasks of which it skips nominal times, and how many."""
         life, rows = self.lifecycle, self._rows[event.subject : event.subject + 1]
         if event.subject == ALL:
@@ -253,18 +269,18 @@ class World:
             case "remove":
                 return _listed(life.remove(rows, NOW))
             case "return":
-                life.bring_back(rows, NOW)
+                life.restore_removed(rows, NOW)
             case "force":
                 life.force(rows)
             case "arrive":
                 self._arrive(event.subject, rows)
             case "occasion":
-                life.occasion(rows, NOW)
+                life.trigger_node_event(rows, NOW)
             case "create":
                 new = self.columns.allocate(1)
                 self.times.open[new], self.times.soon[new] = True, False
                 self._settle(new)
-                life.arrive(new, NOW)
+                life.add_new(new, NOW)
             case "slots":
                 life.slots = event.subject
             case "limit":
@@ -287,12 +303,12 @@ class World:
         self.times.coming = int(FOREVER)
 
 
-def _closed_up(tasks: list[TaskState]) -> list[TaskState]:
+def _renumbered(tasks: list[TaskState]) -> list[TaskState]:
     """The tasks with their times brought down to places in order, where some before them are gone."""
     come = sorted({t for task in tasks for t in (task.nominal, task.behind) if t != NONE})
     places = dict(zip(come, range(len(come)), strict=True))
     return [task.moved(places) for task in tasks]
 
 
-def _listed(skips: list[Skips]) -> tuple[tuple[int, int], ...]:
+def _listed(skips: list[SkipColumns]) -> tuple[tuple[int, int], ...]:
     return tuple(pair for s in skips for pair in zip(s.rows.tolist(), s.times.tolist(), strict=True))

@@ -7,21 +7,21 @@ from typing import NamedTuple, Protocol, runtime_checkable
 from msgspec import Struct
 
 from evenbeat.model import Entry
-from evenbeat.store.contract import PastDefinition, Progress, Store, StoreError
+from evenbeat.store.contract import PastDefinition, Store, StoreError, TaskProgress
 
 
-class Fenced(StoreError):
+class LeaseLost(StoreError):
     """The lease is somebody else's by now, or nobody's: whoever had it has lost everything, and nothing was kept."""
 
 
-class Forgot(Fenced):
+class CommitsForgotten(LeaseLost):
     """The store has forgotten what it had confirmed, as an asynchronous standby that was promoted does.
 
     What we know is more than what is true by the store, and what it knows counts.
     """
 
 
-class Lease(Struct, frozen=True):
+class NodeLease(Struct, frozen=True):
     """The right of a node to act."""
 
     node: str
@@ -33,12 +33,12 @@ class Lease(Struct, frozen=True):
     """What the node tells of itself: JSON, for people and other nodes."""
 
 
-class View(Struct, frozen=True):
+class ClusterSnapshot(Struct, frozen=True):
     """Who there is, and who holds what, at one moment."""
 
     now: int
     """The clock of the store."""
-    leases: list[Lease]
+    leases: list[NodeLease]
     """Those that have ended are among them until somebody takes them away."""
     holders: list[str | None]
     """Of each partition."""
@@ -46,7 +46,7 @@ class View(Struct, frozen=True):
     """Of each limit key, by node; "" is the key of all slots."""
 
 
-class Taken(NamedTuple):
+class TakenPartitions(NamedTuple):
     """Partitions that a node has just taken."""
 
     partitions: list[int]
@@ -63,7 +63,7 @@ class Taken(NamedTuple):
     and workers may be at runs of which it does not know."""
 
 
-class News(Struct):
+class StoreChanges(Struct):
     """What others have changed."""
 
     stamp: int
@@ -75,7 +75,7 @@ class News(Struct):
     """Periods, limits or settings of the node."""
 
 
-class Order(Struct, frozen=True):
+class ForwardedRequest(Struct, frozen=True):
     """Something asked of whichever node holds a task."""
 
     id: int
@@ -91,7 +91,7 @@ class ClusterStore(Store, Protocol):
     in the same transaction, else Fenced. An answer that got lost is not an error: what was kept is found out.
     """
 
-    def alone(self) -> AbstractContextManager[None]:
+    def exclusive_change(self) -> AbstractContextManager[None]:
         """Among all processes, nobody else is within it: for changes that take several steps."""
 
     def clock(self) -> int:
@@ -107,21 +107,21 @@ class ClusterStore(Store, Protocol):
         store has forgotten something, nothing is to be claimed for `quiet` microseconds in partitions that are taken.
         """
 
-    def renew(self, lease: int, about: bytes, *, is_hint: bool = False) -> View:
+    def renew(self, lease: int, about: bytes, *, is_hint: bool = False) -> ClusterSnapshot:
         """The same for another while, also if it has ended and nobody took it; raise Fenced if somebody did, and Forgot
         if the store does not know any more what it had confirmed to us. With a hint others look at shares at once.
         """
 
-    def view(self) -> View:
+    def view(self) -> ClusterSnapshot:
         """Who there is, without being one of them."""
 
-    def bury(self, node: str, epoch: int) -> bool:
+    def revoke_expired_lease(self, node: str, epoch: int) -> bool:
         """Take a lease away that has ended, and free what its holder held; False if it has been renewed or is gone.
 
         Waits for a transaction of the holder that is under way: none of its claims gets through afterwards.
         """
 
-    def take(self, partitions: Sequence[int]) -> Taken:
+    def take(self, partitions: Sequence[int]) -> TakenPartitions:
         """Hold those of these partitions that nobody holds; raise Fenced."""
 
     def release(
@@ -157,7 +157,7 @@ class ClusterStore(Store, Protocol):
 
     def entries_in(self, partitions: Sequence[int]) -> Iterator[Entry]: ...
 
-    def progress_in(self, partitions: Sequence[int]) -> Iterator[Progress]:
+    def progress_in(self, partitions: Sequence[int]) -> Iterator[TaskProgress]:
         """With tokens; in the order of the tasks' numbers."""
 
     def past_definitions_in(self, partitions: Sequence[int]) -> Iterator[PastDefinition]: ...
@@ -167,12 +167,12 @@ class ClusterStore(Store, Protocol):
     def stamp(self) -> int:
         """Of the newest change; asked before `entries_in`, so that nothing falls between."""
 
-    def news(self, since: int, partitions: Sequence[int]) -> News: ...
+    def changes_since(self, since: int, partitions: Sequence[int]) -> StoreChanges: ...
 
-    def order(self, task: int, request: bytes) -> int:
+    def forward_request(self, task: int, request: bytes) -> int:
         """Ask something of the node that holds a task; its id."""
 
-    def take_orders(self, partitions: Sequence[int]) -> list[Order]:
+    def take_orders(self, partitions: Sequence[int]) -> list[ForwardedRequest]:
         """Those that nobody has taken, oldest first: from now on they are ours to do, and nobody else's."""
 
     def give_back_order(self, id_: int) -> None:

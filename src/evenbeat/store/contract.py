@@ -11,16 +11,16 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from msgspec import Struct
 
-from evenbeat.model import DAY, Entry, Instant, Invalid, Kind, Outcome, Period, State, Task
+from evenbeat.model import DAY, Entry, Instant, Invalid, Outcome, Period, RunKind, State, Task
 
 FOREVER: Final = 1 << 62
 NEVER: Final = -(1 << 62)
 """Of a last start or result that there has not been; any is later."""
 
-PLAIN_OUTPUT: Final = 200
+PLAIN_OUTPUT_LENGTH: Final = 200
 """Characters of a plain success's output that history keeps. Of other runs, and as the latest, all of it is kept."""
 
-STATES: Final = (
+FILTER_STATES: Final = (
     *("ok", "warning", "critical", "unknown", "unchecked", "running", "disabled", "failed"),
     *("paused", "problem"),
 )
@@ -29,11 +29,11 @@ STATES: Final = (
 `failed`: the latest run ended, and neither well nor because somebody stopped it. `paused`: disabled by hand.
 `problem`: a check that is HARD and not OK, a task that is `failed`.
 """
-COMPUTED_STATES: Final = ("late", "stale")
+COMPUTED_FILTER_STATES: Final = ("late", "stale")
 """The same, of what depends on the next time of a task, which a store does not know: see `report.task_status`."""
-AUDIT_KEPT: Final = 400 * DAY
+AUDIT_MIN_AGE: Final = 400 * DAY
 """How long the audit is kept, if not for longer by `keep` ..."""
-AUDIT_ROWS: Final = 100_000
+AUDIT_MIN_ROWS: Final = 100_000
 """... as far as a change is among so many of the latest; all others are kept as long as `keep` says."""
 FAILURES: Final = (Outcome.FAILED, Outcome.KILLED, Outcome.TIMEBOXED, Outcome.BROKEN, Outcome.LOST)
 
@@ -42,15 +42,15 @@ class StoreError(Exception):
     """The store cannot do its work: disk full, read-only, corrupt, written by a newer program. Says what to do."""
 
 
-class Damaged(StoreError):
+class DatabaseDamaged(StoreError):
     """The database itself is spoiled, gone or replaced: waiting and trying again do not help."""
 
 
-class Locked(StoreError):
+class DatabaseLocked(StoreError):
     """Another program is writing to the database; when it has ended, all goes on."""
 
 
-class Contradiction(StoreError):
+class ContradictoryBatch(StoreError):
     """A batch that cannot be true beside what is there: a second claim, an end without a claim, an unknown task."""
 
 
@@ -81,7 +81,7 @@ class Claim(NamedTuple):
     """What names the run between nodes and workers; a store that only ever has one node need not keep it."""
 
 
-class Start(NamedTuple):
+class RunStart(NamedTuple):
     """A run that lasts has really started; told for runs that do not end at once, ignored if it has ended already."""
 
     task: int
@@ -122,7 +122,7 @@ class Finish(NamedTuple):
         return self.result_at <= self.started
 
 
-class Told(NamedTuple):
+class SubmittedResult(NamedTuple):
     """A result of a check without a run of ours: told from outside, or that none was told. Needs no claim, and leaves
     one that is open alone: the task may run meanwhile.
     """
@@ -184,7 +184,7 @@ class Refusal(NamedTuple):
     extra_kind: int
 
 
-class Standing(NamedTuple):
+class ProgressRecord(NamedTuple):
     """Where a task stands without any run: just placed, resumed, forced to start at a time, its clock set back."""
 
     task: int
@@ -201,7 +201,7 @@ class Standing(NamedTuple):
     """
 
 
-class Settled(NamedTuple):
+class SettledDefinitions(NamedTuple):
     """Earlier definitions of a task, up to those that were in force until then, count no more: see `PastDefinition`."""
 
     task: int
@@ -214,15 +214,15 @@ class Batch(Struct):
     Left alone by whoever recorded it. Plain ints, strs and bools; what only looks like them, as numpy's do, is refused.
     """
 
-    starts: list[Start] = []
+    starts: list[RunStart] = []
     finishes: list[Finish] = []
-    standings: list[Standing] = []
+    standings: list[ProgressRecord] = []
     skips: list[Skip] = []
     refusals: list[Refusal] = []
     claims: list[Claim] = []
-    told: list[Told] = []
+    told: list[SubmittedResult] = []
     """Comes after `finishes`."""
-    settled: list[Settled] = []
+    settled: list[SettledDefinitions] = []
 
 
 # What it is told
@@ -242,7 +242,7 @@ class PastDefinition(NamedTuple):
     """The periods as they were, if they are what was changed."""
 
 
-class Progress(NamedTuple):
+class TaskProgress(NamedTuple):
     """Where a task stands, as a node needs it when it starts."""
 
     task: int
@@ -275,7 +275,7 @@ class RunRecord(Struct, frozen=True):
     task: str
     nominal: Instant
     generation: int
-    kind: Kind
+    kind: RunKind
     claimed: Instant
     started: Instant | None
     ended: Instant | None
@@ -302,7 +302,7 @@ class SkipRecord(Struct, frozen=True):
     reason: str
     at: Instant
     """When the last of them was."""
-    kind: Kind = Kind.GRID
+    kind: RunKind = RunKind.GRID
     number: int = 0
     """Of the task, as in `RunRecord`."""
 
@@ -329,7 +329,7 @@ class Change(Struct, frozen=True):
     """From what to what."""
 
 
-class NotedChange(NamedTuple):
+class NumberedChange(NamedTuple):
     """A change and its number in the audit: later ones have larger numbers."""
 
     number: int
@@ -357,7 +357,7 @@ class Condition(Struct, frozen=True):
     the task yet.
     """
     extra: Instant | None
-    extra_kind: Kind
+    extra_kind: RunKind
     """The off-grid run that is planned."""
     pause_from: int
     pause_until: int
@@ -375,7 +375,7 @@ class Condition(Struct, frozen=True):
     output: str
     next_run: Instant | None = None
     """When it runs next; None: it is paused, or no time is left. Not from the store: see `report.task_status`."""
-    next_kind: Kind = Kind.GRID
+    next_kind: RunKind = RunKind.GRID
     expected_by: Instant | None = None
     """When its next result must be there, and ..."""
     late: bool = False
@@ -404,12 +404,12 @@ class Filter(Struct, frozen=True):
     """What is somewhere in the name; of the letters a to z, the case does not matter."""
 
 
-EVERYTHING: Final = Filter()
+ALL_TASKS: Final = Filter()
 
 
-Withdrawn = frozenset[int]
+WithdrawnTasks = frozenset[int]
 """Numbers of tasks that were removed before their claims were committed: those claims are not kept."""
-NONE_WITHDRAWN: Final[Withdrawn] = frozenset()
+NONE_WITHDRAWN: Final[WithdrawnTasks] = frozenset()
 
 
 class Store(Protocol):
@@ -455,13 +455,13 @@ class Store(Protocol):
     def removed_running(self) -> list[Entry]:
         """Tasks that were removed while they ran, and whose runs have not ended; in the order of their numbers."""
 
-    def entries(self, only: Filter = EVERYTHING) -> Iterator[Entry]:
+    def entries(self, only: Filter = ALL_TASKS) -> Iterator[Entry]:
         """Tasks in the order of their names; of use for millions."""
 
-    def conditions(self, only: Filter = EVERYTHING) -> Iterator[Condition]:
+    def conditions(self, only: Filter = ALL_TASKS) -> Iterator[Condition]:
         """The same, and how they are."""
 
-    def count(self, only: Filter = EVERYTHING) -> int:
+    def count(self, only: Filter = ALL_TASKS) -> int:
         """How many fit; `after` and `most` do not matter."""
 
     # Periods, limits and other settings
@@ -493,13 +493,13 @@ class Store(Protocol):
 
     # Where tasks stand, and their runs
 
-    def progress(self) -> Iterator[Progress]:
+    def progress(self) -> Iterator[TaskProgress]:
         """Of every task that has any and is there, or was removed while it ran; in the order of their numbers."""
 
     def past_definitions(self) -> Iterator[PastDefinition]:
         """All that are not settled, in the order of tasks and times; not those of removed tasks."""
 
-    def record(self, *batches: Batch) -> Future[Withdrawn]:
+    def record(self, *batches: Batch) -> Future[WithdrawnTasks]:
         """Remember batches, in this order, all or none of them.
 
         The future is done when they are durable, or fails with StoreError and nothing was kept. Its result are the
@@ -530,7 +530,7 @@ class Store(Protocol):
     def changes(self, name: str | None = None, most: int = 100) -> list[Change]:
         """The audit, newest first."""
 
-    def audit(self, only: AuditFilter) -> list[NotedChange]:
+    def audit(self, only: AuditFilter) -> list[NumberedChange]:
         """Part of the audit, newest first."""
 
     def note(self, changes: Iterable[Change]) -> None:

@@ -9,7 +9,7 @@ from typing import Final
 
 from evenbeat.store.contract import StoreError
 
-_BESIDE: Final = ("-wal", "-shm", "-journal")
+_SIDE_FILE_SUFFIXES: Final = ("-wal", "-shm", "-journal")
 """What SQLite puts beside a database, and takes into it when it is opened next."""
 
 
@@ -21,16 +21,18 @@ def trusted_users(database: Path) -> set[int]:
     return found
 
 
-def must_be_ours(database: Path) -> None:
+def check_owned_by_us(database: Path) -> None:
     """Raise StoreError if a database, or what lies beside it, belongs to anybody but root and the user of this process:
     a node executes what is in it.
     """
-    _must_belong(database, ("", *_BESIDE), {0, os.geteuid()}, "a node would execute what is in it")
+    _must_belong(database, ("", *_SIDE_FILE_SUFFIXES), {0, os.geteuid()}, "a node would execute what is in it")
 
 
-def must_be_its_owners(database: Path) -> None:
+def check_owned_by_database_owner(database: Path) -> None:
     """The same of what lies beside a database that may be another user's: it is changed, and nothing is executed."""
-    _must_belong(database, _BESIDE, trusted_users(database), "SQLite would put what is in it into the database")
+    _must_belong(
+        database, _SIDE_FILE_SUFFIXES, trusted_users(database), "SQLite would put what is in it into the database"
+    )
 
 
 def user_name(uid: int) -> str:

@@ -11,15 +11,15 @@ from uuid import uuid4
 
 from msgspec import structs
 
-from evenbeat.model import SECOND, Entry, Instant, Kind, Period, Task
+from evenbeat.model import SECOND, Entry, Instant, Period, RunKind, Task
 from evenbeat.store.common import audit
 from evenbeat.store.common.conflicts import check_names, check_versions
-from evenbeat.store.common.filters import check_filter, fits, fits_state
+from evenbeat.store.common.filters import check_filter, matches, matches_state
 from evenbeat.store.common.redefined import in_order, redefined
 from evenbeat.store.contract import (
-    AUDIT_KEPT,
-    AUDIT_ROWS,
-    EVERYTHING,
+    ALL_TASKS,
+    AUDIT_MIN_AGE,
+    AUDIT_MIN_ROWS,
     FOREVER,
     NEVER,
     AuditFilter,
@@ -27,15 +27,15 @@ from evenbeat.store.contract import (
     Change,
     Condition,
     Filter,
-    NotedChange,
+    NumberedChange,
     PastDefinition,
-    Progress,
     RunRecord,
     SkipRecord,
     StoreError,
-    Withdrawn,
+    TaskProgress,
+    WithdrawnTasks,
 )
-from evenbeat.store.memory_tasks import Draft, Ran, Row, Skipped, with_past
+from evenbeat.store.memory_tasks import BatchDraft, HistoryRun, HistorySkip, TaskRecord, with_past
 
 PLAIN_RUNS: Final = 100_000
 """Plain successes that history keeps, of all tasks together."""
@@ -53,13 +53,13 @@ class MemoryStore:
         self._new_id = new_id
         self._lock = threading.RLock()
         self._numbers = 0
-        self._rows: dict[int, Row] = {}
+        self._rows: dict[int, TaskRecord] = {}
         """Also of removed tasks: their runs may still end."""
         self._names: dict[str, int] = {}
         self._periods: dict[str, tuple[str, Period]] = {}
         self._settings: dict[str, str] = {}
-        self._runs: list[Ran] = []
-        self._skips: dict[int, Skipped] = {}
+        self._runs: list[HistoryRun] = []
+        self._skips: dict[int, HistorySkip] = {}
         """By when they were first told: 1, 2, 3 ..."""
         self._newest_skip: dict[int, int] = {}
         self._last_skip = 0
@@ -79,13 +79,13 @@ class MemoryStore:
                 if task.name not in running:
                     self._numbers += 1
                     entries.append(Entry(self._numbers, self._new_id(), 1, owner, now, now, task))
-            self._rows |= {entry.number: Row(entry) for entry in entries}
+            self._rows |= {entry.number: TaskRecord(entry) for entry in entries}
             for entry in back:
                 row = self._rows[entry.number]
                 row.entry, row.removed, row.past = entry, None, ()
                 row.accounted, row.extra, row.pause_from, row.pause_until = now, FOREVER, NEVER, NEVER
             self._names |= {entry.task.name: entry.number for entry in (*entries, *back)}
-            self._changes += audit.created(entries, now, who) + audit.came_back(back, now, who)
+            self._changes += audit.created(entries, now, who) + audit.restored(back, now, who)
             return in_order(tasks, entries, back)
 
     def update(
@@ -129,7 +129,7 @@ class MemoryStore:
         with self._lock:
             if name_or_id in self._names:
                 return self._rows[self._names[name_or_id]].entry
-            return next((row.entry for row in self._found(EVERYTHING) if row.entry.id == name_or_id), None)
+            return next((row.entry for row in self._found(ALL_TASKS) if row.entry.id == name_or_id), None)
 
     def find_removed(self, name_or_id: str) -> Entry | None:
         with self._lock:
@@ -142,27 +142,27 @@ class MemoryStore:
         with self._lock:
             return [row.entry for row in self._rows.values() if row.removed is not None and row.claim is not None]
 
-    def entries(self, only: Filter = EVERYTHING) -> Iterator[Entry]:
+    def entries(self, only: Filter = ALL_TASKS) -> Iterator[Entry]:
         return (row.entry for row in self._page(only))
 
-    def conditions(self, only: Filter = EVERYTHING) -> Iterator[Condition]:
+    def conditions(self, only: Filter = ALL_TASKS) -> Iterator[Condition]:
         return (row.condition() for row in self._page(only))
 
-    def count(self, only: Filter = EVERYTHING) -> int:
+    def count(self, only: Filter = ALL_TASKS) -> int:
         with self._lock:
             return sum(1 for _ in self._found(only))
 
-    def _page(self, only: Filter) -> list[Row]:
+    def _page(self, only: Filter) -> list[TaskRecord]:
         with self._lock:
             found = (row for row in self._found(only) if row.entry.task.name > only.after)
             return [structs.replace(row) for row in islice(found, only.most)]
 
-    def _found(self, only: Filter) -> Iterator[Row]:
+    def _found(self, only: Filter) -> Iterator[TaskRecord]:
         check_filter(only)
         for name in sorted(self._names):
             row = self._rows[self._names[name]]
             is_running = row.claim is not None
-            if fits(only, row.entry) and fits_state(
+            if matches(only, row.entry) and matches_state(
                 only.state, row.entry, row.check_state(), row.outcome, hard=row.hard, running=is_running
             ):
                 yield row
@@ -212,12 +212,12 @@ class MemoryStore:
             found = (change for change in reversed(self._changes) if name in (None, change.name))
             return list(islice(found, most))
 
-    def audit(self, only: AuditFilter) -> list[NotedChange]:
-        asked = audit.question(only)
+    def audit(self, only: AuditFilter) -> list[NumberedChange]:
+        asked = audit.filter_values(only)
         with self._lock:
             numbered = zip(count(self._changes_forgotten + len(self._changes), -1), reversed(self._changes))
             found = (
-                NotedChange(number, change)
+                NumberedChange(number, change)
                 for number, change in numbered
                 if number < asked["before"]
                 and change.at >= asked["since"]
@@ -232,7 +232,7 @@ class MemoryStore:
 
     # Where tasks stand, and their runs
 
-    def progress(self) -> Iterator[Progress]:
+    def progress(self) -> Iterator[TaskProgress]:
         with self._lock:
             known = [row for row in self._rows.values() if row.removed is None or row.claim is not None]
             return iter([row.progress() for row in known if row.accounted is not None])
@@ -242,11 +242,11 @@ class MemoryStore:
             known = [row for row in self._rows.values() if row.removed is None]
             return iter([past for row in known for past in row.past])
 
-    def record(self, *batches: Batch) -> Future[Withdrawn]:
-        future: Future[Withdrawn] = Future()
+    def record(self, *batches: Batch) -> Future[WithdrawnTasks]:
+        future: Future[WithdrawnTasks] = Future()
         try:
             with self._lock:
-                draft = Draft(self._rows, self._skips, self._newest_skip, self._last_skip)
+                draft = BatchDraft(self._rows, self._skips, self._newest_skip, self._last_skip)
                 for batch in batches:
                     draft.apply(batch)
                 self._rows |= draft.rows
@@ -293,7 +293,7 @@ class MemoryStore:
                     s.times,
                     s.reason,
                     Instant(s.at),
-                    Kind(s.kind),
+                    RunKind(s.kind),
                     s.task,
                 )
                 for s in sorted(found, key=lambda s: s.at, reverse=True)[:most]
@@ -309,8 +309,8 @@ class MemoryStore:
             rows = {number: row for number, row in self._rows.items() if not row.is_forgotten(cutoff)}
             runs = [run for run in self._runs if run.ended >= cutoff and id(run) not in oldest and run.task in rows]
             skips = {key: skip for key, skip in self._skips.items() if skip.at >= cutoff and skip.task in rows}
-            latest = len(self._changes) - AUDIT_ROWS
-            until = now - max(keep, AUDIT_KEPT)
+            latest = len(self._changes) - AUDIT_MIN_ROWS
+            until = now - max(keep, AUDIT_MIN_AGE)
             changes = [c for i, c in enumerate(self._changes) if c.at >= (cutoff if i < latest else until)]
             self._changes_forgotten += len(self._changes) - len(changes)
             before = sum(map(len, (self._runs, self._skips, self._changes, self._rows)))

@@ -5,25 +5,25 @@ from typing import cast
 
 from msgspec import Struct, structs
 
-from evenbeat.model import Entry, Instant, Kind, Outcome, State
+from evenbeat.model import Entry, Instant, Outcome, RunKind, State
 from evenbeat.store.contract import (
     FOREVER,
     NEVER,
-    PLAIN_OUTPUT,
+    PLAIN_OUTPUT_LENGTH,
     Batch,
     Claim,
     Condition,
-    Contradiction,
+    ContradictoryBatch,
     Finish,
     PastDefinition,
-    Progress,
     RunRecord,
     Skip,
-    Told,
+    SubmittedResult,
+    TaskProgress,
 )
 
 
-class Ran(Struct):
+class HistoryRun(Struct):
     """A run that ended."""
 
     task: int
@@ -39,7 +39,7 @@ class Ran(Struct):
     notable: bool
 
 
-class Skipped(Struct):
+class HistorySkip(Struct):
     """Nominal times without a run, or a refused off-grid run."""
 
     task: int
@@ -60,7 +60,7 @@ def with_past(known: tuple[PastDefinition, ...], past: PastDefinition) -> tuple[
     return (*known, past)
 
 
-class Row(Struct):
+class TaskRecord(Struct):
     """A task, where it stands, and its latest result."""
 
     entry: Entry
@@ -94,11 +94,11 @@ class Row(Struct):
         """Removed, and nothing tells of it any more."""
         return self.removed is not None and self.removed < cutoff and (self.ended or NEVER) < cutoff
 
-    def progress(self) -> Progress:
+    def progress(self) -> TaskProgress:
         claim = self.claim
         assert self.accounted is not None
-        has_started = claim is not None and claim.kind == Kind.GRID and self.claim_started is not None
-        return Progress(
+        has_started = claim is not None and claim.kind == RunKind.GRID and self.claim_started is not None
+        return TaskProgress(
             self.entry.number,
             self.accounted,
             self.extra,
@@ -124,7 +124,7 @@ class Row(Struct):
             self.entry,
             _instant(None if self.accounted is None else max([self.accounted, *(p.until for p in self.past)])),
             _instant(self.extra),
-            Kind(self.extra_kind),
+            RunKind(self.extra_kind),
             self.pause_from,
             self.pause_until,
             _instant(since),
@@ -138,13 +138,13 @@ class Row(Struct):
             self.output,
         )
 
-    def run_record(self, run: Ran) -> RunRecord:
+    def run_record(self, run: HistoryRun) -> RunRecord:
         claim = run.claim
         return RunRecord(
             self.entry.task.name,
             Instant(claim.nominal),
             claim.generation,
-            Kind(claim.kind),
+            RunKind(claim.kind),
             Instant(claim.at),
             Instant(run.started),
             Instant(run.ended),
@@ -164,7 +164,7 @@ class Row(Struct):
             self.entry.task.name,
             Instant(claim.nominal),
             claim.generation,
-            Kind(claim.kind),
+            RunKind(claim.kind),
             Instant(claim.at),
             _instant(self.claim_started),
             None,
@@ -182,18 +182,22 @@ def _instant(value: int | None) -> Instant | None:
     return None if value is None or value == FOREVER else Instant(value)
 
 
-class Draft:
+class BatchDraft:
     """What a batch makes of some tasks. Nothing of it counts until all of it has fitted."""
 
     def __init__(
-        self, rows: Mapping[int, Row], skips: Mapping[int, Skipped], newest_skip: Mapping[int, int], last_skip: int
+        self,
+        rows: Mapping[int, TaskRecord],
+        skips: Mapping[int, HistorySkip],
+        newest_skip: Mapping[int, int],
+        last_skip: int,
     ) -> None:
         self._all_rows = rows
         self._all_skips = skips
         self._all_newest = newest_skip
-        self.rows: dict[int, Row] = {}
-        self.runs: list[Ran] = []
-        self.skips: dict[int, Skipped] = {}
+        self.rows: dict[int, TaskRecord] = {}
+        self.runs: list[HistoryRun] = []
+        self.skips: dict[int, HistorySkip] = {}
         self.newest_skip: dict[int, int] = {}
         self.last_skip = last_skip
         self.withdrawn: set[int] = set()
@@ -218,12 +222,12 @@ class Draft:
         for refusal in batch.refusals:
             row = self._row(refusal.task)
             task, due, kind, reason, at, *place = refusal
-            self._add(Skipped(task, due, due, 1, reason, at, None, kind))
+            self._add(HistorySkip(task, due, due, 1, reason, at, None, kind))
             row.accounted, row.extra, row.extra_kind = place
         for claim in batch.claims:
             row = self._row(claim.task)
             if row.claim is not None:
-                raise Contradiction(f"task {claim.task} has an open claim: it must end before the next")
+                raise ContradictoryBatch(f"task {claim.task} has an open claim: it must end before the next")
             if row.removed is not None:
                 self.withdrawn.add(claim.task)
                 continue
@@ -234,18 +238,18 @@ class Draft:
                 row = self._row(settled.task)
                 row.past = tuple(past for past in row.past if past.until > settled.until)
 
-    def _row(self, task: int) -> Row:
+    def _row(self, task: int) -> TaskRecord:
         if task not in self.rows:
             if task not in self._all_rows:
-                raise Contradiction(f"there is no task {task}")
+                raise ContradictoryBatch(f"there is no task {task}")
             self.rows[task] = structs.replace(self._all_rows[task])
         return self.rows[task]
 
-    def _finish(self, row: Row, finish: Finish) -> None:
+    def _finish(self, row: TaskRecord, finish: Finish) -> None:
         if row.claim is None:
-            raise Contradiction(f"a run of task {finish.task} ended that has no open claim")
+            raise ContradictoryBatch(f"a run of task {finish.task} ended that has no open claim")
         self.runs.append(
-            Ran(
+            HistoryRun(
                 finish.task,
                 row.claim,
                 finish.started,
@@ -255,7 +259,7 @@ class Draft:
                 finish.state if finish.result_at == finish.started else None,
                 finish.hard,
                 finish.attempt,
-                finish.output if finish.notable else finish.output[:PLAIN_OUTPUT],
+                finish.output if finish.notable else finish.output[:PLAIN_OUTPUT_LENGTH],
                 finish.notable,
             )
         )
@@ -270,11 +274,13 @@ class Draft:
         if finish.cursor is not None:
             row.cursor = finish.cursor
 
-    def _tell(self, row: Row, t: Told) -> None:
+    def _tell(self, row: TaskRecord, t: SubmittedResult) -> None:
         claim = Claim(t.task, t.nominal, t.generation, t.kind, t.at, t.accounted, t.extra, t.extra_kind)
-        output = t.output if t.notable else t.output[:PLAIN_OUTPUT]
+        output = t.output if t.notable else t.output[:PLAIN_OUTPUT_LENGTH]
         self.runs.append(
-            Ran(t.task, claim, t.started, t.ended, t.outcome, t.status, t.made, t.hard, t.attempt, output, t.notable)
+            HistoryRun(
+                t.task, claim, t.started, t.ended, t.outcome, t.status, t.made, t.hard, t.attempt, output, t.notable
+            )
         )
         if t.made is not None:
             row.started, row.ended, row.outcome, row.output = t.started, t.ended, Outcome(t.outcome), t.output
@@ -282,7 +288,7 @@ class Draft:
         row.flapping, row.result_at = t.flapping, t.result_at
         row.accounted, row.extra, row.extra_kind = t.accounted, t.extra, t.extra_kind
 
-    def _skip(self, row: Row, skip: Skip) -> None:
+    def _skip(self, row: TaskRecord, skip: Skip) -> None:
         row.accounted, row.extra, row.extra_kind = skip.accounted, skip.extra, skip.extra_kind
         key = self.newest_skip.get(skip.task, self._all_newest.get(skip.task, 0))
         newest = self.skips.get(key) or self._all_skips.get(key)
@@ -293,9 +299,9 @@ class Draft:
             )
         else:
             task, first, last, times, reason, at, next_nominal, *_ = skip
-            self._add(Skipped(task, first, last, times, reason, at, next_nominal, Kind.GRID))
+            self._add(HistorySkip(task, first, last, times, reason, at, next_nominal, RunKind.GRID))
 
-    def _add(self, skipped: Skipped) -> None:
+    def _add(self, skipped: HistorySkip) -> None:
         self.last_skip += 1
         self.skips[self.last_skip] = skipped
         self.newest_skip[skipped.task] = self.last_skip

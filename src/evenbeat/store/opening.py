@@ -6,7 +6,7 @@ from typing import Final
 
 from evenbeat.model import Invalid
 from evenbeat.store.contract import Store
-from evenbeat.store.user_store import is_own, open_own
+from evenbeat.store.user_store import is_custom_store, open_custom_store
 
 IN_MEMORY: Final = ":memory:"
 """Where a program may say which database: nowhere but in itself."""
@@ -14,14 +14,14 @@ _SCHEMES: Final = ("postgresql://", "postgres://")
 _SECRETS: Final = re.compile(r"((?:^|[?&])(?:ssl)?password=)[^&]*", re.IGNORECASE)
 
 
-def is_cluster(database: str | Path) -> bool:
+def is_shared_database(database: str | Path) -> bool:
     """Whether several nodes may share it."""
     return str(database).startswith(_SCHEMES)
 
 
-def shown(database: str | Path) -> str:
+def without_password(database: str | Path) -> str:
     """As people may read it: without the password."""
-    if not is_cluster(database):
+    if not is_shared_database(database):
         return str(database)
     scheme, rest = str(database).split("://", 1)
     place, mark, options = rest.partition("?")
@@ -41,13 +41,13 @@ def check_driver() -> None:
 
 def open_store(database: str | Path, *, read_only: bool = False) -> Store:
     """The store of a database."""
-    if is_own(database):
-        return open_own(database, read_only=read_only)
+    if is_custom_store(database):
+        return open_custom_store(database, read_only=read_only)
     if str(database) == IN_MEMORY:
         from evenbeat.store.memory import MemoryStore  # noqa: PLC0415
 
         return MemoryStore()
-    if is_cluster(database):
+    if is_shared_database(database):
         check_driver()
         from evenbeat.store.postgres.postgres_store import PostgresStore  # noqa: PLC0415 - only a cluster needs psycopg
 

@@ -11,20 +11,20 @@ from typing import Final
 from evenbeat.model import Invalid
 from evenbeat.store.contract import Store, StoreError
 
-_MARK: Final = "python:"
+_PREFIX: Final = "python:"
 _ACCEPTED: Final = "accepted: python:MODULE:FUNCTION, a function with the parameter `read_only` that returns a store"
-_NEEDED: Final = ("create", "entries", "progress", "record", "close")
+_REQUIRED_METHODS: Final = ("create", "entries", "progress", "record", "close")
 """Some methods of a store: enough to notice that something else was returned."""
 
 
-def is_own(database: str | Path) -> bool:
+def is_custom_store(database: str | Path) -> bool:
     """Does it name a function that opens a store?"""
-    return str(database).startswith(_MARK)
+    return str(database).startswith(_PREFIX)
 
 
-def open_own(database: str | Path, *, read_only: bool) -> Store:
+def open_custom_store(database: str | Path, *, read_only: bool) -> Store:
     """The store that the function returns; its module is looked for in the working directory first."""
-    module, _, name = str(database).removeprefix(_MARK).partition(":")
+    module, _, name = str(database).removeprefix(_PREFIX).partition(":")
     if not module or not name:
         raise Invalid(f"{database} names no function, {_ACCEPTED}")
     folder = str(Path.cwd())
@@ -38,6 +38,6 @@ def open_own(database: str | Path, *, read_only: bool) -> Store:
         store: Store = opened(read_only=read_only)
     except OSError as e:
         raise StoreError(f"{database} cannot be opened: {e}") from e
-    if not all(callable(getattr(store, method, None)) for method in _NEEDED):
+    if not all(callable(getattr(store, method, None)) for method in _REQUIRED_METHODS):
         raise Invalid(f"{database} returned a {type(store).__name__}, which is no store; {_ACCEPTED}")
     return store

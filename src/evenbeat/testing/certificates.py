@@ -8,7 +8,7 @@ from typing import Final
 _DAYS: Final = "2"
 
 
-class Authority:
+class CertificateAuthority:
     """Signs certificates; its files are in `folder`."""
 
     def __init__(self, folder: Path, name: str = "authority") -> None:

@@ -13,11 +13,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-_PATIENCE: Final = 30.0
-_HERE: Final = "127.0.0.1"
+_START_SECONDS: Final = 30.0
+_LOCALHOST: Final = "127.0.0.1"
 
 
-def find_server() -> str:
+def find_nats_server() -> str:
     """The program; FileNotFoundError that says how to get it, if there is none."""
     beside = Path(sys.executable).parent / "nats-server"
     found = str(beside) if beside.exists() else shutil.which("nats-server")
@@ -27,7 +27,7 @@ def find_server() -> str:
 
 
 def _free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server((_HERE, 0)) for _ in range(count)]
+    sockets = [socket.create_server((_LOCALHOST, 0)) for _ in range(count)]
     ports = [s.getsockname()[1] for s in sockets]
     for s in sockets:
         s.close()
@@ -48,7 +48,7 @@ class NatsServer:
         self._watched: Final = ports[count : 2 * count]
         self.routes: Final = ports[2 * count :]
         """Where each listens for the others."""
-        self.ways: Final[dict[int, list[int]]] = {}
+        self.routes_of: Final[dict[int, list[int]]] = {}
         """Ports through which one reaches the others instead, if something is between them. Set them before `start`."""
         self._options = options
         self._config = config
@@ -56,12 +56,12 @@ class NatsServer:
 
     @property
     def urls(self) -> list[str]:
-        return [f"nats://{_HERE}:{port}" for port in self.ports]
+        return [f"nats://{_LOCALHOST}:{port}" for port in self.ports]
 
     @property
     def url(self) -> str:
         """Of all of them, as `--queue` takes it."""
-        return "nats://" + ",".join(f"{_HERE}:{port}" for port in self.ports)
+        return "nats://" + ",".join(f"{_LOCALHOST}:{port}" for port in self.ports)
 
     def pid(self, place: int = 0) -> int:
         return self._processes[place].pid
@@ -72,7 +72,7 @@ class NatsServer:
         for each in places:
             self.folder.mkdir(parents=True, exist_ok=True)
             with (self.folder / f"server{each}.log").open("ab") as log:
-                command = [find_server(), *self._arguments(each), *self._options]
+                command = [find_nats_server(), *self._arguments(each), *self._options]
                 self._processes[each] = subprocess.Popen(  # noqa: S603
                     command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
                 )
@@ -100,23 +100,23 @@ class NatsServer:
         return -1
 
     def _arguments(self, place: int) -> list[str]:
-        arguments = ["-a", _HERE, "-p", str(self.ports[place]), "-m", str(self._watched[place])]
+        arguments = ["-a", _LOCALHOST, "-p", str(self.ports[place]), "-m", str(self._watched[place])]
         arguments += ["-n", f"server{place}"]
         if self._config is None:
             arguments += ["-js", "-sd", str(self.folder / f"data{place}")]
         else:
             arguments += ["-c", str(self._config)]
         if self.count > 1:
-            routes = ",".join(f"nats://{_HERE}:{port}" for port in self.ways.get(place, self.routes))
+            routes = ",".join(f"nats://{_LOCALHOST}:{port}" for port in self.routes_of.get(place, self.routes))
             arguments += ["--cluster_name", "evenbeat", "--routes", routes]
-            arguments += ["--cluster", f"nats://{_HERE}:{self.routes[place]}"]
-        if place in self.ways:
+            arguments += ["--cluster", f"nats://{_LOCALHOST}:{self.routes[place]}"]
+        if place in self.routes_of:
             # Servers tell each other where the third is: nobody listens there.
-            arguments += ["--cluster_advertise", f"{_HERE}:1"]
+            arguments += ["--cluster_advertise", f"{_LOCALHOST}:1"]
         return arguments
 
     def _wait_until_ready(self, place: int) -> None:
-        deadline = time.monotonic() + _PATIENCE
+        deadline = time.monotonic() + _START_SECONDS
         while not self._is_ready(place):
             log = self.folder / f"server{place}.log"
             if self._processes[place].poll() is not None:
@@ -131,7 +131,7 @@ class NatsServer:
         return False
 
     def _ask(self, place: int, path: str) -> dict[str, Any]:
-        url = f"http://{_HERE}:{self._watched[place]}{path}"
+        url = f"http://{_LOCALHOST}:{self._watched[place]}{path}"
         with urllib.request.urlopen(url, timeout=2) as answer:
             told: dict[str, Any] = json.load(answer)
             return told

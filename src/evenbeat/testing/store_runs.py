@@ -5,19 +5,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from evenbeat.model import MINUTE, Kind
+from evenbeat.model import MINUTE, RunKind
 from evenbeat.store.contract import (
     FOREVER,
     NEVER,
     Batch,
-    Contradiction,
-    Progress,
-    Standing,
-    Start,
+    ContradictoryBatch,
+    ProgressRecord,
+    RunStart,
     Store,
-    Withdrawn,
+    TaskProgress,
+    WithdrawnTasks,
 )
-from evenbeat.testing.samples import T0, a_claim, a_finish, a_refusal, a_skip, a_standing, a_task
+from evenbeat.testing.samples import T0, a_claim, a_finish, a_progress_record, a_refusal, a_skip, a_task
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -29,15 +29,17 @@ def number_of(store: Store, name: str = "a", *, check: bool = True) -> int:
     return entry.number
 
 
-def progress_of(store: Store, task: int) -> Progress:
+def progress_of(store: Store, task: int) -> TaskProgress:
     """Of one task."""
     (found,) = (progress for progress in store.progress() if progress.task == task)
     return found
 
 
-def fresh(task: int, accounted: int = T0, extra: int = FOREVER, extra_kind: int = Kind.FIRST) -> Progress:
+def new_task_progress(
+    task: int, accounted: int = T0, extra: int = FOREVER, extra_kind: int = RunKind.FIRST
+) -> TaskProgress:
     """Where a task stands that has never run."""
-    return Progress(
+    return TaskProgress(
         task,
         accounted,
         extra,
@@ -65,25 +67,27 @@ class RunsContract:
 
     def test_a_standing_says_where_a_task_stands(self, store: Store) -> None:
         a, b = number_of(store, "b"), number_of(store, "a")
-        store.record(Batch(standings=[a_standing(b, T0, T0 + 5), a_standing(a)])).result()
-        assert list(store.progress()) == [fresh(a), fresh(b, T0, T0 + 5)], "in the order of their numbers"
-        store.record(Batch(standings=[Standing(a, T0 + 1, T0 + 2, Kind.START_AT, T0 - 3, T0 - 4)])).result()
-        expected = fresh(a, T0 + 1, T0 + 2, Kind.START_AT)._replace(last_start=T0 - 3, result_at=T0 - 4)
+        store.record(Batch(standings=[a_progress_record(b, T0, T0 + 5), a_progress_record(a)])).result()
+        assert list(store.progress()) == [new_task_progress(a), new_task_progress(b, T0, T0 + 5)], (
+            "in the order of their numbers"
+        )
+        store.record(Batch(standings=[ProgressRecord(a, T0 + 1, T0 + 2, RunKind.START_AT, T0 - 3, T0 - 4)])).result()
+        expected = new_task_progress(a, T0 + 1, T0 + 2, RunKind.START_AT)._replace(last_start=T0 - 3, result_at=T0 - 4)
         assert progress_of(store, a) == expected
 
     def test_of_two_standings_the_later_counts(self, store: Store) -> None:
         a = number_of(store)
-        store.record(Batch(standings=[a_standing(a, T0), a_standing(a, T0 + 7)])).result()
+        store.record(Batch(standings=[a_progress_record(a, T0), a_progress_record(a, T0 + 7)])).result()
         assert progress_of(store, a).accounted == T0 + 7
 
     def test_an_open_claim_is_there_until_the_run_ends(self, store: Store) -> None:
         a = number_of(store)
-        claim = a_claim(a, kind=Kind.RETRY)._replace(generation=3, extra=T0 + 9, extra_kind=Kind.START_AT)
-        store.record(Batch(standings=[a_standing(a)], claims=[claim])).result()
+        claim = a_claim(a, kind=RunKind.RETRY)._replace(generation=3, extra=T0 + 9, extra_kind=RunKind.START_AT)
+        store.record(Batch(standings=[a_progress_record(a)], claims=[claim])).result()
         found = progress_of(store, a)
-        assert (found.claimed, found.claimed_kind, found.claimed_at) == (T0, Kind.RETRY, T0 + 1_000)
+        assert (found.claimed, found.claimed_kind, found.claimed_at) == (T0, RunKind.RETRY, T0 + 1_000)
         assert found.claimed_generation == 3
-        assert (found.accounted, found.extra, found.extra_kind) == (T0 + MINUTE, T0 + 9, Kind.START_AT)
+        assert (found.accounted, found.extra, found.extra_kind) == (T0 + MINUTE, T0 + 9, RunKind.START_AT)
         store.record(Batch(finishes=[a_finish(a)])).result()
         found = progress_of(store, a)
         assert found.claimed is None
@@ -93,14 +97,16 @@ class RunsContract:
     def test_a_finish_says_what_the_run_made_of_the_task(self, store: Store) -> None:
         a = number_of(store)
         store.record(Batch(claims=[a_claim(a)])).result()
-        finish = a_finish(a, state=2)._replace(attempt=2, changes=5, flapping=True, extra=T0 + 8, extra_kind=Kind.RETRY)
+        finish = a_finish(a, state=2)._replace(
+            attempt=2, changes=5, flapping=True, extra=T0 + 8, extra_kind=RunKind.RETRY
+        )
         store.record(Batch(finishes=[finish])).result()
         start = T0 + 2_000
-        assert progress_of(store, a) == Progress(
+        assert progress_of(store, a) == TaskProgress(
             a,
             T0 + MINUTE,
             T0 + 8,
-            Kind.RETRY,
+            RunKind.RETRY,
             start,
             2,
             False,
@@ -123,26 +129,26 @@ class RunsContract:
     def test_a_second_claim_is_refused(self, store: Store) -> None:
         a, b = number_of(store), number_of(store, "b")
         store.record(Batch(claims=[a_claim(a)])).result()
-        with pytest.raises(Contradiction, match=str(a)):
+        with pytest.raises(ContradictoryBatch, match=str(a)):
             store.record(Batch(claims=[a_claim(b), a_claim(a, T0 + MINUTE)])).result()
         assert progress_of(store, a).claimed == T0
         assert len(list(store.progress())) == 1, "nothing of the batch was kept"
-        with pytest.raises(Contradiction):
+        with pytest.raises(ContradictoryBatch):
             store.record(Batch(claims=[a_claim(b), a_claim(b, T0 + MINUTE)])).result()
 
     def test_an_end_without_a_claim_is_refused(self, store: Store) -> None:
         a, b = number_of(store), number_of(store, "b")
         store.record(Batch(claims=[a_claim(a)])).result()
         for finishes in ([a_finish(a), a_finish(b)], [a_finish(a), a_finish(a)]):
-            with pytest.raises(Contradiction):
-                store.record(Batch(finishes=finishes, standings=[a_standing(b)])).result()
+            with pytest.raises(ContradictoryBatch):
+                store.record(Batch(finishes=finishes, standings=[a_progress_record(b)])).result()
         assert [progress.claimed for progress in store.progress()] == [T0], "nothing of the batches was kept"
         assert [run.ended for run in store.runs()] == [None]
 
     @pytest.mark.parametrize(
         "batch",
         [
-            Batch(standings=[a_standing(4711)]),
+            Batch(standings=[a_progress_record(4711)]),
             Batch(skips=[a_skip(4711)]),
             Batch(refusals=[a_refusal(4711)]),
             Batch(claims=[a_claim(4711)]),
@@ -152,8 +158,10 @@ class RunsContract:
     def test_a_task_that_never_was_is_refused(self, store: Store, batch: Batch) -> None:
         a = number_of(store)
         if not batch.standings:
-            batch = Batch(batch.starts, batch.finishes, [a_standing(a)], batch.skips, batch.refusals, batch.claims)
-        with pytest.raises(Contradiction, match="4711"):
+            batch = Batch(
+                batch.starts, batch.finishes, [a_progress_record(a)], batch.skips, batch.refusals, batch.claims
+            )
+        with pytest.raises(ContradictoryBatch, match="4711"):
             store.record(batch).result()
         assert list(store.progress()) == []
         assert store.skips() == []
@@ -162,12 +170,12 @@ class RunsContract:
         a, b, c = (number_of(store, name) for name in "abc")
         bad = Batch(finishes=[a_finish(b)])
         futures = [store.record(batch) for batch in (Batch(claims=[a_claim(a)]), bad, Batch(claims=[a_claim(c)]))]
-        assert [type(future.exception()) for future in futures] == [type(None), Contradiction, type(None)]
+        assert [type(future.exception()) for future in futures] == [type(None), ContradictoryBatch, type(None)]
         assert [progress.task for progress in store.progress()] == [a, c]
 
     def test_batches_are_remembered_in_the_order_they_come(self, store: Store) -> None:
         a = number_of(store)
-        futures: list[Future[Withdrawn]] = []
+        futures: list[Future[WithdrawnTasks]] = []
         for nominal in range(T0, T0 + 50 * MINUTE, MINUTE):
             futures.append(store.record(Batch(claims=[a_claim(a, nominal)])))
             futures.append(store.record(Batch(finishes=[a_finish(a, nominal)])))
@@ -180,7 +188,9 @@ class RunsContract:
         entries = store.create([a_task(f"t{i}") for i in range(1_300)], "me", T0)
         numbers = [entry.number for entry in entries]
         store.record(Batch()).result()
-        store.record(Batch(standings=[a_standing(n) for n in numbers], skips=[a_skip(n) for n in numbers])).result()
+        store.record(
+            Batch(standings=[a_progress_record(n) for n in numbers], skips=[a_skip(n) for n in numbers])
+        ).result()
         store.record(Batch(claims=[a_claim(n) for n in numbers])).result()
         store.record(Batch(finishes=[a_finish(n, notable=n % 3 == 0) for n in numbers])).result()
         assert {run.task for run in store.runs(most=10_000)} == {entry.task.name for entry in entries}
@@ -188,8 +198,8 @@ class RunsContract:
 
     def test_a_start_tells_since_when_the_last_on_grid_run_counts(self, store: Store) -> None:
         a, b = number_of(store), number_of(store, "b")
-        store.record(Batch(claims=[a_claim(a), a_claim(b, kind=Kind.FORCED)])).result()
-        store.record(Batch(starts=[Start(a, T0 + 5), Start(b, T0 + 5)])).result()
+        store.record(Batch(claims=[a_claim(a), a_claim(b, kind=RunKind.FORCED)])).result()
+        store.record(Batch(starts=[RunStart(a, T0 + 5), RunStart(b, T0 + 5)])).result()
         assert progress_of(store, a).last_start == T0 + 5
         assert progress_of(store, b).last_start == NEVER
         assert {condition.running_since for condition in store.conditions()} == {T0 + 5}
@@ -198,44 +208,44 @@ class RunsContract:
         a = number_of(store)
         store.record(Batch(claims=[a_claim(a)])).result()
         store.record(Batch(finishes=[a_finish(a)])).result()
-        store.record(Batch(starts=[Start(a, T0 + 5)])).result()
+        store.record(Batch(starts=[RunStart(a, T0 + 5)])).result()
         assert progress_of(store, a).claimed is None
         assert progress_of(store, a).last_start == T0 + 2_000
 
     def test_skips_move_a_task_on_also_while_it_runs(self, store: Store) -> None:
         a = number_of(store)
         store.record(Batch(skips=[a_skip(a, T0, 2)], claims=[a_claim(a, T0 + 2 * MINUTE)])).result()
-        skip = a_skip(a, T0 + 3 * MINUTE, 4, "coalesced")._replace(extra=T0 + 1, extra_kind=Kind.RETRY)
+        skip = a_skip(a, T0 + 3 * MINUTE, 4, "coalesced")._replace(extra=T0 + 1, extra_kind=RunKind.RETRY)
         store.record(Batch(skips=[skip])).result()
         found = progress_of(store, a)
-        assert (found.accounted, found.extra, found.extra_kind) == (T0 + 6 * MINUTE, T0 + 1, Kind.RETRY)
+        assert (found.accounted, found.extra, found.extra_kind) == (T0 + 6 * MINUTE, T0 + 1, RunKind.RETRY)
         assert found.claimed == T0 + 2 * MINUTE
         store.record(Batch(finishes=[a_finish(a, T0 + 2 * MINUTE)])).result()
         assert progress_of(store, a).accounted == T0 + 6 * MINUTE
 
     def test_a_refusal_moves_a_task_on_also_while_it_runs(self, store: Store) -> None:
         a = number_of(store)
-        store.record(Batch(standings=[a_standing(a, T0, T0 + 5, Kind.START_AT)])).result()
-        store.record(Batch(refusals=[a_refusal(a, T0 + 5, Kind.START_AT)._replace(accounted=T0 + 2)])).result()
+        store.record(Batch(standings=[a_progress_record(a, T0, T0 + 5, RunKind.START_AT)])).result()
+        store.record(Batch(refusals=[a_refusal(a, T0 + 5, RunKind.START_AT)._replace(accounted=T0 + 2)])).result()
         found = progress_of(store, a)
         assert (found.accounted, found.extra) == (T0 + 2, FOREVER), "what was refused is not planned any more"
         store.record(Batch(claims=[a_claim(a)])).result()
-        again = a_refusal(a, T0 + 6)._replace(accounted=T0 + 3, extra=T0 + 9, extra_kind=Kind.CATCH_UP)
+        again = a_refusal(a, T0 + 6)._replace(accounted=T0 + 3, extra=T0 + 9, extra_kind=RunKind.CATCH_UP)
         store.record(Batch(refusals=[a_refusal(a, T0 + 5), again])).result()
         found = progress_of(store, a)
-        assert (found.claimed, found.accounted, found.extra, found.extra_kind) == (T0, T0 + 3, T0 + 9, Kind.CATCH_UP)
+        assert (found.claimed, found.accounted, found.extra, found.extra_kind) == (T0, T0 + 3, T0 + 9, RunKind.CATCH_UP)
 
     def test_a_standing_says_which_nominal_times_a_pause_has_settled(self, store: Store) -> None:
         a, b = number_of(store), number_of(store, "b")
         store.record(
-            Batch(standings=[a_standing(a)._replace(pause_from=T0, pause_until=T0 + 9), a_standing(b)])
+            Batch(standings=[a_progress_record(a)._replace(pause_from=T0, pause_until=T0 + 9), a_progress_record(b)])
         ).result()
         assert [(p.pause_from, p.pause_until) for p in store.progress()] == [(T0, T0 + 9), (NEVER, NEVER)]
         assert [(c.pause_from, c.pause_until) for c in store.conditions()] == [(T0, T0 + 9), (NEVER, NEVER)]
         store.record(Batch(claims=[a_claim(a)], skips=[a_skip(b)])).result()
         assert (progress_of(store, a).pause_from, progress_of(store, a).pause_until) == (T0, T0 + 9)
         store.record(
-            Batch(standings=[a_standing(a), a_standing(b)._replace(pause_from=T0, pause_until=FOREVER)])
+            Batch(standings=[a_progress_record(a), a_progress_record(b)._replace(pause_from=T0, pause_until=FOREVER)])
         ).result()
         assert [(p.pause_from, p.pause_until) for p in store.progress()] == [(NEVER, NEVER), (T0, FOREVER)]
 
@@ -259,7 +269,7 @@ class RunsContract:
     def test_a_claim_that_comes_after_the_removal_is_withdrawn(self, store: Store) -> None:
         """Else a node that has not heard of the removal yet would run the task beside the new one of its name."""
         a, b = number_of(store), number_of(store, "b")
-        store.record(Batch(standings=[a_standing(a), a_standing(b)])).result()
+        store.record(Batch(standings=[a_progress_record(a), a_progress_record(b)])).result()
         store.remove([a], T0)
         batches = Batch(skips=[a_skip(b)]), Batch(claims=[a_claim(b, T0 + MINUTE), a_claim(a)])
         assert store.record(*batches).result() == {a}
@@ -286,7 +296,7 @@ class RunsContract:
         store.record(Batch(claims=[a_claim(b)])).result()
         store.remove([a], T0)
         wrong = {"unknown": 4711, "open": b}[other]
-        with pytest.raises(Contradiction, match=f"task {wrong}"):
+        with pytest.raises(ContradictoryBatch, match=f"task {wrong}"):
             store.record(Batch(claims=[a_claim(a), a_claim(wrong, T0 + MINUTE)])).result()
 
     def test_reads_from_many_threads_see_whole_batches(self, store: Store) -> None:
@@ -304,7 +314,7 @@ class RunsContract:
         for thread in threads:
             thread.start()
         for i in range(100):
-            store.record(Batch(standings=[a_standing(n, T0 + i) for n in numbers])).result()
+            store.record(Batch(standings=[a_progress_record(n, T0 + i) for n in numbers])).result()
         stop.set()
         for thread in threads:
             thread.join()

@@ -13,7 +13,7 @@ from oncalendar import BaseIterator, OnCalendarError
 
 from evenbeat.model import DAY, SECOND, TEXT_LIMIT, Instant, Invalid
 from evenbeat.when.instant import EPOCH
-from evenbeat.when.nominals import CORRECTION, walk
+from evenbeat.when.nominals import CLOCK_CORRECTION_LIMIT, nominal_times_between
 from evenbeat.when.zone import Zone, zone
 
 _FURTHEST_BACK: Final = 64 * 366 * DAY
@@ -31,7 +31,7 @@ class Calendar:
         """How far the clock can be set back without these times being repeated: as of cron entries."""
         fields = BaseIterator(self.text, EPOCH)
         has_fixed_times = len(fields.hours) < 24 and len(fields.minutes) < 60
-        return CORRECTION if has_fixed_times else 0
+        return CLOCK_CORRECTION_LIMIT if has_fixed_times else 0
 
     def next_after(self, t: Instant) -> Instant | None:
         """The first nominal time strictly after `t`; None after the year 2199, where systemd stops too."""
@@ -67,7 +67,7 @@ class Calendar:
 
     def between(self, start: Instant, end: Instant) -> Iterator[Instant]:
         """Every nominal time t with start <= t < end, in order."""
-        return walk(self, start, end)
+        return nominal_times_between(self, start, end)
 
 
 @lru_cache(maxsize=256)

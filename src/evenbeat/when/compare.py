@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 
 from evenbeat.model import SECOND, Spread, Task
 from evenbeat.when.curve import IntervalTasks, Stretch, grid_curve, icinga_curve, listed_curve, phases
-from evenbeat.when.fold import count_on
-from evenbeat.when.inside import CalendarInside, inside, substitutes_between
+from evenbeat.when.fold import fold_onto_wheel
+from evenbeat.when.inside import CalendarWithinPeriod, substitutes_between, within_period
 from evenbeat.when.interval import Interval
-from evenbeat.when.nominals import Listed
-from evenbeat.when.period import Period
+from evenbeat.when.nominals import ListedSchedule
+from evenbeat.when.period import CompiledPeriod
 from evenbeat.when.schedule import compile_schedule, has_own_phase
 from evenbeat.when.wheel import LoadWheel
 
@@ -20,17 +20,17 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
-class Workload(NamedTuple):
+class SpreadWorkload(NamedTuple):
     """Interval tasks as columns, and the schedules whose times no strategy moves."""
 
     intervals: IntervalTasks
     pinned: Ints
     """The phase a task says itself, -1 where the strategy chooses."""
-    periods: list[Period | None]
-    others: list[tuple[Listed, float]]
+    periods: list[CompiledPeriod | None]
+    others: list[tuple[ListedSchedule, float]]
 
     @classmethod
-    def of_intervals(cls, names: list[str], every: Ints, uniform: Floats, offset: Floats) -> "Workload":
+    def of_intervals(cls, names: list[str], every: Ints, uniform: Floats, offset: Floats) -> "SpreadWorkload":
         """Tasks that are nothing but intervals."""
         tasks = IntervalTasks(names, every, np.ones(len(names)), uniform, offset)
         return cls(tasks, np.full(len(names), -1, dtype=np.int64), [None] * len(names), [])
@@ -45,22 +45,24 @@ class Workload(NamedTuple):
         return " and ".join(f"{n:,} {kind} task{'s' if n > 1 else ''}" for n, kind in kinds if n)
 
 
-def from_tasks(tasks: Iterable[Task], periods: Mapping[str, Period], uniform: Floats, offset: Floats) -> Workload:
+def workload_of(
+    tasks: Iterable[Task], periods: Mapping[str, CompiledPeriod], uniform: Floats, offset: Floats
+) -> SpreadWorkload:
     """Sort tasks into interval columns and the rest; cron entries keep their times whatever the strategy."""
-    intervals: list[tuple[Task, Period | None]] = []
-    others: list[tuple[Listed, float]] = []
+    intervals: list[tuple[Task, CompiledPeriod | None]] = []
+    others: list[tuple[ListedSchedule, float]] = []
     for task in tasks:
         period = periods[task.period] if task.period else None
         if task.schedule.every is not None:
             intervals.append((task, period))
             continue
-        others.append((inside(compile_schedule(task.schedule, task.name), period), task.weight))
+        others.append((within_period(compile_schedule(task.schedule, task.name), period), task.weight))
     count = len(intervals)
     every = np.array([t.schedule.every for t, _ in intervals], dtype=np.int64)
     weight = np.array([t.weight for t, _ in intervals], dtype=np.float64)
     pinned = [_own_phase(t) for t, _ in intervals]
     columns = IntervalTasks([t.name for t, _ in intervals], every, weight, uniform[:count], offset[:count])
-    return Workload(columns, np.array(pinned, dtype=np.int64), [p for _, p in intervals], others)
+    return SpreadWorkload(columns, np.array(pinned, dtype=np.int64), [p for _, p in intervals], others)
 
 
 def _own_phase(task: Task) -> int:
@@ -72,13 +74,13 @@ def _own_phase(task: Task) -> int:
     return times.phase
 
 
-def curves(workload: Workload, strategies: Iterable[Spread], stretch: Stretch) -> dict[Spread, Floats]:
+def curves(workload: SpreadWorkload, strategies: Iterable[Spread], stretch: Stretch) -> dict[Spread, Floats]:
     """The load of each second of the stretch under each strategy."""
     others = listed_curve(workload.others, stretch)
     return {strategy: others + _interval_curve(workload, strategy, stretch) for strategy in strategies}
 
 
-def _interval_curve(workload: Workload, strategy: Spread, stretch: Stretch) -> Floats:
+def _interval_curve(workload: SpreadWorkload, strategy: Spread, stretch: Stretch) -> Floats:
     free = workload.pinned < 0
     if strategy is Spread.ICINGA:
         return _moving(workload, free, stretch) + _grid(workload, workload.pinned, ~free, stretch)
@@ -87,19 +89,19 @@ def _interval_curve(workload: Workload, strategy: Spread, stretch: Stretch) -> F
     return _grid(workload, phase, np.ones(len(phase), dtype=bool), stretch)
 
 
-def _wheel_before(workload: Workload) -> LoadWheel:
+def _wheel_before(workload: SpreadWorkload) -> LoadWheel:
     """The wheel with everything on it that has its times already."""
     wheel = LoadWheel()
     columns = (workload.intervals.every, workload.pinned, workload.intervals.weight)
     for every, phase, weight in zip(*(column.tolist() for column in columns), strict=True):
         if phase >= 0:
-            count_on(wheel, Interval(every, phase), weight)
+            fold_onto_wheel(wheel, Interval(every, phase), weight)
     for times, weight in workload.others:
-        count_on(wheel, times.schedule if isinstance(times, CalendarInside) else times, weight)
+        fold_onto_wheel(wheel, times.schedule if isinstance(times, CalendarWithinPeriod) else times, weight)
     return wheel
 
 
-def _grid(workload: Workload, phase: Ints, rows: NDArray[np.bool_], stretch: Stretch) -> Floats:
+def _grid(workload: SpreadWorkload, phase: Ints, rows: NDArray[np.bool_], stretch: Stretch) -> Floats:
     """The load of tasks on fixed grids, inside their periods, substitutes included."""
     curve = np.zeros(stretch.seconds)
     for period, group in _by_period(workload, rows):
@@ -113,7 +115,7 @@ def _grid(workload: Workload, phase: Ints, rows: NDArray[np.bool_], stretch: Str
     return curve
 
 
-def _moving(workload: Workload, rows: NDArray[np.bool_], stretch: Stretch) -> Floats:
+def _moving(workload: SpreadWorkload, rows: NDArray[np.bool_], stretch: Stretch) -> Floats:
     """The load under Icinga's rule, which simply skips what falls outside a period."""
     curve = np.zeros(stretch.seconds)
     for period, group in _by_period(workload, rows):
@@ -122,13 +124,15 @@ def _moving(workload: Workload, rows: NDArray[np.bool_], stretch: Stretch) -> Fl
     return curve
 
 
-def _by_period(workload: Workload, rows: NDArray[np.bool_]) -> Iterator[tuple[Period | None, NDArray[np.bool_]]]:
+def _by_period(
+    workload: SpreadWorkload, rows: NDArray[np.bool_]
+) -> Iterator[tuple[CompiledPeriod | None, NDArray[np.bool_]]]:
     distinct = {id(period): period for period in workload.periods}
     ids = np.array([id(period) for period in workload.periods], dtype=np.int64)
     for key, period in distinct.items():
         yield period, rows & (ids == key)
 
 
-def _open_seconds(period: Period, stretch: Stretch) -> NDArray[np.bool_]:
+def _open_seconds(period: CompiledPeriod, stretch: Stretch) -> NDArray[np.bool_]:
     # Windows open and close on whole seconds, so a second is wholly inside or outside.
     return period.contains_many(stretch.start + np.arange(stretch.seconds, dtype=np.int64) * SECOND)

@@ -17,16 +17,16 @@ from evenbeat.when.cron_entry import (
     MINUTE_FIELD,
     MONTH_FIELD,
     WEEKDAY_FIELD,
-    Entry,
-    Resolved,
-    Value,
+    CronEntry,
+    CronValue,
+    ResolvedCronEntry,
     clear_parsed,
-    parse_entry,
-    resolve,
+    parse_cron_entry,
+    resolve_hashes,
     spread_second,
 )
 from evenbeat.when.instant import EPOCH, YEARS
-from evenbeat.when.nominals import CORRECTION, walk
+from evenbeat.when.nominals import CLOCK_CORRECTION_LIMIT, nominal_times_between
 from evenbeat.when.zone import Zone, zone
 
 _EPOCH_ORDINAL: Final = EPOCH.toordinal()
@@ -45,7 +45,7 @@ _SHARED: "dict[tuple[str, Days, str], CronTimes]" = {}
 class _Walker(CronSim):
     """cronsim's walk through the calendar, on local time without a zone, fed with values we have parsed already."""
 
-    def __init__(self, fields: tuple[frozenset[Value], ...], *, day_and: bool, local: int, direction: int) -> None:
+    def __init__(self, fields: tuple[frozenset[CronValue], ...], *, day_and: bool, local: int, direction: int) -> None:
         self.seconds = {0}
         self.minutes = fields[MINUTE_FIELD]  # type: ignore[assignment]
         self.hours = fields[HOUR_FIELD]  # type: ignore[assignment]
@@ -73,7 +73,7 @@ class CronTimes:
     time matches. Both are Debian cron's rules.
     """
 
-    def __init__(self, resolved: Resolved, days: Days, zone_: Zone) -> None:
+    def __init__(self, resolved: ResolvedCronEntry, days: Days, zone_: Zone) -> None:
         texts = resolved.texts
         self.text = resolved.text
         self.zone = zone_
@@ -89,7 +89,7 @@ class CronTimes:
     @property
     def repeats_after(self) -> int:
         """How far the clock can be set back without these times being repeated."""
-        return CORRECTION if self._by_wall_clock else 0
+        return CLOCK_CORRECTION_LIMIT if self._by_wall_clock else 0
 
     def _walk(self, local: int, direction: int) -> int | None:
         """The first match after (or before) a local time; None if there is none in 50 years, or before 2200."""
@@ -162,7 +162,7 @@ class CronTimes:
             until = start
 
 
-def _shared_times(resolved: Resolved, days: Days, zone_: Zone) -> CronTimes:
+def _shared_times(resolved: ResolvedCronEntry, days: Days, zone_: Zone) -> CronTimes:
     key = (resolved.text, days, zone_.name)
     times = _SHARED.get(key)
     if times is None:
@@ -179,7 +179,7 @@ class Cron:
 
     __slots__ = ("_offset", "entry", "second", "times", "zone")
 
-    def __init__(self, entry: Entry, times: CronTimes, second: int) -> None:
+    def __init__(self, entry: CronEntry, times: CronTimes, second: int) -> None:
         self.entry = entry
         self.times = times
         self.second = second
@@ -208,7 +208,7 @@ class Cron:
 
     def between(self, start: Instant, end: Instant) -> Iterator[Instant]:
         """Every nominal time t with start <= t < end, in order."""
-        return walk(self, start, end)
+        return nominal_times_between(self, start, end)
 
 
 def compile_cron(
@@ -221,14 +221,14 @@ def compile_cron(
     second: int | None = None,
 ) -> Cron:
     """Parse, resolve H by the task's name, and attach the shared times; raise Invalid for what cannot be."""
-    entry = parse_entry(text)
+    entry = parse_cron_entry(text)
     if entry.occasion:
         raise Invalid(f"{entry.occasion} is an event of the node and has no times", column=1)
     try:
         zone_ = zone(zone_name if entry.zone is None else entry.zone)
     except Invalid as e:
         raise Invalid(e.problem, column=None if entry.zone is None else text.upper().index("TZ=") + 4) from None
-    times = _shared_times(resolve(entry, name, hash_), Days(days), zone_)
+    times = _shared_times(resolve_hashes(entry, name, hash_), Days(days), zone_)
     if not times.is_possible:
         day, month, weekday = times.text.split()[DAY_FIELD:]
         raise Invalid(

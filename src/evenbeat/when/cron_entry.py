@@ -7,10 +7,10 @@ from typing import Final, NamedTuple
 from cronsim import CronSim
 
 from evenbeat.model import TEXT_LIMIT, Hash, Invalid
-from evenbeat.when.hashing import SECOND_WORD, Chooser, JenkinsChooser, StableChooser, word
+from evenbeat.when.hashing import SECOND_NUMBER, Chooser, JenkinsChooser, StableChooser, stable_number
 
 
-class FieldKind(NamedTuple):
+class CronFieldKind(NamedTuple):
     """The range of one cron field; `hashed` is what a bare H draws from."""
 
     name: str
@@ -21,17 +21,17 @@ class FieldKind(NamedTuple):
 
 
 FIELDS: Final = (
-    FieldKind("minute", range(60), range(60)),
-    FieldKind("hour", range(24), range(24)),
-    FieldKind("day of month", range(1, 32), range(1, 29)),  # every month has a 28th
-    FieldKind(
+    CronFieldKind("minute", range(60), range(60)),
+    CronFieldKind("hour", range(24), range(24)),
+    CronFieldKind("day of month", range(1, 32), range(1, 29)),  # every month has a 28th
+    CronFieldKind(
         "month",
         range(1, 13),
         range(1, 13),
         ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"),
         1,
     ),
-    FieldKind("day of week", range(8), range(7), ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")),
+    CronFieldKind("day of week", range(8), range(7), ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")),
 )
 MINUTE_FIELD, HOUR_FIELD, DAY_FIELD, MONTH_FIELD, WEEKDAY_FIELD = range(5)
 
@@ -47,7 +47,7 @@ ALIASES: Final = {
 OCCASIONS: Final = ("@reboot", "@shutdown")
 """Not times but events of the node: at every start, at every orderly stop."""
 
-Value = int | tuple[int, int]
+CronValue = int | tuple[int, int]
 """What a field holds: a number, or cronsim's marks for L, LW, `MON#2` and `5L`."""
 
 _ZONE: Final = re.compile(r"\s*(?:CRON_)?TZ=(\S*)\s*", re.IGNORECASE)
@@ -63,40 +63,40 @@ _TERM: Final = re.compile(
 )
 
 
-class Term(NamedTuple):
+class CronTerm(NamedTuple):
     """One element of a field's list: plain values, or an H that still has to draw them."""
 
     text: str
-    values: tuple[Value, ...]
+    values: tuple[CronValue, ...]
     hashed: range | None = None
     step: int = 0
 
 
-class Field(NamedTuple):
+class CronField(NamedTuple):
     """One parsed field. Without an H the values are final."""
 
     text: str
-    terms: tuple[Term, ...]
-    values: frozenset[Value]
+    terms: tuple[CronTerm, ...]
+    values: frozenset[CronValue]
     uses_hash: bool
 
 
 _STARS: Final = tuple(
-    Field("*", (Term("*", tuple(kind.values)),), frozenset(kind.values), uses_hash=False) for kind in FIELDS
+    CronField("*", (CronTerm("*", tuple(kind.values)),), frozenset(kind.values), uses_hash=False) for kind in FIELDS
 )
 """The field that most fields are."""
 
 
-class Entry(NamedTuple):
+class CronEntry(NamedTuple):
     """A parsed entry. The same for every task that uses the text; H is resolved per name."""
 
     text: str
     zone: str | None
     start: int
     """Where the fields begin, after a TZ= prefix."""
-    fields: tuple[Field, ...]
+    fields: tuple[CronField, ...]
     occasion: str | None = None
-    plain: "Resolved | None" = None
+    plain: "ResolvedCronEntry | None" = None
     """What it resolves to for everybody, if it has no H."""
 
     def column(self, field: int) -> int:
@@ -105,16 +105,16 @@ class Entry(NamedTuple):
         return columns[field if len(columns) == 5 else 0]
 
 
-class Resolved(NamedTuple):
+class ResolvedCronEntry(NamedTuple):
     """A plain cron entry after H, and the values of its fields."""
 
     text: str
-    fields: tuple[frozenset[Value], ...]
+    fields: tuple[frozenset[CronValue], ...]
     texts: tuple[str, ...]
 
 
 @lru_cache(maxsize=16384)
-def parse_entry(text: str) -> Entry:
+def parse_cron_entry(text: str) -> CronEntry:
     """Parse a cron entry; raise Invalid that names field and column."""
     if len(text) > TEXT_LIMIT:
         raise Invalid(f"an entry of {len(text)} characters, accepted: at most {TEXT_LIMIT}")
@@ -126,7 +126,7 @@ def parse_entry(text: str) -> Entry:
         return _parse_alias(text, zone, " ".join(words), _columns(text, start)[0])
     if len(words) != 5:
         raise _wrong_count(words, _columns(text, start))
-    fields: list[Field] = []
+    fields: list[CronField] = []
     try:
         for kind, word_ in enumerate(words):
             fields.append(_parse_field(kind, word_.upper()))
@@ -137,8 +137,8 @@ def parse_entry(text: str) -> Entry:
     plain = None
     if not any(field.uses_hash for field in fields):
         texts = tuple([field.text for field in fields])
-        plain = Resolved(" ".join(texts), tuple([field.values for field in fields]), texts)
-    return Entry(text, zone, start, tuple(fields), None, plain)
+        plain = ResolvedCronEntry(" ".join(texts), tuple([field.values for field in fields]), texts)
+    return CronEntry(text, zone, start, tuple(fields), None, plain)
 
 
 def _columns(text: str, start: int) -> list[int]:
@@ -146,14 +146,14 @@ def _columns(text: str, start: int) -> list[int]:
     return [start + m.start() + 1 for m in re.finditer(r"\S+", text[start:])]
 
 
-def _parse_alias(text: str, zone: str | None, alias: str, column: int) -> Entry:
+def _parse_alias(text: str, zone: str | None, alias: str, column: int) -> CronEntry:
     lower = alias.lower()
     if lower in OCCASIONS:
-        return Entry(text, zone, column - 1, (), lower)
+        return CronEntry(text, zone, column - 1, (), lower)
     if lower not in ALIASES:
         known = " ".join((*ALIASES, *OCCASIONS))
         raise Invalid(f"{alias!r} is not an alias, accepted: {known}", column=column)
-    return parse_entry(ALIASES[lower])._replace(text=text, zone=zone, start=column - 1)
+    return parse_cron_entry(ALIASES[lower])._replace(text=text, zone=zone, start=column - 1)
 
 
 def _wrong_count(words: list[str], columns: list[int]) -> Invalid:
@@ -168,7 +168,7 @@ def _wrong_count(words: list[str], columns: list[int]) -> Invalid:
 
 
 @lru_cache(maxsize=4096)
-def _parse_field(kind: int, text: str) -> Field:
+def _parse_field(kind: int, text: str) -> CronField:
     if text == "*":
         return _STARS[kind]
     terms, position = [], 0
@@ -179,20 +179,20 @@ def _parse_field(kind: int, text: str) -> Field:
             raise Invalid(e.problem, column=position + (e.column or 1)) from None
         position += len(part) + 1
     if len(terms) == 1:
-        return Field(text, (terms[0],), frozenset(terms[0].values), terms[0].hashed is not None)
+        return CronField(text, (terms[0],), frozenset(terms[0].values), terms[0].hashed is not None)
     values = frozenset(v for term in terms for v in term.values)
-    return Field(text, tuple(terms), values, any(t.hashed is not None for t in terms))
+    return CronField(text, tuple(terms), values, any(t.hashed is not None for t in terms))
 
 
-def _parse_term(kind: int, text: str) -> Term:
+def _parse_term(kind: int, text: str) -> CronTerm:
     if not text:
         raise Invalid(f"an empty element in the list of the {FIELDS[kind].name} field")
     if text == "*":
         return _STARS[kind].terms[0]
     if text.isdecimal() and text.isascii():
-        return Term(text, (_number(kind, text, 1),))
+        return CronTerm(text, (_number(kind, text, 1),))
     if (marks := _marks(kind, text)) is not None:
-        return Term(text, marks)
+        return CronTerm(text, marks)
     m = _TERM.fullmatch(text)
     if m is None:
         raise Invalid(f"{text!r} is not understood, {_accepted(kind)}")
@@ -200,9 +200,9 @@ def _parse_term(kind: int, text: str) -> Term:
         return _hash_term(kind, text, m)
     if m["star"]:
         step = _step(m["star_step"], m.start("star_step") + 1)
-        return Term(text, tuple(FIELDS[kind].values[::step]))
+        return CronTerm(text, tuple(FIELDS[kind].values[::step]))
     if m["nth_day"] is not None:
-        return Term(text, (_nth_weekday(kind, m),))
+        return CronTerm(text, (_nth_weekday(kind, m),))
     lo = _number(kind, m["lo"], m.start("lo") + 1)
     if m["hi"] is None:
         if m["step"] is not None:
@@ -210,12 +210,12 @@ def _parse_term(kind: int, text: str) -> Term:
             raise Invalid(
                 f"{text!r} has a step but no range, write {m['lo']}-{last}/{m['step']}", column=m.end("lo") + 1
             )
-        return Term(text, (lo,))
+        return CronTerm(text, (lo,))
     hi = _number(kind, m["hi"], m.start("hi") + 1)
     step = 1 if m["step"] is None else _step(m["step"], m.start("step") + 1)
     if hi < lo:
         raise Invalid(f"the range {m['lo']}-{m['hi']} runs backwards{_instead(kind, lo, hi)}")
-    return Term(text, tuple(range(lo, hi + 1, step)))
+    return CronTerm(text, tuple(range(lo, hi + 1, step)))
 
 
 def _instead(kind: int, lo: int, hi: int) -> str:
@@ -225,7 +225,7 @@ def _instead(kind: int, lo: int, hi: int) -> str:
     return f", write {lo}-{values[-1]},{values[0]}-{hi}"
 
 
-def _hash_term(kind: int, text: str, m: re.Match[str]) -> Term:
+def _hash_term(kind: int, text: str, m: re.Match[str]) -> CronTerm:
     hashed = FIELDS[kind].hashed
     if m["h_lo"] is not None:
         if m["h_dash"] is None:
@@ -236,17 +236,17 @@ def _hash_term(kind: int, text: str, m: re.Match[str]) -> Term:
             raise Invalid(f"the range {lo}-{hi} of H runs backwards, write H({hi}-{lo})", column=m.start("h_lo") + 1)
         hashed = range(lo, hi + 1)
     if m["h_step"] is None:
-        return Term(text, (), hashed)
+        return CronTerm(text, (), hashed)
     column = m.start("h_step") + 1
     step = _step(m["h_step"], column)
     if step > len(hashed):
         raise Invalid(
             f"{step} is too large a step, the range {hashed[0]}-{hashed[-1]} has {len(hashed)} values", column=column
         )
-    return Term(text, (), hashed, step)
+    return CronTerm(text, (), hashed, step)
 
 
-def _marks(kind: int, text: str) -> tuple[Value, ...] | None:
+def _marks(kind: int, text: str) -> tuple[CronValue, ...] | None:
     if kind == DAY_FIELD and text == "L":
         return (CronSim.LAST,)
     if kind == DAY_FIELD and text == "LW":
@@ -292,7 +292,7 @@ def _accepted(kind: int) -> str:
     )
 
 
-def resolve(entry: Entry, name: str, hash_: Hash = Hash.STABLE) -> Resolved:
+def resolve_hashes(entry: CronEntry, name: str, hash_: Hash = Hash.STABLE) -> ResolvedCronEntry:
     """Replace every H by the values its task has, for ever, by its name."""
     if entry.plain is not None:
         return entry.plain
@@ -303,7 +303,7 @@ def resolve(entry: Entry, name: str, hash_: Hash = Hash.STABLE) -> Resolved:
             texts.append(field.text)
             fields.append(field.values)
             continue
-        values: set[Value] = set(field.values)
+        values: set[CronValue] = set(field.values)
         parts = []
         for term in field.terms:
             if term.hashed is None:
@@ -314,10 +314,10 @@ def resolve(entry: Entry, name: str, hash_: Hash = Hash.STABLE) -> Resolved:
             parts.append(_plain(drawn))
         texts.append(",".join(parts))
         fields.append(frozenset(values))
-    return Resolved(" ".join(texts), tuple(fields), tuple(texts))
+    return ResolvedCronEntry(" ".join(texts), tuple(fields), tuple(texts))
 
 
-def _draw(term: Term, kind: int, chooser: Chooser, *, jenkins: bool) -> range:
+def _draw(term: CronTerm, kind: int, chooser: Chooser, *, jenkins: bool) -> range:
     assert term.hashed is not None
     # Jenkins keeps "no step" and "a step of 1" in one number, so its H/1 is a bare H.
     if term.step == 0 or (jenkins and term.step == 1):
@@ -334,10 +334,10 @@ def _plain(values: range) -> str:
 
 def spread_second(name: str) -> int:
     """The second within the minute of a cron task that pins none: stable by name, independent of its H fields."""
-    return word(name, SECOND_WORD) % 60
+    return stable_number(name, SECOND_NUMBER) % 60
 
 
 def clear_parsed() -> None:
     """Forget every entry parsed so far (to measure what it costs)."""
-    parse_entry.cache_clear()
+    parse_cron_entry.cache_clear()
     _parse_field.cache_clear()

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from evenbeat.model import SECOND, Instant, Spread
 from evenbeat.when.icinga import START_WINDOW, icinga_first, icinga_next
 from evenbeat.when.interval import nominal_after
-from evenbeat.when.nominals import Listed
+from evenbeat.when.nominals import ListedSchedule
 from evenbeat.when.spread import aligned_phase, bergamot_phase, hash_phase
 from evenbeat.when.wheel import LoadWheel
 
@@ -49,7 +49,7 @@ class Stretch(NamedTuple):
         return Instant(self.start + self.seconds * SECOND)
 
 
-class Summary(NamedTuple):
+class CurveSummary(NamedTuple):
     """A load curve in four numbers."""
 
     mean: float
@@ -58,10 +58,10 @@ class Summary(NamedTuple):
     peak_to_mean: float
 
 
-def summarize(curve: Floats) -> Summary:
+def summarize(curve: Floats) -> CurveSummary:
     """Mean, peak, minimum, and peak over mean (1.0 is perfectly even; an empty curve is even too)."""
     mean, peak = float(curve.mean()), float(curve.max())
-    return Summary(mean, peak, float(curve.min()), peak / mean if mean else 1.0)
+    return CurveSummary(mean, peak, float(curve.min()), peak / mean if mean else 1.0)
 
 
 def phases(tasks: IntervalTasks, strategy: Spread, wheel: LoadWheel, started: Instant) -> Ints:
@@ -125,7 +125,7 @@ def _count(curve: Floats, stretch: Stretch, times: Ints | Floats, weight: Floats
     np.add.at(curve, seconds[inside].astype(np.int64), weight[inside])
 
 
-def listed_curve(tasks: Iterable[tuple[Listed, float]], stretch: Stretch) -> Floats:
+def listed_curve(tasks: Iterable[tuple[ListedSchedule, float]], stretch: Stretch) -> Floats:
     """Load per second of schedules that can only list their times: cron, calendars, periods."""
     curve = np.zeros(stretch.seconds)
     for times, weight in tasks:

@@ -75,7 +75,7 @@ def format_duration(microseconds: int) -> str:
     return "".join(parts)
 
 
-def in_words(microseconds: int) -> str:
+def spoken_duration(microseconds: int) -> str:
     """A distance in time, to two units: "2 d 3 h"."""
     rest, parts = microseconds, []
     for unit, size in (("d", DAY), ("h", HOUR), ("min", MINUTE), ("s", SECOND)):

@@ -7,7 +7,7 @@ from cronsim.explain import Expression
 
 from evenbeat.model import Invalid
 from evenbeat.when.cron import Cron
-from evenbeat.when.cron_entry import DAY_FIELD, FIELDS, WEEKDAY_FIELD, Field, Term, parse_entry
+from evenbeat.when.cron_entry import DAY_FIELD, FIELDS, WEEKDAY_FIELD, CronField, CronTerm, parse_cron_entry
 
 _FEW: Final = 3
 """So many values are clearer as a list than as a step."""
@@ -16,7 +16,7 @@ _OCCASION_TEXT: Final = {"@reboot": "At every start of the node", "@shutdown": "
 
 def explain_cron(cron: Cron) -> str:
     """One sentence a colleague would say."""
-    fields = parse_entry(cron.resolved).fields
+    fields = parse_cron_entry(cron.resolved).fields
     texts = [_simplest(kind, field) for kind, field in enumerate(fields)]
     either_day = not cron.times.day_and
     if either_day and _is_every_day(fields[DAY_FIELD], fields[WEEKDAY_FIELD]):
@@ -32,16 +32,16 @@ def explain_cron(cron: Cron) -> str:
     return f"{text}{second}, {cron.zone.name} time."
 
 
-def _is_every_day(day: Field, weekday: Field) -> bool:
+def _is_every_day(day: CronField, weekday: CronField) -> bool:
     # Either suffices, so a field written as all of its values (1-31) leaves nothing for the other to choose.
     return day.values >= set(range(1, 32)) or {v % 7 for v in weekday.values if isinstance(v, int)} == set(range(7))
 
 
-def _simplest(kind: int, field: Field) -> str:
+def _simplest(kind: int, field: CronField) -> str:
     return ",".join(_simplest_term(len(FIELDS[kind].values), term) for term in field.terms)
 
 
-def _simplest_term(size: int, term: Term) -> str:
+def _simplest_term(size: int, term: CronTerm) -> str:
     # cronsim tells `*/90` as "every 90th minute" and `*/31` as "every 31st"; they are minute 0, and 0 and 31.
     head, _, step = term.text.partition("/")
     few = len(term.values) <= _FEW
@@ -53,7 +53,7 @@ def _simplest_term(size: int, term: Term) -> str:
 
 def explain_occasion(text: str) -> str:
     """What `@reboot` and `@shutdown` mean."""
-    entry = parse_entry(text)
+    entry = parse_cron_entry(text)
     if entry.occasion is None:
         raise Invalid(f"{text!r} is not an event")
     return _OCCASION_TEXT[entry.occasion] + "."

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from evenbeat.model import DAY, HOUR, SECOND, Instant
 from evenbeat.when.calendar import Calendar
 from evenbeat.when.cron import Cron
-from evenbeat.when.cron_entry import DAY_FIELD, HOUR_FIELD, MINUTE_FIELD, MONTH_FIELD, WEEKDAY_FIELD, Value
+from evenbeat.when.cron_entry import DAY_FIELD, HOUR_FIELD, MINUTE_FIELD, MONTH_FIELD, WEEKDAY_FIELD, CronValue
 from evenbeat.when.interval import Interval
-from evenbeat.when.nominals import Forward
-from evenbeat.when.wheel import LoadWheel, Placed
+from evenbeat.when.nominals import ForwardSchedule
+from evenbeat.when.wheel import LoadWheel, PlacedTask
 from evenbeat.when.zone import Zone, zone
 
 _FIRST_DAY: Final = date(2001, 1, 1)
@@ -42,20 +42,20 @@ def cron_slots(cron: Cron) -> dict[int, float]:
     return slots
 
 
-def count_on(wheel: LoadWheel, times: Forward, weight: float) -> None:
+def fold_onto_wheel(wheel: LoadWheel, times: ForwardSchedule, weight: float) -> None:
     """Put a schedule that has its times onto the wheel; one-shots and events of the node weigh nothing."""
     if isinstance(times, Interval):
-        wheel.add(Placed(times.every, times.phase, weight))
+        wheel.add(PlacedTask(times.every, times.phase, weight))
     elif isinstance(times, Cron):
         wheel.add_slots(cron_slots(times), weight)
     elif isinstance(times, Calendar):
         wheel.add_slots(calendar_slots(times), weight)
 
 
-def count_off(wheel: LoadWheel, times: Forward, weight: float) -> None:
+def unfold_from_wheel(wheel: LoadWheel, times: ForwardSchedule, weight: float) -> None:
     """Exactly undo `count_on`."""
     if isinstance(times, Interval):
-        wheel.remove(Placed(times.every, times.phase, weight))
+        wheel.remove(PlacedTask(times.every, times.phase, weight))
     elif isinstance(times, Cron):
         wheel.remove_slots(cron_slots(times), weight)
     elif isinstance(times, Calendar):
@@ -86,9 +86,9 @@ def _offsets_within_hour(zone_name: str) -> dict[int, float]:
 
 @lru_cache(maxsize=65536)
 def _share_of_days(
-    days: frozenset[Value],
-    months: frozenset[Value],
-    weekdays: frozenset[Value],
+    days: frozenset[CronValue],
+    months: frozenset[CronValue],
+    weekdays: frozenset[CronValue],
     day_and: bool,  # noqa: FBT001 - part of the cache key
 ) -> float:
     c = _calendar()

@@ -5,11 +5,11 @@ import struct
 from functools import lru_cache
 from typing import Final, Protocol
 
-WORDS: Final = 8
+NUMBERS_PER_ROUND: Final = 8
 """A 64-byte digest is eight independent 64-bit words: five cron fields, the second, the phase, one to spare."""
 _EIGHT_WORDS: Final = struct.Struct(">8Q")
-SECOND_WORD: Final = 5
-PHASE_WORD: Final = 6
+SECOND_NUMBER: Final = 5
+PHASE_NUMBER: Final = 6
 
 
 class Chooser(Protocol):
@@ -24,7 +24,7 @@ def _words(name: str, round_: int) -> tuple[int, ...]:
     return _EIGHT_WORDS.unpack(digest)
 
 
-def word(name: str, index: int, round_: int = 0) -> int:
+def stable_number(name: str, index: int, round_: int = 0) -> int:
     """One of eight independent 64-bit numbers of a name; a further round gives eight more."""
     return _words(name, round_)[index]
 
@@ -34,12 +34,12 @@ class StableChooser:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._used = [0] * WORDS
+        self._used = [0] * NUMBERS_PER_ROUND
 
     def below(self, n: int, field: int) -> int:
         round_ = self._used[field]
         self._used[field] += 1
-        return word(self._name, field, round_) % n
+        return stable_number(self._name, field, round_) % n
 
 
 class JenkinsChooser:

@@ -6,7 +6,7 @@ from typing import Any
 from warnings import catch_warnings, simplefilter
 
 from evenbeat.model import Invalid
-from evenbeat.when.nearest import nearest
+from evenbeat.when.nearest import nearest_words
 
 
 def check_holidays(where: str) -> None:
@@ -14,7 +14,7 @@ def check_holidays(where: str) -> None:
     known = _library().list_supported_countries(include_aliases=True)
     country, _, part = where.partition("-")
     if country not in known:
-        near = nearest(country, known, n=3, cutoff=0.5)
+        near = nearest_words(country, known, n=3, cutoff=0.5)
         hint = f", did you mean {' or '.join(near)}?" if near else ", accepted: two-letter codes such as DE, FR, US"
         raise Invalid(f"no holidays are known for {country!r}{hint}")
     if part and not _spelled(part, known[country]):

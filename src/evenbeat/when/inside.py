@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from evenbeat.model import Instant
 from evenbeat.when.interval import Interval, nominal_after
-from evenbeat.when.nominals import Forward, Listed, walk
-from evenbeat.when.period import BLOCK, HORIZON, Period
+from evenbeat.when.nominals import ForwardSchedule, ListedSchedule, nominal_times_between
+from evenbeat.when.period import HORIZON, SEARCH_BLOCK, CompiledPeriod
 from evenbeat.when.windows import FOREVER, NEVER
 
 Ints = NDArray[np.int64]
@@ -24,17 +24,21 @@ _MOST_GAPS: Final = 50_000
 """Closed gaps to look across for a time inside: a daily entry in daily windows for over a century."""
 
 
-def inside(schedule: Listed, period: Period | None) -> Listed:
+def within_period(schedule: ListedSchedule, period: CompiledPeriod | None) -> ListedSchedule:
     """The nominal times of any schedule inside a period, if it has one."""
     if period is None:
         return schedule
-    return IntervalInside(schedule, period) if isinstance(schedule, Interval) else CalendarInside(schedule, period)
+    return (
+        IntervalWithinPeriod(schedule, period)
+        if isinstance(schedule, Interval)
+        else CalendarWithinPeriod(schedule, period)
+    )
 
 
-class CalendarInside:
+class CalendarWithinPeriod:
     """A cron entry, calendar expression or one-shot, filtered by a period."""
 
-    def __init__(self, schedule: Forward, period: Period) -> None:
+    def __init__(self, schedule: ForwardSchedule, period: CompiledPeriod) -> None:
         self.schedule = schedule
         self.period = period
         self._nothing = (NEVER, NEVER)
@@ -46,7 +50,7 @@ class CalendarInside:
         since, until = self._nothing
         if since <= t < until:
             return None
-        end_of_block = Instant((t // BLOCK + 1) * BLOCK)
+        end_of_block = Instant((t // SEARCH_BLOCK + 1) * SEARCH_BLOCK)
         found = self._search(t, Instant(end_of_block + HORIZON))
         if found is None:
             self._nothing = (t, end_of_block)
@@ -67,13 +71,13 @@ class CalendarInside:
 
     def between(self, start: Instant, end: Instant) -> Iterator[Instant]:
         """Every nominal time t with start <= t < end, in order."""
-        return walk(self, start, end)
+        return nominal_times_between(self, start, end)
 
 
-class IntervalInside:
+class IntervalWithinPeriod:
     """An interval grid inside a period, with substitutes."""
 
-    def __init__(self, grid: Interval, period: Period) -> None:
+    def __init__(self, grid: Interval, period: CompiledPeriod) -> None:
         self.grid = grid
         self.period = period
 
@@ -91,7 +95,7 @@ class IntervalInside:
 
     def between(self, start: Instant, end: Instant) -> Iterator[Instant]:
         """Every nominal time t with start <= t < end, in order."""
-        return walk(self, start, end)
+        return nominal_times_between(self, start, end)
 
     def _in_window(self, window: "_Window", t: Instant) -> Instant | None:
         first = self.grid.next_after(Instant(max(window.opens - 1, t)))
@@ -117,7 +121,7 @@ class _Window(NamedTuple):
         return Instant(self.opens + phase * (self.closes - self.opens) // every)
 
 
-def _window_ending_after(period: Period, t: Instant) -> _Window | None:
+def _window_ending_after(period: CompiledPeriod, t: Instant) -> _Window | None:
     state = period.state(t)
     if not state.inside:
         if state.until == FOREVER:
@@ -127,7 +131,7 @@ def _window_ending_after(period: Period, t: Instant) -> _Window | None:
     return _Window(closed_since, state.since, state.until)
 
 
-def nominal_after_inside(phase: Ints, every: Ints, period: Period, t: Instant) -> Ints:
+def nominal_after_within_period(phase: Ints, every: Ints, period: CompiledPeriod, t: Instant) -> Ints:
     """`IntervalInside.next_after` for columns of tasks that share a period; FOREVER where there is none.
 
     The windows from `t` on are tried in turn, each for all tasks still open; few are left to be asked one by one.
@@ -143,12 +147,12 @@ def nominal_after_inside(phase: Ints, every: Ints, period: Period, t: Instant) -
         left = left[~settled]
         window = None if window.closes == FOREVER else _window_ending_after(period, window.closes)
     for i in left:
-        one = IntervalInside(Interval(int(every[i]), int(phase[i])), period).next_after(t)
+        one = IntervalWithinPeriod(Interval(int(every[i]), int(phase[i])), period).next_after(t)
         found[i] = FOREVER if one is None else one
     return found
 
 
-def nominal_after_inside_each(phase: Ints, every: Ints, period: Period, t: Ints) -> Ints:
+def nominal_after_within_period_each(phase: Ints, every: Ints, period: CompiledPeriod, t: Ints) -> Ints:
     """The same with an instant for each task: those whose instants lie before the end of one window go together."""
     found = np.full(len(phase), FOREVER, dtype=np.int64)
     left = np.argsort(t, kind="stable")
@@ -162,7 +166,7 @@ def nominal_after_inside_each(phase: Ints, every: Ints, period: Period, t: Ints)
         late = here[~settled]
         if len(late) and window.closes < FOREVER:
             # From the end of this window on they are all alike.
-            found[late] = nominal_after_inside(phase[late], every[late], period, Instant(window.closes - 1))
+            found[late] = nominal_after_within_period(phase[late], every[late], period, Instant(window.closes - 1))
     return found
 
 
@@ -188,7 +192,7 @@ def _substitutes(phase: Ints, every: Ints, window: _Window) -> tuple[Ints, Ints]
 
 
 def substitutes_between(
-    phase: Ints, every: Ints, period: Period, start: Instant, end: Instant
+    phase: Ints, every: Ints, period: CompiledPeriod, start: Instant, end: Instant
 ) -> Iterator[tuple[Ints, Ints]]:
     """The substitutes t with start <= t < end, window by window: (rows, times)."""
     window = _window_ending_after(period, start)

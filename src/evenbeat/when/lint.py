@@ -12,21 +12,21 @@ from evenbeat.when.cron_entry import (
     MINUTE_FIELD,
     MONTH_FIELD,
     WEEKDAY_FIELD,
-    Entry,
-    Field,
-    Term,
+    CronEntry,
+    CronField,
+    CronTerm,
 )
 from evenbeat.when.period_line import LONGEST_MONTH
 
 
-def lint(entry: Entry, days: Days = Days.OR) -> list[str]:
+def cron_warnings(entry: CronEntry, days: Days = Days.OR) -> list[str]:
     """Every warning for an entry, the most useful first."""
     if entry.occasion:
         return []
     return [warning for rule in _RULES for warning in rule(entry, days)]
 
 
-def _every_minute(entry: Entry, _: Days) -> Iterator[str]:
+def _every_minute(entry: CronEntry, _: Days) -> Iterator[str]:
     minute = entry.fields[MINUTE_FIELD]
     if minute.uses_hash or minute.values != frozenset(range(60)):
         return
@@ -37,7 +37,7 @@ def _every_minute(entry: Entry, _: Days) -> Iterator[str]:
     yield f"{entry.text!r} runs {what}: perhaps {better!r} is meant{also}"
 
 
-def _fixed_minute(entry: Entry, _: Days) -> Iterator[str]:
+def _fixed_minute(entry: CronEntry, _: Days) -> Iterator[str]:
     minute, hour = entry.fields[MINUTE_FIELD], entry.fields[HOUR_FIELD]
     if minute.uses_hash or minute.text == "*":
         return
@@ -57,7 +57,7 @@ def _fixed_minute(entry: Entry, _: Days) -> Iterator[str]:
     )
 
 
-def _step_beyond_range(entry: Entry, _: Days) -> Iterator[str]:
+def _step_beyond_range(entry: CronEntry, _: Days) -> Iterator[str]:
     for kind, field in enumerate(entry.fields):
         for term in field.terms:
             step = _plain_step(term)
@@ -68,7 +68,7 @@ def _step_beyond_range(entry: Entry, _: Days) -> Iterator[str]:
                 yield f"{term.text!r} in the {FIELDS[kind].name} field only ever matches {term.values[0]}: {better}"
 
 
-def _uneven_step(entry: Entry, _: Days) -> Iterator[str]:
+def _uneven_step(entry: CronEntry, _: Days) -> Iterator[str]:
     for kind, unit in ((MINUTE_FIELD, "m"), (HOUR_FIELD, "h")):
         size = len(FIELDS[kind].values)
         for term in entry.fields[kind].terms:
@@ -82,7 +82,7 @@ def _uneven_step(entry: Entry, _: Days) -> Iterator[str]:
                 )
 
 
-def _short_cycle_in_month(entry: Entry, _: Days) -> Iterator[str]:
+def _short_cycle_in_month(entry: CronEntry, _: Days) -> Iterator[str]:
     field = entry.fields[DAY_FIELD]
     for term in field.terms:
         step = term.step or _plain_step(term)
@@ -93,7 +93,7 @@ def _short_cycle_in_month(entry: Entry, _: Days) -> Iterator[str]:
             )
 
 
-def _missing_days(entry: Entry, _: Days) -> Iterator[str]:
+def _missing_days(entry: CronEntry, _: Days) -> Iterator[str]:
     field, months = entry.fields[DAY_FIELD], entry.fields[MONTH_FIELD]
     numbers = [v for v in field.values if isinstance(v, int) and v > 0]
     if field.uses_hash or months.uses_hash or len(numbers) != 1 or len(field.values) != 1:
@@ -103,7 +103,7 @@ def _missing_days(entry: Entry, _: Days) -> Iterator[str]:
         yield f"not every month has day {min(numbers)}: {better!r} runs on the last day of each"
 
 
-def _either_day(entry: Entry, days: Days) -> Iterator[str]:
+def _either_day(entry: CronEntry, days: Days) -> Iterator[str]:
     day, weekday = entry.fields[DAY_FIELD].text, entry.fields[WEEKDAY_FIELD].text
     if days is Days.AND or day == "*" or weekday == "*":
         return
@@ -116,7 +116,7 @@ def _either_day(entry: Entry, days: Days) -> Iterator[str]:
         yield f'day of month {day!r} or day of week {weekday!r}: either matches; days = "and" asks for both'
 
 
-_RULES: Final[tuple[Callable[[Entry, Days], Iterator[str]], ...]] = (
+_RULES: Final[tuple[Callable[[CronEntry, Days], Iterator[str]], ...]] = (
     _every_minute,
     _step_beyond_range,
     _fixed_minute,
@@ -127,17 +127,17 @@ _RULES: Final[tuple[Callable[[Entry, Days], Iterator[str]], ...]] = (
 )
 
 
-def _with(entry: Entry, changes: dict[int, str]) -> str:
+def _with(entry: CronEntry, changes: dict[int, str]) -> str:
     texts = [changes.get(i, field.text) for i, field in enumerate(entry.fields)]
     return (f"TZ={entry.zone} " if entry.zone else "") + " ".join(texts)
 
 
-def _plain_step(term: Term) -> int:
+def _plain_step(term: CronTerm) -> int:
     step = term.text.partition("/")[2]
     return int(step) if step and term.hashed is None else 0
 
 
-def _covers_field(kind: int, term: Term) -> bool:
+def _covers_field(kind: int, term: CronTerm) -> bool:
     """Does the term step through the whole field, however it is written?"""
     if term.hashed is not None:
         return term.hashed == FIELDS[kind].hashed
@@ -145,12 +145,12 @@ def _covers_field(kind: int, term: Term) -> bool:
     return term.text.partition("/")[0] in ("*", f"{whole[0]}-{whole[-1]}")
 
 
-def _star_step(field: Field) -> int | None:
+def _star_step(field: CronField) -> int | None:
     only = field.terms[0] if len(field.terms) == 1 else None
     return _plain_step(only) or None if only and only.text.startswith("*") else None
 
 
-def _even_step(field: Field) -> int | None:
+def _even_step(field: CronField) -> int | None:
     """The n for which the values are what H/n would give, wherever it starts: 0,15,30,45 -> 15."""
     values = sorted(v for v in field.values if isinstance(v, int))
     gaps = {b - a for a, b in pairwise(values)}

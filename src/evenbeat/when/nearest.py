@@ -12,14 +12,14 @@ MOST_COMPARED: Final = 5_000
 MOST_LISTED: Final = 20
 
 
-def nearest(word: str, known: Collection[str], n: int = 1, cutoff: float = 0.6) -> list[str]:
+def nearest_words(word: str, known: Collection[str], n: int = 1, cutoff: float = 0.6) -> list[str]:
     """The known words that look most like it; none if the word is too long, or too many are known."""
     if len(word) > LONGEST or len(known) > MOST_COMPARED:
         return []
     return get_close_matches(word, known, n=n, cutoff=cutoff)
 
 
-def listed(known: Collection[str], none: str = "none") -> str:
+def list_known(known: Collection[str], none: str = "none") -> str:
     """The known words for a message, in their order; of many only the first, and how many more there are."""
     first = ", ".join(islice(known, MOST_LISTED))
     more = len(known) - MOST_LISTED

@@ -5,18 +5,18 @@ from typing import Final, Protocol
 
 from evenbeat.model import HOUR, Instant
 
-CORRECTION: Final = 3 * HOUR
+CLOCK_CORRECTION_LIMIT: Final = 3 * HOUR
 """Debian's cron takes a step of the clock up to this for a change like DST, and a larger one for a correction."""
 
 
-class Forward(Protocol):
+class ForwardSchedule(Protocol):
     """A schedule that knows its next nominal time."""
 
     def next_after(self, t: Instant) -> Instant | None:
         """The first nominal time strictly after `t`."""
 
 
-class Shared(Forward, Protocol):
+class SharedTimes(ForwardSchedule, Protocol):
     """Times that many tasks can share."""
 
     @property
@@ -27,18 +27,18 @@ class Shared(Forward, Protocol):
         """The last nominal time strictly before `t`."""
 
 
-class Listed(Forward, Protocol):
+class ListedSchedule(ForwardSchedule, Protocol):
     """A schedule that also lists its nominal times."""
 
     def between(self, start: Instant, end: Instant) -> Iterator[Instant]:
         """Every nominal time t with start <= t < end, in order."""
 
 
-class Nominals(Listed, Shared, Protocol):
+class CompiledSchedule(ListedSchedule, SharedTimes, Protocol):
     """A schedule that knows the past as well."""
 
 
-def walk(schedule: Forward, start: Instant, end: Instant) -> Iterator[Instant]:
+def nominal_times_between(schedule: ForwardSchedule, start: Instant, end: Instant) -> Iterator[Instant]:
     """Every nominal time t with start <= t < end, one `next_after` after the other."""
     t = schedule.next_after(Instant(start - 1))
     while t is not None and t < end:

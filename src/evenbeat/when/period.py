@@ -12,12 +12,12 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from evenbeat.model import DAY, SECOND, Instant, Invalid, Prefer, placed
+from evenbeat.model import DAY, SECOND, Instant, Invalid, Prefer, prefix_place
 from evenbeat.model import Period as PeriodNoun
 from evenbeat.when.holidays import check_holidays, holiday_dates
-from evenbeat.when.nearest import listed, nearest
-from evenbeat.when.period_line import WHOLE_DAY, Line, parse_line
-from evenbeat.when.windows import FOREVER, NEVER, Window, clip, intersect_not, union
+from evenbeat.when.nearest import list_known, nearest_words
+from evenbeat.when.period_line import WHOLE_DAY, PeriodLine, parse_line
+from evenbeat.when.windows import FOREVER, NEVER, Window, clip, difference, union
 from evenbeat.when.zone import Zone, zone
 
 HORIZON_YEARS: Final = 50
@@ -27,13 +27,13 @@ MOST_HOURS: Final = 500
 """Of all lines of a period together: its windows are worked out for decades where it takes that to find an edge."""
 
 HORIZON: Final = HORIZON_YEARS * 366 * DAY
-BLOCK: Final = 366 * DAY
+SEARCH_BLOCK: Final = 366 * DAY
 """How far a search goes is the same for all of a block of time, so that no answer depends on what was asked before."""
 _NOTHING: Final[tuple[Instant, Instant, list[Window]]] = (Instant(0), Instant(0), [])
 _EPOCH_ORDINAL: Final = date(1970, 1, 1).toordinal()
 
 
-class Answer(NamedTuple):
+class PeriodState(NamedTuple):
     """The state of a period at an instant: it holds from `since` until `until`, when it changes."""
 
     inside: bool
@@ -41,16 +41,16 @@ class Answer(NamedTuple):
     until: Instant
 
 
-class Period:
+class CompiledPeriod:
     """One compiled period."""
 
     def __init__(
         self,
-        lines: tuple[Line, ...],
+        lines: tuple[PeriodLine, ...],
         zone_: Zone,
         *,
-        include: tuple["Period", ...] = (),
-        exclude: tuple["Period", ...] = (),
+        include: tuple["CompiledPeriod", ...] = (),
+        exclude: tuple["CompiledPeriod", ...] = (),
         prefer: Prefer = Prefer.INCLUDE,
     ) -> None:
         self.lines = lines
@@ -63,7 +63,7 @@ class Period:
         self._years: dict[int, list[Window]] = {}
         self._known = _NOTHING
         self._recent = _NOTHING
-        self._last = (NEVER, NEVER, Answer(inside=False, since=NEVER, until=NEVER))
+        self._last = (NEVER, NEVER, PeriodState(inside=False, since=NEVER, until=NEVER))
 
     def contains(self, t: Instant) -> bool:
         """Is the period open at this instant? Start inclusive, end exclusive."""
@@ -96,7 +96,7 @@ class Period:
     def _edge(t: Instant) -> Instant | None:
         return None if t == FOREVER else t
 
-    def state(self, t: Instant) -> Answer:
+    def state(self, t: Instant) -> PeriodState:
         """Open or closed, since when (NEVER: for as long as we look back) and until when (FOREVER: likewise)."""
         start, end, answer = self._last
         if not start <= t < end:
@@ -104,12 +104,12 @@ class Period:
             start, end = answer.since, answer.until
             if start == NEVER or end == FOREVER:
                 # As far as we look from this block of time; from another one there may be more to see.
-                block = t // BLOCK * BLOCK
-                start, end = Instant(max(start, block)), Instant(min(end, block + BLOCK))
+                block = t // SEARCH_BLOCK * SEARCH_BLOCK
+                start, end = Instant(max(start, block)), Instant(min(end, block + SEARCH_BLOCK))
             self._last = (start, end, answer)
         return answer
 
-    def _search(self, t: Instant) -> Answer:
+    def _search(self, t: Instant) -> PeriodState:
         """Learn the windows around `t`, as far as it takes to see both edges of its state."""
         reach = 40 * DAY
         while reach < HORIZON:
@@ -121,8 +121,8 @@ class Period:
             reach *= 8
         # Half a century shows no further edge on one side or both: there it lasts. What is looked at is the same for
         # all of a block of time, so an answer does not depend on what was asked before.
-        block = t // BLOCK * BLOCK
-        start, end = Instant(block - HORIZON), Instant(block + BLOCK + HORIZON)
+        block = t // SEARCH_BLOCK * SEARCH_BLOCK
+        start, end = Instant(block - HORIZON), Instant(block + SEARCH_BLOCK + HORIZON)
         lasting = [(NEVER if o == start else o, FOREVER if c == end else c) for o, c in self.windows(start, end)]
         final = _look_up(t, NEVER, FOREVER, lasting)
         assert final is not None
@@ -139,9 +139,9 @@ class Period:
             excluded = union(*(p.windows(start, end) for p in self.exclude))
             own = self._own_windows(start, end)
             if self.prefer is Prefer.INCLUDE:
-                found = union(intersect_not(own, excluded), included)
+                found = union(difference(own, excluded), included)
             else:
-                found = intersect_not(union(own, included), excluded)
+                found = difference(union(own, included), excluded)
             self._recent = recent = (start, end, found)
         return recent[2].copy()
 
@@ -187,7 +187,7 @@ class Period:
         return union(sorted((Instant(o), Instant(c)) for o, c in pairs if o < c))
 
 
-def _look_up(t: Instant, start: Instant, end: Instant, windows: list[Window]) -> Answer | None:
+def _look_up(t: Instant, start: Instant, end: Instant, windows: list[Window]) -> PeriodState | None:
     """The state at `t` by the windows known from `start` to `end`; None if one of its edges is not among them."""
     i = bisect_right(windows, (t, FOREVER)) - 1
     inside = i >= 0 and t < windows[i][1]
@@ -196,10 +196,10 @@ def _look_up(t: Instant, start: Instant, end: Instant, windows: list[Window]) ->
     # What touches the ends may have been cut there.
     if since == start > NEVER or until == end < FOREVER or not start <= t < end:
         return None
-    return Answer(inside, since, until)
+    return PeriodState(inside, since, until)
 
 
-def _is_always(line: Line) -> bool:
+def _is_always(line: PeriodLine) -> bool:
     return line.first is None and line.holidays is None and line.step == 1 and line.hours == WHOLE_DAY
 
 
@@ -207,25 +207,25 @@ def _year(local: int) -> int:
     return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=local)).year
 
 
-def compile_period(noun: PeriodNoun, others: Mapping[str, Period] | None = None) -> Period:
+def compile_period(noun: PeriodNoun, others: Mapping[str, CompiledPeriod] | None = None) -> CompiledPeriod:
     """Compile one period whose included and excluded ones are compiled already."""
     others = others or {}
     lines = []
     for i, text in enumerate(noun.ranges):
-        with placed(f"ranges[{i}]"):
+        with prefix_place(f"ranges[{i}]"):
             lines.append(parse_line(text))
             if lines[-1].holidays:
                 check_holidays(lines[-1].holidays)
     if noun.holidays:
         where = noun.holidays.upper()
-        with placed("holidays"):
+        with prefix_place("holidays"):
             check_holidays(where)
-        lines.append(Line(f"holidays {where}", holidays=where))
+        lines.append(PeriodLine(f"holidays {where}", holidays=where))
     if sum(len(line.hours) for line in lines) > MOST_HOURS:
         raise Invalid(f"more than {MOST_HOURS} hours in all its lines", place="ranges")
-    with placed("zone"):
+    with prefix_place("zone"):
         zone_ = zone(noun.zone)
-    return Period(
+    return CompiledPeriod(
         tuple(lines),
         zone_,
         include=tuple(others[n] for n in noun.include),
@@ -234,9 +234,9 @@ def compile_period(noun: PeriodNoun, others: Mapping[str, Period] | None = None)
     )
 
 
-def compile_periods(nouns: Mapping[str, PeriodNoun]) -> dict[str, Period]:
+def compile_periods(nouns: Mapping[str, PeriodNoun]) -> dict[str, CompiledPeriod]:
     """Compile periods that refer to each other; a cycle or an unknown name is an error that names it."""
-    done: dict[str, Period] = {}
+    done: dict[str, CompiledPeriod] = {}
 
     def visit(name: str, path: tuple[str, ...]) -> None:
         if name in done:
@@ -250,11 +250,11 @@ def compile_periods(nouns: Mapping[str, PeriodNoun]) -> dict[str, Period]:
         for field, names in (("include", noun.include), ("exclude", noun.exclude)):
             for other in names:
                 if other not in nouns:
-                    near = nearest(other, nouns)
-                    hint = f", did you mean {near[0]!r}?" if near else f", known: {listed(sorted(nouns))}"
+                    near = nearest_words(other, nouns)
+                    hint = f", did you mean {near[0]!r}?" if near else f", known: {list_known(sorted(nouns))}"
                     raise Invalid(f"there is no period {other!r}{hint}", place=f"periods.{name}.{field}")
                 visit(other, (*path, name))
-        with placed(f"periods.{name}", "."):
+        with prefix_place(f"periods.{name}", "."):
             done[name] = compile_period(noun, done)
 
     for name in nouns:

@@ -11,7 +11,7 @@ from datetime import date, timedelta
 from typing import Final, NamedTuple
 
 from evenbeat.model import TEXT_LIMIT, Invalid
-from evenbeat.when.nearest import nearest
+from evenbeat.when.nearest import nearest_words
 
 WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 MONTHS: Final = (
@@ -39,7 +39,7 @@ _TOKEN: Final = re.compile(
 _ACCEPTED_DAYS: Final = "accepted: a weekday, `day N`, a month with a day, a date, `holidays CC`, or hours HH:MM-HH:MM"
 
 
-class Day(NamedTuple):
+class DayRule(NamedTuple):
     """A day named by a rule: a weekday, a day of a month or of every month, the nth weekday, or a date."""
 
     month: int | None = None
@@ -55,12 +55,12 @@ class Day(NamedTuple):
         return self.on is not None, self.weekday is not None, self.nth is not None, self.month is not None
 
 
-class Line(NamedTuple):
+class PeriodLine(NamedTuple):
     """A parsed line: on which days, every how many of them, during which seconds of the day."""
 
     text: str
-    first: Day | None = None
-    last: Day | None = None
+    first: DayRule | None = None
+    last: DayRule | None = None
     step: int = 1
     holidays: str | None = None
     hours: tuple[tuple[int, int], ...] = WHOLE_DAY
@@ -107,7 +107,7 @@ class Line(NamedTuple):
                 yield start, end
 
 
-def _in_month(day: Day, year: int, month: int, *, clamp: bool) -> date | None:
+def _in_month(day: DayRule, year: int, month: int, *, clamp: bool) -> date | None:
     """The date of a rule in one month. What lies beyond its end: nothing, or its last day if `clamp`."""
     first_weekday, length = monthrange(year, month)
     if day.weekday is not None and day.nth is not None:
@@ -130,7 +130,7 @@ class _Token(NamedTuple):
     column: int
 
 
-class _Reader:
+class _LineReader:
     def __init__(self, text: str) -> None:
         self.tokens: list[_Token] = []
         position = 0
@@ -167,14 +167,14 @@ class _Reader:
         return Invalid(f"{found} where {expected} should be", column=self.now.column)
 
 
-def parse_line(text: str) -> Line:
+def parse_line(text: str) -> PeriodLine:
     """Parse one line to its end; raise Invalid that points at the column."""
     if len(text) > TEXT_LIMIT:
         raise Invalid(f"a line of {len(text)} characters, accepted: at most {TEXT_LIMIT}")
-    reader = _Reader(text)
+    reader = _LineReader(text)
     if reader.now.kind == "end":
         raise Invalid(f"an empty line, {_ACCEPTED_DAYS}", column=1)
-    line = Line(text)
+    line = PeriodLine(text)
     if reader.now.kind == "word" and reader.now.text == "holidays":
         line = line._replace(holidays=_holidays(reader))
     elif reader.now.kind in ("word", "date"):
@@ -191,7 +191,7 @@ def parse_line(text: str) -> Line:
     return line
 
 
-def _days(reader: _Reader, line: Line) -> Line:
+def _days(reader: _LineReader, line: PeriodLine) -> PeriodLine:
     start = reader.now
     first = last = _day(reader)
     dash = reader.now
@@ -212,22 +212,22 @@ def _days(reader: _Reader, line: Line) -> Line:
     return line._replace(first=first, last=last)
 
 
-def _day(reader: _Reader) -> Day:
+def _day(reader: _LineReader) -> DayRule:
     token = reader.take()
     if token.kind == "date":
         try:
-            return Day(on=date.fromisoformat(token.text))
+            return DayRule(on=date.fromisoformat(token.text))
         except ValueError:
             raise Invalid(f"{token.text} is not a date of the calendar", column=token.column) from None
     if token.text == "day":
-        return Day(day=_day_number(reader, None))
+        return DayRule(day=_day_number(reader, None))
     word = _full_name(token)
     if word in MONTHS:
         month = MONTHS.index(word) + 1
-        return Day(month=month, day=_day_number(reader, month))
+        return DayRule(month=month, day=_day_number(reader, month))
     weekday = WEEKDAYS.index(word)
     if not (reader.now.kind == "number" or (reader.now.text == "-" and reader.peek().kind == "number")):
-        return Day(weekday=weekday)
+        return DayRule(weekday=weekday)
     column = reader.now.column
     nth = _signed(reader)
     if not 1 <= abs(nth) <= 5:
@@ -235,8 +235,8 @@ def _day(reader: _Reader) -> Day:
     named_month = reader.now.kind == "word" and reader.now.text not in ("day", "holidays")
     if named_month and (name := _full_name(reader.now)) in MONTHS:
         reader.take()
-        return Day(weekday=weekday, nth=nth, month=MONTHS.index(name) + 1)
-    return Day(weekday=weekday, nth=nth)
+        return DayRule(weekday=weekday, nth=nth, month=MONTHS.index(name) + 1)
+    return DayRule(weekday=weekday, nth=nth)
 
 
 def _full_name(token: _Token) -> str:
@@ -247,12 +247,12 @@ def _full_name(token: _Token) -> str:
     if token.kind != "word":
         found = repr(token.text) if token.text else "the end of the line"
         raise Invalid(f"{found} where a day should be, {_ACCEPTED_DAYS}", column=token.column)
-    near = nearest(token.text, [*names, "day", "holidays"])
+    near = nearest_words(token.text, [*names, "day", "holidays"])
     hint = f"did you mean {near[0]}?" if near else _ACCEPTED_DAYS
     raise Invalid(f"{token.text!r} is not a day, {hint}", column=token.column)
 
 
-def _day_number(reader: _Reader, month: int | None) -> int:
+def _day_number(reader: _LineReader, month: int | None) -> int:
     if not (reader.now.kind == "number" or (reader.now.text == "-" and reader.peek().kind == "number")):
         raise reader.fail("the number of a day (-1 is the last)")
     column = reader.now.column
@@ -264,7 +264,7 @@ def _day_number(reader: _Reader, month: int | None) -> int:
     return number
 
 
-def _signed(reader: _Reader) -> int:
+def _signed(reader: _LineReader) -> int:
     sign = -1 if reader.accept("-") else 1
     token = reader.take()
     if len(token.text) > 4:
@@ -272,7 +272,7 @@ def _signed(reader: _Reader) -> int:
     return sign * int(token.text)
 
 
-def _step(reader: _Reader, line: Line, column: int) -> Line:
+def _step(reader: _LineReader, line: PeriodLine, column: int) -> PeriodLine:
     if reader.now.kind != "number":
         raise reader.fail("a number of days, such as / 2,")
     number = reader.now
@@ -290,11 +290,11 @@ def _step(reader: _Reader, line: Line, column: int) -> Line:
             )
         # A single date with a step has no end: every Nth day from it on. A range from a date to itself ends there.
         if line.first is line.last:
-            line = line._replace(last=Day(on=date.max))
+            line = line._replace(last=DayRule(on=date.max))
     return line._replace(step=step)
 
 
-def _holidays(reader: _Reader) -> str:
+def _holidays(reader: _LineReader) -> str:
     reader.take()
     country = reader.now
     if country.kind != "word":
@@ -306,7 +306,7 @@ def _holidays(reader: _Reader) -> str:
     return country.text.upper()
 
 
-def _hours(reader: _Reader) -> tuple[tuple[int, int], ...]:
+def _hours(reader: _LineReader) -> tuple[tuple[int, int], ...]:
     hours = []
     while True:
         if reader.now.kind != "time":

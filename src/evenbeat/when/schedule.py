@@ -3,19 +3,19 @@
 from collections.abc import Iterator
 from typing import Final
 
-from evenbeat.model import Instant, Invalid, Schedule, Spread, placed
+from evenbeat.model import Instant, Invalid, Schedule, Spread, prefix_place
 from evenbeat.when.calendar import compile_calendar
 from evenbeat.when.cron import compile_cron
-from evenbeat.when.cron_entry import parse_entry
+from evenbeat.when.cron_entry import parse_cron_entry
 from evenbeat.when.instant import parse_instant
 from evenbeat.when.interval import Interval
-from evenbeat.when.nominals import Nominals
+from evenbeat.when.nominals import CompiledSchedule
 from evenbeat.when.spread import aligned_phase, hash_phase
 from evenbeat.when.windows import FOREVER
 from evenbeat.when.zone import zone
 
 
-class Once:
+class OnceSchedule:
     """A single nominal time."""
 
     repeats_after: Final[int] = FOREVER
@@ -33,7 +33,7 @@ class Once:
         return iter((self.at,) if start <= self.at < end else ())
 
 
-class Occasion:
+class NodeEventSchedule:
     """`@reboot` and `@shutdown`: due by an event of the node, never by time."""
 
     repeats_after: Final[int] = FOREVER
@@ -51,30 +51,30 @@ class Occasion:
         return iter(())
 
 
-def compile_schedule(schedule: Schedule, name: str) -> Nominals:
+def compile_schedule(schedule: Schedule, name: str) -> CompiledSchedule:
     """Compile a schedule for a task of this name; raise Invalid, with the field as its place."""
-    with placed("zone"):
+    with prefix_place("zone"):
         zone(schedule.zone)
     if schedule.every is not None:
         return Interval(schedule.every, _phase(schedule.every, schedule, name))
     field = "cron" if schedule.cron is not None else "calendar" if schedule.calendar is not None else "at"
-    with placed(field):
+    with prefix_place(field):
         return _compile_calendar(schedule, name)
 
 
-def _compile_calendar(schedule: Schedule, name: str) -> Nominals:
+def _compile_calendar(schedule: Schedule, name: str) -> CompiledSchedule:
     if schedule.cron is not None:
         return _cron(schedule.cron, schedule, name)
     if schedule.calendar is not None:
         return compile_calendar(schedule.calendar, schedule.zone)
-    return Once(parse_instant(schedule.at or "", zone(schedule.zone)))
+    return OnceSchedule(parse_instant(schedule.at or "", zone(schedule.zone)))
 
 
-def _cron(text: str, schedule: Schedule, name: str) -> Nominals:
-    entry = parse_entry(text)
+def _cron(text: str, schedule: Schedule, name: str) -> CompiledSchedule:
+    entry = parse_cron_entry(text)
     if entry.occasion is not None:
         zone(entry.zone or "UTC")
-        return Occasion(entry.occasion)
+        return NodeEventSchedule(entry.occasion)
     return compile_cron(
         text,
         name=name,

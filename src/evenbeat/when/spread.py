@@ -6,7 +6,7 @@ Randomness comes in as an argument.
 from typing import TYPE_CHECKING, Final
 
 from evenbeat.model import SECOND, Instant, Spread
-from evenbeat.when.hashing import PHASE_WORD, word
+from evenbeat.when.hashing import PHASE_NUMBER, stable_number
 
 if TYPE_CHECKING:
     from evenbeat.when.wheel import LoadWheel
@@ -23,7 +23,7 @@ def even_phase(wheel: "LoadWheel", every: int, weight: float = 1.0) -> int:
 
 def hash_phase(name: str, every: int) -> int:
     """A fraction of the interval given by the name alone: no state at all."""
-    return word(name, PHASE_WORD) * every >> 64
+    return stable_number(name, PHASE_NUMBER) * every >> 64
 
 
 def bergamot_phase(every: int, first_scheduled: Instant, uniform: float) -> int:

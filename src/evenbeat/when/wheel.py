@@ -31,7 +31,7 @@ _MOST_LAPS: Final = 4_096
 Ints = NDArray[np.int64]
 
 
-class Placed(NamedTuple):
+class PlacedTask(NamedTuple):
     """An interval task on the wheel: what `remove` needs to take it off again."""
 
     every: int
@@ -130,7 +130,7 @@ class LoadWheel:
                 return self._place_alike(every, units, len(weights))
         return self._place_many(every, weights.tolist())
 
-    def add(self, task: Placed) -> None:
+    def add(self, task: PlacedTask) -> None:
         """Count a task whose phase is known already (it was persisted, or another strategy chose it)."""
         self._change(task, 1)
         self._count_visit(task.every, task.phase)
@@ -140,7 +140,7 @@ class LoadWheel:
         step = gcd(every, HOUR)
         if step % SECOND:
             for phase in phases.tolist():
-                self.add(Placed(every, phase, weight))
+                self.add(PlacedTask(every, phase, weight))
             return
         residues, units = step // SECOND, _units(every, step, weight)
         residue = phases % step // SECOND
@@ -152,11 +152,11 @@ class LoadWheel:
             self._visitors += np.bincount(phases // SECOND % SLOTS, minlength=SLOTS)
             self._laps_of(every, step).add_all(phases // step, residue, units)
 
-    def remove(self, task: Placed) -> None:
+    def remove(self, task: PlacedTask) -> None:
         """Free the slots of a task; exactly undoes its `add` or `place`."""
         self._change(task, -1)
 
-    def _change(self, task: Placed, sign: int) -> None:
+    def _change(self, task: PlacedTask, sign: int) -> None:
         step = gcd(task.every, HOUR)
         units = sign * _units(task.every, step, task.weight)
         if step % SECOND == 0:
@@ -192,7 +192,7 @@ class LoadWheel:
         phases = []
         for weight in weights:
             phases.append(self._phase(every, self._least_loaded(gcd(every, HOUR))))
-            self.add(Placed(every, phases[-1], weight))
+            self.add(PlacedTask(every, phases[-1], weight))
         return phases
 
     def _place_many(self, every: int, weights: Sequence[float]) -> list[int]:

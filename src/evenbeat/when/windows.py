@@ -21,7 +21,7 @@ def union(*sets: list[Window]) -> list[Window]:
     return merged
 
 
-def intersect_not(windows: list[Window], holes: list[Window]) -> list[Window]:
+def difference(windows: list[Window], holes: list[Window]) -> list[Window]:
     """What is in `windows` and not in `holes`."""
     left: list[Window] = []
     at = 0

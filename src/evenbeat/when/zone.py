@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from evenbeat.model import DAY, SECOND, Instant, Invalid
-from evenbeat.when.nearest import nearest
+from evenbeat.when.nearest import nearest_words
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,7 +31,7 @@ _Table = tuple[list[int], list[int], list[int]]
 """Stretches: their starts, their offsets, and when their local time ends."""
 
 
-class _Known(NamedTuple):
+class _KnownYears(NamedTuple):
     start: int
     end: int
     years: range
@@ -44,7 +44,7 @@ class Zone:
     def __init__(self, name: str, info: ZoneInfo) -> None:
         self.name = name
         self.info = info
-        self._known = _Known(0, 0, range(0), ([], [], []))
+        self._known = _KnownYears(0, 0, range(0), ([], [], []))
 
     def __repr__(self) -> str:
         return f"Zone({self.name!r})"
@@ -98,14 +98,14 @@ class Zone:
             known = self._known = self._grown(known.years, (_EPOCH + timedelta(microseconds=t)).year)
         return known.table
 
-    def _grown(self, years: range, year: int) -> "_Known":
+    def _grown(self, years: range, year: int) -> "_KnownYears":
         first, last = (years.start, years.stop) if years else (year, year)
         if year - 2 < first:
             first = max(year - _BLOCK, 1)
         if year + 2 > last:
             last = min(year + _BLOCK, 9999)
         # A year's margin on both sides, so that neither an offset nor a neighbouring stretch is ever cut off.
-        return _Known(_new_year(first + 1), _new_year(last - 1), range(first, last), self._changes(first, last))
+        return _KnownYears(_new_year(first + 1), _new_year(last - 1), range(first, last), self._changes(first, last))
 
     def _changes(self, first_year: int, last_year: int) -> _Table:
         t, end = _new_year(first_year), _new_year(last_year)
@@ -142,7 +142,7 @@ def zone(name: str) -> Zone:
     except (ZoneInfoNotFoundError, ValueError, OSError):
         pass
     known = _known_zones()
-    near = nearest(name.lower(), [*known, *(n.rpartition("/")[2] for n in known)], n=3)
+    near = nearest_words(name.lower(), [*known, *(n.rpartition("/")[2] for n in known)], n=3)
     full = dict.fromkeys(known.get(n) or next(known[k] for k in known if k.endswith("/" + n)) for n in near)
     hint = f", did you mean {' or '.join(full)}?" if full else ", accepted: an IANA name such as Europe/Paris, or UTC"
     raise Invalid(f"{name[:64]!r} is not a time zone{hint}")

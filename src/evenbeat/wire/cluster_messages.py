@@ -11,19 +11,19 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from evenbeat.wire.worker_frames import Result, Run
+from evenbeat.wire.worker_frames import RunResult, RunSpec
 
-MESSAGE_LIMIT: Final = 900 << 10
+MAX_MESSAGE_SIZE: Final = 900 << 10
 """Bytes: servers take 1 MiB, unless told otherwise."""
-RUNS_LIMIT: Final = 256
+MAX_RUNS_PER_OFFER: Final = 256
 """Runs in one parcel."""
 DEFAULT_POOL: Final = "default"
-CUT_OFF: Final = b"ended by its worker, as no node answered for it"
+CUT_OFF_OUTPUT: Final = b"ended by its worker, as no node answered for it"
 """The output of a run that was lost, and whose worker lives."""
 """Where tasks go that ask for none."""
 
 
-class Parcel(Struct, array_like=True, tag=1):
+class RunOffer(Struct, array_like=True, tag=1):
     """Node to some worker of a pool: these may be run, after asking."""
 
     id: str
@@ -31,12 +31,12 @@ class Parcel(Struct, array_like=True, tag=1):
     """Who sent it, and is asked first."""
     tasks: list[int]
     """The number of the task of each run: whose it is if that node is gone."""
-    runs: list[Run]
+    runs: list[RunSpec]
     functions: list[str | None] | None
     """As `dispatch` takes them."""
 
 
-class Question(Struct, array_like=True, tag=2):
+class StartRequest(Struct, array_like=True, tag=2):
     """Worker to node: may I start these?"""
 
     worker: str
@@ -46,7 +46,7 @@ class Question(Struct, array_like=True, tag=2):
     """Token and task of each."""
 
 
-class Permission(Struct, array_like=True, tag=3):
+class StartReply(Struct, array_like=True, tag=3):
     """Node to worker: start these; forget the others of mine, they are over or somebody else's."""
 
     node: str
@@ -57,24 +57,24 @@ class Permission(Struct, array_like=True, tag=3):
     """What is neither here nor there belongs to another node."""
 
 
-class Report(Struct, array_like=True, tag=4):
+class RunReport(Struct, array_like=True, tag=4):
     """Worker to node: these have started, and did not end at once; these have ended."""
 
     worker: str
     starts: list[tuple[int, int, int]]
     """Token, task, when."""
-    results: list[tuple[int, Result]]
+    results: list[tuple[int, RunResult]]
     """Task, and how its run ended."""
 
 
-class Stored(Struct, array_like=True, tag=5):
+class ResultsStored(Struct, array_like=True, tag=5):
     """Node to worker: of these the results are safe, or nobody wants them any more."""
 
     node: str
     tokens: list[int]
 
 
-class Tidings(Struct, array_like=True, tag=6):
+class WorkerStatus(Struct, array_like=True, tag=6):
     """Worker to all nodes, with every beat: who I am and what I have."""
 
     worker: str
@@ -99,7 +99,7 @@ class Tidings(Struct, array_like=True, tag=6):
     """Why it cannot start what it has, or not all of it."""
 
 
-class Heard(Struct, array_like=True, tag=7):
+class WorkerStatusReply(Struct, array_like=True, tag=7):
     """Node to worker: I have heard of you."""
 
     node: str
@@ -113,17 +113,17 @@ class Heard(Struct, array_like=True, tag=7):
     """... and of these I know that they are over, or somebody else's: end them."""
 
 
-class Cancelled(Struct, array_like=True, tag=8):
+class CancelRuns(Struct, array_like=True, tag=8):
     """Node to worker: end these now."""
 
     node: str
     tokens: list[int]
 
 
-ToNodes = Question | Report | Tidings
-ToWorkers = Permission | Stored | Heard | Cancelled
+MessageToNodes = StartRequest | RunReport | WorkerStatus
+MessageToWorker = StartReply | ResultsStored | WorkerStatusReply | CancelRuns
 
-to_node: Final = msgspec.msgpack.Decoder(ToNodes)
-to_worker: Final = msgspec.msgpack.Decoder(ToWorkers)
-to_pool: Final = msgspec.msgpack.Decoder(Parcel)
-encode: Final = msgspec.msgpack.Encoder().encode
+node_message_decoder: Final = msgspec.msgpack.Decoder(MessageToNodes)
+worker_message_decoder: Final = msgspec.msgpack.Decoder(MessageToWorker)
+run_offer_decoder: Final = msgspec.msgpack.Decoder(RunOffer)
+encode_message: Final = msgspec.msgpack.Encoder().encode

@@ -5,21 +5,21 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from evenbeat.load.task_keys import task_of
-from evenbeat.model import Entry, Instant, Kind, Outcome, State
+from evenbeat.load.task_keys import task_from_table
+from evenbeat.model import Entry, Instant, Outcome, RunKind, State
 from evenbeat.store.contract import NEVER, Change, Condition, FieldChange, RunRecord, SkipRecord
 from evenbeat.when.instant import parse_instant
 from evenbeat.when.zone import zone
-from evenbeat.wire.requests import Ended, Taken
+from evenbeat.wire.requests import AcceptedResult, EndedRun
 
 _UTC: Final = zone("UTC")
 _STATES: Final = {state.name.lower(): state for state in State}
-_KINDS: Final = {kind.word: kind for kind in Kind}
-UNNUMBERED: Final = 0
+_KINDS: Final = {kind.word: kind for kind in RunKind}
+UNKNOWN_NUMBER: Final = 0
 """Numbers are a store's own; elsewhere tasks go by their ids."""
 
 
-class TaskDocument(Struct):
+class ReceivedTask(Struct):
     """A task and how it is."""
 
     name: str
@@ -48,15 +48,15 @@ class TaskDocument(Struct):
     worker_deaths: int = 0
 
 
-class Page(Struct):
+class ReceivedTaskPage(Struct):
     """Of tasks."""
 
-    tasks: list[TaskDocument]
+    tasks: list[ReceivedTask]
     next: str | None
     live: bool = True
 
 
-class FieldDocument(Struct):
+class ReceivedFieldChange(Struct):
     """A key that has another value now."""
 
     key: str
@@ -64,7 +64,7 @@ class FieldDocument(Struct):
     new: Any
 
 
-class ChangeDocument(Struct):
+class ReceivedChange(Struct):
     """A line of the audit."""
 
     at: str
@@ -72,23 +72,23 @@ class ChangeDocument(Struct):
     action: str
     name: str
     detail: str
-    fields: list[FieldDocument]
+    fields: list[ReceivedFieldChange]
 
 
-class AuditPage(Struct):
+class ReceivedAuditPage(Struct):
     """Of the audit."""
 
-    changes: list[ChangeDocument]
+    changes: list[ReceivedChange]
     next: int | None
 
 
-def change_of(document: ChangeDocument) -> Change:
+def to_change(document: ReceivedChange) -> Change:
     """The change; durations stay the texts that they are."""
     fields = tuple(FieldChange(field.key, field.old, field.new) for field in document.fields)
-    return Change(instant_of(document.at), document.who, document.action, document.name, document.detail, fields)
+    return Change(to_instant(document.at), document.who, document.action, document.name, document.detail, fields)
 
 
-class RunDocument(Struct):
+class ReceivedRun(Struct):
     """A run."""
 
     task: str
@@ -105,7 +105,7 @@ class RunDocument(Struct):
     output: str
 
 
-class SkipDocument(Struct):
+class ReceivedSkip(Struct):
     """Skipped times."""
 
     task: str
@@ -117,15 +117,15 @@ class SkipDocument(Struct):
     at: str
 
 
-class History(Struct):
+class ReceivedHistory(Struct):
     """Newest first."""
 
-    runs: list[RunDocument]
-    skips: list[SkipDocument]
+    runs: list[ReceivedRun]
+    skips: list[ReceivedSkip]
     next: str | None
 
 
-class EndedDocument(Struct):
+class ReceivedForcedRun(Struct):
     """A forced run that was waited for."""
 
     task: str
@@ -136,14 +136,14 @@ class EndedDocument(Struct):
     output: str
 
 
-class Runs(Struct):
+class ReceivedForcedRuns(Struct):
     """Several of them."""
 
-    runs: list[EndedDocument]
+    runs: list[ReceivedForcedRun]
     waiting: dict[str, str] = {}
 
 
-class Done(Struct):
+class ReceivedActionResult(Struct):
     """An action by filter."""
 
     names: list[str]
@@ -151,7 +151,7 @@ class Done(Struct):
     files: list[str] = []
 
 
-class TakenDocument(Struct):
+class ReceivedCheckState(Struct):
     """A result that was told."""
 
     task: str
@@ -161,7 +161,7 @@ class TakenDocument(Struct):
     is_newest: bool
 
 
-class Heartbeat(Struct):
+class ReceivedHeartbeat(Struct):
     """Its new token."""
 
     token: str
@@ -170,37 +170,37 @@ class Heartbeat(Struct):
 # All of these raise Invalid or KeyError for what was never made by a node.
 
 
-def instant_of(text: str) -> Instant:
+def to_instant(text: str) -> Instant:
     """A time."""
     return parse_instant(text, _UTC)
 
 
-def _maybe(text: str | None) -> Instant | None:
-    return None if text is None else instant_of(text)
+def _to_instant_or_none(text: str | None) -> Instant | None:
+    return None if text is None else to_instant(text)
 
 
-def condition_of(said: TaskDocument) -> Condition:
+def to_condition(said: ReceivedTask) -> Condition:
     """A task and how it is. Whether its next run is on the grid, and how far it has come, is not told."""
-    task = replace(task_of(said.name, said.task, check=said.check), paused=said.paused)
-    created, changed = instant_of(said.created), instant_of(said.changed)
+    task = replace(task_from_table(said.name, said.task, check=said.check), paused=said.paused)
+    created, changed = to_instant(said.created), to_instant(said.changed)
     return Condition(
-        entry=Entry(UNNUMBERED, said.id, said.version, said.owner, created, changed, task),
+        entry=Entry(UNKNOWN_NUMBER, said.id, said.version, said.owner, created, changed, task),
         accounted=None,
         extra=None,
-        extra_kind=Kind.GRID,
+        extra_kind=RunKind.GRID,
         pause_from=NEVER,
         pause_until=NEVER,
-        running_since=_maybe(said.running_since),
-        last_start=_maybe(said.last_start),
-        last_end=_maybe(said.last_end),
+        running_since=_to_instant_or_none(said.running_since),
+        last_start=_to_instant_or_none(said.last_start),
+        last_end=_to_instant_or_none(said.last_end),
         outcome=said.outcome,
         state=None if said.state is None else _STATES[said.state],
         hard=bool(said.hard),
         attempt=said.attempt or 0,
         flapping=said.flapping,
         output=said.output,
-        next_run=_maybe(said.next),
-        expected_by=_maybe(said.expected_by),
+        next_run=_to_instant_or_none(said.next),
+        expected_by=_to_instant_or_none(said.expected_by),
         late=said.late,
         stale=said.stale,
         blocked=said.blocked or "",
@@ -208,16 +208,16 @@ def condition_of(said: TaskDocument) -> Condition:
     )
 
 
-def run_of(said: RunDocument) -> RunRecord:
+def to_run_record(said: ReceivedRun) -> RunRecord:
     """A run."""
     return RunRecord(
         task=said.task,
-        nominal=instant_of(said.nominal),
+        nominal=to_instant(said.nominal),
         generation=0,
         kind=_KINDS[said.kind],
-        claimed=instant_of(said.claimed),
-        started=_maybe(said.started),
-        ended=_maybe(said.ended),
+        claimed=to_instant(said.claimed),
+        started=_to_instant_or_none(said.started),
+        ended=_to_instant_or_none(said.ended),
         outcome=said.outcome,
         status=said.status,
         state=None if said.state is None else _STATES[said.state],
@@ -227,17 +227,17 @@ def run_of(said: RunDocument) -> RunRecord:
     )
 
 
-def skip_of(said: SkipDocument) -> SkipRecord:
+def to_skip_record(said: ReceivedSkip) -> SkipRecord:
     """Skipped times."""
-    first, last, at = instant_of(said.first), instant_of(said.last), instant_of(said.at)
+    first, last, at = to_instant(said.first), to_instant(said.last), to_instant(said.at)
     return SkipRecord(said.task, first, last, said.times, said.reason, at, _KINDS[said.kind])
 
 
-def ended_of(said: EndedDocument) -> Ended:
+def to_ended_run(said: ReceivedForcedRun) -> EndedRun:
     """A forced run that was waited for."""
-    return Ended(said.task, instant_of(said.started), instant_of(said.ended), said.outcome, said.status, said.output)
+    return EndedRun(said.task, to_instant(said.started), to_instant(said.ended), said.outcome, said.status, said.output)
 
 
-def taken_of(said: TakenDocument) -> Taken:
+def to_accepted_result(said: ReceivedCheckState) -> AcceptedResult:
     """A result that was told."""
-    return Taken(said.task, _STATES[said.state], said.hard, said.attempt, said.is_newest)
+    return AcceptedResult(said.task, _STATES[said.state], said.hard, said.attempt, said.is_newest)

@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from evenbeat.model import Instant, Kind, Outcome, State
+from evenbeat.model import Instant, Outcome, RunKind, State
 from evenbeat.report.status import Status
 
 
@@ -11,7 +11,7 @@ class RunEvent(Struct, frozen=True, tag="run"):
 
     task: str
     nominal: Instant
-    kind: Kind
+    kind: RunKind
     started: Instant
     ended: Instant
     outcome: Outcome
@@ -47,7 +47,7 @@ class TaskEvent(Struct, frozen=True, tag="task"):
 Event = RunEvent | TaskEvent
 
 
-class Feed(Struct):
+class EventMessage(Struct):
     """What there is to tell at one time."""
 
     boot: str

@@ -7,28 +7,28 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
-from evenbeat.admin.command_permission import Forbidden, must_not_be_forged
-from evenbeat.admin.file_owner import files_of
-from evenbeat.admin.page_sessions import end_session, keep_session
-from evenbeat.admin.sign_in_links import NewLink, add_link, use_link
-from evenbeat.admin.task_admin import Changed, Desk
-from evenbeat.admin.tokens import Token, add_token, remove_token
+from evenbeat.admin.command_permission import Forbidden, refuse_forged_owner
+from evenbeat.admin.file_owner import owning_files
+from evenbeat.admin.page_sessions import end_session, start_session
+from evenbeat.admin.sign_in_links import NewSignInLink, create_sign_in_link, use_sign_in_link
+from evenbeat.admin.task_admin import ChangeResult, TaskAdmin
+from evenbeat.admin.tokens import ApiToken, add_token, remove_token
 from evenbeat.core.scope import Scope
 from evenbeat.load.config import Config
 from evenbeat.model import MAX_EVERY, NAME_LIMIT, OUTPUT_LIMIT, Entry, Instant, Invalid, Name, Period, State, Task
 from evenbeat.node.cluster.node_info import ClusterView
-from evenbeat.report.metrics import Numbers
-from evenbeat.report.status import Identity, Status
-from evenbeat.report.task_now import Moment, Running
+from evenbeat.report.metrics import NodeMetrics
+from evenbeat.report.status import NodeIdentity, Status
+from evenbeat.report.task_now import LiveTaskState, RunningRuns
 from evenbeat.store.contract import Conflict, Filter, StoreError
 
-HERE: Final = "this machine"
+THIS_MACHINE: Final = "this machine"
 """Where something comes from that comes through the control socket."""
-NAMED: Final = 100
+MAX_NAMES_IN_REPLY: Final = 100
 """Tasks whose names a short answer tells, unless more are asked for."""
 
 
-class Add(Struct, tag="add"):
+class AddTasks(Struct, tag="add"):
     tasks: tuple[Task, ...]
     owner: str
     who: str
@@ -36,37 +36,37 @@ class Add(Struct, tag="add"):
     """To what the one who asks is limited."""
 
 
-class Set(Struct, tag="set"):
+class SetTask(Struct, tag="set"):
     name: str
     task: Task
     who: str
     version: int | None = None
 
 
-class Remove(Struct, tag="remove"):
+class RemoveTasks(Struct, tag="remove"):
     only: Filter
     who: str
     briefly: bool = False
     """Answer with `touched`, not with every task ..."""
-    named: int = NAMED
+    named: int = MAX_NAMES_IN_REPLY
     """... and name so many at most."""
 
 
-class Pause(Struct, tag="pause"):
+class PauseTasks(Struct, tag="pause"):
     only: Filter
     paused: bool
     who: str
     briefly: bool = False
-    named: int = NAMED
+    named: int = MAX_NAMES_IN_REPLY
 
 
-class Force(Struct, tag="run"):
+class ForceTasks(Struct, tag="run"):
     names: tuple[str, ...]
     who: str
     wait: bool = False
     only: Filter | None = None
     """All that fit, beside those that are named."""
-    named: int = NAMED
+    named: int = MAX_NAMES_IN_REPLY
     """Of how many the answer tells the names."""
     is_passed_on: bool = False
     """By another node of the cluster: the audit knows of it already."""
@@ -102,11 +102,11 @@ class SetLimit(Struct, tag="set-limit"):
     who: str
 
 
-class SetToken(Struct, tag="set-token"):
+class AddToken(Struct, tag="set-token"):
     """A new token for the API; refused with Conflict if its name is taken."""
 
     id: Annotated[str, Meta(pattern=r"^[\w-]{8}\Z")]
-    token: Token
+    token: ApiToken
     who: str
 
 
@@ -115,7 +115,7 @@ class RemoveToken(Struct, tag="remove-token"):
     who: str
 
 
-class MakeLink(Struct, tag="make-link"):
+class CreateSignInLink(Struct, tag="make-link"):
     """A link to sign in with; `Reply.link` says what it is good for. Whoever asks has drawn the code."""
 
     digest: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
@@ -124,7 +124,7 @@ class MakeLink(Struct, tag="make-link"):
     """Of its token; None for the one that the node has made."""
 
 
-class NoteSignIn(Struct, tag="note-sign-in"):
+class RecordSignIn(Struct, tag="note-sign-in"):
     """Somebody has begun a session with a token: for the audit."""
 
     name: str
@@ -133,14 +133,14 @@ class NoteSignIn(Struct, tag="note-sign-in"):
     """From which address."""
 
 
-class UseLink(Struct, tag="use-link"):
+class UseSignInLink(Struct, tag="use-link"):
     """Somebody signs in; `Reply.token` has the id of the token, or nothing if the link is not good any more."""
 
     digest: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
     who: str
 
 
-class KeepSession(Struct, tag="keep-session"):
+class StartPageSession(Struct, tag="keep-session"):
     """A session of the page has begun; it stands for the token with this id, in this life of a node or in all."""
 
     digest: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
@@ -148,13 +148,13 @@ class KeepSession(Struct, tag="keep-session"):
     life: str = ""
 
 
-class EndSession(Struct, tag="end-session"):
+class EndPageSession(Struct, tag="end-session"):
     """Somebody has signed out."""
 
     digest: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
 
 
-class Tell(Struct, tag="tell"):
+class SubmitResult(Struct, tag="tell"):
     """The result of a check, passive or not. Refused: with Missing if there is no such task, with Conflict if it is no
     check.
     """
@@ -169,11 +169,11 @@ class Tell(Struct, tag="tell"):
     """Microseconds for which it is good: after them, without a newer one, the check is UNKNOWN."""
     at: Instant | None = None
     """When it was so, if not just now."""
-    source: Annotated[str, Meta(max_length=NAME_LIMIT)] = HERE
+    source: Annotated[str, Meta(max_length=NAME_LIMIT)] = THIS_MACHINE
     """From which address, for the audit."""
 
 
-class Signal(StrEnum):
+class HeartbeatSignal(StrEnum):
     """What a heartbeat says."""
 
     START = "start"
@@ -181,77 +181,77 @@ class Signal(StrEnum):
     FAIL = "fail"
 
 
-class Beat(Struct, tag="beat"):
+class SendHeartbeat(Struct, tag="beat"):
     """A heartbeat; refused with Missing if nobody has this token."""
 
     token: Annotated[str, Meta(max_length=NAME_LIMIT)]
-    signal: Signal
+    signal: HeartbeatSignal
     who: str
     output: Annotated[str, Meta(max_length=OUTPUT_LIMIT)] = ""
-    source: Annotated[str, Meta(max_length=NAME_LIMIT)] = HERE
+    source: Annotated[str, Meta(max_length=NAME_LIMIT)] = THIS_MACHINE
 
 
-class NewBeat(Struct, tag="new-beat"):
+class CreateHeartbeatToken(Struct, tag="new-beat"):
     """A token for the heartbeat of a passive check, in place of the one it had; `Reply.token` has it, once."""
 
     name: str
     who: str
 
 
-class DropBeat(Struct, tag="drop-beat"):
+class RemoveHeartbeatToken(Struct, tag="drop-beat"):
     """Refused with Missing if there is none."""
 
     name: str
     who: str
 
 
-class Apply(Struct, tag="apply"):
+class ApplyFiles(Struct, tag="apply"):
     files: tuple[str, ...]
     """None for those the node was started with."""
     who: str
     anew: bool = True
 
 
-class Declare(Struct, tag="declare"):
+class ApplyConfigs(Struct, tag="declare"):
     """Make the tasks of these owners be what was read elsewhere, as `Apply` does for files of this machine."""
 
     configs: dict[str, Config]
     who: str
 
 
-class Backup(Struct, tag="backup"):
+class BackUpDatabase(Struct, tag="backup"):
     path: str
 
 
-class AskStatus(Struct, tag="status"):
+class GetStatus(Struct, tag="status"):
     pass
 
 
-class AskMoment(Struct, tag="moment"):
+class GetLiveTaskState(Struct, tag="moment"):
     number: int
 
 
-class AskRunning(Struct, tag="running"):
+class GetRunningRuns(Struct, tag="running"):
     most: Annotated[int, Meta(ge=0, le=10_000)] = 100
 
 
-class AskNode(Struct, tag="node"):
+class GetNodeIdentity(Struct, tag="node"):
     pass
 
 
-class AskNumbers(Struct, tag="numbers"):
+class GetNodeMetrics(Struct, tag="numbers"):
     pass
 
 
-class AskCluster(Struct, tag="cluster"):
+class GetCluster(Struct, tag="cluster"):
     """`Reply.cluster` has it; None from a node that is alone."""
 
 
-class Watch(Struct, tag="watch"):
+class SubscribeToEvents(Struct, tag="watch"):
     """Not answered with a Reply: from now on the connection is a stream of `Feed` documents, one per line."""
 
 
-class Ended(Struct):
+class EndedRun(Struct):
     """A forced run that was waited for."""
 
     task: str
@@ -262,7 +262,7 @@ class Ended(Struct):
     output: str
 
 
-class Taken(Struct):
+class AcceptedResult(Struct):
     """A result was told: how the check is now."""
 
     task: str
@@ -273,11 +273,11 @@ class Taken(Struct):
     """False if a newer one was known: then it has changed nothing."""
 
 
-class Missing(Invalid):
+class NotFound(Invalid):
     """Something is not there: no such task, nobody's token."""
 
 
-class Elsewhere(Exception):
+class HeldByOtherNode(Exception):
     """Another node of the cluster has this task, and is to be asked."""
 
     def __init__(self, number: int) -> None:
@@ -285,7 +285,7 @@ class Elsewhere(Exception):
         super().__init__(number)
 
 
-class Touched(Struct):
+class AffectedTasks(Struct):
     """Which tasks an action by filter was about."""
 
     count: int
@@ -316,80 +316,80 @@ class Names(Struct):
 class Reply(Struct, omit_defaults=True):
     """One of these, or what went wrong."""
 
-    changed: Changed | None = None
+    changed: ChangeResult | None = None
     names: Names | None = None
-    ended: list[Ended] | None = None
+    ended: list[EndedRun] | None = None
     waiting: dict[str, str] | None = None
     """Of the forced tasks that cannot start at once: what each waits for, by its name."""
     status: Status | None = None
-    moment: Moment | None = None
-    touched: Touched | None = None
-    running: Running | None = None
-    node: Identity | None = None
-    numbers: Numbers | None = None
-    taken: Taken | None = None
+    moment: LiveTaskState | None = None
+    touched: AffectedTasks | None = None
+    running: RunningRuns | None = None
+    node: NodeIdentity | None = None
+    numbers: NodeMetrics | None = None
+    taken: AcceptedResult | None = None
     cluster: ClusterView | None = None
-    link: NewLink | None = None
+    link: NewSignInLink | None = None
     token: str = ""
     problem: str = ""
     kind: str = ""
     """invalid, conflict, missing, forbidden, store: whose fault the problem is."""
 
 
-Change = (
-    Add
-    | Set
-    | Remove
-    | Pause
+ChangeRequest = (
+    AddTasks
+    | SetTask
+    | RemoveTasks
+    | PauseTasks
     | SetPeriods
     | RemovePeriod
     | SetSlots
     | SetLimit
-    | SetToken
+    | AddToken
     | RemoveToken
-    | Apply
-    | Declare
+    | ApplyFiles
+    | ApplyConfigs
 )
-Ask = AskStatus | AskMoment | AskRunning | AskNode | AskNumbers | AskCluster
+NodeQuery = GetStatus | GetLiveTaskState | GetRunningRuns | GetNodeIdentity | GetNodeMetrics | GetCluster
 """What only a live node can tell."""
-Telling = Tell | Beat | NewBeat | DropBeat
+ResultRequest = SubmitResult | SendHeartbeat | CreateHeartbeatToken | RemoveHeartbeatToken
 """What others tell a live node of checks."""
-SignIn = MakeLink | UseLink | NoteSignIn | KeepSession | EndSession
+SignInRequest = CreateSignInLink | UseSignInLink | RecordSignIn | StartPageSession | EndPageSession
 """What has to do with signing in to the page, which only a live node has."""
-Request = Change | Force | Telling | SignIn | Backup | Ask | Watch
+Request = ChangeRequest | ForceTasks | ResultRequest | SignInRequest | BackUpDatabase | NodeQuery | SubscribeToEvents
 
 
-_REFUSALS: Final[dict[str, type[Exception]]] = {
+_ERROR_OF_KIND: Final[dict[str, type[Exception]]] = {
     "conflict": Conflict,
-    "missing": Missing,
+    "missing": NotFound,
     "store": StoreError,
     "forbidden": Forbidden,
 }
 
 
-def must_be_done(reply: Reply) -> None:
+def raise_if_refused(reply: Reply) -> None:
     """Raise what a node refused."""
     if reply.problem:
-        raise _REFUSALS.get(reply.kind, Invalid)(reply.problem)
+        raise _ERROR_OF_KIND.get(reply.kind, Invalid)(reply.problem)
 
 
-def touched(entries: Sequence[Entry], unchanged: int = 0, named: int = NAMED) -> Touched:
+def affected_tasks(entries: Sequence[Entry], unchanged: int = 0, named: int = MAX_NAMES_IN_REPLY) -> AffectedTasks:
     """These, in a few words."""
-    return Touched(len(entries), names_of(entries[:named]), unchanged, files_of(entries))
+    return AffectedTasks(len(entries), names_of(entries[:named]), unchanged, owning_files(entries))
 
 
-def signed_in(desk: Desk, request: SignIn, page: str) -> Reply:
+def perform_sign_in(desk: TaskAdmin, request: SignInRequest, page: str) -> Reply:
     """Make or use a link to sign in with; begin or end a session."""
     match request:
-        case MakeLink(digest, who, name):
-            return Reply(link=add_link(desk, digest, name, who, page))
-        case UseLink(digest, who):
-            return Reply(token=use_link(desk, digest, who))
-        case NoteSignIn(name, who):
-            desk.note(f"token {name}", "signed in", who)
-        case KeepSession(digest, token, life):
-            keep_session(desk, digest, token, life)
-        case EndSession(digest):
+        case CreateSignInLink(digest, who, name):
+            return Reply(link=create_sign_in_link(desk, digest, name, who, page))
+        case UseSignInLink(digest, who):
+            return Reply(token=use_sign_in_link(desk, digest, who))
+        case RecordSignIn(name, who):
+            desk.audit(f"token {name}", "signed in", who)
+        case StartPageSession(digest, token, life):
+            start_session(desk, digest, token, life)
+        case EndPageSession(digest):
             end_session(desk, digest)
     return Reply()
 
@@ -399,39 +399,39 @@ def names_of(entries: Sequence[Entry]) -> list[str]:
     return [entry.task.name for entry in entries]
 
 
-def done(change: Change, changed: Changed) -> Reply:
+def reply_to_change(change: ChangeRequest, changed: ChangeResult) -> Reply:
     """The answer to a change, as long as was asked for."""
     match change:
-        case Remove(briefly=True, named=named) | Pause(briefly=True, named=named):
-            return Reply(touched=touched(changed.changed + changed.removed, changed.unchanged, named))
-        case Declare():
+        case RemoveTasks(briefly=True, named=named) | PauseTasks(briefly=True, named=named):
+            return Reply(touched=affected_tasks(changed.changed + changed.removed, changed.unchanged, named))
+        case ApplyConfigs():
             new, other, gone = (names_of(some) for some in (changed.created, changed.changed, changed.removed))
             names = Names(new, other, gone, changed.unchanged, changed.settings, notices=changed.notices)
             return Reply(names=names)
     return Reply(changed=changed)
 
 
-def _owners_in(change: Change) -> Iterable[str]:
+def _owners_in(change: ChangeRequest) -> Iterable[str]:
     """Whose tasks or periods it makes, as whoever asks says it."""
     match change:
-        case Add(owner=owner) | SetPeriods(owner=owner):
+        case AddTasks(owner=owner) | SetPeriods(owner=owner):
             return (owner,)
-        case Declare(configs):
+        case ApplyConfigs(configs):
             return configs
     return ()
 
 
-def perform(desk: Desk, change: Change, files: Sequence[Path] = ()) -> Changed:
+def perform_change(desk: TaskAdmin, change: ChangeRequest, files: Sequence[Path] = ()) -> ChangeResult:
     """Do it at this desk; `files` are those of the node, for an `apply` that names none."""
-    must_not_be_forged(*_owners_in(change))
+    refuse_forged_owner(*_owners_in(change))
     match change:
-        case Add(tasks, owner, who, scope):
+        case AddTasks(tasks, owner, who, scope):
             return desk.add(tasks, owner, who, scope)
-        case Set(name, task, who, version):
+        case SetTask(name, task, who, version):
             return desk.set(name, task, who, version)
-        case Remove(only, who):
+        case RemoveTasks(only, who):
             return desk.remove(only, who)
-        case Pause(only, paused, who):
+        case PauseTasks(only, paused, who):
             return desk.pause(only, who, paused=paused)
         case SetPeriods(periods, who, owner):
             return desk.set_periods(periods, owner, who)
@@ -441,13 +441,13 @@ def perform(desk: Desk, change: Change, files: Sequence[Path] = ()) -> Changed:
             return desk.set_slots(most, who)
         case SetLimit(name, most, who):
             return desk.set_limit(name, most, who)
-        case SetToken(id_, token, who):
+        case AddToken(id_, token, who):
             add_token(desk, id_, token, who)
-            return Changed()
+            return ChangeResult()
         case RemoveToken(name, who):
             remove_token(desk, name, who)
-            return Changed()
-        case Apply(named, who, anew):
+            return ChangeResult()
+        case ApplyFiles(named, who, anew):
             return desk.apply([Path(file) for file in named] or files, who, anew=anew)
-        case Declare(configs, who):
-            return desk.declare_together(configs, who)
+        case ApplyConfigs(configs, who):
+            return desk.apply_configs(configs, who)

@@ -9,14 +9,14 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-FRAME_LIMIT: Final = 64 << 20
-LEAD: Final = 20_000
+MAX_FRAME_SIZE: Final = 64 << 20
+EARLY_DELIVERY: Final = 20_000
 """Microseconds by which a run may reach a worker here before it is due. The worker waits for the moment, whatever keeps
 its node busy then."""
 _LENGTH: Final = 4
 
 
-class Run(Struct, array_like=True, gc=False):
+class RunSpec(Struct, array_like=True, gc=False):
     """One run to be made, and all that a worker must know for it."""
 
     token: int
@@ -52,7 +52,7 @@ class Run(Struct, array_like=True, gc=False):
     def wait(self, now: int) -> int:
         """Microseconds until it is due; none if that is longer than can be."""
         wait = self.nominal + self.moved - now
-        return wait if 0 < wait <= 2 * LEAD else 0
+        return wait if 0 < wait <= 2 * EARLY_DELIVERY else 0
 
     def move(self, by: int) -> None:
         """The clock was set: the run starts at the same moment as before, and the guard counts from the same one."""
@@ -60,7 +60,7 @@ class Run(Struct, array_like=True, gc=False):
         self.last_start += by
 
 
-class Place(Struct, frozen=True):
+class HostEnvironment(Struct, frozen=True):
     """Where a function runs if not simply in the node's own environment: a host process has one place for its life."""
 
     env: tuple[tuple[str, str], ...] = ()
@@ -69,7 +69,7 @@ class Place(Struct, frozen=True):
     user: str | None = None
 
 
-class _Whereabouts(Struct):
+class _JobEnvironment(Struct):
     """What a packed model.Job says of its place; everything else in it is passed over."""
 
     env: dict[str, str] = {}
@@ -77,31 +77,31 @@ class _Whereabouts(Struct):
     user: str | None = None
 
 
-_whereabouts: Final = msgspec.msgpack.Decoder(_Whereabouts)
-NODES_PLACE: Final = Place()
+_whereabouts: Final = msgspec.msgpack.Decoder(_JobEnvironment)
+NODE_ENVIRONMENT: Final = HostEnvironment()
 """The environment, folder and user of the node itself."""
-PLACE_VARIABLE: Final = "EVENBEAT_PLACE"
+HOST_ENVIRONMENT_VARIABLE: Final = "EVENBEAT_PLACE"
 """In the environment of a host process: its place, as JSON. Nobody else can read it there, unlike an argument."""
 
 
-def place_of(run: "Run") -> Place:
+def host_environment_of(run: "RunSpec") -> HostEnvironment:
     """Where the function of this run is to be called; a job that cannot be read is for the host to refuse."""
     try:
         found = _whereabouts.decode(run.job)
     except msgspec.DecodeError:
-        return NODES_PLACE
+        return NODE_ENVIRONMENT
     if not (found.env or found.cwd or found.user):
-        return NODES_PLACE
-    return Place(tuple(sorted(found.env.items())), found.cwd, found.user)
+        return NODE_ENVIRONMENT
+    return HostEnvironment(tuple(sorted(found.env.items())), found.cwd, found.user)
 
 
-class Runs(Struct, array_like=True, tag=1):
+class RunsFrame(Struct, array_like=True, tag=1):
     """Node to worker: make these."""
 
-    runs: list[Run]
+    runs: list[RunSpec]
 
 
-class Clock(Struct, array_like=True, tag=2):
+class ClockFrame(Struct, array_like=True, tag=2):
     """Node to worker: the node's clock is this far ahead of the boot-time clock."""
 
     offset: int
@@ -109,19 +109,19 @@ class Clock(Struct, array_like=True, tag=2):
     """The clock was set, by so much: runs that are not started yet move with it."""
 
 
-class Cancel(Struct, array_like=True, tag=3):
+class CancelFrame(Struct, array_like=True, tag=3):
     """Node to worker: end these runs now; all of them, if none is named. Their outcome is `cancelled`."""
 
     tokens: list[int]
 
 
-class Started(Struct, array_like=True, tag=4):
+class StartedFrame(Struct, array_like=True, tag=4):
     """Worker to node: these have started (token, when) and did not end at once."""
 
     starts: list[tuple[int, int]]
 
 
-class Result(Struct, array_like=True, gc=False):
+class RunResult(Struct, array_like=True, gc=False):
     """One run that has ended."""
 
     token: int
@@ -138,40 +138,40 @@ class Result(Struct, array_like=True, gc=False):
     """The function asked for the node to be stopped."""
 
 
-class Results(Struct, array_like=True, tag=5):
+class ResultsFrame(Struct, array_like=True, tag=5):
     """Worker to node: these have ended."""
 
-    results: list[Result]
+    results: list[RunResult]
     held: int = 0
     """Runs that it has begun and that have not ended, and those that are not due yet. What else it was given it could
     not begin, as it had others to begin."""
 
 
-class Ready(Struct, array_like=True, tag=6):
+class ReadyFrame(Struct, array_like=True, tag=6):
     """Worker to node: up and running."""
 
     pid: int
 
 
-class Elsewhere(Struct, array_like=True, tag=7):
+class WrongHostFrame(Struct, array_like=True, tag=7):
     """Function host to node: not begun, because these functions are asynchronous and belong to the other host."""
 
     tokens: list[int]
 
 
-class Full(Struct, array_like=True, tag=8):
+class OutOfResourcesFrame(Struct, array_like=True, tag=8):
     """Worker to node: nothing can be started now, for want of descriptors, processes or memory; "" if it can again."""
 
     reason: str
 
 
-ToWorker = Runs | Clock | Cancel
-ToNode = Started | Results | Ready | Elsewhere | Full
+FrameToWorker = RunsFrame | ClockFrame | CancelFrame
+FrameToNode = StartedFrame | ResultsFrame | ReadyFrame | WrongHostFrame | OutOfResourcesFrame
 
 _encoder: Final = msgspec.msgpack.Encoder()
 
 
-def encode(message: ToWorker | ToNode) -> bytes:
+def encode_frame(message: FrameToWorker | FrameToNode) -> bytes:
     """A whole frame."""
     buffer = bytearray(_LENGTH)
     _encoder.encode_into(message, buffer, _LENGTH)
@@ -179,15 +179,15 @@ def encode(message: ToWorker | ToNode) -> bytes:
     return bytes(buffer)
 
 
-class Frames:
+class FrameSplitter:
     """Cuts what arrives on a stream into frames."""
 
-    def __init__(self, limit: int = FRAME_LIMIT) -> None:
+    def __init__(self, limit: int = MAX_FRAME_SIZE) -> None:
         self._rest = bytearray()
         self._needed = _LENGTH
         self._limit = limit
 
-    def feed(self, data: bytes) -> list[memoryview]:
+    def split(self, data: bytes) -> list[memoryview]:
         """The frames that are complete with this data; raise ValueError if one is too large to be true."""
         if self._rest:
             self._rest += data
@@ -211,13 +211,13 @@ class Frames:
         return frames
 
 
-to_worker: Final = msgspec.msgpack.Decoder(ToWorker)
+worker_frame_decoder: Final = msgspec.msgpack.Decoder(FrameToWorker)
 """Decodes a frame on the worker's side ..."""
-_all_to_node: Final = msgspec.msgpack.Decoder(list[ToNode])
+_node_frames_decoder: Final = msgspec.msgpack.Decoder(list[FrameToNode])
 _ARRAY: Final = b"\xdd"
 """What an array begins with, before the number of its elements in four bytes."""
 
 
-def to_node(frames: list[memoryview]) -> list[ToNode]:
+def decode_node_frames(frames: list[memoryview]) -> list[FrameToNode]:
     """... and on the node's: all at once, as hosts tell each result in a frame of its own."""
-    return _all_to_node.decode(b"".join((_ARRAY, len(frames).to_bytes(4, "big"), *frames)))
+    return _node_frames_decoder.decode(b"".join((_ARRAY, len(frames).to_bytes(4, "big"), *frames)))

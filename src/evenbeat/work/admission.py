@@ -5,7 +5,7 @@ from typing import Final
 
 from evenbeat.core.guard import is_too_soon
 from evenbeat.model import SECOND, Instant
-from evenbeat.wire.worker_frames import Run
+from evenbeat.wire.worker_frames import RunSpec
 
 TOO_LATE: Final = "too late to start"
 TOO_SOON: Final = "too soon after the last start"
@@ -16,7 +16,7 @@ def boot_time() -> int:
     return clock_gettime_ns(CLOCK_BOOTTIME) // 1_000
 
 
-def refusal(run: Run, now: int) -> str | None:
+def refusal_reason(run: RunSpec, now: int) -> str | None:
     """Why this run is dropped; None if it may start."""
     if now > run.latest_start:
         return f"{TOO_LATE}: {_seconds(now - run.latest_start)} past the latest start"

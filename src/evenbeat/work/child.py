@@ -7,39 +7,39 @@ from typing import Final
 
 from msgspec import Struct
 
-from evenbeat.child_processes.process_table import Process
+from evenbeat.child_processes.process_table import ProcessInfo
 from evenbeat.model import OUTPUT_LIMIT, Outcome
-from evenbeat.wire.worker_frames import Result, Run
+from evenbeat.wire.worker_frames import RunResult, RunSpec
 
-READ: Final = OUTPUT_LIMIT
+READ_SIZE: Final = OUTPUT_LIMIT
 """Bytes taken from a pipe at once: all it can hold, unless its writer made it larger."""
 _GONE: Final = os.WEXITED | os.WNOHANG | os.WNOWAIT
-CLOSED: Final = -1
+NO_DESCRIPTOR: Final = -1
 
 
-class Child(Struct, gc=False, eq=False):
+class ChildProcess(Struct, gc=False, eq=False):
     """A process, leader of its group, and the pipe its output comes through."""
 
-    run: Run
+    run: RunSpec
     process: int
     pipe: int
     started: int
     """On the boot-time clock, as a set clock must not shorten or stretch a timebox."""
-    pidfd: int = CLOSED
+    pidfd: int = NO_DESCRIPTOR
     output: bytes | bytearray = b""
     truncated: bool = False
     ending: Outcome | None = None
     """Why we told it to end; None as long as we did not."""
     kill_at: int = 0
     """When patience ends too, once it was told."""
-    strays: tuple[Process, ...] = ()
+    strays: tuple[ProcessInfo, ...] = ()
     """What it had started outside its group when it was told to end."""
     status: int = 0
     """Once it has ended: its exit status, or less than nothing for a signal."""
 
     def read(self) -> int:
         """Take what the pipe has now, keep of it what the limit allows; how much it was, 0 at the end of it."""
-        data = os.read(self.pipe, READ)
+        data = os.read(self.pipe, READ_SIZE)
         if not self.output:
             self.output = data  # nearly always all there is
         elif data:
@@ -55,7 +55,7 @@ class Child(Struct, gc=False, eq=False):
         os.set_blocking(self.pipe, False)
         with suppress(BlockingIOError):
             # Once more than can be kept, to know whether that was all.
-            for _ in range(1 + OUTPUT_LIMIT // READ):
+            for _ in range(1 + OUTPUT_LIMIT // READ_SIZE):
                 if not self.read():
                     break
 
@@ -78,7 +78,7 @@ class Child(Struct, gc=False, eq=False):
         self.status = gone.si_status if gone.si_code == os.CLD_EXITED else -gone.si_status
         return True
 
-    def result(self, now: int, offset: int) -> Result:
+    def result(self, now: int, offset: int) -> RunResult:
         """How it ended, and all it has said."""
         status = self.status
         if self.ending is not None:
@@ -88,4 +88,4 @@ class Child(Struct, gc=False, eq=False):
         else:
             outcome = Outcome.FAILED if status > 0 else Outcome.KILLED
         started, ended, output = self.started + offset, now + offset, bytes(self.output)
-        return Result(self.run.token, outcome, status, started, ended, output, None, self.truncated)
+        return RunResult(self.run.token, outcome, status, started, ended, output, None, self.truncated)

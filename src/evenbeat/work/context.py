@@ -7,18 +7,18 @@ from typing import Final
 import msgspec
 
 from evenbeat.core.guard import Timebox, checked_cursor
-from evenbeat.model import OUTPUT_LIMIT, SECOND, Instant, Literal
+from evenbeat.model import OUTPUT_LIMIT, SECOND, ArgumentValue, Instant
 from evenbeat.wire import worker_frames
 from evenbeat.work.admission import boot_time
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_cursor = msgspec.msgpack.Decoder(Literal)
+_cursor = msgspec.msgpack.Decoder(ArgumentValue)
 
 
 class Run:
     """One run of a function: who it is, how long it has got, where the last one stopped."""
 
-    def __init__(self, frame: worker_frames.Run, started: int, offset: int) -> None:
+    def __init__(self, frame: worker_frames.RunSpec, started: int, offset: int) -> None:
         self.name = frame.name
         self.attempt = frame.attempt
         """Of a check in a problem state: which attempt this is; else 1."""
@@ -50,14 +50,14 @@ class Run:
         return self._box.is_expired(Instant(boot_time()))
 
     @property
-    def cursor(self) -> Literal:
+    def cursor(self) -> ArgumentValue:
         """A small value saved with the task: set it to say where the next run proceeds. None in the beginning."""
         packed = self._frame.cursor if self._cursor is None else self._cursor
         return None if packed is None else _cursor.decode(packed)
 
     @cursor.setter
-    def cursor(self, value: Literal) -> None:
-        if not isinstance(value, Literal):
+    def cursor(self, value: ArgumentValue) -> None:
+        if not isinstance(value, ArgumentValue):
             raise TypeError(f"a cursor is a text, a number, true, false or None, found {type(value).__name__}")
         self._cursor = checked_cursor(msgspec.msgpack.encode(value))
 
@@ -74,8 +74,8 @@ class Run:
         self._truncated |= len(data) > free
         self._output += data[:free]
 
-    def _result(self, outcome: str, status: int | None, now: int) -> worker_frames.Result:
-        return worker_frames.Result(
+    def _result(self, outcome: str, status: int | None, now: int) -> worker_frames.RunResult:
+        return worker_frames.RunResult(
             token=self._frame.token,
             outcome=outcome,
             status=status,

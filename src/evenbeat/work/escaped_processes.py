@@ -9,31 +9,38 @@ import signal
 from collections.abc import Collection, Iterable
 from contextlib import suppress
 
-from evenbeat.child_processes.process_table import Process, children_by_parent, descendants, kill, process, processes
+from evenbeat.child_processes.process_table import (
+    ProcessInfo,
+    all_processes,
+    children_by_parent,
+    descendants,
+    kill_permitted,
+    process_info,
+)
 
 
-class Strays:
+class StrayProcesses:
     """Looks at the processes of the machine once for all runs that must end at the same time."""
 
     def __init__(self) -> None:
         self._looked = -1
-        self._table: dict[int, Process] = {}
+        self._table: dict[int, ProcessInfo] = {}
         self._children: dict[int, list[int]] = {}
         self._adopted: list[tuple[int, set[bytes]]] = []
         """With their environments."""
 
-    def look(self, runs: Collection[int], now: int) -> None:
+    def scan(self, runs: Collection[int], now: int) -> None:
         """At all processes, unless that was just done. `runs` are the processes that the worker itself has started."""
         if now == self._looked:
             return
         self._looked, self._table, me = now, {}, os.getpid()
         with suppress(OSError):  # no descriptor is left: what is in its group ends all the same
-            self._table = processes()
+            self._table = all_processes()
         self._children = children_by_parent(self._table.values())
         adopted = [pid for pid in self._children.get(me, ()) if pid not in runs]
         self._adopted = [(pid, _environment(pid)) for pid in adopted]
 
-    def of(self, leader: int, marks: Collection[bytes]) -> tuple[Process, ...]:
+    def strays_of(self, leader: int, marks: Collection[bytes]) -> tuple[ProcessInfo, ...]:
         """What this run has started, its own group left out.
 
         What was adopted from it has the marks of this run in its environment.
@@ -43,7 +50,7 @@ class Strays:
         return tuple(self._table[pid] for pid in found if pid in self._table and self._table[pid].group != leader)
 
 
-def signal_strays(strays: Iterable[Process], number: signal.Signals) -> None:
+def signal_strays(strays: Iterable[ProcessInfo], number: signal.Signals) -> None:
     """Tell those that are still there."""
     for one in strays:
         with suppress(OSError):
@@ -51,16 +58,16 @@ def signal_strays(strays: Iterable[Process], number: signal.Signals) -> None:
                 os.kill(one.pid, number)
 
 
-def kill_strays(strays: Iterable[Process]) -> None:
+def kill_strays(strays: Iterable[ProcessInfo]) -> None:
     """Those that are still there, and what they have started since."""
     with suppress(OSError):
         left = {one.pid for one in strays if _is_there(one)}
         if left:
-            kill(descendants(left, children_by_parent(processes().values())))
+            kill_permitted(descendants(left, children_by_parent(all_processes().values())))
 
 
-def _is_there(one: Process) -> bool:
-    now = process(one.pid)
+def _is_there(one: ProcessInfo) -> bool:
+    now = process_info(one.pid)
     return now is not None and now.started == one.started
 
 

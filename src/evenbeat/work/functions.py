@@ -20,11 +20,11 @@ TRACEBACK_LIMIT: Final = 16 << 10
 """Of a traceback the end says most."""
 
 
-class NoFunction(Exception):
+class FunctionNotFound(Exception):
     """The reason, for the person who must act."""
 
 
-class Function(NamedTuple):
+class UserFunction(NamedTuple):
     """One function and how it wants to be called."""
 
     call: Callable[..., object]
@@ -36,57 +36,57 @@ class Function(NamedTuple):
         return self.call(run, *job.args, **job.kwargs) if self.wants_run else self.call(*job.args, **job.kwargs)
 
 
-_known: Final[dict[str, Function]] = {}
+_known: Final[dict[str, UserFunction]] = {}
 _folder = ""
 """Where files of functions are looked for, whatever folder functions run in; "" for the working directory."""
 
 
-_readers = ""
+_reader_notice = ""
 """Who must be able to read modules, for messages; "" if that is the node's user."""
 
 
-def look_in(folder: str, user: str = "") -> None:
+def add_function_folder(folder: str, user: str = "") -> None:
     """Find modules and files of functions in the node's folder, also if they run in another, or as another user."""
-    global _folder, _readers  # noqa: PLW0603 - they are of the process, as sys.path is
+    global _folder, _reader_notice  # noqa: PLW0603 - they are of the process, as sys.path is
     _folder = folder
-    _readers = f"; it runs as user {user}, who must be able to read it" if user else ""
+    _reader_notice = f"; it runs as user {user}, who must be able to read it" if user else ""
     sys.path.insert(0, folder)
 
 
-def is_known(reference: str) -> bool:
+def is_imported(reference: str) -> bool:
     """Has it been found before, so that its module is imported?"""
     return reference in _known
 
 
-def find(reference: str) -> Function:
+def find_function(reference: str) -> UserFunction:
     """The function of "module:function" or "file.py:function", imported when it is first asked for."""
     if reference not in _known:
         _known[reference] = _find(reference)
     return _known[reference]
 
 
-def _find(reference: str) -> Function:
+def _find(reference: str) -> UserFunction:
     place, _, name = reference.rpartition(":")
     if not place or not name:
-        raise NoFunction(f"{reference!r} names no function, accepted: module:function or file.py:function")
+        raise FunctionNotFound(f"{reference!r} names no function, accepted: module:function or file.py:function")
     try:
         found: object = _file(place) if place.endswith(".py") else importlib.import_module(place)
-    except NoFunction:
+    except FunctionNotFound:
         raise
     except ModuleNotFoundError as e:
-        raise NoFunction(f"{reference}: {e} (looked in {', '.join(sys.path)}{_readers})") from None
+        raise FunctionNotFound(f"{reference}: {e} (looked in {', '.join(sys.path)}{_reader_notice})") from None
     except BaseException as e:
-        raise NoFunction(f"{reference}: importing it failed\n{_trace(e)}") from None
+        raise FunctionNotFound(f"{reference}: importing it failed\n{_traceback_text(e)}") from None
     for part in name.split("."):
         try:
             found = getattr(found, part)
         except AttributeError as e:
-            raise NoFunction(f"{reference}: {e}") from None
+            raise FunctionNotFound(f"{reference}: {e}") from None
     if not callable(found):
-        raise NoFunction(f"{reference}: {type(found).__name__} is not a function")
+        raise FunctionNotFound(f"{reference}: {type(found).__name__} is not a function")
     if _is_generator(found):
-        raise NoFunction(f"{reference} is a generator: calling it runs nothing, so it cannot be a task")
-    return Function(found, _first_parameter(found) == "run", _is_async(found))
+        raise FunctionNotFound(f"{reference} is a generator: calling it runs nothing, so it cannot be a task")
+    return UserFunction(found, _first_parameter(found) == "run", _is_async(found))
 
 
 def _file(path: str) -> ModuleType:
@@ -99,11 +99,11 @@ def _file(path: str) -> ModuleType:
     try:
         is_file = stat.S_ISREG(os.stat(full).st_mode) and os.access(full, os.R_OK)
     except PermissionError:
-        raise NoFunction(f"{full}: permission denied{_readers}") from None
+        raise FunctionNotFound(f"{full}: permission denied{_reader_notice}") from None
     except OSError:
         is_file = False
     if spec is None or spec.loader is None or not is_file:
-        raise NoFunction(f"no such file: {full}")
+        raise FunctionNotFound(f"no such file: {full}")
     folder = os.path.dirname(full)
     if folder not in sys.path:
         sys.path.insert(0, folder)
@@ -132,46 +132,46 @@ def _is_async(function: Callable[..., object]) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
 
 
-class Ending(NamedTuple):
+class FunctionOutcome(NamedTuple):
     """How a function ended, in the words of a run."""
 
     outcome: Outcome
     status: int | None
 
 
-def returned(run: Run, value: object, *, check: bool) -> Ending:
+def outcome_of_return(run: Run, value: object, *, check: bool) -> FunctionOutcome:
     """A text is output. Of a check, a state - alone or with a text - is its state; of a task it means nothing.
 
     What would have to be awaited or iterated has not run: that is a failure.
     """
     if inspect.isawaitable(value) or isinstance(value, Generator | AsyncGenerator):
         run.log(f"it returned a {type(value).__name__}, and nothing of that was run")
-        return Ending(Outcome.FAILED, State.UNKNOWN if check else 1)
+        return FunctionOutcome(Outcome.FAILED, State.UNKNOWN if check else 1)
     if isinstance(value, str):
         run.log(value)
     if not check or value is None or isinstance(value, str):
-        return Ending(Outcome.SUCCEEDED, 0)
+        return FunctionOutcome(Outcome.SUCCEEDED, 0)
     state, text = value if isinstance(value, tuple) and len(value) == 2 else (value, None)
     if not isinstance(state, int) or isinstance(state, bool) or state not in set(State):
         run.log(f"the check returned {value!r:.200}, accepted: 0 to 3, a text, or both as (state, text)")
-        return Ending(Outcome.FAILED, State.UNKNOWN)
+        return FunctionOutcome(Outcome.FAILED, State.UNKNOWN)
     if text is not None:
         run.log(text)
-    return Ending(Outcome.FAILED if state else Outcome.SUCCEEDED, int(state))
+    return FunctionOutcome(Outcome.FAILED if state else Outcome.SUCCEEDED, int(state))
 
 
-def raised(run: Run, error: BaseException, *, check: bool) -> Ending:
+def outcome_of_exception(run: Run, error: BaseException, *, check: bool) -> FunctionOutcome:
     """`sys.exit` is an exit status, as in a program; anything else is a failure with its traceback."""
     if isinstance(error, SystemExit):
         if isinstance(error.code, str):
             run.log(error.code)
         status = error.code if isinstance(error.code, int) else 1 if error.code else 0
-        return Ending(Outcome.FAILED if status else Outcome.SUCCEEDED, status)
-    run.log(_trace(error))
-    return Ending(Outcome.FAILED, State.UNKNOWN if check else 1)
+        return FunctionOutcome(Outcome.FAILED if status else Outcome.SUCCEEDED, status)
+    run.log(_traceback_text(error))
+    return FunctionOutcome(Outcome.FAILED, State.UNKNOWN if check else 1)
 
 
-def _trace(error: BaseException) -> str:
+def _traceback_text(error: BaseException) -> str:
     frames = error.__traceback__
     # The first frames are ours, or those of the import system, and of no interest to anybody.
     while frames is not None and frames.tb_next is not None and _is_ours(frames.tb_frame.f_code.co_filename):

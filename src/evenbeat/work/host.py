@@ -11,9 +11,9 @@ import sys
 from contextlib import suppress
 
 from evenbeat.work.async_host import AsyncHost
-from evenbeat.work.functions import capture_output, look_in
-from evenbeat.work.host_environment import RefusingHost, take_place
-from evenbeat.work.node_socket import Link
+from evenbeat.work.functions import add_function_folder, capture_output
+from evenbeat.work.host_environment import RefusingHost, enter_host_environment
+from evenbeat.work.node_socket import NodeConnection
 from evenbeat.work.sync_host import SyncHost
 
 
@@ -32,12 +32,12 @@ def _die_with_the_node(lifeline: int) -> None:
 def main(descriptor: int, lifeline: int, kind: str) -> None:
     """Serve until the node is gone."""
     folder = os.getcwd()
-    place, refusal = take_place()  # first of all, as the kernel remembers who asked for what follows
+    place, refusal = enter_host_environment()  # first of all, as the kernel remembers who asked for what follows
     _die_with_the_node(lifeline)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ["EVENBEAT_HOST"] = "1"
-    look_in(folder, place.user or "")
-    link = Link(descriptor)
+    add_function_folder(folder, place.user or "")
+    link = NodeConnection(descriptor)
     if refusal:
         RefusingHost(link, refusal).serve()
         os._exit(0)

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from ctypes import CDLL, Array, byref, c_char_p, c_int, c_short, c_ulong, c_void_p, create_string_buffer
 from typing import Final
 
-Strings = Array[c_char_p]
+CStrings = Array[c_char_p]
 
 # Of glibc and musl.
 _SETPGROUP: Final = 0x02
@@ -28,7 +28,7 @@ _SET_CHILD_SUBREAPER: Final = 36
 _adddup2: Final = _libc.posix_spawn_file_actions_adddup2
 
 
-def strings(entries: Iterable[bytes]) -> Strings:
+def c_strings(entries: Iterable[bytes]) -> CStrings:
     """As C wants the words of a program and its environment; raise ValueError if that cannot be."""
     entries = list(entries)
     refuse_nul(b"".join(entries))
@@ -62,7 +62,7 @@ class PosixSpawn:
         self._process = c_int()
         self._process_at = byref(self._process)
 
-    def start(self, program: bytes, words: Strings, environment: Strings, output: int) -> int:
+    def start(self, program: bytes, words: CStrings, environment: CStrings, output: int) -> int:
         """The process, which has this as its standard output and its standard error; raise OSError."""
         actions = self._outputs.get(output) or self._to(output)
         _done(_posix_spawn(self._process_at, program, actions, self._attributes, words, environment))

@@ -11,10 +11,10 @@ _MOST_LINKS: Final = 40
 """As many as the kernel follows."""
 
 
-def is_ours_alone(path: Path) -> bool:
+def only_we_decide(path: Path) -> bool:
     """Can nobody but root and the user of this process say what the path leads to?"""
     trusted = (0, os.geteuid())
-    return all(status.st_uid in trusted and not others_may_write(status) for _, status in steps(path))
+    return all(status.st_uid in trusted and not others_may_write(status) for _, status in path_steps(path))
 
 
 def others_may_write(status: os.stat_result) -> bool:
@@ -25,7 +25,7 @@ def others_may_write(status: os.stat_result) -> bool:
     return not (stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX)
 
 
-def steps(path: Path) -> Iterator[tuple[Path, os.stat_result]]:
+def path_steps(path: Path) -> Iterator[tuple[Path, os.stat_result]]:
     """Everything on the way to a file, links and what they lead to included."""
     at, links = Path("/"), 0
     yield at, at.lstat()

@@ -17,18 +17,27 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
-from evenbeat.child_processes.process_table import kill
+from evenbeat.child_processes.process_table import kill_permitted
 from evenbeat.core.guard import kill_after
 from evenbeat.model import SECOND, Outcome
-from evenbeat.wire.worker_frames import Cancel, Clock, Full, Ready, Result, Run, Runs, Started
-from evenbeat.work.admission import boot_time, refusal
-from evenbeat.work.child import CLOSED, READ, Child
-from evenbeat.work.escaped_processes import Strays, kill_strays, signal_strays
+from evenbeat.wire.worker_frames import (
+    CancelFrame,
+    ClockFrame,
+    OutOfResourcesFrame,
+    ReadyFrame,
+    RunResult,
+    RunsFrame,
+    RunSpec,
+    StartedFrame,
+)
+from evenbeat.work.admission import boot_time, refusal_reason
+from evenbeat.work.child import NO_DESCRIPTOR, READ_SIZE, ChildProcess
+from evenbeat.work.escaped_processes import StrayProcesses, kill_strays, signal_strays
 from evenbeat.work.libc import adopt_orphans
-from evenbeat.work.node_socket import Link, NodeGone
-from evenbeat.work.spawn import NOOP, CannotStart, NoRoom, Order, Spawner
+from evenbeat.work.node_socket import NodeConnection, NodeGone
+from evenbeat.work.spawn import NOOP, CannotStart, OutOfResources, PreparedRun, Spawner
 
-LASTING: Final = 100_000
+REPORT_START_AFTER: Final = 100_000
 """A run that has not ended by then is told as started, and gets a timer and a descriptor of its own."""
 _STARTING: Final = 10_000
 """After so long, children that have ended are seen to: results must not wait behind a long queue of starts. Not sooner:
@@ -47,11 +56,11 @@ _READABLE: Final = select.EPOLLIN
 _HUNG_UP: Final = select.EPOLLHUP
 
 
-class Runner:
+class CommandRunner:
     """Runs commands for a node, as many at a time as it is given and descriptors allow."""
 
     def __init__(self, descriptor: int, pass_env: Sequence[str] = ()) -> None:
-        self._link = Link(descriptor)
+        self._link = NodeConnection(descriptor)
         self._poll = select.epoll()
         self._poll.register(descriptor, select.EPOLLIN)
         self._asked = select.EPOLLIN
@@ -61,19 +70,19 @@ class Runner:
         """Does the node read so little that it should get nothing more to read?"""
         self._spawner = Spawner(pass_env)
         self._offset = 0
-        self._early: list[tuple[int, int, Order]] = []
+        self._early: list[tuple[int, int, PreparedRun]] = []
         """Those that are not due yet, as a heap: when they are, and their tokens."""
-        self._waiting: deque[Order] = deque()
-        self._children: dict[int, Child] = {}
-        self._by_descriptor: dict[int, Child] = {}
+        self._waiting: deque[PreparedRun] = deque()
+        self._children: dict[int, ChildProcess] = {}
+        self._by_descriptor: dict[int, ChildProcess] = {}
         # Both by token: one of a child that has ended leads nowhere, and keeps nothing alive.
-        self._young: deque[tuple[int, int]] = deque()
+        self._unreported: deque[tuple[int, int]] = deque()
         self._timers: list[tuple[int, int]] = []
-        self._results: list[Result] = []
+        self._results: list[RunResult] = []
         self._send_at = 0
-        self._unwatched: dict[int, Child] = {}
+        self._unwatched: dict[int, ChildProcess] = {}
         """By token: children that last, and have no descriptor."""
-        self._strays = Strays()
+        self._strays = StrayProcesses()
         self._reap_at = sys.maxsize
         """Never, as long as there is no child."""
         # A child costs its pipe, and its pidfd when it lasts.
@@ -82,27 +91,27 @@ class Runner:
     def serve(self) -> None:
         """Work until the node is gone, and leave nothing behind."""
         try:
-            self._link.send(Ready(os.getpid()))
+            self._link.send(ReadyFrame(os.getpid()))
             while True:
                 self._turn()
         except NodeGone:
             self._look_for_strays(boot_time())
             for child in self._children.values():
-                strays = self._strays.of(child.process, self._spawner.marks(child.run))
+                strays = self._strays.strays_of(child.process, self._spawner.marks(child.run))
                 child.signal(signal.SIGKILL)
-                kill(one.pid for one in strays)
+                kill_permitted(one.pid for one in strays)
 
     def _turn(self) -> None:
-        events = self._poll.poll(self._patience())
+        events = self._poll.poll(self._poll_timeout())
         now = boot_time()
         for descriptor, event in events:
             child = self._by_descriptor.get(descriptor)
             if child is not None:
                 self._hear(child, descriptor, event, now)
             elif descriptor == self._link.descriptor:
-                self._talk(event)
-        if self._young and self._young[0][0] + LASTING <= now:
-            self._look_at_the_young(now)
+                self._on_node_socket(event)
+        if self._unreported and self._unreported[0][0] + REPORT_START_AFTER <= now:
+            self._report_lasting_starts(now)
         while self._timers and self._timers[0][0] <= now:
             child = self._children.get(heapq.heappop(self._timers)[1])
             if child is not None:
@@ -129,11 +138,11 @@ class Runner:
             now = boot_time()
         return now
 
-    def _patience(self) -> float:
+    def _poll_timeout(self) -> float:
         if self._may_start():
             return 0
         soonest = min(
-            self._young[0][0] + LASTING if self._young else sys.maxsize,
+            self._unreported[0][0] + REPORT_START_AFTER if self._unreported else sys.maxsize,
             self._timers[0][0] if self._timers else sys.maxsize,
             self._send_at if self._results else sys.maxsize,
             self._early[0][0] - self._offset if self._early else sys.maxsize,
@@ -145,19 +154,19 @@ class Runner:
     def _may_start(self) -> bool:
         return bool(self._waiting) and len(self._children) < self._room and not self._is_unheard
 
-    def _talk(self, event: int) -> None:
+    def _on_node_socket(self, event: int) -> None:
         if event & select.EPOLLOUT:
-            self._link.proceed()
-            self._mind_the_link()
+            self._link.flush()
+            self._update_socket_events()
         if not event & (select.EPOLLIN | select.EPOLLHUP | select.EPOLLERR):
             return
         for message in self._link.receive():
             match message:
-                case Runs(runs):
+                case RunsFrame(runs):
                     self._take(runs)
-                case Clock(offset, by):
+                case ClockFrame(offset, by):
                     self._set_clock(offset, by)
-                case Cancel(tokens):
+                case CancelFrame(tokens):
                     self._cancel(set(tokens))
 
     def _set_clock(self, offset: int, by: int) -> None:
@@ -167,11 +176,11 @@ class Runner:
                 order.run.move(by)
             self._early = [(due + by, token, order) for due, token, order in self._early]
 
-    def _take(self, runs: list[Run]) -> None:
+    def _take(self, runs: list[RunSpec]) -> None:
         now = boot_time() + self._offset
         for run in runs:
             try:
-                order = self._spawner.order(run)
+                order = self._spawner.prepare(run)
                 if run.wait(now):
                     heapq.heappush(self._early, (run.due, run.token, order))
                 else:
@@ -179,21 +188,21 @@ class Runner:
             except CannotStart as e:
                 self._tell_unstarted(run, Outcome.BROKEN, str(e))
 
-    def _start(self, order: Order, now: int) -> bool:
+    def _start(self, order: PreparedRun, now: int) -> bool:
         """Start it, or say why not; False if it must wait for others to end."""
         run = order.run
-        if reason := refusal(run, now + self._offset):
+        if reason := refusal_reason(run, now + self._offset):
             self._tell_unstarted(run, Outcome.DROPPED, reason)
             return True
         if order.words == NOOP:
-            self._tell(Result(run.token, Outcome.SUCCEEDED, 0, now + self._offset, now + self._offset, b""))
+            self._tell(RunResult(run.token, Outcome.SUCCEEDED, 0, now + self._offset, now + self._offset, b""))
             return True
         try:
             process, pipe = self._spawner.spawn(order)
         except CannotStart as e:
             self._tell_unstarted(run, Outcome.BROKEN, str(e))
             return True
-        except NoRoom as e:
+        except OutOfResources as e:
             if self._children:
                 self._waiting.appendleft(order)
                 self._say_full(str(e))
@@ -202,12 +211,12 @@ class Runner:
             return True
         if self._full:
             self._say_full("")
-        self._children[run.token] = child = Child(run, process, pipe, now)
+        self._children[run.token] = child = ChildProcess(run, process, pipe, now)
         self._watch(child, pipe)
         if self._reap_at == sys.maxsize:
             self._reap_at = now + _REAPING
-        self._young.append((now, run.token))
-        if run.timebox < LASTING:
+        self._unreported.append((now, run.token))
+        if run.timebox < REPORT_START_AFTER:
             self._set_timer(child, now + run.timebox)
         return True
 
@@ -215,10 +224,10 @@ class Runner:
         """Once: the node tells people why runs wait here."""
         if reason != self._full:
             self._full = reason
-            self._link.send(Full(reason))
-            self._mind_the_link()
+            self._link.send(OutOfResourcesFrame(reason))
+            self._update_socket_events()
 
-    def _watch(self, child: Child, descriptor: int) -> None:
+    def _watch(self, child: ChildProcess, descriptor: int) -> None:
         self._by_descriptor[descriptor] = child
         self._poll.register(descriptor, _READABLE)
 
@@ -229,8 +238,8 @@ class Runner:
         self._poll.unregister(descriptor)
         os.close(descriptor)
 
-    def _watch_process(self, child: Child) -> None:
-        if child.pidfd == CLOSED:
+    def _watch_process(self, child: ChildProcess) -> None:
+        if child.pidfd == NO_DESCRIPTOR:
             try:
                 child.pidfd = os.pidfd_open(child.process)
             except OSError:
@@ -244,68 +253,68 @@ class Runner:
             if token in self._children:
                 self._hear(child, _NO_DESCRIPTOR, 0, now)
 
-    def _hear(self, child: Child, descriptor: int, event: int, now: int) -> None:
+    def _hear(self, child: ChildProcess, descriptor: int, event: int, now: int) -> None:
         if descriptor == child.pipe:
             size = child.read()
             # With nobody left to write, what was read was all, and the end need not be waited for.
-            if size and not (event & _HUNG_UP and size < READ):
+            if size and not (event & _HUNG_UP and size < READ_SIZE):
                 return
             self._unwatch(descriptor)
-            child.pipe = CLOSED
+            child.pipe = NO_DESCRIPTOR
         # Its output or the child itself has come to an end; if the child lives on without output, wait for it.
         if not child.reap():
             self._watch_process(child)
             return
-        if child.pipe != CLOSED:
+        if child.pipe != NO_DESCRIPTOR:
             child.read_the_rest()
             self._unwatch(child.pipe)
-        if child.pidfd != CLOSED:
+        if child.pidfd != NO_DESCRIPTOR:
             self._unwatch(child.pidfd)
         if child.strays:
             kill_strays(child.strays)
         del self._children[child.run.token]
         self._tell(child.result(now, self._offset))
 
-    def _look_at_the_young(self, now: int) -> None:
+    def _report_lasting_starts(self, now: int) -> None:
         starts = []
-        while self._young and self._young[0][0] + LASTING <= now:
-            child = self._children.get(self._young.popleft()[1])
+        while self._unreported and self._unreported[0][0] + REPORT_START_AFTER <= now:
+            child = self._children.get(self._unreported.popleft()[1])
             if child is None:
                 continue
             starts.append((child.run.token, child.started + self._offset))
             self._watch_process(child)
-            if child.run.timebox >= LASTING:
+            if child.run.timebox >= REPORT_START_AFTER:
                 self._set_timer(child, child.started + child.run.timebox)
         if starts:
-            self._link.send(Started(starts))
-            self._mind_the_link()
+            self._link.send(StartedFrame(starts))
+            self._update_socket_events()
 
-    def _set_timer(self, child: Child, when: int) -> None:
+    def _set_timer(self, child: ChildProcess, when: int) -> None:
         heapq.heappush(self._timers, (when, child.run.token))
         if len(self._timers) > 2 * len(self._children) + 64:
             self._timers = [timer for timer in self._timers if timer[1] in self._children]
             heapq.heapify(self._timers)
 
-    def _time_is_up(self, child: Child, now: int) -> None:
+    def _time_is_up(self, child: ChildProcess, now: int) -> None:
         if child.ending is None:
             self._end(child, Outcome.TIMEBOXED, now)
         elif now >= child.kill_at:
             child.signal(signal.SIGKILL)
             kill_strays(child.strays)
 
-    def _end(self, child: Child, outcome: Outcome, now: int) -> None:
+    def _end(self, child: ChildProcess, outcome: Outcome, now: int) -> None:
         child.ending = outcome
         child.kill_at = now + kill_after(child.run.timebox)
         self._watch_process(child)
         self._look_for_strays(now)
-        child.strays = self._strays.of(child.process, self._spawner.marks(child.run))
+        child.strays = self._strays.strays_of(child.process, self._spawner.marks(child.run))
         for number in (signal.SIGTERM, signal.SIGCONT):
             child.signal(number)
             signal_strays(child.strays, number)
         self._set_timer(child, child.kill_at)
 
     def _look_for_strays(self, now: int) -> None:
-        self._strays.look({child.process for child in self._children.values()}, now)
+        self._strays.scan({child.process for child in self._children.values()}, now)
 
     def _reap_adopted(self, now: int) -> None:
         """What descendants of runs have left behind ends as a child of ours."""
@@ -334,11 +343,11 @@ class Runner:
             if child.ending is None:
                 self._end(child, Outcome.CANCELLED, now)
 
-    def _tell_unstarted(self, run: Run, outcome: Outcome, reason: str) -> None:
+    def _tell_unstarted(self, run: RunSpec, outcome: Outcome, reason: str) -> None:
         now = boot_time() + self._offset
-        self._tell(Result(run.token, outcome, None, now, now, reason.encode(errors="backslashreplace")))
+        self._tell(RunResult(run.token, outcome, None, now, now, reason.encode(errors="backslashreplace")))
 
-    def _tell(self, result: Result) -> None:
+    def _tell(self, result: RunResult) -> None:
         if not self._results:
             self._send_at = result.ended - self._offset + _GATHERING
         self._results.append(result)
@@ -348,10 +357,10 @@ class Runner:
     def _flush(self) -> None:
         self._link.send_results(self._results, len(self._children) + len(self._early))
         self._results = []
-        self._mind_the_link()
+        self._update_socket_events()
 
-    def _mind_the_link(self) -> None:
-        self._is_unheard = self._link.is_full
+    def _update_socket_events(self) -> None:
+        self._is_unheard = self._link.has_too_much_unsent
         asked = (0 if self._is_unheard else select.EPOLLIN) | (select.EPOLLOUT if self._link.is_waiting_to_send else 0)
         if asked != self._asked:
             self._poll.modify(self._link.descriptor, asked)
@@ -364,14 +373,14 @@ def main(descriptor: int, pass_env: Sequence[str]) -> None:
     # every disposition our own parent left us with: `subprocess`, which starts runs of other users, leaves them.
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         if number in _NOT_FOR_US or signal.getsignal(number) == signal.SIG_IGN:
-            signal.signal(number, _pass_over)
+            signal.signal(number, _ignore_signal)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     adopt_orphans()
     # What is here now stays, and need not be looked at again; nor what waits for its start or its end, again and again.
     gc.freeze()
     gc.set_threshold(50_000)
-    Runner(descriptor, pass_env).serve()
+    CommandRunner(descriptor, pass_env).serve()
     # Nothing to tidy up, and nobody to wait for.
     os._exit(0)
 
@@ -379,7 +388,7 @@ def main(descriptor: int, pass_env: Sequence[str]) -> None:
 _NOT_FOR_US: Final = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE}
 
 
-def _pass_over(_number: int, _frame: object) -> None:
+def _ignore_signal(_number: int, _frame: object) -> None:
     pass
 
 

@@ -18,12 +18,12 @@ from msgspec import Struct
 
 from evenbeat.core.environment import for_checks, for_commands
 from evenbeat.model import COMMAND_LIMIT, SECOND, Invalid, Job
-from evenbeat.wire.worker_frames import Run
-from evenbeat.work.libc import PosixSpawn, Strings, refuse_nul, strings
+from evenbeat.wire.worker_frames import RunSpec
+from evenbeat.work.libc import CStrings, PosixSpawn, c_strings, refuse_nul
 
 NOOP: Final = ("noop",)
 _SHELL: Final = ("/bin/sh", "-c")
-_NO_WORDS: Final = strings([])
+_NO_WORDS: Final = c_strings([])
 _TOLD: Final = (b"EVENBEAT_NAME", b"EVENBEAT_NOMINAL", b"EVENBEAT_ATTEMPT")
 _OUT_OF_RESOURCES: Final = {errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM}
 _WORDS: Final = {
@@ -40,26 +40,26 @@ class CannotStart(Exception):
     """The reason, for the person who must act."""
 
 
-class NoRoom(Exception):
+class OutOfResources(Exception):
     """The machine has no descriptor, process or memory left at the moment."""
 
 
-class Order(Struct, gc=False):
+class PreparedRun(Struct, gc=False):
     """One run, and what of its start can be made ready before.
 
     A spawn lets others have the core, so that what comes after it runs slowly: there should be little of that.
     """
 
-    run: Run
+    run: RunSpec
     job: Job
     words: tuple[str, ...]
-    argv: Strings
+    argv: CStrings
     """The words as C has them."""
-    told: tuple[bytes, bytes, bytes]
+    run_variables: tuple[bytes, bytes, bytes]
     """What the environment tells of this run."""
 
 
-class _Environment:
+class _SharedEnvironment:
     """What all runs of a kind have in common, as we and as C have it."""
 
     def __init__(self, passed: Mapping[str, str]) -> None:
@@ -67,7 +67,7 @@ class _Environment:
         for name in _TOLD:
             self.variables.pop(name, None)
         # What it tells of one run at its beginning it tells anew of the next.
-        self.block = strings([*_TOLD, *(b"%b=%b" % variable for variable in self.variables.items())])
+        self.block = c_strings([*_TOLD, *(b"%b=%b" % variable for variable in self.variables.items())])
 
 
 class Spawner:
@@ -76,36 +76,36 @@ class Spawner:
     def __init__(self, pass_env: Sequence[str] = ()) -> None:
         # Once for all runs: of tasks, and of checks.
         passed = for_commands(os.environ, pass_env)
-        self._of_tasks = _Environment(passed)
-        self._of_checks = _Environment(for_checks(passed))
+        self._of_tasks = _SharedEnvironment(passed)
+        self._of_checks = _SharedEnvironment(for_checks(passed))
         self._posix_spawn = PosixSpawn()
         self._home = os.open(".", os.O_PATH | os.O_CLOEXEC)
         self._second = -1
         self._second_text = b""
 
-    def order(self, run: Run) -> Order:
+    def prepare(self, run: RunSpec) -> PreparedRun:
         """Make it ready; raise CannotStart if it never can be."""
         try:
             job = _job.decode(run.job)
         except (Invalid, msgspec.DecodeError) as e:
             raise CannotStart(str(e)) from None
         if job.command == NOOP:
-            return Order(run, job, NOOP, _NO_WORDS, _TOLD)
+            return PreparedRun(run, job, NOOP, _NO_WORDS, _TOLD)
         if not job.command:
             raise CannotStart("nothing to run: the task has no command")
         words = (*_SHELL, *job.command) if job.shell else job.command
         told = (*self.marks(run), b"EVENBEAT_ATTEMPT=%d" % run.attempt)
         try:
             refuse_nul(told[0])
-            return Order(run, job, words, strings(map(os.fsencode, words)), told)
+            return PreparedRun(run, job, words, c_strings(map(os.fsencode, words)), told)
         except ValueError as e:
             raise CannotStart(f"{job.command[0]!r}: {e}") from None
 
-    def marks(self, run: Run) -> tuple[bytes, bytes]:
+    def marks(self, run: RunSpec) -> tuple[bytes, bytes]:
         """What the environment of a run has that no other run on this machine has at the same time."""
         return b"EVENBEAT_NAME=" + run.name.encode(), b"EVENBEAT_NOMINAL=" + self._iso(run.nominal)
 
-    def spawn(self, order: Order) -> tuple[int, int]:
+    def spawn(self, order: PreparedRun) -> tuple[int, int]:
         """The process, leader of its own group, and the end of the pipe where its output arrives."""
         job = order.job
         try:
@@ -117,19 +117,19 @@ class Spawner:
         except ValueError as e:
             raise CannotStart(f"{job.command[0]!r}: {e}") from None
 
-    def _own_environment(self, order: Order) -> dict[bytes, bytes]:
+    def _own_environment(self, order: PreparedRun) -> dict[bytes, bytes]:
         job = order.job
-        told = {name: value for name, _, value in (variable.partition(b"=") for variable in order.told)}
+        told = {name: value for name, _, value in (variable.partition(b"=") for variable in order.run_variables)}
         user = {} if job.user is None else user_variables(job.user)
         if any(not name or "=" in name for name in job.env):
             raise ValueError("illegal environment variable name")
-        its = {os.fsencode(n): os.fsencode(variable(n, v, job.user)) for n, v in job.env.items()}
+        its = {os.fsencode(n): os.fsencode(resolve_variable(n, v, job.user)) for n, v in job.env.items()}
         return self._shared(order).variables | told | user | its
 
-    def _shared(self, order: Order) -> "_Environment":
+    def _shared(self, order: PreparedRun) -> "_SharedEnvironment":
         return self._of_checks if order.run.check else self._of_tasks
 
-    def _spawn(self, order: Order, own: dict[bytes, bytes] | None) -> tuple[int, int]:
+    def _spawn(self, order: PreparedRun, own: dict[bytes, bytes] | None) -> tuple[int, int]:
         program = order.words[0]
         if "/" not in program:
             path = (self._shared(order).variables if own is None else own).get(b"PATH", os.defpath.encode())
@@ -137,7 +137,7 @@ class Spawner:
         try:
             reader, writer = os.pipe()
         except OSError as e:
-            raise NoRoom(_in_words(e)) from None
+            raise OutOfResources(_in_words(e)) from None
         try:
             process = self._start(order, own, program, writer)
         except BaseException as e:
@@ -145,18 +145,18 @@ class Spawner:
             if not isinstance(e, OSError):
                 raise
             if e.errno in _OUT_OF_RESOURCES:
-                raise NoRoom(_in_words(e)) from None
+                raise OutOfResources(_in_words(e)) from None
             raise CannotStart(_reason(program, e)) from None
         finally:
             os.close(writer)
         return process, reader
 
-    def _start(self, order: Order, own: dict[bytes, bytes] | None, program: str, output: int) -> int:
+    def _start(self, order: PreparedRun, own: dict[bytes, bytes] | None, program: str, output: int) -> int:
         if own is None:
             block = self._shared(order).block
-            block[0], block[1], block[2] = order.told
+            block[0], block[1], block[2] = order.run_variables
         elif order.job.user is None:
-            block = strings(b"%b=%b" % variable for variable in own.items())
+            block = c_strings(b"%b=%b" % variable for variable in own.items())
         else:
             return _spawn_as(order.job.user, program, order.words, own, output)
         # Standard input is the worker's own, which is /dev/null; everything else closes on exec.
@@ -210,7 +210,7 @@ def _in_words(error: OSError) -> str:
     return (error.strerror or str(error)).lower()
 
 
-def variable(name: str, value: str, user: str | None = None) -> str:
+def resolve_variable(name: str, value: str, user: str | None = None) -> str:
     """A value, or what a reference stands for when the run starts; `user` is who gets it, if that is not ourselves."""
     if value.startswith("env:"):
         found = os.environ.get(value[4:])
@@ -222,7 +222,7 @@ def variable(name: str, value: str, user: str | None = None) -> str:
             return _content(value[5:], user)
         except OSError as e:
             if e.errno in _OUT_OF_RESOURCES:
-                raise NoRoom(_in_words(e)) from None
+                raise OutOfResources(_in_words(e)) from None
             raise CannotStart(f"env.{name}: {value[5:]}: {_in_words(e)}") from None
     return value
 
@@ -234,7 +234,7 @@ def _content(path: str, user: str | None) -> str:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise OSError(errno.EINVAL, "not a regular file")
         if user is not None:
-            _must_be_for(user, path, os.fstat(descriptor).st_uid)
+            _check_readable_for(user, path, os.fstat(descriptor).st_uid)
         data = os.read(descriptor, COMMAND_LIMIT + 1)
     finally:
         os.close(descriptor)
@@ -243,18 +243,18 @@ def _content(path: str, user: str | None) -> str:
     return os.fsdecode(data).rstrip("\r\n")
 
 
-def _must_be_for(user: str, path: str, owner: int) -> None:
+def _check_readable_for(user: str, path: str, owner: int) -> None:
     """We may read what `user` may not: who could lead us to another file by a link must not get that."""
     import pwd  # noqa: PLC0415 - few workers need these
     from pathlib import Path  # noqa: PLC0415
 
-    from evenbeat.work.path_steps import is_ours_alone  # noqa: PLC0415
+    from evenbeat.work.path_steps import only_we_decide  # noqa: PLC0415
 
     try:
         its_own = pwd.getpwnam(user).pw_uid
     except KeyError:
         raise CannotStart(f"no such user: {user}") from None
-    if its_own not in (owner, os.geteuid()) and not is_ours_alone(Path(path)):
+    if its_own not in (owner, os.geteuid()) and not only_we_decide(Path(path)):
         words = f"a file that is not of {user}, where others decide what the path leads to"
         raise OSError(errno.EACCES, f"{words}: put it into a folder that only the user of the worker can write to")
 

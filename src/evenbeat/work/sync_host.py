@@ -12,13 +12,23 @@ from contextlib import suppress
 import msgspec
 
 from evenbeat.model import Invalid, Job, Outcome
-from evenbeat.wire.worker_frames import Cancel, Clock, Elsewhere, Ready, Result, Results, Run, Runs, Started
+from evenbeat.wire.worker_frames import (
+    CancelFrame,
+    ClockFrame,
+    ReadyFrame,
+    ResultsFrame,
+    RunResult,
+    RunsFrame,
+    RunSpec,
+    StartedFrame,
+    WrongHostFrame,
+)
 from evenbeat.work import functions
-from evenbeat.work.admission import boot_time, refusal
+from evenbeat.work.admission import boot_time, refusal_reason
 from evenbeat.work.context import Run as Context
 from evenbeat.work.context import current
-from evenbeat.work.functions import Ending, NoFunction
-from evenbeat.work.node_socket import Link, NodeGone
+from evenbeat.work.functions import FunctionNotFound, FunctionOutcome
+from evenbeat.work.node_socket import NodeConnection, NodeGone
 
 _job = msgspec.msgpack.Decoder(Job)
 _DEAF = 0.001
@@ -32,12 +42,12 @@ class TimeIsUp(BaseException):
 class SyncHost:
     """Calls functions for a node."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: NodeConnection) -> None:
         self._link = link
         self._offset = 0
         self._now = 0
         """A time that has passed, by the node's clock."""
-        self._waiting: deque[Run] = deque()
+        self._waiting: deque[RunSpec] = deque()
         self._listened = 0.0
         self._cancelled: set[int] = set()
         self._running: Context | None = None
@@ -50,7 +60,7 @@ class SyncHost:
         poll = select.poll()
         poll.register(self._link.descriptor, select.POLLIN)
         with suppress(NodeGone):
-            self._link.send(Ready(os.getpid()))
+            self._link.send(ReadyFrame(os.getpid()))
             while True:
                 if not self._waiting:
                     poll.poll()
@@ -64,7 +74,7 @@ class SyncHost:
                     self._listen()
                 self._do(self._waiting.popleft())
 
-    def _wait(self, run: Run) -> int:
+    def _wait(self, run: RunSpec) -> int:
         """Microseconds until it is due; of those that are late the clock need not be asked."""
         if run.due <= self._now:
             return 0
@@ -75,14 +85,14 @@ class SyncHost:
         self._listened = time.monotonic()
         for message in self._link.receive():
             match message:
-                case Runs(runs):
+                case RunsFrame(runs):
                     self._waiting.extend(runs)
-                case Clock(offset, by):
+                case ClockFrame(offset, by):
                     self._offset = offset
                     for run in self._waiting if by else ():
                         run.move(by)
                     self._now = 0
-                case Cancel(tokens):
+                case CancelFrame(tokens):
                     self._cancelled.update(tokens or (run.token for run in self._waiting))
                     if not tokens and self._running is not None:
                         self._cancelled.add(self._token)
@@ -100,33 +110,33 @@ class SyncHost:
         if self._ending is not None:
             raise TimeIsUp
 
-    def _do(self, run: Run) -> None:
+    def _do(self, run: RunSpec) -> None:
         if run.token in self._cancelled:
             self._cancelled.discard(run.token)
             self._tell_unstarted(run, Outcome.CANCELLED, "not started")
             return
         try:
             job = _job.decode(run.job)
-            is_new = not functions.is_known(job.function or "")
-            function = functions.find(job.function or "")
-        except (NoFunction, Invalid, msgspec.DecodeError) as e:
+            is_new = not functions.is_imported(job.function or "")
+            function = functions.find_function(job.function or "")
+        except (FunctionNotFound, Invalid, msgspec.DecodeError) as e:
             self._tell_unstarted(run, Outcome.BROKEN, str(e))
             return
         if function.is_async:
-            self._tell(Elsewhere([run.token]))
+            self._tell(WrongHostFrame([run.token]))
             return
         now = boot_time()
-        if reason := refusal(run, now + self._offset):
+        if reason := refusal_reason(run, now + self._offset):
             self._tell_unstarted(run, Outcome.DROPPED, reason)
             return
         if is_new:
             # The timebox begins after the import, and the node watches over it.
-            self._tell(Started([(run.token, now + self._offset)]))
+            self._tell(StartedFrame([(run.token, now + self._offset)]))
         context = Context(run, now, self._offset)
         ending = self._call(context, function, job, run)
-        self._tell(Results([context._result(ending.outcome, ending.status, boot_time())]))
+        self._tell(ResultsFrame([context._result(ending.outcome, ending.status, boot_time())]))
 
-    def _call(self, context: Context, function: functions.Function, job: Job, run: Run) -> Ending:
+    def _call(self, context: Context, function: functions.UserFunction, job: Job, run: RunSpec) -> FunctionOutcome:
         self._token, self._ending = run.token, None
         outside = current.set(context)
         try:
@@ -138,22 +148,24 @@ class SyncHost:
                     value = asyncio.run(value)
             finally:
                 self._running = None
-            ending = functions.returned(context, value, check=run.check)
+            ending = functions.outcome_of_return(context, value, check=run.check)
         except TimeIsUp:
-            ending = Ending(Outcome.TIMEBOXED, None)
+            ending = FunctionOutcome(Outcome.TIMEBOXED, None)
         except BaseException as e:
-            ending = functions.raised(context, e, check=run.check)
+            ending = functions.outcome_of_exception(context, e, check=run.check)
         finally:
             self._running = None
             current.reset(outside)
             self._cancelled.discard(run.token)
-        return ending if self._ending is None else Ending(self._ending, None)
+        return ending if self._ending is None else FunctionOutcome(self._ending, None)
 
-    def _tell_unstarted(self, run: Run, outcome: Outcome, reason: str) -> None:
+    def _tell_unstarted(self, run: RunSpec, outcome: Outcome, reason: str) -> None:
         now = boot_time() + self._offset
-        self._tell(Results([Result(run.token, outcome, None, now, now, reason.encode(errors="backslashreplace"))]))
+        self._tell(
+            ResultsFrame([RunResult(run.token, outcome, None, now, now, reason.encode(errors="backslashreplace"))])
+        )
 
-    def _tell(self, message: Results | Started | Elsewhere) -> None:
+    def _tell(self, message: ResultsFrame | StartedFrame | WrongHostFrame) -> None:
         self._link.send(message)
         if self._link.is_waiting_to_send:
             self._link.finish()

@@ -8,7 +8,7 @@ from evenbeat.load.toml import parse_toml
 from evenbeat.load.write_toml import write_document
 from evenbeat.model import Days, Hash, Job, Schedule
 from evenbeat.when.cron import Cron
-from evenbeat.when.cron_entry import parse_entry, resolve
+from evenbeat.when.cron_entry import parse_cron_entry, resolve_hashes
 from evenbeat.when.hashing import JenkinsChooser
 from evenbeat.when.schedule import compile_schedule
 
@@ -72,10 +72,10 @@ def test_the_second_line_of_a_timer_goes_on_with_the_sequence_of_the_first() -> 
     "entry", ["H H * * *", "H/7 H(2-5) H * H", "@weekly", "H(0-9),H(30-39) * H/3 * *", "H/1 * * * *"]
 )
 def test_every_h_of_a_further_line_is_drawn_as_for_a_first_one(entry: str) -> None:
-    expected = resolve(parse_entry(entry), "x", Hash.JENKINS)
+    expected = resolve_hashes(parse_cron_entry(entry), "x", Hash.JENKINS)
     config, _ = imported(f"x: 0 0 * * *\nx: {entry}\n", "list")
     again = next(task for task in config.tasks if task.name == "x (2)")
-    assert resolve(parse_entry(again.schedule.cron or ""), "y").fields == expected.fields
+    assert resolve_hashes(parse_cron_entry(again.schedule.cron or ""), "y").fields == expected.fields
 
 
 def test_a_job_is_named_by_its_folders_and_its_shell_step_is_the_command() -> None:

@@ -12,14 +12,14 @@ import pytest
 from cluster_nodes import Cluster, Member, cluster, sleeping, task, until
 
 from evenbeat.admin.command_permission import Forbidden
-from evenbeat.client.database import Door
+from evenbeat.client.database import Client
 from evenbeat.core import authority
 from evenbeat.load.config import BadFileError
-from evenbeat.model import PARTITIONS, Kind, Outcome, State, partition_of
+from evenbeat.model import PARTITION_COUNT, Outcome, RunKind, State, partition_of
 from evenbeat.store.contract import Filter
 from evenbeat.testing.nats_server import NatsServer
 from evenbeat.testing.postgres_server import PostgresServer
-from evenbeat.wire.requests import Apply, AskCluster, AskMoment
+from evenbeat.wire.requests import ApplyFiles, GetCluster, GetLiveTaskState
 
 MANY = 24
 """Tasks, of which each of two nodes is sure to get some."""
@@ -67,7 +67,7 @@ def test_a_node_alone_has_everything_and_who_joins_gets_a_share(tell: Callable[[
         assert one.names | two.names == names
         assert not one.names & two.names
         view = c.store.view()
-        owners = authority.owners([lease.node for lease in view.leases])
+        owners = authority.partition_owners([lease.node for lease in view.leases])
         await until(lambda: c.store.view().holders == owners, "the assignment")
         assert phases == {entry.task.name: entry.task.schedule.phase for entry in c.store.entries()}
         assert two.node.status().tasks == len(names) or await _sums_up(two, len(names))
@@ -87,7 +87,7 @@ def test_a_node_that_leaves_hands_everything_over_and_nothing_is_missed(tell: Ca
         await c.add(*tasks, task("long", 3600, "sleep", "3"))
         one, two = await c.start(), await c.start()
         await until(lambda: one.names and two.names and all(c.runs(f"t{i}") for i in range(8)), "first runs")
-        await c.do(lambda door: door.force(["long"], wait=False))
+        await c.do(lambda door: door.run_now(["long"], wait=False))
         await until(lambda: any(run.ended is None and run.started for run in c.runs("long")), "the long run")
         leaving, staying = (one, two) if "long" in one.names else (two, one)
         c.members.remove(leaving)
@@ -99,7 +99,7 @@ def test_a_node_that_leaves_hands_everything_over_and_nothing_is_missed(tell: Ca
         for i in range(8):
             entry = c.store.find(f"t{i}")
             assert entry is not None
-            accounted = [run.nominal for run in c.runs(f"t{i}") if run.kind is Kind.GRID]
+            accounted = [run.nominal for run in c.runs(f"t{i}") if run.kind is RunKind.GRID]
             for skip in c.store.skips(entry.number):  # a slow machine may be late by more than an interval
                 accounted += range(skip.first, skip.last + 1, 1_000_000)
             assert {b - a for a, b in pairwise(sorted(accounted))} == {1_000_000}
@@ -113,7 +113,7 @@ def test_what_no_worker_has_taken_goes_out_again_after_a_handover(tell: Callable
     async def story(c: Cluster) -> None:
         await c.add(*(sleeping(name, pool="far") for name in names))
         one = await c.start()
-        await c.do(lambda door: door.force(names, wait=False))
+        await c.do(lambda door: door.run_now(names, wait=False))
         await until(lambda: all(c.runs(name) for name in names), "claims")
         two = await c.start()
         await until(lambda: two.names, "a share")
@@ -139,7 +139,7 @@ def test_a_task_that_is_removed_and_comes_back_while_it_runs_is_the_same(
         await c.add(job := sleeping("job", "sh", "-c", script))
         number = c.store.find("job").number  # type: ignore[union-attr]
         one = await c.start()
-        await c.do(lambda door: door.force(["job"], wait=False))
+        await c.do(lambda door: door.run_now(["job"], wait=False))
         await until(log.exists, "the run")
         await c.do(lambda door: door.remove(Filter(names=("job",))))
         await until(lambda: not one.names, "the removal")
@@ -147,13 +147,13 @@ def test_a_task_that_is_removed_and_comes_back_while_it_runs_is_the_same(
             two = await c.start()
             c.members.remove(one)
             await one.stop()
-            await until(lambda: two.node.beat.underway, "the takeover")
+            await until(lambda: two.node.turns.pending_runs, "the takeover")
             one = two
         await c.add(job)
         assert c.store.find("job").number == number  # type: ignore[union-attr]
         await until(lambda: one.names, "the return")
-        await c.do(lambda door: door.force(["job"], wait=False))
-        assert len(one.node.beat.underway) == 1
+        await c.do(lambda door: door.run_now(["job"], wait=False))
+        assert len(one.node.turns.pending_runs) == 1
         hold.unlink()
         await until(lambda: log.read_text().split() == ["start", "end"] * 2, "the next run")
         await until(lambda: [run.outcome for run in c.runs("job")] == [Outcome.SUCCEEDED] * 2, "both ends")
@@ -167,17 +167,17 @@ def test_a_node_whose_lease_was_taken_starts_over_and_keeps_nothing(tell: Callab
         await c.add(*(task(f"t{i}") for i in range(8)))
         one = await c.start()
         await until(lambda: all(c.runs(f"t{i}") for i in range(8)), "first runs")
-        before = one.node.member.id
+        before = one.node.lease.id
         with psycopg.connect(c.dsn, autocommit=True) as connection:
             connection.execute("UPDATE evenbeat.leases SET expires = 0")
         view = c.store.view()
-        assert c.store.bury(before, view.leases[0].epoch)
-        await until(lambda: one.node.fenced == 1 and one.node.member.id != before, "a new identity")
+        assert c.store.revoke_expired_lease(before, view.leases[0].epoch)
+        await until(lambda: one.node.fenced == 1 and one.node.lease.id != before, "a new identity")
         await until(lambda: len(one.names) == 8, "a new start")
         seen = {name: len(c.runs(name)) for name in one.names}
         await until(lambda: all(len(c.runs(name)) > count for name, count in seen.items()), "runs after it")
         for i in range(8):
-            nominal = [run.nominal for run in c.runs(f"t{i}") if run.kind is Kind.GRID]
+            nominal = [run.nominal for run in c.runs(f"t{i}") if run.kind is RunKind.GRID]
             assert len(nominal) == len(set(nominal))
 
     tell(story)
@@ -186,16 +186,16 @@ def test_a_node_whose_lease_was_taken_starts_over_and_keeps_nothing(tell: Callab
 def test_changes_by_anybody_reach_whoever_has_the_task(tell: Callable[[Story], None]) -> None:
     async def story(c: Cluster) -> None:
         one, two = await c.start(), await c.start()
-        await until(lambda: len(two.node.member.holds) + len(one.node.member.holds) == PARTITIONS, "shares")
+        await until(lambda: len(two.node.lease.holds) + len(one.node.lease.holds) == PARTITION_COUNT, "shares")
         await c.add(*(task(f"t{i}", 3600) for i in range(30)))
         await until(lambda: len(one.names) + len(two.names) == 30, "the news")
         assert one.names
         assert two.names
         await c.do(lambda door: door.set("t3", task("t3", 1800)))
         holder = one if "t3" in one.names else two
-        row = holder.node.roster.names.find("t3")
+        row = holder.node.tasks.names.find("t3")
         assert row is not None
-        await until(lambda: holder.node.roster.columns.every[row] == 1800 * 1_000_000, "the change")
+        await until(lambda: holder.node.tasks.columns.every[row] == 1800 * 1_000_000, "the change")
         from evenbeat.store.contract import Filter
 
         await c.do(lambda door: door.remove(Filter(names=("t1*",))))
@@ -213,7 +213,7 @@ def test_what_only_the_holder_can_do_is_passed_on_to_it(tell: Callable[[Story], 
         await c.add(*(sleeping(name, "echo", name) for name in names), *checks)
         one, two = await c.start(), await c.start()
         await until(lambda: len(one.names) + len(two.names) == MANY + 2 and one.names and two.names, "shares")
-        ended = await c.do(lambda door: door.force(names, wait=True))
+        ended = await c.do(lambda door: door.run_now(names, wait=True))
         found = sorted((end.task, end.outcome, end.output) for end in ended)
         assert found == sorted((name, "succeeded", f"{name}\n") for name in names)
         assert len([change for change in c.store.changes("t1") if change.action == "forced"]) == 1
@@ -226,12 +226,12 @@ def test_what_only_the_holder_can_do_is_passed_on_to_it(tell: Callable[[Story], 
             perform = member.node.orders.perform
             assert perform is not None
             here = next(name for name in names if name in member.names)
-            reply = await perform(AskMoment(numbers[here]))
+            reply = await perform(GetLiveTaskState(numbers[here]))
             assert reply is not None and reply.moment is not None
             await until(partial(_knows_all, member), "news of the others")
-            reply = await perform(AskCluster())
+            reply = await perform(GetCluster())
             assert reply is not None and reply.cluster is not None
-            assert {node.id for node in reply.cluster.nodes} == {one.node.member.id, two.node.member.id}
+            assert {node.id for node in reply.cluster.nodes} == {one.node.lease.id, two.node.lease.id}
             assert [worker.name for worker in reply.cluster.workers] == ["worker"]
 
     tell(story)
@@ -243,8 +243,8 @@ def _knows_all(member: Member) -> bool:
     return seen is not None and len(seen.nodes) == 2 and len(seen.workers) == 1
 
 
-def _tell_down(name: str, door: Door) -> Any:
-    return door.tell(name, 2, "DOWN")
+def _tell_down(name: str, door: Client) -> Any:
+    return door.submit_result(name, 2, "DOWN")
 
 
 def test_limits_hold_for_all_nodes_together(tell: Callable[[Story], None], tmp_path: Path) -> None:
@@ -306,7 +306,7 @@ def test_reboot_runs_once_for_a_start_of_the_cluster_and_shutdown_when_the_last_
         await c.start()
         await until(lambda: c.runs("at reboot"), "@reboot")
         await c.start()
-        await until(lambda: all(len(m.node.member.holds) > 0 for m in c.members), "shares")
+        await until(lambda: all(len(m.node.lease.holds) > 0 for m in c.members), "shares")
         await c.members.pop(0).stop()
         assert not c.runs("at shutdown")
         await c.members.pop(0).stop()
@@ -325,7 +325,7 @@ def test_shutdown_runs_once_when_all_stop_at_once(tell: Callable[[Story], None])
         await c.add(*(Task(f"t{i}", Schedule(cron="@shutdown"), Job(command=("noop",))) for i in range(MANY)))
         for _ in range(3):
             await c.start()
-        await until(lambda: all(m.node.member.holds for m in c.members), "shares")
+        await until(lambda: all(m.node.lease.holds for m in c.members), "shares")
         await asyncio.gather(*(m.stop() for m in c.members))
         c.members.clear()
         assert [len(c.runs(f"t{i}")) for i in range(MANY)] == [1] * MANY
@@ -337,7 +337,7 @@ def test_shutdown_runs_once_when_all_stop_at_once(tell: Callable[[Story], None])
 def test_every_partition_is_asked_for_by_its_number(tell: Callable[[Story], None]) -> None:
     async def story(c: Cluster) -> None:
         await c.add(*(task(f"t{i}", 3600) for i in range(600)))
-        found = [entry.number for p in range(PARTITIONS) for entry in c.store.entries_in([p])]
+        found = [entry.number for p in range(PARTITION_COUNT) for entry in c.store.entries_in([p])]
         assert sorted(found) == sorted(entry.number for entry in c.store.entries())
         assert all(partition_of(entry.number) == 7 for entry in c.store.entries_in([7]))
 
@@ -361,14 +361,14 @@ def test_a_node_whose_file_is_broken_when_it_comes_back_goes_on_with_what_was_la
         with pytest.raises(BadFileError, match=r"tasks\.toml:1:"):
             await c.start(files=(file,), is_strict=True)
         broken, other = await c.start(files=(file,)), await c.start()
-        assert f"{file}:1:" in broken.node.files_problem
+        assert f"{file}:1:" in broken.node.files_error
         ran = len(c.runs("a"))
         await until(lambda: len(c.runs("a")) > ran + 1, "it goes on")
         assert f"{file}:1:" in broken.node.status().files
         await until(lambda: f"{file}:1:" in other.node.status().files, "whoever is asked, it is said")
         file.write_text(good)
         assert broken.node.orders.perform is not None
-        await broken.node.orders.perform(Apply((str(file),), "ana"))
+        await broken.node.orders.perform(ApplyFiles((str(file),), "ana"))
         assert broken.node.status().files == "ok"
 
     tell(story)
@@ -394,14 +394,14 @@ def test_commands_from_files_only_counts_on_every_node(tell: Callable[[Story], N
             reasons = partial(lambda of: [skip.reason for skip in c.store.skips(of, most=100)], number)
             await until(lambda: "not from a file" in reasons(), "what is not from a file is skipped")  # noqa: B023
         for refused in (
-            lambda door: door.ask_to_run(["theirs-0"]),
+            lambda door: door.request_run(["theirs-0"]),
             lambda door: door.add([task("new")], "somebody"),
             lambda door: door.add([task("new")], f"file:{file}"),
         ):
             with pytest.raises(Forbidden):
                 await c.do(refused)
         before = len(c.runs("mine-0"))
-        await c.do(lambda door: door.ask_to_run(["mine-0"]))
+        await c.do(lambda door: door.request_run(["mine-0"]))
         await until(lambda: len(c.runs("mine-0")) > before, "the forced run")
         # A file that says nothing of the node counts for all of them, too, as soon as one is started with it.
         more = [f"more-{i}" for i in range(8)]

@@ -7,20 +7,20 @@ import msgspec
 import pytest
 from hand_driven_node import Hand
 
-from evenbeat.load.task_keys import task_of
-from evenbeat.model import MINUTE, Instant, Kind, Outcome
+from evenbeat.load.task_keys import task_from_table
+from evenbeat.model import MINUTE, Instant, Outcome, RunKind
 from evenbeat.node.cluster import relay
-from evenbeat.node.cluster.relay import Relay
-from evenbeat.node.process.event_publisher import EVENTS_AT_ONCE, PLAIN_RUNS, Hub
-from evenbeat.report.task_now import Running, RunningRun
-from evenbeat.wire.events import Event, Feed, RunEvent, TaskEvent
+from evenbeat.node.cluster.relay import EventRelay
+from evenbeat.node.process.event_publisher import MAX_EVENTS_PER_MESSAGE, MAX_PLAIN_RUNS_PER_SECOND, EventBroadcaster
+from evenbeat.report.task_now import RunningRun, RunningRuns
+from evenbeat.wire.events import Event, EventMessage, RunEvent, TaskEvent
 
 
 class Air:
     """Everybody hears everything, also themselves."""
 
     def __init__(self) -> None:
-        self.relays: list[Relay] = []
+        self.relays: list[EventRelay] = []
         self.sent: list[bytes] = []
         self.is_up = True
 
@@ -32,15 +32,17 @@ class Air:
         return self.is_up
 
 
-def a_relay(air: Air, name: str, runs: Sequence[RunningRun] = (), time: Callable[[], float] = lambda: 0.0) -> Relay:
-    made = Relay(name, air.send, lambda most: Running(list(runs[:most]), len(runs)), time)
+def a_relay(
+    air: Air, name: str, runs: Sequence[RunningRun] = (), time: Callable[[], float] = lambda: 0.0
+) -> EventRelay:
+    made = EventRelay(name, air.send, lambda most: RunningRuns(list(runs[:most]), len(runs)), time)
     air.relays.append(made)
     return made
 
 
 def run_of(task: str, claimed: int, started: int | None = None) -> RunningRun:
     begun = None if started is None else Instant(started)
-    return RunningRun(task, Instant(0), Kind.GRID, Instant(claimed), begun, 1)
+    return RunningRun(task, Instant(0), RunKind.GRID, Instant(claimed), begun, 1)
 
 
 CHANGED: Event = TaskEvent("a", "changed")
@@ -61,7 +63,7 @@ def test_nothing_is_sent_unless_somebody_watches_another_node() -> None:
     there.tell([CHANGED], 0)
     assert heard == [([CHANGED], 0), ([], 7)]
     assert (here.started_elsewhere(), there.started_elsewhere()) == (0, 3)
-    clock[0] = relay.BELIEVED
+    clock[0] = relay.WATCHED_FOR
     assert not here.is_watched
     assert there.started_elsewhere() == 0
 
@@ -90,7 +92,7 @@ def test_a_message_is_small_whatever_happens() -> None:
     there.announce()
     run = RunEvent(
         "\u0416" * 256,
-        *(Instant(0), Kind.GRID, Instant(0), Instant(0), Outcome.FAILED, 2, None),
+        *(Instant(0), RunKind.GRID, Instant(0), Instant(0), Outcome.FAILED, 2, None),
         *(True, 1, False, "\U0001f525" * 1_000, True),
     )
     here.tell([run] * 1_500, 5)
@@ -108,7 +110,7 @@ def test_what_nobody_understands_is_passed_over() -> None:
 
 
 def test_what_runs_is_asked_of_all_and_those_that_began_first_are_in_front() -> None:
-    async def asking() -> tuple[Running, Running]:
+    async def asking() -> tuple[RunningRuns, RunningRuns]:
         air = Air()
         here = a_relay(air, "here", [run_of("b", 20), run_of("d", 1, 40)])
         a_relay(air, "there", [run_of("c", 30), run_of("a", 0, 10)])
@@ -121,9 +123,9 @@ def test_what_runs_is_asked_of_all_and_those_that_began_first_are_in_front() -> 
 
 
 def test_a_node_that_does_not_answer_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(relay, "_PATIENCE", 0.01)
+    monkeypatch.setattr(relay, "_ANSWER_TIMEOUT", 0.01)
 
-    async def asking() -> list[Running]:
+    async def asking() -> list[RunningRuns]:
         air = Air()
         here = a_relay(air, "here", [run_of("a", 1)])
         a_relay(air, "there", [run_of("b", 2)])
@@ -137,14 +139,14 @@ def test_a_node_that_does_not_answer_is_not_waited_for(monkeypatch: pytest.Monke
 
 
 def test_an_answer_to_somebody_else_or_to_another_question_is_none() -> None:
-    async def asking() -> Running:
+    async def asking() -> RunningRuns:
         air = Air()
         here = a_relay(air, "here", [run_of("a", 1)])
-        strange = Running([run_of("x", 0)], 1)
+        strange = RunningRuns([run_of("x", 0)], 1)
         for to, question in (("yonder", 1), ("here", 0)):
-            answer = msgspec.json.encode(relay.Runs("there", to, question, strange))
+            answer = msgspec.json.encode(relay.RunningAnswer("there", to, question, strange))
             asyncio.get_running_loop().call_soon(here.hear, answer)
-        good = msgspec.json.encode(relay.Runs("there", "here", 1, Running([run_of("b", 2)], 1)))
+        good = msgspec.json.encode(relay.RunningAnswer("there", "here", 1, RunningRuns([run_of("b", 2)], 1)))
         asyncio.get_running_loop().call_later(0.01, here.hear, good)
         return await here.all_running(9, 1)
 
@@ -161,20 +163,20 @@ class House:
         self.hand = Hand(slots=10_000)
         node = self.hand.node
         node.relay = self.relay = a_relay(air, name, time=self.hand.loop.time)
-        self.hub = Hub(node, self.hand.loop)
-        self.feeds: list[Feed] = []
+        self.hub = EventBroadcaster(node, self.hand.loop)
+        self.feeds: list[EventMessage] = []
 
     def watch(self) -> None:
         self.hub.watch(self._hear)
 
     def _hear(self, line: bytes) -> bool:
-        self.feeds.append(msgspec.json.decode(line, type=Feed))
+        self.feeds.append(msgspec.json.decode(line, type=EventMessage))
         return True
 
     def add(self, count: int, prefix: str = "t") -> None:
         keys = {"every": "1m", "phase": "0s", "command": ["true"]}
-        self.hand.desk.add([task_of(f"{prefix}{i}", keys, check=False) for i in range(count)], "ana", "ana")
-        self.hand.node.take_over()
+        self.hand.desk.add([task_from_table(f"{prefix}{i}", keys, check=False) for i in range(count)], "ana", "ana")
+        self.hand.node.apply_changes()
 
     def all_run(self, outcome: Outcome = Outcome.SUCCEEDED) -> None:
         for run in self.hand.turn(MINUTE):
@@ -217,12 +219,12 @@ def test_plain_runs_of_each_node_are_bounded() -> None:
     air = Air()
     here, there = House(air, "here"), House(air, "there")
     here.watch()
-    there.add(PLAIN_RUNS + 40)
+    there.add(MAX_PLAIN_RUNS_PER_SECOND + 40)
     there.hand.loop.wait(0.5)
     there.all_run()
     there.hand.loop.wait(0.5)
     here.hand.loop.wait(0.5)
-    assert sum(isinstance(event, RunEvent) for event in here.events) == PLAIN_RUNS
+    assert sum(isinstance(event, RunEvent) for event in here.events) == MAX_PLAIN_RUNS_PER_SECOND
 
 
 def test_what_is_too_much_leaves_a_gap() -> None:
@@ -232,10 +234,10 @@ def test_what_is_too_much_leaves_a_gap() -> None:
     here.watch()
     before = here.feeds[-1].seq
     for _ in range(3):
-        air.relays[0].on_events([CHANGED] * (EVENTS_AT_ONCE // 2), 1)  # type: ignore[misc]
+        air.relays[0].on_events([CHANGED] * (MAX_EVENTS_PER_MESSAGE // 2), 1)  # type: ignore[misc]
     here.hand.loop.wait(0.5)
-    assert len(here.events) == EVENTS_AT_ONCE
-    assert here.feeds[-1].seq - before == EVENTS_AT_ONCE // 2 * 3 + 3
+    assert len(here.events) == MAX_EVENTS_PER_MESSAGE
+    assert here.feeds[-1].seq - before == MAX_EVENTS_PER_MESSAGE // 2 * 3 + 3
 
 
 def test_who_comes_back_sees_that_something_may_have_been_missed() -> None:

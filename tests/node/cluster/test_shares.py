@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evenbeat.core.authority import share
+from evenbeat.core.authority import limit_share
 from evenbeat.model import SECOND
-from evenbeat.node.cluster.shares import Demand, Shares
-from evenbeat.store.cluster_contract import Lease, View
+from evenbeat.node.cluster.shares import LimitDemand, LimitShares
+from evenbeat.store.cluster_contract import ClusterSnapshot, NodeLease
 
 TICK = 5_000
 WAY = 20_000
@@ -41,15 +41,15 @@ class Node:
     def __init__(self, name: str, store: Store) -> None:
         self.name = name
         self.store = store
-        self.shares = Shares()
+        self.shares = LimitShares()
         self.waiting: list[int] = []
         self.ends: list[int] = []
         self.settle_at = 0
         self.late: list[int] = []
 
     @property
-    def demand(self) -> dict[str, Demand]:
-        return {"one": Demand(self.store.limit, len(self.ends), len(self.waiting))}
+    def demand(self) -> dict[str, LimitDemand]:
+        return {"one": LimitDemand(self.store.limit, len(self.ends), len(self.waiting))}
 
     def hint(self, at: int) -> None:
         self.settle_at = min(self.settle_at, at)
@@ -65,8 +65,8 @@ class Node:
     def settle(self, now: int, others: list["Node"]) -> None:
         before, waits = self.store.shares.get(self.name, 0), self.shares.waits_since.copy()
         nodes = [self.name, *(other.name for other in others)]
-        view = View(
-            now, [Lease(name, i, now, b"") for i, name in enumerate(nodes)], [], {"one": dict(self.store.shares)}
+        view = ClusterSnapshot(
+            now, [NodeLease(name, i, now, b"") for i, name in enumerate(nodes)], [], {"one": dict(self.store.shares)}
         )
         needed = {"one": {name: some["one"] for name, some in self.store.waits.items() if "one" in some}}
         for key, wish in self.shares.wish(self.name, view, needed, self.demand, now).items():
@@ -132,6 +132,6 @@ def test_who_needs_a_small_limit_again_and_again_and_is_alone_keeps_it() -> None
 
 
 def test_a_small_limit_is_never_more_than_it_is() -> None:
-    wish = Shares().wish("a", View(0, [], [], {"one": {"b": 1}}), {}, {"one": Demand(1, 0, 3)}, 0)
+    wish = LimitShares().wish("a", ClusterSnapshot(0, [], [], {"one": {"b": 1}}), {}, {"one": LimitDemand(1, 0, 3)}, 0)
     assert wish["one"].decide(1) == 0
-    assert share(1, 1, 3, 1, others_need=False) == 0
+    assert limit_share(1, 1, 3, 1, others_need=False) == 0

@@ -14,16 +14,16 @@ import pytest
 from hand_driven_node import T0, Hand
 from live_node import eventually
 
-from evenbeat.cli.output.run_messages import Events
-from evenbeat.load.task_keys import task_of
+from evenbeat.cli.output.run_messages import RunEndLogger
+from evenbeat.load.task_keys import task_from_table
 from evenbeat.model import MINUTE, Instant, Outcome
 from evenbeat.node.loop.clock import Clock
-from evenbeat.node.process.control_socket import Client, Control
-from evenbeat.node.process.event_publisher import Hub
+from evenbeat.node.process.control_socket import ControlClient, ControlServer
+from evenbeat.node.process.event_publisher import EventBroadcaster
 from evenbeat.store.contract import Batch, Filter, StoreError
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
-from evenbeat.wire.events import Event, Feed, RunEvent, TaskEvent
-from evenbeat.wire.requests import Force, Reply, Tell
+from evenbeat.wire.events import Event, EventMessage, RunEvent, TaskEvent
+from evenbeat.wire.requests import ForceTasks, Reply, SubmitResult
 
 if TYPE_CHECKING:
     from asyncio import Task as Pending
@@ -35,15 +35,15 @@ class House:
     def __init__(self, socket: Path) -> None:
         self.hand = Hand()
         self._events: list[Event] = []
-        self.control = Control(self.hand.node, socket)
+        self.control = ControlServer(self.hand.node, socket)
         self.hand.loop.run_until_complete(self.control.open())
-        self.hub = Hub(self.hand.node, self.hand.loop)
+        self.hub = EventBroadcaster(self.hand.node, self.hand.loop)
         self.hub.watch(self._hear)
-        self.log = Events(self.hand.node)
+        self.log = RunEndLogger(self.hand.node)
         self.log.attach()
 
     def _hear(self, line: bytes) -> bool:
-        self._events += msgspec.json.decode(line, type=Feed).events
+        self._events += msgspec.json.decode(line, type=EventMessage).events
         return True
 
     def wait(self) -> None:
@@ -54,7 +54,7 @@ class House:
         events, self._events = self._events, []
         return events
 
-    def ask(self, request: Force | Tell) -> "Pending[Reply | None]":
+    def ask(self, request: ForceTasks | SubmitResult) -> "Pending[Reply | None]":
         asked: Pending[Reply | None] = self.hand.loop.create_task(self.control.reply_to(request))
         self.wait_for(lambda: asked.done() or self.hand.store.is_slow or self.is_forced())
         return asked
@@ -138,7 +138,7 @@ class TestAnEnd:
         house.heard()
         hand.store.is_slow = True
         hand.turn()
-        hand.node.outbox.drop(StoreError("the lease is lost"))
+        hand.node.outbox.discard_all(StoreError("the lease is lost"))
         house.commit()
         assert house.heard() == []
         assert hand.node.status().outcomes == {}
@@ -159,7 +159,7 @@ class TestAForcedRun:
     """Who waits for it is answered with its end, when that is committed."""
 
     def forced(self, house: House) -> "Pending[Reply | None]":
-        return house.ask(Force(("t",), "ana", wait=True))
+        return house.ask(ForceTasks(("t",), "ana", wait=True))
 
     def outcome(self, asked: "Pending[Reply | None]") -> str:
         reply = asked.result()
@@ -203,8 +203,8 @@ class TestAForcedRun:
         hand.add("t")
         first = self.forced(house)
         hand.turn()
-        second = house.ask(Force(("t",), "bob", wait=True))
-        house.wait_for(lambda: len(house.control._waiting[hand.desk.need("t").number]) == 2)
+        second = house.ask(ForceTasks(("t",), "bob", wait=True))
+        house.wait_for(lambda: len(house.control._waiting[hand.desk.find_or_raise("t").number]) == 2)
         hand.end("t", Outcome.FAILED, 1)
         hand.turn()
         house.wait()
@@ -237,7 +237,7 @@ class TestAForcedRun:
         hand.turn()
         hand.desk.remove(Filter(names=("t",)), "ana")
         if heard_of_it:
-            hand.node.take_over()
+            hand.node.apply_changes()
         house.commit()
         house.wait()
         reply = asked.result()
@@ -263,7 +263,7 @@ class TestAForcedRun:
         hand.add("t")
         asked = self.forced(house)
         hand.turn()
-        hand.beat.leave(hand.roster.all_rows())
+        hand.beat.release_tasks(hand.roster.all_rows())
         house.wait()
         reply = asked.result()
         assert reply is not None
@@ -276,15 +276,15 @@ class TestAResultFromOutside:
         hand.add("t", check=True, passive=True, every="1h")
         house.heard()
         hand.store.is_slow = True
-        asked = house.ask(Tell("t", 2, "ana", "it burns"))
+        asked = house.ask(SubmitResult("t", 2, "ana", "it burns"))
         assert house.heard() == []
         assert not asked.done()
-        assert hand.beat.passive.told == 0
+        assert hand.beat.passive.submitted_count == 0
         house.commit()
         (event,) = house.heard()
         assert isinstance(event, RunEvent)
         assert asked.done()
-        assert hand.beat.passive.told == 1
+        assert hand.beat.passive.submitted_count == 1
 
 
 class TestAChange:
@@ -344,15 +344,15 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
-@pytest.mark.parametrize("request_", [Force(("t",), "ana", wait=True), Tell("c", 2, "ana", "it burns")])
+@pytest.mark.parametrize("request_", [ForceTasks(("t",), "ana", wait=True), SubmitResult("c", 2, "ana", "it burns")])
 def test_what_a_node_has_answered_is_in_the_history_if_it_is_killed_at_that_moment(
-    tmp_path: Path, request_: Force | Tell
+    tmp_path: Path, request_: ForceTasks | SubmitResult
 ) -> None:
     database = tmp_path / "a.db"
     store = SqliteStore(database)
     tasks = [
-        task_of("t", {"every": "1d", "phase": "0s", "command": ["echo", "done"]}, check=False),
-        task_of("c", {"every": "1d", "phase": "0s", "passive": True}, check=True),
+        task_from_table("t", {"every": "1d", "phase": "0s", "command": ["echo", "done"]}, check=False),
+        task_from_table("c", {"every": "1d", "phase": "0s", "passive": True}, check=True),
     ]
     store.create(tasks, "ana", Clock().now())
     store.close()
@@ -370,11 +370,11 @@ def test_what_a_node_has_answered_is_in_the_history_if_it_is_killed_at_that_mome
     (run,) = store.runs()
     store.close()
     assert run.ended is not None
-    assert run.output.strip() == ("done" if isinstance(request_, Force) else "it burns")
+    assert run.output.strip() == ("done" if isinstance(request_, ForceTasks) else "it burns")
 
 
-def _connected(database: Path) -> Client | None:
+def _connected(database: Path) -> ControlClient | None:
     try:
-        return Client(database)
+        return ControlClient(database)
     except StoreError:
         return None

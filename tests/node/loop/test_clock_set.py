@@ -6,18 +6,18 @@ import pytest
 from hand_driven_node import T0, Hand
 
 from evenbeat.model import MINUTE, SECOND
-from evenbeat.node.loop.starter import AHEAD
-from evenbeat.wire.worker_frames import LEAD, Run
-from evenbeat.work.admission import refusal
+from evenbeat.node.loop.starter import CLAIM_AHEAD
+from evenbeat.wire.worker_frames import EARLY_DELIVERY, RunSpec
+from evenbeat.work.admission import refusal_reason
 
 
 class HoldingHand(Hand):
     """Runs reach its workers just before they are due, as in real life."""
 
-    lead = LEAD
+    early_delivery = EARLY_DELIVERY
 
-    def turn(self, after: int = 0) -> list[Run]:
-        async def on_the_loop() -> list[Run]:
+    def turn(self, after: int = 0) -> list[RunSpec]:
+        async def on_the_loop() -> list[RunSpec]:
             return super(HoldingHand, self).turn(after)
 
         return self.loop.run_until_complete(on_the_loop())
@@ -40,7 +40,7 @@ def start_what_is_held(hand: Hand) -> int:
     (run,) = hand.dispatched[before:]
     hand.under_way[run.name] = run
     assert run.due == hand.now
-    assert refusal(run, hand.now) is None
+    assert refusal_reason(run, hand.now) is None
     return hand.now
 
 
@@ -60,7 +60,7 @@ def test_its_nominal_time_comes_again_and_is_not_run_again_too_soon(tolerance: s
     hand.clock_is_set(-2 * SECOND)
     start_what_is_held(hand)
     hand.end("a")
-    hand.lead = AHEAD
+    hand.early_delivery = CLAIM_AHEAD
     later = hand.advance(3 * MINUTE, SECOND // 10)
     assert [run.nominal for run in later] == [T0 + 2 * MINUTE, T0 + 3 * MINUTE]
     (skip,) = hand.store.skips()
@@ -72,11 +72,11 @@ def test_what_a_worker_holds_is_guarded_by_the_moment_it_was_planned_for() -> No
     hand.add("a", tolerance="1s")
     (first,) = hand.turn(MINUTE)
     hand.end("a")
-    assert refusal(first, hand.now) is None
+    assert refusal_reason(first, hand.now) is None
     (held,) = hand.turn(MINUTE - SECOND // 100)
     hand.clock_is_set(-2 * SECOND)
     assert held.due == T0 + 2 * MINUTE - 2 * SECOND
-    assert refusal(held, held.due) is None
+    assert refusal_reason(held, held.due) is None
 
 
 def test_a_claim_that_is_not_committed_yet_moves_too() -> None:

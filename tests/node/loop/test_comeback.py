@@ -7,8 +7,8 @@ import pytest
 from hand_driven_node import Hand
 from live_node import Living, eventually
 
-from evenbeat.admin.file_owner import owner_of
-from evenbeat.admin.task_admin import Changed
+from evenbeat.admin.file_owner import file_owner_of
+from evenbeat.admin.task_admin import ChangeResult
 from evenbeat.model import MINUTE, SECOND, Entry, Outcome, State
 from evenbeat.store.contract import Filter
 
@@ -32,9 +32,9 @@ def running(hand: Hand, name: str = "job", **keys: Any) -> Entry:
     return entry
 
 
-def apply(hand: Hand, *files: Path) -> Changed:
+def apply(hand: Hand, *files: Path) -> ChangeResult:
     changed = hand.desk.apply(files, "ana", anew=True)
-    hand.node.take_over()
+    hand.node.apply_changes()
     return changed
 
 
@@ -82,7 +82,7 @@ class TestRemovedAndAddedAgain:
         assert hand.turn(2 * SECOND) == [], "the run counts against the limit of the new definition"
         hand.end("job")
         assert hand.names(hand.turn(SECOND)) == ["other"]
-        skips = hand.store.skips(hand.desk.need("job").number)
+        skips = hand.store.skips(hand.desk.find_or_raise("job").number)
         assert sum(skip.times for skip in skips if skip.reason == "removed") == 0, "what passed while it was not there"
 
     def test_removed_once_more_it_ends_as_removed(self, hand: Hand) -> None:
@@ -135,11 +135,11 @@ class TestRemovedAndAddedAgain:
         (new,) = hand.desk.add([entry.task], "ana", "ana").created
         assert new.number != entry.number
         if heard_of_it:
-            hand.node.take_over()
+            hand.node.apply_changes()
         hand.store.commit()
         hand.loop.wait(0)
         assert hand.dispatched == []
-        hand.node.take_over()
+        hand.node.apply_changes()
         assert (hand.life.pending, hand.life.idle) == (0, 1)
         assert hand.names(hand.turn(MINUTE)) == ["job"]
         assert hand.life.pending == 1
@@ -187,7 +187,7 @@ class TestMovedBetweenFiles:
         a.write_text(TABLE.format(kind=kind).replace('phase = "0s"\n', ""))
         apply(hand, a, b)
         hand.pause("job")
-        before = hand.desk.need("job")
+        before = hand.desk.find_or_raise("job")
         hand.turn(MINUTE)
         a, b = b, a
         b.rename(b.with_name("c.toml"))
@@ -195,17 +195,17 @@ class TestMovedBetweenFiles:
         a.write_text(b.with_name("c.toml").read_text())
         changed = apply(hand, a, b)
         assert (len(changed.created), len(changed.changed), len(changed.removed)) == (0, 1, 0)
-        after = hand.desk.need("job")
+        after = hand.desk.find_or_raise("job")
         assert (after.number, after.id, after.task) == (before.number, before.id, before.task)
-        assert after.owner == owner_of(a)
-        assert hand.store.count(Filter(owner=owner_of(b))) == 0
+        assert after.owner == file_owner_of(a)
+        assert hand.store.count(Filter(owner=file_owner_of(b))) == 0
 
     @pytest.mark.parametrize("at_once", [True, False])
     def test_a_running_one_never_runs_twice(self, hand: Hand, files: tuple[Path, Path], *, at_once: bool) -> None:
         a, b = files
         a.write_text(TABLE.format(kind="tasks"))
         apply(hand, a, b)
-        number = hand.desk.need("job").number
+        number = hand.desk.find_or_raise("job").number
         assert len(hand.turn(MINUTE)) == 1
         b.write_text(a.read_text())
         a.write_text("")
@@ -215,8 +215,8 @@ class TestMovedBetweenFiles:
             apply(hand, a)
             assert hand.store.find("job") is None
             apply(hand, b)
-        assert hand.desk.need("job").number == number
-        assert hand.desk.need("job").owner == owner_of(b)
+        assert hand.desk.find_or_raise("job").number == number
+        assert hand.desk.find_or_raise("job").owner == file_owner_of(b)
         assert hand.turn(3 * MINUTE) == []
         hand.end("job")
         assert len(hand.turn(MINUTE)) == 1

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from evenbeat.node.loop.counters import Buckets, Counts
+from evenbeat.node.loop.counters import HistogramCounter, RunCounters
 
 
 def test_each_bound_counts_what_is_at_most_so_large() -> None:
-    buckets = Buckets((0.1, 1.0, 10.0))
+    buckets = HistogramCounter((0.1, 1.0, 10.0))
     buckets.add(np.array([0.0, 0.1, 0.1001, 1.0, 9.9, 10.0, 10.1, 1e9]))
     told = buckets.read()
     assert told.bounds == (0.1, 1.0, 10.0)
@@ -17,7 +17,7 @@ def test_each_bound_counts_what_is_at_most_so_large() -> None:
 
 def test_one_by_one_is_the_same_as_many_at_a_time() -> None:
     values = np.abs(np.random.default_rng(1).normal(0, 1, 1_000))
-    many, single = Buckets((0.1, 0.5, 1.0)), Buckets((0.1, 0.5, 1.0))
+    many, single = HistogramCounter((0.1, 0.5, 1.0)), HistogramCounter((0.1, 0.5, 1.0))
     many.add(values)
     for value in values.tolist():
         single.add_one(value)
@@ -26,7 +26,7 @@ def test_one_by_one_is_the_same_as_many_at_a_time() -> None:
 
 
 def test_nothing_is_nothing_and_less_than_nothing_too() -> None:
-    buckets = Buckets((0.1,))
+    buckets = HistogramCounter((0.1,))
     buckets.add(np.array([]))
     assert buckets.read().counts == [0, 0]
     buckets.add(np.array([-5.0]))
@@ -35,7 +35,7 @@ def test_nothing_is_nothing_and_less_than_nothing_too() -> None:
 
 
 def test_runs_are_counted_by_lateness_and_duration() -> None:
-    counts = Counts()
+    counts = RunCounters()
     counts.began(np.array([0.001, 0.2]))
     counts.ended(["succeeded", "failed"], np.array([0.5, 7.0]))
     counts.ended(["dropped"], np.array([]))

@@ -5,18 +5,18 @@ from collections import Counter
 from hand_driven_node import T0, Hand
 
 from evenbeat.cli.commands.status import status_lines
-from evenbeat.load.task_keys import task_of
-from evenbeat.model import MINUTE, SECOND, Kind
-from evenbeat.node.cluster.node_info import together
+from evenbeat.load.task_keys import task_from_table
+from evenbeat.model import MINUTE, SECOND, RunKind
+from evenbeat.node.cluster.node_info import merge_statuses
 from evenbeat.report.status import status_of
 
 
 def with_checks(hand: Hand, count: int, *, part: int = 2_000, **keys: str) -> None:
     """New checks, as a large file brings them: part after part."""
-    tasks = [task_of(f"c{i}", {"command": ["true"], **keys}, check=True) for i in range(count)]
+    tasks = [task_from_table(f"c{i}", {"command": ["true"], **keys}, check=True) for i in range(count)]
     for at in range(0, count, part):
         hand.desk.add(tasks[at : at + part], "ana", "ana")
-        hand.node.take_over()
+        hand.node.apply_changes()
 
 
 def test_3_000_new_hourly_checks_have_their_first_run_within_a_minute_and_evenly() -> None:
@@ -37,7 +37,7 @@ def test_status_says_how_many_are_still_to_come_and_until_when() -> None:
     assert 1_400 <= status.first_runs_to_come <= 1_500
     assert status.to_come_until is not None
     assert status.to_come_until.startswith("2024-10-04T00:00:59")
-    both = together([status, status])
+    both = merge_statuses([status, status])
     assert both is not None
     assert (both.first_runs_to_come, both.to_come_until) == (2 * status.first_runs_to_come, status.to_come_until)
     assert f"still to come: {status.first_runs_to_come:,} first runs, evenly until {status.to_come_until}" in (
@@ -58,19 +58,19 @@ def test_a_restart_in_the_middle_makes_the_slope_no_steeper_than_all_of_them_nee
     assert status.first_runs_to_come + status.catch_ups_to_come > 0.95 * (3_000 - len(made))
     runs = hand.advance(MINUTE)
     assert made | {run.name for run in runs} == {f"c{i}" for i in range(3_000)}
-    assert max(Counter((run.nominal - T0) // SECOND for run in runs if run.kind == Kind.FIRST).values()) <= 60
+    assert max(Counter((run.nominal - T0) // SECOND for run in runs if run.kind == RunKind.FIRST).values()) <= 60
 
 
 def test_catch_ups_after_a_stop_are_on_the_same_slope_and_counted_apart() -> None:
     hand = Hand(slots=10_000)
-    tasks = [task_of(f"t{i}", {"command": ["true"], "every": "1d"}, check=False) for i in range(1_200)]
+    tasks = [task_from_table(f"t{i}", {"command": ["true"], "every": "1d"}, check=False) for i in range(1_200)]
     hand.desk.add(tasks, "ana", "ana")
-    hand.node.take_over()
+    hand.node.apply_changes()
     hand.restart(after=25 * 60 * MINUTE)
     status = status_of(hand.node)
     assert status.first_runs_to_come == 0
     assert 1_190 <= status.catch_ups_to_come <= 1_200
-    runs = [run for run in hand.advance(MINUTE) if run.kind == Kind.CATCH_UP]
+    runs = [run for run in hand.advance(MINUTE) if run.kind == RunKind.CATCH_UP]
     assert len(runs) >= status.catch_ups_to_come
     assert max(Counter((run.nominal - T0) // SECOND for run in runs).values()) <= 21
 

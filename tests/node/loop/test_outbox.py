@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenbeat.node.loop.outbox import Outbox
-from evenbeat.store.cluster_contract import Fenced
-from evenbeat.store.contract import NONE_WITHDRAWN, Batch, Contradiction, StoreError, Withdrawn
+from evenbeat.store.cluster_contract import LeaseLost
+from evenbeat.store.contract import NONE_WITHDRAWN, Batch, ContradictoryBatch, StoreError, WithdrawnTasks
 from evenbeat.store.memory import MemoryStore
 
 
@@ -19,11 +19,11 @@ class Slow(MemoryStore):
 
     def __init__(self) -> None:
         super().__init__()
-        self.asked: list[tuple[tuple[Batch, ...], Future[Withdrawn]]] = []
+        self.asked: list[tuple[tuple[Batch, ...], Future[WithdrawnTasks]]] = []
         self.kept: list[Batch] = []
 
-    def record(self, *batches: Batch) -> Future[Withdrawn]:
-        future: Future[Withdrawn] = Future()
+    def record(self, *batches: Batch) -> Future[WithdrawnTasks]:
+        future: Future[WithdrawnTasks] = Future()
         self.asked.append((batches, future))
         return future
 
@@ -91,7 +91,7 @@ def test_while_the_store_fails_all_wait_behind_the_first() -> None:
     post = Post()
     post.put()
     post.answer(well=False)
-    assert post.outbox.failing == "database is locked"
+    assert post.outbox.store_error == "database is locked"
     post.put()
     post.put()
     assert not post.store.asked
@@ -99,7 +99,7 @@ def test_while_the_store_fails_all_wait_behind_the_first() -> None:
     post.answer()
     assert post.kept == [0, 1, 2]
     assert post.safe == [0, 1, 2]
-    assert post.outbox.failing == ""
+    assert post.outbox.store_error == ""
 
 
 def test_a_store_that_goes_on_failing_is_asked_once_a_second_and_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -116,7 +116,7 @@ def test_a_store_that_goes_on_failing_is_asked_once_a_second_and_told_of_once(ca
     assert post.safe == [0]
 
 
-@pytest.mark.parametrize("error", [Contradiction("a second claim"), TypeError("no number")])
+@pytest.mark.parametrize("error", [ContradictoryBatch("a second claim"), TypeError("no number")])
 def test_a_batch_that_can_never_be_true_is_a_failure_of_the_node_and_nothing_follows_it(error: Exception) -> None:
     post = Post()
     post.put()
@@ -130,7 +130,7 @@ def test_a_batch_that_can_never_be_true_is_a_failure_of_the_node_and_nothing_fol
 def test_who_waits_for_what_was_put_so_far_does_not_wait_for_what_comes_after_it() -> None:
     post = Post()
     post.put()
-    waiting = post.loop.create_task(post.outbox.safe())
+    waiting = post.loop.create_task(post.outbox.wait_committed())
     post.loop.wait(0)
     post.answer()
     assert not waiting.done()
@@ -175,11 +175,11 @@ def test_everything_arrives_once_in_order_and_is_told_once_whatever_happens(even
 class TestDropped:
     """Somebody else decides about what waited: none of it may be kept any more, or count for what comes after."""
 
-    @pytest.mark.parametrize("late", [None, StoreError("the server is away"), Fenced("the lease is lost")])
+    @pytest.mark.parametrize("late", [None, StoreError("the server is away"), LeaseLost("the lease is lost")])
     def test_a_late_answer_is_not_taken_for_that_of_what_came_after(self, late: Exception | None) -> None:
         post = Post()
         post.put()
-        post.outbox.drop(Fenced("the lease is lost"))
+        post.outbox.discard_all(LeaseLost("the lease is lost"))
         post.put()
         assert len(post.store.asked) == 2, "what is new is offered at once"
         post.answer(well=late is None, error=late)
@@ -191,8 +191,8 @@ class TestDropped:
 
     def test_who_waits_for_it_is_told(self) -> None:
         post = Post()
-        waiting = post.loop.create_task(post.outbox.safe())
+        waiting = post.loop.create_task(post.outbox.wait_committed())
         post.loop.wait(0)
-        post.outbox.drop(Fenced("the lease is lost"))
+        post.outbox.discard_all(LeaseLost("the lease is lost"))
         post.loop.wait(0)
-        assert isinstance(waiting.exception(), Fenced)
+        assert isinstance(waiting.exception(), LeaseLost)

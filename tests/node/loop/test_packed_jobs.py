@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenbeat.node.loop.packed_jobs import JobArena, NodeColumns
+from evenbeat.node.loop.packed_jobs import NodeColumns, PackedJobs
 
 Step = tuple[str, int, bytes]
 
@@ -16,7 +16,7 @@ _steps = st.lists(
 @given(_steps, st.sampled_from([1, 2_000, 10_000]))
 def test_every_row_has_the_job_it_was_given_last(steps: list[Step], scale: int) -> None:
     columns = NodeColumns()
-    arena = JobArena(columns)
+    arena = PackedJobs(columns)
     jobs: dict[int, bytes] = {}
     for what, which, word in steps:
         job = word * scale  # waste is looked at when there is a megabyte of it
@@ -39,7 +39,7 @@ def test_every_row_has_the_job_it_was_given_last(steps: list[Step], scale: int) 
 
 def test_what_is_replaced_again_and_again_does_not_pile_up() -> None:
     columns = NodeColumns()
-    arena = JobArena(columns)
+    arena = PackedJobs(columns)
     columns.allocate(5)
     jobs = [b""] * 5
     for i in range(200):

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from hand_driven_node import T0, Hand
 
-from evenbeat.model import DAY, HOUR, MINUTE, SECOND, Kind, Outcome, Period, State
-from evenbeat.node.loop.restart import GENERATION, LAST_SEEN
-from evenbeat.wire.worker_frames import Result
+from evenbeat.model import DAY, HOUR, MINUTE, SECOND, Outcome, Period, RunKind, State
+from evenbeat.node.loop.restart import GENERATION_KEY, LAST_SEEN_KEY
+from evenbeat.wire.worker_frames import RunResult
 
 
 class TestWhatWasRunning:
@@ -20,7 +20,7 @@ class TestWhatWasRunning:
         assert (record.started, record.ended) == (T0 + MINUTE, T0 + 6 * MINUTE)
         assert hand.store.runs(notable=True) == [record]
         (again,) = hand.turn(SECOND)
-        assert (again.kind, again.name) == (Kind.CATCH_UP, "a")
+        assert (again.kind, again.name) == (RunKind.CATCH_UP, "a")
         hand.end("a")
         assert not hand.turn(30 * MINUTE)
 
@@ -37,7 +37,7 @@ class TestWhatWasRunning:
         hand.add("a")
         hand.turn(MINUTE)
         hand.restart(after=10 * MINUTE)
-        assert [run.kind for run in hand.advance(30 * SECOND)] == [Kind.CATCH_UP]
+        assert [run.kind for run in hand.advance(30 * SECOND)] == [RunKind.CATCH_UP]
         assert [(skip.times, skip.reason) for skip in hand.store.skips()] == [(10, "missed while stopped")]
 
     def test_its_check_stays_as_it_was(self) -> None:
@@ -55,7 +55,7 @@ class TestWhatWasRunning:
         hand = Hand()
         hand.add("a", every="1h", phase="1m")
         (run,) = hand.turn(MINUTE)
-        hand.beat.started([(run.token, hand.now + 3 * SECOND)])
+        hand.beat.add_starts([(run.token, hand.now + 3 * SECOND)])
         hand.turn()
         hand.restart(after=10 * SECOND)
         assert hand.columns.last_start[hand.row("a")] == T0 + MINUTE + 3 * SECOND
@@ -68,7 +68,7 @@ class TestWhatWasRunning:
         hand.restart(after=SECOND)
         hand.restart(after=SECOND)
         assert len(hand.store.runs()) == 1
-        assert [run.kind for run in hand.advance(10 * MINUTE)] == [Kind.CATCH_UP]
+        assert [run.kind for run in hand.advance(10 * MINUTE)] == [RunKind.CATCH_UP]
 
     def test_what_was_done_at_a_stop_is_not_made_up_for_at_the_start(self) -> None:
         hand = Hand()
@@ -95,14 +95,14 @@ class TestWhatPassed:
         hand.add("a")
         hand.advance(MINUTE)
         hand.restart(after=2 * HOUR + 30 * SECOND)
-        assert [run.kind for run in hand.advance(40 * SECOND)] == [Kind.CATCH_UP, Kind.GRID]
+        assert [run.kind for run in hand.advance(40 * SECOND)] == [RunKind.CATCH_UP, RunKind.GRID]
         assert [(skip.first - T0, skip.times) for skip in hand.store.skips()] == [(2 * MINUTE, 120)]
 
     def test_not_at_all_if_so_wished(self) -> None:
         hand = Hand()
         hand.add("a", missed="skip")
         hand.restart(after=10 * MINUTE + 30 * SECOND)
-        assert [run.kind for run in hand.advance(40 * SECOND)] == [Kind.GRID]
+        assert [run.kind for run in hand.advance(40 * SECOND)] == [RunKind.GRID]
         assert [skip.times for skip in hand.store.skips()] == [10]
 
     def test_all_of_it_as_far_back_as_it_goes(self) -> None:
@@ -125,10 +125,10 @@ class TestWhatPassed:
         hand.add("a")
         hand.restart(after=10 * MINUTE + 30 * SECOND)
         found = hand.progress("a")
-        assert (found.accounted, found.extra_kind) == (T0 + 10 * MINUTE + 30 * SECOND, Kind.CATCH_UP)
+        assert (found.accounted, found.extra_kind) == (T0 + 10 * MINUTE + 30 * SECOND, RunKind.CATCH_UP)
         hand.restart()
         assert [skip.times for skip in hand.store.skips()] == [10]
-        assert [run.kind for run in hand.advance(20 * SECOND)] == [Kind.CATCH_UP]
+        assert [run.kind for run in hand.advance(20 * SECOND)] == [RunKind.CATCH_UP]
 
     def test_a_crowd_that_missed_something_is_paced_not_a_burst(self) -> None:
         hand = Hand()
@@ -165,7 +165,7 @@ class TestWhatPassed:
         hand = Hand()
         hand.add("a", at="2024-10-04T01:00")
         hand.restart(after=2 * HOUR)
-        assert [run.kind for run in hand.advance(2 * SECOND)] == [Kind.CATCH_UP]
+        assert [run.kind for run in hand.advance(2 * SECOND)] == [RunKind.CATCH_UP]
         assert hand.condition("a").next_run is None
         assert not hand.advance(HOUR, step=MINUTE)
 
@@ -173,7 +173,7 @@ class TestWhatPassed:
         hand = Hand()
         hand.add("a", every="1d", phase="0s", start_at="2024-10-04T01:00")
         hand.restart(after=2 * HOUR)
-        assert [run.kind for run in hand.advance(2 * SECOND)] == [Kind.START_AT]
+        assert [run.kind for run in hand.advance(2 * SECOND)] == [RunKind.START_AT]
 
 
 class TestWhoIsNew:
@@ -183,7 +183,7 @@ class TestWhoIsNew:
         hand.add("check", check=True, every="1d", phase="12h")
         hand.add("task", every="1d", phase="12h")
         hand.restart()
-        assert [(run.name, run.kind) for run in hand.advance(MINUTE)] == [("check", Kind.FIRST)]
+        assert [(run.name, run.kind) for run in hand.advance(MINUTE)] == [("check", RunKind.FIRST)]
 
     def test_a_check_that_is_known_has_had_its_first_run(self) -> None:
         hand = Hand()
@@ -196,7 +196,7 @@ class TestWhoIsNew:
         hand = Hand()
         hand.add("check", check=True, every="1d", phase="12h")
         hand.restart(after=MINUTE)
-        assert [run.kind for run in hand.advance(MINUTE)] == [Kind.FIRST]
+        assert [run.kind for run in hand.advance(MINUTE)] == [RunKind.FIRST]
 
     def test_where_a_new_task_stands_is_known_to_the_store_at_once(self) -> None:
         hand = Hand()
@@ -220,7 +220,7 @@ class TestOccasions:
         for _ in range(3):
             hand.restart(after=MINUTE)
             (run,) = hand.turn()
-            assert (run.kind, run.nominal) == (Kind.OCCASION, hand.now)
+            assert (run.kind, run.nominal) == (RunKind.OCCASION, hand.now)
             hand.end("hello")
             assert not hand.turn(MINUTE)
 
@@ -238,7 +238,7 @@ class TestOccasions:
         hand.pause("hello")
         hand.restart()
         assert not hand.turn(MINUTE)
-        assert [(s.kind, s.reason) for s in hand.store.skips()] == [(Kind.OCCASION, "disabled")]
+        assert [(s.kind, s.reason) for s in hand.store.skips()] == [(RunKind.OCCASION, "disabled")]
 
 
 class TestForced:
@@ -253,7 +253,7 @@ class TestForced:
         hand.turn()
         hand.restart(after=MINUTE)
         (run,) = hand.turn()
-        assert (run.name, run.kind) == ("b", Kind.FORCED)
+        assert (run.name, run.kind) == ("b", RunKind.FORCED)
         hand.end("b")
         assert not hand.turn(MINUTE)
 
@@ -266,7 +266,7 @@ class TestForced:
         hand.pause("a")
         hand.force("a")
         hand.restart(after=MINUTE)
-        assert [(run.name, run.kind) for run in hand.turn()] == [("a", Kind.FORCED)]
+        assert [(run.name, run.kind) for run in hand.turn()] == [("a", RunKind.FORCED)]
 
     def test_one_that_waited_for_the_end_of_a_run_makes_up_for_it_as_well(self) -> None:
         hand = Hand()
@@ -275,7 +275,7 @@ class TestForced:
         hand.force("a")
         hand.turn()
         hand.restart(after=MINUTE)
-        assert [run.kind for run in hand.advance(5 * MINUTE)] == [Kind.FORCED]
+        assert [run.kind for run in hand.advance(5 * MINUTE)] == [RunKind.FORCED]
 
 
 class TestClock:
@@ -283,10 +283,10 @@ class TestClock:
         hand = Hand()
         hand.add("a", every="10m", phase="0s")
         hand.advance(25 * MINUTE, step=MINUTE)
-        hand.store.set_settings({LAST_SEEN: str(hand.now)})
+        hand.store.set_settings({LAST_SEEN_KEY: str(hand.now)})
         hand.restart(after=-2 * HOUR)
         assert hand.life.generation == 1
-        assert hand.store.setting(GENERATION) == "1"
+        assert hand.store.setting(GENERATION_KEY) == "1"
         made = hand.advance(20 * MINUTE, step=MINUTE)
         assert len(made) in (2, 3)
         assert {claim.generation for claim in hand.store.claims[-len(made) :]} == {1}
@@ -294,14 +294,14 @@ class TestClock:
     def test_the_next_node_does_not_take_it_for_set_back_again(self) -> None:
         hand = Hand()
         hand.add("a", every="10m", phase="0s")
-        hand.store.set_settings({LAST_SEEN: str(hand.now)})
+        hand.store.set_settings({LAST_SEEN_KEY: str(hand.now)})
         hand.restart(after=-2 * HOUR)
         hand.restart(after=SECOND)
         assert hand.life.generation == 1
 
     def test_a_little_earlier_is_no_matter(self) -> None:
         hand = Hand()
-        hand.store.set_settings({LAST_SEEN: str(hand.now)})
+        hand.store.set_settings({LAST_SEEN_KEY: str(hand.now)})
         hand.restart(after=-SECOND)
         assert hand.life.generation == 0
 
@@ -309,18 +309,18 @@ class TestClock:
         hand = Hand()
         hand.add("a", every="10m", phase="0s")
         hand.turn(10 * MINUTE)
-        hand.store.set_settings({LAST_SEEN: str(hand.now)})
+        hand.store.set_settings({LAST_SEEN_KEY: str(hand.now)})
         hand.restart(after=-DAY)
         assert hand.columns.last_start[hand.row("a")] <= hand.now
         made = hand.advance(HOUR, step=MINUTE)
-        assert len([run for run in made if run.kind == Kind.GRID]) >= 5
+        assert len([run for run in made if run.kind == RunKind.GRID]) >= 5
 
     def test_where_every_task_stands_by_the_new_clock_outlives_the_node(self) -> None:
         hand = Hand()
         hand.add("a", check=True, every="1h", phase="30m")
         hand.advance(31 * MINUTE, step=MINUTE)
         assert hand.progress("a").result_at > T0
-        hand.store.set_settings({LAST_SEEN: str(hand.now)})
+        hand.store.set_settings({LAST_SEEN_KEY: str(hand.now)})
         hand.restart(after=-DAY)
         hand.restart(after=SECOND)
         assert hand.progress("a").result_at <= hand.now
@@ -334,7 +334,7 @@ class TestClock:
         hand.advance(25 * MINUTE, step=MINUTE)
         hand.clock_is_set(-DAY)
         assert hand.told_offset == -DAY
-        assert hand.store.setting(GENERATION) == "1"
+        assert hand.store.setting(GENERATION_KEY) == "1"
         assert len(hand.advance(30 * MINUTE, step=MINUTE)) >= 3
 
     @pytest.mark.parametrize("by", [-300_000, -5_000, 5_000, 300_000])
@@ -349,7 +349,7 @@ class TestClock:
         hand.add("a", every="10m", phase="5m")
         hand.clock_is_set(DAY)
         assert [(s.times, s.reason) for s in hand.store.skips()] == [(144, "missed while stopped")]
-        assert [run.kind for run in hand.advance(MINUTE)] == [Kind.CATCH_UP]
+        assert [run.kind for run in hand.advance(MINUTE)] == [RunKind.CATCH_UP]
 
 
 def test_a_cursor_outlives_the_node() -> None:
@@ -390,7 +390,7 @@ def test_results_for_the_last_node_are_nothing_to_the_new_one(after: int) -> Non
     hand.add("a", every="1h", phase="1m")
     (run,) = hand.turn(MINUTE)
     hand.restart(after=after)
-    hand.beat.results([Result(run.token, Outcome.SUCCEEDED, 0, hand.now, hand.now, b"")])
+    hand.beat.add_results([RunResult(run.token, Outcome.SUCCEEDED, 0, hand.now, hand.now, b"")])
     hand.turn()
     assert hand.store.runs()[-1].outcome == Outcome.LOST
 

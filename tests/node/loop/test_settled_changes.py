@@ -10,9 +10,9 @@ import pytest
 from hand_driven_node import T0, Hand
 
 from evenbeat.load.config import Config
-from evenbeat.load.task_keys import task_of
-from evenbeat.model import HOUR, MINUTE, SECOND, Instant, Kind, Period
-from evenbeat.report.task_now import next_of
+from evenbeat.load.task_keys import task_from_table
+from evenbeat.model import HOUR, MINUTE, SECOND, Instant, Period, RunKind
+from evenbeat.report.task_now import next_run_time
 from evenbeat.store.contract import FOREVER, Filter
 
 KEYS: dict[str, Any] = {"command": ["true"]}
@@ -38,9 +38,9 @@ def play(request: pytest.FixtureRequest) -> Play:
     return found
 
 
-def kinds(hand: Hand, length: int, step: int = SECOND) -> list[tuple[Kind, int]]:
+def kinds(hand: Hand, length: int, step: int = SECOND) -> list[tuple[RunKind, int]]:
     """What begins meanwhile: its kind, and when it is due."""
-    return [(Kind(run.kind), (run.nominal - T0) // SECOND) for run in hand.advance(length, step=step)]
+    return [(RunKind(run.kind), (run.nominal - T0) // SECOND) for run in hand.advance(length, step=step)]
 
 
 def skipped(hand: Hand) -> list[tuple[int, int, str]]:
@@ -50,7 +50,7 @@ def skipped(hand: Hand) -> list[tuple[int, int, str]]:
 
 def periods(hand: Hand, some: dict[str, Period]) -> None:
     hand.desk.set_periods(some, "ana", "ana")
-    hand.node.take_over()
+    hand.node.apply_changes()
 
 
 def edited(hand: Hand, name: str, **keys: Any) -> Callable[[], None]:
@@ -67,14 +67,14 @@ class TestSchedules:
         hand.advance(MINUTE)
         play(hand, edited(hand, "a", every="10s", phase="0s"))
         assert hand.condition("a").next_run == T0 + 70 * SECOND
-        assert kinds(hand, 20 * SECOND) == [(Kind.GRID, 70), (Kind.GRID, 80)]
+        assert kinds(hand, 20 * SECOND) == [(RunKind.GRID, 70), (RunKind.GRID, 80)]
         assert skipped(hand) == []
 
     def test_another_cron_entry_and_another_zone(self, play: Play) -> None:
         hand = Hand()
         hand.add("a", cron="0 0 1 1 *", second=0)
         play(hand, edited(hand, "a", cron="* * * * *", second=0))
-        assert kinds(hand, MINUTE) == [(Kind.GRID, 60)]
+        assert kinds(hand, MINUTE) == [(RunKind.GRID, 60)]
         play(hand, edited(hand, "a", cron="30 1 * * *", second=0, zone="Europe/London"))
         assert hand.condition("a").next_run == T0 + 30 * MINUTE  # London is an hour ahead in October
 
@@ -84,7 +84,7 @@ class TestSchedules:
         hand.advance(11 * SECOND)
         play(hand, edited(hand, "a", every="10s", phase="0s", start_at="2024-10-04T00:01:05"))
         assert hand.condition("a").next_run == T0 + 65 * SECOND
-        assert kinds(hand, MINUTE) == [(Kind.START_AT, 65), (Kind.GRID, 70)]
+        assert kinds(hand, MINUTE) == [(RunKind.START_AT, 65), (RunKind.GRID, 70)]
         assert skipped(hand) == [(20, 5, "postponed by start_at")]
 
     def test_a_start_that_is_given_up(self, play: Play) -> None:
@@ -92,15 +92,15 @@ class TestSchedules:
         hand.add("a", every="10s", phase="0s", start_at="2024-10-04T01:00")
         hand.advance(15 * SECOND)
         play(hand, edited(hand, "a", every="10s", phase="0s"))
-        assert kinds(hand, 20 * SECOND) == [(Kind.GRID, 20), (Kind.GRID, 30)]
+        assert kinds(hand, 20 * SECOND) == [(RunKind.GRID, 20), (RunKind.GRID, 30)]
         assert skipped(hand) == [(10, 1, "postponed by start_at")]
 
     def test_a_one_off_gets_another_time(self, play: Play) -> None:
         hand = Hand()
         hand.add("a", at="2024-10-04T00:00:10")
-        assert kinds(hand, 20 * SECOND) == [(Kind.GRID, 10)]
+        assert kinds(hand, 20 * SECOND) == [(RunKind.GRID, 10)]
         play(hand, edited(hand, "a", at="2024-10-04T00:01:00"))
-        assert kinds(hand, MINUTE) == [(Kind.GRID, 60)]
+        assert kinds(hand, MINUTE) == [(RunKind.GRID, 60)]
 
     def test_a_period_is_changed(self, play: Play) -> None:
         hand = Hand()
@@ -109,7 +109,7 @@ class TestSchedules:
         hand.advance(HOUR, step=MINUTE)
         play(hand, lambda: periods(hand, {"p": Period(ranges=("01:00-02:00",))}))
         assert hand.condition("a").next_run == T0 + 70 * MINUTE
-        assert kinds(hand, 15 * MINUTE) == [(Kind.GRID, 4200)]
+        assert kinds(hand, 15 * MINUTE) == [(RunKind.GRID, 4200)]
         assert skipped(hand) == []
 
     def test_a_pause(self, play: Play) -> None:
@@ -119,7 +119,7 @@ class TestSchedules:
         hand.advance(25 * SECOND)
         assert hand.condition("a").next_run is None
         play(hand, lambda: hand.pause("a", paused=False))
-        assert kinds(hand, 10 * SECOND) == [(Kind.GRID, 30)]
+        assert kinds(hand, 10 * SECOND) == [(RunKind.GRID, 30)]
         assert skipped(hand) == [(10, 2, "disabled")]
 
 
@@ -132,7 +132,7 @@ class TestThePastIsSettledByTheOldDefinition:
         hand.set("a", every="1h", phase="30m", **KEYS)
         hand.restart(after=MINUTE)
         assert skipped(hand) == [(10, 3, "missed while stopped")]
-        assert [kind for kind, _ in kinds(hand, 30 * MINUTE, MINUTE)] == [Kind.CATCH_UP, Kind.GRID]
+        assert [kind for kind, _ in kinds(hand, 30 * MINUTE, MINUTE)] == [RunKind.CATCH_UP, RunKind.GRID]
 
     def test_times_before_the_change_are_none_of_the_new_schedule(self) -> None:
         hand = Hand()
@@ -161,7 +161,7 @@ class TestThePastIsSettledByTheOldDefinition:
             (40, 1, "missed while stopped"),
             (48, 1, "missed while stopped"),
         ]
-        assert kinds(hand, 5 * SECOND) == [(Kind.GRID, 56)]
+        assert kinds(hand, 5 * SECOND) == [(RunKind.GRID, 56)]
 
     def test_a_period_that_was_closed_then_has_nothing_to_make_up_for(self) -> None:
         hand = Hand()
@@ -176,12 +176,12 @@ class TestThePastIsSettledByTheOldDefinition:
     def test_a_period_that_goes_with_the_change_counted_until_then(self) -> None:
         hand = Hand()
         keys = {"every": "10m", "phase": "0s", **KEYS}
-        inside = task_of("a", {**keys, "period": "p"}, check=False)
-        hand.desk.declare("f", Config((inside,), {"p": Period(ranges=("12:00-13:00",))}, {}, None), "")
-        hand.node.take_over()
+        inside = task_from_table("a", {**keys, "period": "p"}, check=False)
+        hand.desk.apply_config("f", Config((inside,), {"p": Period(ranges=("12:00-13:00",))}, {}, None), "")
+        hand.node.apply_changes()
         hand.desk.on_changed = lambda _: None
         hand.now += HOUR
-        hand.desk.declare("f", Config((task_of("a", keys, check=False),), {}, {}, None), "")
+        hand.desk.apply_config("f", Config((task_from_table("a", keys, check=False),), {}, {}, None), "")
         hand.restart(after=15 * MINUTE)
         assert skipped(hand) == [(4200, 1, "missed while stopped")]
 
@@ -200,14 +200,14 @@ class TestThePastIsSettledByTheOldDefinition:
         hand.set("a", every="10s", phase="0s", **KEYS)
         hand.restart(after=MINUTE)
         assert (skipped(hand), list(hand.store.past_definitions())) == ([], [])
-        assert [kind for kind, _ in kinds(hand, 10 * SECOND)] == [Kind.GRID]
+        assert [kind for kind, _ in kinds(hand, 10 * SECOND)] == [RunKind.GRID]
 
     def test_a_start_that_was_asked_for_when_it_was_created_and_has_passed(self) -> None:
         hand = Hand()
         hand.desk.on_changed = lambda _: None
         hand.add("a", every="1h", phase="0s", start_at="2024-10-04T00:05")
         hand.restart(after=10 * MINUTE)
-        assert [kind for kind, _ in kinds(hand, 5 * SECOND)] == [Kind.START_AT]
+        assert [kind for kind, _ in kinds(hand, 5 * SECOND)] == [RunKind.START_AT]
 
 
 class TestWhatIsDecidedIsKept:
@@ -220,7 +220,7 @@ class TestWhatIsDecidedIsKept:
         hand.pause("a", paused=False)
         hand.restart()
         assert kinds(hand, MINUTE) == []
-        assert len([skip for skip in hand.store.skips() if skip.kind is Kind.START_AT]) == 1
+        assert len([skip for skip in hand.store.skips() if skip.kind is RunKind.START_AT]) == 1
 
     def test_a_new_check_outside_its_period_is_due_when_it_opens(self) -> None:
         hand = Hand()
@@ -265,14 +265,14 @@ def test_every_answer_to_when_next_is_the_same(play: Play) -> None:
 
     def add() -> None:
         for name, keys in tasks.items():
-            hand.desk.add([task_of(name, {**keys, **KEYS}, check=False)], "me", "")
+            hand.desk.add([task_from_table(name, {**keys, **KEYS}, check=False)], "me", "")
 
     play(hand, add)
     hand.turn()
-    rows = {name: hand.roster.must_have(hand.desk.need(name).number) for name in tasks}
+    rows = {name: hand.roster.row_or_raise(hand.desk.find_or_raise(name).number) for name in tasks}
     expected = {"interval": 1, "period": 360, "later": 300, "outside": 360, "cron": 7}
     for name, row in rows.items():
-        answers = {hand.condition(name).next_run, next_of(hand.node, row)}
+        answers = {hand.condition(name).next_run, next_run_time(hand.node, row)}
         if name != "outside":  # the timetable has the start that will be refused
             answers.add(Instant(int(hand.roster.columns.due[row])))
         assert answers == {T0 + expected[name] * MINUTE}, name
@@ -285,4 +285,4 @@ def test_a_catch_up_that_is_left_to_the_grid_is_made_if_the_grid_moves_away(play
     hand.restart(after=115 * SECOND)
     assert hand.condition("a").next_run == T0 + 2 * MINUTE, "near enough to make up for what was missed"
     play(hand, edited(hand, "a", every="1h", phase="30m"))
-    assert [kind for kind, _ in kinds(hand, MINUTE)] == [Kind.CATCH_UP]
+    assert [kind for kind, _ in kinds(hand, MINUTE)] == [RunKind.CATCH_UP]

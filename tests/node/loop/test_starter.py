@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from evenbeat.model import HOUR, SECOND
 from evenbeat.node.loop.clock import Clock
-from evenbeat.node.loop.counters import Counts
-from evenbeat.node.loop.starter import AHEAD, Ready, Starter
-from evenbeat.wire.worker_frames import Run
+from evenbeat.node.loop.counters import RunCounters
+from evenbeat.node.loop.starter import CLAIM_AHEAD, ReadyRuns, Starter
+from evenbeat.wire.worker_frames import RunSpec
 
 JOB = msgspec.Raw(msgspec.msgpack.encode({"command": ["noop"]}))
 
@@ -22,12 +22,12 @@ class Stage:
     """A starter on a virtual loop, and what it has handed over: token, when, function and pool."""
 
     def __init__(self, lead: int = 0) -> None:
-        self.lead = lead
+        self.early_delivery = lead
         self.is_busy = False
         self.loop = VirtualLoop()
         self.wall = int(T0)
         self.clock = Clock(wall=lambda: self.wall + self._passed(), boot=self._passed)
-        self.counts = Counts()
+        self.counts = RunCounters()
         self.wanted = set(range(100))
         self.handed: list[tuple[int, int, str | None, str | None]] = []
         self.starter = Starter(self, self.clock, self.counts, self.wanted)
@@ -37,7 +37,7 @@ class Stage:
 
     def dispatch(
         self,
-        runs: Sequence[Run],
+        runs: Sequence[RunSpec],
         functions: Sequence[str | None] | None = None,
         tasks: Sequence[int] = (),
         pools: Sequence[str | None] | None = None,
@@ -47,7 +47,7 @@ class Stage:
         for run, function, pool in zip(runs, functions or nobody, pools or nobody, strict=True):
             self.handed.append((run.token, self.clock.now() - T0, function, pool))
 
-    def stored(self, tokens: Sequence[int]) -> None:
+    def confirm_stored(self, tokens: Sequence[int]) -> None:
         raise AssertionError
 
     def start(
@@ -60,12 +60,12 @@ class Stage:
         """Due so long after the begin; the tokens count from `first`. `claimed_at` is what `moved` was then."""
         tokens = range(first, first + len(due))
         runs = [
-            Run(token, JOB, f"t{token}", T0 + at, 0, SECOND, 0, 0, 0, 0, 1, None)
+            RunSpec(token, JOB, f"t{token}", T0 + at, 0, SECOND, 0, 0, 0, 0, 1, None)
             for token, at in zip(tokens, due, strict=True)
         ]
 
         async def started() -> None:
-            ready = Ready([T0 + at for at in due], runs, functions, [t * 10 for t in tokens], None)
+            ready = ReadyRuns([T0 + at for at in due], runs, functions, [t * 10 for t in tokens], None)
             self.starter.start(ready, claimed_at)
 
         self.loop.run_until_complete(started())
@@ -92,15 +92,15 @@ def all_handed_over(dues: list[list[int]], lead: int = 0) -> tuple[Stage, dict[i
     return stage, wanted
 
 
-@given(st.lists(st.lists(st.integers(-10_000, AHEAD), min_size=1, max_size=5), min_size=1, max_size=5))
+@given(st.lists(st.lists(st.integers(-10_000, CLAIM_AHEAD), min_size=1, max_size=5), min_size=1, max_size=5))
 def test_nothing_is_early_or_much_later_than_it_is_due_whatever_else_is_held(dues: list[list[int]]) -> None:
     stage, wanted = all_handed_over(dues)
     assert all(0 <= at - max(wanted[token], 0) <= 2_000 for token, at, *_ in stage.handed)
 
 
 @given(
-    st.lists(st.lists(st.integers(-10_000, AHEAD), min_size=1, max_size=5), min_size=1, max_size=5),
-    st.sampled_from([1_000, 20_000, AHEAD]),
+    st.lists(st.lists(st.integers(-10_000, CLAIM_AHEAD), min_size=1, max_size=5), min_size=1, max_size=5),
+    st.sampled_from([1_000, 20_000, CLAIM_AHEAD]),
 )
 def test_who_waits_for_the_moment_has_them_before_it_and_no_sooner_than_it_takes_them(
     dues: list[list[int]], lead: int
@@ -147,7 +147,7 @@ def test_a_clock_that_is_set_back_holds_nothing_up() -> None:
 
 
 @given(
-    st.lists(st.integers(-10_000, AHEAD), min_size=1, max_size=5),
+    st.lists(st.integers(-10_000, CLAIM_AHEAD), min_size=1, max_size=5),
     st.sampled_from([-HOUR, -2 * SECOND, 2 * SECOND, HOUR]),
     st.sampled_from([0, 20_000]),
     st.booleans(),

@@ -6,14 +6,21 @@ from pathlib import Path
 import pytest
 from live_node import Living, eventually
 
-from evenbeat.client.database import Door, open_door
-from evenbeat.load.task_keys import task_of
-from evenbeat.model import HOUR, SECOND, Instant, Invalid, Kind, Outcome, State
-from evenbeat.node.loop.submissions import joined
-from evenbeat.node.process.control_socket import Client
+from evenbeat.client.database import Client, open_client
+from evenbeat.load.task_keys import task_from_table
+from evenbeat.model import HOUR, SECOND, Instant, Invalid, Outcome, RunKind, State
+from evenbeat.node.loop.submissions import join_perfdata
+from evenbeat.node.process.control_socket import ControlClient
 from evenbeat.store.contract import Condition, Conflict, Filter
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
-from evenbeat.wire.requests import Beat, DropBeat, Missing, NewBeat, Signal, Tell
+from evenbeat.wire.requests import (
+    CreateHeartbeatToken,
+    HeartbeatSignal,
+    NotFound,
+    RemoveHeartbeatToken,
+    SendHeartbeat,
+    SubmitResult,
+)
 
 
 @pytest.fixture(scope="module")
@@ -35,21 +42,21 @@ def node(living: Living) -> Iterator[Living]:
 def database(tmp_path: Path) -> Path:
     """Without a node."""
     path = tmp_path / "a.db"
-    with open_door(path, "ana") as door:
+    with open_client(path, "ana") as door:
         add_tasks(door)
     return path
 
 
-def add_tasks(door: Door) -> None:
-    passive = task_of("backup", {"passive": True, "every": "1h", "timebox": "10m", "attempts": 3}, check=False)
-    check = task_of("web", {"every": "1d", "phase": "0s", "command": ["sleep", "1"]}, check=True)
-    task = task_of("job", {"every": "1d", "command": ["noop"]}, check=False)
+def add_tasks(door: Client) -> None:
+    passive = task_from_table("backup", {"passive": True, "every": "1h", "timebox": "10m", "attempts": 3}, check=False)
+    check = task_from_table("web", {"every": "1d", "phase": "0s", "command": ["sleep", "1"]}, check=True)
+    task = task_from_table("job", {"every": "1d", "command": ["noop"]}, check=False)
     door.add([passive, check, task], "ana")
 
 
 @pytest.fixture
-def client(node: Living) -> Iterator[Client]:
-    client = Client(node.database)
+def client(node: Living) -> Iterator[ControlClient]:
+    client = ControlClient(node.database)
     yield client
     client.close()
 
@@ -74,10 +81,10 @@ def settings(database: Path) -> dict[str, str]:
 # Results
 
 
-def test_a_result_is_told_by_name_or_id_and_safe_when_it_is_answered(client: Client, node: Living) -> None:
+def test_a_result_is_told_by_name_or_id_and_safe_when_it_is_answered(client: ControlClient, node: Living) -> None:
     id_ = condition(node.database, "backup").entry.id
     for name, attempt in (("backup", 1), (id_, 2)):
-        taken = client.ask(Tell(name, 2, "ana", "disk full\nfor long", "free=0B")).taken
+        taken = client.ask(SubmitResult(name, 2, "ana", "disk full\nfor long", "free=0B")).taken
         assert taken is not None
         assert (taken.task, taken.state, taken.hard, taken.attempt) == ("backup", State.CRITICAL, False, attempt)
         found = condition(node.database, "backup")
@@ -85,56 +92,56 @@ def test_a_result_is_told_by_name_or_id_and_safe_when_it_is_answered(client: Cli
         assert found.output == "disk full | free=0B\nfor long"
 
 
-def test_an_older_one_says_that_it_changed_nothing(client: Client, node: Living) -> None:
+def test_an_older_one_says_that_it_changed_nothing(client: ControlClient, node: Living) -> None:
     now = node.node.clock.now()
-    assert client.ask(Tell("backup", 0, "ana", at=now)).taken is not None
-    taken = client.ask(Tell("backup", 2, "ana", at=Instant(now - HOUR))).taken
+    assert client.ask(SubmitResult("backup", 0, "ana", at=now)).taken is not None
+    taken = client.ask(SubmitResult("backup", 2, "ana", at=Instant(now - HOUR))).taken
     assert taken is not None
     assert (taken.state, taken.is_newest) == (State.OK, False)
 
 
-def test_a_check_that_runs_is_told_of_and_runs_on(client: Client, node: Living) -> None:
+def test_a_check_that_runs_is_told_of_and_runs_on(client: ControlClient, node: Living) -> None:
     with node.door() as door:
-        door.force(["web"], wait=False)
+        door.run_now(["web"], wait=False)
     eventually(lambda: condition(node.database, "web").running_since)
-    assert client.ask(Tell("web", 1, "ana", "slow")).taken is not None
+    assert client.ask(SubmitResult("web", 1, "ana", "slow")).taken is not None
     found = condition(node.database, "web")
     assert (found.state, found.running_since is None) == (State.WARNING, False)
     eventually(lambda: condition(node.database, "web").running_since is None)
-    assert {run.kind for run in node.runs("web")} >= {Kind.TOLD, Kind.FORCED}
+    assert {run.kind for run in node.runs("web")} >= {RunKind.TOLD, RunKind.FORCED}
 
 
-def test_what_cannot_be_told_is_refused(client: Client, node: Living) -> None:
-    with pytest.raises(Missing, match="there is no task 'nobody'"):
-        client.ask(Tell("nobody", 0, "ana"))
+def test_what_cannot_be_told_is_refused(client: ControlClient, node: Living) -> None:
+    with pytest.raises(NotFound, match="there is no task 'nobody'"):
+        client.ask(SubmitResult("nobody", 0, "ana"))
     with pytest.raises(Conflict, match="'job' is a task and no check"):
-        client.ask(Tell("job", 0, "ana"))
+        client.ask(SubmitResult("job", 0, "ana"))
     with pytest.raises(Invalid, match="at: a result of 60 s from now"):
-        client.ask(Tell("backup", 0, "ana", at=Instant(node.node.clock.now() + 60 * SECOND)))
+        client.ask(SubmitResult("backup", 0, "ana", at=Instant(node.node.clock.now() + 60 * SECOND)))
     with pytest.raises(Invalid, match="<= 3"):
-        client.ask(Tell("backup", 4, "ana"))
+        client.ask(SubmitResult("backup", 4, "ana"))
     with pytest.raises(Conflict, match="'backup' is a passive check: it has nothing to run"), node.door() as door:
-        door.force(["backup"], wait=True)
+        door.run_now(["backup"], wait=True)
     assert node.runs("backup") == []
 
 
 def test_without_a_node_nobody_is_told(database: Path) -> None:
-    with open_door(database, "ana") as door, pytest.raises(Invalid, match="no node lives on"):
-        door.tell("backup", 0)
+    with open_client(database, "ana") as door, pytest.raises(Invalid, match="no node lives on"):
+        door.submit_result("backup", 0)
 
 
 def test_a_ttl_outlives_the_node(database: Path) -> None:
     with Living(database) as node, node.door() as door:
-        door.tell("backup", 0, ttl=HOUR)
+        door.submit_result("backup", 0, ttl=HOUR)
         assert len(settings(database)) == 1
     with Living(database) as node:
-        row = node.node.roster.row(condition(database, "backup").entry.number)
+        row = node.node.tasks.row(condition(database, "backup").entry.number)
         assert row is not None
         (remembered,) = settings(database).values()
-        until, told = node.node.beat.passive.good_until(row) or (0, 0)
+        until, told = node.node.turns.passive.good_until(row) or (0, 0)
         assert f"{until} {told}" == remembered
         with node.door() as door:
-            door.tell("backup", 0)
+            door.submit_result("backup", 0)
     assert settings(database) == {}
 
 
@@ -148,34 +155,34 @@ def test_a_ttl_outlives_the_node(database: Path) -> None:
     ],
 )
 def test_performance_data_stands_behind_the_first_line(output: str, perfdata: str, whole: str) -> None:
-    assert joined(output, perfdata) == whole
+    assert join_perfdata(output, perfdata) == whole
 
 
 # Heartbeats
 
 
-def new_token(client: Client, name: str = "backup") -> str:
-    return client.ask(NewBeat(name, "ana")).token
+def new_token(client: ControlClient, name: str = "backup") -> str:
+    return client.ask(CreateHeartbeatToken(name, "ana")).token
 
 
-def test_a_token_is_enough_to_tell_that_all_is_well_or_not(client: Client, node: Living) -> None:
+def test_a_token_is_enough_to_tell_that_all_is_well_or_not(client: ControlClient, node: Living) -> None:
     token = new_token(client)
     assert token.startswith("evb_beat_")
     assert len(token) == len("evb_beat_") + 32
-    for signal, state in ((Signal.FAIL, State.CRITICAL), (Signal.SUCCESS, State.OK)):
-        taken = client.ask(Beat(token, signal, "curl", "bye")).taken
+    for signal, state in ((HeartbeatSignal.FAIL, State.CRITICAL), (HeartbeatSignal.SUCCESS, State.OK)):
+        taken = client.ask(SendHeartbeat(token, signal, "curl", "bye")).taken
         assert taken is not None
         assert taken.state == state
         assert condition(node.database, "backup").output == "bye"
     assert token not in str(settings(node.database)), "only its digest is kept"
 
 
-def test_start_tells_when_it_began(client: Client, node: Living) -> None:
+def test_start_tells_when_it_began(client: ControlClient, node: Living) -> None:
     token = new_token(client)
-    client.ask(Beat(token, Signal.START, "curl"))
+    client.ask(SendHeartbeat(token, HeartbeatSignal.START, "curl"))
     assert node.runs("backup") == []
     assert any(key.startswith("begun:") for key in settings(node.database))
-    client.ask(Beat(token, Signal.SUCCESS, "curl"))
+    client.ask(SendHeartbeat(token, HeartbeatSignal.SUCCESS, "curl"))
     (run,) = node.runs("backup")
     assert run.started is not None
     assert run.ended is not None
@@ -186,49 +193,49 @@ def test_start_tells_when_it_began(client: Client, node: Living) -> None:
 
 def test_what_began_is_known_to_the_next_node(database: Path) -> None:
     with Living(database) as node:
-        client = Client(database)
+        client = ControlClient(database)
         token = new_token(client)
-        client.ask(Beat(token, Signal.START, "curl"))
+        client.ask(SendHeartbeat(token, HeartbeatSignal.START, "curl"))
         client.close()
-        began = dict(node.node.beat.passive.begun)
+        began = dict(node.node.turns.passive.begun_rows)
     with Living(database) as node:
-        assert node.node.beat.passive.begun == began
+        assert node.node.turns.passive.begun_rows == began
 
 
-def test_a_new_token_takes_the_place_of_the_old_one(client: Client, node: Living) -> None:
+def test_a_new_token_takes_the_place_of_the_old_one(client: ControlClient, node: Living) -> None:
     old, new = new_token(client), new_token(client)
-    with pytest.raises(Missing, match="nobody has this token"):
-        client.ask(Beat(old, Signal.SUCCESS, "curl"))
-    client.ask(Beat(new, Signal.SUCCESS, "curl"))
-    client.ask(DropBeat("backup", "ana"))
-    with pytest.raises(Missing, match="nobody has this token"):
-        client.ask(Beat(new, Signal.SUCCESS, "curl"))
-    with pytest.raises(Missing, match="'backup' has no heartbeat"):
-        client.ask(DropBeat("backup", "ana"))
+    with pytest.raises(NotFound, match="nobody has this token"):
+        client.ask(SendHeartbeat(old, HeartbeatSignal.SUCCESS, "curl"))
+    client.ask(SendHeartbeat(new, HeartbeatSignal.SUCCESS, "curl"))
+    client.ask(RemoveHeartbeatToken("backup", "ana"))
+    with pytest.raises(NotFound, match="nobody has this token"):
+        client.ask(SendHeartbeat(new, HeartbeatSignal.SUCCESS, "curl"))
+    with pytest.raises(NotFound, match="'backup' has no heartbeat"):
+        client.ask(RemoveHeartbeatToken("backup", "ana"))
     assert [change.action for change in node.node.store.changes("backup", 3)] == [
         "heartbeat removed", "heartbeat created", "heartbeat created",
     ]  # fmt: skip
 
 
-def test_only_passive_checks_have_heartbeats(client: Client, node: Living) -> None:
+def test_only_passive_checks_have_heartbeats(client: ControlClient, node: Living) -> None:
     with pytest.raises(Conflict, match="only passive checks have heartbeats"):
         new_token(client, "web")
-    with pytest.raises(Missing, match="there is no task 'nobody'"):
+    with pytest.raises(NotFound, match="there is no task 'nobody'"):
         new_token(client, "nobody")
     token = new_token(client)
     with node.door() as door:
-        door.set("backup", task_of("backup", {"every": "1h", "command": ["noop"]}, check=True))
+        door.set("backup", task_from_table("backup", {"every": "1h", "command": ["noop"]}, check=True))
     with pytest.raises(Conflict, match="only passive checks have heartbeats"):
-        client.ask(Beat(token, Signal.SUCCESS, "curl"))
+        client.ask(SendHeartbeat(token, HeartbeatSignal.SUCCESS, "curl"))
 
 
-def test_all_that_was_kept_goes_with_the_task(client: Client, node: Living) -> None:
+def test_all_that_was_kept_goes_with_the_task(client: ControlClient, node: Living) -> None:
     token = new_token(client)
-    client.ask(Beat(token, Signal.START, "curl"))
-    client.ask(Tell("backup", 0, "ana", ttl=HOUR))
+    client.ask(SendHeartbeat(token, HeartbeatSignal.START, "curl"))
+    client.ask(SubmitResult("backup", 0, "ana", ttl=HOUR))
     assert len(settings(node.database)) == 3
     with node.door() as door:
         door.remove(Filter(names=("backup",)))
     assert settings(node.database) == {}
-    with pytest.raises(Missing, match="nobody has this token"):
-        client.ask(Beat(token, Signal.SUCCESS, "curl"))
+    with pytest.raises(NotFound, match="nobody has this token"):
+        client.ask(SendHeartbeat(token, HeartbeatSignal.SUCCESS, "curl"))

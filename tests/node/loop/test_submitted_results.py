@@ -7,10 +7,10 @@ from hand_driven_node import T0, Hand
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evenbeat.model import DAY, HOUR, MINUTE, SECOND, Instant, Kind, Outcome, Period, State
-from evenbeat.node.loop.submitted_results import as_finish
+from evenbeat.model import DAY, HOUR, MINUTE, SECOND, Instant, Outcome, Period, RunKind, State
+from evenbeat.node.loop.submitted_results import finish_of_submitted
 from evenbeat.report.status import status_of
-from evenbeat.store.contract import RunRecord, Told
+from evenbeat.store.contract import RunRecord, SubmittedResult
 
 
 @pytest.fixture
@@ -22,9 +22,11 @@ def add_passive(hand: Hand, name: str = "a", **keys: Any) -> None:
     hand.add(name, passive=True, **{"timebox": "10s", "grace": "5s", **keys})
 
 
-def tell(hand: Hand, status: int = 0, *, name: str = "a", output: str = "", at: int | None = None, **more: Any) -> Told:
+def tell(
+    hand: Hand, status: int = 0, *, name: str = "a", output: str = "", at: int | None = None, **more: Any
+) -> SubmittedResult:
     now = Instant(hand.now)
-    return hand.beat.passive.tell(hand.row(name), status, output, now if at is None else Instant(at), now, **more)
+    return hand.beat.passive.submit(hand.row(name), status, output, now if at is None else Instant(at), now, **more)
 
 
 def live(hand: Hand, length: int, step: int = SECOND) -> None:
@@ -34,16 +36,16 @@ def live(hand: Hand, length: int, step: int = SECOND) -> None:
 
 def runs(hand: Hand, name: str = "a") -> list[RunRecord]:
     """Oldest first."""
-    return hand.store.runs(hand.desk.need(name).number, most=1_000)[::-1]
+    return hand.store.runs(hand.desk.find_or_raise(name).number, most=1_000)[::-1]
 
 
-def kinds(hand: Hand, name: str = "a") -> list[Kind]:
+def kinds(hand: Hand, name: str = "a") -> list[RunKind]:
     return [run.kind for run in runs(hand, name)]
 
 
 def stale_at(hand: Hand, name: str = "a") -> list[float]:
     """When nobody had told anything, in seconds since T0."""
-    return [(run.claimed - T0) / SECOND for run in runs(hand, name) if run.kind is Kind.STALE]
+    return [(run.claimed - T0) / SECOND for run in runs(hand, name) if run.kind is RunKind.STALE]
 
 
 # Telling
@@ -61,7 +63,7 @@ def test_a_told_result_is_a_result_like_any_other(hand: Hand) -> None:
     condition = hand.condition("a")
     assert (condition.state, condition.hard, condition.attempt) == (State.WARNING, True, 3)
     first = runs(hand)[0]
-    assert (first.kind, first.started, first.outcome, first.status) == (Kind.TOLD, T0 + 3 * SECOND, "failed", 2)
+    assert (first.kind, first.started, first.outcome, first.status) == (RunKind.TOLD, T0 + 3 * SECOND, "failed", 2)
     assert (first.output, first.state) == ("broken | t=1s", State.CRITICAL)
     live(hand, SECOND)
     assert tell(hand, 0).state == State.OK
@@ -95,7 +97,7 @@ def test_who_listens_to_results_hears_which_is_the_latest(hand: Hand) -> None:
     ended = hand.beat.passive.end(hand.row("a"), 0, "", Instant(hand.now))
     hand.now += SECOND
     results = [ended, tell(hand, 2), tell(hand, 0, at=hand.now - SECOND // 2)]
-    assert [as_finish(told).is_latest for told in results] == [True, True, False]
+    assert [finish_of_submitted(told).is_latest for told in results] == [True, True, False]
 
 
 def test_of_two_within_one_tick_the_second_is_newer(hand: Hand) -> None:
@@ -119,7 +121,7 @@ def test_a_check_that_runs_may_be_told_of_meanwhile(hand: Hand) -> None:
     hand.turn()
     assert (hand.life.pending, hand.progress("a").claimed) == (0, None)
     assert hand.condition("a").state == State.OK
-    assert set(kinds(hand)) >= {Kind.TOLD}
+    assert set(kinds(hand)) >= {RunKind.TOLD}
 
 
 def test_a_run_that_began_before_the_told_result_is_older(hand: Hand) -> None:
@@ -141,7 +143,7 @@ def test_a_told_problem_of_an_active_check_is_retried_by_a_run(hand: Hand) -> No
     hand.add("a", check=True, every="5m", phase="0s", retry="20s")
     hand.advance(6 * MINUTE)
     tell(hand, 1)
-    assert [run.kind for run in hand.advance(30 * SECOND)] == [Kind.RETRY]
+    assert [run.kind for run in hand.advance(30 * SECOND)] == [RunKind.RETRY]
     assert hand.condition("a").state == State.OK
 
 
@@ -153,9 +155,9 @@ def test_whoever_tells_in_time_is_never_stale(hand: Hand) -> None:
     for _ in range(60):
         live(hand, MINUTE)
         tell(hand)
-    assert kinds(hand) == [Kind.TOLD] * 60
+    assert kinds(hand) == [RunKind.TOLD] * 60
     assert hand.store.skips() == []
-    assert hand.beat.passive.stale == set()
+    assert hand.beat.passive.stale_rows == set()
 
 
 def test_silence_is_a_problem_once_for_each_expected_time(hand: Hand) -> None:
@@ -167,7 +169,7 @@ def test_silence_is_a_problem_once_for_each_expected_time(hand: Hand) -> None:
     # Of 00:01:30. At 00:02 it is new enough, at 00:03 it is not: looked at when timebox and grace are over.
     live(hand, 10 * MINUTE - 90 * SECOND)
     assert stale_at(hand) == [m * 60 + 15 for m in range(3, 10)]
-    assert [(r.state, r.hard, r.attempt) for r in runs(hand) if r.kind is Kind.STALE][:4] == [
+    assert [(r.state, r.hard, r.attempt) for r in runs(hand) if r.kind is RunKind.STALE][:4] == [
         (State.CRITICAL, False, 1),
         (State.CRITICAL, False, 2),
         (State.CRITICAL, True, 3),
@@ -176,11 +178,11 @@ def test_silence_is_a_problem_once_for_each_expected_time(hand: Hand) -> None:
     output = hand.condition("a").output
     assert output.startswith("no result since Fri 2024-10-04 00:01:30+00:00, expected by ")
     assert output.endswith("00:09:15+00:00")
-    assert hand.beat.passive.stale == {hand.row("a")}
+    assert hand.beat.passive.stale_rows == {hand.row("a")}
     assert (status_of(hand.node).stale, status_of(hand.node).late) == (1, 0)
     assert hand.columns.nominal[hand.row("a")] == T0 + 10 * MINUTE
     tell(hand)
-    assert (hand.condition("a").state, hand.beat.passive.stale) == (State.OK, set())
+    assert (hand.condition("a").state, hand.beat.passive.stale_rows) == (State.OK, set())
 
 
 def test_a_new_check_has_an_interval_before_anything_is_late(hand: Hand) -> None:
@@ -208,11 +210,11 @@ def test_a_nightly_result_must_come_every_night(hand: Hand) -> None:
     tell(hand)
     live(hand, DAY, MINUTE)
     tell(hand)
-    assert kinds(hand) == [Kind.TOLD] * 2
+    assert kinds(hand) == [RunKind.TOLD] * 2
     live(hand, DAY - 11 * MINUTE, MINUTE)
-    assert kinds(hand) == [Kind.TOLD] * 2
+    assert kinds(hand) == [RunKind.TOLD] * 2
     live(hand, 80 * MINUTE, MINUTE)
-    assert kinds(hand) == [Kind.TOLD] * 2 + [Kind.STALE]
+    assert kinds(hand) == [RunKind.TOLD] * 2 + [RunKind.STALE]
 
 
 def test_a_sender_whose_clock_is_a_little_fast_is_in_time(hand: Hand) -> None:
@@ -221,7 +223,7 @@ def test_a_sender_whose_clock_is_a_little_fast_is_in_time(hand: Hand) -> None:
     for _ in range(10):
         live(hand, HOUR, MINUTE)
         tell(hand, at=hand.now - 5 * SECOND)
-    assert set(kinds(hand)) == {Kind.TOLD}
+    assert set(kinds(hand)) == {RunKind.TOLD}
 
 
 def test_one_expected_once_is_looked_at_once(hand: Hand) -> None:
@@ -229,8 +231,8 @@ def test_one_expected_once_is_looked_at_once(hand: Hand) -> None:
     add_passive(hand, "silent", at="2024-10-04T01:00")
     tell(hand, name="told")
     live(hand, 3 * HOUR, MINUTE)
-    assert kinds(hand, "told") == [Kind.TOLD]
-    assert kinds(hand, "silent") == [Kind.STALE]
+    assert kinds(hand, "told") == [RunKind.TOLD]
+    assert kinds(hand, "silent") == [RunKind.STALE]
 
 
 def test_nothing_is_expected_while_it_is_paused_or_its_period_is_closed(hand: Hand) -> None:
@@ -242,13 +244,13 @@ def test_nothing_is_expected_while_it_is_paused_or_its_period_is_closed(hand: Ha
     assert 25 <= len(stale_at(hand)) <= 30
     assert max(stale_at(hand)) < 30 * 60 + 15 + 10
     assert kinds(hand, "b") == []
-    (skip,) = hand.store.skips(hand.desk.need("b").number)
+    (skip,) = hand.store.skips(hand.desk.find_or_raise("b").number)
     assert (skip.reason, skip.times) == ("disabled", 119)
     hand.pause("b", paused=False)
     live(hand, 70 * SECOND)
     assert kinds(hand, "b") == [], "it has an interval, as if it were new"
     live(hand, 10 * SECOND)
-    assert kinds(hand, "b") == [Kind.STALE]
+    assert kinds(hand, "b") == [RunKind.STALE]
 
 
 def test_a_nightly_backup_that_fails_is_a_hard_problem_the_first_morning(hand: Hand) -> None:
@@ -288,11 +290,11 @@ def test_a_command_runs_when_no_result_came_and_its_result_counts(hand: Hand) ->
     live(hand, 30 * SECOND)
     tell(hand)
     (run,) = hand.advance(2 * MINUTE)
-    assert (run.kind, run.nominal, run.check) == (Kind.FRESHNESS, T0 + 135 * SECOND, True)
-    assert kinds(hand) == [Kind.TOLD, Kind.FRESHNESS]
+    assert (run.kind, run.nominal, run.check) == (RunKind.FRESHNESS, T0 + 135 * SECOND, True)
+    assert kinds(hand) == [RunKind.TOLD, RunKind.FRESHNESS]
     found = hand.condition("a")
     assert (found.state, found.outcome) == (State.OK, Outcome.SUCCEEDED)
-    assert (hand.beat.passive.missing, hand.beat.passive.stale) == (1, set())
+    assert (hand.beat.passive.missing_count, hand.beat.passive.stale_rows) == (1, set())
     assert hand.store.skips() == []
 
 
@@ -301,7 +303,7 @@ def test_it_does_not_run_while_results_come(hand: Hand) -> None:
     for _ in range(60):
         live(hand, MINUTE)
         tell(hand)
-    assert kinds(hand) == [Kind.TOLD] * 60
+    assert kinds(hand) == [RunKind.TOLD] * 60
 
 
 def test_its_failure_is_a_hard_problem_and_it_runs_again_for_a_later_time(hand: Hand) -> None:
@@ -313,7 +315,7 @@ def test_its_failure_is_a_hard_problem_and_it_runs_again_for_a_later_time(hand: 
     hand.turn()
     found = hand.condition("a")
     assert (found.state, found.hard, found.output) == (State.CRITICAL, True, "no backup")
-    assert [run.kind for run in hand.advance(3 * MINUTE)] == [Kind.FRESHNESS]
+    assert [run.kind for run in hand.advance(3 * MINUTE)] == [RunKind.FRESHNESS]
 
 
 def test_it_obeys_pause_and_period_and_may_be_forced(hand: Hand) -> None:
@@ -325,11 +327,11 @@ def test_it_obeys_pause_and_period_and_may_be_forced(hand: Hand) -> None:
     assert {run.name for run in made} == {"closed"}
     assert max(run.nominal for run in made) < T0 + 30 * MINUTE
     # Its last times were looked at after the period had closed: all that can be said is that nothing came.
-    assert (hand.condition("closed").state, kinds(hand, "closed")[-1]) == (State.CRITICAL, Kind.STALE)
-    assert hand.beat.passive.stale == {hand.row("closed")}
+    assert (hand.condition("closed").state, kinds(hand, "closed")[-1]) == (State.CRITICAL, RunKind.STALE)
+    assert hand.beat.passive.stale_rows == {hand.row("closed")}
     hand.force("closed", "paused")
     assert sorted(run.name for run in hand.advance(MINUTE)) == ["closed", "paused"]
-    assert (hand.condition("closed").state, hand.beat.passive.stale) == (State.OK, set())
+    assert (hand.condition("closed").state, hand.beat.passive.stale_rows) == (State.OK, set())
 
 
 def test_a_planned_run_outlives_the_node(hand: Hand) -> None:
@@ -340,9 +342,9 @@ def test_a_planned_run_outlives_the_node(hand: Hand) -> None:
     assert list(hand.under_way) == ["busy"]
     for _ in range(75):
         hand.turn(SECOND)
-    assert (hand.progress("a").extra, hand.progress("a").extra_kind) == (T0 + 75 * SECOND, Kind.FRESHNESS)
+    assert (hand.progress("a").extra, hand.progress("a").extra_kind) == (T0 + 75 * SECOND, RunKind.FRESHNESS)
     hand.restart(after=SECOND)
-    assert (Kind.FRESHNESS, "a") in [(run.kind, run.name) for run in hand.advance(10 * SECOND)]
+    assert (RunKind.FRESHNESS, "a") in [(run.kind, run.name) for run in hand.advance(10 * SECOND)]
 
 
 def test_a_heartbeat_that_does_not_end_and_a_result_that_is_too_old_have_it_run_too(hand: Hand) -> None:
@@ -352,8 +354,8 @@ def test_a_heartbeat_that_does_not_end_and_a_result_that_is_too_old_have_it_run_
     hand.beat.passive.begin(hand.row("begun"), Instant(hand.now))
     made = hand.advance(2 * MINUTE)
     assert [(run.name, run.kind, run.nominal) for run in made] == [
-        ("begun", Kind.FRESHNESS, T0 + 10 * SECOND),
-        ("ttl", Kind.FRESHNESS, T0 + MINUTE),
+        ("begun", RunKind.FRESHNESS, T0 + 10 * SECOND),
+        ("ttl", RunKind.FRESHNESS, T0 + MINUTE),
     ]
     assert (hand.condition("begun").state, hand.condition("ttl").state) == (State.OK, State.OK)
 
@@ -362,7 +364,7 @@ def test_a_check_that_runs_by_its_schedule_runs_when_a_submitted_result_is_too_o
     hand.add("a", every="1h", phase="30m", check=True)
     hand.advance(10 * SECOND)
     tell(hand, 2, ttl=5 * MINUTE)
-    assert [run.kind for run in hand.advance(6 * MINUTE)] == [Kind.FRESHNESS]
+    assert [run.kind for run in hand.advance(6 * MINUTE)] == [RunKind.FRESHNESS]
     assert hand.condition("a").state == State.OK
 
 
@@ -371,9 +373,9 @@ def test_a_command_that_comes_or_goes_changes_what_is_planned(hand: Hand) -> Non
     hand.turn(30 * SECOND)
     hand.set("a", passive=True, every="1m", phase="0s", timebox="10s", grace="5s")
     live(hand, 3 * MINUTE)
-    assert set(kinds(hand)) == {Kind.STALE}
+    assert set(kinds(hand)) == {RunKind.STALE}
     hand.set("a", passive=True, every="1m", phase="0s", timebox="10s", grace="5s", command=["x"])
-    assert [run.kind for run in hand.advance(2 * MINUTE)] == [Kind.FRESHNESS]
+    assert [run.kind for run in hand.advance(2 * MINUTE)] == [RunKind.FRESHNESS]
 
 
 # A result that is good for some time only
@@ -400,7 +402,7 @@ def test_one_without_a_ttl_ends_that_of_the_one_before(hand: Hand) -> None:
     live(hand, 30 * SECOND)
     tell(hand)
     live(hand, 10 * MINUTE)
-    assert kinds(hand) == [Kind.TOLD] * 2
+    assert kinds(hand) == [RunKind.TOLD] * 2
 
 
 def test_what_is_over_is_not_remembered_again(hand: Hand) -> None:
@@ -414,7 +416,7 @@ def test_what_is_over_is_not_remembered_again(hand: Hand) -> None:
     assert {run.outcome for run in runs(hand)} >= {Outcome.TIMEBOXED}
     passive.restore_ttl(row, *until)
     passive.restore_begun(row, T0)
-    assert (passive.good_until(row), passive.begun) == (None, {})
+    assert (passive.good_until(row), passive.begun_rows) == (None, {})
 
 
 # Begun and not ended
@@ -428,7 +430,7 @@ def test_what_begins_and_ends_has_a_duration(hand: Hand) -> None:
     (run,) = runs(hand)
     assert (run.started, run.ended, run.state) == (T0, T0 + 5 * MINUTE, State.OK)
     live(hand, 20 * MINUTE)
-    assert kinds(hand) == [Kind.TOLD]
+    assert kinds(hand) == [RunKind.TOLD]
 
 
 def test_what_begins_and_does_not_end_is_critical(hand: Hand) -> None:
@@ -461,7 +463,7 @@ def test_a_ttl_that_ends_during_a_pause_is_looked_at_when_the_check_is_resumed(
     assert kinds(hand) == before
     hand.pause("a", paused=False)
     hand.advance(SECOND)
-    assert kinds(hand)[len(before) :] == [Kind.STALE if "passive" in keys else Kind.FRESHNESS]
+    assert kinds(hand)[len(before) :] == [RunKind.STALE if "passive" in keys else RunKind.FRESHNESS]
 
 
 def test_a_newer_result_during_the_pause_ends_the_ttl(hand: Hand) -> None:
@@ -472,7 +474,7 @@ def test_a_newer_result_during_the_pause_ends_the_ttl(hand: Hand) -> None:
     tell(hand)
     hand.pause("a", paused=False)
     live(hand, 10 * MINUTE)
-    assert kinds(hand) == [Kind.TOLD] * 2
+    assert kinds(hand) == [RunKind.TOLD] * 2
 
 
 def test_a_heartbeat_that_should_have_ended_during_a_pause_is_looked_at_when_the_check_is_resumed(hand: Hand) -> None:
@@ -502,12 +504,12 @@ def test_after_a_stop_nobody_is_called_stale_before_senders_had_a_chance(hand: H
             tell(hand, name=f"c{i}")
     hand.restart(after=HOUR)
     live(hand, 59 * SECOND)
-    assert [run.kind for run in hand.store.runs(most=1_000)] == [Kind.TOLD] * 60
+    assert [run.kind for run in hand.store.runs(most=1_000)] == [RunKind.TOLD] * 60
     assert {skip.reason for skip in hand.store.skips()} == {"missed while stopped"}
     for i in range(19):
         tell(hand, name=f"c{i}")
     live(hand, 2 * MINUTE)
-    stale = [run for run in hand.store.runs(most=1_000) if run.kind is Kind.STALE]
+    stale = [run for run in hand.store.runs(most=1_000) if run.kind is RunKind.STALE]
     assert {run.task for run in stale} >= {"c19"}
     assert stale[-1].task == "c19"
     assert stale[-1].claimed == T0 + 3 * MINUTE + HOUR + 75 * SECOND
@@ -520,7 +522,7 @@ def test_a_short_stop_between_two_results_excuses_nobody(hand: Hand) -> None:
     tell(hand)
     for _ in range(4):
         live(hand, 17 * HOUR, MINUTE)
-        hand.node._remember_clock()
+        hand.node._store_clock()
         hand.restart(after=5 * SECOND)
         live(hand, 7 * HOUR, MINUTE)
     assert len(stale_at(hand)) == 3
@@ -532,11 +534,11 @@ def test_a_machine_that_slept_is_a_stop(hand: Hand) -> None:
     live(hand, 2 * MINUTE)
     tell(hand)
     hand.now += HOUR
-    hand.node._stood_still(HOUR)
+    hand.node._handle_standstill(HOUR)
     live(hand, 50 * SECOND)
     tell(hand)
     live(hand, 30 * SECOND)
-    assert kinds(hand) == [Kind.STALE, Kind.TOLD, Kind.TOLD]
+    assert kinds(hand) == [RunKind.STALE, RunKind.TOLD, RunKind.TOLD]
     (skip,) = hand.store.skips()
     assert (skip.reason, skip.times) == ("missed while stopped", 60)
 
@@ -551,9 +553,9 @@ def test_a_clock_that_is_set_back_makes_nobody_stale(hand: Hand) -> None:
     for _ in range(3):
         live(hand, MINUTE)
         assert tell(hand).made == State.OK
-    assert set(kinds(hand)) == {Kind.TOLD}
+    assert set(kinds(hand)) == {RunKind.TOLD}
     live(hand, 5 * MINUTE)
-    assert Kind.STALE in kinds(hand)
+    assert RunKind.STALE in kinds(hand)
 
 
 def test_an_active_check_becomes_passive_and_active_again(hand: Hand) -> None:
@@ -561,7 +563,7 @@ def test_an_active_check_becomes_passive_and_active_again(hand: Hand) -> None:
     assert len(hand.advance(3 * MINUTE)) >= 3
     hand.set("a", every="1m", phase="0s", passive=True)
     live(hand, 3 * MINUTE)
-    assert Kind.STALE in kinds(hand)
+    assert RunKind.STALE in kinds(hand)
     hand.set("a", every="1m", phase="0s", command=["true"])
     assert len(hand.advance(3 * MINUTE)) >= 3
     assert hand.condition("a").state == State.OK
@@ -576,7 +578,7 @@ def test_whoever_gets_the_row_of_a_removed_check_has_none_of_its_alarms(hand: Ha
     add_passive(hand, "b", every="1h")
     assert hand.row("b") == row
     live(hand, 10 * MINUTE)
-    assert hand.store.runs(hand.desk.need("b").number) == []
+    assert hand.store.runs(hand.desk.find_or_raise("b").number) == []
 
 
 @settings(max_examples=60, deadline=None)

@@ -9,7 +9,7 @@ from hand_driven_node import T0, Hand
 from msgspec.structs import replace
 
 from evenbeat.core.task import Flag
-from evenbeat.model import HOUR, MINUTE, SECOND, Instant, Job, Kind, Outcome, Period, Schedule
+from evenbeat.model import HOUR, MINUTE, SECOND, Instant, Job, Outcome, Period, RunKind, Schedule
 from evenbeat.when.windows import FOREVER, NEVER
 
 
@@ -49,7 +49,7 @@ class TestComing:
     def test_thousands_come_in_pieces_and_each_is_where_it_belongs(self) -> None:
         hand = Hand()
         entries = hand.desk.add([hand_task(f"t{i:05}", i) for i in range(12_345)], "ana", "ana").created
-        hand.node.take_over()
+        hand.node.apply_changes()
         rows = hand.roster.rows([entry.number for entry in entries])
         assert len(np.unique(rows)) == 12_345
         for i in (0, 9_999, 10_000, 12_344):
@@ -58,9 +58,9 @@ class TestComing:
 
 
 def hand_task(name: str, i: int) -> Any:
-    from evenbeat.load.task_keys import task_of
+    from evenbeat.load.task_keys import task_from_table
 
-    return task_of(name, {"every": "1h", "phase": "0s", "priority": i % 100, "command": ["true"]}, check=False)
+    return task_from_table(name, {"every": "1h", "phase": "0s", "priority": i % 100, "command": ["true"]}, check=False)
 
 
 class TestChanging:
@@ -143,7 +143,10 @@ class TestStartAt:
         hand = Hand()
         hand.add("a", every="1h", phase="0s", start_at=at(90 * MINUTE))
         made = hand.advance(2 * HOUR, step=MINUTE)
-        assert [(run.nominal - T0, run.kind) for run in made] == [(90 * MINUTE, Kind.START_AT), (2 * HOUR, Kind.GRID)]
+        assert [(run.nominal - T0, run.kind) for run in made] == [
+            (90 * MINUTE, RunKind.START_AT),
+            (2 * HOUR, RunKind.GRID),
+        ]
         assert [(skip.times, skip.reason) for skip in hand.store.skips()] == [(1, "postponed by start_at")]
 
     def test_a_later_start_is_another_start(self) -> None:
@@ -295,7 +298,7 @@ class TestGoing:
         assert hand.row("new") == row
         c = hand.columns
         assert (c.state[row], c.hard[row], c.attempt[row], c.changes[row], c.result_at[row]) == (0, True, 1, 0, NEVER)
-        assert (c.extra[row], c.last_start[row], c.tolerance[row], c.priority[row]) == (FOREVER, NEVER, -1, 0)
+        assert (c.off_grid_due[row], c.last_start[row], c.tolerance[row], c.priority[row]) == (FOREVER, NEVER, -1, 0)
         assert flags(hand, "new") == Flag.ENABLED | Flag.MINE | Flag.REACHABLE | Flag.PERMITTED
         assert hand.roster.catch_up_of(np.array([row])).tolist() == [0]
         hand.periods(x=Period())  # whoever had asked for a start would ask again now

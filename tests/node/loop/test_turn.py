@@ -9,11 +9,11 @@ from hand_driven_node import T0, Hand
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenbeat.model import HOUR, MINUTE, SECOND, Instant, Kind, Outcome, Period, State
+from evenbeat.model import HOUR, MINUTE, SECOND, Instant, Outcome, Period, RunKind, State
 from evenbeat.store.contract import Batch
 from evenbeat.when.windows import FOREVER, NEVER
-from evenbeat.wire.worker_frames import Result, Run
-from evenbeat.work.admission import refusal
+from evenbeat.wire.worker_frames import RunResult, RunSpec
+from evenbeat.work.admission import refusal_reason
 
 PROBLEMS = [
     (Outcome.SUCCEEDED, 0, State.OK),
@@ -84,7 +84,7 @@ class TestPace:
         async def busy() -> None:
             hand.beat._turn()
             lasting = hand.dispatched[3:]
-            hand.beat.started([(run.token, hand.now) for run in lasting])
+            hand.beat.add_starts([(run.token, hand.now) for run in lasting])
             hand.beat._turn()
             await hand.end_first(1, then_wait=0.005)
             assert hand.turns == 3, "a third of those that may end soon"
@@ -157,7 +157,7 @@ class TestAhead:
 
     def claimed(self) -> Hand:
         hand = Hand()
-        hand.lead = 0
+        hand.early_delivery = 0
         hand.add("t")
         hand.now = T0 + MINUTE - 30_000
 
@@ -188,8 +188,8 @@ class TestAhead:
 
     def test_a_stop_that_cannot_wait_cancels_it(self) -> None:
         hand = self.claimed()
-        hand.beat.claiming = False
-        hand.beat.cancel_held()
+        hand.beat.is_claiming = False
+        hand.beat.cancel_undispatched()
         hand.turn()
         (run,) = hand.store.runs()
         assert (run.outcome, run.output) == (Outcome.CANCELLED, "not started")
@@ -211,16 +211,16 @@ class TestDeaths:
     def test_a_task_with_which_workers_died_in_a_row_is_set_aside(self, deaths: int, is_made_up_for: bool) -> None:
         hand = Hand()
         hand.add("t", every="1h", phase="0s")
-        entry = hand.desk.need("t")
-        hand.beat.losses.remember(entry.number, deaths)
+        entry = hand.desk.find_or_raise("t")
+        hand.beat.worker_deaths.restore(entry.number, deaths)
         hand.turn(HOUR)
         hand.loop.wait(1)
         hand.end("t", Outcome.LOST, None)
         hand.turn(MINUTE)
         hand.turn(MINUTE)
         kinds = [run.kind for run in hand.store.runs()]
-        assert (Kind.CATCH_UP in kinds) is is_made_up_for
-        reasons = [skip.reason for skip in hand.store.skips() if skip.kind is Kind.CATCH_UP]
+        assert (RunKind.CATCH_UP in kinds) is is_made_up_for
+        reasons = [skip.reason for skip in hand.store.skips() if skip.kind is RunKind.CATCH_UP]
         assert reasons == ([] if is_made_up_for else [f"set aside: {deaths} workers in a row died with it"])
 
 
@@ -237,32 +237,32 @@ class TestLateness:
         hand, token = self.handed_over()
         assert hand.beat.counts.lateness == []
         started = T0 + MINUTE + 3_000
-        hand.beat.results([Result(token, Outcome.SUCCEEDED, 0, started, started + 1, b"")])
+        hand.beat.add_results([RunResult(token, Outcome.SUCCEEDED, 0, started, started + 1, b"")])
         hand.turn(SECOND)
         assert hand.beat.counts.lateness == [0.003]
 
     def test_of_one_that_lasts_when_it_is_known_to_have_started(self) -> None:
         hand, token = self.handed_over()
         started = T0 + MINUTE + 3_000
-        hand.beat.started([(token, started)])
+        hand.beat.add_starts([(token, started)])
         hand.turn(SECOND)
         assert hand.beat.counts.lateness == [0.003]
-        hand.beat.started([(token, started)])
-        hand.beat.results([Result(token, Outcome.SUCCEEDED, 0, started, started + SECOND, b"")])
+        hand.beat.add_starts([(token, started)])
+        hand.beat.add_results([RunResult(token, Outcome.SUCCEEDED, 0, started, started + SECOND, b"")])
         hand.turn(SECOND)
         assert hand.beat.counts.lateness == [0.003]
 
     @pytest.mark.parametrize("outcome", [Outcome.DROPPED, Outcome.BROKEN, Outcome.CANCELLED, Outcome.LOST])
     def test_of_one_that_never_started_nothing_is_known(self, outcome: Outcome) -> None:
         hand, token = self.handed_over()
-        hand.beat.results([Result(token, outcome, None, T0 + 2 * MINUTE, T0 + 2 * MINUTE, b"")])
+        hand.beat.add_results([RunResult(token, outcome, None, T0 + 2 * MINUTE, T0 + 2 * MINUTE, b"")])
         hand.turn(SECOND)
         assert hand.beat.counts.lateness == []
         assert hand.beat.counts.outcomes == {outcome: 1}
 
     def test_a_worker_whose_clock_is_behind_is_not_early(self) -> None:
         hand, token = self.handed_over()
-        hand.beat.results([Result(token, Outcome.SUCCEEDED, 0, T0 + MINUTE - 2_000, T0 + MINUTE, b"")])
+        hand.beat.add_results([RunResult(token, Outcome.SUCCEEDED, 0, T0 + MINUTE - 2_000, T0 + MINUTE, b"")])
         hand.turn(SECOND)
         assert hand.beat.counts.lateness == [0.0]
 
@@ -332,7 +332,7 @@ class TestOrder:
                 break
             (run,) = hand.under_way.values()
             assert run.tolerance == expected
-            assert refusal(run, hand.now) is None
+            assert refusal_reason(run, hand.now) is None
         assert len(made) == (3 if expected == MINUTE else 1)
         dropped = [skip for skip in hand.store.skips() if "too soon" in skip.reason]
         assert bool(dropped) == (expected < MINUTE)
@@ -372,7 +372,7 @@ class TestOrder:
                     hand.force(f"t{i}")
                 case "wait":
                     hand.loop.wait(1.1)
-                    hand.under_way |= {run.name: run for run in hand.dispatched if run.token in hand.beat.underway}
+                    hand.under_way |= {run.name: run for run in hand.dispatched if run.token in hand.beat.pending_runs}
         hand.store.is_failing = False
         hand.loop.wait(5)
         claimed: set[tuple[int, int]] = set()
@@ -381,7 +381,7 @@ class TestOrder:
                 claimed |= {(claim.task, claim.nominal) for claim in page.claims}
             else:
                 for run in page:
-                    assert (hand.desk.need(run.name).number, run.nominal) in claimed
+                    assert (hand.desk.find_or_raise(run.name).number, run.nominal) in claimed
         # The store itself refuses a second claim, and an end without one.
         assert hand.outbox.waiting == 0
         assert len(hand.dispatched) == len(hand.store.claims)
@@ -392,8 +392,8 @@ class TestResults:
         hand = Hand()
         hand.add("a")
         before, pages = hand.progress("a"), len(hand.store.diary)
-        hand.beat.results([Result(777, Outcome.FAILED, 1, T0, T0, b"")])
-        hand.beat.started([(778, T0)])
+        hand.beat.add_results([RunResult(777, Outcome.FAILED, 1, T0, T0, b"")])
+        hand.beat.add_starts([(778, T0)])
         hand.turn()
         assert hand.progress("a") == before
         assert len(hand.store.diary) == pages
@@ -404,9 +404,9 @@ class TestResults:
         hand.add("a")
         (run,) = hand.turn(MINUTE)
         hand.end("a")
-        hand.beat.results([Result(run.token, Outcome.FAILED, 1, hand.now, hand.now, b"")])
+        hand.beat.add_results([RunResult(run.token, Outcome.FAILED, 1, hand.now, hand.now, b"")])
         hand.turn()
-        hand.beat.results([Result(run.token, Outcome.FAILED, 1, hand.now, hand.now, b"")])
+        hand.beat.add_results([RunResult(run.token, Outcome.FAILED, 1, hand.now, hand.now, b"")])
         hand.turn()
         assert hand.beat.counts.outcomes == {"succeeded": 1}
         assert hand.life.pending == 0
@@ -464,11 +464,11 @@ class TestResults:
         hand.turn()
         assert hand.condition("a").extra == T0 + 90 * SECOND
         (again,) = hand.turn(30 * SECOND)
-        assert (again.kind, again.attempt) == (Kind.RETRY, 2)
+        assert (again.kind, again.attempt) == (RunKind.RETRY, 2)
         hand.end("a", Outcome.FAILED, 2)
         hand.turn()
         (third,) = hand.turn(30 * SECOND)
-        assert (third.kind, third.attempt) == (Kind.RETRY, 3)
+        assert (third.kind, third.attempt) == (RunKind.RETRY, 3)
         hand.end("a", Outcome.FAILED, 2)
         hand.turn()
         found = hand.condition("a")
@@ -498,7 +498,7 @@ class TestResults:
         hand.turn(MINUTE)
         hand.end("a", Outcome.LOST, None)
         (again,) = hand.turn()
-        assert again.kind == Kind.CATCH_UP
+        assert again.kind == RunKind.CATCH_UP
 
     def test_or_by_the_next_run_on_the_grid_which_is_not_too_soon_after_a_start_that_was_never_reported(self) -> None:
         hand = Hand()
@@ -507,10 +507,12 @@ class TestResults:
         lost = Instant(hand.now + 9_500_000)
         hand.now = lost
         hand.under_way.pop("a")
-        hand.beat.results([Result(run.token, Outcome.LOST, None, lost, lost, b"its worker is gone or was cut off")])
+        hand.beat.add_results(
+            [RunResult(run.token, Outcome.LOST, None, lost, lost, b"its worker is gone or was cut off")]
+        )
         assert not hand.turn()
         (again,) = hand.turn(8_500_000)
-        assert (again.kind, again.nominal) == (Kind.GRID, run.nominal + 18 * SECOND)
+        assert (again.kind, again.nominal) == (RunKind.GRID, run.nominal + 18 * SECOND)
         assert [run.started for run in hand.store.runs() if run.outcome is Outcome.LOST] == [run.nominal]
 
     def test_but_not_if_what_is_missed_is_to_be_skipped(self) -> None:
@@ -555,7 +557,7 @@ class TestResults:
         hand.add("a", tolerance="0s")
         (run,) = hand.turn(10 * MINUTE)
         hand.clock_is_set(-HOUR)
-        hand.beat.results([Result(run.token, Outcome.SUCCEEDED, 0, run.nominal, run.nominal + SECOND, b"")])
+        hand.beat.add_results([RunResult(run.token, Outcome.SUCCEEDED, 0, run.nominal, run.nominal + SECOND, b"")])
         hand.turn()
         assert hand.progress("a").last_start == hand.now
 
@@ -563,7 +565,7 @@ class TestResults:
         hand = Hand()
         hand.add("a")
         (run,) = hand.turn(MINUTE)
-        hand.beat.started([(run.token, hand.now + 7)])
+        hand.beat.add_starts([(run.token, hand.now + 7)])
         hand.turn()
         assert hand.condition("a").running_since == hand.now + 7
 
@@ -594,7 +596,7 @@ class TestResults:
 class TestFrames:
     """What a worker is told."""
 
-    def run(self, hand: Hand, after: int) -> Run:
+    def run(self, hand: Hand, after: int) -> RunSpec:
         (run,) = hand.turn(after)
         return run
 
@@ -602,7 +604,7 @@ class TestFrames:
         hand = Hand()
         hand.add("a")
         run = self.run(hand, MINUTE + 5 * SECOND)
-        assert (run.nominal, run.kind) == (T0 + MINUTE, Kind.GRID)
+        assert (run.nominal, run.kind) == (T0 + MINUTE, RunKind.GRID)
 
     @pytest.mark.parametrize("check", [True, False])
     def test_a_worker_knows_whether_it_is_a_check(self, check: bool) -> None:
@@ -633,7 +635,7 @@ class TestFrames:
         hand.end("a")
         hand.force("a")
         run = self.run(hand, SECOND)
-        assert (run.kind, run.last_start, run.interval) == (Kind.FORCED, NEVER, 0)
+        assert (run.kind, run.last_start, run.interval) == (RunKind.FORCED, NEVER, 0)
 
     def test_no_run_starts_after_its_period_has_closed(self) -> None:
         hand = Hand()
@@ -706,7 +708,7 @@ class TestForce:
         hand.pause("a")
         hand.force("a")
         (run,) = hand.turn()
-        assert (run.kind, run.nominal) == (Kind.FORCED, T0)
+        assert (run.kind, run.nominal) == (RunKind.FORCED, T0)
 
     def test_while_it_waits_for_a_slot_the_store_knows_that_it_is_forced(self) -> None:
         hand = Hand(slots=1)
@@ -717,7 +719,7 @@ class TestForce:
         hand.force("b")
         hand.turn(SECOND)
         found = hand.progress("b")
-        assert found.extra_kind == Kind.FORCED
+        assert found.extra_kind == RunKind.FORCED
         assert found.extra <= hand.now
 
     def test_so_it_does_when_the_run_before_it_ends_and_it_still_waits(self) -> None:
@@ -728,7 +730,7 @@ class TestForce:
         hand.force("a", "b")
         hand.end("a")
         assert hand.names(hand.turn(SECOND)) == ["b"]
-        assert hand.progress("a").extra_kind == Kind.FORCED
+        assert hand.progress("a").extra_kind == RunKind.FORCED
         assert hand.progress("a").extra < FOREVER
 
     def test_a_start_that_was_asked_for_is_not_forgotten_for_it(self) -> None:
@@ -737,7 +739,7 @@ class TestForce:
         hand.force("a")
         assert (hand.progress("a").extra, hand.progress("a").extra_kind) == (
             T0 + 30 * MINUTE,
-            Kind.FORCED_BEFORE_START,
+            RunKind.FORCED_BEFORE_START,
         )
 
     def test_twice_is_once(self) -> None:

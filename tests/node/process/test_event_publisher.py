@@ -10,15 +10,15 @@ import pytest
 from hand_driven_node import T0, Hand
 from live_node import PATIENCE, Living, eventually
 
-from evenbeat.client.event_stream import watch
-from evenbeat.load.task_keys import task_of
-from evenbeat.model import HOUR, MINUTE, SECOND, Instant, Kind, Outcome, Period, State
+from evenbeat.client.event_stream import subscribe_to_events
+from evenbeat.load.task_keys import task_from_table
+from evenbeat.model import HOUR, MINUTE, SECOND, Instant, Outcome, Period, RunKind, State
 from evenbeat.node.process import control_socket, event_publisher
 from evenbeat.node.process.control_socket import socket_address
 from evenbeat.store.contract import Filter, StoreError
 from evenbeat.store.sqlite.ownership import socket_path
-from evenbeat.wire.events import Event, Feed, RunEvent, TaskEvent
-from evenbeat.wire.requests import Force, Watch
+from evenbeat.wire.events import Event, EventMessage, RunEvent, TaskEvent
+from evenbeat.wire.requests import ForceTasks, SubscribeToEvents
 
 
 class Watcher:
@@ -26,14 +26,14 @@ class Watcher:
 
     def __init__(self, hand: Hand) -> None:
         self.hand = hand
-        self.feeds: list[Feed] = []
+        self.feeds: list[EventMessage] = []
         self.keeps_up = True
 
     def tell(self, line: bytes) -> bool:
         assert line.endswith(b"\n")
         assert line.count(b"\n") == 1
         if self.keeps_up:
-            self.feeds.append(msgspec.json.decode(line, type=Feed))
+            self.feeds.append(msgspec.json.decode(line, type=EventMessage))
         return self.keeps_up
 
     def heard(self, seconds: float = 0.15) -> list[Event]:
@@ -43,14 +43,14 @@ class Watcher:
         return [event for feed in self.feeds[before:] for event in feed.events]
 
     @property
-    def last(self) -> Feed:
+    def last(self) -> EventMessage:
         return self.feeds[-1]
 
 
 class House:
     def __init__(self) -> None:
         self.hand = Hand(slots=1_000)
-        self.hub = event_publisher.Hub(self.hand.node, self.hand.loop)
+        self.hub = event_publisher.EventBroadcaster(self.hand.node, self.hand.loop)
 
     def watcher(self) -> Watcher:
         watcher = Watcher(self.hand)
@@ -58,8 +58,10 @@ class House:
         return watcher
 
     def tasks(self, count: int) -> None:
-        self.hand.desk.add([task_of(f"t{i:03}", ONCE_A_MINUTE, check=False) for i in range(count)], "ana", "ana")
-        self.hand.node.take_over()
+        self.hand.desk.add(
+            [task_from_table(f"t{i:03}", ONCE_A_MINUTE, check=False) for i in range(count)], "ana", "ana"
+        )
+        self.hand.node.apply_changes()
 
     def all_run(self, outcome: Outcome = Outcome.SUCCEEDED, status: int = 0) -> None:
         for run in self.hand.turn(MINUTE):
@@ -86,8 +88,8 @@ def test_the_first_feed_comes_at_once_and_tells_how_the_node_is(house: House) ->
     assert first.status is not None
     assert first.status.tasks == 1
     assert first.events == []
-    assert first.boot == house.hand.node.boot
-    assert house.hand.node.boot != Hand().node.boot
+    assert first.boot == house.hand.node.start_id
+    assert house.hand.node.start_id != Hand().node.start_id
 
 
 def test_a_run_that_ends_is_told_with_all_that_a_page_shows(house: House) -> None:
@@ -104,7 +106,7 @@ def test_a_run_that_ends_is_told_with_all_that_a_page_shows(house: House) -> Non
         RunEvent(
             task="web/ping",
             nominal=Instant(nominal),
-            kind=Kind.GRID,
+            kind=RunKind.GRID,
             started=Instant(begun),
             ended=Instant(begun + 3 * SECOND),
             outcome=Outcome.FAILED,
@@ -140,8 +142,8 @@ def test_what_happens_within_a_moment_is_told_together_and_numbered(house: House
     before = watcher.last.seq
     house.tasks(3)
     house.all_run()
-    assert len(watcher.heard(event_publisher.GATHERING / 2)) == 0
-    assert len(watcher.heard(event_publisher.GATHERING)) == 6
+    assert len(watcher.heard(event_publisher.GATHER_SECONDS / 2)) == 0
+    assert len(watcher.heard(event_publisher.GATHER_SECONDS)) == 6
     assert len(watcher.feeds) == 2
     assert watcher.last.seq == before + 6
     house.all_run()
@@ -150,21 +152,21 @@ def test_what_happens_within_a_moment_is_told_together_and_numbered(house: House
 
 
 def test_of_plain_runs_some_are_told_in_a_second_of_notable_ones_all(house: House) -> None:
-    house.tasks(event_publisher.PLAIN_RUNS + 30)
+    house.tasks(event_publisher.MAX_PLAIN_RUNS_PER_SECOND + 30)
     watcher = house.watcher()
     house.all_run()
-    assert len(runs(watcher.heard())) == event_publisher.PLAIN_RUNS
+    assert len(runs(watcher.heard())) == event_publisher.MAX_PLAIN_RUNS_PER_SECOND
     house.all_run(Outcome.FAILED, 1)
-    assert len(runs(watcher.heard())) == event_publisher.PLAIN_RUNS + 30
+    assert len(runs(watcher.heard())) == event_publisher.MAX_PLAIN_RUNS_PER_SECOND + 30
     house.all_run()
     assert runs(watcher.heard()) == [], "not another one in this second"
     house.hand.loop.wait(1)
     house.all_run()
-    assert len(runs(watcher.heard())) == event_publisher.PLAIN_RUNS
+    assert len(runs(watcher.heard())) == event_publisher.MAX_PLAIN_RUNS_PER_SECOND
 
 
 def test_more_than_anybody_can_read_leaves_a_gap_in_the_numbers(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(event_publisher, "EVENTS_AT_ONCE", 10)
+    monkeypatch.setattr(event_publisher, "MAX_EVENTS_PER_MESSAGE", 10)
     house.tasks(25)
     watcher = house.watcher()
     before = watcher.last.seq
@@ -193,12 +195,12 @@ def test_tasks_that_come_change_and_go_are_named(house: House) -> None:
 def test_a_changed_period_tells_the_next_times_that_it_moves(house: House) -> None:
     hand = house.hand
     hand.desk.set_periods({"day": Period(ranges=("00:00-24:00",))}, "ana", "ana")
-    hand.node.take_over()
+    hand.node.apply_changes()
     hand.add("inside", period="day", every="1m", phase="0s")
     hand.add("free")
     watcher = house.watcher()
     hand.desk.set_periods({"day": Period(ranges=("09:00-17:00",))}, "ana", "ana")
-    hand.node.take_over()
+    hand.node.apply_changes()
     (event,) = watcher.heard()
     assert isinstance(event, TaskEvent)
     assert (event.name, event.change) == ("inside", "changed")
@@ -225,13 +227,13 @@ def test_the_end_of_a_run_tells_when_the_next_is_due(house: House) -> None:
 
 def test_of_many_changed_tasks_the_number_is_told(house: House) -> None:
     watcher = house.watcher()
-    house.tasks(event_publisher.TASKS_AT_ONCE)
-    assert len(watcher.heard()) == event_publisher.TASKS_AT_ONCE
+    house.tasks(event_publisher.MAX_NAMED_TASKS)
+    assert len(watcher.heard()) == event_publisher.MAX_NAMED_TASKS
     before = watcher.last.seq
     house.hand.pause("t*")
     house.all_run()
     house.hand.remove("t01*")
-    assert watcher.heard() == [TaskEvent(None, "many", event_publisher.TASKS_AT_ONCE + 10)]
+    assert watcher.heard() == [TaskEvent(None, "many", event_publisher.MAX_NAMED_TASKS + 10)]
     assert watcher.last.seq == before + 1
 
 
@@ -260,7 +262,7 @@ def test_a_result_that_somebody_tells_is_told_on(house: House) -> None:
     hand.add("backup", check=True)
     watcher = house.watcher()
     now = Instant(hand.now)
-    hand.beat.passive.tell(hand.row("backup"), 2, "disk is full", now, now)
+    hand.beat.passive.submit(hand.row("backup"), 2, "disk is full", now, now)
     (event,) = watcher.heard()
     assert isinstance(event, RunEvent)
     assert (event.task, event.state, event.output, event.notable) == ("backup", State.CRITICAL, "disk is full", True)
@@ -330,7 +332,7 @@ def test_a_real_node_is_watched_until_it_stops(tmp_path: Path) -> None:
 
     async def see() -> None:
         is_first = True
-        async for feed in watch(database):
+        async for feed in subscribe_to_events(database):
             if is_first:
                 await asyncio.to_thread(_add_and_run, node)
             is_first = False
@@ -344,30 +346,32 @@ def test_a_real_node_is_watched_until_it_stops(tmp_path: Path) -> None:
     assert (seen[0].name, seen[0].change, seen[0].next is None) == ("a", "created", False)
     assert isinstance(seen[-1], RunEvent)
     assert seen[-1].output == "hello"
-    assert seen[-1].kind is Kind.FORCED
+    assert seen[-1].kind is RunKind.FORCED
     with pytest.raises(StoreError, match="does not answer"):
         asyncio.run(asyncio.wait_for(see(), PATIENCE))
 
 
 def _add_and_run(node: Living) -> None:
     with node.door() as door:
-        door.add([task_of("a", {"every": "1h", "command": ["echo", "hello"]}, check=False)], "cli")
-        door.force(["a"], wait=False)
+        door.add([task_from_table("a", {"every": "1h", "command": ["echo", "hello"]}, check=False)], "cli")
+        door.run_now(["a"], wait=False)
 
 
 def test_whoever_does_not_read_is_dropped_not_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(control_socket, "UNREAD_LIMIT", 0)
-    monkeypatch.setattr(event_publisher, "TASKS_AT_ONCE", 1_000_000)  # long lines, soon more than the kernel keeps
+    monkeypatch.setattr(control_socket, "UNSENT_LIMIT", 0)
+    monkeypatch.setattr(event_publisher, "MAX_NAMED_TASKS", 1_000_000)  # long lines, soon more than the kernel keeps
     caplog.set_level(logging.WARNING, "evenbeat.control")
     long_name = "x" * 240
     with Living(tmp_path / "a.db") as node, node.door() as door, socket.socket(socket.AF_UNIX) as idle:
-        tasks = [task_of(f"{long_name}{i}", {"every": "1h", "command": ["noop"]}, check=False) for i in range(90)]
+        tasks = [
+            task_from_table(f"{long_name}{i}", {"every": "1h", "command": ["noop"]}, check=False) for i in range(90)
+        ]
         door.add(tasks, "cli")
         with socket_address(socket_path(node.database)) as address:
             idle.connect(address)
-        idle.sendall(msgspec.json.encode(Watch()) + b"\nwhatever else it says\n")
+        idle.sendall(msgspec.json.encode(SubscribeToEvents()) + b"\nwhatever else it says\n")
 
         def dropped() -> bool:
             for paused in (True, False):
@@ -383,12 +387,12 @@ def test_whoever_does_not_read_is_dropped_not_waited_for(
 
 def test_a_connection_may_ask_before_it_watches(tmp_path: Path) -> None:
     with Living(tmp_path / "a.db") as node, node.door() as door, socket.socket(socket.AF_UNIX) as mine:
-        door.add([task_of("a", {"every": "1h", "command": ["noop"]}, check=False)], "cli")
+        door.add([task_from_table("a", {"every": "1h", "command": ["noop"]}, check=False)], "cli")
         with socket_address(socket_path(node.database)) as address:
             mine.connect(address)
         mine.settimeout(PATIENCE)
         lines = mine.makefile("rb")
-        mine.sendall(msgspec.json.encode(Force(("a",), "ana", wait=True)) + b"\n")
+        mine.sendall(msgspec.json.encode(ForceTasks(("a",), "ana", wait=True)) + b"\n")
         assert b"succeeded" in lines.readline()
-        mine.sendall(msgspec.json.encode(Watch()) + b"\n")
-        assert msgspec.json.decode(lines.readline(), type=Feed).boot == node.node.boot
+        mine.sendall(msgspec.json.encode(SubscribeToEvents()) + b"\n")
+        assert msgspec.json.decode(lines.readline(), type=EventMessage).boot == node.node.start_id

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 from live_node import Living
 
-from evenbeat.client.database import live_node
+from evenbeat.client.database import connect_to_live_node
 from evenbeat.load.config import BadFileError
 from evenbeat.model import Invalid
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
-from evenbeat.wire.requests import AskStatus
+from evenbeat.wire.requests import GetStatus
 
 GOOD = '[node]\nmax_concurrent = 7\n[tasks.a]\nevery = "1h"\ncommand = ["noop"]\n'
 BROKEN = "[tasks.a\n"
@@ -23,9 +23,9 @@ def file(tmp_path: Path) -> Path:
 
 
 def status_files(node: Living) -> str:
-    client = live_node(node.database)
+    client = connect_to_live_node(node.database)
     assert client is not None
-    status = client.ask(AskStatus()).status
+    status = client.ask(GetStatus()).status
     client.close()
     assert status is not None
     return status.files

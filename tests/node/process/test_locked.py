@@ -9,7 +9,7 @@ import pytest
 from live_node import Living, eventually
 
 from evenbeat.node.process import run_node
-from evenbeat.store.contract import Locked
+from evenbeat.store.contract import DatabaseLocked
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
 
 
@@ -40,8 +40,10 @@ def test_a_node_waits_for_another_program_and_says_so(
 def test_a_node_that_has_waited_long_enough_ends_with_a_refusal(
     tmp_path: Path, other: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_node, "_PATIENCE", 1)
-    with pytest.raises(Locked, match=r"has locked the file for 1 s: close that program, and start the node again"):
+    monkeypatch.setattr(run_node, "_LOCK_WAIT", 1)
+    with pytest.raises(
+        DatabaseLocked, match=r"has locked the file for 1 s: close that program, and start the node again"
+    ):
         Living(tmp_path / "x.db").__enter__()
     other.execute("ROLLBACK")
     with Living(tmp_path / "x.db"):

@@ -5,14 +5,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from evenbeat.node.process.log_format import Condensed, KeyValue
+from evenbeat.node.process.log_format import CondensingHandler, KeyValueFormatter
 
 
 def line(message: str, **extra: object) -> str:
     record = logging.LogRecord("evenbeat.node", logging.WARNING, __file__, 1, message, None, None)
     record.created = 1_800_000_000.25
     record.__dict__.update(extra)
-    return KeyValue().format(record)
+    return KeyValueFormatter().format(record)
 
 
 def test_a_record_is_one_line_of_keys_and_values() -> None:
@@ -33,8 +33,8 @@ def test_a_record_without_an_action_has_the_name_of_its_logger() -> None:
 @pytest.fixture
 def condensed() -> Iterator[tuple[logging.Logger, io.StringIO]]:
     stream = io.StringIO()
-    handler = Condensed(stream)
-    handler.setFormatter(KeyValue())
+    handler = CondensingHandler(stream)
+    handler.setFormatter(KeyValueFormatter())
     logger = logging.getLogger("evenbeat.test_of_condensing")
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
@@ -83,7 +83,7 @@ def test_lines_that_differ_are_all_written(condensed: tuple[logging.Logger, io.S
 
 def test_what_was_counted_is_told_at_the_end() -> None:
     stream = io.StringIO()
-    handler = Condensed(stream)
+    handler = CondensingHandler(stream)
     logger = logging.getLogger("evenbeat.test_of_condensing_2")
     logger.addHandler(handler)
     for _ in range(3):

@@ -5,18 +5,18 @@ from pathlib import Path
 import pytest
 from live_node import Living, eventually
 
-from evenbeat.client.database import live_node
+from evenbeat.client.database import connect_to_live_node
 from evenbeat.node.process import run_node
-from evenbeat.store.sqlite.ownership import Owned, is_owned, socket_path
-from evenbeat.wire.requests import AskStatus
+from evenbeat.store.sqlite.ownership import DatabaseInUse, is_node_running, socket_path
+from evenbeat.wire.requests import GetStatus
 
 
 def answers(database: Path) -> bool:
-    client = live_node(database)
+    client = connect_to_live_node(database)
     if client is None:
         return False
     try:
-        return client.ask(AskStatus()).status is not None
+        return client.ask(GetStatus()).status is not None
     finally:
         client.close()
 
@@ -24,14 +24,14 @@ def answers(database: Path) -> bool:
 def test_a_deleted_socket_is_made_anew_and_whoever_was_connected_stays_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(run_node, "_LOOK", 0.02)
+    monkeypatch.setattr(run_node, "_REACHABLE_CHECK_INTERVAL", 0.02)
     database = tmp_path / "x.db"
     with Living(database):
-        before = live_node(database)
+        before = connect_to_live_node(database)
         assert before is not None
         socket_path(database).unlink()
         eventually(lambda: answers(database))
-        assert before.ask(AskStatus()).status is not None
+        assert before.ask(GetStatus()).status is not None
         before.close()
         socket_path(database).unlink()
         socket_path(database).write_text("something else")
@@ -44,15 +44,15 @@ def test_a_deleted_lock_lets_no_second_node_in_and_is_made_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     database = tmp_path / "x.db"
-    monkeypatch.setattr(run_node, "_LOOK", 3600.0)
+    monkeypatch.setattr(run_node, "_REACHABLE_CHECK_INTERVAL", 3600.0)
     with Living(database):
         (tmp_path / "x.db.lock").unlink()
-        with pytest.raises(Owned, match="was deleted"), Living(database):
+        with pytest.raises(DatabaseInUse, match="was deleted"), Living(database):
             pass
-        assert is_owned(database) is False
-    monkeypatch.setattr(run_node, "_LOOK", 0.02)
+        assert is_node_running(database) is False
+    monkeypatch.setattr(run_node, "_REACHABLE_CHECK_INTERVAL", 0.02)
     with Living(database):
         (tmp_path / "x.db.lock").unlink()
-        eventually(lambda: is_owned(database))
-        with pytest.raises(Owned, match="process"), Living(database):
+        eventually(lambda: is_node_running(database))
+        with pytest.raises(DatabaseInUse, match="process"), Living(database):
             pass

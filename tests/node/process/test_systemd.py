@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from evenbeat.node.process.systemd import notify, watchdog_interval
+from evenbeat.node.process.systemd import notify_systemd, watchdog_interval
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def test_the_manager_hears_that_the_node_is_ready(
 ) -> None:
     manager.bind(str(tmp_path / "notify"))
     monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
-    notify("READY=1")
+    notify_systemd("READY=1")
     assert manager.recv(100) == b"READY=1"
 
 
@@ -31,18 +31,18 @@ def test_an_address_with_an_at_sign_is_an_abstract_one(
 ) -> None:
     manager.bind(f"\0evenbeat-{tmp_path.name}-{os.getpid()}")
     monkeypatch.setenv("NOTIFY_SOCKET", f"@evenbeat-{tmp_path.name}-{os.getpid()}")
-    notify("STOPPING=1")
+    notify_systemd("STOPPING=1")
     assert manager.recv(100) == b"STOPPING=1"
 
 
 def test_without_a_manager_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NOTIFY_SOCKET", raising=False)
-    notify("READY=1")
+    notify_systemd("READY=1")
 
 
 def test_a_manager_that_has_gone_away_is_no_trouble(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "gone"))
-    notify("READY=1")
+    notify_systemd("READY=1")
 
 
 @pytest.mark.parametrize(

@@ -9,14 +9,14 @@ import pytest
 from queue_node import Courier, is_alive, play
 
 from evenbeat.model import OUTPUT_LIMIT, SECOND, Job, Outcome
-from evenbeat.wire.worker_frames import Result
+from evenbeat.wire.worker_frames import RunResult
 
 IS_ROOT = os.getuid() == 0
 
 
-def answer(*words: str, timebox: float = 10, shell: bool = False, **job: object) -> Result:
+def answer(*words: str, timebox: float = 10, shell: bool = False, **job: object) -> RunResult:
     """The result of one command."""
-    found: list[Result] = []
+    found: list[RunResult] = []
 
     async def scene(courier: Courier) -> None:
         found.append(await courier.run(Job(command=words, shell=shell, **job), timebox=timebox))  # type: ignore[arg-type]
@@ -56,7 +56,7 @@ def test_noop_succeeds_without_a_process() -> None:
 
 
 def test_a_command_finds_itself_in_its_environment() -> None:
-    found: list[Result] = []
+    found: list[RunResult] = []
 
     async def scene(courier: Courier) -> None:
         job = Job(command=("env",), env={"COLOR": "blue", "EMPTY": ""})
@@ -70,7 +70,7 @@ def test_a_command_finds_itself_in_its_environment() -> None:
 
 
 def test_what_one_run_finds_in_its_environment_the_next_does_not() -> None:
-    found: list[Result] = []
+    found: list[RunResult] = []
 
     async def scene(courier: Courier) -> None:
         for job in (Job(command=("env",), env={"COLOR": "blue", "PATH": "/bin:/usr/bin:/x"}), Job(command=("env",))):

@@ -16,15 +16,23 @@ from queue_node import NEVER, Courier, clock_offset, play
 from evenbeat.model import HOUR, SECOND, Job, Outcome
 from evenbeat.queue.local import function_host_pool
 from evenbeat.wire import worker_frames
-from evenbeat.wire.worker_frames import LEAD, Cancel, Clock, Result, Results, Run, Runs
+from evenbeat.wire.worker_frames import (
+    EARLY_DELIVERY,
+    CancelFrame,
+    ClockFrame,
+    ResultsFrame,
+    RunResult,
+    RunsFrame,
+    RunSpec,
+)
 from evenbeat.work.admission import boot_time
 from evenbeat.work.async_host import AsyncHost
-from evenbeat.work.node_socket import Link
-from evenbeat.work.runner import Runner
+from evenbeat.work.node_socket import NodeConnection
+from evenbeat.work.runner import CommandRunner
 from evenbeat.work.sync_host import SyncHost
 
 if TYPE_CHECKING:
-    from evenbeat.queue.local.worker_process import Worker
+    from evenbeat.queue.local.worker_process import WorkerHandle
 
 HERE = Path(__file__).parents[2] / "support"
 NOOP = Job(command=("noop",))
@@ -44,10 +52,13 @@ def now() -> int:
 
 
 class TestWait:
-    def run_due_in(self, microseconds: int) -> Run:
+    def run_due_in(self, microseconds: int) -> RunSpec:
         return run(NOOP, nominal=microseconds)
 
-    @pytest.mark.parametrize(("due", "wait"), [(-1, 0), (0, 0), (1, 1), (2 * LEAD, 2 * LEAD), (2 * LEAD + 1, 0)])
+    @pytest.mark.parametrize(
+        ("due", "wait"),
+        [(-1, 0), (0, 0), (1, 1), (2 * EARLY_DELIVERY, 2 * EARLY_DELIVERY), (2 * EARLY_DELIVERY + 1, 0)],
+    )
     def test_until_it_is_due_unless_the_clock_was_set_back_meanwhile(self, due: int, wait: int) -> None:
         assert self.run_due_in(due).wait(0) == wait
 
@@ -57,7 +68,7 @@ def test_none_starts_before_it_is_due(job: Job) -> None:
     async def scene(courier: Courier) -> None:
         await courier.run(job)  # from now on it is known how long it takes
         for _ in range(10):
-            due = now() + LEAD
+            due = now() + EARLY_DELIVERY
             result = await courier.run(job, nominal=due)
             assert result.outcome == Outcome.SUCCEEDED
             assert result.started >= due
@@ -82,7 +93,7 @@ def test_what_waits_for_its_moment_when_the_clock_is_set_starts_at_that_moment_a
         await courier.run(job)
         offset = clock_offset()
         courier.queue.set_clock(offset)
-        due = boot_time() + offset + LEAD
+        due = boot_time() + offset + EARLY_DELIVERY
         guard = {"interval": 10 * SECOND, "tolerance": SECOND, "latest_start": due + HOUR}
         (token,) = courier.send(job, nominal=due, last_start=due - 9 * SECOND, **guard)
         (again,) = courier.send(job, nominal=due, last_start=due - 9 * SECOND + SECOND, **guard)
@@ -98,7 +109,7 @@ def test_what_waits_for_its_moment_when_the_clock_is_set_starts_at_that_moment_a
 
 
 def test_a_function_that_may_last_takes_no_host_before_it_is_due(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker_frames, "LEAD", HOUR)
+    monkeypatch.setattr(worker_frames, "EARLY_DELIVERY", HOUR)
 
     async def scene(courier: Courier) -> None:
         await courier.run(NAP)
@@ -115,11 +126,11 @@ def test_a_function_that_may_last_takes_no_host_before_it_is_due(monkeypatch: py
 def test_such_functions_begin_when_they_are_due_the_first_one_first() -> None:
     async def scene(courier: Courier) -> None:
         await courier.run(NAP)
-        due = now() + LEAD
+        due = now() + EARLY_DELIVERY
         (last,) = courier.send(NAP, nominal=due)
-        (first,) = courier.send(NAP, nominal=due - LEAD // 2)
+        (first,) = courier.send(NAP, nominal=due - EARLY_DELIVERY // 2)
         before, after = await courier.answers([first, last])
-        assert due - LEAD // 2 <= before.started < before.ended <= after.started
+        assert due - EARLY_DELIVERY // 2 <= before.started < before.ended <= after.started
         assert after.started >= due
 
     play(scene, hosts=1)
@@ -128,7 +139,7 @@ def test_such_functions_begin_when_they_are_due_the_first_one_first() -> None:
 def test_the_time_in_a_function_counts_from_when_it_was_due() -> None:
     async def scene(courier: Courier) -> None:
         await courier.run(SYNC)
-        due = now() + LEAD
+        due = now() + EARLY_DELIVERY
         nap = Job(function="sample_functions:nap", args=(0.5,))
         (token,) = courier.send(nap, nominal=due)
         (result,) = await courier.answers([token])
@@ -141,8 +152,8 @@ def test_the_time_in_a_function_counts_from_when_it_was_due() -> None:
 class TestAge:
     """For how long a host has been at its first run: that is what the timebox goes by."""
 
-    def host(self, since: float) -> function_host_pool._Host:
-        host = function_host_pool._Host(cast("Worker", None))
+    def host(self, since: float) -> function_host_pool._SyncHostQueue:
+        host = function_host_pool._SyncHostQueue(cast("WorkerHandle", None))
         host.since = since
         return host
 
@@ -178,10 +189,12 @@ def test_a_host_that_obeyed_a_cancel_is_judged_anew() -> None:
 # In this process, where a moment can last as long as it takes
 
 
-def run(job: Job, token: int = 1, **fields: int) -> Run:
+def run(job: Job, token: int = 1, **fields: int) -> RunSpec:
     packed = msgspec.Raw(msgspec.msgpack.encode(job))
     wanted = {"nominal": boot_time() + HOUR, "latest_start": boot_time() + 2 * HOUR, **fields}
-    return Run(token, packed, "a task", wanted["nominal"], 0, 10 * SECOND, wanted["latest_start"], NEVER, 0, 0, 1, None)
+    return RunSpec(
+        token, packed, "a task", wanted["nominal"], 0, 10 * SECOND, wanted["latest_start"], NEVER, 0, 0, 1, None
+    )
 
 
 class Wire:
@@ -190,19 +203,19 @@ class Wire:
     def __init__(self) -> None:
         self._ours, theirs = socket.socketpair()
         self.theirs = theirs.detach()
-        self._frames = worker_frames.Frames()
+        self._frames = worker_frames.FrameSplitter()
 
-    def send(self, *messages: Runs | Clock | Cancel) -> None:
-        self._ours.sendall(b"".join(map(worker_frames.encode, messages)))
+    def send(self, *messages: RunsFrame | ClockFrame | CancelFrame) -> None:
+        self._ours.sendall(b"".join(map(worker_frames.encode_frame, messages)))
 
-    def results(self) -> list[Result]:
+    def results(self) -> list[RunResult]:
         """What has been told so far."""
         self._ours.setblocking(False)
         try:
-            found = worker_frames.to_node(self._frames.feed(self._ours.recv(1 << 20)))
+            found = worker_frames.decode_node_frames(self._frames.split(self._ours.recv(1 << 20)))
         except BlockingIOError:
             return []
-        return [result for message in found if isinstance(message, Results) for result in message.results]
+        return [result for message in found if isinstance(message, ResultsFrame) for result in message.results]
 
     def close(self) -> None:
         self._ours.close()
@@ -210,7 +223,7 @@ class Wire:
 
 @pytest.fixture
 def wire(monkeypatch: pytest.MonkeyPatch) -> Iterator[Wire]:
-    monkeypatch.setattr(worker_frames, "LEAD", HOUR)
+    monkeypatch.setattr(worker_frames, "EARLY_DELIVERY", HOUR)
     wire = Wire()
     yield wire
     wire.close()
@@ -219,27 +232,27 @@ def wire(monkeypatch: pytest.MonkeyPatch) -> Iterator[Wire]:
 
 class TestRunner:
     def test_it_waits_as_long_as_the_first_of_them(self, wire: Wire) -> None:
-        runner = Runner(wire.theirs)
+        runner = CommandRunner(wire.theirs)
         due = boot_time() + HOUR
-        wire.send(Clock(0), Runs([run(NOOP, 1, nominal=due + SECOND), run(NOOP, 2, nominal=due)]))
+        wire.send(ClockFrame(0), RunsFrame([run(NOOP, 1, nominal=due + SECOND), run(NOOP, 2, nominal=due)]))
         runner._turn()
         assert wire.results() == []
-        assert HOUR / SECOND - 60 < runner._patience() <= HOUR / SECOND
-        wire.send(Clock(HOUR))
+        assert HOUR / SECOND - 60 < runner._poll_timeout() <= HOUR / SECOND
+        wire.send(ClockFrame(HOUR))
         runner._turn()
         assert [result.token for result in wire.results()] == [2]
-        wire.send(Clock(HOUR + SECOND))
+        wire.send(ClockFrame(HOUR + SECOND))
         runner._turn()
         assert [result.token for result in wire.results()] == [1]
 
     @pytest.mark.parametrize("tokens", [[], [1]])
     def test_what_waits_can_be_cancelled(self, wire: Wire, tokens: list[int]) -> None:
-        runner = Runner(wire.theirs)
-        wire.send(Clock(0), Runs([run(NOOP, 1), run(NOOP, 2)]))
+        runner = CommandRunner(wire.theirs)
+        wire.send(ClockFrame(0), RunsFrame([run(NOOP, 1), run(NOOP, 2)]))
         runner._turn()
-        wire.send(Cancel(tokens))
+        wire.send(CancelFrame(tokens))
         runner._turn()
-        wire.send(Clock(HOUR + SECOND))
+        wire.send(ClockFrame(HOUR + SECOND))
         runner._turn()
         found = {result.token: result.outcome for result in wire.results()}
         assert found == {1: Outcome.CANCELLED, 2: Outcome.SUCCEEDED if tokens else Outcome.CANCELLED}
@@ -248,31 +261,33 @@ class TestRunner:
 class TestAsyncHost:
     @pytest.fixture
     def host(self, wire: Wire) -> Iterator[AsyncHost]:
-        host = AsyncHost(Link(wire.theirs))
+        host = AsyncHost(NodeConnection(wire.theirs))
         yield host
         host._loop.close()
 
-    def hear(self, host: AsyncHost, wire: Wire, *messages: Runs | Clock | Cancel) -> None:
+    def hear(self, host: AsyncHost, wire: Wire, *messages: RunsFrame | ClockFrame | CancelFrame) -> None:
         wire.send(*messages)
         host._listen()
         host._loop.run_until_complete(asyncio.sleep(0.01))
 
     def test_it_waits_for_the_first_of_them(self, wire: Wire, host: AsyncHost) -> None:
         due = boot_time() + HOUR
-        self.hear(host, wire, Clock(0), Runs([run(ASYNC, 1, nominal=due + SECOND), run(ASYNC, 2, nominal=due)]))
+        self.hear(
+            host, wire, ClockFrame(0), RunsFrame([run(ASYNC, 1, nominal=due + SECOND), run(ASYNC, 2, nominal=due)])
+        )
         assert wire.results() == []
         assert host._moment is not None
         assert host._moment.when() - host._loop.time() <= HOUR / SECOND
-        self.hear(host, wire, Clock(HOUR))
+        self.hear(host, wire, ClockFrame(HOUR))
         assert [result.token for result in wire.results()] == [2]
-        self.hear(host, wire, Clock(HOUR + SECOND))
+        self.hear(host, wire, ClockFrame(HOUR + SECOND))
         assert [result.token for result in wire.results()] == [1]
 
     @pytest.mark.parametrize("tokens", [[], [1]])
     def test_what_waits_can_be_cancelled(self, wire: Wire, host: AsyncHost, tokens: list[int]) -> None:
-        self.hear(host, wire, Clock(0), Runs([run(ASYNC, 1), run(ASYNC, 2)]))
-        self.hear(host, wire, Cancel(tokens))
-        self.hear(host, wire, Clock(HOUR + SECOND))
+        self.hear(host, wire, ClockFrame(0), RunsFrame([run(ASYNC, 1), run(ASYNC, 2)]))
+        self.hear(host, wire, CancelFrame(tokens))
+        self.hear(host, wire, ClockFrame(HOUR + SECOND))
         found = {result.token: result.outcome for result in wire.results()}
         assert found == {1: Outcome.CANCELLED, 2: Outcome.SUCCEEDED if tokens else Outcome.CANCELLED}
 
@@ -282,11 +297,11 @@ class TestSyncHost:
         self, wire: Wire, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("signal.signal", lambda *_: None)
-        host = threading.Thread(target=SyncHost(Link(wire.theirs)).serve)
+        host = threading.Thread(target=SyncHost(NodeConnection(wire.theirs)).serve)
         host.start()
-        wire.send(Clock(0), Runs([run(SYNC, 1), run(SYNC, 2)]))
-        wire.send(Cancel([1]))
-        wire.send(Clock(HOUR + SECOND))
+        wire.send(ClockFrame(0), RunsFrame([run(SYNC, 1), run(SYNC, 2)]))
+        wire.send(CancelFrame([1]))
+        wire.send(ClockFrame(HOUR + SECOND))
         found: dict[int, str] = {}
         while len(found) < 2:
             found |= {result.token: result.outcome for result in wire.results()}

@@ -7,9 +7,9 @@ import msgspec
 import pytest
 from queue_node import Courier, is_alive, play
 
-from evenbeat.model import OUTPUT_LIMIT, SECOND, Job, Literal, Outcome, State
+from evenbeat.model import OUTPUT_LIMIT, SECOND, ArgumentValue, Job, Outcome, State
 from evenbeat.queue.local import async_function_host
-from evenbeat.wire.worker_frames import Result
+from evenbeat.wire.worker_frames import RunResult
 
 HERE = Path(__file__).parents[2] / "support"
 
@@ -20,12 +20,12 @@ def at_home(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(HERE)
 
 
-def call(function: str, *args: Literal, **kwargs: Literal) -> Job:
+def call(function: str, *args: ArgumentValue, **kwargs: ArgumentValue) -> Job:
     return Job(function=f"sample_functions:{function}", args=args, kwargs=kwargs)
 
 
-def answer(function: str, *args: Literal, timebox: float = 10, check: bool = False) -> Result:
-    found: list[Result] = []
+def answer(function: str, *args: ArgumentValue, timebox: float = 10, check: bool = False) -> RunResult:
+    found: list[RunResult] = []
 
     async def scene(courier: Courier) -> None:
         found.append(await courier.run(call(function, *args), timebox=timebox, check=check))
@@ -283,8 +283,8 @@ def test_one_that_swallows_its_cancellation_costs_the_host_and_others_are_lost()
 
 
 def test_one_that_blocks_the_loop_costs_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(async_function_host, "SILENCE", 0.2)
-    monkeypatch.setattr(async_function_host, "_LOOK", 0.05)
+    monkeypatch.setattr(async_function_host, "UNRESPONSIVE_AFTER", 0.2)
+    monkeypatch.setattr(async_function_host, "_POLL_INTERVAL", 0.05)
 
     async def scene(courier: Courier) -> None:
         await courier.run(call("anap", 0.0))

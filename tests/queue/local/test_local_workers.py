@@ -15,8 +15,8 @@ from queue_node import Courier, descriptors, is_alive, play
 
 from evenbeat.model import Job, Outcome
 from evenbeat.queue.local import command_workers, function_host_pool
-from evenbeat.queue.local.worker_process import Worker
-from evenbeat.wire.worker_frames import Result, Results, ToNode
+from evenbeat.queue.local.worker_process import WorkerHandle
+from evenbeat.wire.worker_frames import FrameToNode, ResultsFrame, RunResult
 
 HERE = Path(__file__).parents[2] / "support"
 
@@ -79,13 +79,13 @@ def test_what_a_worker_has_not_begun_is_known_also_if_it_was_given_more_while_it
         hear = worker._heard
         tokens = courier.send(*[Job(command=("true",))] * 150, timebox=60)
 
-        def listen(who: Worker, messages: list[ToNode]) -> None:
-            told = any(isinstance(message, Results) for message in messages)
+        def listen(who: WorkerHandle, messages: list[FrameToNode]) -> None:
+            told = any(isinstance(message, ResultsFrame) for message in messages)
             if told and not unbegun:
                 tokens.extend(courier.send(*[Job(command=("true",))] * 400, timebox=60))
             hear(who, messages)
             if told:
-                unbegun.append(who.unbegun)
+                unbegun.append(who.unstarted_count)
 
         worker._heard = listen
         await courier.until(lambda: bool(unbegun))
@@ -228,7 +228,7 @@ def test_workers_that_cannot_start_are_tried_with_pauses_and_then_told(
 ) -> None:
     monkeypatch.setattr(command_workers, "_PROGRAM", ("evenbeat.work.no_such_program",))
     monkeypatch.setattr(function_host_pool, "_PROGRAM", ("evenbeat.work.no_such_program",))
-    monkeypatch.setattr(command_workers.Backoff, "FIRST", 0.01)
+    monkeypatch.setattr(command_workers.RestartBackoff, "FIRST", 0.01)
 
     async def scene(courier: Courier) -> None:
         results = await courier.answers(courier.send(Job(command=("true",)), Job(function="os:getcwd")))
@@ -240,7 +240,7 @@ def test_workers_that_cannot_start_are_tried_with_pauses_and_then_told(
 
 
 def test_a_machine_too_full_for_a_worker_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command_workers.Backoff, "FULL", 0.01)
+    monkeypatch.setattr(command_workers.RestartBackoff, "FULL", 0.01)
     real, refusals, before = subprocess.Popen, iter(range(4)), descriptors()
 
     def full(*args: Any, **kwargs: Any) -> Any:
@@ -286,7 +286,7 @@ def _room_for_one(process: int) -> int:
 
 
 def test_stopping_waits_for_what_ends_in_time_and_cancels_the_rest() -> None:
-    async def whole() -> list[Result]:
+    async def whole() -> list[RunResult]:
         courier = Courier()
         courier.queue.start()
         tokens = courier.send(Job(command=("sleep", "0.3")), Job(command=("sleep", "300")), timebox=600)
@@ -327,7 +327,7 @@ def test_a_worker_whose_word_could_not_be_taken_is_replaced() -> None:
         command_workers = courier.queue._team
         take, failures = command_workers._results, iter([RuntimeError("a bug")])
 
-        def failing(results: list[Result]) -> None:
+        def failing(results: list[RunResult]) -> None:
             for error in failures:
                 raise error
             take(results)

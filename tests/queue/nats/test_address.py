@@ -3,21 +3,21 @@
 import pytest
 
 from evenbeat.model import Invalid
-from evenbeat.queue.nats.address import parse_where, subject_token
+from evenbeat.queue.nats.address import parse_queue_address, subject_token
 
 
 def test_servers_and_prefix_are_read() -> None:
-    where = parse_where("nats://one:4222,two:5222,three/site-1", 3)
+    where = parse_queue_address("nats://one:4222,two:5222,three/site-1", 3)
     assert where.urls == ["nats://one:4222", "nats://two:5222", "nats://three:4222"]
     assert (where.prefix, where.replicas, where.stream) == ("site-1", 3, "site-1-runs")
-    assert parse_where("tls://[::1]:4222").urls == ["tls://[::1]:4222"]
-    assert parse_where("nats://one").prefix == "evenbeat"
+    assert parse_queue_address("tls://[::1]:4222").urls == ["tls://[::1]:4222"]
+    assert parse_queue_address("nats://one").prefix == "evenbeat"
 
 
 def test_users_and_tokens_are_read_and_never_shown() -> None:
-    with_user = parse_where("nats://me:p%40ss@one:4222/p")
+    with_user = parse_queue_address("nats://me:p%40ss@one:4222/p")
     assert (with_user.user, with_user.password, with_user.token) == ("me", "p@ss", "")
-    with_token = parse_where("nats://s3cret@one:4222")
+    with_token = parse_queue_address("nats://s3cret@one:4222")
     assert (with_token.user, with_token.token) == ("", "s3cret")
     for where in (with_user, with_token):
         for shown in (str(where), repr(where), f"{where}", *where.urls):
@@ -47,14 +47,14 @@ def test_users_and_tokens_are_read_and_never_shown() -> None:
 )
 def test_what_is_no_queue_is_refused_without_being_shown(url: str) -> None:
     with pytest.raises(Invalid, match="accepted") as refusal:
-        parse_where(url)
+        parse_queue_address(url)
     assert "s3cret" not in str(refusal.value)
 
 
 @pytest.mark.parametrize("replicas", [0, 6])
 def test_replicas_have_their_limits(replicas: int) -> None:
     with pytest.raises(Invalid, match="accepted: 1 to 5"):
-        parse_where("nats://one", replicas)
+        parse_queue_address("nats://one", replicas)
 
 
 def test_names_of_pools_become_parts_of_subjects() -> None:
@@ -67,5 +67,5 @@ def test_names_of_pools_become_parts_of_subjects() -> None:
 
 @pytest.mark.parametrize("secret", ["", "to%20ken@", "me:p%40ss%2Fword@", "me:@"])
 def test_the_whole_of_it_is_read_as_the_same(secret: str) -> None:
-    where = parse_where(f"tls://{secret}a:1,b:2/prefix")
-    assert parse_where(where.whole) == where
+    where = parse_queue_address(f"tls://{secret}a:1,b:2/prefix")
+    assert parse_queue_address(where.url_with_secrets) == where

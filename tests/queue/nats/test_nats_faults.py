@@ -19,7 +19,7 @@ from evenbeat.core import run_lease
 from evenbeat.model import SECOND, Outcome
 from evenbeat.queue.nats import fetch as nats_fetch
 from evenbeat.queue.nats import publishing as nats_shipping
-from evenbeat.queue.nats.connection import Link
+from evenbeat.queue.nats.connection import NatsConnection
 from evenbeat.queue.nats.worker import ClusterWorker
 from evenbeat.testing.nats_server import NatsServer
 
@@ -41,9 +41,9 @@ def _hurried(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def disturb(monkeypatch: pytest.MonkeyPatch, how: Callable[[Send], Send]) -> None:
     """Let all that anybody sends pass through this."""
-    real: Any = Link.send
+    real: Any = NatsConnection.send
     monkeypatch.setattr(
-        Link, "send", lambda link, *args, **kwargs: how(lambda *a, **k: real(link, *a, **k))(*args, **kwargs)
+        NatsConnection, "send", lambda link, *args, **kwargs: how(lambda *a, **k: real(link, *a, **k))(*args, **kwargs)
     )
 
 
@@ -97,12 +97,12 @@ def test_delivered_again_and_again_they_start_nothing_twice(server: NatsServer, 
 
 
 def test_lost_messages_lose_no_run(server: NatsServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nats_shipping, "_CONFIRMED", 300_000)
-    monkeypatch.setattr(nats_shipping, "_SEEN", 300_000)
-    monkeypatch.setattr(nats_fetch, "_WAITING", 0.3)
-    monkeypatch.setattr(nats_fetch, "_ANSWERING", 0.1)
-    monkeypatch.setattr(run_lease, "ATTEMPTS", 1_000)
-    monkeypatch.setattr(run_lease, "PATIENCE", 60 * SECOND)
+    monkeypatch.setattr(nats_shipping, "_CONFIRM_TIMEOUT", 300_000)
+    monkeypatch.setattr(nats_shipping, "_STREAM_CHECK_AGE", 300_000)
+    monkeypatch.setattr(nats_fetch, "_FETCH_TIMEOUT", 0.3)
+    monkeypatch.setattr(nats_fetch, "_ANSWER_TIMEOUT", 0.1)
+    monkeypatch.setattr(run_lease, "MAX_DISPATCH_ATTEMPTS", 1_000)
+    monkeypatch.setattr(run_lease, "NO_WORKER_TIMEOUT", 60 * SECOND)
     luck = random.Random(7)
 
     def sometimes(send: Send) -> Send:
@@ -123,14 +123,14 @@ def test_lost_messages_lose_no_run(server: NatsServer, tmp_path: Path, monkeypat
 def test_a_wiped_queue_loses_no_run(
     server: NatsServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wiping: str
 ) -> None:
-    monkeypatch.setattr(nats_shipping, "_SEEN", 300_000)
-    monkeypatch.setattr(run_lease, "PATIENCE", 60 * SECOND)
+    monkeypatch.setattr(nats_shipping, "_STREAM_CHECK_AGE", 300_000)
+    monkeypatch.setattr(run_lease, "NO_WORKER_TIMEOUT", 60 * SECOND)
     file = tmp_path / "ran"
 
     async def scene(house: House) -> None:
         node = await house.node()
         jetstream = (await house.client()).jetstream()
-        await until(lambda: node.queue._shipping._stream.born)
+        await until(lambda: node.queue._shipping._stream.created)
         tokens = [t for n in range(50) for t in node.commands(f"echo {n} >>{file}")]
         while (await jetstream.stream_info(house.where.stream)).state.messages < 50:
             await asyncio.sleep(0.01)
@@ -152,9 +152,9 @@ def test_a_wiped_queue_loses_no_run(
 
 
 def test_servers_that_are_away_lose_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_lease, "HOLD", 20 * SECOND)
-    monkeypatch.setattr(run_lease, "PATIENCE", 60 * SECOND)
-    monkeypatch.setattr(nats_shipping, "_SEEN", 300_000)
+    monkeypatch.setattr(run_lease, "RUN_LEASE_DURATION", 20 * SECOND)
+    monkeypatch.setattr(run_lease, "NO_WORKER_TIMEOUT", 60 * SECOND)
+    monkeypatch.setattr(nats_shipping, "_STREAM_CHECK_AGE", 300_000)
     server = NatsServer(tmp_path / "nats")
     server.start()
     file = tmp_path / "ran"
@@ -183,8 +183,8 @@ def test_servers_that_are_away_lose_no_run(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_a_cluster_goes_on_without_the_leader_of_its_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_lease, "HOLD", 20 * SECOND)
-    monkeypatch.setattr(nats_shipping, "_SEEN", 300_000)
+    monkeypatch.setattr(run_lease, "RUN_LEASE_DURATION", 20 * SECOND)
+    monkeypatch.setattr(nats_shipping, "_STREAM_CHECK_AGE", 300_000)
     server = NatsServer(tmp_path / "nats", 3)
     server.start()
 
@@ -218,17 +218,17 @@ def test_more_replicas_than_servers_are_a_problem_that_is_told(server: NatsServe
 def test_what_nobody_takes_though_it_is_fetched_is_set_aside(
     server: NatsServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(nats_shipping, "_SEEN", 100_000)
-    monkeypatch.setattr(run_lease, "PATIENCE", 60 * SECOND)
+    monkeypatch.setattr(nats_shipping, "_STREAM_CHECK_AGE", 100_000)
+    monkeypatch.setattr(run_lease, "NO_WORKER_TIMEOUT", 60 * SECOND)
 
     async def scene(house: House) -> None:
         node = await house.node()
         await until(lambda: not node.queue.problem)
         client = await house.client()
-        await until(lambda: node.queue._shipping._stream.born)
+        await until(lambda: node.queue._shipping._stream.created)
         thief = await client.jetstream().pull_subscribe(house.where.runs("default"), durable="thief")
         tokens = node.commands("true", 2)
-        for _ in range(run_lease.ATTEMPTS):
+        for _ in range(run_lease.MAX_DISPATCH_ATTEMPTS):
             (message,) = await thief.fetch(1, timeout=20)
             await message.ack()
         results = await node.answers(tokens)
@@ -254,9 +254,9 @@ def test_a_killed_worker_loses_its_runs_after_a_while_and_no_others(server: Nats
         assert b"its worker w is gone" in results[0].output
         assert not any(is_alive(int(pid)) for pid in lines(tmp_path / "pids"))
         assert (kept[0] in node.results, node.queue.counts.lost) == (False, 3)
-        assert node.queue.losses.deaths(lost[0]) == 0, "it may be cut off"
+        assert node.queue.worker_deaths.deaths(lost[0]) == 0, "it may be cut off"
         await house.process(node)
-        await until(lambda: [node.queue.losses.deaths(task) for task in (*lost, *kept)] == [1, 1, 1, 0])
+        await until(lambda: [node.queue.worker_deaths.deaths(task) for task in (*lost, *kept)] == [1, 1, 1, 0])
 
     play(server.url, scene)
 
@@ -305,7 +305,7 @@ def test_a_worker_that_is_cut_off_ends_its_runs_before_they_are_lost(server: Nat
         await until(lambda: worker.held == 0)
         assert (await node.answers(node.commands("true")))[0].outcome == Outcome.SUCCEEDED
         assert node.told_twice == []
-        assert [node.queue.losses.deaths(task) for task in polite + stubborn] == [0, 0]
+        assert [node.queue.worker_deaths.deaths(task) for task in polite + stubborn] == [0, 0]
 
     play(server.url, scene)
 
@@ -333,17 +333,17 @@ def test_the_runs_of_a_worker_that_is_stopped_end_before_they_are_lost(server: N
 
 
 def test_permissions_that_come_too_late_are_not_used(server: NatsServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_lease, "PERMIT", 200_000)
+    monkeypatch.setattr(run_lease, "PERMISSION_DURATION", 200_000)
 
     async def scene(house: House) -> None:
         node = await house.node()
         worker = await house.worker(node)
-        real: Any = worker._permitted
+        real: Any = worker._handle_start_reply
         held_back: list[Any] = []
-        monkeypatch.setattr(worker, "_permitted", held_back.append)
+        monkeypatch.setattr(worker, "_handle_start_reply", held_back.append)
         tokens = node.commands("true")
         await until(lambda: node.queue.counts.reopened)
-        monkeypatch.setattr(worker, "_permitted", real)
+        monkeypatch.setattr(worker, "_handle_start_reply", real)
         for permission in held_back:
             real(permission)
         assert (await node.answers(tokens))[0].outcome == Outcome.SUCCEEDED
@@ -353,7 +353,7 @@ def test_permissions_that_come_too_late_are_not_used(server: NatsServer, monkeyp
 
 
 def test_a_worker_drains_on_sigterm(server: NatsServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_lease, "PATIENCE", 60 * SECOND)
+    monkeypatch.setattr(run_lease, "NO_WORKER_TIMEOUT", 60 * SECOND)
 
     async def scene(house: House) -> None:
         node = await house.node()
@@ -380,7 +380,7 @@ def test_a_second_signal_ends_a_worker_at_once(server: NatsServer) -> None:
         running = node.commands("sleep 300", timebox=600)
         await until(lambda: node.started)
         process.send_signal(signal.SIGTERM)
-        await until(lambda: node.queue.staff[0].is_leaving)
+        await until(lambda: node.queue.worker_views[0].is_leaving)
         assert process.poll() is None
         process.send_signal(signal.SIGINT)
         await until(lambda: process.poll() is not None)

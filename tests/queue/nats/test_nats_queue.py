@@ -11,8 +11,8 @@ from nats_nodes import House, Node, hurry, play, until
 from evenbeat.core import run_lease
 from evenbeat.model import SECOND, Job, Outcome
 from evenbeat.testing.nats_server import NatsServer
-from evenbeat.wire.cluster_messages import MESSAGE_LIMIT, Report, encode
-from evenbeat.wire.worker_frames import Result
+from evenbeat.wire.cluster_messages import MAX_MESSAGE_SIZE, RunReport, encode_message
+from evenbeat.wire.worker_frames import RunResult
 
 
 @pytest.fixture(scope="module")
@@ -129,7 +129,7 @@ def test_a_run_too_large_for_a_message_is_told_so(url: str) -> None:
         assert node.queue.pending == 31
         (result,) = await node.answers([token])
         assert result.outcome == Outcome.BROKEN
-        assert str(MESSAGE_LIMIT).encode() in result.output
+        assert str(MAX_MESSAGE_SIZE).encode() in result.output
         assert {r.outcome for r in await node.answers(near)} == {Outcome.SUCCEEDED}
 
     play(url, scene)
@@ -171,7 +171,7 @@ def test_a_result_is_kept_by_its_worker_until_it_is_stored(url: str) -> None:
         await node.answers(tokens)
         await asyncio.sleep(2.5)  # it is told again meanwhile
         assert worker.held == 1
-        node.queue.stored(tokens)
+        node.queue.confirm_stored(tokens)
         await until(lambda: worker.held == 0)
         assert (node.told_twice, node.late) == ([], [])
 
@@ -219,11 +219,11 @@ def test_late_and_repeated_results_are_told_as_such_and_change_nothing(url: str)
         worker = await house.worker(node)
         (token,) = await _ran(node)
         client = await house.client()
-        result = Result(token, Outcome.FAILED, 1, 5, 6, b"late")
-        repeated = Report(worker.id, [], [(token, result)])
-        late = Report("another", [], [(token, result), (7, Result(1 << 40, Outcome.SUCCEEDED, 0, 5, 6, b""))])
+        result = RunResult(token, Outcome.FAILED, 1, 5, 6, b"late")
+        repeated = RunReport(worker.id, [], [(token, result)])
+        late = RunReport("another", [], [(token, result), (7, RunResult(1 << 40, Outcome.SUCCEEDED, 0, 5, 6, b""))])
         for report in (repeated, repeated, late, late):
-            await client.publish(house.where.nodes, encode(report))
+            await client.publish(house.where.nodes, encode_message(report))
         await until(lambda: len(node.late) == 2)
         await node.answers(node.commands("true"))
         assert [r.token for _, r in node.late] == [token, 1 << 40]
@@ -241,7 +241,7 @@ async def _ran(node: Node) -> list[int]:
 
 def test_a_node_without_its_lease_answers_nothing(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     hurry(monkeypatch)
-    monkeypatch.setattr(run_lease, "HOLD", 20 * SECOND)
+    monkeypatch.setattr(run_lease, "RUN_LEASE_DURATION", 20 * SECOND)
 
     async def scene(house: House) -> None:
         node = await house.node()
@@ -277,8 +277,8 @@ def test_workers_are_shown_and_take_their_leave(url: str) -> None:
     async def scene(house: House) -> None:
         node = await house.node()
         worker = await house.worker(node, name="east", pools=("a", "b"), slots=7)
-        await until(lambda: node.queue.staff[0].started)
-        (shown,) = node.queue.staff
+        await until(lambda: node.queue.worker_views[0].started)
+        (shown,) = node.queue.worker_views
         assert (shown.name, shown.pools, shown.slots, shown.is_leaving) == ("east", ["a", "b"], 7, False)
         assert shown.silent_for < 10
         assert abs(shown.started / 1e6 - time.time()) < 30
@@ -286,7 +286,7 @@ def test_workers_are_shown_and_take_their_leave(url: str) -> None:
         running = node.commands("sleep 1; echo done", pool="a")
         await until(lambda: node.started)
         leaving = asyncio.create_task(worker.leave(20))
-        await until(lambda: node.queue.staff[0].is_leaving)
+        await until(lambda: node.queue.worker_views[0].is_leaving)
         assert node.queue.pools["a"].workers == 0
         await leaving
         assert (await node.answers(running))[0].outcome == Outcome.SUCCEEDED

@@ -3,39 +3,39 @@
 from collections.abc import Sequence
 
 from evenbeat.core import run_lease
-from evenbeat.core.run_lease import Hand
+from evenbeat.core.run_lease import RunLease
 from evenbeat.model import SECOND, Outcome
-from evenbeat.queue.nats.batches import Item
-from evenbeat.queue.nats.permissions import Books
-from evenbeat.wire.cluster_messages import Question, Report, Tidings
-from evenbeat.wire.worker_frames import Result
+from evenbeat.queue.nats.batches import HandedOverRun
+from evenbeat.queue.nats.permissions import HandedOverRuns
+from evenbeat.wire.cluster_messages import RunReport, StartRequest, WorkerStatus
+from evenbeat.wire.worker_frames import RunResult
 
 NOW = 1_000 * SECOND
 
 
-def books(*tokens: int, owned: Sequence[int] | None = None) -> Books:
+def books(*tokens: int, owned: Sequence[int] | None = None) -> HandedOverRuns:
     """With these runs open; the task of a run has the number of its token. Owns these, or all."""
-    made = Books(lambda task: owned is None or task in owned)
+    made = HandedOverRuns(lambda task: owned is None or task in owned)
     for token in tokens:
-        made.open[token] = Item(token, token, None, None, "default", NOW)
+        made.open[token] = HandedOverRun(token, token, None, None, "default", NOW)
     return made
 
 
-def ask(made: Books, worker: str, *tokens: int, asked: int = 5) -> tuple[list[int], list[int]]:
-    granted, refused = made.answer(Question(worker, asked, [(t, t) for t in tokens]), NOW)
+def ask(made: HandedOverRuns, worker: str, *tokens: int, asked: int = 5) -> tuple[list[int], list[int]]:
+    granted, refused = made.grant(StartRequest(worker, asked, [(t, t) for t in tokens]), NOW)
     return [item.token for item in granted], refused
 
 
 def tell(
-    made: Books, worker: str, *held: int, settled: int = 0, now: int = NOW
+    made: HandedOverRuns, worker: str, *held: int, settled: int = 0, now: int = NOW
 ) -> tuple[list[int], list[int], list[int]]:
-    tidings = Tidings(worker, 0, settled, "w", 1, ["default"], 1, False, [(t, t) for t in held], 0, "", 1, 0)
-    told = made.hear(tidings, now)
-    return told.renewed, told.over, [item.token for item in told.reopened]
+    tidings = WorkerStatus(worker, 0, settled, "w", 1, ["default"], 1, False, [(t, t) for t in held], 0, "", 1, 0)
+    told = made.apply_status(tidings, now)
+    return told.renewed, told.not_ours, [item.token for item in told.reopened]
 
 
-def report(worker: str, *tokens: int) -> Report:
-    return Report(worker, [], [(t, Result(t, Outcome.SUCCEEDED, 0, 1, 2, b"")) for t in tokens])
+def report(worker: str, *tokens: int) -> RunReport:
+    return RunReport(worker, [], [(t, RunResult(t, Outcome.SUCCEEDED, 0, 1, 2, b"")) for t in tokens])
 
 
 def test_a_run_is_granted_to_one_worker_however_often_it_asks() -> None:
@@ -51,7 +51,7 @@ def test_what_is_unknown_is_refused_by_its_owner_and_by_nobody_else() -> None:
 
 def test_what_was_adopted_is_not_started_but_goes_on_where_it_is() -> None:
     made = books(1)
-    made.open[1].hand = Hand(renewed=NOW, adopted=True)
+    made.open[1].lease = RunLease(renewed_at=NOW, adopted=True)
     assert ask(made, "a", 1) == ([], [1])
     assert tell(made, "b", 1) == ([1], [], [])
     assert tell(made, "a", 1) == ([], [1], [])
@@ -76,19 +76,19 @@ def test_a_permission_that_was_not_used_is_open_again_once_that_is_settled() -> 
 def test_a_result_counts_once_and_is_stored_for_its_worker() -> None:
     made = books(1, 2)
     ask(made, "a", 1, 2)
-    assert [r.token for r in made.take(report("a", 1)).results] == [1]
-    assert made.take(report("a", 1)) == ([], [], [], [])  # it is on its way into the store
+    assert [r.token for r in made.apply_report(report("a", 1)).results] == [1]
+    assert made.apply_report(report("a", 1)) == ([], [], [], [])  # it is on its way into the store
     assert tell(made, "a", 1, 2) == ([2], [], [])
     assert ask(made, "b", 1) == ([], [1])
-    assert made.stored([1, 2], NOW) == {"a": [1]}
-    again = made.take(report("a", 1))
+    assert made.mark_stored([1, 2], NOW) == {"a": [1]}
+    again = made.apply_report(report("a", 1))
     assert (again.safe, again.late) == ([1], [])
 
 
 def test_results_that_nobody_waits_for_are_late() -> None:
     made = books(1, 2, owned=[1, 2, 3])
     ask(made, "a", 1, 2)
-    late = made.take(report("b", 1, 3, 4))
+    late = made.apply_report(report("b", 1, 3, 4))
     assert (late.results, late.safe, [task for task, _ in late.late]) == ([], [1, 3], [1, 3])
     assert 1 in made.open
 
@@ -97,20 +97,20 @@ def test_runs_of_a_silent_worker_are_lost_and_no_others() -> None:
     made = books(1, 2, 3, 4)
     ask(made, "a", 1)
     ask(made, "b", 2)
-    made.open[3].hand = Hand(renewed=NOW, adopted=True)
-    lost_at = NOW + run_lease.HOLD + run_lease.MARGIN
+    made.open[3].lease = RunLease(renewed_at=NOW, adopted=True)
+    lost_at = NOW + run_lease.RUN_LEASE_DURATION + run_lease.RUN_LEASE_MARGIN
     tell(made, "b", 2, now=NOW + SECOND)
-    assert made.lost(lost_at - 1) == []
-    assert [item.token for item in made.lost(lost_at)] == [1, 3]
+    assert made.take_lost(lost_at - 1) == []
+    assert [item.token for item in made.take_lost(lost_at)] == [1, 3]
     assert sorted(made.open) == [2, 4]
-    assert [task for task, _ in made.take(report("a", 1)).late] == [1]
+    assert [task for task, _ in made.apply_report(report("a", 1)).late] == [1]
 
 
 def test_what_is_forgotten_is_no_business_of_ours() -> None:
     made = books(1, 2, owned=[])
     ask(made, "a", 1, 2)
-    made.take(report("a", 2))
+    made.apply_report(report("a", 2))
     assert [item.token for item in made.forget([1, 2, 3])] == [1]
-    assert made.stored([2], NOW) == {}
+    assert made.mark_stored([2], NOW) == {}
     assert tell(made, "a", 1, 2) == ([], [], [])
-    assert made.take(report("a", 1, 2)) == ([], [], [], [])
+    assert made.apply_report(report("a", 1, 2)) == ([], [], [], [])

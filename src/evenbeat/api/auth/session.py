@@ -13,23 +13,23 @@ from msgspec import Meta, Struct
 from starlette.responses import Response
 
 from evenbeat.admin import page_sessions
-from evenbeat.admin.tokens import Token
+from evenbeat.admin.tokens import ApiToken
 from evenbeat.api.http.route import Call, Role, Route, address_of
 from evenbeat.model import SECOND, Invalid
 from evenbeat.store.contract import StoreError
-from evenbeat.wire.requests import NoteSignIn
+from evenbeat.wire.requests import RecordSignIn
 
 if TYPE_CHECKING:
-    from evenbeat.api.auth.access import Access
+    from evenbeat.api.auth.access import TokenAuthenticator
 
-COOKIE: Final = "evenbeat_session"
+COOKIE_NAME: Final = "evenbeat_session"
 _log: Final = logging.getLogger("evenbeat.api")
-LENGTH: Final = page_sessions.LENGTH // SECOND
+SESSION_SECONDS: Final = page_sessions.SESSION_LENGTH // SECOND
 """Seconds that a session lasts."""
-MOST: Final = page_sessions.MOST
+MAX_SESSIONS: Final = page_sessions.MAX_SESSIONS
 
 
-class Session(NamedTuple):
+class CookieSession(NamedTuple):
     """Stands for a token, as long as that is the same."""
 
     token: str
@@ -39,34 +39,34 @@ class Session(NamedTuple):
     until: float
 
 
-class Sessions:
+class InMemorySessions:
     """Those that began while there was no node that could keep them: they end with the api process."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
-        self._sessions: OrderedDict[str, Session] = OrderedDict()
+        self._sessions: OrderedDict[str, CookieSession] = OrderedDict()
 
-    def open(self, token: str, hash_: str) -> str:
+    def create(self, token: str, hash_: str) -> str:
         """A new one; what to put into the cookie."""
         word = secrets.token_urlsafe(32)
-        self._sessions[digest(word)] = Session(token, hash_, self._now() + LENGTH)
-        if len(self._sessions) > MOST:
+        self._sessions[cookie_digest(word)] = CookieSession(token, hash_, self._now() + SESSION_SECONDS)
+        if len(self._sessions) > MAX_SESSIONS:
             self._sessions.popitem(last=False)
         return word
 
-    def find(self, word: str) -> Session | None:
+    def find(self, word: str) -> CookieSession | None:
         """The session of a cookie."""
-        session = self._sessions.get(digest(word))
+        session = self._sessions.get(cookie_digest(word))
         if session is not None and session.until <= self._now():
-            self.close(word)
+            self.remove(word)
             return None
         return session
 
-    def close(self, word: str) -> None:
-        self._sessions.pop(digest(word), None)
+    def remove(self, word: str) -> None:
+        self._sessions.pop(cookie_digest(word), None)
 
 
-def digest(word: str) -> str:
+def cookie_digest(word: str) -> str:
     """What a session is found by: how long that takes tells nothing of the words there are."""
     return hashlib.sha256(word.encode(errors="replace")).hexdigest()
 
@@ -92,45 +92,45 @@ class Standing(Struct):
     """Is a token needed before anything else?"""
 
 
-async def _begin(call: Call) -> Response:
-    access, request = _access(call), call.request
+async def _sign_in(call: Call) -> Response:
+    access, request = _authenticator(call), call.request
     if await access.is_open():
-        access.must_be_local(request)
-        return _answer(Standing("admin", needs_token=False))
-    id_, token = await access.verified(request, call.body.token)
-    await _note(call, token.name)
-    return await _with_cookie(call, id_, token)
+        access.require_local(request)
+        return _session_response(Standing("admin", needs_token=False))
+    id_, token = await access.verify_token(request, call.body.token)
+    await _audit_sign_in(call, token.name)
+    return await _response_with_cookie(call, id_, token)
 
 
-async def _note(call: Call, name: str) -> None:
+async def _audit_sign_in(call: Call, name: str) -> None:
     """For the audit, some a minute of each token and address; nobody is kept out because it cannot be written."""
     address = address_of(call.request)
-    if _access(call).noted_sign_ins.take(f"{address} {name}"):
+    if _authenticator(call).noted_sign_ins.take_token(f"{address} {name}"):
         return
     try:
-        await call.house.ask(NoteSignIn(name, address))
+        await call.context.ask_node(RecordSignIn(name, address))
     except (StoreError, Invalid) as e:
         _log.warning("a sign-in is not in the audit: %s", e, extra={"action": "audit_failed", "who": name})
 
 
-async def _begin_by_link(call: Call) -> Response:
-    access, request = _access(call), call.request
+async def _sign_in_by_link(call: Call) -> Response:
+    access, request = _authenticator(call), call.request
     if await access.is_open():
-        access.must_be_local(request)
-        return _answer(Standing("admin", needs_token=False))
-    id_, token = await access.signed_in_by_link(request, call.body.code)
-    return await _with_cookie(call, id_, token)
+        access.require_local(request)
+        return _session_response(Standing("admin", needs_token=False))
+    id_, token = await access.redeem_link(request, call.body.code)
+    return await _response_with_cookie(call, id_, token)
 
 
-async def _with_cookie(call: Call, id_: str, token: Token) -> Response:
-    access, request = _access(call), call.request
-    response = _answer(Standing(token.role, needs_token=False))
+async def _response_with_cookie(call: Call, id_: str, token: ApiToken) -> Response:
+    access, request = _authenticator(call), call.request
+    response = _session_response(Standing(token.role, needs_token=False))
     # A proxy that speaks TLS for us is known by what the browser says it sees.
     is_secure = access.is_secure or request.headers.get("origin", "").startswith("https://")
     response.set_cookie(
         access.cookie,
         await access.begin_session(id_, token),
-        max_age=LENGTH,
+        max_age=SESSION_SECONDS,
         path="/",
         secure=is_secure,
         httponly=True,
@@ -139,15 +139,15 @@ async def _with_cookie(call: Call, id_: str, token: Token) -> Response:
     return response
 
 
-async def _ask(call: Call) -> Standing:
-    caller = await _access(call).known(call.request)
+async def _read_session(call: Call) -> Standing:
+    caller = await _authenticator(call).identify(call.request)
     if caller is None:
         return Standing(None, needs_token=True)
     return Standing(caller.role.name.lower(), needs_token=False)
 
 
-async def _end(call: Call) -> Response:
-    access = _access(call)
+async def _sign_out(call: Call) -> Response:
+    access = _authenticator(call)
     if word := call.request.cookies.get(access.cookie):
         await access.end_session(word)
     response = Response(status_code=204)
@@ -155,12 +155,12 @@ async def _end(call: Call) -> Response:
     return response
 
 
-def _access(call: Call) -> "Access":
-    access: Access = call.request.scope["evenbeat.access"]
+def _authenticator(call: Call) -> "TokenAuthenticator":
+    access: TokenAuthenticator = call.request.scope["evenbeat.access"]
     return access
 
 
-def _answer(standing: Standing) -> Response:
+def _session_response(standing: Standing) -> Response:
     return Response(msgspec.json.encode(standing), media_type="application/json")
 
 
@@ -169,7 +169,7 @@ ROUTES: Final = (
         "GET",
         "/v1/session",
         Role.ANYBODY,
-        _ask,
+        _read_session,
         "What the one who asks may do, and whether a token is needed.",
         Standing,
         "Session",
@@ -178,7 +178,7 @@ ROUTES: Final = (
         "POST",
         "/v1/session",
         Role.ANYBODY,
-        _begin,
+        _sign_in,
         "Begin a session: a token for a cookie, as the page does it.",
         Standing,
         "Session",
@@ -189,13 +189,15 @@ ROUTES: Final = (
         "POST",
         "/v1/session/link",
         Role.ANYBODY,
-        _begin_by_link,
+        _sign_in_by_link,
         "Begin a session by a link of `evenbeat token link`, which works once.",
         Standing,
         "Session",
         body=LinkCode,
         problems=(413, 415),
     ),
-    Route("DELETE", "/v1/session", Role.ANYBODY, _end, "End the session of the cookie.", None, "Session", status=204),
+    Route(
+        "DELETE", "/v1/session", Role.ANYBODY, _sign_out, "End the session of the cookie.", None, "Session", status=204
+    ),
 )
 """What others add to the application."""

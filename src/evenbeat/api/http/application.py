@@ -15,12 +15,12 @@ from starlette.routing import BaseRoute
 from starlette.types import Receive, Scope, Send
 
 from evenbeat.api.auth import scopes, session
-from evenbeat.api.http.context import House
-from evenbeat.api.http.errors import Problem, problem_of
-from evenbeat.api.http.paths import Paths
-from evenbeat.api.http.receive import body_of, query_of
-from evenbeat.api.http.route import JSON, Call, Doorman, Role, Route, address_of
-from evenbeat.api.http.threads import work_for
+from evenbeat.api.http.context import ApiContext
+from evenbeat.api.http.errors import HttpError, http_error_of
+from evenbeat.api.http.paths import Router
+from evenbeat.api.http.receive import parse_body, parse_query
+from evenbeat.api.http.route import JSON, Authenticator, Call, Role, Route, address_of
+from evenbeat.api.http.threads import set_current_caller
 from evenbeat.api.openapi import reference_page
 from evenbeat.api.routes import (
     actions,
@@ -40,20 +40,20 @@ from evenbeat.api.routes import (
 )
 from evenbeat.web.routes import web_routes
 
-_PARTS: Final = (
+_ROUTE_MODULES: Final = (
     *(tasks, actions, apply, history, heartbeats, schedules, load, periods, capacity, events, cluster, session, health),
     metrics,
     audit,
 )
-ROUTES: Final[tuple[Route, ...]] = tuple(route for part in _PARTS for route in part.ROUTES)
+ROUTES: Final[tuple[Route, ...]] = tuple(route for part in _ROUTE_MODULES for route in part.ROUTES)
 """All that a house offers, but for what tells of them."""
 
 Lifespan = Callable[[Starlette], AbstractAsyncContextManager[None]]
 
 
-def application(
-    house: House,
-    access: Doorman,
+def create_application(
+    house: ApiContext,
+    access: Authenticator,
     routes: Sequence[Route] = ROUTES,
     pages: Sequence[BaseRoute] | None = None,
     lifespan: Lifespan | None = None,
@@ -62,23 +62,23 @@ def application(
     app = Starlette(
         routes=web_routes() if pages is None else pages,
         lifespan=lifespan,
-        exception_handlers={HTTPException: _told},
+        exception_handlers={HTTPException: _http_exception_response},
     )
     # Starlette's own routing, by decoded paths, is for the page only: in them a name with a slash is two segments.
     app.router.redirect_slashes = False
-    app.router.default = _Front(house, access, Paths((*routes, *reference_page.routes(routes))))
+    app.router.default = _Dispatcher(house, access, Router((*routes, *reference_page.routes(routes))))
     return app
 
 
-async def _told(_: Request, error: Exception) -> Response:
+async def _http_exception_response(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    return Problem(error.status_code, error.detail, headers=error.headers).response()
+    return HttpError(error.status_code, error.detail, headers=error.headers).response()
 
 
-class _Front:
+class _Dispatcher:
     """Takes every request."""
 
-    def __init__(self, house: House, access: Doorman, paths: Paths) -> None:
+    def __init__(self, house: ApiContext, access: Authenticator, paths: Router) -> None:
         self._house = house
         self._access = access
         self._paths = paths
@@ -91,10 +91,10 @@ class _Front:
         try:
             response = await self._answer(request)
         except Exception as e:
-            problem = problem_of(e)
-            if problem.refusal:
+            problem = http_error_of(e)
+            if problem.refusal_reason:
                 route = request.scope.get("evenbeat.route", "")
-                self._house.refusals.note(problem.refusal, address_of(request), route, problem.who)
+                self._house.refusals.note(problem.refusal_reason, address_of(request), route, problem.who)
             response = problem.response()
         if request.method == "HEAD":
             await send({"type": "http.response.start", "status": response.status_code, "headers": response.raw_headers})
@@ -105,21 +105,21 @@ class _Front:
     async def _answer(self, request: Request) -> Response:
         found = self._paths.find(request.scope)
         if found is None:
-            await self._access.admit(request, Role.ANYBODY)
-            raise Problem(404, "there is nothing at this path")
+            await self._access.authenticate(request, Role.ANYBODY)
+            raise HttpError(404, "there is nothing at this path")
         route = found.methods.get("GET" if request.method == "HEAD" else request.method)
         if route is None:
-            await self._access.admit(request, Role.ANYBODY)
-            raise Problem(405, f"accepted: {found.allowed}", headers={"Allow": found.allowed})
+            await self._access.authenticate(request, Role.ANYBODY)
+            raise HttpError(405, f"accepted: {found.allowed}", headers={"Allow": found.allowed})
         request.scope["evenbeat.route"] = f"{route.method} {route.path}"
-        caller = await self._access.admit(request, route.role)
-        work_for(caller.who)
-        path = found.path
+        caller = await self._access.authenticate(request, route.role)
+        set_current_caller(caller.who)
+        path = found.variables
         if caller.scope is not None:
-            path = await scopes.admitted(self._house, route, path, caller.scope)
-        query = query_of(route, request)
-        body = await body_of(route, request, self._house.work)
-        still = partial(self._access.still_admits, request)
+            path = await scopes.check_scope(self._house, route, path, caller.scope)
+        query = parse_query(route, request)
+        body = await parse_body(route, request, self._house.run_in_thread)
+        still = partial(self._access.is_still_authorized, request)
         call = Call(request, self._house, path, query, body, caller.who, caller.role, caller.scope, still)
         return _response(route, await route.handler(call))
 

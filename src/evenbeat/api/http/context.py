@@ -9,11 +9,11 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from evenbeat.api.http.refusals import Refusals
-from evenbeat.api.http.threads import Workshop
-from evenbeat.api.live.outlook_cache import Outlooks
-from evenbeat.api.live.status_feed import Listening
-from evenbeat.api.live.task_counts import Totals
+from evenbeat.api.http.refusals import RefusalCounter
+from evenbeat.api.http.threads import FairThreadPool
+from evenbeat.api.live.outlook_cache import OutlookCache
+from evenbeat.api.live.status_feed import LiveFeed
+from evenbeat.api.live.task_counts import TaskCountCache
 from evenbeat.core.authority import is_over
 from evenbeat.model import Instant
 from evenbeat.node.cluster.membership import DatabaseClock
@@ -21,18 +21,18 @@ from evenbeat.node.loop.clock import Clock, boot_time
 from evenbeat.node.process.control_socket import REQUEST_LIMIT, socket_address
 from evenbeat.store.cluster_contract import ClusterStore
 from evenbeat.store.contract import Store, StoreError
-from evenbeat.store.opening import is_cluster, open_store
-from evenbeat.store.sqlite.ownership import is_owned, socket_path
+from evenbeat.store.opening import is_shared_database, open_store
+from evenbeat.store.sqlite.ownership import is_node_running, socket_path
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
-from evenbeat.wire.requests import Reply, Request, must_be_done
+from evenbeat.wire.requests import Reply, Request, raise_if_refused
 
 T = TypeVar("T")
-_LOOK: Final = 10.0
+_CLOCK_CHECK_SECONDS: Final = 10.0
 """Seconds between two looks at the clock of a database that several nodes share."""
-_replies: Final = msgspec.json.Decoder(Reply)
+_reply_decoder: Final = msgspec.json.Decoder(Reply)
 
 
-class House:
+class ApiContext:
     """One database, and the node that lives on it."""
 
     def __init__(self, database: Path | str, control: Path | None = None) -> None:
@@ -40,19 +40,19 @@ class House:
         self.database: Final = database
         self.control: Final = control or socket_path(Path(database))
         self.store: Store = self._open()
-        self.listening: Final = Listening(database, control=control)
+        self.live_feed: Final = LiveFeed(database, control=control)
         """What the node tells; whoever serves the house starts it, and stops it at the end."""
-        self.outlooks: Final = Outlooks(self.read)
-        self.totals: Final = Totals()
-        self.refusals: Final = Refusals()
-        self._workshop = Workshop()
-        self._clock = _SharedClock(self.store) if isinstance(self.store, ClusterStore) else Clock()
+        self.outlook_cache: Final = OutlookCache(self.read_store)
+        self.task_counts: Final = TaskCountCache()
+        self.refusals: Final = RefusalCounter()
+        self._threads = FairThreadPool()
+        self._clock = _ClusterClock(self.store) if isinstance(self.store, ClusterStore) else Clock()
 
     def _open(self) -> Store:
         try:
             return open_store(self.database, read_only=True)
         except StoreError:
-            if is_cluster(self.database) or not is_owned(Path(self.database)):
+            if is_shared_database(self.database) or not is_node_running(Path(self.database)):
                 raise
             # A node lives on a file that cannot be read any more: /readyz and the node's answers say so.
             return SqliteStore(Path(self.database), read_only=True, is_checked=False)
@@ -60,20 +60,20 @@ class House:
     def now(self) -> Instant:
         return self._clock.now()
 
-    async def read(self, question: Callable[[Store], T]) -> T:
+    async def read_store(self, question: Callable[[Store], T]) -> T:
         """Ask the store, in a thread: nothing else waits for it."""
-        return await self._workshop.do(lambda: self._read(question))
+        return await self._threads.run(lambda: self._read(question))
 
-    async def work(self, work: Callable[..., T], *arguments: object) -> T:
+    async def run_in_thread(self, work: Callable[..., T], *arguments: object) -> T:
         """Do what takes longer than the event loop may wait, in a thread."""
-        return await self._workshop.do(lambda: work(*arguments))
+        return await self._threads.run(lambda: work(*arguments))
 
     def _read(self, question: Callable[[Store], T]) -> T:
-        if isinstance(self._clock, _SharedClock):
-            self._clock.look()
+        if isinstance(self._clock, _ClusterClock):
+            self._clock.synchronize()
         return question(self.store)
 
-    async def ask(self, request: Request) -> Reply:
+    async def ask_node(self, request: Request) -> Reply:
         """Ask the node; raise what it refuses (Invalid, Conflict, Missing), or StoreError if it does not answer."""
         try:
             with socket_address(self.control) as path:
@@ -90,8 +90,8 @@ class House:
             writer.close()
         if not line:
             raise StoreError("the node stopped before it had answered")
-        reply = _replies.decode(line)
-        must_be_done(reply)
+        reply = _reply_decoder.decode(line)
+        raise_if_refused(reply)
         return reply
 
     def has_node(self) -> bool:
@@ -99,28 +99,28 @@ class House:
         if isinstance(self.store, ClusterStore):
             view = self.store.view()
             return any(not is_over(lease.expires, view.now) for lease in view.leases)
-        return is_owned(self.database)
+        return is_node_running(self.database)
 
     def close(self) -> None:
-        self._workshop.close()
+        self._threads.close()
         self.store.close()
 
 
-class _SharedClock:
+class _ClusterClock:
     """The clock of a database that several nodes share: that of this machine may be another."""
 
     def __init__(self, store: ClusterStore) -> None:
         self._store = store
         self._clock = DatabaseClock()
-        self._looked = -_LOOK
-        self.look()
+        self._looked = -_CLOCK_CHECK_SECONDS
+        self.synchronize()
 
     def now(self) -> Instant:
         return Instant(self._clock.now())
 
-    def look(self) -> None:
+    def synchronize(self) -> None:
         """Compare it now and then. Blocks."""
-        if time.monotonic() - self._looked >= _LOOK:
+        if time.monotonic() - self._looked >= _CLOCK_CHECK_SECONDS:
             self._looked = time.monotonic()
             asked = boot_time()
             self._clock.learn(asked, self._store.clock(), boot_time())

@@ -11,42 +11,48 @@ from msgspec import Struct
 from starlette.responses import Response
 
 from evenbeat.admin.command_permission import Forbidden
-from evenbeat.api.http.refusals import BY_STATUS
-from evenbeat.load.locate import Path
+from evenbeat.api.http.refusals import REASON_BY_STATUS
+from evenbeat.load.locate import KeyPath
 from evenbeat.model import Invalid
 from evenbeat.store.contract import Conflict, StoreError
-from evenbeat.wire.requests import Missing
+from evenbeat.wire.requests import NotFound
 
-MEDIA: Final = "application/problem+json"
-MOST_ERRORS: Final = 100
+PROBLEM_MEDIA_TYPE: Final = "application/problem+json"
+MAX_ERRORS: Final = 100
 """That are listed in an answer; the others are counted."""
-_LONGEST: Final = 1_000
+_MAX_TEXT: Final = 1_000
 """Characters of one text in an answer: what somebody sends is not sent back to them whole."""
 _log: Final = logging.getLogger("evenbeat.api")
 
 
-class _Kind(NamedTuple):
+class _ProblemType(NamedTuple):
     word: str
     title: str
     meaning: str
     """What to do about it, for the reference."""
 
 
-KINDS: Final = {
-    400: _Kind("malformed", "Not understood", "The body is not JSON, or is nested too deeply."),
-    401: _Kind("unauthenticated", "Who are you?", "Send a token: Authorization: Bearer evb_..., or sign in."),
-    403: _Kind("forbidden", "Not allowed", "The role does not suffice, or the request comes from another site."),
-    404: _Kind("not-found", "Not found", "There is nothing of this name. A name is one percent-encoded segment."),
-    405: _Kind("method", "Not a method of this path", "The header Allow says which are."),
-    408: _Kind("slow", "Too slow", "The body did not arrive in time; send it again."),
-    409: _Kind("conflict", "Does not fit what is there", "A name is taken, or it has changed: read it again."),
-    412: _Kind("version", "Another version", "If-Match names a version that is not the present one: read it again."),
-    413: _Kind("too-large", "Too large", "The body has more bytes than are accepted."),
-    415: _Kind("media-type", "Not JSON", "Send Content-Type: application/json."),
-    422: _Kind("invalid", "Not valid", "Each entry of `errors` says what was found, where, and what is accepted."),
-    429: _Kind("too-many", "Too many requests", "The header Retry-After says when to try again."),
-    500: _Kind("failure", "We failed", "A defect of ours; the log of the server has more under the reference."),
-    503: _Kind("unavailable", "Not available now", "The node or its store does not answer; try again."),
+PROBLEM_TYPES: Final = {
+    400: _ProblemType("malformed", "Not understood", "The body is not JSON, or is nested too deeply."),
+    401: _ProblemType("unauthenticated", "Who are you?", "Send a token: Authorization: Bearer evb_..., or sign in."),
+    403: _ProblemType("forbidden", "Not allowed", "The role does not suffice, or the request comes from another site."),
+    404: _ProblemType(
+        "not-found", "Not found", "There is nothing of this name. A name is one percent-encoded segment."
+    ),
+    405: _ProblemType("method", "Not a method of this path", "The header Allow says which are."),
+    408: _ProblemType("slow", "Too slow", "The body did not arrive in time; send it again."),
+    409: _ProblemType("conflict", "Does not fit what is there", "A name is taken, or it has changed: read it again."),
+    412: _ProblemType(
+        "version", "Another version", "If-Match names a version that is not the present one: read it again."
+    ),
+    413: _ProblemType("too-large", "Too large", "The body has more bytes than are accepted."),
+    415: _ProblemType("media-type", "Not JSON", "Send Content-Type: application/json."),
+    422: _ProblemType(
+        "invalid", "Not valid", "Each entry of `errors` says what was found, where, and what is accepted."
+    ),
+    429: _ProblemType("too-many", "Too many requests", "The header Retry-After says when to try again."),
+    500: _ProblemType("failure", "We failed", "A defect of ours; the log of the server has more under the reference."),
+    503: _ProblemType("unavailable", "Not available now", "The node or its store does not answer; try again."),
 }
 """By status."""
 
@@ -71,7 +77,7 @@ class ProblemDocument(Struct, frozen=True, omit_defaults=True):
     errors: tuple[FieldError, ...] = ()
 
 
-class Problem(Exception):
+class HttpError(Exception):
     """A refusal with its status code."""
 
     def __init__(
@@ -87,78 +93,80 @@ class Problem(Exception):
         """`more`: errors that are not among these. `refusal`: the reason by which it is counted; `who` is refused."""
         super().__init__(detail)
         self.status: Final = status
-        self.detail: Final = _short(detail)
-        self.errors: Final = tuple(errors[:MOST_ERRORS])
-        self.more: Final = more + len(errors) - len(self.errors)
+        self.detail: Final = _shortened(detail)
+        self.errors: Final = tuple(errors[:MAX_ERRORS])
+        self.errors_omitted: Final = more + len(errors) - len(self.errors)
         self.headers: Final = dict(headers or {})
-        self.refusal: Final = refusal or BY_STATUS.get(status)
+        self.refusal_reason: Final = refusal or REASON_BY_STATUS.get(status)
         self.who: Final = who
 
-    def listed(self) -> list[FieldError]:
+    def errors_shown(self) -> list[FieldError]:
         """The errors for an answer; of many the first, and a last entry that says how many more there are."""
-        shown = [FieldError(_short(e.pointer), _short(e.detail), e.column) for e in self.errors]
-        return [*shown, FieldError("", f"and {self.more:,} more")] if self.more else shown
+        shown = [FieldError(_shortened(e.pointer), _shortened(e.detail), e.column) for e in self.errors]
+        return [*shown, FieldError("", f"and {self.errors_omitted:,} more")] if self.errors_omitted else shown
 
     def document(self) -> ProblemDocument:
         """As it is sent."""
-        kind = KINDS[self.status]
-        return ProblemDocument(f"/docs#problem-{kind.word}", kind.title, self.status, self.detail, tuple(self.listed()))
+        kind = PROBLEM_TYPES[self.status]
+        return ProblemDocument(
+            f"/docs#problem-{kind.word}", kind.title, self.status, self.detail, tuple(self.errors_shown())
+        )
 
     def response(self) -> Response:
         """The whole answer."""
         content = msgspec.json.encode(self.document())
-        return Response(content, self.status, headers=self.headers, media_type=MEDIA)
+        return Response(content, self.status, headers=self.headers, media_type=PROBLEM_MEDIA_TYPE)
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+def _shortened(text: str) -> str:
+    return text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]}..."
 
 
-def invalid(*errors: FieldError, more: int = 0) -> Problem:
+def invalid_request(*errors: FieldError, more: int = 0) -> HttpError:
     """All that is wrong with a request; `more` was counted and is not among the errors."""
-    return Problem(422, "; ".join(error.detail for error in errors[:3]), errors, more=more)
+    return HttpError(422, "; ".join(error.detail for error in errors[:3]), errors, more=more)
 
 
-def problem_of(error: Exception) -> Problem:
+def http_error_of(error: Exception) -> HttpError:
     """What to tell of an exception. Of one that nobody has foreseen, only where to find it in the log."""
     match error:
-        case Problem():
+        case HttpError():
             return error
         case Conflict():
-            return Problem(409, str(error))
-        case Missing():
-            return Problem(404, str(error))
+            return HttpError(409, str(error))
+        case NotFound():
+            return HttpError(404, str(error))
         case Forbidden():
-            return Problem(403, str(error))
+            return HttpError(403, str(error))
         case Invalid():
-            return invalid(FieldError("", str(error), error.column))
+            return invalid_request(FieldError("", str(error), error.column))
         case StoreError():
-            return Problem(503, str(error), headers={"Retry-After": "1"})
+            return HttpError(503, str(error), headers={"Retry-After": "1"})
     reference = secrets.token_hex(6)
     _log.error("a request failed", exc_info=error, extra={"action": "request_failed", "reference": reference})
-    return Problem(500, f"a defect of ours; the log of the server has it as {reference}")
+    return HttpError(500, f"a defect of ours; the log of the server has it as {reference}")
 
 
 # Pointers
 
 
-def pointer(path: Path) -> str:
+def json_pointer(path: KeyPath) -> str:
     """RFC 6901."""
     return "".join(f"/{str(key).replace('~', '~0').replace('/', '~1')}" for key in path)
 
 
-_WHERE: Final = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]")
-_FIELD: Final = re.compile(r"(?:unknown|missing required) field `(.*)`")
+_PATH_STEP: Final = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]")
+_FIELD_NAME: Final = re.compile(r"(?:unknown|missing required) field `(.*)`")
 
 
-def explained(error: msgspec.ValidationError, prefix: str = "") -> FieldError:
+def field_error_of(error: msgspec.ValidationError, prefix: str = "") -> FieldError:
     """What msgspec refuses, and where."""
     cause = error.__cause__
     message, _, where = str(error).partition(" - at `$")
-    keys: list[Any] = [key or index for key, index in _WHERE.findall(where.rstrip("`")) if index != "..."]
-    field = _FIELD.search(message)
+    keys: list[Any] = [key or index for key, index in _PATH_STEP.findall(where.rstrip("`")) if index != "..."]
+    field = _FIELD_NAME.search(message)
     if field:
         keys.append(field[1])
     if isinstance(cause, Invalid):
-        return FieldError(prefix + pointer((*keys, *filter(None, [cause.place]))), cause.problem, cause.column)
-    return FieldError(prefix + pointer(tuple(keys)), message.replace(" | null", "")[:1_000])
+        return FieldError(prefix + json_pointer((*keys, *filter(None, [cause.place]))), cause.problem, cause.column)
+    return FieldError(prefix + json_pointer(tuple(keys)), message.replace(" | null", "")[:1_000])

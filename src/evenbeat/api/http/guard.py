@@ -7,56 +7,56 @@ from typing import Any, Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from evenbeat.api.http.errors import Problem
-from evenbeat.api.http.protocol import BODY_PATIENCE
-from evenbeat.api.http.rate_limit import Buckets, address_key
-from evenbeat.api.http.refusals import BUSY, Refusals
+from evenbeat.api.http.errors import HttpError
+from evenbeat.api.http.protocol import BODY_TIMEOUT
+from evenbeat.api.http.rate_limit import RateLimiter, client_network
+from evenbeat.api.http.refusals import BUSY_REASON, RefusalCounter
 
-RATE: Final = 2_000
+MAX_REQUESTS_PER_SECOND: Final = 2_000
 """Requests in a second from one address, and as many at once."""
-ANSWERED: Final = 1_000
+MAX_CONCURRENT_REQUESTS: Final = 1_000
 """Requests that are being answered at the same time ..."""
-ANSWERED_EACH: Final = 500
+MAX_CONCURRENT_REQUESTS_PER_ADDRESS: Final = 500
 """... and those of one address, which may be a proxy."""
-HEALTH: Final = ("/healthz", "/readyz")
+HEALTH_PATHS: Final = ("/healthz", "/readyz")
 """Answered whatever else there is to do: what watches us must not take us for dead because others are many."""
-LARGEST: Final = 64 << 20
+MAX_BODY_BYTES: Final = 64 << 20
 """Bytes of any body; what a route takes is much less, and it says so itself."""
 
-_POLICY: Final = (
+_CONTENT_SECURITY_POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
-HEADERS: Final = {
-    b"content-security-policy": _POLICY.encode(),
+SECURITY_HEADERS: Final = {
+    b"content-security-policy": _CONTENT_SECURITY_POLICY.encode(),
     b"x-content-type-options": b"nosniff",
     b"referrer-policy": b"no-referrer",
     b"cross-origin-opener-policy": b"same-origin",
     b"cross-origin-resource-policy": b"same-origin",
 }
 """On every answer, whatever it says of them itself."""
-_CLOSE: Final = {"connection": "close"}
-_ANNOUNCES: Final = (b"content-length", b"transfer-encoding")
+_CLOSE_CONNECTION: Final = {"connection": "close"}
+_BODY_HEADERS: Final = (b"content-length", b"transfer-encoding")
 """That a body follows."""
 
 
-class Guard:
+class SecurityMiddleware:
     """An ASGI application around another."""
 
     def __init__(
         self,
         app: ASGIApp,
-        refusals: Refusals | None = None,
+        refusals: RefusalCounter | None = None,
         *,
-        largest: int = LARGEST,
-        patience: float = BODY_PATIENCE,
-        requests: Buckets | None = None,
+        largest: int = MAX_BODY_BYTES,
+        patience: float = BODY_TIMEOUT,
+        requests: RateLimiter | None = None,
     ) -> None:
         self._app = app
         self._largest = largest
         self._patience = patience
-        self._requests = requests or Buckets(RATE, RATE)
-        self._refusals = refusals or Refusals()
+        self._requests = requests or RateLimiter(MAX_REQUESTS_PER_SECOND, MAX_REQUESTS_PER_SECOND)
+        self._refusals = refusals or RefusalCounter()
         self._answered: Counter[str] = Counter()
         """Requests that are there and not yet answered, by address."""
 
@@ -64,41 +64,45 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        address = address_key(scope["client"][0] if scope.get("client") else "")
-        is_free = scope["path"] in HEALTH
-        turn = _Turn(self._answered, address, is_free=is_free)
-        body = _Body(scope, receive, self._largest, self._patience, turn.take)
-        answer = _Answer(body, send)
+        address = client_network(scope["client"][0] if scope.get("client") else "")
+        is_free = scope["path"] in HEALTH_PATHS
+        turn = _RequestSlot(self._answered, address, is_free=is_free)
+        body = _LimitedBody(scope, receive, self._largest, self._patience, turn.acquire)
+        answer = _ResponseWithHeaders(body, send)
         try:
-            if not is_free and (seconds := self._requests.take(address)):
-                raise Problem(429, f"more than {RATE:,} requests a second", headers={"retry-after": str(seconds)})
+            if not is_free and (seconds := self._requests.take_token(address)):
+                raise HttpError(
+                    429,
+                    f"more than {MAX_REQUESTS_PER_SECOND:,} requests a second",
+                    headers={"retry-after": str(seconds)},
+                )
             self._look_at(scope)
             if body.is_whole:
-                turn.take()
+                turn.acquire()
             await self._app(scope, body.receive, answer.send)
-        except Problem as problem:
+        except HttpError as problem:
             if answer.has_begun:
                 raise
-            if problem.refusal:
-                self._refusals.note(problem.refusal, address)
+            if problem.refusal_reason:
+                self._refusals.note(problem.refusal_reason, address)
             await problem.response()(scope, receive, answer.send)
         finally:
-            turn.end()
+            turn.release()
 
     def _look_at(self, scope: Scope) -> None:
         raw: bytes = scope.get("raw_path") or scope["path"].encode()
         if not raw.startswith(b"/") or b"%00" in raw:
-            raise Problem(400, "a path begins with / and has no NUL in it", headers=_CLOSE)
+            raise HttpError(400, "a path begins with / and has no NUL in it", headers=_CLOSE_CONNECTION)
         said = [value for name, value in scope["headers"] if name == b"content-length"]
         if said and int(said[0]) > self._largest:
-            raise _too_large(self._largest)
+            raise _body_too_large(self._largest)
 
 
-def _too_large(limit: int) -> Problem:
-    return Problem(413, f"more than {limit:,} bytes; accepted: up to that", headers=_CLOSE)
+def _body_too_large(limit: int) -> HttpError:
+    return HttpError(413, f"more than {limit:,} bytes; accepted: up to that", headers=_CLOSE_CONNECTION)
 
 
-class _Turn:
+class _RequestSlot:
     """One request among those that are answered, from when it is there as a whole: who sends it slowly takes none."""
 
     def __init__(self, answered: Counter[str], address: str, *, is_free: bool) -> None:
@@ -107,17 +111,21 @@ class _Turn:
         self._is_free = is_free
         self._is_taken = False
 
-    def take(self) -> None:
+    def acquire(self) -> None:
         """Raise 503 if there are too many."""
         if self._is_free or self._is_taken:
             return
-        if self._answered.total() >= ANSWERED or self._answered[self._address] >= ANSWERED_EACH:
-            detail = f"too many requests are being answered; accepted: {ANSWERED:,}, of one address {ANSWERED_EACH}"
-            raise Problem(503, detail, headers={"retry-after": "1"}, refusal=BUSY)
+        if (
+            self._answered.total() >= MAX_CONCURRENT_REQUESTS
+            or self._answered[self._address] >= MAX_CONCURRENT_REQUESTS_PER_ADDRESS
+        ):
+            most = f"{MAX_CONCURRENT_REQUESTS:,}, of one address {MAX_CONCURRENT_REQUESTS_PER_ADDRESS}"
+            detail = f"too many requests are being answered; accepted: {most}"
+            raise HttpError(503, detail, headers={"retry-after": "1"}, refusal=BUSY_REASON)
         self._answered[self._address] += 1
         self._is_taken = True
 
-    def end(self) -> None:
+    def release(self) -> None:
         """It is answered."""
         if self._is_taken:
             self._answered[self._address] -= 1
@@ -125,7 +133,7 @@ class _Turn:
                 del self._answered[self._address]
 
 
-class _Body:
+class _LimitedBody:
     """What is received, within bounds of size and time."""
 
     def __init__(
@@ -137,7 +145,7 @@ class _Body:
         self._patience = patience
         self._when_whole = when_whole
         self._deadline = asyncio.get_running_loop().time() + patience
-        self.is_whole = not any(name in _ANNOUNCES and value != b"0" for name, value in scope["headers"])
+        self.is_whole = not any(name in _BODY_HEADERS and value != b"0" for name, value in scope["headers"])
 
     async def receive(self) -> Message:
         if self.is_whole:
@@ -146,22 +154,22 @@ class _Body:
             async with asyncio.timeout_at(self._deadline):
                 message = await self._receive()
         except TimeoutError:
-            raise Problem(408, f"not all of the body in {self._patience:g} s", headers=_CLOSE) from None
+            raise HttpError(408, f"not all of the body in {self._patience:g} s", headers=_CLOSE_CONNECTION) from None
         if message["type"] == "http.disconnect":
             return message
         self.is_whole = not message.get("more_body", False)
         self._left -= len(message.get("body", b""))
         if self._left < 0:
-            raise _too_large(self._largest)
+            raise _body_too_large(self._largest)
         if self.is_whole:
             self._when_whole()
         return message
 
 
-class _Answer:
+class _ResponseWithHeaders:
     """What is sent, with our headers."""
 
-    def __init__(self, body: _Body, send: Send) -> None:
+    def __init__(self, body: _LimitedBody, send: Send) -> None:
         self._body = body
         self._send = send
         self.has_begun = False
@@ -173,8 +181,8 @@ class _Answer:
         await self._send(message)
 
     def _headers(self, theirs: Any) -> list[tuple[bytes, bytes]]:
-        found = [(name, value) for name, value in theirs if name.lower() not in HEADERS]
-        found += HEADERS.items()
+        found = [(name, value) for name, value in theirs if name.lower() not in SECURITY_HEADERS]
+        found += SECURITY_HEADERS.items()
         # What a house tells is not for caches to keep; the page's own files say themselves how they are kept.
         if all(name.lower() != b"cache-control" for name, _ in found):
             found.append((b"cache-control", b"no-store"))

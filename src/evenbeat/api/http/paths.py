@@ -9,19 +9,19 @@ from starlette.types import Scope
 from evenbeat.api.http.route import Route
 from evenbeat.model import Entry
 
-_REST: Final = ":path}"
+_PATH_SUFFIX: Final = ":path}"
 
 
-class _Pattern(NamedTuple):
+class _PathPattern(NamedTuple):
     segments: tuple[str, ...]
     methods: dict[str, Route]
 
 
-class Found(NamedTuple):
+class RouteMatch(NamedTuple):
     """A path that exists, whatever the method."""
 
     methods: Mapping[str, Route]
-    path: Mapping[str, str]
+    variables: Mapping[str, str]
 
     @property
     def allowed(self) -> str:
@@ -29,20 +29,20 @@ class Found(NamedTuple):
         return ", ".join(sorted({*self.methods, *(["HEAD"] if "GET" in self.methods else [])}))
 
 
-class Paths:
+class Router:
     """All routes."""
 
     def __init__(self, routes: Sequence[Route]) -> None:
-        patterns: dict[str, _Pattern] = {}
+        patterns: dict[str, _PathPattern] = {}
         for route in routes:
-            pattern = patterns.setdefault(route.path, _Pattern(tuple(route.path.split("/")), {}))
+            pattern = patterns.setdefault(route.path, _PathPattern(tuple(route.path.split("/")), {}))
             if pattern.methods.get(route.method, route) != route:
                 raise ValueError(f"{route.method} {route.path} is there twice")
             pattern.methods[route.method] = route
         # A path that is written out goes before one with a variable at the same place.
         self._patterns = sorted(patterns.values(), key=lambda p: [_rank(segment) for segment in p.segments])
 
-    def find(self, scope: Scope) -> Found | None:
+    def find(self, scope: Scope) -> RouteMatch | None:
         """Where a request leads to; None if nowhere, or if it is not UTF-8."""
         raw: bytes = scope.get("raw_path") or quote(scope["path"]).encode()
         try:
@@ -52,19 +52,19 @@ class Paths:
         for pattern in self._patterns:
             found = _match(pattern.segments, segments)
             if found is not None:
-                return Found(pattern.methods, found)
+                return RouteMatch(pattern.methods, found)
         return None
 
 
 def _rank(segment: str) -> tuple[int, str]:
-    return (2 if segment.endswith(_REST) else 1 if segment.startswith("{") else 0, segment)
+    return (2 if segment.endswith(_PATH_SUFFIX) else 1 if segment.startswith("{") else 0, segment)
 
 
 def _match(pattern: Sequence[str], segments: Sequence[str]) -> dict[str, str] | None:
     found = {}
-    if pattern[-1].endswith(_REST) and len(segments) >= len(pattern):
+    if pattern[-1].endswith(_PATH_SUFFIX) and len(segments) >= len(pattern):
         last = len(pattern) - 1
-        found[pattern[-1][1 : -len(_REST)]] = "/".join(segments[last:])
+        found[pattern[-1][1 : -len(_PATH_SUFFIX)]] = "/".join(segments[last:])
         pattern, segments = pattern[:-1], segments[:last]
     if len(pattern) != len(segments):
         return None

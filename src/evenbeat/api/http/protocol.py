@@ -6,25 +6,25 @@ from typing import Any, Final
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from evenbeat.api.http.connections import Connections
+from evenbeat.api.http.connections import ConnectionTable
 
-HEAD_PATIENCE: Final = 10.0
+HEADERS_TIMEOUT: Final = 10.0
 """Seconds from the first byte of a request, or from the connection, to the end of its headers."""
-BODY_PATIENCE: Final = 10.0
+BODY_TIMEOUT: Final = 10.0
 """Seconds from there to the end of its body."""
-ANSWER_PATIENCE: Final = 30.0
+RESPONSE_TIMEOUT: Final = 30.0
 """Seconds in which somebody reads nothing of an answer that is too long to be sent at once."""
-_LEFT: Final = 2.0
+_CLOSE_DELAY: Final = 2.0
 """Seconds more, in which the answer 408 is sent if somebody waits for the body."""
 
 
-class PatientProtocol(H11Protocol):
+class TimeoutProtocol(H11Protocol):
     """uvicorn's own, which would wait for ever."""
 
-    head_patience = HEAD_PATIENCE
-    body_patience = BODY_PATIENCE
-    answer_patience = ANSWER_PATIENCE
-    connections_of_server: Connections | None = None
+    headers_timeout = HEADERS_TIMEOUT
+    body_timeout = BODY_TIMEOUT
+    response_timeout = RESPONSE_TIMEOUT
+    connections_of_server: ConnectionTable | None = None
     """The list of connections; `server_of` gives each server its own."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -36,56 +36,56 @@ class PatientProtocol(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._watch()
+        self._restart_timeout()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        self._watch()
+        self._restart_timeout()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._forget()
-        self._is_read()
+        self._cancel_timeout()
+        self._cancel_response_timeout()
         super().connection_lost(exc)
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        self._say_whose_turn_it_is()
+        self._update_connection_state()
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._is_read()
-        self._unread = self.loop.call_later(self.answer_patience, self.transport.abort)
+        self._cancel_response_timeout()
+        self._unread = self.loop.call_later(self.response_timeout, self.transport.abort)
 
     def resume_writing(self) -> None:
-        self._is_read()
+        self._cancel_response_timeout()
         super().resume_writing()
 
-    def _is_read(self) -> None:
+    def _cancel_response_timeout(self) -> None:
         if self._unread is not None:
             self._unread.cancel()
             self._unread = None
 
-    def _say_whose_turn_it_is(self) -> None:
+    def _update_connection_state(self) -> None:
         if self.connections_of_server is None:
             return
         peer = self.transport.get_extra_info("peername")
         if self.conn.their_state is h11.IDLE or self.conn.their_state is h11.SEND_BODY:
-            self.connections_of_server.waits(peer)
+            self.connections_of_server.mark_idle(peer)
         else:
-            self.connections_of_server.is_answered(peer)
+            self.connections_of_server.mark_busy(peer)
 
-    def _watch(self) -> None:
+    def _restart_timeout(self) -> None:
         state = self.conn.their_state
         if state is self._awaited:
             return  # slow as it is: a byte now and then does not begin the time anew
-        self._say_whose_turn_it_is()
-        self._forget()
+        self._update_connection_state()
+        self._cancel_timeout()
         if state is h11.IDLE or state is h11.SEND_BODY:
             self._awaited = state
-            seconds = self.head_patience if state is h11.IDLE else self.body_patience + _LEFT
+            seconds = self.headers_timeout if state is h11.IDLE else self.body_timeout + _CLOSE_DELAY
             self._timer = self.loop.call_later(seconds, self._give_up)
 
-    def _forget(self) -> None:
+    def _cancel_timeout(self) -> None:
         self._awaited = None
         if self._timer is not None:
             self._timer.cancel()

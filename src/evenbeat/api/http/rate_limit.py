@@ -7,11 +7,11 @@ from ipaddress import IPv6Address, ip_address
 from math import ceil
 from typing import Final
 
-_MOST: Final = 10_000
+_MAX_BUCKETS: Final = 10_000
 """Buckets that are remembered; the one that was not asked for the longest goes first."""
 
 
-class Buckets:
+class RateLimiter:
     """One bucket for each key, full at first."""
 
     def __init__(self, size: float, per_second: float, now: Callable[[], float] = time.monotonic) -> None:
@@ -20,7 +20,7 @@ class Buckets:
         self._now = now
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
-    def take(self, key: str) -> int:
+    def take_token(self, key: str) -> int:
         """Take one: 0, or the whole seconds until there is one again."""
         now = self._now()
         left = self._left(key, now)
@@ -41,11 +41,11 @@ class Buckets:
     def _put(self, key: str, left: float, now: float) -> None:
         self._buckets[key] = left, now
         self._buckets.move_to_end(key)
-        if len(self._buckets) > _MOST:
+        if len(self._buckets) > _MAX_BUCKETS:
             self._buckets.popitem(last=False)
 
 
-def address_key(host: str) -> str:
+def client_network(host: str) -> str:
     """Whose bucket: an address, or for IPv6 the network of 64 bits that one client has to itself."""
     try:
         address = ip_address(host)

@@ -4,7 +4,7 @@ import logging
 from collections import Counter
 from typing import Final
 
-BY_STATUS: Final = {
+REASON_BY_STATUS: Final = {
     401: "unauthenticated",
     403: "forbidden",
     408: "slow",
@@ -12,15 +12,15 @@ BY_STATUS: Final = {
     429: "too-many",
 }
 """Answers that refuse somebody; others say that something is wrong with what was asked."""
-BUSY: Final = "busy"
+BUSY_REASON: Final = "busy"
 """503: too many requests are being answered."""
-CONNECTION: Final = "connection"
+CONNECTION_REASON: Final = "connection"
 """Closed, as there were too many and it was waited for the longest."""
-REASONS: Final = (*BY_STATUS.values(), BUSY, CONNECTION)
+REASONS: Final = (*REASON_BY_STATUS.values(), BUSY_REASON, CONNECTION_REASON)
 _log: Final = logging.getLogger("evenbeat.api")
 
 
-class Refusals:
+class RefusalCounter:
     """How many there were since the api process was started, by reason."""
 
     def __init__(self) -> None:

@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from starlette.requests import Request
 
-from evenbeat.api.http.context import House
+from evenbeat.api.http.context import ApiContext
 from evenbeat.core.scope import Scope
 
 BODY_LIMIT: Final = 1 << 20
@@ -43,17 +43,17 @@ class Caller(Protocol):
         """To what its token is limited; None for nothing."""
 
 
-class Doorman(Protocol):
+class Authenticator(Protocol):
     """Decides who may come in."""
 
-    async def admit(self, request: Request, role: Role) -> Caller:
+    async def authenticate(self, request: Request, role: Role) -> Caller:
         """Whoever asks, if they may do what this role may; raise Problem (401, 403, 429) if not."""
 
-    async def still_admits(self, request: Request) -> bool:
+    async def is_still_authorized(self, request: Request) -> bool:
         """Is whoever was let in with this request still welcome? Asked again and again where an answer takes long."""
 
 
-async def _always() -> bool:
+async def _always_authorized() -> bool:
     return True
 
 
@@ -61,7 +61,7 @@ class Call(NamedTuple):
     """One request, understood."""
 
     request: Request
-    house: House
+    context: ApiContext
     path: Mapping[str, str]
     """The variable parts of the path, decoded."""
     query: Any
@@ -73,7 +73,7 @@ class Call(NamedTuple):
     role: Role
     scope: Scope | None = None
     """To what the token is limited: see `api.scopes`."""
-    is_admitted: Callable[[], Awaitable[bool]] = _always
+    is_still_authorized: Callable[[], Awaitable[bool]] = _always_authorized
     """Is the token or session that it came with still good? An answer that takes long ends when it is not."""
 
 

@@ -8,31 +8,38 @@ from typing import Final
 from msgspec.structs import replace
 
 from evenbeat.admin.command_permission import permission_of
-from evenbeat.admin.submitters import SUBMITTED
-from evenbeat.core.permission import Permission, is_blocked
+from evenbeat.admin.submitters import SUBMITTED_ACTION
+from evenbeat.core.permission import CommandPolicy, is_blocked
 from evenbeat.model import Entry, Task
 from evenbeat.report.outlook.columns import outlook_columns
 from evenbeat.report.outlook.outlook import Outlook
 from evenbeat.store.contract import Change, Store
 from evenbeat.when.period import compile_periods
 
-Read = Callable[[Callable[[Store], Outlook]], Awaitable[Outlook]]
+ReadOutlook = Callable[[Callable[[Store], Outlook]], Awaitable[Outlook]]
 
-_REST: Final = 9
+_REST_FACTOR: Final = 9
 """Reading a hundred thousand tasks takes a second or two: while changes go on, a tenth of the time goes into it."""
-_NO_CHANGE: Final = ("forced", "applied", "signed in", "signed in by link", "sign-in link created", SUBMITTED)
+_ACTIONS_WITHOUT_CHANGE: Final = (
+    "forced",
+    "applied",
+    "signed in",
+    "signed in by link",
+    "sign-in link created",
+    SUBMITTED_ACTION,
+)
 """Of the audit: what leaves every task as it was."""
-_LOOKED_AT: Final = 100
+_CHANGES_READ: Final = 100
 
 
-class Outlooks:
+class OutlookCache:
     """One outlook for all who ask."""
 
-    def __init__(self, read: Read) -> None:
+    def __init__(self, read: ReadOutlook) -> None:
         self._read = read
         self._reading = asyncio.Lock()
         self._outlook: Outlook | None = None
-        self._newest: tuple[Change | None, Permission] | None = None
+        self._newest: tuple[Change | None, CommandPolicy] | None = None
         self._rested = 0.0
 
     async def current(self) -> Outlook:
@@ -45,20 +52,22 @@ class Outlooks:
         if self._outlook is None or (newest != self._newest and time.monotonic() >= self._rested):
             start = time.monotonic()
             periods = compile_periods({name: period for name, (_, period) in store.periods().items()})
-            tasks = ((_as_it_runs(entry, newest[1]), entry.created) for entry in store.entries())
+            tasks = ((_paused_if_blocked(entry, newest[1]), entry.created) for entry in store.entries())
             self._outlook = Outlook(outlook_columns(tasks, periods))
             self._newest = newest
             end = time.monotonic()
-            self._rested = end + _REST * (end - start)
+            self._rested = end + _REST_FACTOR * (end - start)
         return self._outlook
 
 
-def _as_it_runs(entry: Entry, permission: Permission) -> Task:
+def _paused_if_blocked(entry: Entry, permission: CommandPolicy) -> Task:
     """What may not be executed is planned no more than what is paused."""
     return replace(entry.task, paused=True) if is_blocked(permission, entry.owner, entry.task) else entry.task
 
 
 def _newest_change(store: Store) -> Change | None:
     """By the audit, which knows every change of tasks and periods."""
-    changes = store.changes(most=_LOOKED_AT)
-    return next((change for change in changes if change.action not in _NO_CHANGE), changes[0] if changes else None)
+    changes = store.changes(most=_CHANGES_READ)
+    return next(
+        (change for change in changes if change.action not in _ACTIONS_WITHOUT_CHANGE), changes[0] if changes else None
+    )

@@ -12,26 +12,26 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
-from evenbeat.client.event_stream import watch
-from evenbeat.report.documents import instant
+from evenbeat.client.event_stream import subscribe_to_events
+from evenbeat.report.documents import iso_time
 from evenbeat.store.contract import StoreError
-from evenbeat.wire.events import Event, Feed, RunEvent, TaskEvent
+from evenbeat.wire.events import Event, EventMessage, RunEvent, TaskEvent
 
 if TYPE_CHECKING:
     from evenbeat.report.status import Status
 
-KEPT: Final = 10_000
+EVENTS_KEPT: Final = 10_000
 """Events that can be told again: minutes of a busy node, hours of a quiet one."""
-_PAUSE: Final = 0.5
+_RECONNECT_SECONDS: Final = 0.5
 """Seconds between two attempts to reach a node that does not answer."""
-_SILENT: Final = 5.0
+_SILENT_SECONDS: Final = 5.0
 """Seconds; a node tells its status once a second."""
-_AT_ONCE: Final = 500
+_EVENTS_PER_PIECE: Final = 500
 """Events that somebody gets in one piece: what a slow reader can make us hold for them."""
 _log: Final = logging.getLogger("evenbeat.api")
 
 
-class Position(NamedTuple):
+class FeedPosition(NamedTuple):
     """Up to where somebody has heard: which start of the node, and the number of the event."""
 
     boot: str
@@ -41,28 +41,28 @@ class Position(NamedTuple):
         return f"{self.boot}-{self.seq}"
 
 
-def position_of(text: str) -> Position | None:
+def parse_feed_position(text: str) -> FeedPosition | None:
     """What Last-Event-ID says; None if that cannot be ours."""
     boot, _, seq = text.rpartition("-")
-    return Position(boot, int(seq)) if boot and seq.isascii() and seq.isdecimal() and len(seq) <= 18 else None
+    return FeedPosition(boot, int(seq)) if boot and seq.isascii() and seq.isdecimal() and len(seq) <= 18 else None
 
 
-class Listening:
+class LiveFeed:
     """Listens for ever, also to the node that comes after the one that went."""
 
-    def __init__(self, database: Path | str, kept: int = KEPT, control: Path | None = None) -> None:
+    def __init__(self, database: Path | str, kept: int = EVENTS_KEPT, control: Path | None = None) -> None:
         self._database = database
         self._control = control
-        self._position: Position | None = None
+        self._position: FeedPosition | None = None
         self._events: deque[bytes] = deque(maxlen=kept)
         """Those up to the position, without a gap."""
         self.status: Status | None = None
         """The latest, also of a node that has gone: see `is_live`."""
         self.status_event = b""
-        self._heard = -_SILENT
+        self._heard = -_SILENT_SECONDS
         self._news = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self.is_over = False
+        self.is_closing = False
         self.streams_of: Counter[str] = Counter()
         """Connections that tell on what is heard, by the token or address that asked for them."""
 
@@ -74,21 +74,21 @@ class Listening:
     @property
     def is_live(self) -> bool:
         """Has the node told something just now?"""
-        return self._task is not None and time.monotonic() - self._heard < _SILENT
+        return self._task is not None and time.monotonic() - self._heard < _SILENT_SECONDS
 
     def start(self) -> None:
         """Begin; a second time it is nothing."""
-        if self._task is None and not self.is_over:
+        if self._task is None and not self.is_closing:
             self._task = asyncio.get_running_loop().create_task(self._listen())
 
-    def hang_up(self) -> None:
+    def end_streams(self) -> None:
         """Whoever waits for news learns that there will be none: a server that stops waits for its connections."""
-        self.is_over = True
+        self.is_closing = True
         self._wake()
 
     async def stop(self) -> None:
         """The end."""
-        self.hang_up()
+        self.end_streams()
         if self._task is not None:
             self._task.cancel()
             with suppress(asyncio.CancelledError):
@@ -97,50 +97,50 @@ class Listening:
     # What there is to know
 
     @property
-    def position(self) -> Position | None:
+    def position(self) -> FeedPosition | None:
         """Where the node is; None as long as it has not been heard."""
         return self._position
 
     @property
-    def news(self) -> asyncio.Event:
+    def changed(self) -> asyncio.Event:
         """Set when there is anything new; each time another one, so take it before you look at the rest."""
         return self._news
 
-    def after(self, heard: Position) -> tuple[Sequence[bytes], Position] | None:
+    def events_after(self, heard: FeedPosition) -> tuple[Sequence[bytes], FeedPosition] | None:
         """The next events after a position, as they are sent, and the new position; None if there is a gap."""
         here = self._position
         if here is None or here.boot != heard.boot or not 0 <= here.seq - heard.seq <= len(self._events):
             return None
         first = len(self._events) - (here.seq - heard.seq)
-        piece = list(islice(self._events, first, first + _AT_ONCE))
-        return piece, Position(here.boot, heard.seq + len(piece))
+        piece = list(islice(self._events, first, first + _EVENTS_PER_PIECE))
+        return piece, FeedPosition(here.boot, heard.seq + len(piece))
 
     # Hearing it
 
     async def _listen(self) -> None:
         while True:
             try:
-                async for feed in watch(self._database, self._control):
-                    self.hear(feed)
+                async for feed in subscribe_to_events(self._database, self._control):
+                    self.receive(feed)
             except (StoreError, OSError) as e:
                 _log.debug("the node is not there: %s", e, extra={"action": "node_silent"})
             except (ValueError, msgspec.MsgspecError):
                 _log.exception("the node says what we do not understand", extra={"action": "feed_not_understood"})
-            await asyncio.sleep(_PAUSE)
+            await asyncio.sleep(_RECONNECT_SECONDS)
 
-    def hear(self, feed: Feed) -> None:
+    def receive(self, feed: EventMessage) -> None:
         """Take what the node tells."""
         self._heard = time.monotonic()
-        before = Position(feed.boot, feed.seq - len(feed.events))
+        before = FeedPosition(feed.boot, feed.seq - len(feed.events))
         if before != self._position:
             self._events.clear()
         for seq, event in enumerate(feed.events, before.seq + 1):
-            self._events.append(framed(_name(event), _document(event), Position(feed.boot, seq)))
-        self._position = Position(feed.boot, feed.seq)
+            self._events.append(sse_frame(_event_name(event), _event_document(event), FeedPosition(feed.boot, seq)))
+        self._position = FeedPosition(feed.boot, feed.seq)
         if feed.status is not None:
             self.status = feed.status
             told = msgspec.to_builtins(feed.status) | {"started_last_second": feed.started_last_second or 0}
-            self.status_event = framed("status", told)
+            self.status_event = sse_frame("status", told)
         self._wake()
 
     def _wake(self) -> None:
@@ -148,26 +148,26 @@ class Listening:
         news.set()
 
 
-def framed(name: str, data: dict[str, Any], position: Position | None = None) -> bytes:
+def sse_frame(name: str, data: dict[str, Any], position: FeedPosition | None = None) -> bytes:
     """As an event stream has it. JSON in one line needs no further care."""
     number = f"id: {position}\n" if position is not None else ""
     return f"{number}event: {name}\ndata: ".encode() + msgspec.json.encode(data) + b"\n\n"
 
 
-def _name(event: Event) -> str:
+def _event_name(event: Event) -> str:
     return "run" if isinstance(event, RunEvent) else "task"
 
 
-def _document(event: Event) -> dict[str, Any]:
+def _event_document(event: Event) -> dict[str, Any]:
     if isinstance(event, TaskEvent):
-        more = {"count": event.count} if event.name is None else {"next": instant(event.next)}
+        more = {"count": event.count} if event.name is None else {"next": iso_time(event.next)}
         return {"name": event.name, "change": event.change} | more
     return {
         "task": event.task,
-        "nominal": instant(event.nominal),
+        "nominal": iso_time(event.nominal),
         "kind": event.kind.word,
-        "started": instant(event.started),
-        "ended": instant(event.ended),
+        "started": iso_time(event.started),
+        "ended": iso_time(event.ended),
         "outcome": event.outcome,
         "status": event.status,
         "state": None if event.state is None else event.state.name.lower(),
@@ -176,7 +176,7 @@ def _document(event: Event) -> dict[str, Any]:
         "flapping": event.flapping,
         "output": event.output,
         "notable": event.notable,
-        "next": instant(event.next),
+        "next": iso_time(event.next),
         "newest": event.newest,
         "number": event.number,
     }

@@ -8,41 +8,41 @@ from typing import Final, NamedTuple
 import msgspec
 
 from evenbeat.model import Instant
-from evenbeat.report.task_status import Upcoming
-from evenbeat.store.contract import EVERYTHING, Change, Filter, Store
+from evenbeat.report.task_status import ConditionReader
+from evenbeat.store.contract import ALL_TASKS, Change, Filter, Store
 
-_FRESH: Final = 1.0
+_COUNT_MAX_AGE: Final = 1.0
 """Seconds for which a count is good that no change of a task shows, as states come and go."""
-_KEPT: Final = 256
+_MAX_COUNTS: Final = 256
 
 
-class _Counted(NamedTuple):
+class _CachedCount(NamedTuple):
     newest: Change | None
     at: float
     total: int
 
 
-class Totals:
+class TaskCountCache:
     """The latest counts, by filter."""
 
     def __init__(self) -> None:
-        self._counted: OrderedDict[bytes, _Counted] = OrderedDict()
+        self._counted: OrderedDict[bytes, _CachedCount] = OrderedDict()
         self._lock = Lock()
 
     def of(self, store: Store, only: Filter, at: Instant) -> int:
         """Counted again when tasks were changed since, and if it asks for a state, when it is no longer fresh."""
-        whole = msgspec.structs.replace(only, after="", most=EVERYTHING.most)
+        whole = msgspec.structs.replace(only, after="", most=ALL_TASKS.most)
         key = msgspec.msgpack.encode(whole, order="deterministic")
         newest = next(iter(store.changes(most=1)), None)
         now = time.monotonic()
         with self._lock:
             known = self._counted.get(key)
-        if known and known.newest == newest and (only.state is None or now - known.at < _FRESH):
+        if known and known.newest == newest and (only.state is None or now - known.at < _COUNT_MAX_AGE):
             return known.total
-        total = Upcoming(store, at).count(only)
+        total = ConditionReader(store, at).count(only)
         with self._lock:
-            self._counted[key] = _Counted(newest, now, total)
+            self._counted[key] = _CachedCount(newest, now, total)
             self._counted.move_to_end(key)
-            while len(self._counted) > _KEPT:
+            while len(self._counted) > _MAX_COUNTS:
                 self._counted.popitem(last=False)
         return total

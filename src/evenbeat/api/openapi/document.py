@@ -8,36 +8,36 @@ from typing import Any, Final
 
 import msgspec
 
-from evenbeat.api.http.errors import KINDS, MEDIA, ProblemDocument
+from evenbeat.api.http.errors import PROBLEM_MEDIA_TYPE, PROBLEM_TYPES, ProblemDocument
 from evenbeat.api.http.route import JSON, Role, Route
 from evenbeat.api.routes.task_answers import IF_MATCH
 
-_EVERYWHERE: Final = (400, 401, 403, 422, 429, 503)
+_COMMON_STATUSES: Final = (400, 401, 403, 422, 429, 503)
 """Status codes of problems that every route may answer with."""
-_WITH_BODY: Final = (408, 413, 415)
-_TEMPLATE: Final = "#/components/schemas/{name}"
+_BODY_STATUSES: Final = (408, 413, 415)
+_REF_TEMPLATE: Final = "#/components/schemas/{name}"
 _HEADERS: Final = {
     "ETag": "The version of the task, for If-Match.",
     "Location": "Where the task is.",
 }
-_ABOUT: Final = (
+_DESCRIPTION: Final = (
     "Tasks and their runs. A name in a path is one percent-encoded segment: web/ping is web%2Fping. Times are ISO 8601 "
     "with an offset, durations are texts such as 5m or 1h30m. Errors are problem documents, as RFC 9457 has them."
 )
 
-Document = dict[str, Any]
+JsonObject = dict[str, Any]
 
 
-def document(routes: Sequence[Route]) -> Document:
+def openapi_document(routes: Sequence[Route]) -> JsonObject:
     """What the routes offer. Pages for people are none of it."""
     told = [route for route in routes if route.media != "text/html"]
     schemas = _Schemas(told)
-    paths: dict[str, Document] = {}
+    paths: dict[str, JsonObject] = {}
     for route in told:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, schemas)
     return {
         "openapi": "3.1.0",
-        "info": {"title": "evenbeat", "version": version("evenbeat"), "description": _ABOUT},
+        "info": {"title": "evenbeat", "version": version("evenbeat"), "description": _DESCRIPTION},
         "paths": paths,
         "components": {
             "schemas": schemas.components,
@@ -57,19 +57,19 @@ class _Schemas:
         for route in routes:
             types += [kind for kind in (route.answer, route.query, _body(route)) if kind not in (None, bytes)]
         self._types = types
-        described, components = msgspec.json.schema_components(types, ref_template=_TEMPLATE)
-        self._described: Final = [_plain(schema) for schema in described]
-        self.components: Final = _plain(components)
+        described, components = msgspec.json.schema_components(types, ref_template=_REF_TEMPLATE)
+        self._described: Final = [_plain_schema(schema) for schema in described]
+        self.components: Final = _plain_schema(components)
         self._queries = {}
         for query in {route.query for route in routes if route.query is not None}:
             # Parameters are told one by one.
             self._queries[query] = self.components.pop(self.of(query)["$ref"].rpartition("/")[2])
 
-    def of(self, kind: Any) -> Document:
+    def of(self, kind: Any) -> JsonObject:
         """The schema of a type."""
         return next(schema for known, schema in zip(self._types, self._described, strict=True) if known is kind)
 
-    def parameters(self, route: Route) -> list[Document]:
+    def parameters(self, route: Route) -> list[JsonObject]:
         """Of the query."""
         if route.query is None:
             return []
@@ -84,13 +84,13 @@ def _body(route: Route) -> Any:
     return route.described or route.body
 
 
-def _operation(route: Route, schemas: _Schemas) -> Document:
+def _operation(route: Route, schemas: _Schemas) -> JsonObject:
     names = re.findall(r"\{(\w+)", route.path)
     parameters = [
         {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}} for name in names
     ]
     parameters += schemas.parameters(route)
-    problems = {*_EVERYWHERE, *route.problems, *((404,) if names else ())}
+    problems = {*_COMMON_STATUSES, *route.problems, *((404,) if names else ())}
     if route.conditional:
         about = "A version, as ETag has it: do it only if that is the present one."
         schema = {"type": "string", "pattern": IF_MATCH}
@@ -98,8 +98,8 @@ def _operation(route: Route, schemas: _Schemas) -> Document:
             {"name": "If-Match", "in": "header", "required": False, "description": about, "schema": schema}
         )
         problems.add(412)
-    found: Document = {
-        "operationId": _identifier(route),
+    found: JsonObject = {
+        "operationId": _operation_id(route),
         "summary": route.summary,
         "tags": [route.tag],
         "x-role": route.role.name.lower(),
@@ -112,17 +112,17 @@ def _operation(route: Route, schemas: _Schemas) -> Document:
         problems |= {408, 413}
     elif route.body is not None:
         found["requestBody"] = {"required": True, "content": {JSON: {"schema": schemas.of(_body(route))}}}
-        problems |= {*_WITH_BODY}
+        problems |= {*_BODY_STATUSES}
     for status in (route.status, *route.also):
-        found["responses"][str(status)] = _good(route, status, schemas)
+        found["responses"][str(status)] = _success_response(route, status, schemas)
     for status in sorted(problems):
-        content = {MEDIA: {"schema": schemas.of(ProblemDocument)}}
-        found["responses"][str(status)] = {"description": KINDS[status].title, "content": content}
+        content = {PROBLEM_MEDIA_TYPE: {"schema": schemas.of(ProblemDocument)}}
+        found["responses"][str(status)] = {"description": PROBLEM_TYPES[status].title, "content": content}
     return found
 
 
-def _good(route: Route, status: int, schemas: _Schemas) -> Document:
-    found: Document = {"description": HTTPStatus(status).phrase}
+def _success_response(route: Route, status: int, schemas: _Schemas) -> JsonObject:
+    found: JsonObject = {"description": HTTPStatus(status).phrase}
     if route.answer is not None:
         schema = schemas.of(route.answer) if route.media == JSON else {"type": "string"}
         found["content"] = {route.media: {"schema": schema}}
@@ -134,22 +134,22 @@ def _good(route: Route, status: int, schemas: _Schemas) -> Document:
     return found
 
 
-def _identifier(route: Route) -> str:
+def _operation_id(route: Route) -> str:
     words = re.findall(r"\w+", route.path.removeprefix("/v1"))
     return "_".join([route.method.lower(), *words])
 
 
-def _plain(schema: Any) -> Any:
+def _plain_schema(schema: Any) -> Any:
     """As JSON has it, and simply: so many of the same, where msgspec says this, then this."""
-    return _simple(msgspec.json.decode(msgspec.json.encode(schema)))
+    return _simplify(msgspec.json.decode(msgspec.json.encode(schema)))
 
 
-def _simple(schema: Any) -> Any:
+def _simplify(schema: Any) -> Any:
     if isinstance(schema, list):
-        return [_simple(inner) for inner in schema]
+        return [_simplify(inner) for inner in schema]
     if not isinstance(schema, dict):
         return schema
-    found = {key: _simple(value) for key, value in schema.items()}
+    found = {key: _simplify(value) for key, value in schema.items()}
     first, *others = found.get("prefixItems", [None])
     if first is not None and all(other == first for other in others):
         del found["prefixItems"]
@@ -157,7 +157,7 @@ def _simple(schema: Any) -> Any:
     return found
 
 
-def _without_null(schema: Document) -> Document:
+def _without_null(schema: JsonObject) -> JsonObject:
     """A parameter that is not there is left out; no text means null."""
     kept = {key: value for key, value in schema.items() if key != "default" or value not in (None, [], "")}
     if "anyOf" in kept:

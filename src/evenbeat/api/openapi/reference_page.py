@@ -7,9 +7,9 @@ from typing import Any, Final
 import msgspec
 from starlette.responses import Response
 
-from evenbeat.api.http.errors import KINDS
+from evenbeat.api.http.errors import PROBLEM_TYPES
 from evenbeat.api.http.route import JSON, Call, Role, Route
-from evenbeat.api.openapi.document import Document, document
+from evenbeat.api.openapi.document import JsonObject, openapi_document
 
 _HTML: Final = "text/html"
 
@@ -30,24 +30,24 @@ def routes(others: Sequence[Route]) -> tuple[Route, ...]:
         ),
         Route("GET", "/docs", Role.READ, docs, "This reference.", str, "Reference", media=_HTML),
     )
-    whole = document((*others, *own))
+    whole = openapi_document((*others, *own))
     content = msgspec.json.encode(whole)
     page = reference_page(whole).encode()
     return own
 
 
-def reference_page(whole: Document) -> str:
+def reference_page(whole: JsonObject) -> str:
     """HTML for people to read."""
     operations = [
         (path, method, operation) for path, methods in whole["paths"].items() for method, operation in methods.items()
     ]
     tags = list(dict.fromkeys(operation["tags"][0] for _, _, operation in operations))
     info = whole["info"]
-    contents = "".join(f'<li><a href="#{_part(tag)}">{escape(tag)}</a></li>' for tag in tags)
+    contents = "".join(f'<li><a href="#{_section(tag)}">{escape(tag)}</a></li>' for tag in tags)
     parts = []
     for tag in tags:
         inside = "".join(_operation(*one) for one in operations if one[2]["tags"][0] == tag)
-        parts.append(f'<section id="{_part(tag)}"><h2>{escape(tag)}</h2>{inside}</section>')
+        parts.append(f'<section id="{_section(tag)}"><h2>{escape(tag)}</h2>{inside}</section>')
     schemas = "".join(_schema(name, schema) for name, schema in whole["components"]["schemas"].items())
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
@@ -58,12 +58,12 @@ def reference_page(whole: Document) -> str:
         '<p>For programs: <a href="/v1/openapi.json">OpenAPI 3.1</a>.</p>'
         f'<nav><ul>{contents}<li><a href="#documents">Documents</a></li>'
         '<li><a href="#problems">Problems</a></li></ul></nav>'
-        f'{"".join(parts)}<section id="documents"><h2>Documents</h2>{schemas}</section>{_problems()}'
+        f'{"".join(parts)}<section id="documents"><h2>Documents</h2>{schemas}</section>{_problem_types()}'
         "</main></body></html>"
     )
 
 
-def _operation(path: str, method: str, operation: Document) -> str:
+def _operation(path: str, method: str, operation: JsonObject) -> str:
     parts = [
         f'<article id="{escape(operation["operationId"])}">'
         f"<h3><code><b>{escape(method.upper())}</b> {escape(path)}</code></h3><p>{escape(operation['summary'])} "
@@ -83,7 +83,7 @@ def _operation(path: str, method: str, operation: Document) -> str:
             headers = "".join(f", with the header <code>{escape(name)}</code>" for name in response.get("headers", ()))
             parts.append(f"<p><b>{status}</b>: {content}{headers}</p>")
     refused = ", ".join(
-        f'<a href="#problem-{KINDS[int(status)].word}">{status}</a>'
+        f'<a href="#problem-{PROBLEM_TYPES[int(status)].word}">{status}</a>'
         for status in operation["responses"]
         if status >= "400"
     )
@@ -94,11 +94,11 @@ def _role(word: str) -> str:
     return "Open to everybody." if word == "anybody" else f"Role: {escape(word)}."
 
 
-def _content(media: str, content: Document) -> str:
+def _content(media: str, content: JsonObject) -> str:
     return f"{_kind(content.get('schema', {}))} <small>{escape(media)}</small>"
 
 
-def _schema(name: str, schema: Document) -> str:
+def _schema(name: str, schema: JsonObject) -> str:
     about = escape(schema.get("description", ""))
     needed = schema.get("required", ())
     rows = [
@@ -109,7 +109,7 @@ def _schema(name: str, schema: Document) -> str:
     return f'<article id="{_document(name)}"><h3>{escape(name)}</h3><p>{about}</p>{inside}</article>'
 
 
-def _kind(schema: Document) -> str:
+def _kind(schema: JsonObject) -> str:
     """What a schema means, in few words, as HTML."""
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
@@ -142,7 +142,7 @@ _BOUNDS: Final = (
 )
 
 
-def _bounds(schema: Document) -> str:
+def _bounds(schema: JsonObject) -> str:
     said = [text.format(_json(schema[key])) for key, text in _BOUNDS if key in schema]
     return f" <small>({escape(', '.join(said))})</small>" if said else ""
 
@@ -162,16 +162,16 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return f"<table><thead><tr>{heads}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
 
 
-def _problems() -> str:
+def _problem_types() -> str:
     inside = "".join(
         f'<article id="problem-{kind.word}"><h3>{status} {escape(kind.title)}</h3>'
         f"<p>{escape(kind.meaning)}</p></article>"
-        for status, kind in KINDS.items()
+        for status, kind in PROBLEM_TYPES.items()
     )
     return f'<section id="problems"><h2>Problems</h2>{inside}</section>'
 
 
-def _part(tag: str) -> str:
+def _section(tag: str) -> str:
     return "about-" + escape(tag.lower().replace(" ", "-"))
 
 

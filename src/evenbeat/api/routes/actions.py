@@ -6,17 +6,17 @@ import msgspec
 from msgspec import Meta, Struct
 from starlette.responses import JSONResponse, Response
 
-from evenbeat.admin.file_owner import files_of
-from evenbeat.api.auth.admitted import while_admitted
-from evenbeat.api.auth.scopes import all_within, narrowed
-from evenbeat.api.http.errors import FieldError, Problem, invalid
+from evenbeat.admin.file_owner import owning_files
+from evenbeat.api.auth.admitted import while_authorized
+from evenbeat.api.auth.scopes import narrow_filter, task_ids_within
+from evenbeat.api.http.errors import FieldError, HttpError, invalid_request
 from evenbeat.api.http.route import Call, Role, Route
-from evenbeat.api.routes.documents import FilterState, Forced, Number
+from evenbeat.api.routes.documents import Count, FilterState, Forced
 from evenbeat.api.routes.tasks import ended_document
 from evenbeat.model import Instant, Name
-from evenbeat.report.task_status import Upcoming
+from evenbeat.report.task_status import ConditionReader
 from evenbeat.store.contract import Filter, Store
-from evenbeat.wire.requests import NAMED, Force, Pause, Remove, Request
+from evenbeat.wire.requests import MAX_NAMES_IN_REPLY, ForceTasks, PauseTasks, RemoveTasks, Request
 
 
 class FilterBody(Struct, frozen=True, forbid_unknown_fields=True):
@@ -39,7 +39,7 @@ class Action(Struct, forbid_unknown_fields=True):
     """Every task is meant, if the filter says nothing."""
     dry_run: bool = False
     """Only tell what would be done."""
-    named: Annotated[int, Meta(ge=0, le=1_000_000)] = NAMED
+    named: Annotated[int, Meta(ge=0, le=1_000_000)] = MAX_NAMES_IN_REPLY
     """Of how many the answer tells the names."""
 
 
@@ -47,9 +47,9 @@ class Done(Struct):
     """To how many it was done, and to whom first."""
 
     action: Literal["pause", "resume", "run", "delete"]
-    count: Number
+    count: Count
     names: list[str]
-    unchanged: Number
+    unchanged: Count
     """Those that fit and were so already."""
     files: list[str]
     """That own some of them: a task that was deleted is created again when its file is next applied."""
@@ -72,18 +72,20 @@ class ForcedRuns(Struct):
     """Of the tasks that could not start at once: what each waited for, by its name."""
 
 
-async def act(call: Call) -> dict[str, Any]:
+async def apply_action(call: Call) -> dict[str, Any]:
     action: Action = call.body
     if action.filter == FilterBody() and not action.all:
-        raise invalid(FieldError("/filter", 'an empty filter means every task; if that is meant, say "all": true'))
+        raise invalid_request(
+            FieldError("/filter", 'an empty filter means every task; if that is meant, say "all": true')
+        )
     if action.action == "delete" and call.role < Role.ADMIN:
-        raise Problem(403, "to delete takes the role admin")
+        raise HttpError(403, "to delete takes the role admin")
     said = action.filter
     asked = Filter(said.names, said.owner, said.labels, said.state, contains=said.contains or None)
-    only = narrowed(asked, call.scope)
+    only = narrow_filter(asked, call.scope)
     if action.dry_run:
-        return await call.house.read(lambda store: _would(store, action, only, call.house.now()))
-    touched = (await call.house.ask(_request(action, only, call.who))).touched
+        return await call.context.read_store(lambda store: _dry_run(store, action, only, call.context.now()))
+    touched = (await call.context.ask_node(_request(action, only, call.who))).touched
     assert touched is not None
     return {"action": action.action, **msgspec.structs.asdict(touched)}
 
@@ -91,20 +93,20 @@ async def act(call: Call) -> dict[str, Any]:
 def _request(action: Action, only: Filter, who: str) -> Request:
     match action.action:
         case "run":
-            return Force((), who, only=only, named=action.named)
+            return ForceTasks((), who, only=only, named=action.named)
         case "delete":
-            return Remove(only, who, briefly=True, named=action.named)
+            return RemoveTasks(only, who, briefly=True, named=action.named)
         case word:
-            return Pause(only, word == "pause", who, briefly=True, named=action.named)
+            return PauseTasks(only, word == "pause", who, briefly=True, named=action.named)
 
 
-def _would(store: Store, action: Action, only: Filter, now: Instant) -> dict[str, Any]:
+def _dry_run(store: Store, action: Action, only: Filter, now: Instant) -> dict[str, Any]:
     """What is so already is not touched."""
     count, unchanged, names, files = 0, 0, [], set[str]()
-    for entry in Upcoming(store, now).entries(only):
+    for entry in ConditionReader(store, now).entries(only):
         if action.action in ("run", "delete") or entry.task.paused is not (action.action == "pause"):
             count += 1
-            files.update(files_of([entry]))
+            files.update(owning_files([entry]))
             if count <= action.named:
                 names.append(entry.task.name)
         else:
@@ -112,23 +114,23 @@ def _would(store: Store, action: Action, only: Filter, now: Instant) -> dict[str
     return {"action": action.action, "count": count, "names": names, "unchanged": unchanged, "files": sorted(files)}
 
 
-async def run(call: Call) -> Response:
+async def run_tasks(call: Call) -> Response:
     asked: Runs = call.body
     tasks = asked.tasks
     if call.scope is not None:
-        tasks = await call.house.read(lambda store: all_within(store, asked.tasks, call.scope))
-    reply = await while_admitted(call, call.house.ask(Force(tasks, call.who, asked.wait)))
+        tasks = await call.context.read_store(lambda store: task_ids_within(store, asked.tasks, call.scope))
+    reply = await while_authorized(call, call.context.ask_node(ForceTasks(tasks, call.who, asked.wait)))
     runs = [ended_document(run) for run in reply.ended or []]
     return JSONResponse({"runs": runs, "waiting": reply.waiting or {}}, 200 if asked.wait else 202)
 
 
 ROUTES: Final = (
     Route(
-        *("POST", "/v1/actions", Role.OPERATE, act, "Pause, resume, run or delete many tasks.", Done, "Tasks"),
+        *("POST", "/v1/actions", Role.OPERATE, apply_action, "Pause, resume, run or delete many tasks.", Done, "Tasks"),
         body=Action,
     ),
     Route(
-        *("POST", "/v1/runs", Role.OPERATE, run, "Run some tasks now, all of them or none.", ForcedRuns, "Tasks"),
+        *("POST", "/v1/runs", Role.OPERATE, run_tasks, "Run some tasks now, all of them or none.", ForcedRuns, "Tasks"),
         body=Runs,
         status=202,
         also=(200,),

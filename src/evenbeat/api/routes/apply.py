@@ -6,22 +6,22 @@ from typing import Annotated, Any, Final
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from evenbeat.admin.cross_check import known_beside
-from evenbeat.api.http.errors import FieldError, Problem, invalid, pointer
+from evenbeat.admin.cross_check import known_of_other_owners
+from evenbeat.api.http.errors import FieldError, HttpError, invalid_request, json_pointer
 from evenbeat.api.http.route import Call, Role, Route
 from evenbeat.api.routes import definitions
 from evenbeat.api.routes.documents import Duration, TaskKeys
-from evenbeat.api.routes.task_answers import pointed
-from evenbeat.load.config import NODE_DURATIONS, Config, Durability, NodeSettings, node_duration
-from evenbeat.load.cross_check import SHOWN, findings
+from evenbeat.api.routes.task_answers import errors_at
+from evenbeat.load.config import NODE_DURATIONS, Config, Durability, NodeSettings, parse_node_duration
+from evenbeat.load.cross_check import MAX_FINDINGS_SHOWN, validate_configs
 from evenbeat.model import Name, Period, Task
 from evenbeat.store.contract import Filter, Store
-from evenbeat.wire.requests import Declare, Names
+from evenbeat.wire.requests import ApplyConfigs, Names
 
-_LIMIT: Final = 32 << 20
+_BODY_LIMIT: Final = 32 << 20
 """Bytes of a body: some 100,000 tasks. To the node it goes on as one request, which is a little longer."""
 _Owner = Annotated[str, Meta(min_length=1, max_length=4_096)]
-_Places = Annotated[int, Meta(ge=1, le=1_000_000)]
+_LimitSize = Annotated[int, Meta(ge=1, le=1_000_000)]
 
 
 class NodeKeys(Struct, forbid_unknown_fields=True):
@@ -34,20 +34,20 @@ class NodeKeys(Struct, forbid_unknown_fields=True):
     start_rate: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
 
 
-class Said(Struct, forbid_unknown_fields=True):
+class OwnerBody(Struct, forbid_unknown_fields=True):
     """What an owner says."""
 
     checks: dict[Name, dict[str, Any]] = {}
     tasks: dict[Name, dict[str, Any]] = {}
     periods: dict[Name, Period] = {}
-    limits: dict[Name, _Places] = {}
+    limits: dict[Name, _LimitSize] = {}
     node: NodeKeys | None = None
 
 
-class Apply(Struct, forbid_unknown_fields=True):
+class ApplyBody(Struct, forbid_unknown_fields=True):
     """By owner, all that it says; tasks that it had and does not mention any more are removed."""
 
-    owners: Annotated[dict[_Owner, Said], Meta(min_length=1, max_length=1_000)]
+    owners: Annotated[dict[_Owner, OwnerBody], Meta(min_length=1, max_length=1_000)]
 
 
 class FileDocument(Struct, forbid_unknown_fields=True):
@@ -56,7 +56,7 @@ class FileDocument(Struct, forbid_unknown_fields=True):
     checks: dict[Name, TaskKeys] = {}
     tasks: dict[Name, TaskKeys] = {}
     periods: dict[Name, Period] = {}
-    limits: dict[Name, _Places] = {}
+    limits: dict[Name, _LimitSize] = {}
     node: NodeKeys | None = None
 
 
@@ -66,15 +66,15 @@ class Files(Struct, forbid_unknown_fields=True):
     owners: Annotated[dict[_Owner, FileDocument], Meta(min_length=1, max_length=1_000)]
 
 
-async def apply(call: Call) -> Names:
-    configs = await call.house.work(_configs, call.body)
-    await call.house.read(lambda store: _must_fit(store, configs))
-    names = (await call.house.ask(Declare(configs, call.who))).names
+async def apply_definitions(call: Call) -> Names:
+    configs = await call.context.run_in_thread(_configs_by_owner, call.body)
+    await call.context.read_store(lambda store: _check_against_store(store, configs))
+    names = (await call.context.ask_node(ApplyConfigs(configs, call.who))).names
     assert names is not None
     return names
 
 
-def _configs(body: Apply) -> dict[str, Config]:
+def _configs_by_owner(body: ApplyBody) -> dict[str, Config]:
     """What all of them say; raise 422 with all that is wrong with their tasks."""
     errors: list[FieldError] = []
     configs = {}
@@ -84,23 +84,23 @@ def _configs(body: Apply) -> dict[str, Config]:
             *_tasks(said.checks, (*path, "checks"), errors, check=True),
             *_tasks(said.tasks, (*path, "tasks"), errors, check=False),
         ]
-        configs[owner] = Config(tuple(tasks), said.periods, said.limits, _node(said.node, path))
+        configs[owner] = Config(tuple(tasks), said.periods, said.limits, _node_settings(said.node, path))
     if errors:
-        raise invalid(*errors)
+        raise invalid_request(*errors)
     return configs
 
 
-def _must_fit(store: Store, configs: Mapping[str, Config]) -> None:
+def _check_against_store(store: Store, configs: Mapping[str, Config]) -> None:
     """What the node would refuse is refused here, with pointers."""
     own = {entry.task.name for owner in configs for entry in store.entries(Filter(owner=owner))}
     new = {task.name for config in configs.values() for task in config.tasks} - own
-    found = findings(configs, known_beside(store, configs, new))
+    found = validate_configs(configs, known_of_other_owners(store, configs, new))
     if not found:
         return
-    errors = [FieldError(pointer(("owners", f.owner, *f.path)), f.message) for f in found[:SHOWN]]
+    errors = [FieldError(json_pointer(("owners", f.owner, *f.path)), f.message) for f in found[:MAX_FINDINGS_SHOWN]]
     if all(finding.is_conflict for finding in found):
-        raise Problem(409, "; ".join(error.detail for error in errors), errors)
-    raise invalid(*errors)
+        raise HttpError(409, "; ".join(error.detail for error in errors), errors)
+    raise invalid_request(*errors)
 
 
 def _tasks(
@@ -109,33 +109,41 @@ def _tasks(
     found = []
     for name, table in tables.items():
         own = [key for key in ("name", "check") if key in table]
-        errors += [FieldError(pointer((*path, name, key)), f"{key!r} is not a key here") for key in own]
+        errors += [FieldError(json_pointer((*path, name, key)), f"{key!r} is not a key here") for key in own]
         try:
-            found.append(definitions.whole({**table, "name": name, "check": check}))
-        except Problem as e:
-            prefix = pointer((*path, name))
+            found.append(definitions.parse_task({**table, "name": name, "check": check}))
+        except HttpError as e:
+            prefix = json_pointer((*path, name))
             errors += [FieldError(prefix + error.pointer, error.detail, error.column) for error in e.errors]
     return found
 
 
-def _node(keys: NodeKeys | None, path: tuple[str, ...]) -> NodeSettings | None:
+def _node_settings(keys: NodeKeys | None, path: tuple[str, ...]) -> NodeSettings | None:
     if keys is None:
         return None
     durations = {}
     for key in NODE_DURATIONS:
         said = getattr(keys, key)
-        with pointed(pointer((*path, "node", key))):
-            durations[key] = None if said is None else node_duration(key, said)
+        with errors_at(json_pointer((*path, "node", key))):
+            durations[key] = None if said is None else parse_node_duration(key, said)
     said = NodeSettings(keys.max_concurrent, durability=keys.durability, start_rate=keys.start_rate)
     return replace(said, **durations)
 
 
 ROUTES: Final = (
     Route(
-        *("POST", "/v1/apply", Role.ADMIN, apply, "Make the tasks of owners be what these say.", Names, "Tasks"),
-        body=Apply,
+        *(
+            "POST",
+            "/v1/apply",
+            Role.ADMIN,
+            apply_definitions,
+            "Make the tasks of owners be what these say.",
+            Names,
+            "Tasks",
+        ),
+        body=ApplyBody,
         described=Files,
         problems=(409,),
-        limit=_LIMIT,
+        limit=_BODY_LIMIT,
     ),
 )

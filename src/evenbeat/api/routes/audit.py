@@ -6,7 +6,7 @@ from msgspec import Meta, Struct
 
 from evenbeat.api.http.route import Call, Role, Route
 from evenbeat.api.routes.documents import AuditPage, TimeText
-from evenbeat.api.routes.task_answers import moment
+from evenbeat.api.routes.task_answers import parse_request_time
 from evenbeat.report.documents import change_document
 from evenbeat.store.contract import AuditFilter
 
@@ -23,22 +23,31 @@ class AuditQuery(Struct):
     limit: Annotated[int, Meta(ge=1, le=1_000, description="Changes on a page.")] = 100
 
 
-async def audit(call: Call) -> dict[str, Any]:
+async def read_audit(call: Call) -> dict[str, Any]:
     q: AuditQuery = call.query
-    only = AuditFilter(q.name or None, q.who or None, moment(q.since, "/query/since"), q.before, q.limit + 1)
+    only = AuditFilter(
+        q.name or None, q.who or None, parse_request_time(q.since, "/query/since"), q.before, q.limit + 1
+    )
 
     def read() -> dict[str, Any]:
-        found = call.house.store.audit(only)
+        found = call.context.store.audit(only)
         page = found[: q.limit]
         more = len(found) > len(page)
         return {"changes": [change_document(c) for _, c in page], "next": page[-1].number if more else None}
 
-    return await call.house.work(read)
+    return await call.context.run_in_thread(read)
 
 
 ROUTES: Final = (
     Route(
-        *("GET", "/v1/audit", Role.READ, audit, "Who changed what, newest first; of removed tasks too.", AuditPage),
+        *(
+            "GET",
+            "/v1/audit",
+            Role.READ,
+            read_audit,
+            "Who changed what, newest first; of removed tasks too.",
+            AuditPage,
+        ),
         tag="History",
         query=AuditQuery,
     ),

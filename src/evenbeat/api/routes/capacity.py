@@ -4,10 +4,10 @@ from typing import Annotated, Any, Final
 
 from msgspec import Meta, Struct
 
-from evenbeat.admin.capacity import limits_of
-from evenbeat.api.http.errors import Problem
+from evenbeat.admin.capacity import limit_capacities
+from evenbeat.api.http.errors import HttpError
 from evenbeat.api.http.route import Call, Role, Route
-from evenbeat.wire.requests import AskStatus, SetLimit, SetSlots
+from evenbeat.wire.requests import GetStatus, SetLimit, SetSlots
 
 _TAG: Final = "Now"
 
@@ -34,44 +34,44 @@ class Places(Struct):
     limits: dict[str, Place]
 
 
-async def read(call: Call) -> dict[str, Any]:
-    status = (await call.house.ask(AskStatus())).status
+async def read_capacity(call: Call) -> dict[str, Any]:
+    status = (await call.context.ask_node(GetStatus())).status
     assert status is not None
     return {"slots": Place(status.slots, status.pending, status.slots_source), "limits": status.limits}
 
 
 async def set_slots(call: Call) -> dict[str, Any]:
-    await call.house.ask(SetSlots(call.body.most, call.who))
-    return await read(call)
+    await call.context.ask_node(SetSlots(call.body.most, call.who))
+    return await read_capacity(call)
 
 
 async def reset_slots(call: Call) -> dict[str, Any]:
-    await call.house.ask(SetSlots(None, call.who))
-    return await read(call)
+    await call.context.ask_node(SetSlots(None, call.who))
+    return await read_capacity(call)
 
 
 async def set_limit(call: Call) -> dict[str, Any]:
-    await call.house.ask(SetLimit(await _known(call), call.body.most, call.who))
-    return await read(call)
+    await call.context.ask_node(SetLimit(await _known_limit(call), call.body.most, call.who))
+    return await read_capacity(call)
 
 
 async def reset_limit(call: Call) -> dict[str, Any]:
-    await call.house.ask(SetLimit(await _known(call), None, call.who))
-    return await read(call)
+    await call.context.ask_node(SetLimit(await _known_limit(call), None, call.who))
+    return await read_capacity(call)
 
 
-async def _known(call: Call) -> str:
+async def _known_limit(call: Call) -> str:
     name = call.path["name"]
-    if name not in await call.house.read(limits_of):
-        raise Problem(404, f"there is no limit {name[:256]!r}")
+    if name not in await call.context.read_store(limit_capacities):
+        raise HttpError(404, f"there is no limit {name[:256]!r}")
     return name
 
 
-_ONE: Final = "/v1/limits/{name}"
+_LIMIT_PATH: Final = "/v1/limits/{name}"
 ROUTES: Final = (
-    Route("GET", "/v1/limits", Role.READ, read, "Slots and limits, and who says so.", Places, _TAG),
+    Route("GET", "/v1/limits", Role.READ, read_capacity, "Slots and limits, and who says so.", Places, _TAG),
     Route("PUT", "/v1/slots", Role.ADMIN, set_slots, "Set how many runs at the same time.", Places, _TAG, body=Most),
     Route("DELETE", "/v1/slots", Role.ADMIN, reset_slots, "Back to what files say.", Places, _TAG),
-    Route("PUT", _ONE, Role.ADMIN, set_limit, "Set a limit.", Places, _TAG, body=Most),
-    Route("DELETE", _ONE, Role.ADMIN, reset_limit, "Back to what files say of a limit.", Places, _TAG),
+    Route("PUT", _LIMIT_PATH, Role.ADMIN, set_limit, "Set a limit.", Places, _TAG, body=Most),
+    Route("DELETE", _LIMIT_PATH, Role.ADMIN, reset_limit, "Back to what files say of a limit.", Places, _TAG),
 )

@@ -4,20 +4,20 @@ from typing import Final
 
 from msgspec import Struct
 
-from evenbeat.api.http.context import House
+from evenbeat.api.http.context import ApiContext
 from evenbeat.api.http.route import Call, Role, Route
 from evenbeat.api.routes.documents import NodeDocument, Nodes, WorkerDocument
-from evenbeat.api.routes.health import look_at_cluster, numbers_of
+from evenbeat.api.routes.health import cluster_view_of, numbers_of
 from evenbeat.report.cluster_document import (
     ClusterDocument,
     ClusterNodeDocument,
     ClusterWorkerDocument,
     cluster_document,
-    document_of_one,
+    single_node_document,
 )
-from evenbeat.report.documents import instant
-from evenbeat.store.opening import shown
-from evenbeat.wire.requests import AskNode
+from evenbeat.report.documents import iso_time
+from evenbeat.store.opening import without_password
+from evenbeat.wire.requests import GetNodeIdentity
 
 _TAG: Final = "Now"
 
@@ -28,35 +28,35 @@ class Workers(Struct):
     workers: list[ClusterWorkerDocument]
 
 
-async def cluster(call: Call) -> ClusterDocument:
-    return await cluster_of(call.house)
+async def read_cluster(call: Call) -> ClusterDocument:
+    return await cluster_document_of(call.context)
 
 
-async def nodes(call: Call) -> Nodes:
-    found = await cluster_of(call.house)
+async def list_nodes(call: Call) -> Nodes:
+    found = await cluster_document_of(call.context)
     if found.is_single:
-        identity = (await call.house.ask(AskNode())).node
+        identity = (await call.context.ask_node(GetNodeIdentity())).node
         assert identity is not None
         processes = [WorkerDocument(worker.pid, worker.kind) for worker in identity.workers]
         return Nodes([_node(node, processes, identity.database) for node in found.nodes])
     # In a cluster every node hears every worker.
     workers = [WorkerDocument(worker.pid, f"{worker.name}: {', '.join(worker.pools)}") for worker in found.workers]
-    database = shown(str(call.house.database))
+    database = without_password(str(call.context.database))
     return Nodes([_node(node, workers, database) for node in found.nodes if node.is_alive])
 
 
-async def workers(call: Call) -> Workers:
-    return Workers((await cluster_of(call.house)).workers)
+async def list_workers(call: Call) -> Workers:
+    return Workers((await cluster_document_of(call.context)).workers)
 
 
-async def cluster_of(house: House) -> ClusterDocument:
+async def cluster_document_of(house: ApiContext) -> ClusterDocument:
     """As the node sees it; raise StoreError if it does not answer."""
-    view = await look_at_cluster(house)
+    view = await cluster_view_of(house)
     if view is not None:
         return cluster_document(view)
-    identity = (await house.ask(AskNode())).node
+    identity = (await house.ask_node(GetNodeIdentity())).node
     assert identity is not None
-    return document_of_one(identity, await numbers_of(house), instant(house.now()) or "")
+    return single_node_document(identity, await numbers_of(house), iso_time(house.now()) or "")
 
 
 def _node(node: ClusterNodeDocument, workers: list[WorkerDocument], database: str) -> NodeDocument:
@@ -64,7 +64,7 @@ def _node(node: ClusterNodeDocument, workers: list[WorkerDocument], database: st
 
 
 ROUTES: Final = (
-    Route("GET", "/v1/cluster", Role.READ, cluster, "Nodes, workers, pools: who has what.", ClusterDocument, _TAG),
-    Route("GET", "/v1/nodes", Role.READ, nodes, "Which nodes live on the database.", Nodes, _TAG),
-    Route("GET", "/v1/workers", Role.READ, workers, "Which workers there are.", Workers, _TAG),
+    Route("GET", "/v1/cluster", Role.READ, read_cluster, "Nodes, workers, pools: who has what.", ClusterDocument, _TAG),
+    Route("GET", "/v1/nodes", Role.READ, list_nodes, "Which nodes live on the database.", Nodes, _TAG),
+    Route("GET", "/v1/workers", Role.READ, list_workers, "Which workers there are.", Workers, _TAG),
 )

@@ -3,55 +3,57 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from evenbeat.api.http.errors import MOST_ERRORS, FieldError, Problem, invalid, pointer
-from evenbeat.load.config_errors import Problems
-from evenbeat.load.task_keys import changed, flat
-from evenbeat.load.tasks import TASK_KEYS, Tasks
+from evenbeat.api.http.errors import MAX_ERRORS, FieldError, HttpError, invalid_request, json_pointer
+from evenbeat.load.config_errors import DocumentErrors
+from evenbeat.load.task_keys import change_table, task_to_table
+from evenbeat.load.tasks import TASK_KEYS, TaskBuilder
 from evenbeat.model import NAME_LIMIT, Task
 
-_TABLES: Final = ("labels", "env", "kwargs")
+_TABLE_KEYS: Final = ("labels", "env", "kwargs")
 
 
-def whole(body: Mapping[str, Any], name: str | None = None) -> Task:
+def parse_task(body: Mapping[str, Any], name: str | None = None) -> Task:
     """The task that a whole definition means; `name` is for one that says none. Raise 422 with all that is wrong."""
     if empty := [key for key, value in body.items() if value is None]:
-        raise _all_of(empty, lambda _: "null; leave the key out")
+        raise _same_error_for(empty, lambda _: "null; leave the key out")
     table = dict(body)
-    return _task(table.pop("name", name), table, table.pop("check", False))
+    return _build_task(table.pop("name", name), table, table.pop("check", False))
 
 
-def patched(before: Task, patch: Mapping[str, Any]) -> Task:
+def patch_task(before: Task, patch: Mapping[str, Any]) -> Task:
     """The task after a merge patch: null takes a key away, tables are merged."""
     changes: dict[str, Any] = {}
     known = {*TASK_KEYS, "name", "check"}
     if unknown := [key for key in patch if key not in known]:
-        raise _all_of(unknown, lambda key: f"{key[:64]!r} is not a key of a task")
+        raise _same_error_for(unknown, lambda key: f"{key[:64]!r} is not a key of a task")
     for key, value in patch.items():
-        if key in _TABLES and isinstance(value, dict):
+        if key in _TABLE_KEYS and isinstance(value, dict):
             changes |= {f"{key}.{entry}": inner for entry, inner in value.items()}
         else:
             changes[key] = value
     name = changes.pop("name", before.name)
     check = changes.pop("check", before.check)
-    return _task(name, changed(flat(before), changes), False if check is None else check)
+    return _build_task(name, change_table(task_to_table(before), changes), False if check is None else check)
 
 
-def _all_of(keys: Sequence[str], detail: Callable[[str], str]) -> Problem:
+def _same_error_for(keys: Sequence[str], detail: Callable[[str], str]) -> HttpError:
     """The same is wrong with all of them."""
-    first = keys[:MOST_ERRORS]
-    return invalid(*(FieldError(pointer((key,)), detail(key)) for key in first), more=len(keys) - len(first))
+    first = keys[:MAX_ERRORS]
+    return invalid_request(
+        *(FieldError(json_pointer((key,)), detail(key)) for key in first), more=len(keys) - len(first)
+    )
 
 
-def _task(name: object, table: dict[str, Any], check: object) -> Task:
+def _build_task(name: object, table: dict[str, Any], check: object) -> Task:
     errors = []
     if not isinstance(name, str) or not 1 <= len(name) <= NAME_LIMIT:
         errors.append(FieldError("/name", f"a task has a name of 1 to {NAME_LIMIT} characters"))
         name = "x"
     if not isinstance(check, bool):
         errors.append(FieldError("/check", f"found {str(check)[:64]!r}, accepted: true, false"))
-    problems = Problems()
-    task = Tasks(problems, {}).make(("checks" if check else "tasks", name), table, name)
-    errors += [FieldError(pointer(path[2:]), error.problem, error.column) for path, error in problems.found]
+    problems = DocumentErrors()
+    task = TaskBuilder(problems, {}).build(("checks" if check else "tasks", name), table, name)
+    errors += [FieldError(json_pointer(path[2:]), error.problem, error.column) for path, error in problems.errors]
     if errors or task is None:
-        raise invalid(*errors, more=problems.more)
+        raise invalid_request(*errors, more=problems.more)
     return task

@@ -8,9 +8,9 @@ from typing import Annotated, Any, Final, Literal, get_type_hints
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from evenbeat.model import HIDDEN, Backlog, Days, Hash, Missed, Name, Spread, Text, WhenMissing, Word
+from evenbeat.model import HIDDEN_VALUE, Backlog, CommandWord, Days, Hash, Missed, Name, ShortText, Spread, WhenMissing
 
-Time = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
+TimestampText = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
 """ISO 8601 with an offset."""
 TimeText = Annotated[str, Meta(max_length=64, extra_json_schema={"format": "evenbeat-time"})]
 """A time as people write it: 2026-12-01, 2026-12-01T09:00, 2026-12-01T09:00:00+01:00."""
@@ -19,10 +19,10 @@ DurationText = Annotated[str, Meta(min_length=1, max_length=64, extra_json_schem
 Seconds = Annotated[float, Meta(ge=0)]
 Duration = DurationText | Seconds
 ZoneName = Annotated[str, Meta(min_length=1, max_length=256, extra_json_schema={"format": "time-zone"})]
-Cron = Annotated[str, Meta(min_length=1, max_length=1_000, extra_json_schema={"format": "cron"})]
-Calendar = Annotated[str, Meta(min_length=1, max_length=1_000, extra_json_schema={"format": "calendar"})]
-Number = Annotated[int, Meta(ge=0)]
-Line = Annotated[str, Meta(min_length=1, max_length=100_000)]
+CronText = Annotated[str, Meta(min_length=1, max_length=1_000, extra_json_schema={"format": "cron"})]
+CalendarText = Annotated[str, Meta(min_length=1, max_length=1_000, extra_json_schema={"format": "calendar"})]
+Count = Annotated[int, Meta(ge=0)]
+LongText = Annotated[str, Meta(min_length=1, max_length=100_000)]
 
 StateWord = Literal["ok", "warning", "critical", "unknown"]
 FilterState = Literal[
@@ -42,12 +42,12 @@ FilterState = Literal[
 """What a filter may ask for: STATES and COMPUTED_STATES of `evenbeat.store.contract`."""
 KindWord = Literal["grid", "first", "catch-up", "retry", "start-at", "occasion", "forced", "told", "stale", "freshness"]
 OutcomeWord = Literal["succeeded", "failed", "killed", "timeboxed", "broken", "dropped", "lost", "cancelled"]
-Literals = str | float | bool | None
+LiteralValue = str | float | bool | None
 
 
 _Env = Annotated[
-    dict[Name, Word],
-    Meta(description=f"Variables. Without the role admin, every value that is no reference reads {HIDDEN}."),
+    dict[Name, CommandWord],
+    Meta(description=f"Variables. Without the role admin, every value that is no reference reads {HIDDEN_VALUE}."),
 ]
 
 
@@ -55,8 +55,8 @@ class TaskKeys(Struct, forbid_unknown_fields=True):
     """The keys of a task, as in a file: exactly one of every, cron, calendar, at; a command or a function."""
 
     every: Duration | UnsetType = UNSET
-    cron: Cron | UnsetType = UNSET
-    calendar: Calendar | UnsetType = UNSET
+    cron: CronText | UnsetType = UNSET
+    calendar: CalendarText | UnsetType = UNSET
     at: TimeText | UnsetType = UNSET
     zone: ZoneName | UnsetType = UNSET
     spread: Spread | UnsetType = UNSET
@@ -64,13 +64,13 @@ class TaskKeys(Struct, forbid_unknown_fields=True):
     hash: Hash | UnsetType = UNSET
     days: Days | UnsetType = UNSET
     second: Annotated[int, Meta(ge=0, le=59)] | Literal["spread"] | UnsetType = UNSET
-    command: Line | tuple[Word, ...] | UnsetType = UNSET
+    command: LongText | tuple[CommandWord, ...] | UnsetType = UNSET
     shell: bool | UnsetType = UNSET
-    function: Text | UnsetType = UNSET
-    args: tuple[Literals, ...] | UnsetType = UNSET
-    kwargs: dict[str, Literals] | UnsetType = UNSET
+    function: ShortText | UnsetType = UNSET
+    args: tuple[LiteralValue, ...] | UnsetType = UNSET
+    kwargs: dict[str, LiteralValue] | UnsetType = UNSET
     env: _Env | UnsetType = UNSET
-    cwd: Text | UnsetType = UNSET
+    cwd: ShortText | UnsetType = UNSET
     user: Name | UnsetType = UNSET
     period: Name | UnsetType = UNSET
     enabled: bool | UnsetType = UNSET
@@ -145,24 +145,24 @@ class TaskDocument(Struct):
     set_aside: bool
     """So many have died that a lost run of it is not repeated; its schedule goes on."""
     schedule: str
-    next: Time | None
-    expected_by: Time | None
+    next: TimestampText | None
+    expected_by: TimestampText | None
     """When its next result must be there: its next nominal time, the longest run that is allowed, and its grace."""
     late: bool
     """It is due for more than a second, and has not started."""
     stale: bool
     """A result should have been there by now."""
-    running_since: Time | None
-    last_start: Time | None
-    last_end: Time | None
+    running_since: TimestampText | None
+    last_start: TimestampText | None
+    last_end: TimestampText | None
     outcome: OutcomeWord | None
     state: StateWord | None
     hard: bool | None
     attempt: int | None
     flapping: bool
     output: str
-    created: Time
-    changed: Time
+    created: TimestampText
+    changed: TimestampText
     task: TaskKeys
 
 
@@ -174,18 +174,18 @@ class TaskPage(Struct):
     tasks: list[TaskDocument]
     next: str | None
     """Give it as `after` for the next page; null on the last one."""
-    total: Number
+    total: Count
 
 
 class RunDocument(Struct):
     """A run."""
 
     task: str
-    nominal: Time
+    nominal: TimestampText
     kind: KindWord
-    claimed: Time
-    started: Time | None
-    ended: Time | None
+    claimed: TimestampText
+    started: TimestampText | None
+    ended: TimestampText | None
     outcome: OutcomeWord | None
     status: int | None
     state: StateWord | None
@@ -198,12 +198,12 @@ class SkipDocument(Struct):
     """Nominal times that were skipped, for one reason."""
 
     task: str
-    first: Time
-    last: Time
-    times: Number
+    first: TimestampText
+    last: TimestampText
+    times: Count
     reason: str
     kind: KindWord
-    at: Time
+    at: TimestampText
 
 
 class History(Struct):
@@ -211,7 +211,7 @@ class History(Struct):
 
     runs: list[RunDocument]
     skips: list[SkipDocument]
-    next: Time | None
+    next: TimestampText | None
     """Give it as `before` for what is older; null if there is nothing."""
 
 
@@ -228,7 +228,7 @@ class FieldChangeDocument(Struct):
 class ChangeDocument(Struct):
     """Who changed what."""
 
-    at: Time
+    at: TimestampText
     who: str
     action: str
     name: str
@@ -256,8 +256,8 @@ class Forced(Struct, omit_defaults=True):
     """A run that somebody asked for; how it ended, if that was waited for."""
 
     task: str
-    started: Time | UnsetType = UNSET
-    ended: Time | UnsetType = UNSET
+    started: TimestampText | UnsetType = UNSET
+    ended: TimestampText | UnsetType = UNSET
     outcome: OutcomeWord | UnsetType = UNSET
     status: int | UnsetType | None = UNSET
     output: str | UnsetType = UNSET
@@ -269,9 +269,9 @@ class RunningDocument(Struct):
     """A run that is under way."""
 
     task: str
-    nominal: Time
+    nominal: TimestampText
     kind: KindWord
-    started: Time | None
+    started: TimestampText | None
     elapsed: Seconds
     timebox: Seconds
 
@@ -280,7 +280,7 @@ class RunningNow(Struct):
     """Those that began first in front."""
 
     running: list[RunningDocument]
-    total: Number
+    total: Count
 
 
 class WorkerDocument(Struct):
@@ -295,7 +295,7 @@ class NodeDocument(Struct):
 
     id: str
     pid: int
-    started: Time
+    started: TimestampText
     version: str
     workers: list[WorkerDocument]
     database: str

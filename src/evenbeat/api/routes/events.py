@@ -9,23 +9,23 @@ from msgspec import Meta, Struct
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from evenbeat.api.auth.admitted import LOOK
+from evenbeat.api.auth.admitted import RECHECK_SECONDS
 from evenbeat.api.auth.scopes import events_within
-from evenbeat.api.http.errors import Problem
+from evenbeat.api.http.errors import HttpError
 from evenbeat.api.http.route import Call, Role, Route
-from evenbeat.api.live.status_feed import Listening, Position, framed, position_of
+from evenbeat.api.live.status_feed import FeedPosition, LiveFeed, parse_feed_position, sse_frame
 
-MOST: Final = 100
+MAX_STREAMS: Final = 100
 """Connections at the same time."""
-MOST_EACH: Final = 25
+MAX_STREAMS_PER_CALLER: Final = 25
 """Those of one token with all its sessions; as long as there are no tokens, of one address."""
-BEAT: Final = 15.0
+KEEP_ALIVE_SECONDS: Final = 15.0
 """Seconds between two signs of life, for proxies that close what is silent."""
-LONGEST: Final = 3_600.0
+MAX_STREAM_SECONDS: Final = 3_600.0
 """Seconds after which a connection ends and the browser comes back by itself."""
-MEDIA: Final = "text/event-stream"
+EVENT_STREAM_MEDIA_TYPE: Final = "text/event-stream"
 _RETRY: Final = b"retry: 1000\n\n"
-_BEAT: Final = b": beat\n\n"
+_KEEP_ALIVE: Final = b": beat\n\n"
 
 
 class EventsQuery(Struct):
@@ -35,29 +35,33 @@ class EventsQuery(Struct):
     """As the header Last-Event-ID, for those who cannot send it."""
 
 
-async def events(call: Call) -> StreamingResponse:
-    listening = call.house.listening
+async def stream_events(call: Call) -> StreamingResponse:
+    listening = call.context.live_feed
     listening.start()
-    if listening.streams_of[call.who] >= MOST_EACH:
-        detail = f"{call.who} has {MOST_EACH} event streams already; accepted: so many of one token or address"
-        raise Problem(429, detail, headers={"Retry-After": "10"}, who=call.who)
-    if listening.streams >= MOST:
-        raise Problem(503, f"there are {MOST} connections already; accepted: so many", headers={"Retry-After": "10"})
+    if listening.streams_of[call.who] >= MAX_STREAMS_PER_CALLER:
+        detail = (
+            f"{call.who} has {MAX_STREAMS_PER_CALLER} event streams already; accepted: so many of one token or address"
+        )
+        raise HttpError(429, detail, headers={"Retry-After": "10"}, who=call.who)
+    if listening.streams >= MAX_STREAMS:
+        raise HttpError(
+            503, f"there are {MAX_STREAMS} connections already; accepted: so many", headers={"Retry-After": "10"}
+        )
     last = call.request.headers.get("last-event-id") or call.query.last_event_id
     # What cannot be ours is a gap like any other.
-    heard = (position_of(last) or Position("", 0)) if last else None
-    pieces = stream(listening, heard, is_admitted=call.is_admitted, look=LOOK)
+    heard = (parse_feed_position(last) or FeedPosition("", 0)) if last else None
+    pieces = event_stream(listening, heard, is_admitted=call.is_still_authorized, look=RECHECK_SECONDS)
     if call.scope is not None:
-        pieces = events_within(pieces, call.house, call.scope)
-    return _Stream(listening, pieces, call.who)
+        pieces = events_within(pieces, call.context, call.scope)
+    return _EventStreamResponse(listening, pieces, call.who)
 
 
-class _Stream(StreamingResponse):
+class _EventStreamResponse(StreamingResponse):
     """Counted as long as it lasts."""
 
-    def __init__(self, listening: Listening, pieces: AsyncIterator[bytes], who: str) -> None:
+    def __init__(self, listening: LiveFeed, pieces: AsyncIterator[bytes], who: str) -> None:
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-        super().__init__(pieces, media_type=MEDIA, headers=headers)
+        super().__init__(pieces, media_type=EVENT_STREAM_MEDIA_TYPE, headers=headers)
         self._listening = listening
         self._who = who
 
@@ -70,32 +74,32 @@ class _Stream(StreamingResponse):
             self._listening.streams_of += Counter()  # without those who have none
 
 
-async def _always() -> bool:
+async def _always_authorized() -> bool:
     return True
 
 
-async def stream(
-    listening: Listening,
-    heard: Position | None,
-    beat: float = BEAT,
-    longest: float = LONGEST,
+async def event_stream(
+    listening: LiveFeed,
+    heard: FeedPosition | None,
+    beat: float = KEEP_ALIVE_SECONDS,
+    longest: float = MAX_STREAM_SECONDS,
     *,
-    is_admitted: Callable[[], Awaitable[bool]] = _always,
-    look: float = LOOK,
+    is_admitted: Callable[[], Awaitable[bool]] = _always_authorized,
+    look: float = RECHECK_SECONDS,
 ) -> AsyncIterator[bytes]:
     """All that happens after a position, or from now on, until the listening, the patience or the welcome ends."""
     now = asyncio.get_running_loop().time
     end, next_beat, next_look, status = now() + longest, now() + beat, now() + look, b""
     yield _RETRY
-    while not listening.is_over and now() < end:
-        news = listening.news
+    while not listening.is_closing and now() < end:
+        news = listening.changed
         while listening.position is not None:
             # Here too: whoever reads slowly, and then much at once, gets nothing of what they may not see any more.
             if now() >= next_look:
                 if not await is_admitted():
                     return
                 next_look = now() + look
-            piece, heard = _next_piece(listening, heard)
+            piece, heard = _next_events(listening, heard)
             if not piece:
                 break
             yield piece
@@ -113,18 +117,18 @@ async def stream(
             next_look = now() + look
         if now() >= next_beat:
             next_beat = now() + beat
-            yield _BEAT
+            yield _KEEP_ALIVE
 
 
-def _next_piece(listening: Listening, heard: Position | None) -> tuple[bytes, Position | None]:
+def _next_events(listening: LiveFeed, heard: FeedPosition | None) -> tuple[bytes, FeedPosition | None]:
     """What to tell somebody next, and up to where they have heard then."""
     here = listening.position
     if heard is None:
         # Without data it is no event: only the number is remembered, for a connection that breaks before the first.
         return f"id: {here}\n\n".encode(), here
-    found = listening.after(heard)
+    found = listening.events_after(heard)
     if found is None:
-        return framed("reset", {}, here), here
+        return sse_frame("reset", {}, here), here
     return b"".join(found[0]), found[1]
 
 
@@ -133,11 +137,11 @@ ROUTES: Final[tuple[Route, ...]] = (
         "GET",
         "/v1/events",
         Role.READ,
-        events,
+        stream_events,
         "Runs that end, tasks that change and the status of the node, as server-sent events.",
         str,
         "Events",
         EventsQuery,
-        media=MEDIA,
+        media=EVENT_STREAM_MEDIA_TYPE,
     ),
 )

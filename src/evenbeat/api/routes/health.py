@@ -9,20 +9,20 @@ import msgspec
 from msgspec import Struct
 from starlette.responses import Response
 
-from evenbeat.api.http.context import House
+from evenbeat.api.http.context import ApiContext
 from evenbeat.api.http.route import Call, Role, Route
 from evenbeat.node.cluster.node_info import ClusterView
-from evenbeat.report.metrics import Numbers
-from evenbeat.report.obstacles import NO_WORKERS
+from evenbeat.report.metrics import NodeMetrics
+from evenbeat.report.obstacles import NO_WORKERS_TEXT
 from evenbeat.report.status import Status
 from evenbeat.store.contract import StoreError
-from evenbeat.wire.requests import AskCluster, AskNumbers, AskStatus, Reply, Request
+from evenbeat.wire.requests import GetCluster, GetNodeMetrics, GetStatus, Reply, Request
 
-STILL: Final = 5.0
+UNRESPONSIVE_SECONDS: Final = 5.0
 """Seconds without a turn of the beat, or an answer of the node, after which it is not well."""
-STUCK: Final = 10.0
+STUCK_WRITE_SECONDS: Final = 10.0
 """Seconds that the oldest batch may be on its way into the store."""
-_FRESH: Final = 1.0
+_REPLY_MAX_AGE: Final = 1.0
 """Seconds for which one look is enough for all who ask: nobody keeps a node busy by asking how it is."""
 
 
@@ -35,59 +35,63 @@ class Health(Struct, omit_defaults=True):
     """What is so on purpose: a node without workers is ready, and executes nothing."""
 
 
-class _Look(NamedTuple):
+class _CachedReply(NamedTuple):
     at: float
     reply: "asyncio.Task[Reply]"
 
 
-_looks: Final[WeakKeyDictionary[House, dict[type[Request], _Look]]] = WeakKeyDictionary()
+_cached_replies: Final[WeakKeyDictionary[ApiContext, dict[type[Request], _CachedReply]]] = WeakKeyDictionary()
 
 
-async def numbers_of(house: House) -> Numbers:
+async def numbers_of(house: ApiContext) -> NodeMetrics:
     """What the node measures of itself, at most a second old; raise StoreError if it does not answer."""
-    numbers = (await _look(house, AskNumbers())).numbers
+    numbers = (await _cached_reply(house, GetNodeMetrics())).numbers
     assert numbers is not None
     return numbers
 
 
-async def status_of(house: House) -> Status:
+async def status_of(house: ApiContext) -> Status:
     """How the node is, together with all others of its cluster, at most a second old; raise StoreError as well."""
-    status = (await _look(house, AskStatus())).status
+    status = (await _cached_reply(house, GetStatus())).status
     assert status is not None
     return status
 
 
-async def look_at_cluster(house: House) -> ClusterView | None:
+async def cluster_view_of(house: ApiContext) -> ClusterView | None:
     """Who there is, at most a second old; None if the node is alone. Raise StoreError as well."""
-    return (await _look(house, AskCluster())).cluster
+    return (await _cached_reply(house, GetCluster())).cluster
 
 
-async def _look(house: House, request: AskNumbers | AskStatus | AskCluster) -> Reply:
+async def _cached_reply(house: ApiContext, request: GetNodeMetrics | GetStatus | GetCluster) -> Reply:
     """To look at all its tasks costs the node something, and everybody may ask all the time."""
-    looks = _looks.setdefault(house, {})
+    looks = _cached_replies.setdefault(house, {})
     look = looks.get(type(request))
-    if look is None or time.monotonic() - look.at > _FRESH or look.reply.get_loop() is not asyncio.get_running_loop():
-        look = looks[type(request)] = _Look(time.monotonic(), asyncio.create_task(_ask(house, request)))
+    if (
+        look is None
+        or time.monotonic() - look.at > _REPLY_MAX_AGE
+        or look.reply.get_loop() is not asyncio.get_running_loop()
+    ):
+        look = looks[type(request)] = _CachedReply(time.monotonic(), asyncio.create_task(_ask_node(house, request)))
         look.reply.add_done_callback(lambda task: task.cancelled() or task.exception())  # whoever asked may be gone
     return await asyncio.shield(look.reply)
 
 
-async def _ask(house: House, request: Request) -> Reply:
+async def _ask_node(house: ApiContext, request: Request) -> Reply:
     try:
-        async with asyncio.timeout(STILL):
-            return await house.ask(request)
+        async with asyncio.timeout(UNRESPONSIVE_SECONDS):
+            return await house.ask_node(request)
     except TimeoutError:
-        raise StoreError(f"the node has not answered for {STILL:g} s") from None
+        raise StoreError(f"the node has not answered for {UNRESPONSIVE_SECONDS:g} s") from None
 
 
-def problems_of(numbers: Numbers) -> list[str]:
+def health_errors(numbers: NodeMetrics) -> list[str]:
     """What keeps a node from doing what it is there for."""
     problems = []
-    if numbers.last_turn > STILL:
+    if numbers.last_turn > UNRESPONSIVE_SECONDS:
         problems.append(f"the beat has not turned for {numbers.last_turn:.0f} s")
     if numbers.status.store != "ok":
         problems.append("the store cannot take anything; the node's log says why")
-    if numbers.oldest_unsafe > STUCK:
+    if numbers.oldest_unsafe > STUCK_WRITE_SECONDS:
         problems.append(f"the store has not taken what was offered for {numbers.oldest_unsafe:.0f} s")
     if numbers.cluster is None:
         if not numbers.workers and numbers.status.executes:
@@ -110,10 +114,10 @@ async def _healthy(_: Call) -> Health:
 async def _ready(call: Call) -> Response:
     notes = []
     try:
-        numbers = await numbers_of(call.house)
-        problems = problems_of(numbers)
+        numbers = await numbers_of(call.context)
+        problems = health_errors(numbers)
         if not numbers.status.executes:
-            notes.append(NO_WORKERS)
+            notes.append(NO_WORKERS_TEXT)
     except StoreError as e:
         problems = [str(e)]
     health = Health(ok=not problems, problems=problems, notes=notes)

@@ -6,24 +6,30 @@ import msgspec
 from msgspec import Meta, Struct
 from starlette.responses import PlainTextResponse, Response
 
-from evenbeat.api.http.errors import FieldError, Problem, invalid
+from evenbeat.api.http.errors import FieldError, HttpError, invalid_request
 from evenbeat.api.http.route import JSON, Call, Handler, Role, Route, address_of
 from evenbeat.api.routes.documents import Duration, StateWord, TimeText
-from evenbeat.api.routes.task_answers import entry_of, moment, pointed
+from evenbeat.api.routes.task_answers import errors_at, parse_request_time, task_in_path
 from evenbeat.model import MAX_EVERY, NAME_LIMIT, OUTPUT_LIMIT
 from evenbeat.when.duration import parse_duration
-from evenbeat.wire.requests import Beat, DropBeat, NewBeat, Signal, Tell
+from evenbeat.wire.requests import (
+    CreateHeartbeatToken,
+    HeartbeatSignal,
+    RemoveHeartbeatToken,
+    SendHeartbeat,
+    SubmitResult,
+)
 
 _TAG: Final = "Results and heartbeats"
-Output = Annotated[str, Meta(max_length=OUTPUT_LIMIT)]
+OutputText = Annotated[str, Meta(max_length=OUTPUT_LIMIT)]
 
 
 class Result(Struct, forbid_unknown_fields=True):
     """What a check would have said: an exit status, a text, performance data."""
 
     status: Annotated[int, Meta(ge=0, le=3)]
-    output: Output = ""
-    perfdata: Output = ""
+    output: OutputText = ""
+    perfdata: OutputText = ""
     ttl: Duration | None = None
     """For how long it is good: after that, without a newer one, the check is UNKNOWN."""
     at: TimeText | None = None
@@ -48,67 +54,75 @@ class Heartbeat(Struct):
     url: str
 
 
-async def result(call: Call) -> dict[str, Any]:
+async def submit_result(call: Call) -> dict[str, Any]:
     told: Result = call.body
-    entry, ttl = await entry_of(call), None
+    entry, ttl = await task_in_path(call), None
     if told.ttl is not None:
-        with pointed("/ttl"):
+        with errors_at("/ttl"):
             ttl = parse_duration(told.ttl)
         if not 1 <= ttl <= MAX_EVERY:
-            raise invalid(FieldError("/ttl", f"{told.ttl!r} is out of range, accepted: up to 3653d"))
-    at = moment(told.at, "/at")
+            raise invalid_request(FieldError("/ttl", f"{told.ttl!r} is out of range, accepted: up to 3653d"))
+    at = parse_request_time(told.at, "/at")
     taken = (
-        await call.house.ask(
-            Tell(entry.id, told.status, call.who, told.output, told.perfdata, ttl, at, address_of(call.request))
+        await call.context.ask_node(
+            SubmitResult(entry.id, told.status, call.who, told.output, told.perfdata, ttl, at, address_of(call.request))
         )
     ).taken
     assert taken is not None
     return {**msgspec.structs.asdict(taken), "state": taken.state.name.lower()}
 
 
-async def new_beat(call: Call) -> Response:
-    token = (await call.house.ask(NewBeat((await entry_of(call)).id, call.who))).token
+async def create_heartbeat(call: Call) -> Response:
+    token = (await call.context.ask_node(CreateHeartbeatToken((await task_in_path(call)).id, call.who))).token
     content = msgspec.json.encode(Heartbeat(token, f"{call.request.base_url}v1/beat/{token}"))
     return Response(content, 201, {"Cache-Control": "no-store"}, JSON)
 
 
-async def drop_beat(call: Call) -> None:
-    await call.house.ask(DropBeat((await entry_of(call)).id, call.who))
+async def remove_heartbeat(call: Call) -> None:
+    await call.context.ask_node(RemoveHeartbeatToken((await task_in_path(call)).id, call.who))
 
 
-def _beat(signal: Signal) -> Handler:
+def _heartbeat_handler(signal: HeartbeatSignal) -> Handler:
     async def beat(call: Call) -> Response:
         token = call.path["token"]
         if len(token) > NAME_LIMIT:
-            raise Problem(404, "nobody has this token")
+            raise HttpError(404, "nobody has this token")
         # Too long an output is cut, as that of a run is: the beat counts.
         output = (call.body or b"")[:OUTPUT_LIMIT].decode(errors="replace")
-        await call.house.ask(Beat(token, signal, call.who, output, address_of(call.request)))
+        await call.context.ask_node(SendHeartbeat(token, signal, call.who, output, address_of(call.request)))
         return PlainTextResponse("ok")
 
     return beat
 
 
-_ONE: Final = "/v1/tasks/{name}"
-_PATHS: Final = (
-    ("", Signal.SUCCESS, "Heartbeat: all is well"),
-    ("/start", Signal.START, "Heartbeat: the work begins"),
-    ("/success", Signal.SUCCESS, "Heartbeat: the work has succeeded"),
-    ("/fail", Signal.FAIL, "Heartbeat: the work has failed"),
+_TASK_PATH: Final = "/v1/tasks/{name}"
+_HEARTBEAT_PATHS: Final = (
+    ("", HeartbeatSignal.SUCCESS, "Heartbeat: all is well"),
+    ("/start", HeartbeatSignal.START, "Heartbeat: the work begins"),
+    ("/success", HeartbeatSignal.SUCCESS, "Heartbeat: the work has succeeded"),
+    ("/fail", HeartbeatSignal.FAIL, "Heartbeat: the work has failed"),
 )
 
 
-def _beat_routes(path: str, signal: Signal, summary: str) -> tuple[Route, Route]:
+def _heartbeat_routes(path: str, signal: HeartbeatSignal, summary: str) -> tuple[Route, Route]:
     whole = f"/v1/beat/{{token}}{path}"
     get = Route(
-        "GET", whole, Role.ANYBODY, _beat(signal), f"{summary}.", str, _TAG, problems=(409,), media="text/plain"
+        "GET",
+        whole,
+        Role.ANYBODY,
+        _heartbeat_handler(signal),
+        f"{summary}.",
+        str,
+        _TAG,
+        problems=(409,),
+        media="text/plain",
     )
     return get, get._replace(method="POST", summary=f"{summary}; the body is its output.", body=bytes)
 
 
 ROUTES: Final[tuple[Route, ...]] = (
     Route(
-        *("POST", f"{_ONE}/result", Role.OPERATE, result, "Tell the result of a check.", Taken, _TAG),
+        *("POST", f"{_TASK_PATH}/result", Role.OPERATE, submit_result, "Tell the result of a check.", Taken, _TAG),
         body=Result,
         status=202,
         problems=(409,),
@@ -116,9 +130,9 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route(
         *(
             "POST",
-            f"{_ONE}/beat",
+            f"{_TASK_PATH}/beat",
             Role.ADMIN,
-            new_beat,
+            create_heartbeat,
             "Give a passive check a token for heartbeats.",
             Heartbeat,
             _TAG,
@@ -127,8 +141,16 @@ ROUTES: Final[tuple[Route, ...]] = (
         problems=(409,),
     ),
     Route(
-        *("DELETE", f"{_ONE}/beat", Role.ADMIN, drop_beat, "Take the token for heartbeats away.", None, _TAG),
+        *(
+            "DELETE",
+            f"{_TASK_PATH}/beat",
+            Role.ADMIN,
+            remove_heartbeat,
+            "Take the token for heartbeats away.",
+            None,
+            _TAG,
+        ),
         status=204,
     ),
-    *(route for row in _PATHS for route in _beat_routes(*row)),
+    *(route for row in _HEARTBEAT_PATHS for route in _heartbeat_routes(*row)),
 )

@@ -5,62 +5,62 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta, Struct
 
-from evenbeat.api.auth.scopes import Known, changes_within, known_within
+from evenbeat.api.auth.scopes import TaskIdentity, changes_within, tasks_within
 from evenbeat.api.http.route import Call, Role, Route
 from evenbeat.api.routes.documents import Changes, History, RunningNow, TimeText
 from evenbeat.api.routes.health import status_of
-from evenbeat.api.routes.task_answers import entry_also_removed, entry_of, moment, pointed
+from evenbeat.api.routes.task_answers import errors_at, parse_request_time, task_in_path, task_in_path_or_removed
 from evenbeat.core.scope import Scope
 from evenbeat.model import SECOND, Instant
-from evenbeat.report.documents import change_document, instant, run_document, skip_document
-from evenbeat.report.history import Question, Record, records, when
+from evenbeat.report.documents import change_document, iso_time, run_document, skip_document
+from evenbeat.report.history import HistoryRecord, RecordQuery, history_records, record_time
 from evenbeat.report.status import Status
-from evenbeat.report.task_now import Moment, RunningRun
+from evenbeat.report.task_now import LiveTaskState, RunningRun
 from evenbeat.report.why import Answer, why
-from evenbeat.report.why_facts import facts_of, span_of
+from evenbeat.report.why_facts import task_facts_of, typed_time_span
 from evenbeat.report.why_past import why_then
 from evenbeat.store.contract import Change, RunRecord, SkipRecord, Store, StoreError
-from evenbeat.wire.requests import AskMoment, AskRunning
+from evenbeat.wire.requests import GetLiveTaskState, GetRunningRuns
 
 _TAG: Final = "History"
-_NOW: Final = "Now"
-_PAGE: Final = 1_000
-_MOST_PAGES: Final = 20
+_NOW_TAG: Final = "Now"
+_PAGE_SIZE: Final = 1_000
+_MAX_PAGES: Final = 20
 """Records that are looked through for those of a scope: so many pages of so many."""
-_MOST_RUNNING: Final = 10_000
-Limit = Annotated[int, Meta(ge=1, le=1_000)]
+_MAX_RUNNING: Final = 10_000
+PageLimit = Annotated[int, Meta(ge=1, le=1_000)]
 
 
-Failed = Annotated[bool, Meta(description="Only runs that did not succeed.")]
-Skips = Annotated[bool, Meta(description="Only what was skipped; with `failed`, both.")]
-Runs = Annotated[bool, Meta(description="Only runs, however they ended.")]
-Before = Annotated[TimeText, Meta(description="Only what was before this time.")]
+FailedOnly = Annotated[bool, Meta(description="Only runs that did not succeed.")]
+SkipsOnly = Annotated[bool, Meta(description="Only what was skipped; with `failed`, both.")]
+RunsOnly = Annotated[bool, Meta(description="Only runs, however they ended.")]
+BeforeTime = Annotated[TimeText, Meta(description="Only what was before this time.")]
 
 
 class TaskHistoryQuery(Struct):
     """Which part of a task's past."""
 
-    limit: Limit = 50
-    before: Before | None = None
-    failed: Failed = False
-    skips: Skips = False
-    runs: Runs = False
+    limit: PageLimit = 50
+    before: BeforeTime | None = None
+    failed: FailedOnly = False
+    skips: SkipsOnly = False
+    runs: RunsOnly = False
 
 
 class HistoryQuery(Struct):
     """Which part of the past."""
 
-    limit: Limit = 100
-    before: Before | None = None
-    failed: Failed = False
-    skips: Skips = False
-    runs: Runs = False
+    limit: PageLimit = 100
+    before: BeforeTime | None = None
+    failed: FailedOnly = False
+    skips: SkipsOnly = False
+    runs: RunsOnly = False
 
 
 class LimitQuery(Struct):
     """How many."""
 
-    limit: Limit = 100
+    limit: PageLimit = 100
 
 
 class WhyQuery(Struct):
@@ -75,54 +75,54 @@ class Live(Status):
     live: bool = True
 
 
-async def task_history(call: Call) -> dict[str, Any]:
-    return await _history(call, (await entry_also_removed(call)).number)
+async def read_task_history(call: Call) -> dict[str, Any]:
+    return await _history_page(call, (await task_in_path_or_removed(call)).number)
 
 
-async def history(call: Call) -> dict[str, Any]:
-    return await _history(call, None)
+async def read_history(call: Call) -> dict[str, Any]:
+    return await _history_page(call, None)
 
 
-async def _history(call: Call, task: int | None) -> dict[str, Any]:
+async def _history_page(call: Call, task: int | None) -> dict[str, Any]:
     q: HistoryQuery = call.query
-    question = Question(task, moment(q.before, "/query/before"), q.limit, q.failed, q.skips, q.runs)
+    question = RecordQuery(task, parse_request_time(q.before, "/query/before"), q.limit, q.failed, q.skips, q.runs)
 
     def read(store: Store) -> dict[str, Any]:
         if task is None and call.scope is not None:
-            return _history_within(store, question, call.scope)
-        found = records(store, question)
+            return _history_page_within(store, question, call.scope)
+        found = history_records(store, question)
         return {
             "runs": [run_document(record) for record in found if isinstance(record, RunRecord)],
             "skips": [skip_document(record) for record in found if isinstance(record, SkipRecord)],
-            "next": instant(when(found[-1])) if len(found) == q.limit else None,
+            "next": iso_time(record_time(found[-1])) if len(found) == q.limit else None,
         }
 
-    return await call.house.read(read)
+    return await call.context.read_store(read)
 
 
-def _history_within(store: Store, question: Question, scope: Scope) -> dict[str, Any]:
+def _history_page_within(store: Store, question: RecordQuery, scope: Scope) -> dict[str, Any]:
     """The same, of tasks within a scope; a page may have less than was asked for, and still be followed by another."""
-    kept: list[Record] = []
+    kept: list[HistoryRecord] = []
     before = question.before
-    for _ in range(_MOST_PAGES):
-        some = records(store, question._replace(before=before, most=_PAGE))
-        within = known_within(store, (Known(record.task, record.number) for record in some), scope)
-        kept += (record for record in some if Known(record.task, record.number) in within)
-        before = when(some[-1]) if len(some) == _PAGE else None
+    for _ in range(_MAX_PAGES):
+        some = history_records(store, question._replace(before=before, most=_PAGE_SIZE))
+        within = tasks_within(store, (TaskIdentity(record.task, record.number) for record in some), scope)
+        kept += (record for record in some if TaskIdentity(record.task, record.number) in within)
+        before = record_time(some[-1]) if len(some) == _PAGE_SIZE else None
         if before is None or len(kept) >= question.most:
             break
     if len(kept) > question.most:
         kept = kept[: question.most]
-        before = when(kept[-1])
+        before = record_time(kept[-1])
     return {
         "runs": [run_document(record) for record in kept if isinstance(record, RunRecord)],
         "skips": [skip_document(record) for record in kept if isinstance(record, SkipRecord)],
-        "next": instant(before),
+        "next": iso_time(before),
     }
 
 
-async def changes(call: Call) -> dict[str, Any]:
-    entry = await entry_also_removed(call)
+async def read_task_changes(call: Call) -> dict[str, Any]:
+    entry = await task_in_path_or_removed(call)
     limit: int = call.query.limit
 
     def read(store: Store) -> list[Change]:
@@ -130,76 +130,100 @@ async def changes(call: Call) -> dict[str, Any]:
             return changes_within(store, entry, limit)
         return store.changes(entry.task.name, limit)
 
-    return {"changes": [change_document(change) for change in await call.house.read(read)]}
+    return {"changes": [change_document(change) for change in await call.context.read_store(read)]}
 
 
-async def answer_why(call: Call) -> Answer:
-    entry, now, text = await entry_of(call), call.house.now(), call.query.at
+async def explain_why(call: Call) -> Answer:
+    entry, now, text = await task_in_path(call), call.context.now(), call.query.at
     span = None
     if text is not None:
-        with pointed("/query/at"):
-            span = span_of(text, entry)
-    seen: Moment | None = None
+        with errors_at("/query/at"):
+            span = typed_time_span(text, entry)
+    seen: LiveTaskState | None = None
     try:
-        seen = (await call.house.ask(AskMoment(entry.number))).moment
+        seen = (await call.context.ask_node(GetLiveTaskState(entry.number))).moment
         is_live = True
     except StoreError:
-        is_live = await call.house.work(call.house.has_node)
+        is_live = await call.context.run_in_thread(call.context.has_node)
 
     def read(store: Store) -> Answer:
-        facts = facts_of(store, entry, now, span, is_live=is_live, moment=seen)
+        facts = task_facts_of(store, entry, now, span, is_live=is_live, moment=seen)
         return why(facts) if span is None else why_then(facts, *span)
 
-    return await call.house.read(read)
+    return await call.context.read_store(read)
 
 
-async def running(call: Call) -> dict[str, Any]:
+async def list_running(call: Call) -> dict[str, Any]:
     if call.scope is not None:
-        return await _running_within(call, call.scope)
-    found, now = (await call.house.ask(AskRunning(call.query.limit))).running, call.house.now()
+        return await _list_running_within(call, call.scope)
+    found, now = (await call.context.ask_node(GetRunningRuns(call.query.limit))).running, call.context.now()
     assert found is not None
-    return {"running": [_running(run, now) for run in found.runs], "total": found.total}
+    return {"running": [_running_document(run, now) for run in found.runs], "total": found.total}
 
 
-async def _running_within(call: Call, scope: Scope) -> dict[str, Any]:
-    found, now = (await call.house.ask(AskRunning(_MOST_RUNNING))).running, call.house.now()
+async def _list_running_within(call: Call, scope: Scope) -> dict[str, Any]:
+    found, now = (await call.context.ask_node(GetRunningRuns(_MAX_RUNNING))).running, call.context.now()
     assert found is not None
-    tasks = [Known(run.task, run.number) for run in found.runs]
-    within = await call.house.read(lambda store: known_within(store, tasks, scope))
-    runs = [_running(run, now) for run in found.runs if Known(run.task, run.number) in within]
+    tasks = [TaskIdentity(run.task, run.number) for run in found.runs]
+    within = await call.context.read_store(lambda store: tasks_within(store, tasks, scope))
+    runs = [_running_document(run, now) for run in found.runs if TaskIdentity(run.task, run.number) in within]
     return {"running": runs[: call.query.limit], "total": len(runs)}
 
 
-def _running(run: RunningRun, now: Instant) -> dict[str, Any]:
+def _running_document(run: RunningRun, now: Instant) -> dict[str, Any]:
     return {
         "task": run.task,
-        "nominal": instant(run.nominal),
+        "nominal": iso_time(run.nominal),
         "kind": run.kind.word,
-        "started": instant(run.started),
+        "started": iso_time(run.started),
         "elapsed": 0.0 if run.started is None else max(now - run.started, 0) / SECOND,
         "timebox": run.timebox / SECOND,
     }
 
 
-async def status(call: Call) -> dict[str, Any]:
-    return {"live": True, **msgspec.to_builtins(await status_of(call.house))}
+async def read_status(call: Call) -> dict[str, Any]:
+    return {"live": True, **msgspec.to_builtins(await status_of(call.context))}
 
 
-_ONE: Final = "/v1/tasks/{name}"
+_TASK_PATH: Final = "/v1/tasks/{name}"
 ROUTES: Final = (
     Route(
-        *("GET", f"{_ONE}/history", Role.READ, task_history, "Runs and skips of a task, newest first.", History, _TAG),
+        *(
+            "GET",
+            f"{_TASK_PATH}/history",
+            Role.READ,
+            read_task_history,
+            "Runs and skips of a task, newest first.",
+            History,
+            _TAG,
+        ),
         query=TaskHistoryQuery,
     ),
     Route(
-        *("GET", f"{_ONE}/why", Role.READ, answer_why, "Why does a task run, or not, and when next?", Answer, _TAG),
+        *(
+            "GET",
+            f"{_TASK_PATH}/why",
+            Role.READ,
+            explain_why,
+            "Why does a task run, or not, and when next?",
+            Answer,
+            _TAG,
+        ),
         query=WhyQuery,
     ),
     Route(
-        *("GET", f"{_ONE}/changes", Role.READ, changes, "Who changed a task, newest first.", Changes, _TAG),
+        *(
+            "GET",
+            f"{_TASK_PATH}/changes",
+            Role.READ,
+            read_task_changes,
+            "Who changed a task, newest first.",
+            Changes,
+            _TAG,
+        ),
         query=LimitQuery,
     ),
-    Route("GET", "/v1/history", Role.READ, history, "Runs and skips of all tasks.", History, _TAG, HistoryQuery),
-    Route("GET", "/v1/running", Role.READ, running, "The runs of this moment.", RunningNow, _NOW, LimitQuery),
-    Route("GET", "/v1/status", Role.READ, status, "How the node is, or all of a cluster.", Live, _NOW),
+    Route("GET", "/v1/history", Role.READ, read_history, "Runs and skips of all tasks.", History, _TAG, HistoryQuery),
+    Route("GET", "/v1/running", Role.READ, list_running, "The runs of this moment.", RunningNow, _NOW_TAG, LimitQuery),
+    Route("GET", "/v1/status", Role.READ, read_status, "How the node is, or all of a cluster.", Live, _NOW_TAG),
 )

@@ -4,31 +4,31 @@ from typing import Annotated, Any, Final
 
 from msgspec import Meta, Struct
 
-from evenbeat.api.http.errors import MOST_ERRORS, FieldError, Problem, invalid, pointer
+from evenbeat.api.http.errors import MAX_ERRORS, FieldError, HttpError, invalid_request, json_pointer
 from evenbeat.api.http.route import Call, Role, Route
 from evenbeat.api.routes import definitions
-from evenbeat.api.routes.documents import KindWord, NewTask, Number, Time, TimeText
-from evenbeat.api.routes.task_answers import moment, pointed
-from evenbeat.model import HOUR, SECOND, Instant, Kind, Task
-from evenbeat.report.documents import instant
-from evenbeat.report.outlook.outlook import Planned, counts, in_steps
+from evenbeat.api.routes.documents import Count, KindWord, NewTask, TimestampText, TimeText
+from evenbeat.api.routes.task_answers import errors_at, parse_request_time
+from evenbeat.model import HOUR, SECOND, Instant, RunKind, Task
+from evenbeat.report.documents import iso_time
+from evenbeat.report.outlook.outlook import ScheduledRun, rounded_counts, sum_in_steps
 from evenbeat.store.contract import Store
 from evenbeat.when.curve import Floats, Stretch, summarize
 from evenbeat.when.instant import LATEST
-from evenbeat.when.nearest import listed
-from evenbeat.when.period import Period, compile_periods
+from evenbeat.when.nearest import list_known
+from evenbeat.when.period import CompiledPeriod, compile_periods
 
 _TAG: Final = "Load"
 _MINUTE: Final = 60
 _DAY: Final = 86_400
-_MOST_TASKS: Final = 1_000
-_MOST_LISTED: Final = 20_000
+_MAX_TASKS: Final = 1_000
+_MAX_LISTED_RUNS: Final = 20_000
 """Runs by cron entries and calendars in a forecast: they are walked one by one."""
 
-_MOST_CALENDARS: Final = 20
+_MAX_CALENDARS: Final = 20
 """Different calendar expressions in a forecast: to spread tasks around one takes a sample of thousands of its times."""
 
-Step = Annotated[int, Meta(ge=1, le=3_600)]
+StepSeconds = Annotated[int, Meta(ge=1, le=3_600)]
 
 
 class LoadQuery(Struct):
@@ -36,7 +36,7 @@ class LoadQuery(Struct):
 
     back: Annotated[int, Meta(ge=0, le=3_600)] = 600
     ahead: Annotated[int, Meta(ge=1, le=_DAY)] = 600
-    step: Step = 1
+    step: StepSeconds = 1
 
 
 class LoadTasksQuery(Struct, rename={"start": "from"}):
@@ -51,7 +51,7 @@ class LoadTasksQuery(Struct, rename={"start": "from"}):
 class DayQuery(Struct):
     """How long a step is, in seconds."""
 
-    step: Step = _MINUTE
+    step: StepSeconds = _MINUTE
 
 
 class UpcomingQuery(Struct):
@@ -64,14 +64,14 @@ class UpcomingQuery(Struct):
 class ForecastBody(Struct, forbid_unknown_fields=True):
     """Tasks that might come, or replace those of their names; how many hours to look at."""
 
-    tasks: Annotated[tuple[dict[str, Any], ...], Meta(max_length=_MOST_TASKS)]
+    tasks: Annotated[tuple[dict[str, Any], ...], Meta(max_length=_MAX_TASKS)]
     hours: Annotated[int, Meta(ge=1, le=24)] = 1
 
 
 class ForecastRequest(Struct, forbid_unknown_fields=True):
     """Tasks that might come, or replace those of their names; how many hours to look at."""
 
-    tasks: Annotated[tuple[NewTask, ...], Meta(max_length=_MOST_TASKS)]
+    tasks: Annotated[tuple[NewTask, ...], Meta(max_length=_MAX_TASKS)]
     hours: Annotated[int, Meta(ge=1, le=24)] = 1
 
 
@@ -86,12 +86,12 @@ class Even(Struct):
 class Load(Struct, rename={"start": "from"}):
     """Starts per step."""
 
-    now: Time
-    start: Time
-    step: Step
-    planned: list[Number]
+    now: TimestampText
+    start: TimestampText
+    step: StepSeconds
+    planned: list[Count]
     """From `from` on."""
-    done: list[Number]
+    done: list[Count]
     """The same steps, up to the one that lasts."""
     peak: float
     mean: float
@@ -103,7 +103,7 @@ class PlannedRun(Struct):
     """A run by its schedule, or by its `start_at`."""
 
     task: str
-    at: Time
+    at: TimestampText
     kind: KindWord
 
 
@@ -111,15 +111,15 @@ class LoadTasks(Struct):
     """Who is planned for some seconds, in order."""
 
     tasks: list[PlannedRun]
-    total: Number
+    total: Count
 
 
 class Day(Struct, rename={"start": "from"}):
     """The next 24 hours, in starts per step."""
 
-    start: Time
-    step: Step
-    planned: list[Number]
+    start: TimestampText
+    step: StepSeconds
+    planned: list[Count]
 
 
 class Upcoming(Struct):
@@ -133,29 +133,29 @@ class ForecastAnswer(Struct):
 
     before: Even
     after: Even
-    curve_before: list[Number]
-    curve_after: list[Number]
+    curve_before: list[Count]
+    curve_after: list[Count]
 
 
-async def load(call: Call) -> Load:
+async def read_load(call: Call) -> Load:
     q: LoadQuery = call.query
     step = q.step * SECOND
-    now = call.house.now()
+    now = call.context.now()
     back, ahead = -(-q.back // q.step), -(-q.ahead // q.step)
     here = now // step * step
     stretch = Stretch(Instant(here - back * step), (back + ahead) * q.step)
-    outlook = await call.house.outlooks.current()
-    planned = await call.house.work(lambda: in_steps(outlook.planned(stretch), q.step))
-    starts = await call.house.read(lambda store: store.starts(stretch.start, Instant(here)))
+    outlook = await call.context.outlook_cache.current()
+    planned = await call.context.run_in_thread(lambda: sum_in_steps(outlook.planned(stretch), q.step))
+    starts = await call.context.read_store(lambda store: store.starts(stretch.start, Instant(here)))
     done = [0] * back
     for second, count in starts.items():
         done[(second * SECOND - stretch.start) // step] += count
-    even = _even(planned)
+    even = _evenness(planned)
     return Load(
-        _text(now),
-        _text(stretch.start),
+        _time_text(now),
+        _time_text(stretch.start),
         q.step,
-        counts(planned),
+        rounded_counts(planned),
         done,
         even.peak,
         even.mean,
@@ -163,114 +163,121 @@ async def load(call: Call) -> Load:
     )
 
 
-async def load_tasks(call: Call) -> LoadTasks:
+async def list_load_tasks(call: Call) -> LoadTasks:
     q: LoadTasksQuery = call.query
-    asked = moment(q.start, "/query/from")
-    start = (call.house.now() if asked is None else asked) // SECOND * SECOND
+    asked = parse_request_time(q.start, "/query/from")
+    start = (call.context.now() if asked is None else asked) // SECOND * SECOND
     stretch = Stretch(Instant(start), q.seconds)
     if stretch.end > LATEST:
-        raise invalid(FieldError("/query/from", "no time is planned that late, accepted: before the year 2200"))
-    outlook = await call.house.outlooks.current()
-    return await call.house.work(
+        raise invalid_request(FieldError("/query/from", "no time is planned that late, accepted: before the year 2200"))
+    outlook = await call.context.outlook_cache.current()
+    return await call.context.run_in_thread(
         lambda: LoadTasks(
-            _listed(outlook.upcoming(stretch.start, stretch.end, q.limit)), int(outlook.planned(stretch).sum())
+            _planned_runs(outlook.upcoming(stretch.start, stretch.end, q.limit)), int(outlook.planned(stretch).sum())
         )
     )
 
 
-async def day(call: Call) -> Day:
+async def read_day(call: Call) -> Day:
     q: DayQuery = call.query
-    start = Instant(call.house.now() // (q.step * SECOND) * q.step * SECOND)
-    outlook = await call.house.outlooks.current()
-    planned = await call.house.work(lambda: counts(in_steps(outlook.planned(Stretch(start, _DAY)), q.step)))
-    return Day(_text(start), q.step, planned)
+    start = Instant(call.context.now() // (q.step * SECOND) * q.step * SECOND)
+    outlook = await call.context.outlook_cache.current()
+    planned = await call.context.run_in_thread(
+        lambda: rounded_counts(sum_in_steps(outlook.planned(Stretch(start, _DAY)), q.step))
+    )
+    return Day(_time_text(start), q.step, planned)
 
 
-async def upcoming(call: Call) -> Upcoming:
+async def list_upcoming(call: Call) -> Upcoming:
     q: UpcomingQuery = call.query
-    now = call.house.now()
-    outlook = await call.house.outlooks.current()
+    now = call.context.now()
+    outlook = await call.context.outlook_cache.current()
     end = Instant(now + q.seconds * SECOND)
-    return await call.house.work(lambda: Upcoming(_listed(outlook.upcoming(now, end, q.limit))))
+    return await call.context.run_in_thread(lambda: Upcoming(_planned_runs(outlook.upcoming(now, end, q.limit))))
 
 
-async def forecast(call: Call) -> ForecastAnswer:
+async def forecast_load(call: Call) -> ForecastAnswer:
     body: ForecastBody = call.body
-    tasks = await call.house.work(_tasks, body.tasks)
-    stretch = Stretch(Instant(call.house.now() // HOUR * HOUR + HOUR), body.hours * 3_600)
-    outlook = await call.house.outlooks.current()
+    tasks = await call.context.run_in_thread(_parse_tasks, body.tasks)
+    stretch = Stretch(Instant(call.context.now() // HOUR * HOUR + HOUR), body.hours * 3_600)
+    outlook = await call.context.outlook_cache.current()
 
-    def read(store: Store) -> tuple[dict[str, Period], list[Task]]:
+    def read(store: Store) -> tuple[dict[str, CompiledPeriod], list[Task]]:
         periods = {name: period for name, (_, period) in store.periods().items()}
         for i, task in enumerate(tasks):
             if task.period is not None and task.period not in periods:
-                known = listed(sorted(periods), "none is defined")
+                known = list_known(sorted(periods), "none is defined")
                 detail = f"there is no period {task.period!r}, known: {known}"
-                raise invalid(FieldError(f"/tasks/{i}/period", detail))
+                raise invalid_request(FieldError(f"/tasks/{i}/period", detail))
         found = (store.find(task.name) for task in tasks)
         return compile_periods(periods), [entry.task for entry in found if entry is not None]
 
-    periods, old = await call.house.read(read)
-    with pointed("/tasks"):
-        before, after = await call.house.work(outlook.forecast, tasks, stretch, periods, old, _MOST_LISTED)
+    periods, old = await call.context.read_store(read)
+    with errors_at("/tasks"):
+        before, after = await call.context.run_in_thread(
+            outlook.forecast, tasks, stretch, periods, old, _MAX_LISTED_RUNS
+        )
     return ForecastAnswer(
-        _even(before), _even(after), counts(in_steps(before, _MINUTE)), counts(in_steps(after, _MINUTE))
+        _evenness(before),
+        _evenness(after),
+        rounded_counts(sum_in_steps(before, _MINUTE)),
+        rounded_counts(sum_in_steps(after, _MINUTE)),
     )
 
 
-def _tasks(bodies: tuple[dict[str, Any], ...]) -> list[Task]:
+def _parse_tasks(bodies: tuple[dict[str, Any], ...]) -> list[Task]:
     tasks: dict[str, Task] = {}
     errors: list[FieldError] = []
     more = 0
     for i, body in enumerate(bodies):
-        if len(errors) >= MOST_ERRORS:
+        if len(errors) >= MAX_ERRORS:
             break  # those explain the rest
-        at = pointer(("tasks", i))
+        at = json_pointer(("tasks", i))
         try:
-            task = definitions.whole(body)
-        except Problem as e:
+            task = definitions.parse_task(body)
+        except HttpError as e:
             errors += [FieldError(at + error.pointer, error.detail, error.column) for error in e.errors]
-            more += e.more
+            more += e.errors_omitted
             continue
         if task.name in tasks:
             errors.append(FieldError(f"{at}/name", f"{task.name!r} is there twice; names are unique"))
         tasks[task.name] = task
     if errors:
-        raise invalid(*errors, more=more)
+        raise invalid_request(*errors, more=more)
     calendars = len({task.schedule.calendar for task in tasks.values()} - {None})
-    if calendars > _MOST_CALENDARS:
-        detail = f"{calendars} different calendar expressions, accepted: up to {_MOST_CALENDARS}"
-        raise invalid(FieldError("/tasks", detail))
+    if calendars > _MAX_CALENDARS:
+        detail = f"{calendars} different calendar expressions, accepted: up to {_MAX_CALENDARS}"
+        raise invalid_request(FieldError("/tasks", detail))
     return list(tasks.values())
 
 
-def _even(curve: Floats) -> Even:
+def _evenness(curve: Floats) -> Even:
     found = summarize(curve)
     return Even(found.peak, round(found.mean, 6), round(found.peak_to_mean, 6))
 
 
-def _listed(runs: list[Planned]) -> list[PlannedRun]:
-    return [PlannedRun(run.task, _text(run.at), _word(run)) for run in runs]
+def _planned_runs(runs: list[ScheduledRun]) -> list[PlannedRun]:
+    return [PlannedRun(run.task, _time_text(run.at), _kind_word(run)) for run in runs]
 
 
-def _word(run: Planned) -> KindWord:
-    return "start-at" if run.kind is Kind.START_AT else "grid"
+def _kind_word(run: ScheduledRun) -> KindWord:
+    return "start-at" if run.kind is RunKind.START_AT else "grid"
 
 
-def _text(t: Instant) -> str:
-    return instant(t) or ""
+def _time_text(t: Instant) -> str:
+    return iso_time(t) or ""
 
 
 ROUTES: Final[tuple[Route, ...]] = (
-    Route("GET", "/v1/load", Role.READ, load, "Starts planned and done, around now.", Load, _TAG, LoadQuery),
-    Route("GET", "/v1/load/tasks", Role.READ, load_tasks, "Who makes a peak.", LoadTasks, _TAG, LoadTasksQuery),
-    Route("GET", "/v1/load/day", Role.READ, day, "Starts planned for the next 24 hours.", Day, _TAG, DayQuery),
-    Route("GET", "/v1/upcoming", Role.READ, upcoming, "The next runs.", Upcoming, _TAG, UpcomingQuery),
+    Route("GET", "/v1/load", Role.READ, read_load, "Starts planned and done, around now.", Load, _TAG, LoadQuery),
+    Route("GET", "/v1/load/tasks", Role.READ, list_load_tasks, "Who makes a peak.", LoadTasks, _TAG, LoadTasksQuery),
+    Route("GET", "/v1/load/day", Role.READ, read_day, "Starts planned for the next 24 hours.", Day, _TAG, DayQuery),
+    Route("GET", "/v1/upcoming", Role.READ, list_upcoming, "The next runs.", Upcoming, _TAG, UpcomingQuery),
     Route(
         "POST",
         "/v1/forecast",
         Role.READ,
-        forecast,
+        forecast_load,
         "What the load would be with more tasks, or other ones.",
         ForecastAnswer,
         _TAG,

@@ -11,24 +11,24 @@ from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 from starlette.responses import Response
 
-from evenbeat.api.http.context import House
+from evenbeat.api.http.context import ApiContext
 from evenbeat.api.http.refusals import REASONS
 from evenbeat.api.http.route import Call, Role, Route
-from evenbeat.api.routes.health import numbers_of, problems_of
+from evenbeat.api.routes.health import health_errors, numbers_of
 from evenbeat.core.gate import Reason
 from evenbeat.model import SECOND, Instant, Outcome
 from evenbeat.node.loop.counters import Histogram
 from evenbeat.queue.nats.known_workers import PoolView
-from evenbeat.report.metrics import Membership, Numbers
+from evenbeat.report.metrics import ClusterMetrics, NodeMetrics
 from evenbeat.store.contract import StoreError
 from evenbeat.when.curve import Stretch
 from evenbeat.wire.cluster_messages import DEFAULT_POOL
 
-_AHEAD: Final = 600
+_FORECAST_SECONDS: Final = 600
 """Seconds that the forecast looks ahead."""
-_MOST_POOLS: Final = 100
+_MAX_POOLS: Final = 100
 """That are told one by one, those without a worker first."""
-_HANDING: Final = {
+_DELIVERY_COUNTERS: Final = {
     "handed_over_again": ("redispatched", "Runs that were handed over again, as their message was gone."),
     "permissions_unused": ("reopened", "Runs that a worker was granted and did not take."),
     "results_late": ("late_results", "Results that came when the run was accounted for already: they change nothing."),
@@ -41,18 +41,21 @@ _HANDING: Final = {
 """Counters of what happens to runs that are handed over, and what each is called where it is counted."""
 
 
-class Forecast(NamedTuple):
+class StartForecast(NamedTuple):
     """Of runs in a second."""
 
     peak: float
     mean: float
 
 
-class Meters(Collector):
+class MetricsCollector(Collector):
     """The numbers of one moment; None while the node does not answer, or nobody knows what is planned."""
 
     def __init__(
-        self, numbers: Numbers | None, forecast: Forecast | None = None, refused: Mapping[str, int] | None = None
+        self,
+        numbers: NodeMetrics | None,
+        forecast: StartForecast | None = None,
+        refused: Mapping[str, int] | None = None,
     ) -> None:
         self._numbers = numbers
         self._forecast = forecast
@@ -65,17 +68,17 @@ class Meters(Collector):
         info.add_metric([version("evenbeat")], 1)
         yield info
         yield _gauge("up", "1 if the node answers.", numbers is not None)
-        is_ready = numbers is not None and not problems_of(numbers)
+        is_ready = numbers is not None and not health_errors(numbers)
         yield _gauge("ready", "1 if the node does its work, as /readyz tells it.", is_ready)
         if numbers is not None:
-            yield from _of_tasks(numbers)
-            yield from _of_runs(numbers)
-            yield from _of_machinery(numbers)
-            yield from _of_workers(numbers)
+            yield from _task_metrics(numbers)
+            yield from _run_metrics(numbers)
+            yield from _node_metrics(numbers)
+            yield from _worker_metrics(numbers)
             if numbers.cluster is not None:
-                yield from _of_cluster(numbers.cluster)
+                yield from _cluster_metrics(numbers.cluster)
         if self._forecast is not None:
-            ahead = f"a second of the next {_AHEAD // 60} minutes, as schedules plan them."
+            ahead = f"a second of the next {_FORECAST_SECONDS // 60} minutes, as schedules plan them."
             yield _gauge("load_forecast_peak", f"Runs in the fullest {ahead}", self._forecast.peak)
             yield _gauge("load_forecast_mean", f"Runs on the average in {ahead}", self._forecast.mean)
         meaning = "Requests that the API refused, and connections that it closed, by why."
@@ -85,7 +88,7 @@ class Meters(Collector):
         yield refused
 
 
-def _of_tasks(numbers: Numbers) -> Iterable[Metric]:
+def _task_metrics(numbers: NodeMetrics) -> Iterable[Metric]:
     status = numbers.status
     yield _gauge("tasks", "Tasks that there are.", status.tasks)
     yield _gauge("idle_tasks", "Tasks that wait for their time.", status.idle)
@@ -103,7 +106,7 @@ def _of_tasks(numbers: Numbers) -> Iterable[Metric]:
     yield checks
 
 
-def _of_runs(numbers: Numbers) -> Iterable[Metric]:
+def _run_metrics(numbers: NodeMetrics) -> Iterable[Metric]:
     status = numbers.status
     yield _gauge("pending_runs", "Runs that are claimed or running.", status.pending)
     yield _gauge("slots", "Runs that may be pending at the same time.", status.slots)
@@ -121,7 +124,7 @@ def _of_runs(numbers: Numbers) -> Iterable[Metric]:
     yield _histogram("run_duration_seconds", "How long runs lasted.", numbers.duration)
 
 
-def _of_machinery(numbers: Numbers) -> Iterable[Metric]:
+def _node_metrics(numbers: NodeMetrics) -> Iterable[Metric]:
     yield _gauge("uptime_seconds", "Since the node was started.", numbers.status.uptime)
     yield _gauge("last_turn_age_seconds", "Since the last turn of the beat.", numbers.last_turn)
     yield _counter("cpu_seconds", "Processor time of the node itself, without its workers.", numbers.cpu)
@@ -131,7 +134,7 @@ def _of_machinery(numbers: Numbers) -> Iterable[Metric]:
     yield _histogram("store_commit_seconds", "How long the store took to keep batches.", numbers.commit_time)
 
 
-def _of_workers(numbers: Numbers) -> Iterable[Metric]:
+def _worker_metrics(numbers: NodeMetrics) -> Iterable[Metric]:
     """A node that is alone has one worker, whatever its processes are."""
     cluster = numbers.cluster
     processes = numbers.workers if cluster is None else cluster.processes
@@ -139,7 +142,7 @@ def _of_workers(numbers: Numbers) -> Iterable[Metric]:
     yield _counter("worker_restarts", "Worker processes that ended before they were told to.", numbers.worker_restarts)
     alone = {DEFAULT_POOL: PoolView(min(numbers.workers, 1), numbers.status.slots, 0, None)}
     pools = alone if cluster is None else cluster.pools
-    shown = sorted(pools.items(), key=lambda item: (item[1].without_worker_for is None, item[0]))[:_MOST_POOLS]
+    shown = sorted(pools.items(), key=lambda item: (item[1].without_worker_for is None, item[0]))[:_MAX_POOLS]
     yield _gauge("pools", "Pools that tasks or workers have named lately.", len(pools))
     yield _by_pool("workers", "Workers that serve a pool.", {name: pool.workers for name, pool in shown})
     yield _by_pool(
@@ -151,13 +154,13 @@ def _of_workers(numbers: Numbers) -> Iterable[Metric]:
     yield _by_pool("pool_without_worker_seconds", "How long a pool has had no worker; 0 if it has.", without)
 
 
-def _of_cluster(place: Membership) -> Iterable[Metric]:
+def _cluster_metrics(place: ClusterMetrics) -> Iterable[Metric]:
     yield _gauge("cluster_nodes", "Nodes of the cluster that are alive.", place.nodes)
     yield _gauge("node_partitions", "Partitions that this node holds.", place.partitions)
     yield _gauge("partitions_unheld", "Partitions that no living node holds: their tasks do not run.", place.unheld)
     yield _gauge("node_lease_remaining_seconds", "For which this node may act; below 0 it may not.", place.lease)
     yield _gauge("queue_up", "1 if this node can reach the queue.", place.queue == "ok")
-    for name, (key, meaning) in _HANDING.items():
+    for name, (key, meaning) in _DELIVERY_COUNTERS.items():
         yield _counter(name, meaning, place.handing.get(key, 0))
     yield _counter("takeovers", "Nodes whose lease had ended, and whose partitions this one set free.", place.takeovers)
     yield _counter("fenced", "How often this node's own lease was taken away.", place.fenced)
@@ -184,23 +187,23 @@ def _histogram(name: str, meaning: str, found: Histogram) -> Metric:
     return HistogramMetricFamily(f"evenbeat_{name}", meaning, buckets=buckets, sum_value=found.sum)
 
 
-async def _forecast(house: House) -> Forecast | None:
+async def _forecast(house: ApiContext) -> StartForecast | None:
     try:
-        outlook = await house.outlooks.current()
+        outlook = await house.outlook_cache.current()
     except StoreError:
         return None
-    stretch = Stretch(Instant(house.now() // SECOND * SECOND), _AHEAD)
-    curve = await house.work(outlook.planned, stretch)
-    return Forecast(float(curve.max()), float(curve.mean()))
+    stretch = Stretch(Instant(house.now() // SECOND * SECOND), _FORECAST_SECONDS)
+    curve = await house.run_in_thread(outlook.planned, stretch)
+    return StartForecast(float(curve.max()), float(curve.mean()))
 
 
-async def _tell(call: Call) -> Response:
+async def _metrics_response(call: Call) -> Response:
     try:
-        numbers = await numbers_of(call.house)
+        numbers = await numbers_of(call.context)
     except StoreError:
         numbers = None  # whoever scrapes learns it from evenbeat_up
     registry = CollectorRegistry(auto_describe=False)  # of this process only whom it refused: the node is watched
-    registry.register(Meters(numbers, await _forecast(call.house), call.house.refusals.counts))
+    registry.register(MetricsCollector(numbers, await _forecast(call.context), call.context.refusals.counts))
     encode, media = choose_encoder(call.request.headers.get("accept", ""))
     return Response(encode(registry), media_type=media, headers={"content-type": media})
 
@@ -210,7 +213,7 @@ ROUTES: Final = (
         "GET",
         "/metrics",
         Role.READ,
-        _tell,
+        _metrics_response,
         "What the node measures of itself, for Prometheus.",
         str,
         "Health",

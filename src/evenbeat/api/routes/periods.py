@@ -6,32 +6,31 @@ import msgspec
 from msgspec import Meta, Struct
 from starlette.responses import Response
 
-from evenbeat.api.http.errors import FieldError, Problem, invalid, pointer
+from evenbeat.api.http.errors import FieldError, HttpError, invalid_request, json_pointer
 from evenbeat.api.http.route import JSON, Call, Role, Route
-from evenbeat.api.routes.documents import Time, TimeText, ZoneName
-from evenbeat.api.routes.task_answers import moment
-from evenbeat.load.safe_text import name_problem
-from evenbeat.model import DAY, NAME_LIMIT, WEEK, Instant, Invalid, Name, Period, Prefer, Text
+from evenbeat.api.routes.documents import TimestampText, TimeText, ZoneName
+from evenbeat.api.routes.task_answers import parse_request_time
+from evenbeat.load.safe_text import name_error
+from evenbeat.model import DAY, NAME_LIMIT, WEEK, Instant, Invalid, Name, Period, Prefer, ShortText
 from evenbeat.store.contract import Store
 from evenbeat.when.instant import LATEST, format_instant
-from evenbeat.when.period import Period as CompiledPeriod
-from evenbeat.when.period import compile_periods
+from evenbeat.when.period import CompiledPeriod, compile_periods
 from evenbeat.when.windows import Window
 from evenbeat.wire.requests import RemovePeriod, SetPeriods
 
 _TAG: Final = "Periods"
-LONGEST: Final = 5 * 366 * DAY
+MAX_STRETCH: Final = 5 * 366 * DAY
 """How far windows are listed, and an opening or closing is looked for."""
-MOST_WINDOWS: Final = 2_000
-MOST_LINES: Final = 500
-_NEW: Final = "\n"
+MAX_WINDOWS: Final = 2_000
+MAX_LINES: Final = 500
+_UNSAVED_NAME: Final = "\n"
 """The name of a period that has none yet; no other can be called so."""
 
 
 class PeriodBody(Struct, forbid_unknown_fields=True):
     """A period; without ranges, holidays and others to include it is always open."""
 
-    ranges: Annotated[tuple[Text, ...], Meta(max_length=MOST_LINES)] = ()
+    ranges: Annotated[tuple[ShortText, ...], Meta(max_length=MAX_LINES)] = ()
     """Lines such as "monday-friday 09:00-17:00"."""
     holidays: Name | None = None
     """A country, or a country and its part ("DE", "DE-BY")."""
@@ -75,76 +74,78 @@ class Windows(Struct):
     """Whether a period is open at first, when it opens and closes next within five years, and when it is open."""
 
     inside: bool
-    next_open: Time | None
-    next_close: Time | None
-    windows: list[tuple[Time, Time]]
+    next_open: TimestampText | None
+    next_close: TimestampText | None
+    windows: list[tuple[TimestampText, TimestampText]]
 
 
 async def list_periods(call: Call) -> Periods:
-    found = await call.house.read(lambda store: store.periods())
+    found = await call.context.read_store(lambda store: store.periods())
     return Periods([_document(name, owner, period) for name, (owner, period) in sorted(found.items())])
 
 
-async def read(call: Call) -> PeriodDocument:
+async def read_period(call: Call) -> PeriodDocument:
     name = call.path["name"]
-    return _document(name, *await call.house.read(lambda store: _found(store, name)))
+    return _document(name, *await call.context.read_store(lambda store: _find_period(store, name)))
 
 
-async def put(call: Call) -> Response:
+async def put_period(call: Call) -> Response:
     name, period = call.path["name"], call.body.period()
     if not 1 <= len(name) <= NAME_LIMIT:
-        raise invalid(FieldError("/name", f"a period has a name of 1 to {NAME_LIMIT} characters"))
-    if problem := name_problem(name):
-        raise invalid(FieldError("/name", problem))
-    known = await call.house.read(lambda store: _with(store, name, period))
-    await call.house.ask(SetPeriods({name: period}, call.who, call.who))
-    document = _document(name, *await call.house.read(lambda store: _found(store, name)))
+        raise invalid_request(FieldError("/name", f"a period has a name of 1 to {NAME_LIMIT} characters"))
+    if problem := name_error(name):
+        raise invalid_request(FieldError("/name", problem))
+    known = await call.context.read_store(lambda store: _check_period(store, name, period))
+    await call.context.ask_node(SetPeriods({name: period}, call.who, call.who))
+    document = _document(name, *await call.context.read_store(lambda store: _find_period(store, name)))
     return Response(msgspec.json.encode(document), 200 if known else 201, media_type=JSON)
 
 
-async def delete(call: Call) -> None:
+async def delete_period(call: Call) -> None:
     name = call.path["name"]
-    await call.house.read(lambda store: _found(store, name))
-    await call.house.ask(RemovePeriod(name, call.who))
+    await call.context.read_store(lambda store: _find_period(store, name))
+    await call.context.ask_node(RemovePeriod(name, call.who))
 
 
-async def windows(call: Call) -> Windows:
+async def list_windows(call: Call) -> Windows:
     name = call.path["name"]
     stretch = _stretch(call)
 
     def answer(store: Store) -> Windows:
-        _found(store, name)
-        return _windows(compile_periods(_nouns(store))[name], *stretch)
+        _find_period(store, name)
+        return _windows(compile_periods(_periods_by_name(store))[name], *stretch)
 
-    return await call.house.read(answer)
+    return await call.context.read_store(answer)
 
 
-async def preview(call: Call) -> Windows:
+async def preview_period(call: Call) -> Windows:
     body: PeriodBody = call.body
     stretch = _stretch(call)
-    return await call.house.read(lambda store: _windows(_compiled(store, _NEW, body.period()), *stretch))
+    return await call.context.read_store(
+        lambda store: _windows(_compile_with_others(store, _UNSAVED_NAME, body.period()), *stretch)
+    )
 
 
-def _found(store: Store, name: str) -> tuple[str, Period]:
+def _find_period(store: Store, name: str) -> tuple[str, Period]:
     found = store.periods().get(name)
     if found is None:
-        raise Problem(404, f"there is no period {name[:NAME_LIMIT]!r}")
+        raise HttpError(404, f"there is no period {name[:NAME_LIMIT]!r}")
     return found
 
 
-def _nouns(store: Store) -> dict[str, Period]:
+def _periods_by_name(store: Store) -> dict[str, Period]:
     return {name: period for name, (_, period) in store.periods().items()}
 
 
-def _with(store: Store, name: str, period: Period) -> bool:
+def _check_period(store: Store, name: str, period: Period) -> bool:
     """Refuse, with pointers, what the node would refuse; is there a period of this name already?"""
-    _compiled(store, name, period)
+    _compile_with_others(store, name, period)
     return name in store.periods()
 
 
-def _compiled(store: Store, name: str, period: Period) -> CompiledPeriod:
+def _compile_with_others(store: Store, name: str, period: Period) -> CompiledPeriod:
     """One period beside all others."""
-    nouns = _nouns(store)
+    nouns = _periods_by_name(store)
     try:
         return compile_periods({**nouns, name: period})[name]
     except Invalid as e:
@@ -152,32 +153,34 @@ def _compiled(store: Store, name: str, period: Period) -> CompiledPeriod:
         own = place.removeprefix(f"{name}.") if place.startswith(f"{name}.") else ""
         field, _, index = own.partition("[")
         path: tuple[Any, ...] = (field, int(index.partition("]")[0])) if index else (field,) if field else ()
-        raise invalid(FieldError(pointer(path), e.problem.replace(_NEW, "this one"), e.column)) from None
+        raise invalid_request(
+            FieldError(json_pointer(path), e.problem.replace(_UNSAVED_NAME, "this one"), e.column)
+        ) from None
 
 
 def _stretch(call: Call) -> tuple[Instant, Instant]:
     q: WindowsQuery = call.query
-    asked = moment(q.start, "/query/from")
-    start = call.house.now() if asked is None else asked
-    end = moment(q.end, "/query/to")
+    asked = parse_request_time(q.start, "/query/from")
+    start = call.context.now() if asked is None else asked
+    end = parse_request_time(q.end, "/query/to")
     if end is None:
         end = Instant(start + WEEK)
-    if not start < end <= start + LONGEST:
-        raise invalid(FieldError("/query/to", "accepted is a time after `from`, by at most five years"))
-    if start + LONGEST > LATEST:
-        raise invalid(FieldError("/query/from", "accepted is a time at least five years before 2200"))
+    if not start < end <= start + MAX_STRETCH:
+        raise invalid_request(FieldError("/query/to", "accepted is a time after `from`, by at most five years"))
+    if start + MAX_STRETCH > LATEST:
+        raise invalid_request(FieldError("/query/from", "accepted is a time at least five years before 2200"))
     return start, end
 
 
 def _windows(period: CompiledPeriod, start: Instant, end: Instant) -> Windows:
     where = period.zone
     shown = period.windows(start, end)
-    if len(shown) > MOST_WINDOWS:
-        found = f"{len(shown):,} windows, accepted: at most {MOST_WINDOWS:,}; ask for a shorter time"
-        raise invalid(FieldError("/query/to", found))
+    if len(shown) > MAX_WINDOWS:
+        found = f"{len(shown):,} windows, accepted: at most {MAX_WINDOWS:,}; ask for a shorter time"
+        raise invalid_request(FieldError("/query/to", found))
     opens, closes = _edges(shown, start, end)
     if opens is None or closes is None:
-        furthest = Instant(start + LONGEST)
+        furthest = Instant(start + MAX_STRETCH)
         opens, closes = _edges(period.windows(start, furthest), start, furthest)
     return Windows(
         bool(shown) and shown[0][0] == start,
@@ -206,19 +209,19 @@ ROUTES: Final[tuple[Route, ...]] = (
         "POST",
         "/v1/periods/preview",
         Role.READ,
-        preview,
+        preview_period,
         "When a period would be open, before it is one.",
         Windows,
         _TAG,
         WindowsQuery,
         body=PeriodBody,
     ),
-    Route("GET", "/v1/periods/{name}", Role.READ, read, "A period.", PeriodDocument, _TAG),
+    Route("GET", "/v1/periods/{name}", Role.READ, read_period, "A period.", PeriodDocument, _TAG),
     Route(
         "PUT",
         "/v1/periods/{name}",
         Role.ADMIN,
-        put,
+        put_period,
         "Create a period (201) or replace it (200); tasks that use it go by the new one at once.",
         PeriodDocument,
         _TAG,
@@ -231,7 +234,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         "DELETE",
         "/v1/periods/{name}",
         Role.ADMIN,
-        delete,
+        delete_period,
         "Delete a period that neither a task nor another period uses.",
         None,
         _TAG,
@@ -242,7 +245,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         "GET",
         "/v1/periods/{name}/windows",
         Role.READ,
-        windows,
+        list_windows,
         "When a period is open.",
         Windows,
         _TAG,

@@ -7,25 +7,25 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from evenbeat.admin.command_permission import permission_of
-from evenbeat.admin.cross_check import must_refer_to_what_is_there
-from evenbeat.admin.task_admin import Desk
-from evenbeat.api.http.errors import FieldError, Problem, invalid
+from evenbeat.admin.cross_check import check_references
+from evenbeat.admin.task_admin import TaskAdmin
+from evenbeat.api.http.errors import FieldError, HttpError, invalid_request
 from evenbeat.api.http.route import Call, Role, Route
 from evenbeat.api.routes import definitions
-from evenbeat.api.routes.documents import TaskDraft, Time, TimeText
-from evenbeat.api.routes.task_answers import found, moment
+from evenbeat.api.routes.documents import TaskDraft, TimestampText, TimeText
+from evenbeat.api.routes.task_answers import find_task, parse_request_time
 from evenbeat.core.permission import is_blocked
 from evenbeat.model import Instant, Invalid, Job, Task
-from evenbeat.report.preview import Preview, blocked, paused, preview
+from evenbeat.report.preview import SchedulePreview, preview_of_blocked, preview_of_paused, preview_schedule
 from evenbeat.store.contract import Store
-from evenbeat.when.period import Period, compile_periods
+from evenbeat.when.period import CompiledPeriod, compile_periods
 from evenbeat.when.schedule import has_own_phase
 
 _TAG: Final = "Schedules"
-_SHOWN: Final = 10
-_UNNAMED: Final = "unnamed"
+_TIMES_SHOWN: Final = 10
+_PLACEHOLDER_NAME: Final = "unnamed"
 """Stands for the name of a task that has none yet, on which H and the second depend."""
-_SOMETHING: Final = Job(command=("noop",))
+_PLACEHOLDER_COMMAND: Final = Job(command=("noop",))
 
 
 class NextQuery(Struct, rename={"start": "from"}):
@@ -43,7 +43,7 @@ class NextTimes(Struct):
     text: str
     resolved: str | None
     zone: str
-    next: list[Time]
+    next: list[TimestampText]
     warnings: list[str]
 
 
@@ -55,32 +55,34 @@ class Validated(Struct):
     text: str | None
     resolved: str | None
     zone: str | None
-    next: list[Time]
+    next: list[TimestampText]
     warnings: list[str]
 
 
-async def next_times(call: Call) -> Preview:
+async def list_next_times(call: Call) -> SchedulePreview:
     q: NextQuery = call.query
-    asked = moment(q.start, "/query/from")
-    start = call.house.now() if asked is None else asked
+    asked = parse_request_time(q.start, "/query/from")
+    start = call.context.now() if asked is None else asked
 
-    def read(store: Store) -> Preview:
-        entry = found(store, call.path["name"])
+    def read(store: Store) -> SchedulePreview:
+        entry = find_task(store, call.path["name"])
         task = entry.task
-        shown = preview(task, _period_of(task, store), start, q.n)
+        shown = preview_schedule(task, _period_of(task, store), start, q.n)
         if not task.passive and is_blocked(permission_of(store), entry.owner, task):
-            return blocked(shown, entry.owner)
-        return paused(shown, task) if task.paused or not task.enabled else shown
+            return preview_of_blocked(shown, entry.owner)
+        return preview_of_paused(shown, task) if task.paused or not task.enabled else shown
 
-    return await call.house.read(read)
+    return await call.context.read_store(read)
 
 
-async def validate(call: Call) -> Validated:
+async def validate_task(call: Call) -> Validated:
     try:
-        task = await call.house.work(definitions.whole, call.body, _UNNAMED)
+        task = await call.context.run_in_thread(definitions.parse_task, call.body, _PLACEHOLDER_NAME)
         shown = await _preview(call, task)
-    except Problem as e:
-        return Validated(valid=False, errors=e.listed(), text=None, resolved=None, zone=None, next=[], warnings=[])
+    except HttpError as e:
+        return Validated(
+            valid=False, errors=e.errors_shown(), text=None, resolved=None, zone=None, next=[], warnings=[]
+        )
     return Validated(
         valid=True,
         errors=[],
@@ -92,29 +94,31 @@ async def validate(call: Call) -> Validated:
     )
 
 
-async def _preview(call: Call, task: Task) -> Preview:
-    now = call.house.now()
-    period, old = await call.house.read(lambda store: _surroundings(store, task, call.house.now))
+async def _preview(call: Call, task: Task) -> SchedulePreview:
+    now = call.context.now()
+    period, old = await call.context.read_store(lambda store: _period_and_replaced_tasks(store, task, call.context.now))
     if task.schedule.every is not None and not has_own_phase(task.schedule):
-        outlook = await call.house.outlooks.current()
-        (task,) = await call.house.work(outlook.place, [task], old)
-    return await call.house.work(preview, task, period, now, _SHOWN)
+        outlook = await call.context.outlook_cache.current()
+        (task,) = await call.context.run_in_thread(outlook.place, [task], old)
+    return await call.context.run_in_thread(preview_schedule, task, period, now, _TIMES_SHOWN)
 
 
-def _surroundings(store: Store, task: Task, now: Callable[[], Instant]) -> tuple[Period | None, list[Task]]:
+def _period_and_replaced_tasks(
+    store: Store, task: Task, now: Callable[[], Instant]
+) -> tuple[CompiledPeriod | None, list[Task]]:
     """The period of a task, and the one in whose stead it would come; raise 422 for what it refers to in vain."""
     periods = {name: period for name, (_, period) in store.periods().items()}
-    limits = {} if task.limit is None else Desk(store, now).limits()
+    limits = {} if task.limit is None else TaskAdmin(store, now).limits()
     try:
         # What there is to run may be said later: a schedule alone can be looked at too.
-        must_refer_to_what_is_there([replace(task, job=_SOMETHING)], periods, limits)
+        check_references([replace(task, job=_PLACEHOLDER_COMMAND)], periods, limits)
     except Invalid as e:
-        raise invalid(FieldError(f"/{e.place.rpartition('.')[2]}", e.problem)) from None
+        raise invalid_request(FieldError(f"/{e.place.rpartition('.')[2]}", e.problem)) from None
     old = store.find(task.name)
     return _period_of(task, store), [] if old is None or old.task.name != task.name else [old.task]
 
 
-def _period_of(task: Task, store: Store) -> Period | None:
+def _period_of(task: Task, store: Store) -> CompiledPeriod | None:
     if task.period is None:
         return None
     return compile_periods({name: period for name, (_, period) in store.periods().items()})[task.period]
@@ -125,7 +129,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         "GET",
         "/v1/tasks/{name}/next",
         Role.READ,
-        next_times,
+        list_next_times,
         "The next times of a task, and its schedule in plain English.",
         NextTimes,
         _TAG,
@@ -135,7 +139,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         "POST",
         "/v1/validate",
         Role.READ,
-        validate,
+        validate_task,
         "What a definition, or only a schedule, would mean; always 200, for `valid` says whether it can be used.",
         Validated,
         _TAG,

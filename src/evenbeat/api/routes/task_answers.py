@@ -9,108 +9,110 @@ from urllib.parse import quote
 import msgspec
 from starlette.responses import Response
 
-from evenbeat.admin.file_owner import OVERWRITTEN, file_of
-from evenbeat.api.http.errors import FieldError, Problem, invalid
+from evenbeat.admin.file_owner import OVERWRITTEN_NOTICE, file_of_owner
+from evenbeat.api.http.errors import FieldError, HttpError, invalid_request
 from evenbeat.api.http.paths import task_url
 from evenbeat.api.http.route import JSON, Call, Role
 from evenbeat.model import Entry, Instant, Invalid
 from evenbeat.report.documents import task_document
-from evenbeat.report.task_status import Upcoming
+from evenbeat.report.task_status import ConditionReader
 from evenbeat.store.contract import Condition, Filter, Store
 from evenbeat.when.instant import parse_instant
 from evenbeat.when.zone import zone
 
-_TAG: Final = '(W/)?"[^"]*"'
-IF_MATCH: Final = rf"^(\*|{_TAG}( *, *{_TAG})*)$"
+_ETAG: Final = '(W/)?"[^"]*"'
+IF_MATCH: Final = rf"^(\*|{_ETAG}( *, *{_ETAG})*)$"
 """What the header may say."""
 
 
-def found(store: Store, name_or_id: str) -> Entry:
+def find_task(store: Store, name_or_id: str) -> Entry:
     """A task that must be there."""
     entry = store.find(name_or_id)
     if entry is None:
-        raise Problem(404, f"there is no task {name_or_id[:256]!r}")
+        raise HttpError(404, f"there is no task {name_or_id[:256]!r}")
     return entry
 
 
-def condition_of(store: Store, name_or_id: str) -> Condition:
+def find_condition(store: Store, name_or_id: str) -> Condition:
     """The same, and how it is."""
-    entry = found(store, name_or_id)
+    entry = find_task(store, name_or_id)
     for condition in store.conditions(Filter(names=(entry.id,))):
         if condition.entry.id == entry.id:
             return condition
-    raise Problem(404, f"the task {name_or_id[:256]!r} has just been removed")
+    raise HttpError(404, f"the task {name_or_id[:256]!r} has just been removed")
 
 
-async def entry_of(call: Call) -> Entry:
+async def task_in_path(call: Call) -> Entry:
     """The task that the path names."""
-    return await call.house.read(lambda store: found(store, call.path["name"]))
+    return await call.context.read_store(lambda store: find_task(store, call.path["name"]))
 
 
-async def entry_also_removed(call: Call) -> Entry:
+async def task_in_path_or_removed(call: Call) -> Entry:
     """The task that the path names; a removed one while its history is kept."""
 
     def read(store: Store) -> Entry:
         name = call.path["name"]
         removed = None if store.find(name) is not None else store.find_removed(name)
-        return removed or found(store, name)
+        return removed or find_task(store, name)
 
-    return await call.house.read(read)
+    return await call.context.read_store(read)
 
 
-async def task_answer(call: Call, name_or_id: str, status: int = 200) -> Response:
+async def task_response(call: Call, name_or_id: str, status: int = 200) -> Response:
     """A task as a document, with its version and its address."""
 
     def read(store: Store) -> tuple[Entry, bytes]:
-        condition = Upcoming(store, call.house.now()).of(condition_of(store, name_or_id))
+        condition = ConditionReader(store, call.context.now()).of(find_condition(store, name_or_id))
         return condition.entry, msgspec.json.encode(task_document(condition, secrets=call.role >= Role.ADMIN))
 
-    entry, content = await call.house.read(read)
+    entry, content = await call.context.read_store(read)
     headers = {"ETag": f'"{entry.version}"'}
     if call.request.method not in ("GET", "HEAD"):
         headers["Location"] = task_url(entry)
-        headers |= notice(entry) if call.request.method in ("PUT", "PATCH") else {}
+        headers |= file_owner_notice(entry) if call.request.method in ("PUT", "PATCH") else {}
     return Response(content, status, headers, JSON)
 
 
-def notice(entry: Entry) -> dict[str, str]:
+def file_owner_notice(entry: Entry) -> dict[str, str]:
     """The header that says that a file will undo this change."""
-    file = file_of(entry.owner)
-    return {} if file is None else {"Evenbeat-Notice": f"the task comes from {quote(file)}: {OVERWRITTEN}"}
+    file = file_of_owner(entry.owner)
+    return {} if file is None else {"Evenbeat-Notice": f"the task comes from {quote(file)}: {OVERWRITTEN_NOTICE}"}
 
 
-def precondition(call: Call, entry: Entry) -> int | None:
+def check_if_match(call: Call, entry: Entry) -> int | None:
     """The version that If-Match asks for, if it does; raise 412 if the task has another."""
     said = call.request.headers.get("if-match")
     if said is None or said == "*":
         return None
     if not re.match(IF_MATCH, said):
-        raise invalid(FieldError("/header/If-Match", f"found {said[:64]!r}, accepted: versions as ETag has them, or *"))
+        raise invalid_request(
+            FieldError("/header/If-Match", f"found {said[:64]!r}, accepted: versions as ETag has them, or *")
+        )
     if f'"{entry.version}"' not in [tag.strip() for tag in said.split(",")]:
-        raise Problem(412, f'the version is "{entry.version}", If-Match says {said[:64]}')
+        raise HttpError(412, f'the version is "{entry.version}", If-Match says {said[:64]}')
     return entry.version
 
 
 @contextmanager
-def pointed(pointer: str) -> Iterator[None]:
+def errors_at(pointer: str) -> Iterator[None]:
     """Say where in a request a text is that is refused."""
     try:
         yield
     except Invalid as e:
-        raise invalid(FieldError(pointer, e.problem, e.column)) from None
+        raise invalid_request(FieldError(pointer, e.problem, e.column)) from None
 
 
-def moment(text: str | None, pointer: str) -> Instant | None:
+def parse_request_time(text: str | None, pointer: str) -> Instant | None:
     """A time in a request; without an offset it is one of UTC."""
     if text is None:
         return None
-    with pointed(pointer):
+    with errors_at(pointer):
         return parse_instant(text, zone("UTC"))
 
 
-def pairs(texts: Sequence[str], pointer: str) -> dict[str, str]:
+def parse_key_values(texts: Sequence[str], pointer: str) -> dict[str, str]:
     """key=value texts."""
     wrong = [text for text in texts if text.find("=") < 1]
     if wrong:
-        raise invalid(*(FieldError(pointer, f"{text[:64]!r} is not key=value") for text in wrong))
+        raise invalid_request(*(FieldError(pointer, f"{text[:64]!r} is not key=value") for text in wrong))
     return {key: value for key, _, value in (text.partition("=") for text in texts)}

@@ -6,22 +6,29 @@ from typing import Annotated, Any, Final
 from msgspec import Meta, Struct
 from starlette.responses import JSONResponse, Response
 
-from evenbeat.admin.cross_check import said_limits
-from evenbeat.api.auth.admitted import while_admitted
-from evenbeat.api.auth.scopes import must_be_within, narrowed
-from evenbeat.api.http.errors import FieldError, Problem, invalid, pointer
+from evenbeat.admin.cross_check import limits_by_owner
+from evenbeat.api.auth.admitted import while_authorized
+from evenbeat.api.auth.scopes import narrow_filter, require_within
+from evenbeat.api.http.errors import FieldError, HttpError, invalid_request, json_pointer
 from evenbeat.api.http.route import Call, Role, Route
 from evenbeat.api.routes import definitions
 from evenbeat.api.routes.documents import FilterState, Forced, NewTask, TaskDocument, TaskPage, TaskPatch, WholeTask
-from evenbeat.api.routes.task_answers import entry_of, notice, pairs, pointed, precondition, task_answer
-from evenbeat.load.cross_check import misfits
-from evenbeat.load.one_off import must_be_to_come, with_resolved_at
-from evenbeat.load.safe_text import text_problem
+from evenbeat.api.routes.task_answers import (
+    check_if_match,
+    errors_at,
+    file_owner_notice,
+    parse_key_values,
+    task_in_path,
+    task_response,
+)
+from evenbeat.load.cross_check import validate_task
+from evenbeat.load.one_off import require_future_at, resolve_relative_at
+from evenbeat.load.safe_text import text_error
 from evenbeat.model import Entry, Instant, Name, Task
-from evenbeat.report.documents import instant, task_document
-from evenbeat.report.task_status import Upcoming
+from evenbeat.report.documents import iso_time, task_document
+from evenbeat.report.task_status import ConditionReader
 from evenbeat.store.contract import Conflict, Filter, Store
-from evenbeat.wire.requests import Add, Ended, Force, Pause, Remove, Set
+from evenbeat.wire.requests import AddTasks, EndedRun, ForceTasks, PauseTasks, RemoveTasks, SetTask
 
 _TAG: Final = "Tasks"
 _Label = Annotated[str, Meta(pattern="^.{1,256}=", max_length=520)]
@@ -57,138 +64,138 @@ async def list_tasks(call: Call) -> dict[str, Any]:
         names=q.name,
         contains=q.contains or None,
         owner=q.owner,
-        labels=pairs(q.label, "/query/label"),
+        labels=parse_key_values(q.label, "/query/label"),
         state=q.state,
         after=q.after,
         most=q.limit + 1,
     )
-    only = narrowed(asked, call.scope)
+    only = narrow_filter(asked, call.scope)
 
     def read(store: Store) -> dict[str, Any]:
-        found = list(Upcoming(store, call.house.now()).conditions(only))
+        found = list(ConditionReader(store, call.context.now()).conditions(only))
         page = found[: q.limit]
         return {
-            "live": call.house.has_node(),
+            "live": call.context.has_node(),
             "tasks": [task_document(condition, secrets=call.role >= Role.ADMIN) for condition in page],
             "next": page[-1].entry.task.name if len(found) > len(page) else None,
-            "total": call.house.totals.of(store, only, call.house.now()),
+            "total": call.context.task_counts.of(store, only, call.context.now()),
         }
 
-    return await call.house.read(read)
+    return await call.context.read_store(read)
 
 
-async def create(call: Call) -> Response:
-    task = await call.house.work(definitions.whole, _resolved(call))
-    if problem := text_problem(call.query.owner):
-        raise invalid(FieldError("/query/owner", problem))
-    await _must_fit(call, task)
+async def create_task(call: Call) -> Response:
+    task = await call.context.run_in_thread(definitions.parse_task, _resolved(call))
+    if problem := text_error(call.query.owner):
+        raise invalid_request(FieldError("/query/owner", problem))
+    await _check_against_store(call, task)
     owner = call.query.owner or (call.scope and call.scope.owner) or call.who
-    must_be_within(call.scope, owner, task)
-    changed = (await call.house.ask(Add((task,), owner, call.who, call.scope))).changed
+    require_within(call.scope, owner, task)
+    changed = (await call.context.ask_node(AddTasks((task,), owner, call.who, call.scope))).changed
     assert changed is not None
-    return await task_answer(call, changed.created[0].id, 201)
+    return await task_response(call, changed.created[0].id, 201)
 
 
-async def read(call: Call) -> Response:
-    return await task_answer(call, call.path["name"])
+async def read_task(call: Call) -> Response:
+    return await task_response(call, call.path["name"])
 
 
-async def replace(call: Call) -> Response:
-    entry = await entry_of(call)
-    version = precondition(call, entry)
-    task = await call.house.work(definitions.whole, _resolved(call), entry.task.name)
-    return await _set(call, entry, task, version)
+async def replace_task(call: Call) -> Response:
+    entry = await task_in_path(call)
+    version = check_if_match(call, entry)
+    task = await call.context.run_in_thread(definitions.parse_task, _resolved(call), entry.task.name)
+    return await _save_task(call, entry, task, version)
 
 
-async def patch(call: Call) -> Response:
-    entry = await entry_of(call)
-    precondition(call, entry)
+async def patch_task(call: Call) -> Response:
+    entry = await task_in_path(call)
+    check_if_match(call, entry)
     # Made from what it was: if it is another by now, the patch is not what was meant.
-    task = await call.house.work(definitions.patched, entry.task, _resolved(call))
-    return await _set(call, entry, task, entry.version)
+    task = await call.context.run_in_thread(definitions.patch_task, entry.task, _resolved(call))
+    return await _save_task(call, entry, task, entry.version)
 
 
 def _resolved(call: Call) -> dict[str, Any]:
-    with pointed("/at"):
-        return with_resolved_at(call.body, call.house.now())
+    with errors_at("/at"):
+        return resolve_relative_at(call.body, call.context.now())
 
 
-async def _must_fit(call: Call, task: Task, before: Task | None = None) -> None:
+async def _check_against_store(call: Call, task: Task, before: Task | None = None) -> None:
     """What the node would refuse is refused here, with pointers."""
-    with pointed("/at"):
-        must_be_to_come(task, call.house.now(), before)
+    with errors_at("/at"):
+        require_future_at(task, call.context.now(), before)
 
     def read(store: Store) -> list[FieldError]:
         periods = {name: period for name, (_, period) in store.periods().items()}
-        limits = {name: most for some in said_limits(store).values() for name, most in some.items()}
-        return [FieldError(pointer(path), message) for path, message in misfits(task, periods, limits)]
+        limits = {name: most for some in limits_by_owner(store).values() for name, most in some.items()}
+        return [FieldError(json_pointer(path), message) for path, message in validate_task(task, periods, limits)]
 
-    if errors := await call.house.read(read):
-        raise invalid(*errors)
+    if errors := await call.context.read_store(read):
+        raise invalid_request(*errors)
 
 
-async def _set(call: Call, entry: Entry, task: Task, version: int | None) -> Response:
-    must_be_within(call.scope, entry.owner, task)
-    await _must_fit(call, task, entry.task)
+async def _save_task(call: Call, entry: Entry, task: Task, version: int | None) -> Response:
+    require_within(call.scope, entry.owner, task)
+    await _check_against_store(call, task, entry.task)
     try:
-        await call.house.ask(Set(entry.id, task, call.who, version))
+        await call.context.ask_node(SetTask(entry.id, task, call.who, version))
     except Conflict:
-        precondition(call, await entry_of(call))
+        check_if_match(call, await task_in_path(call))
         raise
-    return await task_answer(call, entry.id)
+    return await task_response(call, entry.id)
 
 
-async def delete(call: Call) -> Response:
-    entry = await entry_of(call)
-    precondition(call, entry)
-    await call.house.ask(Remove(Filter(names=(entry.id,)), call.who))
-    return Response(None, 204, notice(entry))
+async def delete_task(call: Call) -> Response:
+    entry = await task_in_path(call)
+    check_if_match(call, entry)
+    await call.context.ask_node(RemoveTasks(Filter(names=(entry.id,)), call.who))
+    return Response(None, 204, file_owner_notice(entry))
 
 
-async def run(call: Call) -> Response | Mapping[str, Any]:
-    entry = await entry_of(call)
-    reply = await while_admitted(call, call.house.ask(Force((entry.id,), call.who, call.query.wait)))
+async def run_task(call: Call) -> Response | Mapping[str, Any]:
+    entry = await task_in_path(call)
+    reply = await while_authorized(call, call.context.ask_node(ForceTasks((entry.id,), call.who, call.query.wait)))
     if not call.query.wait:
         waiting = next(iter((reply.waiting or {}).values()), None)
         return {"task": entry.task.name} if waiting is None else {"task": entry.task.name, "waiting": waiting}
     if not reply.ended:
-        raise Problem(409, "the task was removed before it ran")
+        raise HttpError(409, "the task was removed before it ran")
     return JSONResponse(ended_document(reply.ended[0]))
 
 
-async def pause(call: Call) -> Response:
-    return await _pause(call, paused=True)
+async def pause_task(call: Call) -> Response:
+    return await _set_paused(call, paused=True)
 
 
-async def resume(call: Call) -> Response:
-    return await _pause(call, paused=False)
+async def resume_task(call: Call) -> Response:
+    return await _set_paused(call, paused=False)
 
 
-async def _pause(call: Call, *, paused: bool) -> Response:
-    entry = await entry_of(call)
-    await call.house.ask(Pause(Filter(names=(entry.id,)), paused, call.who))
-    return await task_answer(call, entry.id)
+async def _set_paused(call: Call, *, paused: bool) -> Response:
+    entry = await task_in_path(call)
+    await call.context.ask_node(PauseTasks(Filter(names=(entry.id,)), paused, call.who))
+    return await task_response(call, entry.id)
 
 
-def ended_document(run: Ended) -> dict[str, Any]:
+def ended_document(run: EndedRun) -> dict[str, Any]:
     """A forced run that was waited for."""
     return {
         "task": run.task,
-        "started": instant(Instant(run.started)),
-        "ended": instant(Instant(run.ended)),
+        "started": iso_time(Instant(run.started)),
+        "ended": iso_time(Instant(run.ended)),
         "outcome": run.outcome,
         "status": run.status,
         "output": run.output,
     }
 
 
-_ONE: Final = "/v1/tasks/{name}"
+_TASK_PATH: Final = "/v1/tasks/{name}"
 ROUTES: Final = (
     Route(
         "GET", "/v1/tasks", Role.READ, list_tasks, "List tasks by name, a page at a time.", TaskPage, _TAG, ListQuery
     ),
     Route(
-        *("POST", "/v1/tasks", Role.ADMIN, create, "Create a task.", TaskDocument, _TAG),
+        *("POST", "/v1/tasks", Role.ADMIN, create_task, "Create a task.", TaskDocument, _TAG),
         query=CreateQuery,
         body=dict[str, Any],
         described=NewTask,
@@ -196,9 +203,17 @@ ROUTES: Final = (
         problems=(409,),
         headers=("ETag", "Location"),
     ),
-    Route("GET", _ONE, Role.READ, read, "A task and how it is.", TaskDocument, _TAG, headers=("ETag",)),
+    Route("GET", _TASK_PATH, Role.READ, read_task, "A task and how it is.", TaskDocument, _TAG, headers=("ETag",)),
     Route(
-        *("PUT", _ONE, Role.ADMIN, replace, "Give a task a new definition, or another name.", TaskDocument, _TAG),
+        *(
+            "PUT",
+            _TASK_PATH,
+            Role.ADMIN,
+            replace_task,
+            "Give a task a new definition, or another name.",
+            TaskDocument,
+            _TAG,
+        ),
         body=dict[str, Any],
         described=WholeTask,
         problems=(409,),
@@ -206,7 +221,7 @@ ROUTES: Final = (
         headers=("ETag", "Location"),
     ),
     Route(
-        *("PATCH", _ONE, Role.ADMIN, patch, "Change some keys of a task.", TaskDocument, _TAG),
+        *("PATCH", _TASK_PATH, Role.ADMIN, patch_task, "Change some keys of a task.", TaskDocument, _TAG),
         body=dict[str, Any],
         described=TaskPatch,
         problems=(409,),
@@ -214,23 +229,55 @@ ROUTES: Final = (
         headers=("ETag", "Location"),
     ),
     Route(
-        *("DELETE", _ONE, Role.ADMIN, delete, "Delete a task; a run that is under way ends first.", None, _TAG),
+        *(
+            "DELETE",
+            _TASK_PATH,
+            Role.ADMIN,
+            delete_task,
+            "Delete a task; a run that is under way ends first.",
+            None,
+            _TAG,
+        ),
         status=204,
         conditional=True,
     ),
     Route(
-        *("POST", f"{_ONE}/run", Role.OPERATE, run, "Run a task now, whatever its schedule says.", Forced, _TAG),
+        *(
+            "POST",
+            f"{_TASK_PATH}/run",
+            Role.OPERATE,
+            run_task,
+            "Run a task now, whatever its schedule says.",
+            Forced,
+            _TAG,
+        ),
         query=RunQuery,
         status=202,
         also=(200,),
         problems=(409,),
     ),
     Route(
-        *("POST", f"{_ONE}/pause", Role.OPERATE, pause, "Let a task not run until it is resumed.", TaskDocument, _TAG),
+        *(
+            "POST",
+            f"{_TASK_PATH}/pause",
+            Role.OPERATE,
+            pause_task,
+            "Let a task not run until it is resumed.",
+            TaskDocument,
+            _TAG,
+        ),
         headers=("ETag",),
     ),
     Route(
-        *("POST", f"{_ONE}/resume", Role.OPERATE, resume, "Let a paused task run again.", TaskDocument, _TAG),
+        *(
+            "POST",
+            f"{_TASK_PATH}/resume",
+            Role.OPERATE,
+            resume_task,
+            "Let a paused task run again.",
+            TaskDocument,
+            _TAG,
+        ),
         headers=("ETag",),
     ),
 )

@@ -5,26 +5,26 @@ from typing import Any
 
 from evenbeat.cli.arguments import KEY_OPTIONS
 from evenbeat.cli.output.common import now
-from evenbeat.cli.task_commands import changing, pairs, tell, who
-from evenbeat.cli.typed_values import value_of
-from evenbeat.load.one_off import with_resolved_at
-from evenbeat.load.task_keys import task_of
+from evenbeat.cli.task_commands import key_value_options, open_changes, print_changes, user_name
+from evenbeat.cli.typed_values import parse_value
+from evenbeat.load.one_off import resolve_relative_at
+from evenbeat.load.task_keys import task_from_table
 from evenbeat.model import Invalid
 
-_TEXTS = ("function", "cwd", "user", "limit", "period", "zone", "cron", "calendar", "at", "start_at")
+_TEXT_OPTIONS = ("function", "cwd", "user", "limit", "period", "zone", "cron", "calendar", "at", "start_at")
 """Keys whose values are texts, whatever they look like."""
 
 
-def answer(args: argparse.Namespace) -> int:
+def run_command(args: argparse.Namespace) -> int:
     """Add it; exit 0."""
-    task = task_of(args.name, with_resolved_at(_table(args), now()), check=args.check)
-    with changing(args, new=True) as door:
-        changed = door.add([task], args.owner or who())
-    tell(args, changed)
+    task = task_from_table(args.name, resolve_relative_at(_task_table(args), now()), check=args.check)
+    with open_changes(args, new=True) as door:
+        changed = door.add([task], args.owner or user_name())
+    print_changes(args, changed)
     return 0
 
 
-def _table(args: argparse.Namespace) -> dict[str, Any]:
+def _task_table(args: argparse.Namespace) -> dict[str, Any]:
     """What the options say, as a file would."""
     if args.work and args.function is not None:
         raise Invalid("a task has a command or a function, found both")
@@ -32,7 +32,7 @@ def _table(args: argparse.Namespace) -> dict[str, Any]:
     for key, _, _ in KEY_OPTIONS:
         text = getattr(args, key)
         if text is not None:
-            table[key] = text if key in _TEXTS else value_of(text)
+            table[key] = text if key in _TEXT_OPTIONS else parse_value(text)
     if args.work:
         table["command"] = " ".join(args.work) if args.shell else args.work
     if args.passive:
@@ -40,13 +40,13 @@ def _table(args: argparse.Namespace) -> dict[str, Any]:
     if args.shell:
         table["shell"] = True
     if args.arg:
-        table["args"] = [value_of(text) for text in args.arg]
+        table["args"] = [parse_value(text) for text in args.arg]
     if args.kwarg:
-        table["kwargs"] = {key: value_of(text) for key, text in pairs(args.kwarg, "--kwarg").items()}
+        table["kwargs"] = {key: parse_value(text) for key, text in key_value_options(args.kwarg, "--kwarg").items()}
     if args.env:
-        table["env"] = pairs(args.env, "--env")
+        table["env"] = key_value_options(args.env, "--env")
     if args.label:
-        table["labels"] = pairs(args.label, "--label")
+        table["labels"] = key_value_options(args.label, "--label")
     if args.disabled:
         table["enabled"] = False
     return table

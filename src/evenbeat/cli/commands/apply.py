@@ -3,16 +3,16 @@
 import argparse
 from pathlib import Path
 
-from evenbeat.cli.task_commands import changing, patience, tell
+from evenbeat.cli.task_commands import open_changes, print_changes, show_progress
 
 
-def answer(args: argparse.Namespace) -> int:
+def run_command(args: argparse.Namespace) -> int:
     """Apply them; exit 0. Without files those of the live node are read again."""
     files = [Path(file) for file in args.files]
     with (
-        patience(f"applying {', '.join(args.files)}" if files else "reloading"),
-        changing(args, new=bool(files)) as door,
+        show_progress(f"applying {', '.join(args.files)}" if files else "reloading"),
+        open_changes(args, new=bool(files)) as door,
     ):
         changed = door.apply(files)
-    tell(args, changed)
+    print_changes(args, changed)
     return 0

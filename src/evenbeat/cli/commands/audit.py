@@ -7,7 +7,7 @@ import msgspec
 from rich.text import Text
 
 from evenbeat.cli.output.common import console, now, number_option, print_json
-from evenbeat.cli.task_commands import asking
+from evenbeat.cli.task_commands import open_queries
 from evenbeat.model import Instant, Invalid
 from evenbeat.report.documents import change_document
 from evenbeat.store.contract import AuditFilter, Change
@@ -15,17 +15,17 @@ from evenbeat.when.duration import parse_duration
 from evenbeat.when.instant import parse_instant, spoken_instant
 from evenbeat.when.zone import zone
 
-MOST: Final = 100_000
+MAX_CHANGES: Final = 100_000
 _UTC: Final = zone("UTC")
-_LONGEST: Final = 200
+_MAX_WIDTH: Final = 200
 """Characters of a value in a line; JSON has all that is kept."""
 
 
-def answer(args: argparse.Namespace) -> int:
+def run_command(args: argparse.Namespace) -> int:
     """List them; exit 0."""
-    most = number_option(args.limit, "--limit", MOST) or 0
+    most = number_option(args.limit, "--limit", MAX_CHANGES) or 0
     since = None if args.since is None else _since(args.since, now())
-    with asking(args) as side:
+    with open_queries(args) as side:
         entry = None if args.name is None else side.find(args.name)  # it may be an id
         name = args.name if entry is None else entry.task.name
         found = side.audit(AuditFilter(name, args.who, since, most=most))
@@ -72,4 +72,4 @@ def _value(value: Any) -> str:
     if value is None:
         return "-"
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+    return text if len(text) <= _MAX_WIDTH else f"{text[:_MAX_WIDTH]}..."

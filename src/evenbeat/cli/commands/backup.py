@@ -4,11 +4,11 @@ import argparse
 from pathlib import Path
 
 from evenbeat.cli.output.common import print_json
-from evenbeat.cli.task_commands import database, patience, reading
+from evenbeat.cli.task_commands import database_option, open_store_read_only, show_progress
 from evenbeat.model import Invalid
 
 
-def answer(args: argparse.Namespace) -> int:
+def run_command(args: argparse.Namespace) -> int:
     """Copy it; exit 0."""
     path = Path(args.file)
     if path.exists():
@@ -16,7 +16,7 @@ def answer(args: argparse.Namespace) -> int:
     if not path.parent.is_dir():
         raise Invalid(f"there is no directory {path.parent}")
     # Reading needs nobody's leave, so the node is not asked to stop and think.
-    with patience(f"copying {database(args)}"), reading(args) as store:
+    with show_progress(f"copying {database_option(args)}"), open_store_read_only(args) as store:
         store.backup(path)
     size = path.stat().st_size
     if args.json:

@@ -7,7 +7,7 @@ from evenbeat.cli.output.common import console, print_json
 from evenbeat.model import Invalid
 
 
-def answer(args: argparse.Namespace) -> int:
+def run_command(args: argparse.Namespace) -> int:
     """Run the chosen bench; exit 0 whatever the figures are."""
     if not 1 <= args.pairs <= 1_000:
         raise Invalid(f"{args.pairs} is out of range, accepted: 1 to 1000", place="--pairs")
@@ -21,18 +21,18 @@ def answer(args: argparse.Namespace) -> int:
         raise Invalid("only `bench core` draws a picture", place="--plot")
     document: dict[str, object] = {}
     out = console()
-    for key, measure in bench.measures(args.pairs):
-        document[key] = measure.as_json()
+    for key, comparison in bench.comparisons(args.pairs):
+        document[key] = comparison.as_json()
         if not args.json:
-            ratios = sorted(o / b for o, b in measure.pairs)
-            out.print(f"[bold]{measure.title}[/bold]")
-            out.print(f"  {measure.ours_label:<28}{_readable(measure.ours):>16}/s")
-            out.print(f"  {measure.baseline_label:<28}{_readable(measure.baseline):>16}/s")
-            out.print(f"  ratio [bold]{measure.ratio:.2f}[/bold]  (pairs: {ratios[0]:.2f} to {ratios[-1]:.2f})\n")
-    for key, fact in bench.facts(args.plot) if args.what in ("core", "cluster") else ():
-        document[key] = fact.value
+            ratios = sorted(o / b for o, b in comparison.pairs)
+            out.print(f"[bold]{comparison.title}[/bold]")
+            out.print(f"  {comparison.ours_label:<28}{_readable(comparison.ours):>16}/s")
+            out.print(f"  {comparison.baseline_label:<28}{_readable(comparison.baseline):>16}/s")
+            out.print(f"  ratio [bold]{comparison.ratio:.2f}[/bold]  (pairs: {ratios[0]:.2f} to {ratios[-1]:.2f})\n")
+    for key, observation in bench.observations(args.plot) if args.what in ("core", "cluster") else ():
+        document[key] = observation.value
         if not args.json:
-            out.print(f"{fact.text}\n")
+            out.print(f"{observation.text}\n")
     if args.json:
         print_json(document)
     return 0

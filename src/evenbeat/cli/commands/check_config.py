@@ -4,32 +4,32 @@ import argparse
 import sys
 from pathlib import Path
 
-from evenbeat.admin.trusted_files import must_be_trusted
+from evenbeat.admin.trusted_files import check_trusted_file
 from evenbeat.cli.output.common import now, print_json
-from evenbeat.load.config import BadFileError, Problem, Source
-from evenbeat.load.cross_check import warnings
+from evenbeat.load.config import BadFileError, ConfigError, ParsedFile
+from evenbeat.load.cross_check import config_warnings
 from evenbeat.load.files import load_together
-from evenbeat.model import Commands, Invalid
+from evenbeat.model import CommandSource, Invalid
 
 EXIT_BAD_INPUT = 2
-SHOWN = 1_000
+MAX_ERRORS_SHOWN = 1_000
 """More warnings than this are counted, not listed."""
 
 
-def answer(args: argparse.Namespace) -> int:
+def run_command(args: argparse.Namespace) -> int:
     """Print what was found; exit 2 if a file cannot be used."""
-    sources: list[Source] = []
+    sources: list[ParsedFile] = []
     errors: list[str] = []
     try:
         sources = load_together([Path(file) for file in args.files])
     except BadFileError as e:
         errors = str(e).split("\n")
-    if any(source.config.node is not None and source.config.node.commands is Commands.FILES for source in sources):
-        errors += _untrusted([Path(file) for file in args.files])
-    found: list[Problem] = [warning for source in sources for warning in warnings(source, now())]
-    shown = [str(warning) for warning in found[:SHOWN]]
-    if len(found) > SHOWN:
-        shown.append(f"... and {len(found) - SHOWN:,} more")
+    if any(source.config.node is not None and source.config.node.commands is CommandSource.FILES for source in sources):
+        errors += _permission_refusals([Path(file) for file in args.files])
+    found: list[ConfigError] = [warning for source in sources for warning in config_warnings(source, now())]
+    shown = [str(warning) for warning in found[:MAX_ERRORS_SHOWN]]
+    if len(found) > MAX_ERRORS_SHOWN:
+        shown.append(f"... and {len(found) - MAX_ERRORS_SHOWN:,} more")
     tasks = sum(len(source.config.tasks) for source in sources)
     if args.json:
         print_json({"errors": errors, "warnings": shown, "tasks": tasks})
@@ -44,12 +44,12 @@ def answer(args: argparse.Namespace) -> int:
     return EXIT_BAD_INPUT if errors else 0
 
 
-def _untrusted(files: list[Path]) -> list[str]:
+def _permission_refusals(files: list[Path]) -> list[str]:
     """What a node of this user would refuse, as only files say what is executed."""
     found = []
     for file in files:
         try:
-            must_be_trusted(file)
+            check_trusted_file(file)
         except Invalid as e:
             found.append(str(e))
     return found

@@ -4,33 +4,33 @@ import argparse
 
 from rich.markup import escape
 
-from evenbeat.cli.output.common import checked_name, console, print_json, second_option
-from evenbeat.model import Days, Hash, placed
+from evenbeat.cli.output.common import console, name_option, print_json, second_option
+from evenbeat.model import Days, Hash, prefix_place
 from evenbeat.when.cron import compile_cron
-from evenbeat.when.cron_entry import parse_entry
+from evenbeat.when.cron_entry import parse_cron_entry
 from evenbeat.when.explain import explain_cron, explain_occasion
-from evenbeat.when.lint import lint
+from evenbeat.when.lint import cron_warnings
 from evenbeat.when.zone import zone
 
 
-def answer(args: argparse.Namespace) -> int:
+def run_command(args: argparse.Namespace) -> int:
     """Print the explanation; exit 0."""
     resolved = None
-    if parse_entry(args.cron).occasion:
+    if parse_cron_entry(args.cron).occasion:
         text = explain_occasion(args.cron)
     else:
-        with placed("zone"):
+        with prefix_place("zone"):
             zone(args.zone)
         cron = compile_cron(
             args.cron,
-            name=checked_name(args.name),
+            name=name_option(args.name),
             zone_name=args.zone,
             hash_=Hash(args.hash),
             days=Days(args.days),
             second=second_option(args.second),
         )
         text, resolved = explain_cron(cron), cron.resolved
-    warnings = lint(parse_entry(args.cron), Days(args.days))
+    warnings = cron_warnings(parse_cron_entry(args.cron), Days(args.days))
     if args.json:
         print_json({"text": text, "resolved": resolved, "warnings": warnings})
         return 0

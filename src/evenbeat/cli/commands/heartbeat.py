@@ -4,19 +4,19 @@ import argparse
 import sys
 
 from evenbeat.cli.output.common import print_json
-from evenbeat.cli.task_commands import asking, changing, need
+from evenbeat.cli.task_commands import open_changes, open_queries, require_task
 
 
-def answer(args: argparse.Namespace) -> int:
+def run_command(args: argparse.Namespace) -> int:
     """Make one, or take it away; exit 0."""
-    with asking(args) as side:
-        name = need(side, args.name).task.name
-    with changing(args) as door:
+    with open_queries(args) as side:
+        name = require_task(side, args.name).task.name
+    with open_changes(args) as door:
         if args.drop:
-            door.drop_beat(name)
+            door.remove_heartbeat(name)
             token = None
         else:
-            token = door.new_beat(name)
+            token = door.create_heartbeat(name)
     if args.json:
         print_json({"task": name, "token": token})
     elif token is None:

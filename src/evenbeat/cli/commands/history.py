@@ -7,33 +7,33 @@ from typing import Final
 from rich.text import Text
 
 from evenbeat.cli.output.common import console, print_json
-from evenbeat.cli.task_commands import asking, need
+from evenbeat.cli.task_commands import open_queries, require_task
 from evenbeat.model import SECOND, Instant, Invalid, Outcome
 from evenbeat.report.documents import run_document, skip_document
-from evenbeat.report.history import Record
-from evenbeat.report.words import ending, first_line, lasted, skip_words, times_of, zone_of
+from evenbeat.report.history import HistoryRecord
+from evenbeat.report.words import duration_words, first_line, nominals_of, outcome_words, skip_words, zone_of
 from evenbeat.store.contract import RunRecord, SkipRecord
 from evenbeat.when.instant import spoken_instant
 from evenbeat.when.zone import Zone, zone
 
-MOST: Final = 100_000
+MAX_RECORDS: Final = 100_000
 
 
-def answer(args: argparse.Namespace) -> int:
+def run_command(args: argparse.Namespace) -> int:
     """List them; exit 0."""
-    if not 1 <= args.n <= MOST:
-        raise Invalid(f"{args.n} is out of range, accepted: 1 to {MOST}", place="-n")
+    if not 1 <= args.n <= MAX_RECORDS:
+        raise Invalid(f"{args.n} is out of range, accepted: 1 to {MAX_RECORDS}", place="-n")
     where = zone("UTC")
-    with asking(args) as side:
+    with open_queries(args) as side:
         entry = None if args.name is None else side.find(args.name)
         if entry is not None:
-            where = zone_of(entry.task, times_of(entry.task))
+            where = zone_of(entry.task, nominals_of(entry.task))
         asked = args.name if entry is None else entry.id
         try:
             found = side.records(asked, args.n, failed=args.failed, skips=args.skips)
         except Invalid:
             if args.name is not None:
-                need(side, args.name)  # says which name is like it
+                require_task(side, args.name)  # says which name is like it
             raise
     if args.json:
         print_json(
@@ -47,7 +47,7 @@ def answer(args: argparse.Namespace) -> int:
     return 0
 
 
-def _show(found: Sequence[Record], where: Zone, *, several: bool) -> None:
+def _show(found: Sequence[HistoryRecord], where: Zone, *, several: bool) -> None:
     out = console()
     width = max((len(record.task) for record in found), default=0)
     for record in found:
@@ -55,28 +55,28 @@ def _show(found: Sequence[Record], where: Zone, *, several: bool) -> None:
         if isinstance(record, SkipRecord):
             when, rest = record.at, [(f"skipped: {skip_words(record, where)}", "yellow")]
         else:
-            when, rest = _begun(record), _run(record)
+            when, rest = _start_text(record), _run_cells(record)
         out.print(Text.assemble((spoken_instant(when, where), "dim"), "  ", name, *rest))
     if not found:
         out.print("nothing yet")
 
 
-def _begun(run: RunRecord) -> Instant:
+def _start_text(run: RunRecord) -> Instant:
     return run.claimed if run.started is None else run.started
 
 
-def _run(run: RunRecord) -> list[tuple[str, str]]:
+def _run_cells(run: RunRecord) -> list[tuple[str, str]]:
     """What it was and how late, how long it took, how it ended, what that made of a check, and what it said."""
     good = run.outcome in (None, Outcome.SUCCEEDED)
-    took = "-" if run.ended is None else lasted(run.ended - _begun(run))
+    took = "-" if run.ended is None else duration_words(run.ended - _start_text(run))
     is_claimed = run.started is None and run.ended is None
-    late = "-" if is_claimed else f"{(_begun(run) - run.nominal) / SECOND:+.3f} s"
+    late = "-" if is_claimed else f"{(_start_text(run) - run.nominal) / SECOND:+.3f} s"
     state = ""
     if run.state is not None:
         state = f"{run.state.name} {'HARD' if run.hard else 'SOFT'} {run.attempt}"
     return [
         (f"{run.kind.word:8}  {late:>10}  {took:>8}  ", ""),
-        (f"{'claimed' if is_claimed else ending(run.outcome, run.status):9}  ", "green" if good else "red"),
+        (f"{'claimed' if is_claimed else outcome_words(run.outcome, run.status):9}  ", "green" if good else "red"),
         (f"{state}  " if state else "", ""),
         (first_line(run.output), "dim"),
     ]

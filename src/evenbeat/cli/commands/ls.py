@@ -11,10 +11,10 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from evenbeat.cli.output.common import console, now
-from evenbeat.cli.output.task_words import condition_words, distance, nothing_runs
-from evenbeat.cli.output.terminal import behind
-from evenbeat.cli.task_commands import asking, chosen
-from evenbeat.load.safe_text import safe_json, visible_line
+from evenbeat.cli.output.task_words import condition_words, no_node_notice, relative_time
+from evenbeat.cli.output.terminal import raw_stream
+from evenbeat.cli.task_commands import open_queries, task_filter
+from evenbeat.load.safe_text import escaped_line, safe_json
 from evenbeat.model import Instant
 from evenbeat.report.documents import task_document
 from evenbeat.report.words import short_schedule
@@ -22,24 +22,24 @@ from evenbeat.store.contract import Condition
 
 _HEADINGS: Final = ("name", "state", "next", "expected by", "last", "schedule")
 _WITHOUT_NODE: Final = {"next": "would run"}
-_TOGETHER: Final = 1_000
+_ROWS_PER_BLOCK: Final = 1_000
 """Rows that are as wide as the widest of them; a longer list goes on with the next ones, so that it begins at once."""
 
 
-def answer(args: argparse.Namespace) -> int:
+def run_command(args: argparse.Namespace) -> int:
     """List them; exit 0, or 1 if no task has a name that was given."""
-    with asking(args) as side:
+    with open_queries(args) as side:
         live = side.has_node()
-        conditions = side.conditions(chosen(args))
+        conditions = side.conditions(task_filter(args))
         count = _print_json(conditions, live=live) if args.json else _show(conditions, now(), live=live)
-    if note := nothing_runs(live=live):
+    if note := no_node_notice(live=live):
         print(note, file=sys.stderr)
     return 1 if args.names and not count else 0
 
 
 def _print_json(conditions: Iterator[Condition], *, live: bool) -> int:
     """One document, written as it is read: there may be a million tasks."""
-    count, out = 0, behind(sys.stdout)
+    count, out = 0, raw_stream(sys.stdout)
     out.write('{"tasks": [')
     for condition in conditions:
         document = msgspec.json.encode(task_document(condition, secrets=True)).decode()
@@ -52,7 +52,7 @@ def _print_json(conditions: Iterator[Condition], *, live: bool) -> int:
 def _show(conditions: Iterator[Condition], at: Instant, *, live: bool) -> int:
     out, count = console(), 0
     headings = _HEADINGS if live else [_WITHOUT_NODE.get(heading, heading) for heading in _HEADINGS]
-    while some := list(islice(conditions, _TOGETHER)):
+    while some := list(islice(conditions, _ROWS_PER_BLOCK)):
         rows = [_row(condition, at) for condition in some]
         rows[:0] = [] if count else [tuple((heading, "dim") for heading in headings)]
         widths = [max(cell_len(row[i][0]) for row in rows) for i in range(len(_HEADINGS))]
@@ -68,18 +68,18 @@ def _row(condition: Condition, at: Instant) -> tuple[tuple[str, str], ...]:
     """Words and their colours."""
     task = condition.entry.task
     return (
-        (visible_line(task.name), ""),
+        (escaped_line(task.name), ""),
         condition_words(condition),
         (_next(condition, at), ""),
-        (distance(condition.expected_by, at), ""),
-        (distance(condition.last_end, at), ""),
+        (relative_time(condition.expected_by, at), ""),
+        (relative_time(condition.last_end, at), ""),
         (short_schedule(task), "dim"),
     )
 
 
 def _next(condition: Condition, at: Instant) -> str:
     due = condition.next_run
-    return f"due {distance(due, at)}" if due is not None and due <= at else distance(due, at)
+    return f"due {relative_time(due, at)}" if due is not None and due <= at else relative_time(due, at)
 
 
 def _padded(words: str, colour: str, width: int | None) -> tuple[str, str]:

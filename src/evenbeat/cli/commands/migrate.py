@@ -6,38 +6,38 @@ from pathlib import Path
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from evenbeat.cli.output.common import SafeConsole, print_json
-from evenbeat.cli.task_commands import database
+from evenbeat.cli.task_commands import database_option
 from evenbeat.model import Invalid
-from evenbeat.store.opening import check_driver, is_cluster, shown
-from evenbeat.store.sqlite.ownership import Ownership
+from evenbeat.store.opening import check_driver, is_shared_database, without_password
+from evenbeat.store.sqlite.ownership import DatabaseOwnership
 
 
-def answer(args: argparse.Namespace) -> int:
+def run_command(args: argparse.Namespace) -> int:
     """Do it; exit 0."""
-    target = database(args)
-    if not is_cluster(target):
+    target = database_option(args)
+    if not is_shared_database(target):
         raise Invalid(
             f"{target} is a file, which every node brings up to date by itself; accepted: postgresql://user@host/database",
             place="--db",
         )
     check_driver()
-    from evenbeat.store.postgres.connect import Address, prepare  # noqa: PLC0415 - only if there is a driver
+    from evenbeat.store.postgres.connect import PostgresAddress, prepare  # noqa: PLC0415 - only if there is a driver
 
     source = None if args.from_ is None else _source(args.from_)
-    before, after = prepare(Address(str(target)))
-    copied = None if source is None else _copy(source, str(target))
+    before, after = prepare(PostgresAddress(str(target)))
+    copied = None if source is None else _copy_to_postgres(source, str(target))
     if args.json:
-        document = {"database": shown(target), "before": before, "after": after}
+        document = {"database": without_password(target), "before": before, "after": after}
         print_json(document if copied is None else {**document, "copied": copied})
         return 0
-    print(f"{shown(target)}: schema {after}" + (f", was {before}" if before != after else ", up to date"))
+    print(f"{without_password(target)}: schema {after}" + (f", was {before}" if before != after else ", up to date"))
     for table, rows in (copied or {}).items():
         print(f"  {rows:>12,}  {table.replace('_', ' ')}")
     return 0
 
 
 def _source(text: str) -> Path:
-    if is_cluster(text):
+    if is_shared_database(text):
         raise Invalid("only an SQLite file can be copied; PostgreSQL copies its own with pg_dump", place="--from")
     path = Path(text)
     if not path.exists():
@@ -45,7 +45,7 @@ def _source(text: str) -> Path:
     return path
 
 
-def _copy(source: Path, target: str) -> dict[str, int]:
+def _copy_to_postgres(source: Path, target: str) -> dict[str, int]:
     from evenbeat.store.postgres.copy_from_sqlite import copy_sqlite  # noqa: PLC0415
 
     err = SafeConsole(stderr=True)
@@ -59,5 +59,5 @@ def _copy(source: Path, target: str) -> dict[str, int]:
         bars.update(known[table], completed=done)
 
     # Whoever owns the file, no node begins to live on it meanwhile.
-    with Ownership(source), bars:
+    with DatabaseOwnership(source), bars:
         return copy_sqlite(source, target, told)

@@ -10,32 +10,37 @@ from urllib.parse import quote
 
 from evenbeat.cli.output.common import print_json
 from evenbeat.model import Invalid
-from evenbeat.queue.nats.address import DEFAULT_PREFIX, parse_where
+from evenbeat.queue.nats.address import DEFAULT_PREFIX, parse_queue_address
 from evenbeat.queue.nats.identity import new_nkey, public_nkey
-from evenbeat.queue.nats.server_config import SCHEDULER, Tls, User, nats_config, pool_user
+from evenbeat.queue.nats.server_config import SCHEDULER_USER, NatsTls, NatsUser, nats_config, pool_user
 from evenbeat.wire.cluster_messages import DEFAULT_POOL
 
-_MOST_POOLS: Final = 1_000
+_MAX_POOLS: Final = 1_000
 _KEY: Final = 32
 
 
-def answer(args: argparse.Namespace) -> int:
+def run_command(args: argparse.Namespace) -> int:
     """Print it, with new passwords, or with nkeys whose seeds are files; exit 0."""
     pools = tuple(dict.fromkeys(args.pools)) or (DEFAULT_POOL,)
-    if len(pools) > _MOST_POOLS:
-        raise Invalid(f"{len(pools)} pools, accepted: at most {_MOST_POOLS}", place="--pool")
+    if len(pools) > _MAX_POOLS:
+        raise Invalid(f"{len(pools)} pools, accepted: at most {_MAX_POOLS}", place="--pool")
     if bool(args.tls_cert) is not bool(args.tls_key) or (args.tls_ca and not args.tls_cert):
         raise Invalid("TLS takes --tls-cert and --tls-key, and --tls-ca if clients must show certificates too")
-    tls = Tls(args.tls_cert, args.tls_key, args.tls_ca or "") if args.tls_cert else None
+    tls = NatsTls(args.tls_cert, args.tls_key, args.tls_ca or "") if args.tls_cert else None
     scheme = "nats" if tls is None else "tls"
-    where = parse_where(f"{scheme}://{args.server}/{args.prefix or DEFAULT_PREFIX}")
+    where = parse_queue_address(f"{scheme}://{args.server}/{args.prefix or DEFAULT_PREFIX}")
     folder = None if args.nkeys is None else Path(args.nkeys)
-    users: dict[str, User] = {}
+    users: dict[str, NatsUser] = {}
     urls: dict[str, str] = {}
-    for name in (SCHEDULER, *map(pool_user, pools)):
-        users[name], urls[name] = _new(name, folder, f"{scheme}://", f"{','.join(where.servers)}/{where.prefix}")
+    for name in (SCHEDULER_USER, *map(pool_user, pools)):
+        users[name], urls[name] = _new_user(name, folder, f"{scheme}://", f"{','.join(where.servers)}/{where.prefix}")
     text = nats_config(
-        where, users[SCHEDULER], [(pool, users[pool_user(pool)]) for pool in pools], args.listen, args.store_dir, tls
+        where,
+        users[SCHEDULER_USER],
+        [(pool, users[pool_user(pool)]) for pool in pools],
+        args.listen,
+        args.store_dir,
+        tls,
     )
     if args.json:
         print_json({"config": text, "queues": urls})
@@ -47,11 +52,11 @@ def answer(args: argparse.Namespace) -> int:
     return 0
 
 
-def _new(name: str, folder: Path | None, scheme: str, places: str) -> tuple[User, str]:
+def _new_user(name: str, folder: Path | None, scheme: str, places: str) -> tuple[NatsUser, str]:
     """A user, and where they find the queue."""
     if folder is None:
         password = secrets.token_urlsafe(24)
-        return User(name, password), f"{scheme}{quote(name, '')}:{password}@{places}"
+        return NatsUser(name, password), f"{scheme}{quote(name, '')}:{password}@{places}"
     seed, file = new_nkey(secrets.token_bytes(_KEY)), folder.resolve() / f"{name}.nk"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -59,4 +64,4 @@ def _new(name: str, folder: Path | None, scheme: str, places: str) -> tuple[User
             out.write(seed + "\n")
     except OSError as e:
         raise Invalid(f"{file}: {e.strerror}", place="--nkeys") from None
-    return User(name, public_nkey(seed), is_nkey=True), f"{scheme}{places}?nkey={quote(str(file))}&name={name}"
+    return NatsUser(name, public_nkey(seed), is_nkey=True), f"{scheme}{places}?nkey={quote(str(file))}&name={name}"

@@ -2,13 +2,13 @@
 
 import argparse
 
-from evenbeat.cli.task_commands import changing, chosen_on_purpose, tell
+from evenbeat.cli.task_commands import open_changes, print_changes, required_task_filter
 
 
-def answer(args: argparse.Namespace) -> int:
+def run_command(args: argparse.Namespace) -> int:
     """Do it; exit 0, or 1 if no task is meant."""
-    only = chosen_on_purpose(args)
-    with changing(args) as door:
+    only = required_task_filter(args)
+    with open_changes(args) as door:
         changed = door.pause(only, paused=args.command == "pause")
-    tell(args, changed)
+    print_changes(args, changed)
     return 0 if changed.changed or changed.unchanged else 1

@@ -2,9 +2,9 @@
 
 import argparse
 
-from evenbeat.cli.output.common import at_option, console, now, period_of, print_json
-from evenbeat.model import WEEK, Instant, Invalid, Prefer, placed
-from evenbeat.when.duration import in_words
+from evenbeat.cli.output.common import at_option, console, now, period_option, print_json
+from evenbeat.model import WEEK, Instant, Invalid, Prefer, prefix_place
+from evenbeat.when.duration import spoken_duration
 from evenbeat.when.instant import format_instant, spoken_instant
 from evenbeat.when.period import HORIZON
 from evenbeat.when.windows import Window
@@ -14,11 +14,13 @@ LONGEST = HORIZON
 """As far as periods are looked ahead; a list beyond that would be a slip."""
 
 
-def answer(args: argparse.Namespace) -> int:
+def run_command(args: argparse.Namespace) -> int:
     """Print the state and the windows; exit 0."""
-    with placed("zone"):
+    with prefix_place("zone"):
         zone(args.zone)
-    period = period_of(args.lines, args.zone, include=args.include, exclude=args.exclude, prefer=Prefer(args.prefer))
+    period = period_option(
+        args.lines, args.zone, include=args.include, exclude=args.exclude, prefer=Prefer(args.prefer)
+    )
     where = zone(args.zone)
     start = at_option(args.from_, where, now(), "--from")
     end = at_option(args.to, where, Instant(start + WEEK), "--to")
@@ -56,9 +58,9 @@ def _show(
     for word, edge in sorted((("opens", opens), ("closes", closes)), key=lambda e: (e[1] is None, e[1])):
         when = "not within 50 years"
         if edge is not None:
-            when = f"{spoken_instant(edge, where)}   [dim]in {in_words(edge - start)}[/dim]"
+            when = f"{spoken_instant(edge, where)}   [dim]in {spoken_duration(edge - start)}[/dim]"
         out.print(f"  next {word} {when}")
     out.print()
     for open_, close in windows:
         window = f"{spoken_instant(open_, where)}  -  {spoken_instant(close, where)}"
-        out.print(f"  {window}   [dim]{in_words(close - open_)}[/dim]")
+        out.print(f"  {window}   [dim]{spoken_duration(close - open_)}[/dim]")

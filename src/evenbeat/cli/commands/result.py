@@ -4,29 +4,29 @@ import argparse
 from typing import Final
 
 from evenbeat.cli.output.common import at_option, now, print_json
-from evenbeat.cli.task_commands import asking, changing, need
+from evenbeat.cli.task_commands import open_changes, open_queries, require_task
 from evenbeat.core.guard import attempts_of
 from evenbeat.model import OUTPUT_LIMIT, Invalid, State
-from evenbeat.report.words import state_words, times_of, zone_of
+from evenbeat.report.words import nominals_of, state_words, zone_of
 from evenbeat.when.duration import parse_duration
 
-_WORDS: Final = {state.name.lower(): state for state in State} | {str(int(state)): state for state in State}
+_STATUS_WORDS: Final = {state.name.lower(): state for state in State} | {str(int(state)): state for state in State}
 
 
-def answer(args: argparse.Namespace) -> int:
+def run_command(args: argparse.Namespace) -> int:
     """Tell it; exit 0."""
-    state = _WORDS.get(args.status.lower())
+    state = _STATUS_WORDS.get(args.status.lower())
     if state is None:
         raise Invalid(f"{args.status!r} is no status, accepted: ok, warning, critical, unknown, or 0 to 3")
     if len(args.output) > OUTPUT_LIMIT:
         raise Invalid(f"{len(args.output):,} characters of output, accepted: up to {OUTPUT_LIMIT:,}")
     ttl = None if args.ttl is None else _ttl(args.ttl)
-    with asking(args) as side:
-        entry = need(side, args.name)
+    with open_queries(args) as side:
+        entry = require_task(side, args.name)
     task = entry.task
-    at = None if args.at is None else at_option(args.at, zone_of(task, times_of(task)), now(), "--at")
-    with changing(args) as door:
-        taken = door.tell(entry.id, state, args.output, ttl=ttl, at=at)
+    at = None if args.at is None else at_option(args.at, zone_of(task, nominals_of(task)), now(), "--at")
+    with open_changes(args) as door:
+        taken = door.submit_result(entry.id, state, args.output, ttl=ttl, at=at)
     if args.json:
         document = {"task": taken.task, "state": taken.state.name.lower(), "hard": taken.hard, "attempt": taken.attempt}
         print_json({**document, "newest": taken.is_newest})

@@ -6,23 +6,23 @@ from collections.abc import Mapping
 import msgspec
 
 from evenbeat.cli.output.common import console, print_json
-from evenbeat.cli.task_commands import asking, changing, need, patience
+from evenbeat.cli.task_commands import open_changes, open_queries, require_task, show_progress
 from evenbeat.model import Instant, Outcome
-from evenbeat.report.documents import instant
-from evenbeat.report.words import ending, lasted
-from evenbeat.wire.requests import Ended
+from evenbeat.report.documents import iso_time
+from evenbeat.report.words import duration_words, outcome_words
+from evenbeat.wire.requests import EndedRun
 
 
-def answer(args: argparse.Namespace) -> int:
+def run_command(args: argparse.Namespace) -> int:
     """Ask for them; exit 0, with --wait only if all of them succeeded."""
-    with asking(args) as side:
-        names = [need(side, name).task.name for name in args.names]
-    with changing(args) as door:
+    with open_queries(args) as side:
+        names = [require_task(side, name).task.name for name in args.names]
+    with open_changes(args) as door:
         if not args.wait:
-            _tell_asked(args, names, door.ask_to_run(names))
+            _print_asked(args, names, door.request_run(names))
             return 0
-        with patience(f"waiting for {', '.join(names)}"):
-            ended = door.force(names, wait=True)
+        with show_progress(f"waiting for {', '.join(names)}"):
+            ended = door.run_now(names, wait=True)
     if args.json:
         print_json({"runs": [_document(run) for run in ended]})
     else:
@@ -30,7 +30,7 @@ def answer(args: argparse.Namespace) -> int:
     return 0 if all(run.outcome == Outcome.SUCCEEDED for run in ended) else 1
 
 
-def _tell_asked(args: argparse.Namespace, names: list[str], waiting: Mapping[str, str]) -> None:
+def _print_asked(args: argparse.Namespace, names: list[str], waiting: Mapping[str, str]) -> None:
     if args.json:
         print_json({"asked": names, "waiting": waiting})
         return
@@ -41,16 +41,16 @@ def _tell_asked(args: argparse.Namespace, names: list[str], waiting: Mapping[str
         print(f"{', '.join(some)}: {f'{reason}, then runs' if reason else 'will run now'}")
 
 
-def _document(run: Ended) -> dict[str, object]:
+def _document(run: EndedRun) -> dict[str, object]:
     document: dict[str, object] = msgspec.to_builtins(run)
-    return {**document, "started": instant(Instant(run.started)), "ended": instant(Instant(run.ended))}
+    return {**document, "started": iso_time(Instant(run.started)), "ended": iso_time(Instant(run.ended))}
 
 
-def _show(ended: list[Ended]) -> None:
+def _show(ended: list[EndedRun]) -> None:
     out = console()
     for run in ended:
         good = run.outcome == Outcome.SUCCEEDED
-        words = f"{ending(run.outcome, run.status)}, {lasted(run.ended - run.started)}"
+        words = f"{outcome_words(run.outcome, run.status)}, {duration_words(run.ended - run.started)}"
         out.print(run.task, style="bold", end=" ", markup=False)
         out.print(words, style="green" if good else "red", markup=False)
         if run.output:

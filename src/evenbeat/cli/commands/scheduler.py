@@ -6,50 +6,50 @@ import os
 from collections.abc import Callable
 from typing import Final
 
-from evenbeat.cli.commands.up import options_of, shown_live, summary
-from evenbeat.cli.output.common import print_json, warn_of_argument
-from evenbeat.cli.task_commands import database
+from evenbeat.cli.commands.up import node_options, run_with_display, summary
+from evenbeat.cli.output.common import print_json, warn_of_secret_argument
+from evenbeat.cli.task_commands import database_option
 from evenbeat.load.config import BadFileError
 from evenbeat.model import Invalid
-from evenbeat.node.process.run_cluster_node import live_in_cluster
-from evenbeat.node.scheduler import Node
-from evenbeat.queue.nats.address import Where, parse_where
-from evenbeat.store.opening import shown
+from evenbeat.node.process.run_cluster_node import run_cluster_node
+from evenbeat.node.scheduler import Scheduler
+from evenbeat.queue.nats.address import QueueAddress, parse_queue_address
+from evenbeat.store.opening import without_password
 
 _QUEUE: Final = "EVENBEAT_QUEUE"
 
 
-def answer(args: argparse.Namespace) -> int:
+def run_command(args: argparse.Namespace) -> int:
     """Run it; exit 0 when it has stopped in order and everything is in the store."""
     return _run(args, worker=False)
 
 
-def both(args: argparse.Namespace) -> int:
+def run_scheduler_and_worker(args: argparse.Namespace) -> int:
     """A scheduler, and a worker beside it that ends with it."""
     return _run(args, worker=args.workers != 0)
 
 
-def _where(args: argparse.Namespace) -> Where:
+def _where(args: argparse.Namespace) -> QueueAddress:
     said = args.queue or os.environ.get(_QUEUE)
     if not said:
         raise Invalid("a cluster needs a queue: give --queue nats://HOST:PORT, or set EVENBEAT_QUEUE", place="--queue")
-    return parse_where(said, args.replicas)
+    return parse_queue_address(said, args.replicas)
 
 
 def _run(args: argparse.Namespace, *, worker: bool) -> int:
-    options, where, path = options_of(args), _where(args), database(args)
-    warn_of_argument(args.queue, "--queue", _QUEUE, is_secret=bool(where.password or where.token))
-    warn_of_argument(args.db, "--db", "EVENBEAT_DB", is_secret=shown(path) != str(path))
+    options, where, path = node_options(args), _where(args), database_option(args)
+    warn_of_secret_argument(args.queue, "--queue", _QUEUE, is_secret=bool(where.password or where.token))
+    warn_of_secret_argument(args.db, "--db", "EVENBEAT_DB", is_secret=without_password(path) != str(path))
     if not isinstance(path, str):
         raise Invalid(f"{path} is a file, and a cluster needs PostgreSQL: --db postgresql://HOST/NAME", place="--db")
 
-    async def live(ready: Callable[[Node], None]) -> Node:
-        return await live_in_cluster(path, where, options, ready, worker=worker)
+    async def live(ready: Callable[[Scheduler], None]) -> Scheduler:
+        return await run_cluster_node(path, where, options, ready, worker=worker)
 
     try:
-        node = asyncio.run(shown_live(args, options, shown(path), live))
+        node = asyncio.run(run_with_display(args, options, without_password(path), live))
     except BadFileError as e:
         raise Invalid(str(e)) from None
     if args.json:
         print_json(summary(node))
-    return 1 if node.left_unsafe else 0
+    return 1 if node.uncommitted_reason else 0

@@ -6,41 +6,41 @@ from typing import Final
 
 from rich.text import Text
 
-from evenbeat.admin.command_permission import why_blocked
+from evenbeat.admin.command_permission import blocked_advice
 from evenbeat.cli.output.common import console, now, print_json
-from evenbeat.cli.output.task_words import condition_words, distance, nothing_runs
-from evenbeat.cli.task_commands import asking, need
-from evenbeat.load.task_keys import flat
+from evenbeat.cli.output.task_words import condition_words, no_node_notice, relative_time
+from evenbeat.cli.task_commands import open_queries, require_task
+from evenbeat.load.task_keys import task_to_table
 from evenbeat.load.write_toml import write_document
 from evenbeat.model import Instant
 from evenbeat.report.documents import run_document, skip_document, task_document
-from evenbeat.report.words import deaths_words, long_schedule, run_words, skip_words, times_of, zone_of
+from evenbeat.report.words import deaths_words, long_schedule, nominals_of, run_words, skip_words, zone_of
 from evenbeat.store.contract import Condition, RunRecord, SkipRecord
 from evenbeat.when.instant import spoken_instant
 
-_LATEST: Final = 5
+_RUNS_SHOWN: Final = 5
 
 
-def answer(args: argparse.Namespace) -> int:
+def run_command(args: argparse.Namespace) -> int:
     """Show it; exit 0."""
-    with asking(args) as side:
-        entry = need(side, args.name)
+    with open_queries(args) as side:
+        entry = require_task(side, args.name)
         condition = side.condition(entry)
-        runs, skips = side.latest(entry, _LATEST)
+        runs, skips = side.latest_records(entry, _RUNS_SHOWN)
         live = side.has_node()
     if args.json:
         latest = {"runs": [run_document(run) for run in runs], "skips": [skip_document(skip) for skip in skips]}
         print_json({**task_document(condition, secrets=True), **latest, "live": live})
     else:
         _show(condition, runs, skips, now(), live=live)
-    if note := nothing_runs(live=live):
+    if note := no_node_notice(live=live):
         print(note, file=sys.stderr)
     return 0
 
 
 def _show(condition: Condition, runs: list[RunRecord], skips: list[SkipRecord], at: Instant, *, live: bool) -> None:
     out, entry, task = console(), condition.entry, condition.entry.task
-    times = times_of(task)
+    times = nominals_of(task)
     where = zone_of(task, times)
     words, colour = condition_words(condition)
     out.print(Text.assemble((task.name, "bold"), "  ", (words, colour)))
@@ -48,21 +48,21 @@ def _show(condition: Condition, runs: list[RunRecord], skips: list[SkipRecord], 
     out.print(Text(f"  {kind} {entry.id}, of {entry.owner}, version {entry.version}", "dim"))
     out.print(Text(f"  {long_schedule(task, times)}"))
     if condition.blocked:
-        out.print(Text(f'  not executed: commands = "files", and {why_blocked(entry.owner)}', "yellow"))
+        out.print(Text(f'  not executed: commands = "files", and {blocked_advice(entry.owner)}', "yellow"))
     if condition.deaths:
         out.print(Text(f"  {deaths_words(task.name, condition.deaths)}", "yellow"))
     due = condition.next_run
     if due is not None:
         what = "next result expected" if task.passive else "next" if live else "no node is running; would run"
-        out.print(f"  {what} {spoken_instant(due, where)}, {distance(due, at)}")
+        out.print(f"  {what} {spoken_instant(due, where)}, {relative_time(due, at)}")
     if condition.expected_by is not None and not task.passive:
         by = condition.expected_by
-        out.print(f"  result expected by {spoken_instant(by, where)}, {distance(by, at)}")
+        out.print(f"  result expected by {spoken_instant(by, where)}, {relative_time(by, at)}")
     if condition.output:
         out.print(Text(_indented(condition.output)))
     out.print("\n[bold]definition[/bold]")
     section = "checks" if task.check else "tasks"
-    out.print(Text(_indented(write_document({section: {task.name: flat(task)}}))))
+    out.print(Text(_indented(write_document({section: {task.name: task_to_table(task)}}))))
     if runs:
         out.print(f"\n[bold]latest {'results' if task.passive else 'runs'}[/bold]")
     for run in runs:

@@ -5,11 +5,11 @@ from typing import Final
 
 import numpy as np
 
-from evenbeat.cli.output.common import at_option, console, length_option, load_file, now, print_json, seed_option
+from evenbeat.cli.output.common import at_option, console, length_option, load_file_option, now, print_json, seed_option
 from evenbeat.core.columns import Ints
-from evenbeat.core.pace import START_RATE, START_WINDOW
+from evenbeat.core.pace import MAX_START_RATE, START_WINDOW
 from evenbeat.model import DAY, HOUR, SECOND, Instant, Invalid
-from evenbeat.sim.engine import Durations, Report, Simulation
+from evenbeat.sim.engine import Durations, Simulation, SimulationReport
 from evenbeat.when.curve import summarize
 from evenbeat.when.duration import format_duration
 from evenbeat.when.period import compile_periods
@@ -19,14 +19,14 @@ LONGEST: Final = 7 * DAY
 MOST_SLOTS: Final = 1_000_000
 
 
-def answer(args: argparse.Namespace) -> int:
+def run_command(args: argparse.Namespace) -> int:
     """Print what the simulation saw; exit 0."""
     if not 1 <= args.slots <= MOST_SLOTS:
         raise Invalid(f"{args.slots} is out of range, accepted: 1 to {MOST_SLOTS}", place="--slots")
     seed = seed_option(args.seed)
     length = length_option(args.for_, LONGEST)
     start = at_option(args.from_, zone("UTC"), Instant(now() // HOUR * HOUR + HOUR), "--from")
-    config = load_file(args.file)
+    config = load_file_option(args.file)
     tasks = [task for task in config.tasks if not task.passive]  # those have nothing to run
     simulation = Simulation(
         tasks,
@@ -36,7 +36,7 @@ def answer(args: argparse.Namespace) -> int:
         config.limits,
         start_window=(config.node and config.node.start_window) or START_WINDOW,
         seed=seed,
-        start_rate=(config.node and config.node.start_rate) or START_RATE,
+        start_rate=(config.node and config.node.start_rate) or MAX_START_RATE,
     )
     weights = np.array([task.weight for task in tasks])
     report = simulation.run(length, _durations(weights, seed))
@@ -57,13 +57,13 @@ def _durations(weights: "np.ndarray[tuple[int], np.dtype[np.float64]]", seed: in
     return durations
 
 
-def _lateness(report: Report) -> dict[str, float]:
+def _lateness(report: SimulationReport) -> dict[str, float]:
     late = report.lateness if len(report.lateness) else np.zeros(1)
     p50, p99, highest = np.percentile(late, [50, 99, 100]).tolist()
     return {"p50": p50, "p99": p99, "max": highest}
 
 
-def _document(report: Report) -> dict[str, object]:
+def _document(report: SimulationReport) -> dict[str, object]:
     return {
         "runs": report.runs,
         "skipped": report.skipped,
@@ -72,7 +72,7 @@ def _document(report: Report) -> dict[str, object]:
     }
 
 
-def _show(report: Report, tasks: int, length: int) -> None:
+def _show(report: SimulationReport, tasks: int, length: int) -> None:
     out = console()
     load = summarize(report.starts)
     out.print(f"[bold]{report.runs:,} runs[/bold] of {tasks:,} tasks in {format_duration(length)}")

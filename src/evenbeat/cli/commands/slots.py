@@ -2,20 +2,20 @@
 
 import argparse
 
-from evenbeat.cli.commands.status import answer as status
+from evenbeat.cli.commands.status import run_command as status
 from evenbeat.cli.output.common import number_option
-from evenbeat.cli.task_commands import changing
+from evenbeat.cli.task_commands import open_changes
 from evenbeat.model import Invalid
 
-_MOST = 1_000_000
+_MAX_SLOTS = 1_000_000
 
 
-def answer(args: argparse.Namespace) -> int:
+def run_command(args: argparse.Namespace) -> int:
     """Change it, and tell the status; exit 0. A database without a node keeps it for the next one."""
     if (args.most is None) is not args.reset:
         raise Invalid("accepted: a number, or --reset for what the command line or files say")
-    most = number_option(args.most, "N", _MOST)
-    with changing(args) as door:
+    most = number_option(args.most, "N", _MAX_SLOTS)
+    with open_changes(args) as door:
         if args.command == "slots":
             door.set_slots(most)
         else:

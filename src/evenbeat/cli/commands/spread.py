@@ -7,10 +7,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from evenbeat.cli.output.common import at_option, console, length_option, load_file, now, print_json, seed_option
+from evenbeat.cli.output.common import at_option, console, length_option, load_file_option, now, print_json, seed_option
 from evenbeat.cli.output.picture import new_figure, save_figure
 from evenbeat.model import DAY, HOUR, MAX_EVERY, MIN_EVERY, SECOND, Instant, Invalid, Spread
-from evenbeat.when.compare import Workload, curves, from_tasks
+from evenbeat.when.compare import SpreadWorkload, curves, workload_of
 from evenbeat.when.curve import Stretch, summarize
 from evenbeat.when.duration import format_duration, parse_duration
 from evenbeat.when.period import compile_periods
@@ -27,7 +27,7 @@ _FULL: Final = 0.15
 _LEGEND: Final = f"peak of each part: {_BLOCKS[_AT_MEAN]} the mean, {_BLOCKS[-1]} {_FULL:.0%} above it or more"
 
 
-def answer(args: argparse.Namespace) -> int:
+def run_command(args: argparse.Namespace) -> int:
     """Print the comparison; exit 0."""
     rng = np.random.default_rng(seed_option(args.seed))
     workload = _from_file(args, rng) if args.file else _synthetic(args, rng)
@@ -50,7 +50,7 @@ def _stretch(args: argparse.Namespace) -> Stretch:
     return Stretch(Instant(start // SECOND * SECOND), length // SECOND)
 
 
-def _synthetic(args: argparse.Namespace, rng: np.random.Generator) -> Workload:
+def _synthetic(args: argparse.Namespace, rng: np.random.Generator) -> SpreadWorkload:
     if args.tasks is None or args.every is None:
         raise Invalid("give a FILE, or both --tasks N and --every D[,D...]")
     if not 1 <= args.tasks <= MOST_TASKS:
@@ -65,22 +65,22 @@ def _synthetic(args: argparse.Namespace, rng: np.random.Generator) -> Workload:
             raise Invalid(f"{text} is out of range, accepted: 1s to 3653d", column=column, place="--every")
         column += len(text) + 1
     every = np.array(intervals, dtype=np.int64)[np.arange(args.tasks) % len(intervals)]
-    return Workload.of_intervals([f"task-{i}" for i in range(args.tasks)], every, *_draws(args.tasks, rng))
+    return SpreadWorkload.of_intervals([f"task-{i}" for i in range(args.tasks)], every, *_draws(args.tasks, rng))
 
 
-def _from_file(args: argparse.Namespace, rng: np.random.Generator) -> Workload:
+def _from_file(args: argparse.Namespace, rng: np.random.Generator) -> SpreadWorkload:
     if args.tasks is not None or args.every is not None:
         raise Invalid("give either a FILE or --tasks and --every, not both")
-    config = load_file(args.file)
+    config = load_file_option(args.file)
     tasks = [task for task in config.tasks if not task.passive]  # those make no load
-    return from_tasks(tasks, compile_periods(config.periods), *_draws(len(tasks), rng))
+    return workload_of(tasks, compile_periods(config.periods), *_draws(len(tasks), rng))
 
 
 def _draws(count: int, rng: np.random.Generator) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     return rng.random(count), rng.integers(0, RAND_MAX, count, endpoint=True).astype(np.float64)
 
 
-def _show(loads: dict[Spread, NDArray[np.float64]], workload: Workload, stretch: Stretch) -> None:
+def _show(loads: dict[Spread, NDArray[np.float64]], workload: SpreadWorkload, stretch: Stretch) -> None:
     out = console()
     length = format_duration(stretch.seconds * SECOND)
     out.print(f"[bold]Load per second[/bold] of {workload.describe()}, over {length}\n")

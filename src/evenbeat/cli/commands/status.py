@@ -8,26 +8,26 @@ import msgspec
 from rich.console import Console
 from rich.markup import escape
 
-from evenbeat.admin.capacity import limits_of, slots_of
+from evenbeat.admin.capacity import limit_capacities, slot_capacity
 from evenbeat.cli.output.cluster_lines import cluster_lines
 from evenbeat.cli.output.common import console, print_json
-from evenbeat.cli.task_commands import asking, database, reading
+from evenbeat.cli.task_commands import database_option, open_queries, open_store_read_only
 from evenbeat.model import SECOND, State
-from evenbeat.report.obstacles import NO_WORKERS
+from evenbeat.report.obstacles import NO_WORKERS_TEXT
 from evenbeat.report.status import LimitStatus, Status
 from evenbeat.store.contract import Filter, Store
-from evenbeat.store.opening import is_cluster, shown
-from evenbeat.when.duration import in_words
+from evenbeat.store.opening import is_shared_database, without_password
+from evenbeat.when.duration import spoken_duration
 
 
-def answer(args: argparse.Namespace) -> int:
+def run_command(args: argparse.Namespace) -> int:
     """Tell it; exit 0, or 1 if no node lives on the database or something keeps it from executing tasks."""
-    with asking(args) as side:
+    with open_queries(args) as side:
         status = side.status()
         cluster = None if status is None else side.cluster()
     if status is None:
-        with reading(args) as store:
-            return _tell_alone(args, store)
+        with open_store_read_only(args) as store:
+            return _print_without_node(args, store)
     if args.json:
         more = {} if cluster is None else {"cluster": msgspec.to_builtins(cluster)}
         print_json({"live": True, **msgspec.to_builtins(status), **more})
@@ -39,22 +39,22 @@ def answer(args: argparse.Namespace) -> int:
     return 1 if status.problems or status.store != "ok" else 0
 
 
-def _tell_alone(args: argparse.Namespace, store: Store) -> int:
+def _print_without_node(args: argparse.Namespace, store: Store) -> int:
     """The same keys; what only a node knows is null. Slots and limits are what the next node has, unless its command
     line says something else.
     """
     document: dict[str, Any] = dict.fromkeys(Status.__struct_fields__)
     states = {word: store.count(Filter(state=word)) for word in (*(s.name.lower() for s in State), "unchecked")}
     document |= {"tasks": store.count(), "disabled": store.count(Filter(state="disabled")), "states": states}
-    slots = slots_of(store)
-    limits = {name: LimitStatus(limit.most, 0, limit.source) for name, limit in limits_of(store).items()}
+    slots = slot_capacity(store)
+    limits = {name: LimitStatus(limit.most, 0, limit.source) for name, limit in limit_capacities(store).items()}
     document |= {"slots": slots.most, "slots_source": slots.source, "limits": msgspec.to_builtins(limits)}
     if args.json:
         print_json({"live": False, **document})
     else:
-        path = database(args)
-        command = "scheduler" if is_cluster(path) else "up"
-        print(f"no node lives on {shown(path)}; `evenbeat {command}` starts one")
+        path = database_option(args)
+        command = "scheduler" if is_shared_database(path) else "up"
+        print(f"no node lives on {without_password(path)}; `evenbeat {command}` starts one")
         print(f"{document['tasks']:,} tasks, {document['disabled']:,} disabled")
         for line in capacity_lines(slots.most, slots.source, limits):
             console().print(line, soft_wrap=True, highlight=False)
@@ -74,11 +74,11 @@ def status_lines(status: Status) -> list[str]:
         f"[bold]{status.tasks:,} tasks[/bold]: {status.idle:,} idle, "
         f"{status.pending:,} of {status.slots:,} slots taken, "
         f"{status.waiting:,} waiting, {status.late:,} late, {status.stale:,} stale, {status.disabled:,} disabled",
-        f"{status.runs:,} runs in {in_words(round(status.uptime * SECOND))}: {status.runs_per_second:.2f}/s, "
+        f"{status.runs:,} runs in {spoken_duration(round(status.uptime * SECOND))}: {status.runs_per_second:.2f}/s, "
         f"lateness p50 {late.p50:.3f} s, p99 {late.p99:.3f} s, max {late.max:.3f} s",
     ]
     lines += capacity_lines(status.slots, status.slots_source, status.limits)
-    if to_come := _to_come(status):
+    if to_come := _planned_runs_line(status):
         lines.append(to_come)
     if any(status.states.values()):
         lines.append("checks: " + _counts(status.states))
@@ -88,7 +88,7 @@ def status_lines(status: Status) -> list[str]:
         lines.append("skipped: " + _counts(status.skipped))
     lines += [f"[red]{escape(problem)}[/red]" for problem in status.problems]
     if not status.executes:
-        lines.append(f"[yellow]{NO_WORKERS}[/yellow]")
+        lines.append(f"[yellow]{NO_WORKERS_TEXT}[/yellow]")
     if status.files != "ok":
         found = escape(status.files)
         lines.append(f"[red]the files could not be applied; what was last applied of them counts: {found}[/red]")
@@ -99,21 +99,21 @@ def capacity_lines(slots: int, source: str, limits: Mapping[str, LimitStatus]) -
     """Who says how many slots there are, if it is not the default; and the limits."""
     lines = []
     if source not in ("", "default"):
-        lines.append(f"slots: {slots:,}, {_said_by(source)}")
+        lines.append(f"slots: {slots:,}, {_source_text(source)}")
     if limits:
         lines.append("limits: " + "; ".join(_limit(name, limit) for name, limit in limits.items()))
     return [escape(line) for line in lines]
 
 
 def _limit(name: str, limit: LimitStatus) -> str:
-    return f"{name} {limit.running:,} of {limit.most:,} taken, {_said_by(limit.source)}"
+    return f"{name} {limit.running:,} of {limit.most:,} taken, {_source_text(limit.source)}"
 
 
-def _said_by(source: str) -> str:
+def _source_text(source: str) -> str:
     return source if source.startswith("set by ") else f"from {'the ' if source == 'command line' else ''}{source}"
 
 
-def _to_come(status: Status) -> str:
+def _planned_runs_line(status: Status) -> str:
     """The planned slope of first and catch-up runs, so that it does not look like a fault."""
     kinds = {"first": status.first_runs_to_come, "catch-up": status.catch_ups_to_come}
     if status.to_come_until is None:

@@ -4,22 +4,22 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from evenbeat.admin.sign_in_links import address, digest, new_code
-from evenbeat.admin.tokens import TOKENS, new_token, tokens_in
+from evenbeat.admin.sign_in_links import link_code_digest, new_link_code, sign_in_url
+from evenbeat.admin.tokens import TOKEN_PREFIX, create_api_token, decode_tokens
 from evenbeat.cli.output.common import console, duration_option, now, print_json
-from evenbeat.cli.task_commands import opening, pairs, reading
-from evenbeat.core.access_rules import LINK_LIFE
+from evenbeat.cli.task_commands import key_value_options, open_database_client, open_store_read_only
+from evenbeat.core.access_rules import SIGN_IN_LINK_LIFETIME
 from evenbeat.core.scope import Scope
 from evenbeat.model import MAX_EVERY, SECOND, Instant, Invalid
-from evenbeat.when.duration import in_words
+from evenbeat.when.duration import spoken_duration
 from evenbeat.when.instant import format_instant, spoken_instant
 from evenbeat.when.zone import zone
 
 if TYPE_CHECKING:
-    from evenbeat.admin.tokens import Token
+    from evenbeat.admin.tokens import ApiToken
 
 
-def answer(args: argparse.Namespace) -> int:
+def run_command(args: argparse.Namespace) -> int:
     """Do it; exit 0."""
     match args.action:
         case "add":
@@ -44,10 +44,10 @@ def _add(args: argparse.Namespace, name: str) -> None:
     if args.role is None:
         raise Invalid("what may it do? --role read, operate or admin")
     expires = None if args.expires is None else Instant(now() + _length(args.expires))
-    labels = pairs(args.label or (), "--label")
+    labels = key_value_options(args.label or (), "--label")
     scope = Scope(args.owner, labels) if args.owner is not None or labels else None
-    new = new_token(name, args.role, now(), expires, scope)
-    with opening(args, new=True) as door:
+    new = create_api_token(name, args.role, now(), expires, scope)
+    with open_database_client(args, new=True) as door:
         door.add_token(new)
     if args.json:
         print_json({**_document(new.token), "token": new.text})
@@ -64,37 +64,37 @@ def _length(text: str) -> int:
 
 
 def _remove(args: argparse.Namespace, name: str) -> None:
-    with opening(args) as door:
+    with open_database_client(args) as door:
         door.remove_token(name)
     if args.json:
         print_json({"removed": name})
     else:
         print(f"removed {name}")
-    with reading(args) as store:
-        is_last = not store.settings(TOKENS)
+    with open_store_read_only(args) as store:
+        is_last = not store.settings(TOKEN_PREFIX)
     if is_last:
         print("That was the last token. `evenbeat token add NAME --role admin` makes another.", file=sys.stderr)
 
 
 def _link(args: argparse.Namespace) -> None:
-    code = new_code()
-    with opening(args) as door:
-        made = door.make_link(digest(code), args.name)
-    link = address(made.page, code)
+    code = new_link_code()
+    with open_database_client(args) as door:
+        made = door.make_link(link_code_digest(code), args.name)
+    link = sign_in_url(made.page, code)
     if args.json:
         expires = format_instant(made.expires, zone("UTC"))
         print_json({"link": link, "token": made.token, "role": made.role, "expires": expires})
         return
     print(link)
     about = f"Signs a browser in with the token {made.token} ({made.role})"
-    print(f"{about}; works once, for {in_words(LINK_LIFE)}.", file=sys.stderr)
+    print(f"{about}; works once, for {spoken_duration(SIGN_IN_LINK_LIFETIME)}.", file=sys.stderr)
 
 
 def _list(args: argparse.Namespace) -> None:
     if args.name:
         raise Invalid("`evenbeat token ls` lists all, and takes no name")
-    with reading(args) as store:
-        tokens = sorted(tokens_in(store.settings(TOKENS)).values(), key=lambda token: token.name)
+    with open_store_read_only(args) as store:
+        tokens = sorted(decode_tokens(store.settings(TOKEN_PREFIX)).values(), key=lambda token: token.name)
     if args.json:
         print_json({"tokens": [_document(token) for token in tokens]})
         return
@@ -103,17 +103,17 @@ def _list(args: argparse.Namespace) -> None:
     out, width = console(), max((len(token.name) for token in tokens), default=0)
     for token in tokens:
         limited = "" if token.scope is None else f", limited to {token.scope}"
-        out.print(f"{token.name:{width}}  {token.role:7}  {_lasting(token)}{limited}", markup=False)
+        out.print(f"{token.name:{width}}  {token.role:7}  {_lifetime_text(token)}{limited}", markup=False)
 
 
-def _lasting(token: "Token") -> str:
+def _lifetime_text(token: "ApiToken") -> str:
     if token.expires is None:
         return "until it is removed"
     word = "expired" if token.is_over(now()) else "until"
     return f"{word} {spoken_instant(token.expires, zone('UTC'))} UTC"
 
 
-def _document(token: "Token") -> dict[str, object]:
+def _document(token: "ApiToken") -> dict[str, object]:
     utc = zone("UTC")
     expires = None if token.expires is None else format_instant(token.expires, utc)
     return {

@@ -8,16 +8,16 @@ from evenbeat.cli.output.common import console, print_json
 from evenbeat.sim import cluster_model as cluster
 from evenbeat.sim.cluster_verify import CLUSTERS, verify_clusters
 from evenbeat.sim.explore import Counterexample
-from evenbeat.sim.properties import SENTENCES
-from evenbeat.sim.verify import WORLDS, Verified, said, verify, world_of
+from evenbeat.sim.properties import WORLD_SENTENCES
+from evenbeat.sim.verify import WORLDS, VerifiedWorld, property_verdicts, verify, world_of
 
 
-def answer(args: argparse.Namespace) -> int:
+def run_command(args: argparse.Namespace) -> int:
     """Print what was explored and what holds; exit 1, with the shortest counterexample, if something does not."""
     given = args.tasks is not None or args.slots is not None
     shapes = (world_of(args.tasks, args.slots),) if given else WORLDS
-    sentences = SENTENCES if given else SENTENCES | cluster.SENTENCES
-    verified: list[Verified] = []
+    sentences = WORLD_SENTENCES if given else WORLD_SENTENCES | cluster.CLUSTER_SENTENCES
+    verified: list[VerifiedWorld] = []
     for one in chain(verify(shapes), verify_clusters(() if given else CLUSTERS)):
         verified.append(one)
         if not args.json:
@@ -35,7 +35,7 @@ def answer(args: argparse.Namespace) -> int:
     return 1
 
 
-def _document(verified: list[Verified], sentences: dict[str, str]) -> dict[str, object]:
+def _document(verified: list[VerifiedWorld], sentences: dict[str, str]) -> dict[str, object]:
     worlds = [
         {"name": shape.name, "states": explored.states, "transitions": explored.transitions}
         for shape, explored in verified
@@ -43,16 +43,16 @@ def _document(verified: list[Verified], sentences: dict[str, str]) -> dict[str, 
     found: dict[str, object] = {
         "states": _states(verified),
         "transitions": _transitions(verified),
-        "properties": said(verified, sentences),
+        "properties": property_verdicts(verified, sentences),
         "worlds": worlds,
     }
     counterexample = verified[-1].explored.counterexample
     if counterexample is not None:
-        found["counterexample"] = _in_json(counterexample)
+        found["counterexample"] = _counterexample_document(counterexample)
     return found
 
 
-def _in_json(found: Counterexample) -> dict[str, object]:
+def _counterexample_document(found: Counterexample) -> dict[str, object]:
     return {
         "property": found.property,
         "sentence": found.sentence,
@@ -62,15 +62,15 @@ def _in_json(found: Counterexample) -> dict[str, object]:
     }
 
 
-def _states(verified: list[Verified]) -> int:
+def _states(verified: list[VerifiedWorld]) -> int:
     return sum(v.explored.states for v in verified)
 
 
-def _transitions(verified: list[Verified]) -> int:
+def _transitions(verified: list[VerifiedWorld]) -> int:
     return sum(v.explored.transitions for v in verified)
 
 
-def _show_world(one: Verified) -> None:
+def _show_world(one: VerifiedWorld) -> None:
     explored = one.explored
     end = "" if explored.counterexample is None else ", not explored to its end"
     out = console()
@@ -79,8 +79,8 @@ def _show_world(one: Verified) -> None:
     sys.stdout.flush()
 
 
-def _show(verified: list[Verified], sentences: dict[str, str]) -> None:
+def _show(verified: list[VerifiedWorld], sentences: dict[str, str]) -> None:
     out = console()
     out.print(f"{_states(verified):,} states, {_transitions(verified):,} transitions in all\n", markup=False)
-    for name, verdict in said(verified, sentences).items():
+    for name, verdict in property_verdicts(verified, sentences).items():
         out.print(f"  {name:<20} {verdict}  {sentences[name]}", markup=False)

@@ -6,18 +6,18 @@ import msgspec
 from rich.text import Text
 
 from evenbeat.cli.output.common import console, print_json
-from evenbeat.cli.task_commands import asking, need
-from evenbeat.model import placed
-from evenbeat.report.why_facts import span_of
+from evenbeat.cli.task_commands import open_queries, require_task
+from evenbeat.model import prefix_place
+from evenbeat.report.why_facts import typed_time_span
 
 
-def answer(args: argparse.Namespace) -> int:
+def run_command(args: argparse.Namespace) -> int:
     """Say it; exit 0."""
-    with asking(args) as side:
-        entry = need(side, args.name)
+    with open_queries(args) as side:
+        entry = require_task(side, args.name)
         if args.at is not None:
-            with placed("--at"):
-                span_of(args.at, entry)
+            with prefix_place("--at"):
+                typed_time_span(args.at, entry)
         found = side.why(entry, args.at)
     if args.json:
         print_json(msgspec.to_builtins(found))

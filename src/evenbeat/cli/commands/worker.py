@@ -9,14 +9,20 @@ import socket
 from pathlib import Path
 from typing import Final
 
-from evenbeat.child_processes.descriptors import raise_limit
-from evenbeat.cli.output.common import duration_option, log_lines, number_option, print_json, warn_of_argument
+from evenbeat.child_processes.descriptors import raise_descriptor_limit
+from evenbeat.cli.output.common import (
+    duration_option,
+    log_to_stderr,
+    number_option,
+    print_json,
+    warn_of_secret_argument,
+)
 from evenbeat.core.environment import not_passed, own_secrets
 from evenbeat.core.guard import kill_after
-from evenbeat.load.pass_env import pass_env_problems
-from evenbeat.load.safe_text import text_problem
+from evenbeat.load.pass_env import pass_env_errors
+from evenbeat.load.safe_text import text_error
 from evenbeat.model import MAX_EVERY, NAME_LIMIT, SECOND, Invalid
-from evenbeat.queue.nats.address import Where, parse_where
+from evenbeat.queue.nats.address import QueueAddress, parse_queue_address
 from evenbeat.store.sqlite.ownership import runtime_folder
 from evenbeat.wire.cluster_messages import DEFAULT_POOL
 
@@ -27,28 +33,28 @@ _GRACE: Final = "30s"
 _log: Final = logging.getLogger("evenbeat.worker")
 
 
-def answer(args: argparse.Namespace) -> int:
+def run_command(args: argparse.Namespace) -> int:
     """Run it; exit 0 when it has left in order."""
     try:
         from evenbeat.queue.nats.worker import ClusterWorker, WorkerOptions  # noqa: PLC0415 - an extra
     except ImportError:
         raise Invalid("a worker needs nats-py: `pip install 'evenbeat[cluster]'` brings it") from None
     where = _where(args)
-    warn_of_argument(args.queue, "--queue", "EVENBEAT_QUEUE", is_secret=bool(where.password or where.token))
+    warn_of_secret_argument(args.queue, "--queue", "EVENBEAT_QUEUE", is_secret=bool(where.password or where.token))
     for secret in own_secrets(os.environ):
         del os.environ[secret]  # what it runs has no business with them
     pass_env = _pass_env(args.pass_env)
     grace = duration_option(args.grace or _GRACE, "--grace")
     if not 0 <= grace <= MAX_EVERY:
         raise Invalid(f"{args.grace} is out of range, accepted: 0s to 3653d", place="--grace")
-    log_lines()
-    raise_limit()
+    log_to_stderr()
+    raise_descriptor_limit()
     options = WorkerOptions(
         kill_after,
         pools=_pools(args.pools),
         slots=number_option(args.slots, "--slots", _MOST_SLOTS) or 256,
         processes=number_option(args.workers, "--workers", _MOST_PROCESSES) or len(os.sched_getaffinity(0)),
-        name=_short(args.name or socket.gethostname(), "--name"),
+        name=_check_name(args.name or socket.gethostname(), "--name"),
         grace=grace / SECOND,
         pass_env=pass_env,
         records=_records(),
@@ -78,12 +84,12 @@ def answer(args: argparse.Namespace) -> int:
             more = {"action": "environment", "not_passed": ",".join(names)}
             _log.info("commands get none of these variables; --pass-env passes them on", extra=more)
         starting = asyncio.create_task(worker.start())
-        await _first(starting, leaving)
+        await _first_to_finish(starting, leaving)
         await leaving.wait()
         _log.info("leaving", extra={"action": "leaving", "running": worker.held, "grace": options.grace})
         starting.cancel()
         going = asyncio.create_task(worker.leave(options.grace))
-        if await _first(going, at_once) is not going:
+        if await _first_to_finish(going, at_once) is not going:
             going.cancel()
             await asyncio.gather(going, return_exceptions=True)
             await worker.stop()
@@ -96,7 +102,7 @@ def answer(args: argparse.Namespace) -> int:
     return 0
 
 
-async def _first(task: asyncio.Task[None], event: asyncio.Event) -> asyncio.Task[None] | None:
+async def _first_to_finish(task: asyncio.Task[None], event: asyncio.Event) -> asyncio.Task[None] | None:
     """Whichever comes first: the end of the task (which is given back), or the event."""
     waiting = asyncio.create_task(event.wait())
     done, _ = await asyncio.wait([task, waiting], return_when=asyncio.FIRST_COMPLETED)
@@ -116,15 +122,15 @@ def _records() -> Path | None:
         return None
 
 
-def _where(args: argparse.Namespace) -> Where:
+def _where(args: argparse.Namespace) -> QueueAddress:
     url = args.queue or os.environ.get("EVENBEAT_QUEUE")
     if not url:
         raise Invalid("where is the queue? Give --queue nats://HOST:PORT, or set EVENBEAT_QUEUE")
-    return parse_where(url)
+    return parse_queue_address(url)
 
 
 def _pass_env(names: list[str]) -> tuple[str, ...]:
-    for _, problem in pass_env_problems(names):
+    for _, problem in pass_env_errors(names):
         raise Invalid(problem, place="--pass-env")
     return tuple(names)
 
@@ -133,12 +139,12 @@ def _pools(names: list[str]) -> tuple[str, ...]:
     pools = tuple(dict.fromkeys(names)) or (DEFAULT_POOL,)
     if len(pools) > _MOST_POOLS:
         raise Invalid(f"{len(pools)} pools, accepted: at most {_MOST_POOLS}", place="--pool")
-    return tuple(_short(pool, "--pool") for pool in pools)
+    return tuple(_check_name(pool, "--pool") for pool in pools)
 
 
-def _short(name: str, option: str) -> str:
+def _check_name(name: str, option: str) -> str:
     if not 1 <= len(name) <= NAME_LIMIT:
         raise Invalid(f"a name of {len(name)} characters, accepted: 1 to {NAME_LIMIT}", place=option)
-    if problem := text_problem(name):
+    if problem := text_error(name):
         raise Invalid(problem, place=option)
     return name

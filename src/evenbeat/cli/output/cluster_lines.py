@@ -2,7 +2,7 @@
 
 from rich.markup import escape
 
-from evenbeat.core.run_lease import SILENT
+from evenbeat.core.run_lease import WORKER_SILENT_AFTER
 from evenbeat.model import SECOND
 from evenbeat.report.cluster_document import (
     ClusterDocument,
@@ -10,7 +10,7 @@ from evenbeat.report.cluster_document import (
     ClusterWorkerDocument,
     PoolDocument,
 )
-from evenbeat.when.duration import in_words
+from evenbeat.when.duration import spoken_duration
 
 
 def cluster_lines(cluster: ClusterDocument) -> list[str]:
@@ -28,9 +28,9 @@ def cluster_lines(cluster: ClusterDocument) -> list[str]:
 def _node(node: ClusterNodeDocument) -> str:
     who = f"{escape(node.name)} {node.pid} ({escape(node.id)})"
     if not node.is_alive:
-        return f"[red]{who}: its lease ended {_span(-(node.expires_in or 0.0))} ago[/red]"
+        return f"[red]{who}: its lease ended {_seconds_text(-(node.expires_in or 0.0))} ago[/red]"
     status = node.status
-    said = f"{who}: {_many(node.partition_count, 'partition')}, {_many(status.tasks, 'task')}, "
+    said = f"{who}: {_counted(node.partition_count, 'partition')}, {_counted(status.tasks, 'task')}, "
     said += f"{status.pending:,} of {status.slots:,} slots taken"
     if node.expires_in is not None:
         said += f", lease {node.expires_in:.1f} s"
@@ -41,22 +41,22 @@ def _node(node: ClusterNodeDocument) -> str:
 
 def _worker(worker: ClusterWorkerDocument) -> str:
     who = f"{escape(worker.name)} {worker.pid} ({escape(worker.id)}), pool {escape(', '.join(worker.pools))}"
-    if worker.silent_for * SECOND >= SILENT:
-        return f"[red]{who}: silent for {_span(worker.silent_for)}[/red]"
+    if worker.silent_for * SECOND >= WORKER_SILENT_AFTER:
+        return f"[red]{who}: silent for {_seconds_text(worker.silent_for)}[/red]"
     said = f"{who}: {worker.held:,} of {worker.slots:,} slots taken" + (", leaving" if worker.is_leaving else "")
     return f"{said}\n    [red]{escape(worker.problem)}[/red]" if worker.problem else said
 
 
 def _pool(name: str, pool: PoolDocument) -> str:
-    waiting = f", {_many(pool.waiting, 'run')} waiting" if pool.waiting else ""
+    waiting = f", {_counted(pool.waiting, 'run')} waiting" if pool.waiting else ""
     if pool.without_worker_for is not None:
-        return f"[red]{escape(name)}: no worker for {_span(pool.without_worker_for)}{waiting}[/red]"
-    return f"{escape(name)}: {_many(pool.workers, 'worker')}, {_many(pool.slots, 'slot')}{waiting}"
+        return f"[red]{escape(name)}: no worker for {_seconds_text(pool.without_worker_for)}{waiting}[/red]"
+    return f"{escape(name)}: {_counted(pool.workers, 'worker')}, {_counted(pool.slots, 'slot')}{waiting}"
 
 
-def _many(count: int, what: str) -> str:
+def _counted(count: int, what: str) -> str:
     return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
-def _span(seconds: float) -> str:
-    return in_words(round(seconds) * SECOND)
+def _seconds_text(seconds: float) -> str:
+    return spoken_duration(round(seconds) * SECOND)

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from evenbeat.cli.output.terminal import behind
-from evenbeat.load.safe_text import safe_json, visible
-from evenbeat.model import NAME_LIMIT, SECOND, Instant, Invalid, Prefer, placed
+from evenbeat.cli.output.terminal import raw_stream
+from evenbeat.load.safe_text import escaped_text, safe_json
+from evenbeat.model import NAME_LIMIT, SECOND, Instant, Invalid, Prefer, prefix_place
 from evenbeat.model import Period as PeriodNoun
 from evenbeat.when.duration import format_duration, parse_duration
 from evenbeat.when.instant import parse_instant
@@ -21,7 +21,7 @@ from evenbeat.when.zone import Zone
 
 if TYPE_CHECKING:
     from evenbeat.load.config import Config
-    from evenbeat.when.period import Period
+    from evenbeat.when.period import CompiledPeriod
 
 
 def now() -> Instant:
@@ -33,7 +33,7 @@ def at_option(text: str | None, zone: Zone, default: Instant, option: str) -> In
     """The time given by an option."""
     if text is None:
         return default
-    with placed(option):
+    with prefix_place(option):
         return parse_instant(text, zone)
 
 
@@ -44,19 +44,19 @@ def number_option(value: int | None, option: str, most: int, least: int = 1) -> 
     return value
 
 
-def log_lines() -> None:
+def log_to_stderr() -> None:
     """What happens, on stderr from now on."""
-    from evenbeat.node.process.log_format import Condensed, KeyValue  # noqa: PLC0415 - most commands log nothing
+    from evenbeat.node.process.log_format import CondensingHandler, KeyValueFormatter  # noqa: PLC0415 - most commands log nothing
 
-    handler = Condensed()
-    handler.setFormatter(KeyValue())
+    handler = CondensingHandler()
+    handler.setFormatter(KeyValueFormatter())
     for name, level in (("evenbeat", logging.INFO), ("asyncio", logging.WARNING)):
         logger = logging.getLogger(name)
         logger.addHandler(handler)
         logger.setLevel(level)
 
 
-def warn_of_argument(argument: str | None, option: str, variable: str, *, is_secret: bool) -> None:
+def warn_of_secret_argument(argument: str | None, option: str, variable: str, *, is_secret: bool) -> None:
     """Say that a secret was typed where every user of this machine can read it."""
     if argument and is_secret:
         problem = "every user of this machine can read its password in the list of processes"
@@ -65,7 +65,7 @@ def warn_of_argument(argument: str | None, option: str, variable: str, *, is_sec
 
 def duration_option(text: str, option: str) -> int:
     """The duration given by an option."""
-    with placed(option):
+    with prefix_place(option):
         return parse_duration(text)
 
 
@@ -84,7 +84,7 @@ def length_option(text: str, longest: int) -> int:
     return length
 
 
-def load_file(path: str) -> "Config":
+def load_file_option(path: str) -> "Config":
     """A FILE of tasks; all its problems are one refusal."""
     from evenbeat.load.config import BadFileError  # noqa: PLC0415 - it needs numpy, for the periods
     from evenbeat.load.files import load_together  # noqa: PLC0415
@@ -107,17 +107,17 @@ def second_option(text: str) -> int | None:
     return int(text)
 
 
-def period_of(
+def period_option(
     lines: list[str], zone: str, *, include: list[str], exclude: list[str], prefer: Prefer = Prefer.INCLUDE
-) -> "Period":
+) -> "CompiledPeriod":
     """Compile a period from lines on the command line."""
     # Periods need numpy, whose import commands without one need not wait for.
     from evenbeat.when.period import compile_period  # noqa: PLC0415
 
-    others: dict[str, Period] = {}
+    others: dict[str, CompiledPeriod] = {}
     for option, ranges in (("--include", include), ("--exclude", exclude)):
         if ranges:
-            with placed(option):
+            with prefix_place(option):
                 others[option] = compile_period(PeriodNoun(ranges=tuple(ranges), zone=zone))
     noun = PeriodNoun(
         ranges=tuple(lines),
@@ -131,20 +131,20 @@ def period_of(
 
 def print_json(document: Any) -> None:
     """One JSON document on stdout."""
-    behind(sys.stdout).write(safe_json(json.dumps(document, ensure_ascii=False)) + "\n")
+    raw_stream(sys.stdout).write(safe_json(json.dumps(document, ensure_ascii=False)) + "\n")
 
 
 class SafeConsole(Console):
     """Of all that reaches the terminal only the colours and movements that rich adds are escape sequences."""
 
     def __init__(self, *, stderr: bool = False, **options: Any) -> None:
-        super().__init__(file=behind(sys.stderr if stderr else sys.stdout), highlight=False, **options)
+        super().__init__(file=raw_stream(sys.stderr if stderr else sys.stdout), highlight=False, **options)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
         """As rich does, with what the text has of control characters shown as escapes."""
         for segment in super().render(renderable, options):
             text, style, control = segment
-            yield segment if control or text.isprintable() else Segment(visible(text), style)
+            yield segment if control or text.isprintable() else Segment(escaped_text(text), style)
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError  # `main` knows what to do; rich would end the program itself
@@ -155,7 +155,7 @@ def console() -> Console:
     return SafeConsole(soft_wrap=True, emoji=False, width=10_000)
 
 
-def checked_name(name: str) -> str:
+def name_option(name: str) -> str:
     """`--name N`, as long as a task's name may be."""
     if len(name) > NAME_LIMIT:
         raise Invalid(f"a name of {len(name)} characters, accepted: at most {NAME_LIMIT}", place="--name")

@@ -6,9 +6,9 @@ from evenbeat.core.guard import attempts_of
 from evenbeat.model import Instant, Outcome, State
 from evenbeat.report.words import is_set_aside, state_words
 from evenbeat.store.contract import Condition
-from evenbeat.when.duration import in_words
+from evenbeat.when.duration import spoken_duration
 
-_COLOURS: Final = {
+_STATUS_COLOURS: Final = {
     State.OK: "green",
     State.WARNING: "yellow",
     State.CRITICAL: "red",
@@ -37,22 +37,22 @@ def _condition_words(condition: Condition) -> tuple[str, str]:
         return condition.blocked, "yellow"
     if condition.state is not None:
         words = state_words(condition.state, hard=condition.hard, attempt=condition.attempt, attempts=attempts_of(task))
-        return f"{words}, flapping" if condition.flapping else words, _COLOURS[condition.state]
+        return f"{words}, flapping" if condition.flapping else words, _STATUS_COLOURS[condition.state]
     if condition.outcome is not None:
-        return condition.outcome.value, _COLOURS.get(condition.outcome, "red")
+        return condition.outcome.value, _STATUS_COLOURS.get(condition.outcome, "red")
     return "new", "dim"
 
 
-def nothing_runs(*, live: bool) -> str:
+def no_node_notice(*, live: bool) -> str:
     """What those must know who see next times on a database without a node; empty if there is one."""
     return "" if live else "no node is running: nothing runs, and the times are those at which tasks would"
 
 
-def distance(t: Instant | None, now: Instant) -> str:
+def relative_time(t: Instant | None, now: Instant) -> str:
     """From now: "in 3 min 20 s", "12 s ago"."""
     if t is None:
         return "-"
     if t > now:
-        return f"in {in_words(t - now)}"
-    words = in_words(now - t)
+        return f"in {spoken_duration(t - now)}"
+    words = spoken_duration(now - t)
     return "just now" if words.startswith("less") else f"{words} ago"

@@ -10,18 +10,18 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, TextIO, cast
 
-from evenbeat.load.safe_text import visible
+from evenbeat.load.safe_text import escaped_text
 
 
-class Visible:
+class EscapingStream:
     """A stream of text in front of another one."""
 
     def __init__(self, stream: TextIO) -> None:
-        self.behind = stream
+        self.stream = stream
 
     def write(self, text: str) -> int:
         """Write it with every control character as an escape, newlines and tabs apart."""
-        self.behind.write(visible(text))
+        self.stream.write(escaped_text(text))
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
@@ -29,29 +29,29 @@ class Visible:
             self.write(line)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.behind, name)
+        return getattr(self.stream, name)
 
 
-def behind(stream: TextIO) -> TextIO:
+def raw_stream(stream: TextIO) -> TextIO:
     """Where a stream leads to, for text that is safe already."""
-    return stream.behind if isinstance(stream, Visible) else stream
+    return stream.stream if isinstance(stream, EscapingStream) else stream
 
 
-def show_visibly() -> None:
+def escape_output() -> None:
     """From now on, to the end of the process."""
-    sys.stdout, sys.stderr = _visible(sys.stdout), _visible(sys.stderr)
+    sys.stdout, sys.stderr = _escaping(sys.stdout), _escaping(sys.stderr)
 
 
 @contextmanager
-def shown_visibly() -> Iterator[None]:
+def escaped_output() -> Iterator[None]:
     """Meanwhile."""
     before = sys.stdout, sys.stderr
-    show_visibly()
+    escape_output()
     try:
         yield
     finally:
         sys.stdout, sys.stderr = before
 
 
-def _visible(stream: TextIO) -> TextIO:
-    return stream if isinstance(stream, Visible) or stream is None else cast("TextIO", Visible(stream))
+def _escaping(stream: TextIO) -> TextIO:
+    return stream if isinstance(stream, EscapingStream) or stream is None else cast("TextIO", EscapingStream(stream))

@@ -2,25 +2,25 @@
 
 from collections.abc import Sequence
 
-from evenbeat.load.config import BadFileError, Config, Problem, Source
-from evenbeat.load.crontab import Manner, crontab_source
-from evenbeat.load.cross_check import findings, problems_of
-from evenbeat.load.write_toml import Imported, document_of
+from evenbeat.load.config import BadFileError, Config, ConfigError, ParsedFile
+from evenbeat.load.crontab import CrontabDialect, parse_crontab_file
+from evenbeat.load.cross_check import config_errors_of, validate_configs
+from evenbeat.load.write_toml import ImportResult, config_document
 
 
-def import_crontab(texts: Sequence[tuple[str, str]], manner: Manner) -> Imported:
+def import_crontab(texts: Sequence[tuple[str, str]], manner: CrontabDialect) -> ImportResult:
     """The tasks of (text, file) pairs; raise BadFileError with every problem found."""
-    sources: list[Source] = []
-    problems: list[Problem] = []
+    sources: list[ParsedFile] = []
+    problems: list[ConfigError] = []
     for text, file in texts:
         try:
-            sources.append(crontab_source(text, file, manner))
+            sources.append(parse_crontab_file(text, file, manner))
         except BadFileError as e:
-            problems += e.problems
+            problems += e.errors
     if not problems:
         by_file = {source.file: source for source in sources}
-        found = findings({file: source.config for file, source in by_file.items()})
-        problems, _ = problems_of(found, by_file.get)
+        found = validate_configs({file: source.config for file, source in by_file.items()})
+        problems, _ = config_errors_of(found, by_file.get)
     if problems:
         raise BadFileError(problems)
     warnings = [warning for source in sources for warning in source.warnings]
@@ -29,7 +29,7 @@ def import_crontab(texts: Sequence[tuple[str, str]], manner: Manner) -> Imported
         for task in source.config.tasks:
             if None in (*task.job.args, *task.job.kwargs.values()):
                 place = source.place_of(("tasks", task.name), None)
-                warnings.append(Problem(source.file, place, f"{task.name!r} is left out: TOML cannot say None"))
+                warnings.append(ConfigError(source.file, place, f"{task.name!r} is left out: TOML cannot say None"))
             else:
                 kept.append(task)
-    return Imported(document_of(Config(tuple(kept), {}, {}, None)), warnings)
+    return ImportResult(config_document(Config(tuple(kept), {}, {}, None)), warnings)

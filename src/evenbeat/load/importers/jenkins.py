@@ -6,17 +6,17 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from evenbeat.load.config import BadFileError, Config, Place, Problem
-from evenbeat.load.safe_text import name_problem, safe_name
-from evenbeat.load.write_toml import Imported, document_of
+from evenbeat.load.config import BadFileError, Config, ConfigError, FilePosition
+from evenbeat.load.safe_text import name_error, safe_name
+from evenbeat.load.write_toml import ImportResult, config_document
 from evenbeat.model import NAME_LIMIT, Days, Hash, Invalid, Job, Schedule, Task
-from evenbeat.when.cron_entry import Entry, parse_entry
+from evenbeat.when.cron_entry import CronEntry, parse_cron_entry
 from evenbeat.when.hashing import JenkinsChooser
 from evenbeat.when.schedule import compile_schedule
 from evenbeat.when.zone import zone as zone_named
 
-_XML_LIMIT: Final = 16 << 20
-_LISTED: Final = re.compile(r"\s*(?P<name>\S.*?)\s*:\s+(?P<spec>\S.*?)\s*")
+_MAX_XML_BYTES: Final = 16 << 20
+_LIST_LINE: Final = re.compile(r"\s*(?P<name>\S.*?)\s*:\s+(?P<spec>\S.*?)\s*")
 _ZONE: Final = re.compile(r"\s*TZ\s*=\s*(?P<zone>\S*)\s*")
 _DECLARATION: Final = re.compile(r"\s*<\?xml.*?\?>", re.DOTALL)
 _SPECS: Final = "./triggers//hudson.triggers.TimerTrigger/spec"
@@ -27,61 +27,61 @@ _PLACEHOLDER: Final = Job(command=("noop",))
 """For a task whose command is not known; it is disabled."""
 
 
-class _Line(NamedTuple):
+class _TimerLine(NamedTuple):
     """One entry of a timer."""
 
     job: str
     text: str
     zone: str
-    place: Place | None
+    place: FilePosition | None
 
 
-def import_jenkins(texts: Sequence[tuple[str, str]], zone: str = "UTC") -> Imported:
+def import_jenkins(texts: Sequence[tuple[str, str]], zone: str = "UTC") -> ImportResult:
     """The tasks of (text, file) pairs: lists of timers, config.xml; raise BadFileError with every problem found."""
     tasks: dict[str, Task] = {}
-    problems: list[Problem] = []
-    warnings: list[Problem] = []
+    problems: list[ConfigError] = []
+    warnings: list[ConfigError] = []
     for text, file in texts:
-        reader = _Reader(file)
+        reader = _JenkinsReader(file)
         found = reader.from_xml(text, zone) if text.lstrip().startswith("<") else reader.from_list(text, zone)
         problems += reader.problems
         warnings += reader.warnings
         problems += [
-            Problem(file, None, f"{t.name!r} is there twice; names are unique") for t in found if t.name in tasks
+            ConfigError(file, None, f"{t.name!r} is there twice; names are unique") for t in found if t.name in tasks
         ]
         tasks |= {task.name: task for task in found}
     if problems:
         raise BadFileError(problems)
-    return Imported(document_of(Config(tuple(tasks.values()), {}, {}, None)), warnings)
+    return ImportResult(config_document(Config(tuple(tasks.values()), {}, {}, None)), warnings)
 
 
-class _Reader:
+class _JenkinsReader:
     def __init__(self, file: str) -> None:
         self._file = file
-        self.problems: list[Problem] = []
-        self.warnings: list[Problem] = []
+        self.problems: list[ConfigError] = []
+        self.warnings: list[ConfigError] = []
 
-    def _refuse(self, place: Place | None, problem: str) -> None:
-        self.problems.append(Problem(self._file, place, problem))
+    def _refuse(self, place: FilePosition | None, problem: str) -> None:
+        self.problems.append(ConfigError(self._file, place, problem))
 
     def _warn(self, problem: str) -> None:
-        self.warnings.append(Problem(self._file, None, problem))
+        self.warnings.append(ConfigError(self._file, None, problem))
 
     # A list
 
     def from_list(self, text: str, zone: str) -> list[Task]:
         """`name: H/15 * * * *`, line by line."""
-        jobs: dict[str, list[_Line]] = {}
+        jobs: dict[str, list[_TimerLine]] = {}
         for number, line in enumerate(text.splitlines(), start=1):
             if not line.strip() or line.lstrip().startswith("#"):
                 continue
             if found := _ZONE.fullmatch(line):
-                zone = self._zone(found["zone"], Place(number, found.start("zone") + 1)) or zone
-            elif found := _LISTED.fullmatch(line):
-                place = Place(number, found.start("spec") + 1)
-                jobs.setdefault(found["name"], []).append(_Line(found["name"], found["spec"], zone, place))
+                zone = self._zone(found["zone"], FilePosition(number, found.start("zone") + 1)) or zone
+            elif found := _LIST_LINE.fullmatch(line):
+                place = FilePosition(number, found.start("spec") + 1)
+                jobs.setdefault(found["name"], []).append(_TimerLine(found["name"], found["spec"], zone, place))
             else:
-                at = Place(number, len(line) - len(line.lstrip()) + 1)
+                at = FilePosition(number, len(line) - len(line.lstrip()) + 1)
                 self._refuse(at, f"{line.strip()[:64]!r} is not understood, accepted: name: H/15 * * * *")
         tasks = [task for lines in jobs.values() for task in self._tasks(lines, _PLACEHOLDER, enabled=False)]
         if tasks:
@@ -110,14 +110,14 @@ class _Reader:
         return tasks
 
     def _root(self, text: str) -> "ET.Element | None":
-        if len(text) > _XML_LIMIT:
-            self._refuse(None, f"larger than {_XML_LIMIT >> 20} MiB")
+        if len(text) > _MAX_XML_BYTES:
+            self._refuse(None, f"larger than {_MAX_XML_BYTES >> 20} MiB")
             return None
         # Entities are how a small file becomes a huge one, or another one; Jenkins writes none.
         declared = re.search(r"<!(DOCTYPE|ENTITY)", text, re.IGNORECASE)
         if declared is not None:
             before = text[: declared.start()]
-            place = Place(before.count("\n") + 1, len(before) - before.rfind("\n"))
+            place = FilePosition(before.count("\n") + 1, len(before) - before.rfind("\n"))
             self._refuse(place, f"{declared[0]} is not accepted in a config.xml")
             return None
         try:
@@ -128,17 +128,17 @@ class _Reader:
             return ET.fromstring(blank + text[end:])  # noqa: S314 - without a DOCTYPE there are no entities
         except ET.ParseError as e:
             line, column = e.position
-            self._refuse(Place(line, column + 1), f"not XML: {e.msg.partition(':')[0]}")
+            self._refuse(FilePosition(line, column + 1), f"not XML: {e.msg.partition(':')[0]}")
             return None
 
-    def _lines(self, name: str, spec: str, zone: str) -> Iterator[_Line]:
+    def _lines(self, name: str, spec: str, zone: str) -> Iterator[_TimerLine]:
         for line in spec.splitlines():
             if not line.strip() or line.lstrip().startswith("#"):
                 continue
             if found := _ZONE.fullmatch(line):
                 zone = self._zone(found["zone"], None) or zone
             else:
-                yield _Line(name, line.strip(), zone, None)
+                yield _TimerLine(name, line.strip(), zone, None)
 
     def _job(self, root: "ET.Element", name: str) -> Job:
         steps = root.findall(_STEPS)
@@ -153,14 +153,14 @@ class _Reader:
 
     # Both
 
-    def _zone(self, name: str, place: Place | None) -> str | None:
+    def _zone(self, name: str, place: FilePosition | None) -> str | None:
         try:
             return zone_named(name).name
         except Invalid as e:
             self._refuse(place, e.problem)
             return None
 
-    def _tasks(self, lines: list[_Line], job: Job, *, enabled: bool) -> list[Task]:
+    def _tasks(self, lines: list[_TimerLine], job: Job, *, enabled: bool) -> list[Task]:
         """The tasks of one job: Jenkins draws every H of all its lines from one sequence."""
         tasks = []
         chooser = JenkinsChooser(lines[0].job)
@@ -168,12 +168,12 @@ class _Reader:
             said = line.job if i == 0 else f"{line.job} ({i + 1})"
             name = safe_name(said)
             if name != said:
-                self._warn(f"the job {said!r} becomes the task {name!r}: {name_problem(said)}")
+                self._warn(f"the job {said!r} becomes the task {name!r}: {name_error(said)}")
             try:
                 if len(name) > NAME_LIMIT:
                     raise Invalid(f"a name of {len(name)} characters, accepted: at most {NAME_LIMIT}")
-                entry = parse_entry(line.text)
-                drawn = _drawn(entry, chooser)
+                entry = parse_cron_entry(line.text)
+                drawn = _resolve_hashes(entry, chooser)
                 is_drawn = i > 0 or name != said
                 if is_drawn and drawn != line.text:
                     self._warn(f"{name}: {line.text!r} is written as {drawn!r}, what Jenkins made of its H")
@@ -182,14 +182,14 @@ class _Reader:
                 )
                 compile_schedule(schedule, name)
             except Invalid as e:
-                place = line.place and Place(line.place.line, line.place.column + (e.column or 1) - 1)
+                place = line.place and FilePosition(line.place.line, line.place.column + (e.column or 1) - 1)
                 self._refuse(place, f"{name}: {e.problem if place else e}")
                 continue
             tasks.append(Task(name, schedule, job, enabled=enabled))
         return tasks
 
 
-def _drawn(entry: Entry, chooser: JenkinsChooser) -> str:
+def _resolve_hashes(entry: CronEntry, chooser: JenkinsChooser) -> str:
     """A plain entry with what the sequence gives for each H, in the order in which Jenkins asks for them."""
     fields = []
     for kind, field in enumerate(entry.fields):

@@ -11,15 +11,21 @@ from typing import Any, Final, NamedTuple
 
 from msgspec import structs
 
-from evenbeat.load.config import BadFileError, Problem
-from evenbeat.load.importers.nagios_objects import NAMED_BY, Object, Objects
-from evenbeat.load.importers.nagios_period import dates_of, periods_of
-from evenbeat.load.placeholders import HOST, held, hole, holes_of, replaced
-from evenbeat.load.write_toml import Document, Imported, period_table
+from evenbeat.load.config import BadFileError, ConfigError
+from evenbeat.load.importers.nagios_objects import NAME_DIRECTIVES, NagiosObject, NagiosObjects
+from evenbeat.load.importers.nagios_period import dates_period_name, periods_of
+from evenbeat.load.placeholders import (
+    HOST_NAME_VARIABLE,
+    fill_host_variables,
+    host_variable,
+    host_variables_in,
+    to_placeholders,
+)
+from evenbeat.load.write_toml import ConfigDocument, ImportResult, period_table
 from evenbeat.model import MAX_EVERY, MIN_EVERY, SECOND, Period
 from evenbeat.when.duration import format_duration
 
-_USED: Final = frozenset(
+_USED_DIRECTIVES: Final = frozenset(
     (
         *("use", "name", "register", "host_name", "hostgroup_name", "hostgroups", "service_description", "address"),
         *("alias", "check_command", "check_interval", "normal_check_interval", "retry_interval"),
@@ -29,32 +35,32 @@ _USED: Final = frozenset(
 )
 _SETTINGS: Final = re.compile(r"interval_length|\$USER\d+\$")
 _MACRO: Final = re.compile(r"\$(\w*)\$")
-_FOR_A_SHELL: Final = re.compile(r"[|&;<>`$(){}*?~!^\[\]\\#]")
+_SHELL_CHARACTERS: Final = re.compile(r"[|&;<>`$(){}*?~!^\[\]\\#]")
 _RANGE: Final = re.compile(r"\[\d+-\d+\]")
 
 
-class _Check(NamedTuple):
+class _NagiosCheck(NamedTuple):
     """A check as its hosts share it, with holes for what differs."""
 
     title: str
     table: dict[str, Any]
 
 
-def import_nagios(texts: Sequence[tuple[str, str]], zone: str = "UTC") -> Imported:
+def import_nagios(texts: Sequence[tuple[str, str]], zone: str = "UTC") -> ImportResult:
     """The checks and periods of (text, file) pairs that belong together; raise BadFileError if they are no objects."""
-    objects = Objects()
+    objects = NagiosObjects()
     for text, file in texts:
         objects.read(text, file)
-    reader = _Reader(objects, zone, texts[0][1])
+    reader = _NagiosReader(objects, zone, texts[0][1])
     document = reader.document()
     if objects.problems:
         raise BadFileError(objects.problems)
-    return Imported(document, reader.warnings)
+    return ImportResult(document, reader.warnings)
 
 
-class _Reader:
-    def __init__(self, objects: Objects, zone: str, file: str) -> None:
-        self.warnings: list[Problem] = []
+class _NagiosReader:
+    def __init__(self, objects: NagiosObjects, zone: str, file: str) -> None:
+        self.warnings: list[ConfigError] = []
         self._objects = objects
         self._zone = zone
         self._file = file
@@ -67,7 +73,7 @@ class _Reader:
         self._checks: dict[str, dict[str, Any]] = {}
         self._names: set[str] = set()
 
-    def document(self) -> Document:
+    def document(self) -> ConfigDocument:
         timeperiods = self._named("timeperiod")
         for timeperiod in timeperiods.values():
             for found in periods_of(timeperiod, self._zone):
@@ -79,24 +85,24 @@ class _Reader:
         self._add_host_checks()
         for service in self._services:
             self._add_service(service)
-        self._tell_what_is_left()
+        self._warn_of_unused()
         periods = {name: period_table(period) for name, period in self._periods.items()}
         return {"periods": periods, "checks": self._checks}
 
-    def _named(self, kind: str) -> dict[str, Object]:
-        found: dict[str, Object] = {}
+    def _named(self, kind: str) -> dict[str, NagiosObject]:
+        found: dict[str, NagiosObject] = {}
         for one in self._objects.of(kind):
-            name = one.get(NAMED_BY[kind])
+            name = one.get(NAME_DIRECTIVES[kind])
             if name in found:
                 self._warn(one, f"{kind} {name!r} is defined twice: the first is imported")
             found.setdefault(name, one)
         return found
 
-    def _warn(self, about: Object | None, warning: str) -> None:
+    def _warn(self, about: NagiosObject | None, warning: str) -> None:
         place = about.place if about else None
-        self.warnings.append(Problem(about.file if about else self._file, place, warning))
+        self.warnings.append(ConfigError(about.file if about else self._file, place, warning))
 
-    def _exclude(self, timeperiods: Mapping[str, Object]) -> None:
+    def _exclude(self, timeperiods: Mapping[str, NagiosObject]) -> None:
         """Let periods exclude others, but nothing unknown, and nobody in a circle."""
         taken: dict[str, list[str]] = {name: [] for name in timeperiods}
 
@@ -110,7 +116,7 @@ class _Reader:
                     self._warn(timeperiod, f"period {name!r}: that it excludes {other!r} is not imported: {why}")
                     continue
                 taken[name].append(other)
-                for part in (name, dates_of(name)):
+                for part in (name, dates_period_name(name)):
                     if part in self._periods:
                         period = self._periods[part]
                         self._periods[part] = structs.replace(period, exclude=(*period.exclude, other))
@@ -139,7 +145,7 @@ class _Reader:
                 if not name.startswith("!") and name not in left_out:
                     yield name
 
-    def _hosts_of(self, service: Object) -> list[str]:
+    def _hosts_of(self, service: NagiosObject) -> list[str]:
         words = service.words("host_name")
         groups = service.words("hostgroup_name")
         names = dict.fromkeys(self._chosen(words, self._hosts))
@@ -160,31 +166,31 @@ class _Reader:
     # Checks
 
     def _add_host_checks(self) -> None:
-        alike: dict[str, tuple[_Check, list[str]]] = {}
+        alike: dict[str, tuple[_NagiosCheck, list[str]]] = {}
         for name, host in self._hosts.items():
             if "check_command" not in host.values and host.get("active_checks_enabled", "1") != "0":
                 self._warn(host, f"host {name!r} has no check_command: no check of its own is imported")
                 continue
-            table = self._table(host, f"host {name!r}", ("5", "1"), {"host": HOST})
+            table = self._table(host, f"host {name!r}", ("5", "1"), {"host": HOST_NAME_VARIABLE})
             if table is not None:
-                check = _Check(HOST, table)
+                check = _NagiosCheck(HOST_NAME_VARIABLE, table)
                 alike.setdefault(repr(sorted(table.items())), (check, []))[1].append(name)
         for check, hosts in alike.values():
             self._write(check, hosts)
 
-    def _add_service(self, service: Object) -> None:
+    def _add_service(self, service: NagiosObject) -> None:
         description = service.get("service_description")
         hosts = self._hosts_of(service)
         if not hosts:
             self._warn(service, f"service {description!r} has no hosts here: not imported")
             return
-        labels = {"host": HOST, "service": description}
+        labels = {"host": HOST_NAME_VARIABLE, "service": description}
         table = self._table(service, f"service {description!r}", ("", ""), labels)
         if table is not None:
-            self._write(_Check(f"{HOST}/{description}", table), hosts)
+            self._write(_NagiosCheck(f"{HOST_NAME_VARIABLE}/{description}", table), hosts)
 
     def _table(
-        self, one: Object, what: str, defaults: tuple[str, str], labels: dict[str, str]
+        self, one: NagiosObject, what: str, defaults: tuple[str, str], labels: dict[str, str]
     ) -> dict[str, Any] | None:
         every = self._duration(one, ("check_interval", "normal_check_interval"), defaults[0])
         active = one.get("active_checks_enabled", "1") != "0"
@@ -214,18 +220,18 @@ class _Reader:
             self._warn(one, f"{what} is written disabled: {'; '.join(doubts)}")
         return table
 
-    def _duration(self, one: Object, names: tuple[str, ...], default: str) -> int:
+    def _duration(self, one: NagiosObject, names: tuple[str, ...], default: str) -> int:
         text = next((one.get(name) for name in names if name in one.values), default)
         return int((_number(text) or 0) * self._unit * SECOND)
 
-    def _add_period(self, one: Object, table: dict[str, Any]) -> Iterator[str]:
+    def _add_period(self, one: NagiosObject, table: dict[str, Any]) -> Iterator[str]:
         if name := one.get("check_period"):
             if name in self._periods:
                 table["period"] = name
             else:
                 yield f"there is no period {name!r} here"
 
-    def _add_command(self, one: Object, table: dict[str, Any], labels: Mapping[str, str]) -> Iterator[str]:
+    def _add_command(self, one: NagiosObject, table: dict[str, Any], labels: Mapping[str, str]) -> Iterator[str]:
         name, *args = (p.replace("\\!", "!") for p in re.split(r"(?<!\\)!", one.get("check_command")))
         if name not in self._commands:
             table["command"] = ["noop"]  # for a check that is disabled until it has one
@@ -244,17 +250,17 @@ class _Reader:
         line = _MACRO.sub(value, line).strip()
         if unknown:
             yield f"nothing is known of {', '.join(dict.fromkeys(unknown))}"
-        plain = replaced(line, defaultdict(lambda: "x"))
+        plain = fill_host_variables(line, defaultdict(lambda: "x"))
         try:
             words = shlex.split(line)
         except ValueError:
             words = []
-        if words and not _FOR_A_SHELL.search(plain):
+        if words and not _SHELL_CHARACTERS.search(plain):
             table["command"] = words
         else:
             table |= {"command": line, "shell": True}
 
-    def _macro(self, name: str, one: Object, service: str) -> str | None:
+    def _macro(self, name: str, one: NagiosObject, service: str) -> str | None:
         """What a macro stands for; None if nobody knows."""
         if name.startswith("ARG"):
             return ""  # one that the check does not give
@@ -263,18 +269,18 @@ class _Reader:
         if name.startswith("_SERVICE"):
             return self._custom(one, name[8:])
         if name.startswith("_HOST"):
-            return hole(f"host._{name[5:].lower()}")
+            return host_variable(f"host._{name[5:].lower()}")
         of_host = {"HOSTNAME": "host", "HOSTADDRESS": "host.address", "HOSTALIAS": "host.alias"}
         if name in of_host:
-            return hole(of_host[name])
+            return host_variable(of_host[name])
         return service if name == "SERVICEDESC" else self._objects.settings.get(f"${name}$")
 
     @staticmethod
-    def _custom(one: Object, name: str) -> str | None:
+    def _custom(one: NagiosObject, name: str) -> str | None:
         values = {key.upper(): value.text for key, value in one.values.items() if key.startswith("_")}
         return values.get(f"_{name.upper()}")
 
-    def _fills(self, what: str, host: str) -> str:
+    def _variable_value(self, what: str, host: str) -> str:
         if what == "host":
             return host
         attribute = what.removeprefix("host.")
@@ -285,23 +291,23 @@ class _Reader:
 
     # Writing
 
-    def _write(self, check: _Check, hosts: list[str]) -> None:
-        hosts = [host for host in hosts if self._is_new(replaced(check.title, {"host": host}))]
-        attributes = sorted(holes_of([check.title, check.table]) - {"host"})
-        filled = {host: {a: self._fills(a, host) for a in attributes} for host in hosts}
+    def _write(self, check: _NagiosCheck, hosts: list[str]) -> None:
+        hosts = [host for host in hosts if self._is_new(fill_host_variables(check.title, {"host": host}))]
+        attributes = sorted(host_variables_in([check.title, check.table]) - {"host"})
+        filled = {host: {a: self._variable_value(a, host) for a in attributes} for host in hosts}
         odd = any(_RANGE.search(host) for host in hosts) or not all(v for f in filled.values() for v in f.values())
         if len(hosts) < 2 or odd:
             for host in hosts:
                 values = {"host": host, **filled[host]}
-                self._checks[replaced(check.title, values)] = replaced(check.table, values)
+                self._checks[fill_host_variables(check.title, values)] = fill_host_variables(check.table, values)
             return
         key = "host"
-        while (title := held(check.title, key)) in self._checks:
+        while (title := to_placeholders(check.title, key)) in self._checks:
             # Another service of this name, on other hosts: the tables need different titles.
             key = f"host{int(key[4:] or 1) + 1}"
         names = {a: a.partition(".")[2].lstrip("_") for a in attributes}
         for_: Any = {h: {names[a]: text for a, text in filled[h].items()} for h in hosts} if attributes else hosts
-        self._checks[title] = {"for": {key: for_}, **held(check.table, key)}
+        self._checks[title] = {"for": {key: for_}, **to_placeholders(check.table, key)}
 
     def _is_new(self, name: str) -> bool:
         if name in self._names:
@@ -310,15 +316,15 @@ class _Reader:
         self._names.add(name)
         return True
 
-    def _tell_what_is_left(self) -> None:
+    def _warn_of_unused(self) -> None:
         for kind, count in sorted(self._objects.kinds().items()):
-            if kind not in NAMED_BY:
+            if kind not in NAME_DIRECTIVES:
                 self._warn(None, f"not imported: {count} x define {kind}")
         left = Counter(
             f"{one.kind}.{name}"
             for one in (*self._hosts.values(), *self._services)
             for name in one.values
-            if name not in _USED and not name.startswith("_")
+            if name not in _USED_DIRECTIVES and not name.startswith("_")
         )
         if left:
             counted = ", ".join(f"{name} ({count})" for name, count in sorted(left.items()))

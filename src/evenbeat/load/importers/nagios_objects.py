@@ -4,14 +4,14 @@ import re
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from evenbeat.load.config import Place, Problem
-from evenbeat.load.safe_text import name_problem
+from evenbeat.load.config import ConfigError, FilePosition
+from evenbeat.load.safe_text import name_error
 
 _DEFINE: Final = re.compile(r"\s*define\s+(?P<kind>\w+)\s*(?P<brace>\{)?\s*(?P<rest>.*)")
 _SETTING: Final = re.compile(r"\s*(?P<name>\$\w+\$|\w+)\s*=\s*(?P<value>.*?)\s*")
 _HOURS: Final = re.compile(r"\s\d\d?:\d\d\s*-")
-_DEEPEST: Final = 32
-NAMED_BY: Final = {
+_MAX_DEPTH: Final = 32
+NAME_DIRECTIVES: Final = {
     "host": "host_name",
     "service": "service_description",
     "command": "command_name",
@@ -19,25 +19,25 @@ NAMED_BY: Final = {
     "hostgroup": "hostgroup_name",
 }
 """The kinds we import, and the directive that names each object."""
-_OWN: Final = ("use", "register", "name")
+_NOT_INHERITED: Final = ("use", "register", "name")
 """Directives that an object does not hand on."""
 
 
-class Value(NamedTuple):
+class DirectiveValue(NamedTuple):
     """The value of a directive, and where it stands."""
 
     text: str
     file: str
-    place: Place
+    place: FilePosition
 
 
-class Object(NamedTuple):
+class NagiosObject(NamedTuple):
     """One `define`."""
 
     kind: str
-    values: dict[str, Value]
+    values: dict[str, DirectiveValue]
     file: str
-    place: Place
+    place: FilePosition
 
     def get(self, name: str, default: str = "") -> str:
         return self.values[name].text if name in self.values else default
@@ -47,19 +47,19 @@ class Object(NamedTuple):
         return [word for word in (w.strip() for w in self.get(name).lstrip("+").split(",")) if word]
 
 
-class Objects:
+class NagiosObjects:
     """All objects of some files."""
 
     def __init__(self) -> None:
-        self.problems: list[Problem] = []
+        self.problems: list[ConfigError] = []
         self.settings: dict[str, str] = {}
         """`interval_length`, `$USER1$` and the like, from nagios.cfg and resource.cfg."""
-        self._found: list[Object] = []
+        self._found: list[NagiosObject] = []
 
     def read(self, text: str, file: str) -> None:
         """Take in a file."""
-        current: Object | None = None
-        for number, line in _whole_lines(text):
+        current: NagiosObject | None = None
+        for number, line in _joined_lines(text):
             content = _without_comment(line, inside=current is not None)
             if not content.strip():
                 continue
@@ -71,38 +71,42 @@ class Objects:
             elif content.strip() != "{":
                 indent = len(content) - len(content.lstrip())
                 name, value = _directive(content.strip(), current.kind)
-                current.values[name] = Value(value, file, Place(number, indent + 1))
+                current.values[name] = DirectiveValue(value, file, FilePosition(number, indent + 1))
         if current is not None:
-            self.problems.append(Problem(file, current.place, f"this define {current.kind} is never closed with }}"))
+            self.problems.append(
+                ConfigError(file, current.place, f"this define {current.kind} is never closed with }}")
+            )
 
-    def _outside(self, content: str, file: str, number: int) -> Object | None:
+    def _outside(self, content: str, file: str, number: int) -> NagiosObject | None:
         define = _DEFINE.fullmatch(content)
         if define and not define["rest"]:
-            return Object(define["kind"].lower(), {}, file, Place(number, define.start("kind") + 1))
+            return NagiosObject(define["kind"].lower(), {}, file, FilePosition(number, define.start("kind") + 1))
         if setting := _SETTING.fullmatch(content):
             self.settings[setting["name"]] = setting["value"]
             return None
         column = len(content) - len(content.lstrip()) + 1
         found = content.strip()[:64]
         self.problems.append(
-            Problem(
-                file, Place(number, column), f"{found!r} is not understood, accepted: define KIND {{, alone on its line"
+            ConfigError(
+                file,
+                FilePosition(number, column),
+                f"{found!r} is not understood, accepted: define KIND {{, alone on its line",
             )
         )
         return None
 
-    def of(self, kind: str) -> list[Object]:
+    def of(self, kind: str) -> list[NagiosObject]:
         """The objects of a kind that are no templates, each with what it inherits."""
         templates = {o.get("name"): o for o in self._found if o.kind == kind and "name" in o.values}
         whole = [self._resolved(o, templates, ()) for o in self._found if o.kind == kind and o.get("register") != "0"]
-        for nameless in [o for o in whole if not o.get(NAMED_BY[kind])]:
-            problem = f"this define {kind} has no {NAMED_BY[kind]}"
-            self.problems.append(Problem(nameless.file, nameless.place, problem))
-        named = [o for o in whole if o.get(NAMED_BY[kind])]
+        for nameless in [o for o in whole if not o.get(NAME_DIRECTIVES[kind])]:
+            problem = f"this define {kind} has no {NAME_DIRECTIVES[kind]}"
+            self.problems.append(ConfigError(nameless.file, nameless.place, problem))
+        named = [o for o in whole if o.get(NAME_DIRECTIVES[kind])]
         for one in named:
-            name = one.values[NAMED_BY[kind]]
-            if problem := name_problem(name.text):
-                self.problems.append(Problem(name.file, name.place, f"{NAMED_BY[kind]}: {problem}"))
+            name = one.values[NAME_DIRECTIVES[kind]]
+            if problem := name_error(name.text):
+                self.problems.append(ConfigError(name.file, name.place, f"{NAME_DIRECTIVES[kind]}: {problem}"))
         return named
 
     def kinds(self) -> dict[str, int]:
@@ -112,19 +116,19 @@ class Objects:
             counts[found.kind] = counts.get(found.kind, 0) + 1
         return counts
 
-    def _resolved(self, one: Object, templates: dict[str, Object], path: tuple[str, ...]) -> Object:
+    def _resolved(self, one: NagiosObject, templates: dict[str, NagiosObject], path: tuple[str, ...]) -> NagiosObject:
         values = dict(one.values)
         for name in one.words("use"):
             template = templates.get(name)
-            if template is None or name in path or len(path) > _DEEPEST:
+            if template is None or name in path or len(path) > _MAX_DEPTH:
                 why = "there is no such template" if template is None else "templates use each other in a circle"
-                problem = Problem(one.file, one.values["use"].place, f"use {name}: {why}")
+                problem = ConfigError(one.file, one.values["use"].place, f"use {name}: {why}")
                 if problem not in self.problems:
                     self.problems.append(problem)
                 continue
             inherited = self._resolved(template, templates, (*path, name)).values
             for key, value in inherited.items():
-                if key in _OWN:
+                if key in _NOT_INHERITED:
                     continue
                 if key not in values:  # the first template that says it wins
                     values[key] = value
@@ -134,7 +138,7 @@ class Objects:
         return one._replace(values=cancelled)
 
 
-def _whole_lines(text: str) -> Iterable[tuple[int, str]]:
+def _joined_lines(text: str) -> Iterable[tuple[int, str]]:
     """Lines with their numbers; a backslash at the end joins the next one."""
     start, joined = 0, ""
     for number, line in enumerate(text.replace("\r\n", "\n").split("\n"), start=1):

@@ -4,18 +4,18 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from evenbeat.load.importers.nagios_objects import Object
+from evenbeat.load.importers.nagios_objects import NagiosObject
 from evenbeat.model import Invalid, Period
 from evenbeat.when.period_line import parse_line
 from evenbeat.when.zone import zone as zone_named
 
-_NOT_LINES: Final = ("timeperiod_name", "alias", "use", "name", "register", "exclude", "use_timezone")
+_OTHER_DIRECTIVES: Final = ("timeperiod_name", "alias", "use", "name", "register", "exclude", "use_timezone")
 _WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _CLOSED: Final = re.compile(r"00:00-00:00")
 _DAYS: Final = re.compile(r"(?P<days>.*?)\s+(?P<hours>\d\d?:\d\d-.*)")
 
 
-def periods_of(timeperiod: Object, default_zone: str) -> Iterator[tuple[str, Period] | str]:
+def periods_of(timeperiod: NagiosObject, default_zone: str) -> Iterator[tuple[str, Period] | str]:
     """The periods by name, without what they exclude, and in words what cannot be said."""
     name = timeperiod.get("timeperiod_name")
     zone = timeperiod.get("use_timezone").lstrip(":") or default_zone
@@ -26,7 +26,7 @@ def periods_of(timeperiod: Object, default_zone: str) -> Iterator[tuple[str, Per
         zone = default_zone
     weekdays, dates, all_day = [], [], []
     for directive, value in timeperiod.values.items():
-        if directive in _NOT_LINES:
+        if directive in _OTHER_DIRECTIVES:
             continue
         line = " ".join(f"{directive} {value.text}".split())
         days, hours = _parts(line)
@@ -54,14 +54,14 @@ def periods_of(timeperiod: Object, default_zone: str) -> Iterator[tuple[str, Per
     whole_days = f"{name} dates, all day"
     yield whole_days, Period(ranges=tuple(all_day), zone=zone)
     if dates:
-        yield dates_of(name), Period(ranges=tuple(dates), zone=zone)
-    include = (dates_of(name),) if dates else ()
+        yield dates_period_name(name), Period(ranges=tuple(dates), zone=zone)
+    include = (dates_period_name(name),) if dates else ()
     yield name, Period(ranges=tuple(weekdays), include=include, exclude=(whole_days,), zone=zone)
     if len(all_day) > 1:
         yield f"period {name!r}: where several of its dates meet their hours add up; in Nagios the most exact one wins"
 
 
-def dates_of(name: str) -> str:
+def dates_period_name(name: str) -> str:
     """The period that holds the dates of another."""
     return f"{name} dates"
 

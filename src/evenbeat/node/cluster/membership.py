@@ -4,11 +4,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from secrets import token_hex
 from typing import Final
 
-from evenbeat.core.authority import LEASE, QUIET, acts_until
+from evenbeat.core.authority import LEASE_DURATION, QUIET_AFTER_FORGETTING, acts_until
 from evenbeat.node.loop.clock import boot_time
-from evenbeat.store.cluster_contract import ClusterStore, Taken, View
+from evenbeat.store.cluster_contract import ClusterSnapshot, ClusterStore, TakenPartitions
 
-_SAMPLES: Final = 8
+_CLOCK_SAMPLES: Final = 8
 """Readings of the database's clock of which the one with the shortest way counts."""
 
 
@@ -23,7 +23,7 @@ class DatabaseClock:
 
     def learn(self, asked: int, told: int, answered: int) -> None:
         """Somebody asked then, on the boot-time clock, and was told the time."""
-        self._samples = [*self._samples[1 - _SAMPLES :], (answered - asked, told - (asked + answered) // 2)]
+        self._samples = [*self._samples[1 - _CLOCK_SAMPLES :], (answered - asked, told - (asked + answered) // 2)]
         length, offset = min(self._samples)
         newest, latest = self._samples[-1]
         # A clock that was set differs by more than the way can explain: then only what is new counts.
@@ -35,7 +35,7 @@ class DatabaseClock:
         return self._boot() + self._offset
 
 
-class Member:
+class HeldLease:
     """One node among several. Its identity is drawn by lot; a node that lost its lease is another one afterwards."""
 
     def __init__(self, store: ClusterStore, clock: DatabaseClock) -> None:
@@ -54,17 +54,17 @@ class Member:
     def join(self, about: bytes, *, forgot: bool = False) -> None:
         self.id, self.holds = token_hex(8), set()
         asked = boot_time()
-        self.epoch = self._store.join(self.id, LEASE, about, quiet=QUIET, forgot=forgot)
-        self.until = acts_until(asked, LEASE)
+        self.epoch = self._store.join(self.id, LEASE_DURATION, about, quiet=QUIET_AFTER_FORGETTING, forgot=forgot)
+        self.until = acts_until(asked, LEASE_DURATION)
 
-    def renew(self, about: bytes, *, is_hint: bool = False) -> View:
+    def renew(self, about: bytes, *, is_hint: bool = False) -> ClusterSnapshot:
         asked = boot_time()
-        view = self._store.renew(LEASE, about, is_hint=is_hint)
+        view = self._store.renew(LEASE_DURATION, about, is_hint=is_hint)
         self._clock.learn(asked, view.now, boot_time())
-        self.until = acts_until(asked, LEASE)
+        self.until = acts_until(asked, LEASE_DURATION)
         return view
 
-    def take(self, partitions: Collection[int]) -> Taken:
+    def take(self, partitions: Collection[int]) -> TakenPartitions:
         taken = self._store.take(sorted(partitions))
         self.holds |= set(taken.partitions)
         return taken
@@ -77,6 +77,6 @@ class Member:
 
     def read_clock(self) -> None:
         """Ask the database what time it is, often enough to know it well."""
-        for _ in range(_SAMPLES):
+        for _ in range(_CLOCK_SAMPLES):
             asked = boot_time()
             self._clock.learn(asked, self._store.clock(), boot_time())

@@ -12,13 +12,13 @@ from msgspec import Struct
 from evenbeat.model import Instant
 from evenbeat.queue.nats.known_workers import PoolView, WorkerView
 from evenbeat.report.status import Lateness, LimitStatus, Status, status_of
-from evenbeat.store.cluster_contract import Lease, View
+from evenbeat.store.cluster_contract import ClusterSnapshot, NodeLease
 
 if TYPE_CHECKING:
-    from evenbeat.node.cluster.cluster_scheduler import ClusterNode
+    from evenbeat.node.cluster.cluster_scheduler import ClusterScheduler
 
 
-class About(Struct, frozen=True):
+class NodeInfo(Struct, frozen=True):
     """A node, in its lease."""
 
     name: str
@@ -52,7 +52,7 @@ class NodeView(Struct, frozen=True):
     expires_in: float
     """Seconds; negative if its lease has ended."""
     partitions: list[int]
-    about: About
+    about: NodeInfo
 
 
 class ClusterView(Struct, frozen=True):
@@ -67,13 +67,13 @@ class ClusterView(Struct, frozen=True):
     shares: dict[str, dict[str, int]]
 
 
-_decoder: Final = msgspec.json.Decoder(About)
+_node_info_decoder: Final = msgspec.json.Decoder(NodeInfo)
 
 
-def about_of(node: "ClusterNode") -> About:
+def node_info_of(node: "ClusterScheduler") -> NodeInfo:
     """Look at a live node."""
     queue = node.queue
-    return About(
+    return NodeInfo(
         socket.gethostname(),
         os.getpid(),
         node.started_at,
@@ -82,7 +82,7 @@ def about_of(node: "ClusterNode") -> About:
         sorted(node.shares.needs),
         queue.problem or "ok",
         msgspec.structs.asdict(queue.counts),
-        queue.staff,
+        queue.worker_views,
         queue.pools,
         status_of(node),
         node.is_unwell(),
@@ -90,11 +90,11 @@ def about_of(node: "ClusterNode") -> About:
     )
 
 
-def read_about(lease: Lease) -> About:
-    return _decoder.decode(lease.about)
+def decode_node_info(lease: NodeLease) -> NodeInfo:
+    return _node_info_decoder.decode(lease.about)
 
 
-def cluster_of(view: View, now: int | None = None) -> ClusterView:
+def cluster_view_of(view: ClusterSnapshot, now: int | None = None) -> ClusterView:
     """What all nodes tell, together; as it is now, if that is later than the view."""
     now = view.now if now is None else max(now, view.now)
     nodes = [
@@ -103,7 +103,7 @@ def cluster_of(view: View, now: int | None = None) -> ClusterView:
             lease.epoch,
             round((lease.expires - now) / 1e6, 3),
             [p for p, holder in enumerate(view.holders) if holder == lease.node],
-            read_about(lease),
+            decode_node_info(lease),
         )
         for lease in view.leases
     ]
@@ -121,12 +121,12 @@ def cluster_of(view: View, now: int | None = None) -> ClusterView:
         nodes,
         [partition for partition in range(len(view.holders)) if partition not in held],
         sorted(workers.values(), key=lambda worker: (worker.name, worker.id)),
-        {name: _pool([node.about.pools[name] for node in living if name in node.about.pools]) for name in names},
+        {name: _merge_pools([node.about.pools[name] for node in living if name in node.about.pools]) for name in names},
         view.shares,
     )
 
 
-def _pool(seen: Sequence[PoolView]) -> PoolView:
+def _merge_pools(seen: Sequence[PoolView]) -> PoolView:
     """Of what several nodes see the best is true: one of them may be cut off from the queue."""
     alone = [pool.without_worker_for for pool in seen]
     without = None if None in alone else min(length for length in alone if length is not None)
@@ -134,7 +134,7 @@ def _pool(seen: Sequence[PoolView]) -> PoolView:
     return PoolView(max(p.workers for p in seen), max(p.slots for p in seen), waiting, without)
 
 
-def together(statuses: Sequence[Status]) -> Status | None:
+def merge_statuses(statuses: Sequence[Status]) -> Status | None:
     """Several nodes as one; None without any."""
     if not statuses:
         return None

@@ -8,19 +8,19 @@ from typing import Final
 
 import msgspec
 
-from evenbeat.store.cluster_contract import ClusterStore, Order
+from evenbeat.store.cluster_contract import ClusterStore, ForwardedRequest
 from evenbeat.store.contract import StoreError
-from evenbeat.wire.requests import Elsewhere, Reply, Request
+from evenbeat.wire.requests import HeldByOtherNode, Reply, Request
 
-PATIENCE: Final = 30.0
+ANSWER_TIMEOUT: Final = 30.0
 """Seconds in which a node that is asked answers."""
-_LOOK: Final = 0.2
+_POLL_INTERVAL: Final = 0.2
 """Seconds between two looks for an answer, should the hint have been lost."""
 _log: Final = logging.getLogger("evenbeat.cluster")
-_requests: Final = msgspec.json.Decoder(Request)
+_request_decoder: Final = msgspec.json.Decoder(Request)
 
 
-class Orders:
+class ForwardedRequests:
     """Those that we give, and those that we do."""
 
     def __init__(self, store: ClusterStore) -> None:
@@ -41,12 +41,12 @@ class Orders:
             self._doing.add(task)
             task.add_done_callback(self._doing.discard)
 
-    async def _do(self, order: Order) -> None:
+    async def _do(self, order: ForwardedRequest) -> None:
         assert self.perform is not None
         try:
             try:
-                reply = await self.perform(_requests.decode(order.request))
-            except Elsewhere:
+                reply = await self.perform(_request_decoder.decode(order.request))
+            except HeldByOtherNode:
                 # It has left us meanwhile: whoever has it now does it.
                 await asyncio.to_thread(self._store.give_back_order, order.id)
             else:
@@ -55,10 +55,10 @@ class Orders:
         except (StoreError, msgspec.DecodeError) as e:
             _log.error("an order was not done: %s", e, extra={"action": "order_failed"})
 
-    async def give(self, number: int, request: Request, patience: float | None = PATIENCE) -> Reply:
+    async def give(self, number: int, request: Request, patience: float | None = ANSWER_TIMEOUT) -> Reply:
         """Have it done by the node that has this task."""
         loop = asyncio.get_running_loop()
-        id_ = await asyncio.to_thread(self._store.order, number, msgspec.json.encode(request))
+        id_ = await asyncio.to_thread(self._store.forward_request, number, msgspec.json.encode(request))
         deadline = None if patience is None else loop.time() + patience
         while True:
             self.answered.clear()
@@ -68,4 +68,4 @@ class Orders:
             if deadline is not None and loop.time() > deadline:
                 raise StoreError("no node has answered for this task: the cluster is without one at the moment")
             with suppress(TimeoutError):
-                await asyncio.wait_for(self.answered.wait(), _LOOK)
+                await asyncio.wait_for(self.answered.wait(), _POLL_INTERVAL)

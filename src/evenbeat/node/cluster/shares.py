@@ -5,20 +5,20 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from evenbeat.core.authority import fair_share, is_small, need_of_small, share
+from evenbeat.core.authority import fair_limit_share, is_small_limit, limit_share, small_limit_need
 from evenbeat.core.columns import Ints
 from evenbeat.core.task import Flag
-from evenbeat.store.cluster_contract import ClusterStore, View
+from evenbeat.store.cluster_contract import ClusterSnapshot, ClusterStore
 
 if TYPE_CHECKING:
-    from evenbeat.node.loop.task_table import Roster
+    from evenbeat.node.loop.task_table import TaskTable
 
-ALL_SLOTS: Final = ""
-_TURN: Final = 10_000_000
+ALL_SLOTS_KEY: Final = ""
+_ROTATION: Final = 10_000_000
 """Microseconds after which what cannot be divided goes to the next node."""
 
 
-class Demand(NamedTuple):
+class LimitDemand(NamedTuple):
     """Of one key: how many there may be in all nodes, how many run here, how many wait here for one to end."""
 
     limit: int
@@ -26,24 +26,24 @@ class Demand(NamedTuple):
     waiting: int
 
 
-class Wish(NamedTuple):
+class ShareRequest(NamedTuple):
     """What we want of one key, and by what it is decided."""
 
-    demand: Demand
+    demand: LimitDemand
     need: int
     fair: int
     others_need: bool
 
     def room(self, others: int) -> int:
         """Up to how many we may begin more, given what the others have ..."""
-        return share(self.demand.limit, others, self.need, self.fair, others_need=self.others_need)
+        return limit_share(self.demand.limit, others, self.need, self.fair, others_need=self.others_need)
 
     def decide(self, others: int) -> int:
         """... and what our share is to be: what runs here keeps its part, until it ends."""
         return max(self.room(others), self.demand.running)
 
 
-class Shares:
+class LimitShares:
     """What is ours, decided anew as often as the lease is renewed.
 
     What we give back we stop using before others can have it; what we get, we use when it is ours.
@@ -86,27 +86,32 @@ class Shares:
             self.ours[key] = max(self.ours.get(key, 0) - count, 0)
 
     def wish(
-        self, me: str, view: View, needed: Mapping[str, Mapping[str, int]], demands: Mapping[str, Demand], now: int
-    ) -> dict[str, Wish]:
+        self,
+        me: str,
+        view: ClusterSnapshot,
+        needed: Mapping[str, Mapping[str, int]],
+        demands: Mapping[str, LimitDemand],
+        now: int,
+    ) -> dict[str, ShareRequest]:
         """What to ask the store for. What is to be given back is not ours any more when this returns.
 
         `needed` says which nodes want more of each key, and since when; `now` is on a clock that nobody sets.
         """
         nodes = sorted({lease.node for lease in view.leases} | {me})
-        wishes: dict[str, Wish] = {}
+        wishes: dict[str, ShareRequest] = {}
         self.is_soon_again = False
         for key, demand in demands.items():
             waiting = {node: since for node, since in needed.get(key, {}).items() if node != me}
             mine = self.ours.get(key, 0)
             others = sum(amount for node, amount in view.shares.get(key, {}).items() if node != me)
-            if is_small(demand.limit, len(nodes)):
+            if is_small_limit(demand.limit, len(nodes)):
                 place = self.waits_since.get(key, view.now), me
                 is_first = all(place < (since, node) for node, since in waiting.items())
                 is_free = others + mine < demand.limit
-                _since(self._free_since, key, now, is_so=is_free)
+                _track_since(self._free_since, key, now, is_so=is_free)
                 wish = self._wish_of_small(key, demand, others_need=bool(waiting), is_first=is_first, now=now)
             else:
-                wish = _wish_of_large(demand, nodes, me, view.now // _TURN, others_need=bool(waiting))
+                wish = _request_for_large_limit(demand, nodes, me, view.now // _ROTATION, others_need=bool(waiting))
             wanted = wish.decide(others)
             self._rooms[key] = wish.room(others)
             if wanted != mine or key not in self.ours:
@@ -114,12 +119,14 @@ class Shares:
                 self.ours[key] = min(mine, wanted)
             is_needed = bool(demand.waiting) and self.room(key) <= demand.running
             (self.needs.add if is_needed else self.needs.discard)(key)
-            _since(self.waits_since, key, view.now, is_so=is_needed)
+            _track_since(self.waits_since, key, view.now, is_so=is_needed)
         return wishes
 
-    def _wish_of_small(self, key: str, demand: Demand, *, others_need: bool, is_first: bool, now: int) -> Wish:
+    def _wish_of_small(
+        self, key: str, demand: LimitDemand, *, others_need: bool, is_first: bool, now: int
+    ) -> ShareRequest:
         mine = self.ours.get(key, 0)
-        need = need_of_small(
+        need = small_limit_need(
             demand.running,
             demand.waiting,
             mine,
@@ -134,9 +141,9 @@ class Shares:
             self.wanted_by_others.add(key)
         else:
             self.wanted_by_others.discard(key)
-        return Wish(demand, min(need, demand.limit), demand.limit, others_need=False)
+        return ShareRequest(demand, min(need, demand.limit), demand.limit, others_need=False)
 
-    def is_to_be_settled(self, demands: Mapping[str, Demand]) -> bool:
+    def is_to_be_settled(self, demands: Mapping[str, LimitDemand]) -> bool:
         """Has something begun to wait that no other node knows of, or is something idle that others wait for?"""
         for key, demand in demands.items():
             if demand.waiting and key not in self.needs and self.room(key) <= demand.running < demand.limit:
@@ -153,7 +160,7 @@ class Shares:
                 self.waits_since.pop(key, None)
             self.ours[key] = amount
 
-    def ask(self, store: ClusterStore, wishes: Mapping[str, Wish], unused: Sequence[str]) -> dict[str, int]:
+    def ask(self, store: ClusterStore, wishes: Mapping[str, ShareRequest], unused: Sequence[str]) -> dict[str, int]:
         """Tell the store: how much of each key it is now. Blocks."""
         for key in unused:
             store.set_share(key, 0, lambda _: 0)
@@ -163,7 +170,7 @@ class Shares:
         }
 
 
-def _since(times: dict[str, int], key: str, now: int, *, is_so: bool) -> None:
+def _track_since(times: dict[str, int], key: str, now: int, *, is_so: bool) -> None:
     """Remember since when something is so of a key."""
     if is_so:
         times.setdefault(key, now)
@@ -171,32 +178,34 @@ def _since(times: dict[str, int], key: str, now: int, *, is_so: bool) -> None:
         times.pop(key, None)
 
 
-def _wish_of_large(demand: Demand, nodes: Sequence[str], me: str, turn: int, *, others_need: bool) -> Wish:
-    fair = fair_share(demand.limit, nodes, me, turn)
+def _request_for_large_limit(
+    demand: LimitDemand, nodes: Sequence[str], me: str, turn: int, *, others_need: bool
+) -> ShareRequest:
+    fair = fair_limit_share(demand.limit, nodes, me, turn)
     busy = demand.running + demand.waiting
     need = busy + max(1, fair // 4) if others_need else max(fair, busy)
-    return Wish(demand, min(need, demand.limit), fair, others_need)
+    return ShareRequest(demand, min(need, demand.limit), fair, others_need)
 
 
-def demands_of(
-    roster: "Roster", slots: int, limits: Mapping[str, int], numbers: Mapping[str, int]
-) -> dict[str, Demand]:
+def limit_demands_of(
+    roster: "TaskTable", slots: int, limits: Mapping[str, int], numbers: Mapping[str, int]
+) -> dict[str, LimitDemand]:
     """What a live node needs at this moment."""
     life, c = roster.lifecycle, roster.columns
     waiting = np.bincount(c.limit[life.waiting], minlength=len(life.limits)) if len(life.waiting) else None
-    found = {ALL_SLOTS: Demand(slots, life.pending, len(life.waiting))}
+    found = {ALL_SLOTS_KEY: LimitDemand(slots, life.pending, len(life.waiting))}
     for name, limit in limits.items():
         number = numbers[name]
         held_back = 0 if waiting is None else int(waiting[number])
-        found[name] = Demand(limit, int(life.pending_by_limit[number]), held_back)
+        found[name] = LimitDemand(limit, int(life.pending_by_limit[number]), held_back)
     return found
 
 
-def running_by_key(roster: "Roster", rows: Ints, numbers: Mapping[str, int]) -> dict[str, int]:
+def running_by_key(roster: "TaskTable", rows: Ints, numbers: Mapping[str, int]) -> dict[str, int]:
     """How many of some tasks run, by the keys of their limits."""
     c = roster.columns
     running = rows[c.flags[rows] & int(Flag.RUNNING) != 0]
-    found = {ALL_SLOTS: len(running)}
+    found = {ALL_SLOTS_KEY: len(running)}
     for name, number in numbers.items():
         found[name] = int(np.count_nonzero(c.limit[running] == number))
     return {key: count for key, count in found.items() if count}

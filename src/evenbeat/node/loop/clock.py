@@ -9,9 +9,9 @@ from typing import Final
 
 from evenbeat.model import SECOND, Instant
 
-STEP: Final = SECOND
+MIN_CLOCK_STEP: Final = SECOND
 """What differs by more than this was set; less is a clock being disciplined."""
-_SLEW: Final = SECOND // 100
+_MAX_SLEW: Final = SECOND // 100
 """A node's clock that is ahead waits, by at most so much each time it is compared."""
 
 
@@ -48,9 +48,9 @@ class Clock:
         After a step the node's clock is the wall clock again; what that means for tasks is for the node to settle.
         """
         difference = self._wall() - self._boot() - self.offset
-        if abs(difference) > STEP:
+        if abs(difference) > MIN_CLOCK_STEP:
             self.offset += difference
             self._latest = self._boot() + self.offset
             return difference
-        self.offset += max(difference, -_SLEW)
+        self.offset += max(difference, -_MAX_SLEW)
         return 0

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from evenbeat.store.contract import Skip
 
-_LATEST: Final = 10_000
+_LATENESS_WINDOW: Final = 10_000
 """Runs whose lateness is remembered, at least; at most twice as many."""
 LATENESS_BOUNDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 DURATION_BOUNDS: Final = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0)
@@ -28,7 +28,7 @@ class Histogram(Struct, frozen=True):
     sum: float
 
 
-class Buckets:
+class HistogramCounter:
     """Counts values by how large they are."""
 
     def __init__(self, bounds: tuple[float, ...]) -> None:
@@ -51,7 +51,7 @@ class Buckets:
         return Histogram(self._bounds, np.cumsum(self._counts).tolist(), self._sum)
 
 
-class Counts:
+class RunCounters:
     """Runs, how they ended, what was skipped, and how late the latest ones were."""
 
     def __init__(self) -> None:
@@ -61,16 +61,16 @@ class Counts:
         self.skipped: dict[str, int] = {}
         self.lateness: list[float] = []
         """Of the latest runs, in seconds; a bounded window."""
-        self.late = Buckets(LATENESS_BOUNDS)
-        self.lasted = Buckets(DURATION_BOUNDS)
+        self.late = HistogramCounter(LATENESS_BOUNDS)
+        self.lasted = HistogramCounter(DURATION_BOUNDS)
 
     def began(self, late: NDArray[np.float64]) -> None:
         """Runs have started, so many seconds after they were due; by a clock that is behind ours less than none."""
         late = np.maximum(late, 0.0)
         self.late.add(late)
         self.lateness += late.tolist()
-        if len(self.lateness) > 2 * _LATEST:
-            del self.lateness[:-_LATEST]
+        if len(self.lateness) > 2 * _LATENESS_WINDOW:
+            del self.lateness[:-_LATENESS_WINDOW]
 
     def ended(self, outcomes: Iterable[str], seconds: NDArray[np.float64]) -> None:
         """Runs have ended so; those that had really started lasted so long."""

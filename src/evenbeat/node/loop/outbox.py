@@ -7,20 +7,20 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Final, NamedTuple
 
-from evenbeat.node.loop.counters import COMMIT_BOUNDS, Buckets
-from evenbeat.store.cluster_contract import Fenced
-from evenbeat.store.contract import Batch, Contradiction, Damaged, Store, StoreError, Withdrawn
+from evenbeat.node.loop.counters import COMMIT_BOUNDS, HistogramCounter
+from evenbeat.store.cluster_contract import LeaseLost
+from evenbeat.store.contract import Batch, ContradictoryBatch, DatabaseDamaged, Store, StoreError, WithdrawnTasks
 
-_AGAIN: Final = 1.0
+_RETRY_DELAY: Final = 1.0
 """Seconds until the store is asked again after it failed: it is full, or slow, or on a disk that comes back."""
 _log: Final = logging.getLogger("evenbeat.node")
 
-Then = Callable[[], None]
+OnCommit = Callable[[], None]
 
 
-class _Parcel(NamedTuple):
+class _WaitingBatch(NamedTuple):
     batch: Batch
-    then: Then
+    then: OnCommit
     put: float
     """When, on the loop's clock."""
 
@@ -39,22 +39,22 @@ class Outbox:
         self._store = store
         self._loop = loop
         self._on_failure = on_failure
-        self._parcels: deque[_Parcel] = deque()
+        self._parcels: deque[_WaitingBatch] = deque()
         self._offered = 0
         """How many of them are under way."""
         self._offered_at = 0.0
-        self.took = Buckets(COMMIT_BOUNDS)
+        self.commit_seconds = HistogramCounter(COMMIT_BOUNDS)
         """Seconds in which the store has kept what it was offered."""
-        self.on_withdrawn: Callable[[Withdrawn], None] = lambda _: None
+        self.on_withdrawn: Callable[[WithdrawnTasks], None] = lambda _: None
         """Called before anything that follows from a commit is done: tasks whose claims were not kept."""
         self._is_busy = False
         """Are some under way, or is it too soon to offer them again?"""
         self._round = 0
         """Answers of earlier rounds are about what was dropped."""
         self._waiting: list[asyncio.Future[None]] = []
-        self.failing: str = ""
+        self.store_error: str = ""
         """What the store said last, while it cannot take anything."""
-        self.is_hopeless = False
+        self.is_store_damaged = False
         """Is the database itself gone or damaged, so that waiting for it is of no use?"""
 
     @property
@@ -70,12 +70,12 @@ class Outbox:
         """The tasks whose runs are claimed in batches that are not safe yet."""
         return {claim.task for parcel in self._parcels for claim in parcel.batch.claims}
 
-    def put(self, batch: Batch, then: Then) -> None:
+    def put(self, batch: Batch, then: OnCommit) -> None:
         """Remember a batch; `then` is called on the loop when it is safe."""
-        self._parcels.append(_Parcel(batch, then, self._loop.time()))
+        self._parcels.append(_WaitingBatch(batch, then, self._loop.time()))
         self._proceed()
 
-    async def safe(self) -> None:
+    async def wait_committed(self) -> None:
         """Wait until everything that was put so far is safe, whatever comes after it."""
         future: asyncio.Future[None] = self._loop.create_future()
         self._waiting.append(future)
@@ -88,9 +88,9 @@ class Outbox:
     async def empty(self) -> None:
         """Wait until nothing is left that is not safe."""
         while self._parcels:
-            await self.safe()
+            await self.wait_committed()
 
-    def drop(self, why: StoreError) -> None:
+    def discard_all(self, why: StoreError) -> None:
         """Nothing that waits is to be kept any more: somebody else decides about it. Who waits for it is told why."""
         self._parcels.clear()
         self._offered = 0
@@ -113,37 +113,37 @@ class Outbox:
                 return
             self._settle(future)
 
-    def _offer(self) -> Future[Withdrawn]:
+    def _offer(self) -> Future[WithdrawnTasks]:
         self._is_busy = True
         self._offered = len(self._parcels)
         self._offered_at = self._loop.time()
         return self._store.record(*[parcel.batch for parcel in self._parcels])
 
-    def _wait_for(self, future: Future[Withdrawn], asked: int) -> None:
+    def _wait_for(self, future: Future[WithdrawnTasks], asked: int) -> None:
         future.add_done_callback(lambda f: self._loop.call_soon_threadsafe(self._answered, asked, f))
 
-    def _answered(self, asked: int, future: Future[Withdrawn]) -> None:
+    def _answered(self, asked: int, future: Future[WithdrawnTasks]) -> None:
         if asked == self._round:
             self._settle(future)
             self._proceed()
 
-    def _settle(self, future: Future[Withdrawn]) -> None:
+    def _settle(self, future: Future[WithdrawnTasks]) -> None:
         error = future.exception()
-        if isinstance(error, StoreError) and not isinstance(error, Contradiction | Fenced):
-            if str(error) != self.failing:
+        if isinstance(error, StoreError) and not isinstance(error, ContradictoryBatch | LeaseLost):
+            if str(error) != self.store_error:
                 _log.error("the store cannot take anything: %s", error, extra={"action": "store_failing"})
-            self.failing = str(error)
-            self.is_hopeless = isinstance(error, Damaged)
-            self._loop.call_later(_AGAIN, self._again, self._round)
+            self.store_error = str(error)
+            self.is_store_damaged = isinstance(error, DatabaseDamaged)
+            self._loop.call_later(_RETRY_DELAY, self._again, self._round)
             return
         if error is not None:
             self._on_failure(error)
             return
-        if self.failing:
+        if self.store_error:
             _log.warning("the store works again", extra={"action": "store_works"})
-        self.failing, self.is_hopeless = "", False
+        self.store_error, self.is_store_damaged = "", False
         self._is_busy = False
-        self.took.add_one(self._loop.time() - self._offered_at)
+        self.commit_seconds.add_one(self._loop.time() - self._offered_at)
         kept = [self._parcels.popleft() for _ in range(self._offered)]
         if withdrawn := future.result():
             self.on_withdrawn(withdrawn)

@@ -8,7 +8,7 @@ import numpy as np
 from evenbeat.core.columns import Column, Ints
 from evenbeat.core.task import TaskColumns
 
-_ROOM: Final = 1 << 20
+_WASTE_ALLOWED: Final = 1 << 20
 """Bytes that may be waste before anybody looks."""
 
 
@@ -29,7 +29,7 @@ class NodeColumns(TaskColumns):
     job_length = Column(np.int32, 0)
 
 
-class JobArena:
+class PackedJobs:
     """Keeps the packed job of each row."""
 
     def __init__(self, columns: NodeColumns) -> None:
@@ -48,7 +48,7 @@ class JobArena:
         lengths = np.fromiter(map(len, packed), np.int64, len(packed))
         c.job_at[rows], c.job_length[rows] = len(self._data) + np.cumsum(lengths) - lengths, lengths
         self._data += b"".join(packed)
-        if len(self._data) > 2 * self._looked_at + _ROOM:
+        if len(self._data) > 2 * self._looked_at + _WASTE_ALLOWED:
             self._tidy()
 
     def get(self, row: int) -> bytes:

@@ -13,27 +13,27 @@ import numpy as np
 
 from evenbeat.core import passive as core
 from evenbeat.core.columns import Ints
-from evenbeat.core.task import Bools, Flag, Skips
-from evenbeat.model import Instant, Kind, Outcome, State
-from evenbeat.node.loop.outbox import Then
-from evenbeat.node.loop.records import skips_of, standings_of
-from evenbeat.node.loop.submitted_results import Results, learn_told
-from evenbeat.node.loop.task_table import Roster
-from evenbeat.store.contract import Batch, Told
+from evenbeat.core.task import Bools, Flag, SkipColumns
+from evenbeat.model import Instant, Outcome, RunKind, State
+from evenbeat.node.loop.outbox import OnCommit
+from evenbeat.node.loop.records import skip_records_of, task_positions_of
+from evenbeat.node.loop.submitted_results import ResultColumns, learn_submitted_results
+from evenbeat.node.loop.task_table import TaskTable
+from evenbeat.store.contract import Batch, SubmittedResult
 from evenbeat.when.duration import format_duration
 from evenbeat.when.instant import spoken_instant
 from evenbeat.when.windows import FOREVER, NEVER
 from evenbeat.when.zone import zone
 
 _UTC: Final = zone("UTC")
-_SPARE: Final = 1_000
+_MAX_OBSOLETE_ALARMS: Final = 1_000
 """Alarms that count no more may be so many more than the others before they are cleared away."""
 
 
-_TICK: Final = 1_000
+_CLOCK_TICK: Final = 1_000
 
 
-class _About(IntEnum):
+class _AlarmKind(IntEnum):
     """What an alarm is about."""
 
     EXPECTED = 0
@@ -44,23 +44,23 @@ class _About(IntEnum):
     """What was said to have begun must have ended."""
 
 
-class Passive:
+class PassiveChecks:
     """Takes results from outside, and looks when they are due."""
 
-    def __init__(self, roster: Roster, record: Callable[[Batch, Then | None], None]) -> None:
-        self.told = 0
+    def __init__(self, roster: TaskTable, record: Callable[[Batch, OnCommit | None], None]) -> None:
+        self.submitted_count = 0
         """How many results were told since the start ..."""
-        self.missing = 0
+        self.missing_count = 0
         """... and how many should have been submitted and were not, whether or not a run took their place."""
-        self.stale: set[int] = set()
+        self.stale_rows: set[int] = set()
         """Rows whose latest result says that there is none."""
-        self.begun: dict[int, int] = {}
+        self.begun_rows: dict[int, int] = {}
         """Of the rows that have said that they began: when."""
         self._roster = roster
         self._record = record
-        self._alarms: dict[tuple[int, _About], int] = {}
+        self._alarms: dict[tuple[int, _AlarmKind], int] = {}
         """When, by row; the heap has them in order, beside others that count no more."""
-        self._heap: list[tuple[int, int, _About]] = []
+        self._heap: list[tuple[int, int, _AlarmKind]] = []
         self._not_before: dict[int, int] = {}
         """Rows whose senders were given more time."""
         self._good_for: dict[int, tuple[int, int]] = {}
@@ -77,18 +77,18 @@ class Passive:
             heappop(self._heap)
         return FOREVER
 
-    def expect(self, rows: Ints, now: Instant, *, anew: bool = False) -> None:
+    def schedule_checks(self, rows: Ints, now: Instant, *, anew: bool = False) -> None:
         """Results of those that are passive are expected; who is new or has changed has an interval more."""
         rows = self._passive(rows)
         c = self._roster.columns
-        c.extra[rows[c.flags[rows] & int(Flag.NOTHING_TO_RUN) != 0]] = FOREVER
+        c.off_grid_due[rows[c.flags[rows] & int(Flag.NOTHING_TO_RUN) != 0]] = FOREVER
         if anew:
             self._give_time(rows, now)
         life = self._roster.lifecycle
         later = np.array([self._not_before.get(row, NEVER) for row in rows.tolist()], dtype=np.int64)
-        times = core.look_at(life, rows, self._allowed(rows), later)
+        times = core.settle_at(life, rows, self._allowed(rows), later)
         for row, nominal, when in zip(rows.tolist(), c.nominal[rows].tolist(), times.tolist(), strict=True):
-            self._set(row, _About.EXPECTED, when if nominal < FOREVER else FOREVER)
+            self._set(row, _AlarmKind.EXPECTED, when if nominal < FOREVER else FOREVER)
 
     def _give_time(self, rows: Ints, now: Instant) -> None:
         """A sender comes at its own time: not before an interval has passed is it late. Calendars say when."""
@@ -97,15 +97,15 @@ class Passive:
         until = now + c.every[some] + self._allowed(some)
         self._not_before.update(zip(some.tolist(), until.tolist(), strict=True))
 
-    def after_a_stop(self, rows: Ints, stopped: Instant, now: Instant) -> list[Skips]:
+    def resume_after_stop(self, rows: Ints, stopped: Instant, now: Instant) -> list[SkipColumns]:
         """Nobody listened since `stopped`: what was not told is nobody's fault, and senders get a chance."""
         rows, life = self._passive(rows), self._roster.lifecycle
         allowed = self._allowed(rows)
-        self._give_time(rows[core.missed_one(life, rows, allowed, stopped, now)], now)
-        skips = core.resume(life, rows, allowed, now)
-        self.expect(rows, now)
+        self._give_time(rows[core.result_was_missed(life, rows, allowed, stopped, now)], now)
+        skips = core.record_missed_results(life, rows, allowed, now)
+        self.schedule_checks(rows, now)
         for (row, about), when in list(self._alarms.items()):
-            if about is not _About.EXPECTED and when <= now:
+            if about is not _AlarmKind.EXPECTED and when <= now:
                 self._set(row, about, now + self._a_chance(row))
         return skips
 
@@ -116,81 +116,85 @@ class Passive:
 
     def clock_set_back(self, rows: Ints, by: int, now: Instant) -> None:
         """What goes by elapsed time goes on at its pace."""
-        for known in (self.begun, self._not_before):
+        for known in (self.begun_rows, self._not_before):
             known.update({row: when - by for row, when in known.items()})
         self._good_for = {row: (told - by, length) for row, (told, length) in self._good_for.items()}
         for (row, about), when in list(self._alarms.items()):
-            if about is not _About.EXPECTED:
+            if about is not _AlarmKind.EXPECTED:
                 self._set(row, about, when - by)
-        self.expect(rows, now)
+        self.schedule_checks(rows, now)
 
     def forget(self, rows: Sequence[int]) -> None:
         """They are removed, and others may get their rows."""
         for row in rows:
-            for about in _About:
+            for about in _AlarmKind:
                 self._alarms.pop((row, about), None)
-            self.begun.pop(row, None)
+            self.begun_rows.pop(row, None)
             self._not_before.pop(row, None)
             self._good_for.pop(row, None)
-            self.stale.discard(row)
+            self.stale_rows.discard(row)
 
-    def _set(self, row: int, about: _About, when: int) -> None:
+    def _set(self, row: int, about: _AlarmKind, when: int) -> None:
         if when >= FOREVER:
             self._alarms.pop((row, about), None)
             return
         self._alarms[row, about] = when
         heappush(self._heap, (when, row, about))
-        if len(self._heap) > 2 * len(self._alarms) + _SPARE:
+        if len(self._heap) > 2 * len(self._alarms) + _MAX_OBSOLETE_ALARMS:
             self._heap = [(time, of, what) for (of, what), time in self._alarms.items()]
             heapify(self._heap)
 
     # What is told
 
-    def tell(self, row: int, status: int, output: str, at: Instant, now: Instant, ttl: int | None = None) -> Told:
+    def submit(
+        self, row: int, status: int, output: str, at: Instant, now: Instant, ttl: int | None = None
+    ) -> SubmittedResult:
         """Somebody tells the result of a check, as it was `at` that time, and for how long it is good."""
         told = self._take_one(row, status, output, at, at, now)
         if told.made is not None:
             self._good_for.pop(row, None)
             if ttl is not None:
                 self._good_for[row] = (told.result_at, ttl)
-            self._set(row, _About.TTL, FOREVER if ttl is None else at + ttl)
+            self._set(row, _AlarmKind.TTL, FOREVER if ttl is None else at + ttl)
         return told
 
     def begin(self, row: int, began: Instant) -> None:
         """The sender has begun, so it must end within its timebox."""
-        self.begun[row] = began
-        self._set(row, _About.BEGUN, began + int(self._roster.columns.timebox[row]))
+        self.begun_rows[row] = began
+        self._set(row, _AlarmKind.BEGUN, began + int(self._roster.columns.timebox[row]))
 
-    def end(self, row: int, status: int, output: str, now: Instant) -> Told:
+    def end(self, row: int, status: int, output: str, now: Instant) -> SubmittedResult:
         """The sender has ended; how long it took is known if it said when it began."""
-        began = min(self.begun.pop(row, now), now)
-        self._set(row, _About.BEGUN, FOREVER)
+        began = min(self.begun_rows.pop(row, now), now)
+        self._set(row, _AlarmKind.BEGUN, FOREVER)
         return self._take_one(row, status, output, Instant(began), now, now)
 
-    def _take_one(self, row: int, status: int, output: str, started: Instant, at: Instant, now: Instant) -> Told:
+    def _take_one(
+        self, row: int, status: int, output: str, started: Instant, at: Instant, now: Instant
+    ) -> SubmittedResult:
         last = int(self._roster.columns.result_at[row])
         # Of some within one tick of the clock the later is newer.
-        known = last + 1 if at == now <= last < now + _TICK else at
+        known = last + 1 if at == now <= last < now + _CLOCK_TICK else at
         rows, nominal, known_, begun, ended, statuses = (
             np.array([value], dtype=np.int64) for value in (row, at, known, started, at, status)
         )
-        results = Results(rows, nominal, known_, begun, ended, statuses, [output], Kind.TOLD)
+        results = ResultColumns(rows, nominal, known_, begun, ended, statuses, [output], RunKind.TOLD)
         (told,) = self._take(results, now, self._count_one)
         return told
 
     def _count_one(self) -> None:
-        self.told += 1
+        self.submitted_count += 1
 
     def good_until(self, row: int) -> tuple[int, int] | None:
         """The end of its TTL, if it has one, and the time of the result that has it."""
-        until = self._alarms.get((row, _About.TTL))
+        until = self._alarms.get((row, _AlarmKind.TTL))
         return None if until is None else (until, self._good_for[row][0])
 
     def restore_ttl(self, row: int, until: int, told: int) -> None:
         """As the last node remembered it, if nothing newer is known."""
         if self._roster.columns.result_at[row] == told:
             self._good_for[row] = (told, until - told)
-            self._set(row, _About.TTL, until)
+            self._set(row, _AlarmKind.TTL, until)
 
     def restore_begun(self, row: int, began: int) -> None:
         """The same."""
@@ -199,59 +203,59 @@ class Passive:
 
     # Looking
 
-    def look_again(self, rows: Ints) -> None:
+    def check_rows_again(self, rows: Ints) -> None:
         """These checks have changed, and may be enabled again: what ended while they were disabled is due."""
         for row in rows.tolist():
-            for about in (_About.TTL, _About.BEGUN):
+            for about in (_AlarmKind.TTL, _AlarmKind.BEGUN):
                 when = self._alarms.get((row, about))
                 if when is not None:
                     heappush(self._heap, (when, row, about))
 
-    def look(self, now: Instant) -> None:
+    def check_due(self, now: Instant) -> None:
         """At all that is due by now."""
-        found: dict[_About, list[int]] = {about: [] for about in _About}
+        found: dict[_AlarmKind, list[int]] = {about: [] for about in _AlarmKind}
         while self.next_due() <= now:
             _, row, about = heappop(self._heap)
-            if about is not _About.EXPECTED and not self._roster.columns.flags[row] & int(Flag.ENABLED):
+            if about is not _AlarmKind.EXPECTED and not self._roster.columns.flags[row] & int(Flag.ENABLED):
                 continue  # until `look_again`: nothing is expected of a disabled check, and nothing is forgotten
             del self._alarms[row, about]
             found[about].append(row)
-        begun, ttl, expected = (np.array(found[about], dtype=np.int64) for about in reversed(_About))
+        begun, ttl, expected = (np.array(found[about], dtype=np.int64) for about in reversed(_AlarmKind))
         self._look_at_begun(begun, now)
         self._look_at_ttl(ttl, now)
         self._look_at_expected(expected, now)
 
     def _look_at_begun(self, rows: Ints, now: Instant) -> None:
-        began = np.array([self.begun.pop(row) for row in rows.tolist()], dtype=np.int64)
+        began = np.array([self.begun_rows.pop(row) for row in rows.tolist()], dtype=np.int64)
         untold = ~self._run_instead(rows, now)
         rows, began = rows[untold], began[untold]
         outputs = [
-            f"began {_said(since)} and has not ended within its timebox of {format_duration(box)}"
+            f"began {_utc_text(since)} and has not ended within its timebox of {format_duration(box)}"
             for since, box in zip(began.tolist(), self._roster.columns.timebox[rows].tolist(), strict=True)
         ]
-        at, status = _all(rows, now), self._when_missing(rows)
-        self._take(Results(rows, at, at, began, at, status, outputs, Kind.TOLD, Outcome.TIMEBOXED), now)
+        at, status = _filled(rows, now), self._when_missing(rows)
+        self._take(ResultColumns(rows, at, at, began, at, status, outputs, RunKind.TOLD, Outcome.TIMEBOXED), now)
 
     def _look_at_ttl(self, rows: Ints, now: Instant) -> None:
         good_for = np.array([self._good_for.pop(row) for row in rows.tolist()], dtype=np.int64).reshape(-1, 2)
         latest = good_for[:, 0] == self._roster.columns.result_at[rows]
         rows, lengths = rows[latest], good_for[latest, 1]
         words = [f"that one was good for {format_duration(length)}" for length in lengths.tolist()]
-        self._are_missing(rows, _all(rows, now), words, now)
+        self._are_missing(rows, _filled(rows, now), words, now)
 
     def _look_at_expected(self, rows: Ints, now: Instant) -> None:
         c = self._roster.columns
         rows = self._passive(rows)  # one may have become another
         for row in rows.tolist():
             self._not_before.pop(row, None)
-        seen = core.look(self._roster.lifecycle, rows, self._allowed(rows), now)
-        skips = [skip for some in seen.skips for skip in skips_of(c, some, now)]
+        seen = core.settle_due_results(self._roster.lifecycle, rows, self._allowed(rows), now)
+        skips = [skip for some in seen.skips for skip in skip_records_of(c, some, now)]
         if skips or len(seen.fresh):
-            self._record(Batch(standings=standings_of(self._roster, seen.fresh, now), skips=skips), None)
+            self._record(Batch(standings=task_positions_of(self._roster, seen.fresh, now), skips=skips), None)
         expected_by = seen.nominal + self._allowed(seen.stale, seen.nominal)
-        words = [f"expected by {_said(t)}" for t in expected_by.tolist()]
+        words = [f"expected by {_utc_text(t)}" for t in expected_by.tolist()]
         self._are_missing(seen.stale, seen.nominal, words, now)
-        self.expect(rows, now)
+        self.schedule_checks(rows, now)
 
     def _are_missing(self, rows: Ints, nominal: Ints, words: Sequence[str], now: Instant) -> None:
         """Results of these should be there: run what can be run instead, and say so of the others."""
@@ -259,35 +263,35 @@ class Passive:
         self._say_stale(rows[untold], nominal[untold], [words[i] for i in np.flatnonzero(untold).tolist()], now)
 
     def _run_instead(self, rows: Ints, now: Instant, *, counted: bool = False) -> Bools:
-        provided = core.run_instead(self._roster.lifecycle, rows, now)
+        provided = core.run_own_job_instead(self._roster.lifecycle, rows, now)
         if provided.any():
-            standings = standings_of(self._roster, rows[provided], now)
+            standings = task_positions_of(self._roster, rows[provided], now)
             self._record(Batch(standings=standings), self._missed(len(standings)) if counted else None)
         return provided
 
-    def _missed(self, number: int) -> Then:
+    def _missed(self, number: int) -> OnCommit:
         """What there is to do once so many missing results are safe in the store."""
 
         def count() -> None:
-            self.missing += number
+            self.missing_count += number
 
         return count
 
     def _say_stale(self, rows: Ints, nominal: Ints, words: Sequence[str], now: Instant) -> None:
         told = self._roster.columns.result_at[rows].tolist()
-        since = [f"no result since {_said(t)}" if t > NEVER else "no result yet" for t in told]
+        since = [f"no result since {_utc_text(t)}" if t > NEVER else "no result yet" for t in told]
         outputs = [f"{how}, {why}" for how, why in zip(since, words, strict=True)]
-        known = core.stale_since(self._roster.lifecycle, rows, nominal)
-        at = _all(rows, now)
-        results = Results(rows, nominal, known, at, at, self._when_missing(rows), outputs, Kind.STALE)
+        known = core.missing_result_time(self._roster.lifecycle, rows, nominal)
+        at = _filled(rows, now)
+        results = ResultColumns(rows, nominal, known, at, at, self._when_missing(rows), outputs, RunKind.STALE)
         self._take(results, now, self._missed(len(rows)))
-        self.stale.update(rows.tolist())
+        self.stale_rows.update(rows.tolist())
 
-    def _take(self, results: Results, now: Instant, then: Then | None = None) -> list[Told]:
+    def _take(self, results: ResultColumns, now: Instant, then: OnCommit | None = None) -> list[SubmittedResult]:
         if not len(results.rows):
             return []
-        told = learn_told(self._roster, results, now)
-        self.stale -= {row for row, t in zip(results.rows.tolist(), told, strict=True) if t.made is not None}
+        told = learn_submitted_results(self._roster, results, now)
+        self.stale_rows -= {row for row, t in zip(results.rows.tolist(), told, strict=True) if t.made is not None}
         self._record(Batch(told=told), then)
         return told
 
@@ -315,9 +319,9 @@ class Passive:
         )
 
 
-def _all(rows: Ints, value: int) -> Ints:
+def _filled(rows: Ints, value: int) -> Ints:
     return np.full(len(rows), int(value), dtype=np.int64)
 
 
-def _said(t: int) -> str:
+def _utc_text(t: int) -> str:
     return spoken_instant(Instant(t), _UTC)

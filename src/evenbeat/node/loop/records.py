@@ -10,37 +10,37 @@ from numpy.typing import NDArray
 
 from evenbeat.core.columns import Ints
 from evenbeat.core.gate import REASONS
-from evenbeat.core.task import Flag, Refused, Skips
-from evenbeat.model import Instant, Kind
+from evenbeat.core.task import Flag, RefusedRuns, SkipColumns
+from evenbeat.model import Instant, RunKind
 from evenbeat.node.loop.packed_jobs import NodeColumns
-from evenbeat.node.loop.task_table import Roster
-from evenbeat.store.contract import Refusal, Skip, Standing
+from evenbeat.node.loop.task_table import TaskTable
+from evenbeat.store.contract import ProgressRecord, Refusal, Skip
 from evenbeat.when.windows import FOREVER, NEVER
 
 # As `_make` does, without its detour: they are made by the hundred thousand.
-_standing_of: Final[Callable[[tuple[object, ...]], Standing]] = partial(tuple.__new__, Standing)
+_task_position_of: Final[Callable[[tuple[object, ...]], ProgressRecord]] = partial(tuple.__new__, ProgressRecord)
 
 
-def planned_of(columns: NodeColumns, rows: Ints, now: Instant) -> tuple[Ints, NDArray[np.uint8]]:
+def planned_off_grid(columns: NodeColumns, rows: Ints, now: Instant) -> tuple[Ints, NDArray[np.uint8]]:
     """The off-grid run of each, and its kind. A forced run that waits is kept, so that it outlives the node, and a
     `start_at` that is still to come beside it.
     """
     c = columns
-    extra, kind = c.extra[rows], c.extra_kind[rows]
+    off_grid_due, kind = c.off_grid_due[rows], c.off_grid_kind[rows]
     forced = c.flags[rows] & int(Flag.FORCED) != 0
     if forced.any():
-        before_start = forced & (kind == Kind.START_AT) & (extra < FOREVER)
-        kind[before_start] = Kind.FORCED_BEFORE_START
+        before_start = forced & (kind == RunKind.START_AT) & (off_grid_due < FOREVER)
+        kind[before_start] = RunKind.FORCED_BEFORE_START
         forced &= ~before_start
-        extra[forced] = np.minimum(extra[forced], now)
-        kind[forced] = Kind.FORCED
-    return extra, kind
+        off_grid_due[forced] = np.minimum(off_grid_due[forced], now)
+        kind[forced] = RunKind.FORCED
+    return off_grid_due, kind
 
 
-def skips_of(columns: NodeColumns, skips: Skips, now: Instant, numbers: Ints | None = None) -> list[Skip]:
+def skip_records_of(columns: NodeColumns, skips: SkipColumns, now: Instant, numbers: Ints | None = None) -> list[Skip]:
     """Skips as the store keeps them; `numbers` are those of tasks that have been removed since."""
     c, rows = columns, skips.rows
-    extra, extra_kind = planned_of(c, rows, now)
+    off_grid_due, off_grid_kind = planned_off_grid(c, rows, now)
     return [
         Skip(number, first, last, times, REASONS[reason].value, now, following, accounted, planned, kind)
         for number, first, last, times, reason, following, accounted, planned, kind in zip(
@@ -51,37 +51,37 @@ def skips_of(columns: NodeColumns, skips: Skips, now: Instant, numbers: Ints | N
             skips.reason.tolist(),
             c.nominal[rows].tolist(),
             c.accounted[rows].tolist(),
-            extra.tolist(),
-            extra_kind.tolist(),
+            off_grid_due.tolist(),
+            off_grid_kind.tolist(),
             strict=True,
         )
     ]
 
 
-def standings_of(roster: Roster, rows: Ints, now: Instant) -> list[Standing]:
+def task_positions_of(roster: TaskTable, rows: Ints, now: Instant) -> list[ProgressRecord]:
     """Where tasks stand, as the store keeps it."""
     c, pauses = roster.columns, roster.lifecycle.pauses
-    extra, extra_kind = planned_of(c, rows, now)
+    off_grid_due, off_grid_kind = planned_off_grid(c, rows, now)
     values = zip(
         c.number[rows].tolist(),
         c.accounted[rows].tolist(),
-        extra.tolist(),
-        extra_kind.tolist(),
+        off_grid_due.tolist(),
+        off_grid_kind.tolist(),
         c.last_start[rows].tolist(),
         c.result_at[rows].tolist(),
         [pauses[row][0] if row in pauses else NEVER for row in rows.tolist()] if pauses else repeat(NEVER),
         [pauses[row][1] if row in pauses else NEVER for row in rows.tolist()] if pauses else repeat(NEVER),
         strict=False,
     )
-    return list(map(_standing_of, values))
+    return list(map(_task_position_of, values))
 
 
-def condition_of(
+def finish_fields_of(
     columns: NodeColumns, rows: Ints, last_start: Ints, notable: NDArray[np.bool_], now: Instant
 ) -> Iterator[tuple[object, ...]]:
     """The rest of a `Finish`: what its run made of each task."""
     c = columns
-    extra, extra_kind = planned_of(c, rows, now)
+    off_grid_due, off_grid_kind = planned_off_grid(c, rows, now)
     return zip(
         last_start.tolist(),
         c.state[rows].tolist(),
@@ -90,16 +90,16 @@ def condition_of(
         c.changes[rows].tolist(),
         c.flapping[rows].tolist(),
         c.result_at[rows].tolist(),
-        extra.tolist(),
-        extra_kind.tolist(),
+        off_grid_due.tolist(),
+        off_grid_kind.tolist(),
         notable.tolist(),
         strict=True,
     )
 
 
-def refusals_of(columns: NodeColumns, refused: Refused, now: Instant) -> list[Refusal]:
+def refusal_records_of(columns: NodeColumns, refused: RefusedRuns, now: Instant) -> list[Refusal]:
     """Refused off-grid runs as the store keeps them, and where their tasks stand without them."""
-    extra, extra_kind = planned_of(columns, refused.rows, now)
+    off_grid_due, off_grid_kind = planned_off_grid(columns, refused.rows, now)
     return [
         Refusal(number, due, kind, REASONS[reason].value, now, *place)
         for number, due, kind, reason, *place in zip(
@@ -108,8 +108,8 @@ def refusals_of(columns: NodeColumns, refused: Refused, now: Instant) -> list[Re
             refused.kind.tolist(),
             refused.reason.tolist(),
             columns.accounted[refused.rows].tolist(),
-            extra.tolist(),
-            extra_kind.tolist(),
+            off_grid_due.tolist(),
+            off_grid_kind.tolist(),
             strict=True,
         )
     ]

@@ -8,32 +8,32 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from evenbeat.admin.passive_settings import restore_told
-from evenbeat.admin.worker_killers import Suspects
+from evenbeat.admin.passive_settings import restore_passive_state
+from evenbeat.admin.worker_killers import StoredWorkerDeaths
 from evenbeat.core.columns import Ints
-from evenbeat.core.downtime import clock_set_back, make_up, resume
+from evenbeat.core.downtime import clock_set_back, repeat_lost_runs, resume
 from evenbeat.core.lifecycle import Lifecycle
-from evenbeat.core.run_lease import unreported_start
-from evenbeat.core.task import Flag, Skips
-from evenbeat.model import SECOND, Entry, Instant, Kind, Outcome, partition_of
+from evenbeat.core.run_lease import assumed_start
+from evenbeat.core.task import Flag, SkipColumns
+from evenbeat.model import SECOND, Entry, Instant, Outcome, RunKind, partition_of
 from evenbeat.node.loop.clock import Clock
-from evenbeat.node.loop.records import standings_of
-from evenbeat.node.loop.task_table import Roster
-from evenbeat.node.loop.turn import Beat
-from evenbeat.node.loop.unsettled_changes import Edits
-from evenbeat.store.contract import Batch, Finish, PastDefinition, Progress, Store, StoreError
+from evenbeat.node.loop.records import task_positions_of
+from evenbeat.node.loop.task_table import TaskTable
+from evenbeat.node.loop.turn import TurnLoop
+from evenbeat.node.loop.unsettled_changes import UnsettledEdits
+from evenbeat.store.contract import Batch, Finish, PastDefinition, Store, StoreError, TaskProgress
 from evenbeat.when.windows import FOREVER
 
-GENERATION: Final = "clock generation"
-LAST_SEEN: Final = "clock last seen"
+GENERATION_KEY: Final = "clock generation"
+LAST_SEEN_KEY: Final = "clock last seen"
 """Settings: which generation of nominal times it is, and the time when a node was last alive."""
-_MOMENT: Final = 2 * SECOND
+_MERELY_LATE: Final = 2 * SECOND
 """What is late by less, when a task goes from node to node, is simply late."""
 _log: Final = logging.getLogger("evenbeat.node")
 
 
 @contextmanager
-def made_sense_of(database: str) -> Iterator[None]:
+def explain_damaged_store(database: str) -> Iterator[None]:
     """What can be read, but not be taken up, is damaged or of another version: say that, and not where we stumbled."""
     try:
         yield
@@ -45,144 +45,154 @@ def made_sense_of(database: str) -> Iterator[None]:
         ) from e
 
 
-def take_up(roster: Roster, beat: Beat, store: Store, clock: Clock, all_new: Sequence[Entry] = ()) -> Batch:
+def restore_all_tasks(
+    roster: TaskTable, beat: TurnLoop, store: Store, clock: Clock, all_new: Sequence[Entry] = ()
+) -> Batch:
     """Bring in all tasks of a store; what that decides is to be recorded before anything runs.
 
     A store whose tasks are `all_new` need not tell them again.
     """
     life, c = roster.lifecycle, roster.columns
-    beat.losses = Suspects(store)
-    edits = Edits(roster, [] if all_new else store.past_definitions())
+    beat.worker_deaths = StoredWorkerDeaths(store)
+    edits = UnsettledEdits(roster, [] if all_new else store.past_definitions())
     rows = edits.bring_in(all_new or store.entries())
-    known, open_claims = roster.take_up(store.progress())
+    known, open_claims = roster.restore_progress(store.progress())
     now = clock.now()  # reading a million tasks takes its time, which is part of the stop
     life.pace.mean_rate = roster.mean_rate
-    life.restore(known)
+    life.add_restored(known)
     life.expect_off_grid(known, now)
     new = np.setdiff1d(rows, known, assume_unique=True)
-    skips: list[Skips] = []
-    last_seen = int(store.setting(LAST_SEEN) or 0)
+    skips: list[SkipColumns] = []
+    last_seen = int(store.setting(LAST_SEEN_KEY) or 0)
     is_set_back = last_seen > now + SECOND
     if is_set_back:
         skips += clock_set_back(life, known, last_seen - now, now)
-    _force_again(life, known)
-    finishes = _resolve(roster, beat, open_claims, now)
+    _restore_forced(life, known)
+    finishes = _resolve_lost_runs(roster, beat, open_claims, now)
     edited = edits.settle(known, now, lambda some, then: resume(life, some, then, roster.catch_up_of(some)), skips)
-    late = known[np.minimum(c.nominal[known], c.extra[known]) <= now]
+    late = known[np.minimum(c.nominal[known], c.off_grid_due[known]) <= now]
     active = roster.active(known)
     skips += resume(life, active, now, roster.catch_up_of(active))
-    restore_told(beat.passive, roster, store)
-    skips += beat.passive.after_a_stop(known, Instant(min(last_seen or now, now)), now)
-    beat.passive.expect(edited, now, anew=True)
-    skips += _begin(roster, beat, new, edits.created, now)
-    life.occasion(np.array(sorted(roster.occasions["@reboot"]), dtype=np.int64), now)
+    restore_passive_state(beat.passive, roster, store)
+    skips += beat.passive.resume_after_stop(known, Instant(min(last_seen or now, now)), now)
+    beat.passive.schedule_checks(edited, now, anew=True)
+    skips += _begin_new_tasks(roster, beat, new, edits.created, now)
+    life.trigger_node_event(np.array(sorted(roster.occasions["@reboot"]), dtype=np.int64), now)
     beat.cursors |= store.cursors(c.number[known].tolist())
     moved = [new, known] if is_set_back else [new, late, edited, roster.rows([p.task for p in open_claims])]
-    standings = standings_of(roster, np.unique(np.concatenate(moved)), now)
+    standings = task_positions_of(roster, np.unique(np.concatenate(moved)), now)
     return Batch(finishes=finishes, standings=standings, skips=beat.skips_of(skips, now), settled=edits.settled)
 
 
-def _begin(roster: Roster, beat: Beat, new: Ints, created: Mapping[int, Instant], now: Instant) -> list[Skips]:
+def _begin_new_tasks(
+    roster: TaskTable, beat: TurnLoop, new: Ints, created: Mapping[int, Instant], now: Instant
+) -> list[SkipColumns]:
     """Tasks that no node has seen before. A start that was asked for since they were created is made, if late."""
     roster.begin(new, now)
-    beat.passive.expect(new, now, anew=True)
+    beat.passive.schedule_checks(new, now, anew=True)
     skips = []
     for i, number in enumerate(roster.columns.number[new].tolist()):
         skips += roster.start_at(new[i : i + 1], min(created.get(number, now), now))
     return skips
 
 
-def take_up_part(
-    roster: Roster,
-    beat: Beat,
+def restore_partitions(
+    roster: TaskTable,
+    beat: TurnLoop,
     entries: Sequence[Entry],
-    progress: Sequence[Progress],
+    progress: Sequence[TaskProgress],
     cursors: Mapping[int, bytes],
     now: Instant,
     *,
     begins: Container[int] = (),
     past: Iterable[PastDefinition] = (),
-) -> tuple[Batch, list[Progress]]:
+) -> tuple[Batch, list[TaskProgress]]:
     """Bring in the tasks of some partitions from whoever had them: what that decides, and the runs under way.
 
     Those runs go on. What came due while nobody looked is late, or, after longer than a moment, made up for as after a
     stop. `begins` are the partitions for which the cluster has just been started.
     """
     life, c = roster.lifecycle, roster.columns
-    edits = Edits(roster, past)
+    edits = UnsettledEdits(roster, past)
     rows = edits.bring_in(entries)
-    known, open_claims = roster.take_up(progress)
+    known, open_claims = roster.restore_progress(progress)
     life.pace.mean_rate = roster.mean_rate
-    life.restore(known)
+    life.add_restored(known)
     life.expect_off_grid(known, now)
-    _force_again(life, known)
+    _restore_forced(life, known)
     # A single node, before its database was moved here, needed no tokens: nobody can tell how its runs ended.
-    gone = _resolve(roster, beat, [p for p in open_claims if not p.claimed_token or roster.row(p.task) is None], now)
+    gone = _resolve_lost_runs(
+        roster, beat, [p for p in open_claims if not p.claimed_token or roster.row(p.task) is None], now
+    )
     running = [p for p in open_claims if p.claimed_token and roster.row(p.task) is not None]
     taken_over = roster.rows([p.task for p in running])
-    life.adopt(taken_over)
+    life.adopt_running(taken_over)
 
     def late_and_idle(some: Ints, then: Instant) -> Ints:
-        late = some[np.minimum(c.nominal[some], c.extra[some]) <= then - _MOMENT]
+        late = some[np.minimum(c.nominal[some], c.off_grid_due[some]) <= then - _MERELY_LATE]
         idle: Ints = late[c.flags[late] & int(Flag.RUNNING) == 0]
         return idle
 
-    def resume_late(some: Ints, then: Instant) -> list[Skips]:
+    def resume_late(some: Ints, then: Instant) -> list[SkipColumns]:
         idle = late_and_idle(some, then)
         return resume(life, idle, then, roster.catch_up_of(idle))
 
-    skips: list[Skips] = []
+    skips: list[SkipColumns] = []
     edited = edits.settle(known, now, resume_late, skips)
     active = roster.active(known)
     idle = late_and_idle(active, now)
     skips += resume_late(active, now)
-    skips += beat.passive.after_a_stop(known, Instant(now - _MOMENT), now)
-    beat.passive.expect(edited, now, anew=True)
+    skips += beat.passive.resume_after_stop(known, Instant(now - _MERELY_LATE), now)
+    beat.passive.schedule_checks(edited, now, anew=True)
     new = np.setdiff1d(rows, known, assume_unique=True)
-    skips += _begin(roster, beat, new, edits.created, now)
+    skips += _begin_new_tasks(roster, beat, new, edits.created, now)
     here = set(rows.tolist())
     occasions = [
         row for row in roster.occasions["@reboot"] if row in here and partition_of(int(c.number[row])) in begins
     ]
-    life.occasion(np.array(sorted(occasions), dtype=np.int64), now)
+    life.trigger_node_event(np.array(sorted(occasions), dtype=np.int64), now)
     beat.cursors |= cursors
-    standings = standings_of(roster, np.unique(np.concatenate([new, idle, edited])), now)
+    standings = task_positions_of(roster, np.unique(np.concatenate([new, idle, edited])), now)
     return (
         Batch(finishes=gone, standings=standings, skips=beat.skips_of(skips, now), settled=edits.settled),
         running,
     )
 
 
-def _resolve(roster: Roster, beat: Beat, open_claims: Sequence[Progress], now: Instant) -> list[Finish]:
+def _resolve_lost_runs(
+    roster: TaskTable, beat: TurnLoop, open_claims: Sequence[TaskProgress], now: Instant
+) -> list[Finish]:
     """Runs that were under way when the last node died are lost, and made up for where that is wanted."""
     c = roster.columns
     removed = [p for p in open_claims if roster.row(p.task) is None]
     open_claims = [p for p in open_claims if roster.row(p.task) is not None]
     rows = roster.rows([p.task for p in open_claims])
-    on_grid = np.array([p.claimed_kind == Kind.GRID for p in open_claims], dtype=bool)
-    started = np.array([unreported_start(p.claimed_at, p.claimed or 0, now) for p in open_claims], dtype=np.int64)
+    on_grid = np.array([p.claimed_kind == RunKind.GRID for p in open_claims], dtype=bool)
+    started = np.array([assumed_start(p.claimed_at, p.claimed or 0, now) for p in open_claims], dtype=np.int64)
     # The store has the start of a run that lasted; by a clock that may have been set back since.
     started[on_grid] = np.minimum(np.maximum(started[on_grid], c.last_start[rows[on_grid]]), now)
     c.last_start[rows[on_grid]] = started[on_grid]
     # A forced run that waits makes up for them as well.
-    repeated = roster.made_up_for(rows[c.flags[rows] & int(Flag.FORCED) == 0])
-    make_up(roster.lifecycle, repeated[[not beat.losses.is_set_aside(n) for n in c.number[repeated].tolist()]], now)
+    repeated = roster.repeatable(rows[c.flags[rows] & int(Flag.FORCED) == 0])
+    repeat_lost_runs(
+        roster.lifecycle, repeated[[not beat.worker_deaths.is_set_aside(n) for n in c.number[repeated].tolist()]], now
+    )
     if open_claims or removed:
         _log.warning("%d runs were lost with the last node", len(open_claims + removed), extra={"action": "lost"})
     now_standing = [
         p._replace(
             last_start=int(c.last_start[row]),
             result_at=int(c.result_at[row]),
-            extra=int(c.extra[row]),
-            extra_kind=int(c.extra_kind[row]),
+            extra=int(c.off_grid_due[row]),
+            extra_kind=int(c.off_grid_kind[row]),
         )
         for row, p in zip(rows.tolist(), open_claims, strict=True)
     ]
-    lost = [_lost(p, begun, now) for p, begun in zip(now_standing, started.tolist(), strict=True)]
-    return lost + [_lost(p, unreported_start(p.claimed_at, p.claimed or 0, now), now) for p in removed]
+    lost = [_lost_run(p, begun, now) for p, begun in zip(now_standing, started.tolist(), strict=True)]
+    return lost + [_lost_run(p, assumed_start(p.claimed_at, p.claimed or 0, now), now) for p in removed]
 
 
-def _lost(p: Progress, started: int, now: Instant) -> Finish:
+def _lost_run(p: TaskProgress, started: int, now: Instant) -> Finish:
     return Finish(
         task=p.task,
         started=started,
@@ -204,9 +214,9 @@ def _lost(p: Progress, started: int, now: Instant) -> Finish:
     )
 
 
-def _force_again(life: Lifecycle, rows: Ints) -> None:
+def _restore_forced(life: Lifecycle, rows: Ints) -> None:
     """Forced runs that still waited when the node stopped wait again."""
     c = life.columns
-    alone = (c.extra[rows] < FOREVER) & (c.extra_kind[rows] == Kind.FORCED)
-    c.extra[rows[alone]] = FOREVER
+    alone = (c.off_grid_due[rows] < FOREVER) & (c.off_grid_kind[rows] == RunKind.FORCED)
+    c.off_grid_due[rows[alone]] = FOREVER
     life.force(rows[alone | (c.flags[rows] & int(Flag.FORCED) != 0)])

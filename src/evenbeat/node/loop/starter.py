@@ -6,21 +6,21 @@ from collections.abc import Container, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from evenbeat.node.loop.clock import Clock
-from evenbeat.node.loop.counters import Counts
-from evenbeat.wire.worker_frames import Run
+from evenbeat.node.loop.counters import RunCounters
+from evenbeat.wire.worker_frames import RunSpec
 
-AHEAD: Final = 100_000
+CLAIM_AHEAD: Final = 100_000
 """Microseconds by which what is due is claimed before it is: so long a turn and its commit, and the commit before it,
 may take without making anything late."""
-_STEP: Final = 0.001
+_MIN_STEP: Final = 0.001
 """Seconds between two times to hand over, at least, or a quarter of the lead: what is due within them goes together."""
 
 
-class Dispatch(Protocol):
+class Dispatcher(Protocol):
     """Where runs go to be made."""
 
     @property
-    def lead(self) -> int:
+    def early_delivery(self) -> int:
         """Microseconds by which it takes runs before they are due, and lets them wait until then."""
 
     @property
@@ -29,33 +29,33 @@ class Dispatch(Protocol):
 
     def dispatch(
         self,
-        runs: Sequence[Run],
+        runs: Sequence[RunSpec],
         functions: Sequence[str | None] | None = None,
         tasks: Sequence[int] = (),
         pools: Sequence[str | None] | None = None,
     ) -> None:
         """Make these, some of them functions: of which tasks, and in which pools, unless all are in the default one."""
 
-    def stored(self, tokens: Sequence[int]) -> None:
+    def confirm_stored(self, tokens: Sequence[int]) -> None:
         """What was told of the ends of these runs is safe."""
 
 
-class Ready(NamedTuple):
+class ReadyRuns(NamedTuple):
     """Runs to be made, in the order they are due, and of each what `dispatch` wants to know."""
 
     due: list[int]
-    runs: list[Run]
+    runs: list[RunSpec]
     functions: list[str | None] | None
     tasks: list[int]
     pools: list[str | None] | None
 
-    def part(self, first: int, end: int | None = None) -> "Ready":
+    def part(self, first: int, end: int | None = None) -> "ReadyRuns":
         """Some of them."""
         some = slice(first, end)
         functions = self.functions and self.functions[some]
-        return Ready(self.due[some], self.runs[some], functions, self.tasks[some], self.pools and self.pools[some])
+        return ReadyRuns(self.due[some], self.runs[some], functions, self.tasks[some], self.pools and self.pools[some])
 
-    def move(self, by: int) -> "Ready":
+    def move(self, by: int) -> "ReadyRuns":
         """The same, after the clock was set: due at the same moment."""
         for run in self.runs:
             run.move(by)
@@ -65,18 +65,18 @@ class Ready(NamedTuple):
 class Starter:
     """Holds what is not due yet."""
 
-    def __init__(self, queue: Dispatch, clock: Clock, counts: Counts, wanted: Container[int]) -> None:
+    def __init__(self, queue: Dispatcher, clock: Clock, counts: RunCounters, wanted: Container[int]) -> None:
         """`wanted` are the tokens of the runs that are still to be made when they are due."""
         self._queue = queue
         self._clock = clock
         self._counts = counts
         self._wanted = wanted
-        self._held: list[Ready] = []
+        self._held: list[ReadyRuns] = []
         self._timer: asyncio.TimerHandle | None = None
         self.moved = 0
         """How far the clock was set, all in all."""
 
-    def start(self, ready: Ready, moved: int | None = None) -> None:
+    def start(self, ready: ReadyRuns, moved: int | None = None) -> None:
         """Each when it is due; `moved` as it was when they were claimed, unless that is just now."""
         self._held.append(ready if moved in (None, self.moved) else ready.move(self.moved - (moved or 0)))
         self._go()
@@ -90,7 +90,7 @@ class Starter:
         """The tokens of what is not due yet: no worker knows of it."""
         return {run.token for ready in self._held for run in ready.runs}
 
-    def drop(self) -> list[Run]:
+    def drop(self) -> list[RunSpec]:
         """Whatever is held is not handed over any more; what that is."""
         if self._timer is not None:
             self._timer.cancel()
@@ -104,10 +104,10 @@ class Starter:
             self._timer = None
         now = self._clock.now()
         still_held = []
-        lead = self._queue.lead
+        lead = self._queue.early_delivery
         for ready in self._held:
             count = bisect_right(ready.due, now + lead)
-            if count < len(ready.due) and ready.due[count] - now > AHEAD:
+            if count < len(ready.due) and ready.due[count] - now > CLAIM_AHEAD:
                 count = len(ready.due)  # the clock was set back meanwhile
             if count:
                 self._dispatch(ready.part(0, count))
@@ -116,12 +116,12 @@ class Starter:
         self._held = still_held
         if still_held:
             wait = (min(ready.due[0] for ready in still_held) - lead - now) / 1e6
-            self._timer = asyncio.get_running_loop().call_later(max(wait, _STEP, lead / 4e6), self._go)
+            self._timer = asyncio.get_running_loop().call_later(max(wait, _MIN_STEP, lead / 4e6), self._go)
 
-    def _dispatch(self, ready: Ready) -> None:
+    def _dispatch(self, ready: ReadyRuns) -> None:
         kept = [i for i, run in enumerate(ready.runs) if run.token in self._wanted]
         if len(kept) < len(ready.runs):
-            ready = Ready(
+            ready = ReadyRuns(
                 [ready.due[i] for i in kept],
                 [ready.runs[i] for i in kept],
                 ready.functions and [ready.functions[i] for i in kept],

@@ -6,13 +6,13 @@ from typing import NamedTuple
 import numpy as np
 
 from evenbeat.core.columns import Ints
-from evenbeat.model import Instant, Kind, Outcome, State
-from evenbeat.node.loop.records import planned_of
-from evenbeat.node.loop.task_table import Roster
-from evenbeat.store.contract import Finish, Told
+from evenbeat.model import Instant, Outcome, RunKind, State
+from evenbeat.node.loop.records import planned_off_grid
+from evenbeat.node.loop.task_table import TaskTable
+from evenbeat.store.contract import Finish, SubmittedResult
 
 
-class Results(NamedTuple):
+class ResultColumns(NamedTuple):
     """Results of some checks, none of them twice."""
 
     rows: Ints
@@ -23,22 +23,22 @@ class Results(NamedTuple):
     ended: Ints
     status: Ints
     outputs: Sequence[str]
-    kind: Kind
+    kind: RunKind
     outcome: Outcome | None = None
     """None for what the status says."""
 
 
-def learn_told(roster: Roster, results: Results, now: Instant) -> list[Told]:
+def learn_submitted_results(roster: TaskTable, results: ResultColumns, now: Instant) -> list[SubmittedResult]:
     """The new states of these checks, and the records of it."""
     rows, life, c = results.rows, roster.lifecycle, roster.columns
     newer = results.known > c.result_at[rows]
     as_of = Instant(max(now, int(results.known.max(initial=now))))
-    changed = life.results(rows, results.status.astype(np.uint8), results.known, results.nominal, as_of)
+    changed = life.apply_results(rows, results.status.astype(np.uint8), results.known, results.nominal, as_of)
     notable = changed | (results.status != State.OK)
     status = results.status.tolist()
-    extra, extra_kind = planned_of(c, rows, now)
+    extra, extra_kind = planned_off_grid(c, rows, now)
     return [
-        Told(*fields)
+        SubmittedResult(*fields)
         for fields in zip(
             c.number[rows].tolist(),
             results.nominal.tolist(),
@@ -66,7 +66,7 @@ def learn_told(roster: Roster, results: Results, now: Instant) -> list[Told]:
     ]
 
 
-def as_finish(told: Told) -> Finish:
+def finish_of_submitted(told: SubmittedResult) -> Finish:
     """For those who listen to how runs end."""
     return Finish(
         told.task,

@@ -7,36 +7,35 @@ from typing import Final, TypeVar
 import msgspec
 import numpy as np
 
-from evenbeat.admin.period_changes import with_users
+from evenbeat.admin.period_changes import periods_and_users
 from evenbeat.core.columns import GrowingArray, Ints
-from evenbeat.core.edits import pause, settle, unpause
+from evenbeat.core.edits import pause, settle_past, unpause
 from evenbeat.core.lifecycle import Lifecycle
 from evenbeat.core.name_index import NameIndex
-from evenbeat.core.passive import Expectation, expectation_of
-from evenbeat.core.permission import Permission, may_execute
-from evenbeat.core.task import ALL_FLAGS, Bools, Flag, Skips
-from evenbeat.core.task_columns import DEFINED_FLAGS, enrol, timebox
+from evenbeat.core.passive import ResultExpectation, expectation_of
+from evenbeat.core.permission import CommandPolicy, may_execute
+from evenbeat.core.task import ALL_FLAGS, Bools, Flag, SkipColumns
+from evenbeat.core.task_columns import DEFINED_FLAGS, default_timebox_of, enrol
 from evenbeat.core.times import ScheduleTimes
 from evenbeat.core.timetable import Timetable
-from evenbeat.model import PARTITIONS, SECOND, Entry, Instant, Kind, Missed, Period, Task
-from evenbeat.node.loop.packed_jobs import JobArena, NodeColumns
-from evenbeat.store.contract import Progress
+from evenbeat.model import PARTITION_COUNT, SECOND, Entry, Instant, Missed, Period, RunKind, Task
+from evenbeat.node.loop.packed_jobs import NodeColumns, PackedJobs
+from evenbeat.store.contract import TaskProgress
 from evenbeat.when.instant import parse_instant
-from evenbeat.when.period import Period as CompiledPeriod
-from evenbeat.when.period import compile_periods
+from evenbeat.when.period import CompiledPeriod, compile_periods
 from evenbeat.when.windows import FOREVER, NEVER
 from evenbeat.when.zone import zone
 
-_AT_ONCE: Final = 10_000
+_TASKS_AT_ONCE: Final = 10_000
 """Tasks that are brought in together: enough for columns to pay, few enough to need little memory."""
-_WHEN: Final = ("every", "phase", "calendar", "second", "period", "moves")
+_SCHEDULE_COLUMNS: Final = ("every", "phase", "calendar", "second", "period", "has_moving_grid")
 """Columns that say when a task is due."""
-_ALL: Final = Missed.ALL
-_PASSIVE: Final = int(Flag.PASSIVE | Flag.NOTHING_TO_RUN)
-_Thing = TypeVar("_Thing")
+_MISSED_ALL: Final = Missed.ALL
+_PASSIVE_FLAGS: Final = int(Flag.PASSIVE | Flag.NOTHING_TO_RUN)
+_Item = TypeVar("_Item")
 
 
-class Roster:
+class TaskTable:
     """Who is in which row, and all that the core and the workers must know of them."""
 
     def __init__(self, slots: int, generation: int) -> None:
@@ -44,7 +43,7 @@ class Roster:
         self.times = ScheduleTimes(self.columns)
         self.lifecycle = Lifecycle(self.columns, Timetable(self.columns), self.times, slots, generation=generation)
         self.names = NameIndex()
-        self.jobs = JobArena(self.columns)
+        self.jobs = PackedJobs(self.columns)
         self._row_by_number = GrowingArray(np.int32)
         """One more than the row; 0 for none."""
         self.functions: list[str] = []
@@ -53,7 +52,7 @@ class Roster:
         self._pool_numbers: dict[str | None, int] = {None: 0}
         self._owners: list[str] = []
         self._owner_numbers: dict[str, int] = {}
-        self._permission = Permission()
+        self._permission = CommandPolicy()
         self.periods: dict[str, CompiledPeriod] = {}
         self._period_numbers: dict[str, int] = {}
         self._definitions: dict[str, Period] = {}
@@ -62,7 +61,7 @@ class Roster:
         """Of the rows with missed = "all": how far back."""
         self._starts: dict[int, Instant] = {}
         """Of the rows with `start_at`: when that is."""
-        self.expectations: dict[int, Expectation] = {}
+        self.expectations: dict[int, ResultExpectation] = {}
         """Of the rows that are passive checks: what they say of missing results."""
         self.occasions: dict[str, set[int]] = {"@reboot": set(), "@shutdown": set()}
 
@@ -73,7 +72,7 @@ class Roster:
         found = int(self._row_by_number.array[number]) if 0 <= number < len(self._row_by_number.array) else 0
         return found - 1 if found else None
 
-    def must_have(self, number: int) -> int:
+    def row_or_raise(self, number: int) -> int:
         """The row of a task that is here."""
         row = self.row(number)
         assert row is not None
@@ -94,9 +93,9 @@ class Roster:
     def rows_in(self, partitions: Collection[int]) -> Ints:
         """All rows of some partitions, also of what was removed."""
         rows = np.flatnonzero(self.columns.used)
-        wanted = np.zeros(PARTITIONS, dtype=bool)
+        wanted = np.zeros(PARTITION_COUNT, dtype=bool)
         wanted[list(partitions)] = True
-        found: Ints = rows[wanted[self.columns.number[rows] % PARTITIONS]]
+        found: Ints = rows[wanted[self.columns.number[rows] % PARTITION_COUNT]]
         return found
 
     def active(self, rows: Ints) -> Ints:
@@ -115,7 +114,7 @@ class Roster:
             return np.zeros(len(rows), dtype=np.int64)
         return np.array([self.catch_up.get(row, 0) for row in rows.tolist()], dtype=np.int64)
 
-    def made_up_for(self, rows: Ints) -> Ints:
+    def repeatable(self, rows: Ints) -> Ints:
         """Those of some rows whose lost runs are to be made up for: a stop is over when it is over."""
         stops = self.occasions["@shutdown"]
         return rows[[row not in stops for row in rows.tolist()]] if stops else rows
@@ -130,12 +129,12 @@ class Roster:
 
     # Coming, changing, going
 
-    def bring_in(self, entries: Iterable[Entry], periods: Mapping[str, int] | None = None) -> Ints:
+    def add(self, entries: Iterable[Entry], periods: Mapping[str, int] | None = None) -> Ints:
         """Tasks get their rows and everything a definition says; not yet in the timetable.
 
         `periods` are the numbers of the periods that they refer to, if those are not the ones of now.
         """
-        rows = [self._bring_in(some, periods) for some in _pieces(entries, _AT_ONCE)]
+        rows = [self._bring_in(some, periods) for some in _in_parts(entries, _TASKS_AT_ONCE)]
         return np.concatenate(rows) if rows else np.empty(0, dtype=np.int64)
 
     def _bring_in(self, entries: Sequence[Entry], periods: Mapping[str, int] | None) -> Ints:
@@ -154,23 +153,23 @@ class Roster:
         self._permit(rows)
         numbers = self._period_numbers if periods is None else periods
         alike = enrol(self.columns, self.times, rows, tasks, numbers, self._limits)
-        self.columns.timebox[rows] = alike.each(timebox)
-        self.columns.function[rows] = alike.each(lambda task: self._function(task.job.function))
-        self.columns.pool[rows] = alike.each(lambda task: self._pool(task.pool))
+        self.columns.timebox[rows] = alike.value_per_task(default_timebox_of)
+        self.columns.function[rows] = alike.value_per_task(lambda task: self._function(task.job.function))
+        self.columns.pool[rows] = alike.value_per_task(lambda task: self._pool(task.pool))
         encode = msgspec.msgpack.Encoder().encode
         self.jobs.put(rows, [encode(task.job) for task in tasks])
-        for i in np.flatnonzero(alike.each(_has_extras)).tolist():
+        for i in np.flatnonzero(alike.value_per_task(_has_extras)).tolist():
             self._define_extras(int(rows[i]), tasks[i])
 
     def _define_extras(self, row: int, task: Task) -> None:
-        if task.missed is _ALL:
+        if task.missed is _MISSED_ALL:
             self.catch_up[row] = task.catch_up
         if task.start_at is not None:
             self._starts[row] = parse_instant(task.start_at, zone(task.schedule.zone))
         if task.passive:
             self.expectations[row] = expectation_of(task)
-        if _occasion(task) in self.occasions:
-            self.occasions[_occasion(task)].add(row)
+        if _cron_text(task) in self.occasions:
+            self.occasions[_cron_text(task)].add(row)
 
     def _function(self, function: str | None) -> int:
         if function is None:
@@ -186,7 +185,7 @@ class Roster:
             self._owners.append(owner)
         return self._owner_numbers[owner]
 
-    def set_permission(self, permission: Permission) -> Ints:
+    def set_permission(self, permission: CommandPolicy) -> Ints:
         """Who may say what is executed, from now on; says whose tasks that makes a difference to."""
         if permission == self._permission:
             return np.empty(0, dtype=np.int64)
@@ -195,7 +194,7 @@ class Roster:
         before = self.columns.flags[rows]
         self._permit(rows)
         changed: Ints = rows[self.columns.flags[rows] != before]
-        self.lifecycle.requeue(changed)
+        self.lifecycle.reset_due(changed)
         return changed
 
     def _permit(self, rows: Ints) -> None:
@@ -210,12 +209,12 @@ class Roster:
             self.pools.append(pool)
         return self._pool_numbers[pool]
 
-    def take_up(self, progress: Iterable[Progress]) -> tuple[Ints, list[Progress]]:
+    def restore_progress(self, progress: Iterable[TaskProgress]) -> tuple[Ints, list[TaskProgress]]:
         """Where tasks stood when the node was stopped. Says for which rows, and which runs were under way, also those
         of tasks that have been removed.
         """
         rows, open_claims = [], []
-        for some in _pieces(progress, _AT_ONCE):
+        for some in _in_parts(progress, _TASKS_AT_ONCE):
             where = self.rows([p.task for p in some])
             # All of them, unless one that was removed is still running.
             known = some if len(where) == len(some) else [p for p in some if self.row(p.task) is not None]
@@ -224,47 +223,51 @@ class Roster:
             open_claims += [p for p in some if p.claimed is not None]
         return (np.concatenate(rows) if rows else np.empty(0, dtype=np.int64)), open_claims
 
-    def _take_up(self, rows: Ints, known: Sequence[Progress]) -> None:
+    def _take_up(self, rows: Ints, known: Sequence[TaskProgress]) -> None:
         c = self.columns
-        for name, values in zip(Progress._fields, zip(*known, strict=True), strict=False):
+        for name, values in zip(TaskProgress._fields, zip(*known, strict=True), strict=False):
             match name:
-                case "accounted" | "extra" | "extra_kind" | "last_start" | "state" | "hard" | "attempt" | "changes":
+                case "extra":
+                    c.off_grid_due[rows] = values
+                case "extra_kind":
+                    c.off_grid_kind[rows] = values
+                case "accounted" | "last_start" | "state" | "hard" | "attempt" | "changes":
                     getattr(c, name)[rows] = values
                 case "flapping" | "result_at":
                     getattr(c, name)[rows] = values
         paused = {p.task: (p.pause_from, p.pause_until) for p in known if p.pause_until > NEVER}
         for number, pause_ in paused.items():
-            self.lifecycle.pauses[self.must_have(number)] = pause_
-        before_start = rows[c.extra_kind[rows] == Kind.FORCED_BEFORE_START]
-        c.extra_kind[before_start] = Kind.START_AT
+            self.lifecycle.pauses[self.row_or_raise(number)] = pause_
+        before_start = rows[c.off_grid_kind[rows] == RunKind.FORCED_BEFORE_START]
+        c.off_grid_kind[before_start] = RunKind.START_AT
         self.lifecycle.set_flag(before_start, Flag.FORCED, on=True)
-        asked = (c.extra_kind[rows] == Kind.START_AT) & (c.extra[rows] < FOREVER)
+        asked = (c.off_grid_kind[rows] == RunKind.START_AT) & (c.off_grid_due[rows] < FOREVER)
         asked &= c.flags[rows] & int(Flag.PASSIVE) == 0
         some = rows[asked]
         # One that was missed, and is made up for at another time, postpones nothing any more.
         starts = np.array([self._starts.get(row, NEVER) for row in some.tolist()], dtype=np.int64)
-        self.lifecycle.set_flag(some[c.extra[some] == starts], Flag.POSTPONED, on=True)
+        self.lifecycle.set_flag(some[c.off_grid_due[some] == starts], Flag.POSTPONED, on=True)
 
     def change(
         self, entries: Sequence[Entry], now: Instant, periods: Mapping[str, int] | None = None
-    ) -> tuple[Ints, list[Skips]]:
+    ) -> tuple[Ints, list[SkipColumns]]:
         """New definitions. What was due before is settled by the old ones; from now on the new ones count, a new
         `start_at` and a pause included. Says which rows stand elsewhere for it.
         """
         known = [entry for entry in entries if self.row(entry.number) is not None]
         rows = self.rows([entry.number for entry in known])
         c, life = self.columns, self.lifecycle
-        before = {name: getattr(c, name)[rows] for name in (*_WHEN, "flags", "limit")}
+        before = {name: getattr(c, name)[rows] for name in (*_SCHEDULE_COLUMNS, "flags", "limit")}
         starts = [self._starts.get(row) for row in rows.tolist()]
         for row, name, entry in zip(rows.tolist(), self.names.names(rows), known, strict=True):
             self._forget_extras(row)
             if name != entry.task.name:
                 self.names.rename(row, entry.task.name)
         self._define(rows, known, periods)
-        turned = (c.flags[rows] ^ before["flags"]) & _PASSIVE != 0
+        turned = (c.flags[rows] ^ before["flags"]) & _PASSIVE_FLAGS != 0
         other_start = np.array([self._starts.get(row) != t for row, t in zip(rows.tolist(), starts, strict=True)], bool)
         differs = turned | other_start
-        for name in _WHEN:
+        for name in _SCHEDULE_COLUMNS:
             differs |= getattr(c, name)[rows] != before[name]
         skips = self._settle_by(before, rows, differs, now)
         self._turn(rows[turned])
@@ -277,38 +280,38 @@ class Roster:
             life.recount_limits()
         return rows[differs | (on != was_on)], skips
 
-    def _settle_by(self, before: Mapping[str, Ints], rows: Ints, differs: Bools, now: Instant) -> list[Skips]:
+    def _settle_by(self, before: Mapping[str, Ints], rows: Ints, differs: Bools, now: Instant) -> list[SkipColumns]:
         """Settle what was due of some rows by what their columns said before."""
         c, some = self.columns, rows[differs]
-        names = (*_WHEN, "flags")
+        names = (*_SCHEDULE_COLUMNS, "flags")
         after = {name: getattr(c, name)[some] for name in names}
         for name in names:
             getattr(c, name)[some] = before[name][differs]
-        skips = settle(self.lifecycle, some, now)
-        for name in _WHEN:
+        skips = settle_past(self.lifecycle, some, now)
+        for name in _SCHEDULE_COLUMNS:
             getattr(c, name)[some] = after[name]
         c.flags[some] = (c.flags[some] & (ALL_FLAGS ^ DEFINED_FLAGS)) | (after["flags"] & DEFINED_FLAGS)
         return skips
 
     def _turn(self, rows: Ints) -> None:
         """From something that runs to a passive check, or back; or its command came or went. Nothing planned stays."""
-        self.columns.extra[rows] = FOREVER
+        self.columns.off_grid_due[rows] = FOREVER
         self.lifecycle.set_flag(rows, Flag.FORCED | Flag.CATCHING_UP, on=False)
-        self.lifecycle.requeue(rows)
+        self.lifecycle.reset_due(rows)
 
     def _start_no_more(self, rows: Ints) -> None:
         """Whoever asked for a start at some time has changed their mind."""
         c = self.columns
-        asked = rows[(c.extra_kind[rows] == Kind.START_AT) & (c.extra[rows] < FOREVER)]
-        c.extra[asked] = FOREVER
+        asked = rows[(c.off_grid_kind[rows] == RunKind.START_AT) & (c.off_grid_due[rows] < FOREVER)]
+        c.off_grid_due[asked] = FOREVER
         self.lifecycle.set_flag(rows, Flag.POSTPONED, on=False)
 
-    def _reschedule(self, rows: Ints, now: Instant) -> list[Skips]:
+    def _reschedule(self, rows: Ints, now: Instant) -> list[SkipColumns]:
         """Due by what they say now: by the schedule, but not before the start that they ask for."""
         self.lifecycle.reschedule(rows, now)
         return self.start_at(rows, now)
 
-    def remove(self, numbers: Sequence[int], now: Instant) -> list[tuple[Skips, Ints]]:
+    def remove(self, numbers: Sequence[int], now: Instant) -> list[tuple[SkipColumns, Ints]]:
         """Tasks go, those that run when they have ended. What was due of them is skipped, beside their numbers."""
         rows = self.rows(numbers)
         c = self.columns
@@ -326,7 +329,7 @@ class Roster:
         self.columns.nominal[self.rows(numbers)] = FOREVER
         self.remove(numbers, now)
 
-    def bring_back(self, entries: Sequence[Entry], now: Instant) -> tuple[Ints, list[Entry]]:
+    def restore_removed(self, entries: Sequence[Entry], now: Instant) -> tuple[Ints, list[Entry]]:
         """Of tasks that were created, those that were removed here before and still run get their rows back.
 
         Returns these rows, and the other tasks, which are new here.
@@ -340,21 +343,21 @@ class Roster:
             self.names.add_many([entry.task.name for entry in back], rows)
             self._row_by_number.array[c.number[rows]] = rows + 1
             self._define(rows, back, None)
-            self.lifecycle.bring_back(rows, now)
+            self.lifecycle.restore_removed(rows, now)
         return rows, [entry for entry in entries if entry.number not in row_of]
 
     def removed_rows(self) -> Ints:
         """Rows of tasks that were removed and whose runs have not ended."""
         return np.flatnonzero(self.columns.flags & int(Flag.REMOVED))
 
-    def leave(self, rows: Ints) -> None:
+    def release(self, rows: Ints) -> None:
         """Tasks go to another node, as they are."""
         named = rows[self.columns.flags[rows] & int(Flag.REMOVED) == 0]
         for row in named.tolist():
             self._forget_extras(row)
             self.names.remove(row)
         self._row_by_number.array[self.columns.number[named]] = 0
-        self.lifecycle.leave(rows)
+        self.lifecycle.hand_over(rows)
 
     def _forget_extras(self, row: int) -> None:
         self.catch_up.pop(row, None)
@@ -369,14 +372,16 @@ class Roster:
         """Numbers for periods as they were once, by name."""
         return {name: self.times.period_number(period) for name, period in compile_periods(dict(periods)).items()}
 
-    def set_periods(self, periods: Mapping[str, Period], now: Instant) -> tuple[Ints, list[Skips]]:
+    def set_periods(self, periods: Mapping[str, Period], now: Instant) -> tuple[Ints, list[SkipColumns]]:
         """All periods there are. Tasks of those that differ are due by the new ones from now on; says which."""
         compiled = compile_periods(dict(periods))
-        different = with_users(periods, [name for name in compiled if self._definitions.get(name) != periods[name]])
+        different = periods_and_users(
+            periods, [name for name in compiled if self._definitions.get(name) != periods[name]]
+        )
         numbers = [self._period_numbers[name] for name in different if name in self._period_numbers]
         rows = self.all_rows()
         rows = rows[np.isin(self.columns.period[rows], numbers)]
-        skips = settle(self.lifecycle, rows, now)
+        skips = settle_past(self.lifecycle, rows, now)
         for name in different:
             self.periods[name] = compiled[name]
             number = self._period_numbers.get(name)
@@ -407,10 +412,10 @@ class Roster:
         """New tasks: each on its grid, checks with a first run soon."""
         life = self.lifecycle
         life.pace.mean_rate = self.mean_rate
-        life.arrive(rows, now)
-        life.make_first_runs(self.active(rows[self.columns.flags[rows] & int(Flag.CHECK) != 0]), now)
+        life.add_new(rows, now)
+        life.plan_first_runs(self.active(rows[self.columns.flags[rows] & int(Flag.CHECK) != 0]), now)
 
-    def start_at(self, rows: Ints, since: Instant) -> list[Skips]:
+    def start_at(self, rows: Ints, since: Instant) -> list[SkipColumns]:
         """Schedule the tasks whose `start_at` lies after `since`."""
         if not self._starts:
             return []
@@ -418,19 +423,19 @@ class Roster:
         for row in rows.tolist():
             start = self._starts.get(row)
             if start is not None and start > since:
-                skips += self.lifecycle.start_at(row, start, since)
+                skips += self.lifecycle.postpone_until(row, start, since)
         return skips
 
 
 def _has_extras(task: Task) -> bool:
-    return task.missed is _ALL or task.start_at is not None or task.passive or _occasion(task).startswith("@")
+    return task.missed is _MISSED_ALL or task.start_at is not None or task.passive or _cron_text(task).startswith("@")
 
 
-def _occasion(task: Task) -> str:
+def _cron_text(task: Task) -> str:
     return (task.schedule.cron or "").strip()
 
 
-def _pieces(things: Iterable[_Thing], most: int) -> Iterator[list[_Thing]]:
+def _in_parts(things: Iterable[_Item], most: int) -> Iterator[list[_Item]]:
     source = iter(things)
     while piece := list(islice(source, most)):
         yield piece

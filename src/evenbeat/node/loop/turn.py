@@ -14,48 +14,54 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from evenbeat.admin.worker_killers import Suspects
+from evenbeat.admin.worker_killers import StoredWorkerDeaths
 from evenbeat.core.check import exit_state
 from evenbeat.core.columns import Ints
-from evenbeat.core.downtime import make_up
+from evenbeat.core.downtime import repeat_lost_runs
 from evenbeat.core.guard import default_timebox
-from evenbeat.core.run_lease import Losses, unreported_start
-from evenbeat.core.task import Claims, Flag, Skips, tolerance_of
-from evenbeat.model import SECOND, Instant, Kind, Outcome, State
+from evenbeat.core.run_lease import WorkerDeaths, assumed_start
+from evenbeat.core.task import ClaimColumns, Flag, SkipColumns, tolerance_of
+from evenbeat.model import SECOND, Instant, Outcome, RunKind, State
 from evenbeat.node.loop.clock import Clock
-from evenbeat.node.loop.counters import Counts
-from evenbeat.node.loop.outbox import Outbox, Then
-from evenbeat.node.loop.passive_checks import Passive
-from evenbeat.node.loop.records import condition_of, planned_of, refusals_of, skips_of, standings_of
-from evenbeat.node.loop.starter import AHEAD, Dispatch, Ready, Starter
-from evenbeat.node.loop.submitted_results import as_finish
-from evenbeat.node.loop.task_table import Roster
-from evenbeat.store.contract import Batch, Claim, Finish, Progress, Refusal, Skip, Start, Withdrawn
+from evenbeat.node.loop.counters import RunCounters
+from evenbeat.node.loop.outbox import OnCommit, Outbox
+from evenbeat.node.loop.passive_checks import PassiveChecks
+from evenbeat.node.loop.records import (
+    finish_fields_of,
+    planned_off_grid,
+    refusal_records_of,
+    skip_records_of,
+    task_positions_of,
+)
+from evenbeat.node.loop.starter import CLAIM_AHEAD, Dispatcher, ReadyRuns, Starter
+from evenbeat.node.loop.submitted_results import finish_of_submitted
+from evenbeat.node.loop.task_table import TaskTable
+from evenbeat.store.contract import Batch, Claim, Finish, Refusal, RunStart, Skip, TaskProgress, WithdrawnTasks
 from evenbeat.when.windows import FOREVER, NEVER
-from evenbeat.wire.worker_frames import Result, Run
+from evenbeat.wire.worker_frames import RunResult, RunSpec
 
-_GAP: Final = 0.001
+_MIN_PAUSE: Final = 0.001
 """Seconds between two turns at least: what is due within it is released together."""
-_LONG_GAP: Final = 0.008
+_MAX_PAUSE_SLOT_WANTED: Final = 0.008
 """The same, for a node with much to do while somebody waits for a slot that is free now ..."""
-_LONGER_GAP: Final = 0.02
+_MAX_PAUSE: Final = 0.02
 """... and while nobody does: what is claimed ahead starts in time all the same."""
-_LONGEST_GAP: Final = 0.05
+_MAX_PAUSE_FULL: Final = 0.05
 """The same, while all slots are taken: then nothing can start before something has ended ..."""
-_BUSY_GAP: Final = 0.15
+_PAUSE_SATURATED: Final = 0.15
 """... and while workers have more than they can begin as well: a slot that is free is of no use then."""
-_MANY: Final = 256
+_FREED_SLOTS_FOR_TURN: Final = 256
 """Slots that are free again are worth a turn if they are a third of all; of few slots half of them, at most so many."""
-_LONGEST_SLEEP: Final = 1.0
-_STANDSTILL: Final = 10 * SECOND
+_MAX_SLEEP: Final = 1.0
+_STANDSTILL_AFTER: Final = 10 * SECOND
 """Without a turn for so long we have not been alive."""
-_KEPT_ENDED: Final = 1_000
+_MAX_ENDED_REMOVED: Final = 1_000
 """Runs of removed tasks that are remembered for a while after their end."""
 _NO_STATUS: Final = -1
-_EMPTY: Final = Batch()
+_EMPTY_BATCH: Final = Batch()
 
 _IS_GOOD, _REALLY_STARTED, _ENDED_ITSELF, _IS_RESULT, _CUT_SHORT = (1 << i for i in range(5))
-_ENDS: Final = {
+_OUTCOME_MEANING: Final = {
     Outcome.SUCCEEDED: _IS_GOOD | _REALLY_STARTED | _ENDED_ITSELF | _IS_RESULT,
     Outcome.FAILED: _REALLY_STARTED | _ENDED_ITSELF | _IS_RESULT,
     Outcome.KILLED: _REALLY_STARTED | _IS_RESULT,
@@ -68,7 +74,7 @@ _ENDS: Final = {
 """What each way to end means: for the guard, for the state of a check, for what is to be made up for."""
 
 
-class Underway(NamedTuple):
+class PendingRun(NamedTuple):
     """A run that is claimed or running."""
 
     number: int
@@ -83,14 +89,14 @@ class Underway(NamedTuple):
     """Names the run between node and worker; 0 for a result that no run of ours had."""
 
 
-Listener = Callable[[Sequence[Underway], Sequence[Finish]], None]
+RunEndListener = Callable[[Sequence[PendingRun], Sequence[Finish]], None]
 """Called with runs that have ended, and how each of them ended, once that is committed."""
 
 
-class _Ends(NamedTuple):
+class _EndedRuns(NamedTuple):
     """Runs that have ended, as they are announced when the store has them."""
 
-    runs: Sequence[Underway]
+    runs: Sequence[PendingRun]
     finishes: list[Finish]
     outcomes: Sequence[str]
     seconds: NDArray[np.float64]
@@ -100,36 +106,36 @@ class _Ends(NamedTuple):
 # As `_make` does, without its detour: they are made by the ten thousand.
 _claim_of: Final[Callable[[tuple[object, ...]], Claim]] = partial(tuple.__new__, Claim)
 _finish_of: Final[Callable[[tuple[object, ...]], Finish]] = partial(tuple.__new__, Finish)
-_underway_of: Final[Callable[[tuple[object, ...]], Underway]] = partial(tuple.__new__, Underway)
+_pending_run_of: Final[Callable[[tuple[object, ...]], PendingRun]] = partial(tuple.__new__, PendingRun)
 
 
-class Beat:
+class TurnLoop:
     """Turns, as often as there is something to do."""
 
-    def __init__(self, roster: Roster, outbox: Outbox, queue: Dispatch, clock: Clock) -> None:
-        self.roster = roster
-        self.counts = Counts()
-        self.underway: dict[int, Underway] = {}
+    def __init__(self, roster: TaskTable, outbox: Outbox, queue: Dispatcher, clock: Clock) -> None:
+        self.tasks = roster
+        self.counts = RunCounters()
+        self.pending_runs: dict[int, PendingRun] = {}
         self.cursors: dict[int, bytes] = {}
         """By the number of the task: rows are given to others."""
-        self.claiming = True
+        self.is_claiming = True
         self.may_claim: Callable[[], bool] = lambda: True
         """Asked before each release: a node that may have lost its authority releases nothing."""
-        self.losses = Losses()
+        self.worker_deaths = WorkerDeaths()
         """Which tasks workers have died with. In a cluster the queue counts that; on a single node it is `Suspects`."""
         self._ended_removed: dict[int, tuple[Finish, bytes | None]] = {}
         """Runs of removed tasks that have ended lately, by the number of the task, and its cursor."""
         self._set_aside: list[Refusal] = []
-        self.lasting: dict[int, int] = {}
+        self.started_runs: dict[int, int] = {}
         """Those of the runs under way that are known to have started, and when."""
-        self.on_finished: list[Listener] = []
-        self.on_told: list[Listener] = []
+        self.on_finished: list[RunEndListener] = []
+        self.on_submitted: list[RunEndListener] = []
         """The same for results of checks that no run of ours had."""
-        self.on_leave: list[Callable[[list[int]], None]] = []
+        self.on_tasks_left: list[Callable[[list[int]], None]] = []
         """Called with the numbers of tasks that another node has from now on: their runs are announced there."""
         self.on_withdrawn: list[Callable[[list[int]], None]] = []
         """Called with the numbers of tasks that were removed just before their runs were claimed."""
-        self.passive = Passive(roster, self._record_told)
+        self.passive = PassiveChecks(roster, self._record_submitted)
         self.on_failure: Callable[[Exception], None] = lambda _: None
         """Told if there will be no more turns, because one failed."""
         self.on_turn: Callable[[], None] | None = None
@@ -137,21 +143,21 @@ class Beat:
         self.on_standstill: Callable[[int], None] = lambda _: None
         """Told if there was no turn for long, because the machine slept or the process was stopped."""
         self._outbox = outbox
-        outbox.on_withdrawn = self._withdraw
+        outbox.on_withdrawn = self._drop_withdrawn
         self._queue = queue
         self._clock = clock
         self._moved: dict[int, int] = {}
         """Of runs under way: how far the clock was set since they were claimed, unless it was not."""
-        self.starter = Starter(queue, clock, self.counts, self.underway)
-        self._results: list[Result] = []
+        self.starter = Starter(queue, clock, self.counts, self.pending_runs)
+        self._results: list[RunResult] = []
         self._starts: list[tuple[int, int]] = []
         self.token = 0
         """Of the run that was claimed last; each has one more than the one before."""
         self._timer: asyncio.TimerHandle | None = None
-        self._planned = float("inf")
+        self._next_turn_at = float("inf")
         self._ended = 0.0
         """When the last turn ended, on the loop's clock."""
-        self._gap = self._shorter_gap = _GAP
+        self._gap = self._shorter_gap = _MIN_PAUSE
         self._is_full = False
         """Were all slots taken then?"""
         self.last_turn: int | None = None
@@ -159,21 +165,21 @@ class Beat:
 
     # When is the next turn?
 
-    def results(self, results: Sequence[Result]) -> None:
+    def add_results(self, results: Sequence[RunResult]) -> None:
         """Runs have ended."""
         self._results += results
         # Of slots that are all taken only those count that may be free soon.
-        slots = len(self.underway) - len(self.lasting) if self._is_full else self.roster.lifecycle.slots
-        if len(self._results) >= max(slots // 3, min(slots // 2, _MANY)):
+        slots = len(self.pending_runs) - len(self.started_runs) if self._is_full else self.tasks.lifecycle.slots
+        if len(self._results) >= max(slots // 3, min(slots // 2, _FREED_SLOTS_FOR_TURN)):
             self._gap = min(self._gap, self._shorter_gap)
-        self.soon()
+        self.plan_turn_soon()
 
-    def started(self, starts: Sequence[tuple[int, int]]) -> None:
+    def add_starts(self, starts: Sequence[tuple[int, int]]) -> None:
         """Runs that last have started (token, when)."""
         self._starts += starts
-        self.soon()
+        self.plan_turn_soon()
 
-    def soon(self) -> None:
+    def plan_turn_soon(self) -> None:
         """Something has happened: a turn, as soon as there was a pause since the last one."""
         self._plan(self._ended + self._pause())
 
@@ -182,33 +188,33 @@ class Beat:
         self.starter.drop()
         if self._timer is not None:
             self._timer.cancel()
-        self._planned = -float("inf")
+        self._next_turn_at = -float("inf")
 
     def _is_saturated(self) -> bool:
         return self._is_full and self._queue.is_busy
 
     def _pause(self) -> float:
-        return _BUSY_GAP if self._is_saturated() else self._gap
+        return _PAUSE_SATURATED if self._is_saturated() else self._gap
 
     def _plan(self, when: float) -> None:
-        if when >= self._planned:
+        if when >= self._next_turn_at:
             return
         if self._timer is not None:
             self._timer.cancel()
-        self._planned = when
+        self._next_turn_at = when
         self._timer = asyncio.get_running_loop().call_at(when, self._turn)
 
     def _turn(self) -> None:
         loop = asyncio.get_running_loop()
         begun = loop.time()
-        self._planned = float("inf")
-        if begun < self._ended + _BUSY_GAP and self._is_saturated():
+        self._next_turn_at = float("inf")
+        if begun < self._ended + _PAUSE_SATURATED and self._is_saturated():
             # Workers have become busy since this turn was planned.
-            self.soon()
+            self.plan_turn_soon()
             return
         try:
             before, self.last_turn = self.last_turn, self._clock.elapsed()
-            if before is not None and self.last_turn - before > _STANDSTILL:
+            if before is not None and self.last_turn - before > _STANDSTILL_AFTER:
                 self.on_standstill(self.last_turn - before)
             now = self._clock.now()
             self.turn(now)
@@ -222,15 +228,19 @@ class Beat:
         self._ended = loop.time()
         # A node that has a little to do all the time takes more at a time: turns should not be what keeps it busy.
         took = self._ended - begun
-        self._shorter_gap = min(max(_GAP, 4 * took), _LONG_GAP)
-        self._gap = min(max(_GAP, 8 * took), _LONGER_GAP)
-        life = self.roster.lifecycle
+        self._shorter_gap = min(max(_MIN_PAUSE, 4 * took), _MAX_PAUSE_SLOT_WANTED)
+        self._gap = min(max(_MIN_PAUSE, 8 * took), _MAX_PAUSE)
+        life = self.tasks.lifecycle
         self._is_full = life.pending >= life.slots
         if self._is_full:
-            self._gap = min(max(_GAP, 24 * took), _LONGEST_GAP)
-        due = min(_begin(life.timetable.next_due(), now), self.passive.next_due()) if self.claiming else FOREVER
+            self._gap = min(max(_MIN_PAUSE, 24 * took), _MAX_PAUSE_FULL)
+        due = (
+            min(_turn_time_for(life.timetable.next_due(), now), self.passive.next_due())
+            if self.is_claiming
+            else FOREVER
+        )
         sleep = (due - self._clock.now()) / 1e6
-        self._plan(self._ended + min(max(sleep, self._pause()), _LONGEST_SLEEP))
+        self._plan(self._ended + min(max(sleep, self._pause()), _MAX_SLEEP))
 
     # A turn
 
@@ -238,29 +248,31 @@ class Beat:
         """Learn, then release, and have both kept together."""
         ended = [result.token for result in self._results]
         batch, ends = self._learn(now) if self._results or self._starts else (Batch(), None)
-        ready: Ready | None = None
+        ready: ReadyRuns | None = None
         learned = batch.refusals[:]
-        may_claim = self.claiming and self.may_claim()
+        may_claim = self.is_claiming and self.may_claim()
         if may_claim:
             try:
                 ready = self._release(batch, now)
             except Exception:
                 # What has been learned is true all the same.
                 known = Batch(starts=batch.starts, finishes=batch.finishes, refusals=learned)
-                self._outbox.put(known, self._then(known, ended, ends, None))
+                self._outbox.put(known, self._after_commit(known, ended, ends, None))
                 raise
-        if batch != _EMPTY:
-            self._outbox.put(batch, self._then(batch, ended, ends, ready))
+        if batch != _EMPTY_BATCH:
+            self._outbox.put(batch, self._after_commit(batch, ended, ends, ready))
         if may_claim and self.passive.next_due() <= now:
-            self.passive.look(now)
+            self.passive.check_due(now)
 
-    def _then(self, batch: Batch, ended: list[int], ends: _Ends | None, ready: Ready | None) -> Then:
+    def _after_commit(
+        self, batch: Batch, ended: list[int], ends: _EndedRuns | None, ready: ReadyRuns | None
+    ) -> OnCommit:
         """What there is to do once a turn is committed: start what it claimed, announce what it learned."""
         moved = self.starter.moved
 
         def then() -> None:
             if ended:
-                self._queue.stored(ended)
+                self._queue.confirm_stored(ended)
             if ready is not None:
                 self.starter.start(ready, moved)
             self.counts.skips(batch.skips)
@@ -274,68 +286,70 @@ class Beat:
         due, by the clock as it is now.
         """
         self.starter.clock_was_set(by)
-        self._moved = {token: self._moved.get(token, 0) + by for token in self.underway}
-        self.lasting = {token: at + by for token, at in self.lasting.items()}
+        self._moved = {token: self._moved.get(token, 0) + by for token in self.pending_runs}
+        self.started_runs = {token: at + by for token, at in self.started_runs.items()}
 
     def _due(self, token: int) -> int:
-        return self.underway[token].nominal + self._moved.get(token, 0)
+        return self.pending_runs[token].nominal + self._moved.get(token, 0)
 
-    def _announce(self, ends: _Ends) -> None:
+    def _announce(self, ends: _EndedRuns) -> None:
         self.counts.ended(ends.outcomes, ends.seconds)
         for listener in self.on_finished:
             listener(ends.runs, ends.finishes)
 
-    def _learn(self, now: Instant) -> tuple[Batch, _Ends | None]:
-        started = [(token, at) for token, at in self._starts if token in self.underway]
+    def _learn(self, now: Instant) -> tuple[Batch, _EndedRuns | None]:
+        started = [(token, at) for token, at in self._starts if token in self.pending_runs]
         if started:
-            late = [at - self._due(token) for token, at in started if token not in self.lasting]
+            late = [at - self._due(token) for token, at in started if token not in self.started_runs]
             self.counts.began(np.array(late) / 1e6)
-            self.lasting.update(started)
-        starts = [Start(self.underway[token].number, at) for token, at in started]
-        ended = [(self.underway.pop(r.token), r) for r in self._results if r.token in self.underway]
+            self.started_runs.update(started)
+        starts = [RunStart(self.pending_runs[token].number, at) for token, at in started]
+        ended = [(self.pending_runs.pop(r.token), r) for r in self._results if r.token in self.pending_runs]
         self._results, self._starts = [], []
         ends = self._finish(ended, now) if ended else None
         refusals, self._set_aside = self._set_aside, []
         return Batch(starts=starts, finishes=[] if ends is None else ends.finishes, refusals=refusals), ends
 
-    def _finish(self, ended: list[tuple[Underway, Result]], now: Instant) -> _Ends:
+    def _finish(self, ended: list[tuple[PendingRun, RunResult]], now: Instant) -> _EndedRuns:
         """Runs have ended: what that makes of their tasks."""
-        life, c = self.roster.lifecycle, self.roster.columns
+        life, c = self.tasks.lifecycle, self.tasks.columns
         under_way, results = zip(*ended, strict=True)
         rows, nominal, kind = (np.array(of, dtype=np.int64) for of in list(zip(*under_way, strict=True))[1:4])
         outcome = [r.outcome for r in results]
-        ends = np.array([_ENDS[o] for o in outcome], dtype=np.uint8)
+        ends = np.array([_OUTCOME_MEANING[o] for o in outcome], dtype=np.uint8)
         for i in np.flatnonzero(ends & _CUT_SHORT).tolist():
             if results[i].started == results[i].ended:  # no worker has reported the start
                 due = under_way[i].nominal + self._moved.get(results[i].token, 0)
-                results[i].started = unreported_start(under_way[i].claimed, due, now)
+                results[i].started = assumed_start(under_way[i].claimed, due, now)
         started = np.array([r.started for r in results], dtype=np.int64)
-        on_grid = (kind == Kind.GRID) & (ends & _REALLY_STARTED != 0)
+        on_grid = (kind == RunKind.GRID) & (ends & _REALLY_STARTED != 0)
         # Of a run from before the clock was set back it may lie ahead; then it was just now.
-        life.started(rows[on_grid], np.minimum(started, now)[on_grid])
+        life.record_starts(rows[on_grid], np.minimum(started, now)[on_grid])
         last_start = c.last_start[rows]
         flags = c.flags[rows]
         removed = flags & int(Flag.REMOVED) != 0
         told = (flags & int(Flag.CHECK) != 0) & ~removed & (ends & _IS_RESULT != 0)
         # With its end the row of a removed task is free: what is known of the task is read before.
         gone = np.flatnonzero(removed)
-        left = condition_of(c, rows[gone], last_start[gone], ends[gone] & _IS_GOOD == 0, now) if len(gone) else ()
+        left = finish_fields_of(c, rows[gone], last_start[gone], ends[gone] & _IS_GOOD == 0, now) if len(gone) else ()
         life.complete(rows)
         changed = np.zeros(len(rows), dtype=bool)
         if told.any():
             status = np.array([_NO_STATUS if r.status is None else r.status for r in results], dtype=np.int64)
             state = np.where(ends & _ENDED_ITSELF != 0, exit_state(status), State.UNKNOWN).astype(np.uint8)
-            changed[told] = life.results(rows[told], state[told], started[told], nominal[told], now)
-            if self.passive.stale:
-                self.passive.stale.difference_update(rows[told].tolist())
+            changed[told] = life.apply_results(rows[told], state[told], started[told], nominal[told], now)
+            if self.passive.stale_rows:
+                self.passive.stale_rows.difference_update(rows[told].tolist())
         lost = (ends & _CUT_SHORT != 0) & ~removed
-        if isinstance(self.losses, Suspects) and (self.losses or lost.any()):
-            self.losses.learn_all((u.number, r.outcome, r.output) for u, r in ended)
+        if isinstance(self.worker_deaths, StoredWorkerDeaths) and (self.worker_deaths or lost.any()):
+            self.worker_deaths.learn_all((u.number, r.outcome, r.output) for u, r in ended)
         if lost.any():
-            make_up(life, self._not_set_aside(rows[lost], now), now)
+            repeat_lost_runs(life, self._not_set_aside(rows[lost], now), now)
         notable = changed | (ends & _IS_GOOD == 0)
-        ended_so = [(u[0], r.started, r.ended, r.outcome, r.status, _text(r.output), r.cursor) for u, r in ended]
-        conditions = list(condition_of(c, rows, last_start, notable, now))
+        ended_so = [
+            (u[0], r.started, r.ended, r.outcome, r.status, _decode_output(r.output), r.cursor) for u, r in ended
+        ]
+        conditions = list(finish_fields_of(c, rows, last_start, notable, now))
         for i, condition in zip(gone.tolist(), left, strict=True) if len(gone) else ():
             conditions[i] = condition
         finishes = list(map(_finish_of, map(add, ended_so, conditions)))
@@ -345,25 +359,27 @@ class Beat:
         if len(gone):
             self._keep_ended([finishes[i] for i in gone.tolist()])
         # Of those that lasted it was counted when their start was told.
-        is_news = np.array([self.lasting.pop(r.token, None) is None for r in results]) if self.lasting else True
+        is_news = (
+            np.array([self.started_runs.pop(r.token, None) is None for r in results]) if self.started_runs else True
+        )
         really = (ends & _REALLY_STARTED != 0) & (ends & _IS_RESULT != 0) & is_news
         if self._moved:
             nominal = nominal + np.array([self._moved.pop(r.token, 0) for r in results], dtype=np.int64)
         self.counts.began((started - nominal)[really] / 1e6)
         lasted = np.array([r.ended for r in results], dtype=np.int64) - started
-        return _Ends(under_way, finishes, outcome, lasted[ends & _REALLY_STARTED != 0] / 1e6)
+        return _EndedRuns(under_way, finishes, outcome, lasted[ends & _REALLY_STARTED != 0] / 1e6)
 
-    def _withdraw(self, numbers: Withdrawn) -> None:
+    def _drop_withdrawn(self, numbers: WithdrawnTasks) -> None:
         """Tasks were removed before their claims were committed: these runs are not made, and leave no trace.
 
         The starter hands over only what is under way.
         """
-        runs = [run for run in self.underway.values() if run.number in numbers]
+        runs = [run for run in self.pending_runs.values() if run.number in numbers]
         for run in runs:
-            del self.underway[run.token]
+            del self.pending_runs[run.token]
             self._moved.pop(run.token, None)
             self.cursors.pop(run.number, None)
-        self.roster.lifecycle.complete(np.array([run.row for run in runs], dtype=np.int64))
+        self.tasks.lifecycle.complete(np.array([run.row for run in runs], dtype=np.int64))
         for listener in self.on_withdrawn:
             listener([run.number for run in runs])
 
@@ -373,12 +389,12 @@ class Beat:
         """
         for finish in finishes:
             self._ended_removed[finish.task] = (finish, self.cursors.pop(finish.task, None))
-        for number in list(self._ended_removed)[:-_KEPT_ENDED]:
+        for number in list(self._ended_removed)[:-_MAX_ENDED_REMOVED]:
             del self._ended_removed[number]
 
     def restore_ended(self, rows: Ints) -> None:
         """Some of these new tasks may be removed ones that the store brought back while we freed their rows."""
-        c = self.roster.columns
+        c = self.tasks.columns
         for row, number in zip(rows.tolist(), c.number[rows].tolist(), strict=True) if self._ended_removed else ():
             if number in self._ended_removed:
                 finish, cursor = self._ended_removed.pop(number)
@@ -389,35 +405,35 @@ class Beat:
 
     def _not_set_aside(self, rows: Ints, now: Instant) -> Ints:
         """Lost runs to repeat. A task whose runs have killed several workers in a row is not repeated."""
-        going = self.roster.made_up_for(rows)
-        if not self.losses:
+        going = self.tasks.repeatable(rows)
+        if not self.worker_deaths:
             return going
         kept = []
-        for row, number in zip(going.tolist(), self.roster.columns.number[going].tolist(), strict=True):
-            if not self.losses.is_set_aside(number):
+        for row, number in zip(going.tolist(), self.tasks.columns.number[going].tolist(), strict=True):
+            if not self.worker_deaths.is_set_aside(number):
                 kept.append(row)
             else:
-                reason = f"set aside: {self.losses.deaths(number)} workers in a row died with it"
-                extra, kind = planned_of(self.roster.columns, np.array([row], dtype=np.int64), now)
-                place = int(self.roster.columns.accounted[row]), int(extra[0]), int(kind[0])
-                self._set_aside.append(Refusal(number, now, Kind.CATCH_UP, reason, now, *place))
+                reason = f"set aside: {self.worker_deaths.deaths(number)} workers in a row died with it"
+                extra, kind = planned_off_grid(self.tasks.columns, np.array([row], dtype=np.int64), now)
+                place = int(self.tasks.columns.accounted[row]), int(extra[0]), int(kind[0])
+                self._set_aside.append(Refusal(number, now, RunKind.CATCH_UP, reason, now, *place))
         return np.array(kept, dtype=np.int64)
 
-    def _release(self, batch: Batch, now: Instant) -> Ready | None:
+    def _release(self, batch: Batch, now: Instant) -> ReadyRuns | None:
         """Add to the batch what is due; the runs to make once that is safe."""
-        released = self.roster.lifecycle.release(now, AHEAD)
+        released = self.tasks.lifecycle.release(now, CLAIM_AHEAD)
         claims = released.claims
         batch.skips = self.skips_of(released.skips, now)
-        batch.refusals += refusals_of(self.roster.columns, released.refused, now)
+        batch.refusals += refusal_records_of(self.tasks.columns, released.refused, now)
         if len(released.moved):
-            batch.standings = standings_of(self.roster, released.moved, now)
+            batch.standings = task_positions_of(self.tasks, released.moved, now)
         return self._claim(batch, claims, now) if len(claims.rows) else None
 
-    def _claim(self, batch: Batch, claims: Claims, now: Instant) -> Ready:
+    def _claim(self, batch: Batch, claims: ClaimColumns, now: Instant) -> ReadyRuns:
         """Claims for the store, and runs for the workers once it has them."""
-        life, c, rows = self.roster.lifecycle, self.roster.columns, claims.rows
+        life, c, rows = self.tasks.lifecycle, self.tasks.columns, claims.rows
         numbers, nominal, kind = c.number[rows].tolist(), claims.nominal.tolist(), claims.kind.tolist()
-        extra, extra_kind = planned_of(c, rows, now)
+        extra, extra_kind = planned_off_grid(c, rows, now)
         following = (c.accounted[rows].tolist(), extra.tolist(), extra_kind.tolist())
         tokens = range(self.token + 1, self.token + 1 + len(rows))
         claimed = zip(numbers, nominal, repeat(life.generation), kind, repeat(now), *following, tokens, strict=False)
@@ -425,27 +441,27 @@ class Beat:
         runs, timebox = self._runs(claims, tokens, numbers, now)
         names = [run.name for run in runs]
         under_way = zip(numbers, rows.tolist(), nominal, kind, repeat(now), names, timebox, tokens, strict=False)
-        self.underway.update(zip(tokens, map(_underway_of, under_way), strict=True))
+        self.pending_runs.update(zip(tokens, map(_pending_run_of, under_way), strict=True))
         self.token += len(runs)
         # Those that are late come first, whatever their order; the others as they are due.
-        return Ready(nominal, runs, self._functions(rows), numbers, self._pools(rows))
+        return ReadyRuns(nominal, runs, self._functions(rows), numbers, self._pools(rows))
 
     def _runs(
-        self, claims: Claims, tokens: Iterable[int], numbers: list[int], now: Instant
-    ) -> tuple[list[Run], list[int]]:
+        self, claims: ClaimColumns, tokens: Iterable[int], numbers: list[int], now: Instant
+    ) -> tuple[list[RunSpec], list[int]]:
         """For the workers; beside it the timebox of each."""
-        c, rows = self.roster.columns, claims.rows
-        on_grid = claims.kind == Kind.GRID
-        interval = np.where(on_grid, self.roster.times.interval(rows, claims.nominal), 0)
+        c, rows = self.tasks.columns, claims.rows
+        on_grid = claims.kind == RunKind.GRID
+        interval = np.where(on_grid, self.tasks.times.interval(rows, claims.nominal), 0)
         tolerance = tolerance_of(c, rows, c.flags[rows], interval)
         guarded = np.where(on_grid, c.last_start[rows], NEVER)
         timebox = self._timebox(claims).tolist()
         runs = list(
             map(
-                Run,
+                RunSpec,
                 tokens,
-                map(msgspec.Raw, self.roster.jobs.get_many(rows)),
-                self.roster.names.names(rows),
+                map(msgspec.Raw, self.tasks.jobs.get_many(rows)),
+                self.tasks.names.names(rows),
                 claims.nominal.tolist(),
                 claims.kind.tolist(),
                 timebox,
@@ -458,104 +474,104 @@ class Beat:
                 (c.flags[rows] & int(Flag.CHECK) != 0).tolist(),
             )
         )
-        if self.losses:
+        if self.worker_deaths:
             for run, number in zip(runs, numbers, strict=True):
-                run.alone = self.losses.is_suspect(number)
+                run.alone = self.worker_deaths.is_suspect(number)
         return runs, timebox
 
     def _functions(self, rows: Ints) -> list[str | None] | None:
         """The function of each run, None for commands; None if all are commands."""
-        numbers = self.roster.columns.function[rows]
+        numbers = self.tasks.columns.function[rows]
         if (numbers < 0).all():
             return None
-        functions = self.roster.functions
+        functions = self.tasks.functions
         return [functions[number] if number >= 0 else None for number in numbers.tolist()]
 
     def _pools(self, rows: Ints) -> list[str | None] | None:
         """The pool of each run; None if all are in the default one."""
-        pools = self.roster.pools
+        pools = self.tasks.pools
         if len(pools) == 1:
             return None
-        return [pools[number] for number in self.roster.columns.pool[rows].tolist()]
+        return [pools[number] for number in self.tasks.columns.pool[rows].tolist()]
 
-    def _timebox(self, claims: Claims) -> Ints:
+    def _timebox(self, claims: ClaimColumns) -> Ints:
         """As the task says; by default of a cron task as long as from one nominal time to the next."""
-        c, rows = self.roster.columns, claims.rows
+        c, rows = self.tasks.columns, claims.rows
         box, following = c.timebox[rows], c.nominal[rows]
         unsaid = np.flatnonzero(box == 0)
         if len(unsaid):
             some, coming = rows[unsaid], following[unsaid]
             length = coming - claims.nominal[unsaid]
             # A run off the grid may come just before a nominal time: that must not make it short.
-            between = np.flatnonzero((claims.kind[unsaid] != Kind.GRID) & (coming < FOREVER))
-            length[between] = self.roster.times.interval(some[between], coming[between])
+            between = np.flatnonzero((claims.kind[unsaid] != RunKind.GRID) & (coming < FOREVER))
+            length[between] = self.tasks.times.interval(some[between], coming[between])
             box[unsaid] = np.where((coming < FOREVER) & (length > 0), length, default_timebox(None, check=False))
         return box
 
-    def _latest_start(self, claims: Claims, now: Instant) -> Ints:
+    def _latest_start(self, claims: ClaimColumns, now: Instant) -> Ints:
         """Not after the close of its period, unless forced."""
         latest = np.full(len(claims.rows), FOREVER, dtype=np.int64)
-        period = self.roster.columns.period[claims.rows]
+        period = self.tasks.columns.period[claims.rows]
         if (period >= 0).any():
-            period[claims.kind == Kind.FORCED] = -1
+            period[claims.kind == RunKind.FORCED] = -1
             for number in np.unique(period[period >= 0]).tolist():
-                latest[period == number] = self.roster.times.period(number).state(now).until
+                latest[period == number] = self.tasks.times.period(number).state(now).until
         return latest
 
-    def adopt(self, runs: Sequence[Progress]) -> None:
+    def adopt(self, runs: Sequence[TaskProgress]) -> None:
         """Runs that another node claimed: their ends come to us."""
-        rows = self.roster.rows([run.task for run in runs])
-        names, timebox = self.roster.names.names(rows), self.roster.columns.timebox[rows].tolist()
+        rows = self.tasks.rows([run.task for run in runs])
+        names, timebox = self.tasks.names.names(rows), self.tasks.columns.timebox[rows].tolist()
         for run, row, name, box in zip(runs, rows.tolist(), names, timebox, strict=True):
             claimed = run.claimed if run.claimed is not None else run.claimed_at
-            self.underway[run.claimed_token] = Underway(
+            self.pending_runs[run.claimed_token] = PendingRun(
                 run.task, row, claimed, run.claimed_kind, run.claimed_at, name, box, run.claimed_token
             )
 
-    def hand_over_again(self, runs: Sequence[Progress], now: Instant) -> None:
+    def dispatch_again(self, runs: Sequence[TaskProgress], now: Instant) -> None:
         """Runs that were adopted, and that no worker has, go out once more."""
         runs = sorted(runs, key=lambda run: run.claimed or 0)
         numbers, tokens = [run.task for run in runs], [run.claimed_token for run in runs]
-        rows = self.roster.rows(numbers)
+        rows = self.tasks.rows(numbers)
         nominal = np.array([run.claimed for run in runs], dtype=np.int64)
-        claims = Claims(rows, nominal, np.array([run.claimed_kind for run in runs], dtype=np.uint8))
+        claims = ClaimColumns(rows, nominal, np.array([run.claimed_kind for run in runs], dtype=np.uint8))
         some, _ = self._runs(claims, tokens, numbers, now)
-        self.starter.start(Ready(nominal.tolist(), some, self._functions(rows), numbers, self._pools(rows)))
+        self.starter.start(ReadyRuns(nominal.tolist(), some, self._functions(rows), numbers, self._pools(rows)))
 
-    def leave(self, rows: Ints) -> list[int]:
+    def release_tasks(self, rows: Ints) -> list[int]:
         """Another node has these tasks: we know nothing of them any more. The tokens of their runs."""
         going = set(rows.tolist())
-        tokens = [token for token, run in self.underway.items() if run.row in going]
+        tokens = [token for token, run in self.pending_runs.items() if run.row in going]
         for token in tokens:
-            del self.underway[token]
-            self.lasting.pop(token, None)
-        numbers = self.roster.columns.number[rows].tolist()
+            del self.pending_runs[token]
+            self.started_runs.pop(token, None)
+        numbers = self.tasks.columns.number[rows].tolist()
         for number in numbers:
             self.cursors.pop(number, None)
-        for listener in self.on_leave:
+        for listener in self.on_tasks_left:
             listener(numbers)
         self.passive.forget(rows.tolist())
-        self.roster.leave(rows)
+        self.tasks.release(rows)
         return tokens
 
-    def cancel_held(self) -> None:
+    def cancel_undispatched(self) -> None:
         """What is claimed and not due yet is not made any more."""
         now = self._clock.now()
         if held := self.starter.drop():
-            self.results([Result(run.token, Outcome.CANCELLED, None, now, now, b"not started") for run in held])
+            self.add_results([RunResult(run.token, Outcome.CANCELLED, None, now, now, b"not started") for run in held])
 
-    def name_of(self, run: Underway) -> str:
+    def name_of(self, run: PendingRun) -> str:
         """The name that its task has now, or had when it was removed."""
-        row = self.roster.row(run.number)
-        return run.name if row is None else self.roster.names.name(row)
+        row = self.tasks.row(run.number)
+        return run.name if row is None else self.tasks.names.name(row)
 
     # Records
 
-    def skips_of(self, skips: Sequence[Skips], now: Instant, numbers: Ints | None = None) -> list[Skip]:
+    def skips_of(self, skips: Sequence[SkipColumns], now: Instant, numbers: Ints | None = None) -> list[Skip]:
         """Skips as the store keeps them."""
-        return [skip for some in skips for skip in skips_of(self.roster.columns, some, now, numbers)]
+        return [skip for some in skips for skip in skip_records_of(self.tasks.columns, some, now, numbers)]
 
-    def record(self, batch: Batch, then: Then | None = None) -> None:
+    def record(self, batch: Batch, then: OnCommit | None = None) -> None:
         """Remember what happened outside a turn; `then` is called when it is committed."""
 
         def committed() -> None:
@@ -565,28 +581,28 @@ class Beat:
 
         self._outbox.put(batch, committed)
 
-    def _record_told(self, batch: Batch, then: Then | None = None) -> None:
-        heard = batch.told if self.on_told else []
+    def _record_submitted(self, batch: Batch, then: OnCommit | None = None) -> None:
+        heard = batch.told if self.on_submitted else []
         runs = [self._as_run(told.task, told.nominal, told.kind, told.at) for told in heard]
 
         def announce() -> None:
             if then is not None:
                 then()
-            for listener in self.on_told if runs else ():
-                listener(runs, [as_finish(told) for told in heard])
+            for listener in self.on_submitted if runs else ():
+                listener(runs, [finish_of_submitted(told) for told in heard])
 
         self.record(batch, announce)
 
-    def _as_run(self, number: int, nominal: int, kind: int, at: int) -> Underway:
-        row = self.roster.row(number)
+    def _as_run(self, number: int, nominal: int, kind: int, at: int) -> PendingRun:
+        row = self.tasks.row(number)
         assert row is not None
-        return Underway(number, row, nominal, kind, at, self.roster.names.name(row), 0, 0)
+        return PendingRun(number, row, nominal, kind, at, self.tasks.names.name(row), 0, 0)
 
 
-def _begin(due: int, now: Instant) -> int:
+def _turn_time_for(due: int, now: Instant) -> int:
     """When to see to what is due then: ahead of it, unless that was done already, and it must wait for the moment."""
-    return due if due <= now + AHEAD else due - AHEAD
+    return due if due <= now + CLAIM_AHEAD else due - CLAIM_AHEAD
 
 
-def _text(output: bytes) -> str:
+def _decode_output(output: bytes) -> str:
     return output.decode("utf-8", "replace") if output else ""

@@ -11,19 +11,19 @@ import numpy as np
 from msgspec.structs import replace
 
 from evenbeat.core.columns import Ints
-from evenbeat.core.task import Skips
+from evenbeat.core.task import SkipColumns
 from evenbeat.model import Entry, Instant, Task
-from evenbeat.node.loop.task_table import Roster
-from evenbeat.store.contract import PastDefinition, Settled
+from evenbeat.node.loop.task_table import TaskTable
+from evenbeat.store.contract import PastDefinition, SettledDefinitions
 
-Resume = Callable[[Ints, Instant], list[Skips]]
+ResumeRows = Callable[[Ints, Instant], list[SkipColumns]]
 """Record what some rows missed until an instant at which no node was there, and make up for it."""
 
 
-class Edits:
+class UnsettledEdits:
     """The changes of some tasks that are not settled."""
 
-    def __init__(self, roster: Roster, past: Iterable[PastDefinition]) -> None:
+    def __init__(self, roster: TaskTable, past: Iterable[PastDefinition]) -> None:
         self._roster = roster
         self._past: dict[int, list[PastDefinition]] = {}
         for some in past:
@@ -34,15 +34,15 @@ class Edits:
         """When tasks with a `start_at` were created."""
 
     @property
-    def settled(self) -> list[Settled]:
+    def settled(self) -> list[SettledDefinitions]:
         """All of them, for the store."""
-        return [Settled(number, past[-1].until) for number, past in self._past.items()]
+        return [SettledDefinitions(number, past[-1].until) for number, past in self._past.items()]
 
     def bring_in(self, entries: Iterable[Entry]) -> Ints:
         """All tasks, as they were before these changes."""
-        rows = [self._roster.bring_in(self._unchanged(entries))]
+        rows = [self._roster.add(self._unchanged(entries))]
         for periods, some in self._defined([(number, 0) for number in self._now]):
-            rows.append(self._roster.bring_in(some, periods))
+            rows.append(self._roster.add(some, periods))
         return np.concatenate(rows)
 
     def _unchanged(self, entries: Iterable[Entry]) -> Iterable[Entry]:
@@ -54,7 +54,7 @@ class Edits:
             else:
                 yield entry
 
-    def settle(self, known: Ints, now: Instant, resume: Resume, skips: list[Skips]) -> Ints:
+    def settle(self, known: Ints, now: Instant, resume: ResumeRows, skips: list[SkipColumns]) -> Ints:
         """Make the changes. Rows of tasks that were changed; what that skips is added to `skips`.
 
         A task that no node has `known` has nothing to settle.
@@ -73,7 +73,12 @@ class Edits:
         return self._roster.rows([number for number in self._now if number in seen])
 
     def _make(
-        self, changes: list[tuple[int, int]], seen: set[int], then: Instant, resume: Resume, skips: list[Skips]
+        self,
+        changes: list[tuple[int, int]],
+        seen: set[int],
+        then: Instant,
+        resume: ResumeRows,
+        skips: list[SkipColumns],
     ) -> None:
         rows = self._roster.active(self._roster.rows([number for number, _ in changes if number in seen]))
         skips += resume(rows, then)

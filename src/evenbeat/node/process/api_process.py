@@ -13,16 +13,16 @@ from secrets import token_hex
 from types import TracebackType
 from typing import Final, Self
 
-from evenbeat.node.process.listen import Listen, bound, must_be_safe
-from evenbeat.queue.local.command_workers import Backoff
+from evenbeat.node.process.listen import ListenAddress, bind_socket, check_listen_safety
+from evenbeat.queue.local.command_workers import RestartBackoff
 
-_PROGRAM: Final = "evenbeat.api.server"
-_GRACE: Final = 3.0
+_API_MODULE: Final = "evenbeat.api.server"
+_STOP_TIMEOUT: Final = 3.0
 """Seconds that it has to end its answers."""
 _log: Final = logging.getLogger("evenbeat.node")
 
 
-class _Server:
+class _ServerProcess:
     """One process."""
 
     def __init__(self, command: list[str], environment: dict[str, str], descriptor: int) -> None:
@@ -64,10 +64,10 @@ class _Server:
         return status
 
 
-class Face:
+class ApiProcess:
     """Holds the address to the end: whoever connects while the process is being replaced only waits."""
 
-    def __init__(self, database: Path | str, listen: Listen | None, control: Path | None = None) -> None:
+    def __init__(self, database: Path | str, listen: ListenAddress | None, control: Path | None = None) -> None:
         """For the owner of the database. Raise Invalid if the address cannot be had or is not safe. None: no face.
 
         `control` is where the node listens, if the database does not say that.
@@ -75,20 +75,20 @@ class Face:
         self._listen = listen
         self._socket = None
         self.url = ""
-        self._server: _Server | None = None
-        self._backoff = Backoff()
+        self._server: _ServerProcess | None = None
+        self._backoff = RestartBackoff()
         self._later: asyncio.TimerHandle | None = None
         self._is_stopping = False
         self._ended = asyncio.Event()
         if listen is None:
             return
-        must_be_safe(listen, database, is_ours=True)
-        self._socket = bound(listen)
+        check_listen_safety(listen, database, is_ours=True)
+        self._socket = bind_socket(listen)
         self.url = listen.url(self._socket.getsockname()[1])
         # Not as an argument, which others can read: the address of a database may have a password in it.
         whole = database if isinstance(database, str) else str(database.resolve())
         self._environment = {**os.environ, "EVENBEAT_DB": whole}
-        self._command = [sys.executable, "-P", "-m", _PROGRAM, "--host", listen.host]
+        self._command = [sys.executable, "-P", "-m", _API_MODULE, "--host", listen.host]
         if listen.is_open:
             self._command.append("--open")
         if listen.cert is None:
@@ -113,7 +113,7 @@ class Face:
             return
         self._server.signal(signal.SIGTERM)
         with suppress(TimeoutError):
-            async with asyncio.timeout(_GRACE):
+            async with asyncio.timeout(_STOP_TIMEOUT):
                 await self._ended.wait()
                 return
         self._server.signal(signal.SIGKILL)
@@ -122,17 +122,17 @@ class Face:
     def _start(self) -> None:
         assert self._socket is not None
         try:
-            self._server = _Server(self._command, self._environment, self._socket.fileno())
+            self._server = _ServerProcess(self._command, self._environment, self._socket.fileno())
         except OSError as e:
             _log.error("the api process cannot be started: %s", e.strerror, extra={"action": "api_failed"})
-            self._start_after(Backoff.FULL)
+            self._start_after(RestartBackoff.FULL)
             return
         asyncio.get_running_loop().add_reader(self._server.pidfd, self._has_ended, self._server)
 
     def _start_after(self, seconds: float) -> None:
         self._later = asyncio.get_running_loop().call_later(seconds, self._start)
 
-    def _has_ended(self, server: _Server) -> None:
+    def _has_ended(self, server: _ServerProcess) -> None:
         asyncio.get_running_loop().remove_reader(server.pidfd)
         status = server.bury()
         self._server = None

@@ -14,84 +14,84 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from evenbeat.admin.command_permission import Forbidden
-from evenbeat.admin.task_admin import TakenOver
+from evenbeat.admin.task_admin import LiveChange
 from evenbeat.load.config import BadFileError
-from evenbeat.model import Invalid, Kind
-from evenbeat.node.loop.submissions import answer
-from evenbeat.node.loop.turn import Underway
-from evenbeat.node.process.event_publisher import Hub
-from evenbeat.node.scheduler import Node
-from evenbeat.report.metrics import numbers_of
-from evenbeat.report.status import identity_of
-from evenbeat.report.task_now import moment_of
+from evenbeat.model import Invalid, RunKind
+from evenbeat.node.loop.submissions import answer_result_request
+from evenbeat.node.loop.turn import PendingRun
+from evenbeat.node.process.event_publisher import EventBroadcaster
+from evenbeat.node.scheduler import Scheduler
+from evenbeat.report.metrics import node_metrics_of
+from evenbeat.report.status import node_identity_of
+from evenbeat.report.task_now import live_task_state_of
 from evenbeat.store.contract import Batch, Conflict, Finish, StoreError
 from evenbeat.store.foreign_files import trusted_users, user_name
 from evenbeat.store.sqlite.ownership import socket_path
 from evenbeat.wire.requests import (
-    Apply,
-    AskCluster,
-    AskMoment,
-    AskNode,
-    AskNumbers,
-    AskRunning,
-    AskStatus,
-    Backup,
-    Change,
-    Elsewhere,
-    Ended,
-    Force,
-    Missing,
+    ApplyFiles,
+    BackUpDatabase,
+    ChangeRequest,
+    EndedRun,
+    ForceTasks,
+    GetCluster,
+    GetLiveTaskState,
+    GetNodeIdentity,
+    GetNodeMetrics,
+    GetRunningRuns,
+    GetStatus,
+    HeldByOtherNode,
+    NotFound,
     Reply,
     Request,
-    SignIn,
-    Telling,
-    Watch,
-    done,
-    must_be_done,
-    perform,
-    signed_in,
-    touched,
+    ResultRequest,
+    SignInRequest,
+    SubscribeToEvents,
+    affected_tasks,
+    perform_change,
+    perform_sign_in,
+    raise_if_refused,
+    reply_to_change,
 )
 
 REQUEST_LIMIT: Final = 64 << 20
-UNREAD_LIMIT: Final = 4 << 20
+UNSENT_LIMIT: Final = 4 << 20
 """Bytes of the feed that wait for somebody who watches; whoever lets more come together is let go."""
-_HEARD_AT_ONCE: Final = 4_096
+_READ_SIZE: Final = 4_096
 _log: Final = logging.getLogger("evenbeat.control")
 
-_requests: Final = msgspec.json.Decoder(Request)
-_replies: Final = msgspec.json.Decoder(Reply)
+_request_decoder: Final = msgspec.json.Decoder(Request)
+_reply_decoder: Final = msgspec.json.Decoder(Reply)
 
 
-class _Waiter(NamedTuple):
+class _RunWaiter(NamedTuple):
     """Somebody waits for the end of a forced run."""
 
     end: asyncio.Future[Finish]
     asked: int
     """The token of the run that was claimed last before it was asked for: the run waited for has a later one."""
 
-    def waits_for(self, run: Underway) -> bool:
+    def waits_for(self, run: PendingRun) -> bool:
         """Is this the run? One that was claimed before, forced or not, is another."""
-        return run.kind == Kind.FORCED and run.token > self.asked
+        return run.kind == RunKind.FORCED and run.token > self.asked
 
 
-class Control:
+class ControlServer:
     """The node's side."""
 
-    def __init__(self, node: Node, path: Path | None) -> None:
+    def __init__(self, node: Scheduler, path: Path | None) -> None:
         """Listens there: see `socket_path`; None if only the program itself asks."""
         self.node = node
         self._path = path
-        self._waiting: dict[int, list[_Waiter]] = {}
+        self._waiting: dict[int, list[_RunWaiter]] = {}
         self._server: asyncio.Server | None = None
         self._serving: set[asyncio.Task[Any]] = set()
 
     async def open(self) -> None:
         """Listen; only the user the node runs as may connect."""
-        self._hub = Hub(self.node, asyncio.get_running_loop())
-        self.node.beat.on_finished.append(self._finished)
-        self.node.beat.on_leave.append(self._has_left)
-        self.node.beat.on_withdrawn.append(self._were_withdrawn)
+        self._hub = EventBroadcaster(self.node, asyncio.get_running_loop())
+        self.node.turns.on_finished.append(self._finished)
+        self.node.turns.on_tasks_left.append(self._has_left)
+        self.node.turns.on_withdrawn.append(self._were_withdrawn)
         self.node.on_change.append(self._forget)
         if self._path is not None:
             await self._listen(self._path)
@@ -168,7 +168,7 @@ class Control:
         transport = writer.transport
 
         def tell(line: bytes) -> bool:
-            if transport.get_write_buffer_size() > UNREAD_LIMIT:
+            if transport.get_write_buffer_size() > UNSENT_LIMIT:
                 _log.warning("somebody watched and did not keep up", extra={"action": "watcher_dropped"})
                 transport.abort()
             else:
@@ -177,7 +177,7 @@ class Control:
 
         self._hub.watch(tell)
         try:
-            while await reader.read(_HEARD_AT_ONCE):
+            while await reader.read(_READ_SIZE):
                 pass
         finally:
             self._hub.leave(tell)
@@ -185,9 +185,9 @@ class Control:
     async def _answer(self, line: bytes) -> Reply | None:
         """None for whoever wants to watch."""
         try:
-            return await self.reply_to(_requests.decode(line))
-        except Elsewhere as e:
-            return await self.node.pass_on(e.number, _requests.decode(line))
+            return await self.reply_to(_request_decoder.decode(line))
+        except HeldByOtherNode as e:
+            return await self.node.forward(e.number, _request_decoder.decode(line))
         except (Invalid, msgspec.ValidationError, msgspec.DecodeError) as e:
             return Reply(problem=str(e), kind="invalid")
         except StoreError as e:
@@ -197,11 +197,11 @@ class Control:
         """Do it here, or say why not; raise Elsewhere if another node of the cluster is to be asked."""
         try:
             return await self._do(request)
-        except Elsewhere:
+        except HeldByOtherNode:
             raise
         except Conflict as e:
             return Reply(problem=str(e), kind="conflict")
-        except Missing as e:
+        except NotFound as e:
             return Reply(problem=str(e), kind="missing")
         except Forbidden as e:
             return Reply(problem=str(e), kind="forbidden")
@@ -215,89 +215,89 @@ class Control:
 
     async def _do(self, request: Request) -> Reply | None:
         node = self.node
-        if isinstance(request, Telling):
-            return await answer(node, request)
-        if isinstance(request, SignIn):
-            return await asyncio.to_thread(signed_in, node.desk, request, node.page)
+        if isinstance(request, ResultRequest):
+            return await answer_result_request(node, request)
+        if isinstance(request, SignInRequest):
+            return await asyncio.to_thread(perform_sign_in, node.admin, request, node.page)
         match request:
-            case Watch():
+            case SubscribeToEvents():
                 return None
-            case Force():
+            case ForceTasks():
                 return await self._force(request)
-            case Backup(path):
+            case BackUpDatabase(path):
                 await asyncio.to_thread(node.store.backup, Path(path))
                 return Reply()
-            case AskStatus():
+            case GetStatus():
                 return Reply(status=node.status())
-            case AskMoment(number):
-                moment = moment_of(node, number)
+            case GetLiveTaskState(number):
+                moment = live_task_state_of(node, number)
                 if moment is None:
-                    node.not_here(number)
+                    node.raise_if_elsewhere(number)
                 return Reply(moment=moment)
-            case AskCluster():
+            case GetCluster():
                 return Reply(cluster=node.cluster())
-            case AskRunning(most):
+            case GetRunningRuns(most):
                 return Reply(running=await node.running(most))
-            case AskNode():
-                return Reply(node=identity_of(node))
-            case AskNumbers():
-                return Reply(numbers=numbers_of(node))
+            case GetNodeIdentity():
+                return Reply(node=node_identity_of(node))
+            case GetNodeMetrics():
+                return Reply(numbers=node_metrics_of(node))
         return await self._change(request)
 
-    async def _change(self, request: Change) -> Reply:
+    async def _change(self, request: ChangeRequest) -> Reply:
         node = self.node
         files = {file.resolve() for file in node.options.files}
-        named = set(map(Path, request.files)) if isinstance(request, Apply) else None
+        named = set(map(Path, request.files)) if isinstance(request, ApplyFiles) else None
         is_reload = named is not None and bool(files) and (not named or files <= named)
         try:
-            changed = await asyncio.to_thread(perform, node.desk, request, node.options.files)
+            changed = await asyncio.to_thread(perform_change, node.admin, request, node.options.files)
             if is_reload:
-                node.files_problem = ""
+                node.files_error = ""
         except (BadFileError, Invalid) as e:
             if is_reload:
-                node.files_problem = str(e)
+                node.files_error = str(e)
             raise
         finally:
-            node.take_over()  # also what was done before it failed
-        await node.outbox.safe()  # whoever has our word has it, even if we die now
-        return done(request, changed)
+            node.apply_changes()  # also what was done before it failed
+        await node.outbox.wait_committed()  # whoever has our word has it, even if we die now
+        return reply_to_change(request, changed)
 
-    async def _force(self, request: Force) -> Reply:
-        desk, node = self.node.desk, self.node
+    async def _force(self, request: ForceTasks) -> Reply:
+        desk, node = self.node.admin, self.node
         noted = not request.is_passed_on
-        entries = await asyncio.to_thread(desk.forced, request.names, request.who, request.only, noted=noted)
-        here = [entry for entry in entries if node.roster.row(entry.number) is not None]
+        entries = await asyncio.to_thread(desk.select_forced, request.names, request.who, request.only, noted=noted)
+        here = [entry for entry in entries if node.tasks.row(entry.number) is not None]
         ends: list[asyncio.Future[Finish]] = []
         for entry in here if request.wait else []:
             ends.append(asyncio.get_running_loop().create_future())
-            self._waiting.setdefault(entry.number, []).append(_Waiter(ends[-1], node.beat.token))
+            self._waiting.setdefault(entry.number, []).append(_RunWaiter(ends[-1], node.turns.token))
         waiting = node.force(here, request.named)
-        await node.outbox.safe()
-        elsewhere = await node.force_elsewhere([entry for entry in entries if entry not in here], request)
+        await node.outbox.wait_committed()
+        elsewhere = await node.forward_force([entry for entry in entries if entry not in here], request)
         finishes = await asyncio.gather(*ends)
         return Reply(
             ended=[
-                Ended(entry.task.name, f.started, f.ended, f.outcome, f.status, f.output)
+                EndedRun(entry.task.name, f.started, f.ended, f.outcome, f.status, f.output)
                 for entry, f in zip(here, finishes, strict=False)
             ]
             + [end for reply in elsewhere for end in reply.ended or ()],
             waiting=waiting | {name: why for reply in elsewhere for name, why in (reply.waiting or {}).items()},
-            touched=touched(entries, named=request.named),
+            touched=affected_tasks(entries, named=request.named),
         )
 
-    def _finished(self, runs: Sequence[Underway], finishes: Sequence[Finish]) -> None:
+    def _finished(self, runs: Sequence[PendingRun], finishes: Sequence[Finish]) -> None:
         for run, finish in zip(runs, finishes, strict=True) if self._waiting else ():
             for waiter in self._waiting.get(run.number, ()):
                 if waiter.waits_for(run) and not waiter.end.done():
                     waiter.end.set_result(finish)
         self._forget_answered()
 
-    def _forget(self, taken_over: TakenOver) -> None:
+    def _forget(self, taken_over: LiveChange) -> None:
         """Forced runs of tasks that were removed before they began will have no end."""
         removed = {entry.number for entry in taken_over.changed.removed} & self._waiting.keys()
         if not removed:
             return
-        running = [run for run in self.node.beat.underway.values() if run.number in removed]
+        running = [run for run in self.node.turns.pending_runs.values() if run.number in removed]
         never = [
             waiter
             for number in removed
@@ -318,7 +318,7 @@ class Control:
         words = "the task has moved to another node while its run was waited for: `evenbeat history` tells how it ends"
         self._refuse(some, StoreError(words))
 
-    def _refuse(self, waiters: Sequence["_Waiter"], why: Exception) -> None:
+    def _refuse(self, waiters: Sequence["_RunWaiter"], why: Exception) -> None:
         for waiter in waiters:
             if not waiter.end.done():
                 waiter.end.set_exception(why)
@@ -330,7 +330,7 @@ class Control:
             self._waiting = {number: some for number, some in left.items() if some}
 
 
-class Client:
+class ControlClient:
     """The other side, for programs that wait."""
 
     is_live = True
@@ -364,8 +364,8 @@ class Client:
             raise StoreError(f"the node stopped before it had answered: {e.strerror}") from None
         if not answer:
             raise StoreError("the node stopped before it had answered")
-        reply = _replies.decode(answer)
-        must_be_done(reply)
+        reply = _reply_decoder.decode(answer)
+        raise_if_refused(reply)
         return reply
 
     def _exchange(self, line: bytes) -> bytes:

@@ -6,41 +6,41 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from evenbeat.admin.task_admin import TakenOver
+from evenbeat.admin.task_admin import LiveChange
 from evenbeat.core.task import Flag
-from evenbeat.model import Entry, Instant, Kind, Outcome, State
-from evenbeat.node.loop.turn import Underway
-from evenbeat.report.task_now import next_of
+from evenbeat.model import Entry, Instant, Outcome, RunKind, State
+from evenbeat.node.loop.turn import PendingRun
+from evenbeat.report.task_now import next_run_time
 from evenbeat.report.words import first_line
 from evenbeat.store.contract import NEVER, Finish
-from evenbeat.wire.events import Event, Feed, RunEvent, TaskEvent
+from evenbeat.wire.events import Event, EventMessage, RunEvent, TaskEvent
 
 if TYPE_CHECKING:
-    from evenbeat.node.scheduler import Node
+    from evenbeat.node.scheduler import Scheduler
 
-PLAIN_RUNS: Final = 50
+MAX_PLAIN_RUNS_PER_SECOND: Final = 50
 """Plain successes that are told in a second: nobody can read more, and the history has them all."""
-TASKS_AT_ONCE: Final = 100
+MAX_NAMED_TASKS: Final = 100
 """Changed tasks that are named one by one; of more only the number is told."""
-EVENTS_AT_ONCE: Final = 5_000
+MAX_EVENTS_PER_MESSAGE: Final = 5_000
 """In one feed; what is more leaves a gap in `seq`."""
-GATHERING: Final = 0.1
+GATHER_SECONDS: Final = 0.1
 """Seconds in which events are gathered for one feed."""
-STATUS_EVERY: Final = 1.0
-_LOOKED_AT: Final = 1_000
+STATUS_INTERVAL: Final = 1.0
+_FIRST_LINE_SEARCH_LIMIT: Final = 1_000
 """Characters of an output in which its first line is looked for."""
 
-Tell = Callable[[bytes], bool]
+EventSink = Callable[[bytes], bool]
 """Takes a line and does not wait; False if whoever reads has fallen behind, and is to be told nothing any more."""
 
 
-class Hub:
+class EventBroadcaster:
     """Tells everybody the same: what happens here, and at the other nodes of a cluster."""
 
-    def __init__(self, node: "Node", loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, node: "Scheduler", loop: asyncio.AbstractEventLoop) -> None:
         self._node = node
         self._loop = loop
-        self._watchers: list[Tell] = []
+        self._watchers: list[EventSink] = []
         self._seq = 0
         self._relay = node.relay
         self._events: list[Event] = []
@@ -58,26 +58,26 @@ class Hub:
         """Runs that had been started when the status was last told."""
         self._gathering: asyncio.TimerHandle | None = None
         self._status: asyncio.TimerHandle | None = None
-        node.beat.on_finished.append(self._finished)
-        node.beat.on_told.append(self._finished)
+        node.turns.on_finished.append(self._finished)
+        node.turns.on_submitted.append(self._finished)
         node.on_change.append(self._changed)
         if self._relay is not None:
             self._relay.on_events = self._happened_elsewhere
             self._each_second()
 
-    def watch(self, tell: Tell) -> None:
+    def watch(self, tell: EventSink) -> None:
         """Somebody wants to know. The first feed comes at once: how the node is, and where the count stands."""
         self._tell_events()  # to the others, so that for this one all begins with the next
         if not self._watchers and self._relay is not None:
             self._seq += 1  # there may have been something elsewhere of which we have not heard
             self._relay.announce()
         elif not self._watchers:
-            self._runs = self._node.beat.counts.runs
-            self._status = self._loop.call_later(STATUS_EVERY, self._each_second)
+            self._runs = self._node.turns.counts.runs
+            self._status = self._loop.call_later(STATUS_INTERVAL, self._each_second)
         self._watchers.append(tell)
-        tell(_line(Feed(self._node.boot, self._seq, status=self._node.status())))
+        tell(_encode_line(EventMessage(self._node.start_id, self._seq, status=self._node.status())))
 
-    def leave(self, tell: Tell) -> None:
+    def leave(self, tell: EventSink) -> None:
         """Somebody knows enough."""
         if tell in self._watchers:
             self._watchers.remove(tell)
@@ -92,12 +92,12 @@ class Hub:
         if not self._watchers:
             self._seq += 1
             return
-        room = EVENTS_AT_ONCE - len(self._elsewhere)
+        room = MAX_EVENTS_PER_MESSAGE - len(self._elsewhere)
         self._elsewhere += events[:room]
         self._left_out += left_out + max(len(events) - room, 0)
         self._gather()
 
-    def _finished(self, runs: Sequence[Underway], finishes: Sequence[Finish]) -> None:
+    def _finished(self, runs: Sequence[PendingRun], finishes: Sequence[Finish]) -> None:
         if not self._is_watched():
             self._seq += 1  # whoever watches again sees by the number that there was something
             return
@@ -106,16 +106,16 @@ class Hub:
             self._second, self._plain = second, 0
         for run, finish in zip(runs, finishes, strict=True):
             if not finish.notable:
-                if self._plain == PLAIN_RUNS:
+                if self._plain == MAX_PLAIN_RUNS_PER_SECOND:
                     continue
                 self._plain += 1
-            if len(self._events) < EVENTS_AT_ONCE:
+            if len(self._events) < MAX_EVENTS_PER_MESSAGE:
                 self._events.append(self._run_event(run, finish))
             else:
                 self._left_out_here += 1
         self._gather()
 
-    def _changed(self, taken_over: TakenOver) -> None:
+    def _changed(self, taken_over: LiveChange) -> None:
         changed = taken_over.changed
         count = len(changed.removed) + len(changed.changed) + len(changed.created) + len(taken_over.replanned)
         if not count:
@@ -124,17 +124,17 @@ class Hub:
             self._seq += 1
             return
         self._tasks += count
-        if self._tasks <= TASKS_AT_ONCE:
+        if self._tasks <= MAX_NAMED_TASKS:
             self._events += self._task_events(taken_over)
         self._gather()
 
-    def _run_event(self, run: Underway, finish: Finish) -> RunEvent:
-        row = self._node.roster.row(run.number)
-        is_check = row is not None and self._node.roster.columns.flags[row] & int(Flag.CHECK)
+    def _run_event(self, run: PendingRun, finish: Finish) -> RunEvent:
+        row = self._node.tasks.row(run.number)
+        is_check = row is not None and self._node.tasks.columns.flags[row] & int(Flag.CHECK)
         return RunEvent(
-            self._node.beat.name_of(run),
+            self._node.turns.name_of(run),
             Instant(run.nominal),
-            Kind(run.kind),
+            RunKind(run.kind),
             Instant(finish.started),
             Instant(finish.ended),
             Outcome(finish.outcome),
@@ -143,19 +143,19 @@ class Hub:
             finish.hard,
             finish.attempt,
             finish.flapping,
-            first_line(finish.output[:_LOOKED_AT]),
+            first_line(finish.output[:_FIRST_LINE_SEARCH_LIMIT]),
             finish.notable,
-            None if row is None else next_of(self._node, row),
+            None if row is None else next_run_time(self._node, row),
             finish.is_latest,
             run.number,
         )
 
-    def _task_events(self, taken_over: TakenOver) -> Iterator[TaskEvent]:
+    def _task_events(self, taken_over: LiveChange) -> Iterator[TaskEvent]:
         changed, before, replanned = taken_over
         for number in replanned:
-            row = self._node.roster.row(number)
+            row = self._node.tasks.row(number)
             if row is not None:
-                yield TaskEvent(self._node.roster.names.name(row), "changed", next=next_of(self._node, row))
+                yield TaskEvent(self._node.tasks.names.name(row), "changed", next=next_run_time(self._node, row))
         for entry in changed.removed:
             yield TaskEvent(entry.task.name, "removed")
         for entry in changed.changed:
@@ -170,18 +170,18 @@ class Hub:
             yield TaskEvent(entry.task.name, "created", next=self._next(entry))
 
     def _next(self, entry: Entry) -> Instant | None:
-        row = self._node.roster.row(entry.number)
-        return None if row is None else next_of(self._node, row)
+        row = self._node.tasks.row(entry.number)
+        return None if row is None else next_run_time(self._node, row)
 
     # Telling it
 
     def _gather(self) -> None:
         if self._gathering is None and (self._events or self._elsewhere or self._left_out or self._tasks):
-            self._gathering = self._loop.call_later(GATHERING, self._tell_events)
+            self._gathering = self._loop.call_later(GATHER_SECONDS, self._tell_events)
 
     def _tell_events(self) -> None:
         events = self._events
-        if self._tasks > TASKS_AT_ONCE:
+        if self._tasks > MAX_NAMED_TASKS:
             runs = [event for event in events if isinstance(event, RunEvent)]
             events = [TaskEvent(None, "many", self._tasks), *runs]
         if self._relay is not None and (events or self._left_out_here):
@@ -190,12 +190,12 @@ class Hub:
         self._seq += self._left_out + self._left_out_here + len(events)
         self._forget_events()
         if events and self._watchers:
-            self._tell(Feed(self._node.boot, self._seq, events))
+            self._tell(EventMessage(self._node.start_id, self._seq, events))
 
     def _each_second(self) -> None:
-        runs = self._node.beat.counts.runs
+        runs = self._node.turns.counts.runs
         started, self._runs = runs - self._runs, runs
-        self._status = self._loop.call_later(STATUS_EVERY, self._each_second)
+        self._status = self._loop.call_later(STATUS_INTERVAL, self._each_second)
         if self._relay is not None:
             self._relay.tell_started(started)
             started += self._relay.started_elsewhere()
@@ -203,10 +203,10 @@ class Hub:
             if self._relay is not None:
                 self._relay.announce()
             status = self._node.status()
-            self._tell(Feed(self._node.boot, self._seq, status=status, started_last_second=started))
+            self._tell(EventMessage(self._node.start_id, self._seq, status=status, started_last_second=started))
 
-    def _tell(self, feed: Feed) -> None:
-        line = _line(feed)
+    def _tell(self, feed: EventMessage) -> None:
+        line = _encode_line(feed)
         self._watchers = [tell for tell in self._watchers if tell(line)]
         self._rest_if_alone()
 
@@ -229,5 +229,5 @@ class Hub:
             self._gathering = None
 
 
-def _line(feed: Feed) -> bytes:
+def _encode_line(feed: EventMessage) -> bytes:
     return msgspec.json.encode(feed) + b"\n"

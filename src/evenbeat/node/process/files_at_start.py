@@ -5,15 +5,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from evenbeat.admin.command_permission import tasks_of_others
-from evenbeat.admin.task_admin import Changed, Desk
+from evenbeat.admin.command_permission import count_unauthorised_tasks
+from evenbeat.admin.task_admin import ChangeResult, TaskAdmin
 from evenbeat.load.config import BadFileError
 from evenbeat.model import Invalid
 
 _log: Final = logging.getLogger("evenbeat.node")
 
 
-def apply_at_start(desk: Desk, files: Sequence[Path], *, is_strict: bool) -> tuple[Changed, str]:
+def apply_files_at_start(desk: TaskAdmin, files: Sequence[Path], *, is_strict: bool) -> tuple[ChangeResult, str]:
     """What the files have changed, and why they could not be applied.
 
     A node that comes back after a crash must not stay away because somebody was editing a file: it goes on with what
@@ -30,9 +30,9 @@ def apply_at_start(desk: Desk, files: Sequence[Path], *, is_strict: bool) -> tup
             e,
             extra={"action": "files_failed"},
         )
-        changed, problem = Changed(unchanged=desk.store.count()), str(e)
-    desk.name_files(files)
-    if others := tasks_of_others(desk.store):
+        changed, problem = ChangeResult(unchanged=desk.store.count()), str(e)
+    desk.set_named_files(files)
+    if others := count_unauthorised_tasks(desk.store):
         message = 'commands = "files": %d tasks are not from these files; those with a command or function do not run'
         _log.warning(message, others, extra={"action": "not_from_a_file", "tasks": others})
     return changed, problem

@@ -5,12 +5,12 @@ from pathlib import Path
 from evenbeat.child_processes import leftovers
 
 
-def records_path(database: Path) -> Path:
+def worker_records_path(database: Path) -> Path:
     """Where a node records its worker processes."""
     whole = database.resolve()
     return whole.with_name(whole.name + ".workers")
 
 
-def end_leftovers(database: Path) -> None:
+def end_leftover_workers(database: Path) -> None:
     """Only for the owner of the database, before it has workers."""
-    leftovers.end_leftovers([records_path(database)])
+    leftovers.end_leftovers([worker_records_path(database)])

@@ -7,15 +7,15 @@ import re
 from datetime import UTC, datetime
 from typing import Final, NamedTuple, TextIO
 
-from evenbeat.load.safe_text import safe_json, visible
+from evenbeat.load.safe_text import escaped_text, safe_json
 
-_PLAIN: Final = re.compile(r"[\w.:+/@%,*~-]+")
-CONDENSED_FOR: Final = 10.0
+_UNQUOTED: Final = re.compile(r"[\w.:+/@%,*~-]+")
+REPEAT_INTERVAL: Final = 10.0
 """Seconds for which a warning or an error that is repeated is only counted."""
-_STANDARD: Final = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "action", "taskName"}
+_STANDARD_FIELDS: Final = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "action", "taskName"}
 
 
-class KeyValue(logging.Formatter):
+class KeyValueFormatter(logging.Formatter):
     """time=... level=... action=... message="..." and whatever else the record carries."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -25,10 +25,10 @@ class KeyValue(logging.Formatter):
             "action": getattr(record, "action", record.name),
             "message": record.getMessage(),
         }
-        fields |= fields_of(record)
-        line = " ".join(f"{key}={_value(value)}" for key, value in fields.items())
+        fields |= extra_fields_of(record)
+        line = " ".join(f"{key}={_format_value(value)}" for key, value in fields.items())
         # Whoever chooses the text of an error must not be able to write a line that looks like a record of ours.
-        return f"{line}\n  {continued(self.formatException(record.exc_info))}" if record.exc_info else line
+        return f"{line}\n  {indent_continuation(self.formatException(record.exc_info))}" if record.exc_info else line
 
 
 class _Repeated(NamedTuple):
@@ -38,7 +38,7 @@ class _Repeated(NamedTuple):
     """Those after it that were not."""
 
 
-class Condensed(logging.StreamHandler[TextIO]):
+class CondensingHandler(logging.StreamHandler[TextIO]):
     """Writes a warning or an error once, and then every so often how many times it was repeated.
 
     Something that fails fails again and again, sometimes hundreds of times per second: the log must stay readable, and
@@ -51,9 +51,9 @@ class Condensed(logging.StreamHandler[TextIO]):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write it, or count it."""
-        self._tell_repeated(record.created - CONDENSED_FOR)
+        self._tell_repeated(record.created - REPEAT_INTERVAL)
         if record.levelno >= logging.WARNING:
-            key = _key(record)
+            key = _repetition_key(record)
             if before := self._recent.get(key):
                 self._recent[key] = before._replace(times=before.times + 1)
                 return
@@ -77,22 +77,22 @@ class Condensed(logging.StreamHandler[TextIO]):
                     super().emit(again)
 
 
-def _key(record: logging.LogRecord) -> tuple[object, ...]:
+def _repetition_key(record: logging.LogRecord) -> tuple[object, ...]:
     """What makes two lines equal."""
     error = record.exc_info[1] if record.exc_info else None
-    return record.name, record.levelno, record.getMessage(), repr(error), *map(repr, fields_of(record).items())
+    return record.name, record.levelno, record.getMessage(), repr(error), *map(repr, extra_fields_of(record).items())
 
 
-def fields_of(record: logging.LogRecord) -> dict[str, object]:
+def extra_fields_of(record: logging.LogRecord) -> dict[str, object]:
     """What a record carries beside its message."""
-    return {key: value for key, value in record.__dict__.items() if key not in _STANDARD}
+    return {key: value for key, value in record.__dict__.items() if key not in _STANDARD_FIELDS}
 
 
-def continued(text: str) -> str:
+def indent_continuation(text: str) -> str:
     """A text of several lines, in which every line after the first is set off from the beginnings of records."""
-    return visible(text).replace("\n", "\n  ")
+    return escaped_text(text).replace("\n", "\n  ")
 
 
-def _value(value: object) -> str:
+def _format_value(value: object) -> str:
     text = str(value)
-    return text if _PLAIN.fullmatch(text) else safe_json(json.dumps(text, ensure_ascii=False))
+    return text if _UNQUOTED.fullmatch(text) else safe_json(json.dumps(text, ensure_ascii=False))

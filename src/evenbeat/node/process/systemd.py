@@ -4,7 +4,7 @@ import os
 import socket
 
 
-def notify(state: str) -> None:
+def notify_systemd(state: str) -> None:
     """Send one line to the service manager, if there is one: READY=1, WATCHDOG=1, STOPPING=1, STATUS=..."""
     address = os.environ.get("NOTIFY_SOCKET")
     if not address:

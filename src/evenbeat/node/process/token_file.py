@@ -7,38 +7,38 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evenbeat.admin.tokens import GENERATED, TOKENS, add_token, new_token, tokens_in
+from evenbeat.admin.tokens import GENERATED_TOKEN_NAME, TOKEN_PREFIX, add_token, create_api_token, decode_tokens
 from evenbeat.core.access_rules import FirstToken, first_token
 from evenbeat.model import Invalid
-from evenbeat.node.process.listen import Listen, is_loopback
+from evenbeat.node.process.listen import ListenAddress, is_loopback
 from evenbeat.store.contract import StoreError
 from evenbeat.store.sqlite.ownership import token_path
 
 if TYPE_CHECKING:
-    from evenbeat.admin.task_admin import Desk
+    from evenbeat.admin.task_admin import TaskAdmin
 
 
-def have_token(desk: "Desk", database: Path, listen: Listen) -> Path | None:
+def ensure_token(desk: "TaskAdmin", database: Path, listen: ListenAddress) -> Path | None:
     """Make a token if a node that listens there has none. The file with the token of the node, None without one."""
-    known = desk.store.settings(TOKENS)
+    known = desk.store.settings(TOKEN_PREFIX)
     path = token_path(database)
     needed = first_token(
         has_tokens=bool(known), is_open=listen.is_open, is_loopback=is_loopback(listen.host), is_cluster=False
     )
     if needed is FirstToken.MAKE:
-        new = new_token(GENERATED, "admin", desk.now())
+        new = create_api_token(GENERATED_TOKEN_NAME, "admin", desk.now())
         # First the file: a token in the database whose text nobody has would keep everybody out.
-        write_private(path, new.text + "\n")
+        write_private_file(path, new.text + "\n")
         add_token(desk, new.id, new.token, "evenbeat up")
         return path
     try:
-        is_ours = any(token.name == GENERATED for token in tokens_in(known).values())
+        is_ours = any(token.name == GENERATED_TOKEN_NAME for token in decode_tokens(known).values())
     except StoreError:
         return None  # the API lets nobody in then, and says why; the tasks run nevertheless
     return path if is_ours and path.is_file() else None
 
 
-def write_private(path: Path, text: str) -> None:
+def write_private_file(path: Path, text: str) -> None:
     """A file that nobody else can read at any moment, in place of an older one of ours."""
     with suppress(FileNotFoundError):
         about = path.lstat()

@@ -12,14 +12,14 @@ from contextlib import suppress
 from typing import Final
 
 from evenbeat.core.environment import without_secrets
-from evenbeat.queue.local.command_workers import Backoff
+from evenbeat.queue.local.command_workers import RestartBackoff
 
-_GRACE: Final = 40.0
+_STOP_TIMEOUT: Final = 40.0
 """Seconds that it has to end: a worker lets its runs end."""
 _log: Final = logging.getLogger("evenbeat.node")
 
 
-class _Process:
+class _CompanionHandle:
     def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
         self.began = time.monotonic()
         # A session of its own: no Ctrl-C of our terminal reaches it, we tell it when it is time.
@@ -49,14 +49,14 @@ class _Process:
         return status
 
 
-class Beside:
+class CompanionProcess:
     """Start it on a running loop."""
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
         self._command = command
         self._environment = environment
-        self._process: _Process | None = None
-        self._backoff = Backoff()
+        self._process: _CompanionHandle | None = None
+        self._backoff = RestartBackoff()
         self._is_stopping = False
         self._ended = asyncio.Event()
 
@@ -64,11 +64,11 @@ class Beside:
         if self._is_stopping:
             return
         try:
-            self._process = _Process(self._command, self._environment)
+            self._process = _CompanionHandle(self._command, self._environment)
         except OSError as e:
             told = {"action": "beside_failed"}
             _log.error("the %s beside us cannot be started: %s", self._command[1], e.strerror, extra=told)
-            asyncio.get_running_loop().call_later(Backoff.FULL, self.start)
+            asyncio.get_running_loop().call_later(RestartBackoff.FULL, self.start)
             return
         asyncio.get_running_loop().add_reader(self._process.pidfd, self._has_ended, self._process)
 
@@ -79,12 +79,12 @@ class Beside:
             return
         self._process.signal(signal.SIGTERM)
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._ended.wait(), _GRACE)
+            await asyncio.wait_for(self._ended.wait(), _STOP_TIMEOUT)
             return
         self._process.signal(signal.SIGKILL)
         await self._ended.wait()
 
-    def _has_ended(self, process: _Process) -> None:
+    def _has_ended(self, process: _CompanionHandle) -> None:
         loop = asyncio.get_running_loop()
         loop.remove_reader(process.pidfd)
         status = process.bury()
@@ -92,7 +92,7 @@ class Beside:
         if self._is_stopping:
             self._ended.set()
             return
-        pause = max(self._backoff.after(process), Backoff.FIRST)
+        pause = max(self._backoff.after(process), RestartBackoff.FIRST)
         told = {"action": "beside_failed", "status": status}
         _log.error("the %s beside us ended with status %d", self._command[1], status, extra=told)
         loop.call_later(pause, self.start)

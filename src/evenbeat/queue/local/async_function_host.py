@@ -6,32 +6,41 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from evenbeat.child_processes.cleanup import Keeper
+from evenbeat.child_processes.cleanup import OrphanGuard
 from evenbeat.core.run_lease import HOST_DIED
 from evenbeat.model import SECOND, Outcome
-from evenbeat.queue.local.command_workers import Backoff, resolved
-from evenbeat.queue.local.host_environment import HostPlace
-from evenbeat.queue.local.worker_process import Worker
-from evenbeat.wire.worker_frames import Cancel, Clock, Ready, Result, Results, Run, Started, ToNode
+from evenbeat.queue.local.command_workers import RestartBackoff, results_without_worker
+from evenbeat.queue.local.host_environment import HostLauncher
+from evenbeat.queue.local.worker_process import WorkerHandle
+from evenbeat.wire.worker_frames import (
+    CancelFrame,
+    ClockFrame,
+    FrameToNode,
+    ReadyFrame,
+    ResultsFrame,
+    RunResult,
+    RunSpec,
+    StartedFrame,
+)
 
 _PROGRAM: Final = ("evenbeat.work.host", "async")
-_LOOK: Final = 1.0
+_POLL_INTERVAL: Final = 1.0
 """Seconds between two looks for runs that should long have ended."""
-SILENCE: Final = 30.0
+UNRESPONSIVE_AFTER: Final = 30.0
 """Seconds after which a host that owes a run, was asked and does not answer has a function that blocks its loop."""
 
 
-class LoopHost:
+class AsyncHostSupervisor:
     """Started with the first run, replaced when it dies."""
 
     def __init__(
         self,
-        results: Callable[[list[Result]], None],
+        results: Callable[[list[RunResult]], None],
         started: Callable[[list[tuple[int, int]]], None],
         now: Callable[[], int],
         kill_after: Callable[[int], int],
-        keeper: Keeper,
-        place: HostPlace,
+        keeper: OrphanGuard,
+        place: HostLauncher,
     ) -> None:
         self._place = place
         self._keeper = keeper
@@ -40,11 +49,11 @@ class LoopHost:
         self._now = now
         self._kill_after = kill_after
         self._offset = 0
-        self._worker: Worker | None = None
+        self._worker: WorkerHandle | None = None
         self._sent: dict[int, float] = {}
-        self._waiting: list[Run] = []
+        self._waiting: list[RunSpec] = []
         self._asked: float | None = None
-        self._backoff = Backoff()
+        self._backoff = RestartBackoff()
         self.restarts = 0
         """Workers that ended before they were told to."""
         self._paused = False
@@ -54,7 +63,7 @@ class LoopHost:
         """Why functions cannot be started now, or ""."""
 
     @property
-    def workers(self) -> list[Worker]:
+    def workers(self) -> list[WorkerHandle]:
         return [] if self._worker is None else [self._worker]
 
     def set_clock(self, offset: int, by: int = 0) -> None:
@@ -65,9 +74,9 @@ class LoopHost:
             for worker in self.workers:
                 worker.move(by)
         for worker in self.workers:
-            worker.send(Clock(offset, by))
+            worker.send(ClockFrame(offset, by))
 
-    def give(self, runs: list[Run]) -> None:
+    def give(self, runs: list[RunSpec]) -> None:
         """Send them all: an asynchronous run costs little while it waits."""
         if self._paused or self._is_closing or (self._worker is not None and self._worker.is_gone):
             self._waiting += runs
@@ -78,14 +87,14 @@ class LoopHost:
             except OSError as e:
                 self.problem = f"the host of async functions cannot be started: {e.strerror or e}"
                 self._waiting += runs
-                self._pause(Backoff.FULL)
+                self._pause(RestartBackoff.FULL)
                 return
             self.problem = ""
-            self._worker.send(Clock(self._offset))
+            self._worker.send(ClockFrame(self._offset))
         self._sent.update(dict.fromkeys((run.token for run in runs), time.monotonic()))
         self._worker.give(runs)
         if self._look is None:
-            self._look = asyncio.get_running_loop().call_later(_LOOK, self._look_for_overdue)
+            self._look = asyncio.get_running_loop().call_later(_POLL_INTERVAL, self._look_for_overdue)
 
     def cancel(self, tokens: set[int]) -> None:
         """End these runs; all, if none is named."""
@@ -95,7 +104,7 @@ class LoopHost:
         for worker in self.workers:
             found = [t for t in worker.outstanding if not tokens or t in tokens]
             if found:
-                worker.send(Cancel(found))
+                worker.send(CancelFrame(found))
 
     def close(self) -> None:
         """Let the host go; what it still runs ends with it."""
@@ -103,26 +112,26 @@ class LoopHost:
         for worker in self.workers:
             worker.signal(signal.SIGKILL)
 
-    def _hear(self, worker: Worker, messages: list[ToNode]) -> None:
-        for message in self._place.believed(worker, messages, self._now()):
+    def _hear(self, worker: WorkerHandle, messages: list[FrameToNode]) -> None:
+        for message in self._place.trusted_part(worker, messages, self._now()):
             match message:
-                case Results(results):
+                case ResultsFrame(results):
                     for result in results:
                         worker.outstanding.pop(result.token, None)
-                        worker.lasting.pop(result.token, None)
+                        worker.reported_running.pop(result.token, None)
                         self._sent.pop(result.token, None)
                     self._results(results)
-                case Started(starts):
-                    worker.lasting.update(starts)
+                case StartedFrame(starts):
+                    worker.reported_running.update(starts)
                     self._started(starts)
-                case Ready():
+                case ReadyFrame():
                     worker.is_ready = True
 
-    def _overdue(self, worker: Worker, now: float) -> list[int]:
+    def _overdue(self, worker: WorkerHandle, now: float) -> list[int]:
         return [
             token
             for token, run in worker.outstanding.items()
-            if now > self._sent[token] + (run.timebox + self._kill_after(run.timebox)) / SECOND + _LOOK
+            if now > self._sent[token] + (run.timebox + self._kill_after(run.timebox)) / SECOND + _POLL_INTERVAL
         ]
 
     def _look_for_overdue(self) -> None:
@@ -130,35 +139,35 @@ class LoopHost:
         worker, now = self._worker, time.monotonic()
         if worker is None or not worker.outstanding:
             return
-        self._look = asyncio.get_running_loop().call_later(_LOOK, self._look_for_overdue)
+        self._look = asyncio.get_running_loop().call_later(_POLL_INTERVAL, self._look_for_overdue)
         if self._asked is not None and worker.last_heard > self._asked:
             self._asked = None
-        elif self._asked is not None and now - self._asked > SILENCE:
+        elif self._asked is not None and now - self._asked > UNRESPONSIVE_AFTER:
             worker.signal(signal.SIGKILL)
         elif self._asked is None and self._overdue(worker, now):
             self._asked = now
-            worker.send(Clock(self._offset))
+            worker.send(ClockFrame(self._offset))
 
-    def _replace(self, worker: Worker) -> None:
+    def _replace(self, worker: WorkerHandle) -> None:
         self.restarts += not self._is_closing
         self._worker, asked, self._asked = None, self._asked, None
         pause = self._backoff.after(worker)
         orphans = list(worker.outstanding.values())
         if self._is_closing:
-            self._resolve(orphans, Outcome.CANCELLED, "the node was stopped", worker.lasting)
+            self._resolve(orphans, Outcome.CANCELLED, "the node was stopped", worker.reported_running)
         elif worker.is_ready:
             overdue = set(self._overdue(worker, time.monotonic())) if asked is not None else set()
             self._resolve(
                 [run for run in orphans if run.token in overdue],
                 Outcome.TIMEBOXED,
                 "a function blocked the loop of its host",
-                worker.lasting,
+                worker.reported_running,
             )
             self._resolve(
                 [run for run in orphans if run.token not in overdue],
                 Outcome.LOST,
                 HOST_DIED,
-                worker.lasting,
+                worker.reported_running,
             )
         elif self._backoff.is_hopeless:
             orphans, self._waiting = orphans + self._waiting, []
@@ -179,6 +188,8 @@ class LoopHost:
         if waiting:
             self.give(waiting)
 
-    def _resolve(self, runs: list[Run], outcome: Outcome, reason: str, starts: dict[int, int] | None = None) -> None:
+    def _resolve(
+        self, runs: list[RunSpec], outcome: Outcome, reason: str, starts: dict[int, int] | None = None
+    ) -> None:
         if runs:
-            self._results(resolved(runs, outcome, reason, self._now(), starts or {}))
+            self._results(results_without_worker(runs, outcome, reason, self._now(), starts or {}))

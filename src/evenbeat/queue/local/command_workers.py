@@ -5,25 +5,35 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
-from evenbeat.child_processes.cleanup import Keeper
+from evenbeat.child_processes.cleanup import OrphanGuard
 from evenbeat.core.run_lease import WORKER_DIED
 from evenbeat.model import Outcome
-from evenbeat.queue.local.worker_process import Worker
-from evenbeat.wire.worker_frames import Cancel, Clock, Full, Ready, Result, Results, Run, Started, ToNode
+from evenbeat.queue.local.worker_process import WorkerHandle
+from evenbeat.wire.worker_frames import (
+    CancelFrame,
+    ClockFrame,
+    FrameToNode,
+    OutOfResourcesFrame,
+    ReadyFrame,
+    ResultsFrame,
+    RunResult,
+    RunSpec,
+    StartedFrame,
+)
 
 _PROGRAM: Final = ("evenbeat.work.runner",)
-_ENOUGH: Final = 100
+_BUSY_BACKLOG: Final = 100
 """Runs that keep a worker busy for longer than it is silent and than we may take: half a millisecond each, or so."""
 
 
-class Lived(Protocol):
+class EndedProcess(Protocol):
     """A process that has ended."""
 
     began: float
     """When it was started, on the monotonic clock."""
 
 
-class Backoff:
+class RestartBackoff:
     """How long to wait before the next start: not at all, unless the last ones ended at once."""
 
     SHORT_LIFE: Final = 5.0
@@ -36,7 +46,7 @@ class Backoff:
     def __init__(self) -> None:
         self._short_lives = 0
 
-    def after(self, worker: Lived) -> float:
+    def after(self, worker: EndedProcess) -> float:
         """Seconds until this one may be replaced."""
         if time.monotonic() - worker.began > self.SHORT_LIFE:
             self._short_lives = 0
@@ -50,16 +60,16 @@ class Backoff:
         return self._short_lives >= self.HOPELESS
 
 
-class Team:
+class CommandWorkers:
     """Process workers, and what waits for one of them to come up."""
 
     def __init__(
         self,
         size: int,
-        results: Callable[[list[Result]], None],
+        results: Callable[[list[RunResult]], None],
         started: Callable[[list[tuple[int, int]]], None],
         now: Callable[[], int],
-        keeper: Keeper,
+        keeper: OrphanGuard,
         pass_env: Sequence[str] = (),
     ) -> None:
         self._size = size
@@ -69,9 +79,9 @@ class Team:
         self._started = started
         self._now = now
         self._offset = 0
-        self._workers: list[Worker] = []
-        self._waiting: list[Run] = []
-        self._backoff = Backoff()
+        self._workers: list[WorkerHandle] = []
+        self._waiting: list[RunSpec] = []
+        self._backoff = RestartBackoff()
         self.restarts = 0
         """Workers that ended before they were told to."""
         self._is_closing = False
@@ -83,25 +93,25 @@ class Team:
         """Why commands cannot be started now, or ""."""
         if self._cannot_start:
             return f"worker processes cannot be started: {self._cannot_start}"
-        if stuck := next((worker.stuck for worker in self._workers if worker.stuck), ""):
+        if stuck := next((worker.cleanup_problem for worker in self._workers if worker.cleanup_problem), ""):
             return f"what a dead worker process left behind cannot be ended: {stuck}"
         if self._size and not self._living and not self._is_closing:
             return "no worker process is up"
-        full = next((worker.full for worker in self._workers if worker.full), "")
+        full = next((worker.resource_problem for worker in self._workers if worker.resource_problem), "")
         return f"workers wait to start commands: {full}" if full else ""
 
     @property
-    def workers(self) -> list[Worker]:
+    def workers(self) -> list[WorkerHandle]:
         return self._workers
 
     @property
-    def _living(self) -> list[Worker]:
+    def _living(self) -> list[WorkerHandle]:
         return [worker for worker in self._workers if not worker.is_gone]
 
     @property
     def is_busy(self) -> bool:
         """Has each worker more than enough that it could not begin yet?"""
-        return bool(self._workers) and all(w.unbegun >= _ENOUGH for w in self._workers)
+        return bool(self._workers) and all(w.unstarted_count >= _BUSY_BACKLOG for w in self._workers)
 
     def start(self, offset: int) -> None:
         """Bring up all workers."""
@@ -117,9 +127,9 @@ class Team:
             for worker in self.workers:
                 worker.move(by)
         for worker in self._workers:
-            worker.send(Clock(offset, by))
+            worker.send(ClockFrame(offset, by))
 
-    def give(self, runs: list[Run]) -> None:
+    def give(self, runs: list[RunSpec]) -> None:
         """Level the backlogs of the workers with these runs."""
         living = self._living
         if not living:
@@ -143,7 +153,7 @@ class Team:
         for worker in self._workers:
             found = [t for t in worker.outstanding if not tokens or t in tokens]
             if found:
-                worker.send(Cancel(found))
+                worker.send(CancelFrame(found))
 
     def close(self) -> None:
         """Let all workers go; what they still run ends with them."""
@@ -155,36 +165,36 @@ class Team:
         if self._is_closing:
             return
         try:
-            worker = Worker(self._program, self._hear, self._replace, self._keeper, lifeline=False)
+            worker = WorkerHandle(self._program, self._hear, self._replace, self._keeper, lifeline=False)
         except OSError as e:
             self._cannot_start = e.strerror or str(e)
-            asyncio.get_running_loop().call_later(Backoff.FULL, self._start_one)
+            asyncio.get_running_loop().call_later(RestartBackoff.FULL, self._start_one)
             return
         self._cannot_start = ""
         self._workers.append(worker)
-        worker.send(Clock(self._offset))
+        worker.send(ClockFrame(self._offset))
         waiting, self._waiting = self._waiting, []
         self.give(waiting)
 
-    def _hear(self, worker: Worker, messages: list[ToNode]) -> None:
+    def _hear(self, worker: WorkerHandle, messages: list[FrameToNode]) -> None:
         for message in messages:
             match message:
-                case Results(results, held):
-                    worker.held = held
+                case ResultsFrame(results, held):
+                    worker.accepted_count = held
                     for result in results:
                         worker.outstanding.pop(result.token, None)
-                        if worker.lasting:
-                            worker.lasting.pop(result.token, None)
+                        if worker.reported_running:
+                            worker.reported_running.pop(result.token, None)
                     self._results(results)
-                case Started(starts):
-                    worker.lasting.update(starts)
+                case StartedFrame(starts):
+                    worker.reported_running.update(starts)
                     self._started(starts)
-                case Ready():
+                case ReadyFrame():
                     worker.is_ready = True
-                case Full(reason):
-                    worker.full = reason
+                case OutOfResourcesFrame(reason):
+                    worker.resource_problem = reason
 
-    def _replace(self, worker: Worker) -> None:
+    def _replace(self, worker: WorkerHandle) -> None:
         self.restarts += not self._is_closing
         self._workers.remove(worker)
         pause = self._backoff.after(worker)
@@ -192,20 +202,22 @@ class Team:
         if not self._is_closing:
             asyncio.get_running_loop().call_later(pause, self._start_one)
         if self._is_closing:
-            self._resolve(orphans, Outcome.CANCELLED, "the node was stopped", worker.lasting)
+            self._resolve(orphans, Outcome.CANCELLED, "the node was stopped", worker.reported_running)
         elif worker.is_ready:
-            self._resolve(orphans, Outcome.LOST, WORKER_DIED, worker.lasting)
+            self._resolve(orphans, Outcome.LOST, WORKER_DIED, worker.reported_running)
         elif self._backoff.is_hopeless:
             orphans, self._waiting = orphans + self._waiting, []
             self._resolve(orphans, Outcome.BROKEN, "no worker process can be started: see the node's log", {})
         else:
             self._waiting = orphans + self._waiting
 
-    def _resolve(self, runs: list[Run], outcome: Outcome, reason: str, starts: dict[int, int]) -> None:
+    def _resolve(self, runs: list[RunSpec], outcome: Outcome, reason: str, starts: dict[int, int]) -> None:
         if runs:
-            self._results(resolved(runs, outcome, reason, self._now(), starts))
+            self._results(results_without_worker(runs, outcome, reason, self._now(), starts))
 
 
-def resolved(runs: list[Run], outcome: Outcome, reason: str, now: int, starts: dict[int, int]) -> list[Result]:
+def results_without_worker(
+    runs: list[RunSpec], outcome: Outcome, reason: str, now: int, starts: dict[int, int]
+) -> list[RunResult]:
     """Results of runs that no worker can tell about; one whose start is not known started when it ended."""
-    return [Result(run.token, outcome, None, starts.get(run.token, now), now, reason.encode()) for run in runs]
+    return [RunResult(run.token, outcome, None, starts.get(run.token, now), now, reason.encode()) for run in runs]

@@ -12,54 +12,65 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from evenbeat.child_processes.cleanup import Keeper
+from evenbeat.child_processes.cleanup import OrphanGuard
 from evenbeat.core.run_lease import HOST_DIED
 from evenbeat.model import SECOND, Outcome
-from evenbeat.queue.local.command_workers import Backoff, resolved
-from evenbeat.queue.local.host_environment import HostPlace
-from evenbeat.queue.local.worker_process import Worker
-from evenbeat.wire.worker_frames import LEAD, Cancel, Clock, Elsewhere, Ready, Result, Results, Run, Started, ToNode
+from evenbeat.queue.local.command_workers import RestartBackoff, results_without_worker
+from evenbeat.queue.local.host_environment import HostLauncher
+from evenbeat.queue.local.worker_process import WorkerHandle
+from evenbeat.wire.worker_frames import (
+    EARLY_DELIVERY,
+    CancelFrame,
+    ClockFrame,
+    FrameToNode,
+    ReadyFrame,
+    ResultsFrame,
+    RunResult,
+    RunSpec,
+    StartedFrame,
+    WrongHostFrame,
+)
 
 _PROGRAM: Final = ("evenbeat.work.host", "sync")
-_AHEAD: Final = 5_000
+_MAX_QUEUED_WORK: Final = 5_000
 """Microseconds of work a host may have before it."""
-_RUNS_AHEAD: Final = 128
-_UNKNOWN: Final = _AHEAD + 1
+_MAX_QUEUED_RUNS: Final = 128
+_UNKNOWN_DURATION: Final = _MAX_QUEUED_WORK + 1
 """What a function is taken to last before it has been seen: more than may wait."""
-_WEIGHT: Final = 8
+_HISTORY_WEIGHT: Final = 8
 """Of the runs before in the mean duration of a function."""
-_QUICK: Final = 500
+_QUICK_DURATION: Final = 500
 """Microseconds: only what lasts no longer may have a host before it is due, as nothing else can run there till then."""
-_LOOK: Final = 0.05
+_POLL_INTERVAL: Final = 0.05
 """Seconds between two looks at what runs."""
-_LASTING: Final = 0.1
+_REPORT_START_AFTER: Final = 0.1
 """Seconds after which a run that has not ended is told as started."""
-IMPORT_LIMIT: Final = 60.0
+IMPORT_TIMEOUT: Final = 60.0
 """Seconds an import may last. It does not count against the timebox of the run that needs it."""
 
 
-class _Host:
+class _SyncHostQueue:
     """A sync host and what it has been given: the first of its outstanding runs is the one it is at."""
 
-    def __init__(self, worker: Worker) -> None:
+    def __init__(self, worker: WorkerHandle) -> None:
         self.worker = worker
         self.costs: dict[int, tuple[str, int]] = {}
         """Function and expected duration of each outstanding run."""
         self.cost = 0
         self.imported: set[str] = set()
-        self.batch: list[Run] = []
+        self.batch: list[RunSpec] = []
         self.since = 0.0
         """When it began with the run it is at, as far as we know."""
         self.is_told = False
         self.is_warned = False
-        self.sentence: tuple[int, Outcome, str] | None = None
+        self.kill_reason: tuple[int, Outcome, str] | None = None
         """For which run, and with which outcome, we killed it."""
 
     @property
-    def head(self) -> Run | None:
+    def current_run(self) -> RunSpec | None:
         return next(iter(self.worker.outstanding.values()), None)
 
-    def add(self, run: Run, function: str, cost: int) -> None:
+    def add(self, run: RunSpec, function: str, cost: int) -> None:
         if not self.costs:
             self.turn_to_next(time.monotonic())
         self.costs[run.token] = (function, cost)
@@ -69,55 +80,55 @@ class _Host:
     def room_for(self, cost: int) -> int:
         """How many more runs that cost so much it may have; one, whatever it costs, if it has none."""
         if not self.costs:
-            return max(1, min(_AHEAD // cost, _RUNS_AHEAD))
-        return max(0, min((_AHEAD - self.cost) // cost, _RUNS_AHEAD - len(self.costs)))
+            return max(1, min(_MAX_QUEUED_WORK // cost, _MAX_QUEUED_RUNS))
+        return max(0, min((_MAX_QUEUED_WORK - self.cost) // cost, _MAX_QUEUED_RUNS - len(self.costs)))
 
-    def age(self, head: Run, now: float, wall: int) -> float:
+    def age(self, head: RunSpec, now: float, wall: int) -> float:
         """Seconds for which it has been at this run, its first; none while it waits until that is due."""
         age = now - self.since
         waited = max(age - (wall - head.due) / SECOND, 0.0)
-        return max(age - min(waited, 2 * LEAD / SECOND), 0.0)
+        return max(age - min(waited, 2 * EARLY_DELIVERY / SECOND), 0.0)
 
     def remove(self, token: int) -> str:
         """It is done with this run; the function of it, if it had it."""
         self.worker.outstanding.pop(token, None)
         function, cost = self.costs.pop(token, ("", 0))
         self.cost -= cost
-        if self.sentence is not None and self.sentence[0] == token:
-            self.sentence = None
+        if self.kill_reason is not None and self.kill_reason[0] == token:
+            self.kill_reason = None
         return function
 
     def turn_to_next(self, now: float) -> None:
         self.since, self.is_told, self.is_warned = now, False, False
 
 
-def _load(host: _Host) -> int:
+def _queued_cost(host: _SyncHostQueue) -> int:
     return host.cost if host.costs else -1
 
 
-def _begins_something(host: _Host, message: ToNode) -> bool:
+def _begins_next_run(host: _SyncHostQueue, message: FrameToNode) -> bool:
     """Is it with another run than before, or has the import of one just ended? Its timebox is counted from then on."""
     match message:
-        case Started(starts):
+        case StartedFrame(starts):
             return any(host.costs[token][0] not in host.imported for token, _ in starts if token in host.costs)
-        case Ready():
+        case ReadyFrame():
             return not host.worker.is_ready
     return True
 
 
-class Pool:
+class SyncHosts:
     """Sync hosts, and the runs that wait for one."""
 
     def __init__(
         self,
         size: int,
-        results: Callable[[list[Result]], None],
+        results: Callable[[list[RunResult]], None],
         started: Callable[[list[tuple[int, int]]], None],
-        elsewhere: Callable[[list[tuple[Run, str]]], None],
+        elsewhere: Callable[[list[tuple[RunSpec, str]]], None],
         now: Callable[[], int],
         kill_after: Callable[[int], int],
-        keeper: Keeper,
-        place: HostPlace,
+        keeper: OrphanGuard,
+        place: HostLauncher,
     ) -> None:
         self._place_of_hosts = place
         self._size = size
@@ -128,14 +139,14 @@ class Pool:
         self._now = now
         self._kill_after = kill_after
         self._offset = 0
-        self._hosts: dict[Worker, _Host] = {}
-        self._early: list[tuple[int, int, Run, str]] = []
+        self._hosts: dict[WorkerHandle, _SyncHostQueue] = {}
+        self._early: list[tuple[int, int, RunSpec, str]] = []
         """Those that are not due yet and not known to be quick, as a heap: when they are due, and their tokens."""
         self._moment: asyncio.TimerHandle | None = None
         """When the first of them is due."""
-        self._waiting: deque[tuple[Run, str]] = deque()
+        self._waiting: deque[tuple[RunSpec, str]] = deque()
         self._durations: dict[str, int] = {}
-        self._backoff = Backoff()
+        self._backoff = RestartBackoff()
         self.restarts = 0
         """Workers that ended before they were told to."""
         self._paused = False
@@ -145,7 +156,7 @@ class Pool:
         """Why functions cannot be started now, or ""."""
 
     @property
-    def workers(self) -> list[Worker]:
+    def workers(self) -> list[WorkerHandle]:
         return list(self._hosts)
 
     def set_clock(self, offset: int, by: int = 0) -> None:
@@ -157,20 +168,20 @@ class Pool:
             for worker in self._hosts:
                 worker.move(by)
         for worker in self._hosts:
-            worker.send(Clock(offset, by))
+            worker.send(ClockFrame(offset, by))
 
-    def give(self, runs: list[tuple[Run, str]]) -> None:
+    def give(self, runs: list[tuple[RunSpec, str]]) -> None:
         """Runs and their functions, those that are not due yet behind the others."""
         now = self._now()
         if runs and runs[-1][0].wait(now):
             for run, function in runs:
-                if run.wait(now) and self._durations.get(function, _UNKNOWN) > _QUICK:
+                if run.wait(now) and self._durations.get(function, _UNKNOWN_DURATION) > _QUICK_DURATION:
                     heapq.heappush(self._early, (run.due, run.token, run, function))
                 else:
                     self._waiting.append((run, function))
         else:
             self._waiting.extend(runs)
-        self._place()
+        self._assign()
 
     def cancel(self, tokens: set[int]) -> None:
         """End these runs; all, if none is named."""
@@ -183,10 +194,10 @@ class Pool:
         for worker, host in self._hosts.items():
             found = [t for t in worker.outstanding if not tokens or t in tokens]
             if found:
-                worker.send(Cancel(found))
-                head = host.head
+                worker.send(CancelFrame(found))
+                head = host.current_run
                 if head is not None and head.token in found and worker.is_ready:
-                    host.sentence = (head.token, Outcome.CANCELLED, "cancelled")
+                    host.kill_reason = (head.token, Outcome.CANCELLED, "cancelled")
                     worker.signal(signal.SIGTERM)
 
     def close(self) -> None:
@@ -195,14 +206,14 @@ class Pool:
         for worker in self._hosts:
             worker.signal(signal.SIGKILL)
 
-    def _place(self) -> None:
+    def _assign(self) -> None:
         if self._early:
             self._look_at_early()
         while self._waiting and not self._is_closing:
             function = self._waiting[0][1]
-            cost = self._durations.get(function, _UNKNOWN)
+            cost = self._durations.get(function, _UNKNOWN_DURATION)
             living = [host for host in self._hosts.values() if not host.worker.is_gone]
-            host = min(living, key=_load, default=None)
+            host = min(living, key=_queued_cost, default=None)
             if host is None or not host.room_for(cost):
                 if len(self._hosts) >= self._size or self._paused:
                     break
@@ -210,7 +221,7 @@ class Pool:
                     host = self._start_one()
                 except OSError as e:
                     self.problem = f"function hosts cannot be started: {e.strerror or e}"
-                    self._pause(Backoff.FULL)
+                    self._pause(RestartBackoff.FULL)
                     break
                 self.problem = ""
             room = host.room_for(cost)
@@ -222,7 +233,7 @@ class Pool:
                 batch, host.batch = host.batch, []
                 host.worker.give(batch)
         if self._look is None and any(host.costs for host in self._hosts.values()):
-            self._look = asyncio.get_running_loop().call_later(_LOOK, self._look_at_heads)
+            self._look = asyncio.get_running_loop().call_later(_POLL_INTERVAL, self._look_at_heads)
 
     def _look_at_early(self) -> None:
         """What is due by now waits for a host; what is not is looked at again when the first of it is."""
@@ -234,45 +245,45 @@ class Pool:
             self._moment.cancel()
             self._moment = None
         if self._early:
-            self._moment = asyncio.get_running_loop().call_later(wait / SECOND, self._place)
+            self._moment = asyncio.get_running_loop().call_later(wait / SECOND, self._assign)
 
-    def _start_one(self) -> _Host:
+    def _start_one(self) -> _SyncHostQueue:
         worker = self._place_of_hosts.start(_PROGRAM, self._hear, self._replace, self._keeper)
-        worker.send(Clock(self._offset))
-        host = self._hosts[worker] = _Host(worker)
+        worker.send(ClockFrame(self._offset))
+        host = self._hosts[worker] = _SyncHostQueue(worker)
         return host
 
-    def _hear(self, worker: Worker, messages: list[ToNode]) -> None:
+    def _hear(self, worker: WorkerHandle, messages: list[FrameToNode]) -> None:
         host = self._hosts[worker]
-        messages = self._place_of_hosts.believed(worker, messages, self._now())
-        if any(_begins_something(host, message) for message in messages):
+        messages = self._place_of_hosts.trusted_part(worker, messages, self._now())
+        if any(_begins_next_run(host, message) for message in messages):
             host.turn_to_next(worker.last_heard)
-        ended: list[Result] = []
+        ended: list[RunResult] = []
         for message in messages:
             match message:
-                case Results(results):
+                case ResultsFrame(results):
                     ended += results
                     host.is_told = False
-                case Started(starts):
+                case StartedFrame(starts):
                     host.is_told = True
                     host.imported.update(host.costs[token][0] for token, _ in starts if token in host.costs)
                     self._started(starts)
-                case Elsewhere(tokens):
+                case WrongHostFrame(tokens):
                     runs = [(worker.outstanding[t], host.costs[t][0]) for t in tokens if t in worker.outstanding]
                     for token in tokens:
                         host.remove(token)
                     self._elsewhere(runs)
-                case Ready():
+                case ReadyFrame():
                     worker.is_ready = True
         if ended:
             self._learn(host, ended)
         # A host with work for a while is given more when it has little, not a run for each result.
-        if self._waiting and len(host.costs) <= _RUNS_AHEAD // 2:
-            self._place()
+        if self._waiting and len(host.costs) <= _MAX_QUEUED_RUNS // 2:
+            self._assign()
         if ended:
             self._results(ended)
 
-    def _learn(self, host: _Host, ended: list[Result]) -> None:
+    def _learn(self, host: _SyncHostQueue, ended: list[RunResult]) -> None:
         """How long functions last, from those that have ended together."""
         lasted: dict[str, list[int]] = {}
         for result in ended:
@@ -281,7 +292,7 @@ class Pool:
         for function, durations in lasted.items():
             duration = sum(durations) // len(durations)
             before = self._durations.get(function)
-            mean = duration if before is None else before + (duration - before) // _WEIGHT
+            mean = duration if before is None else before + (duration - before) // _HISTORY_WEIGHT
             self._durations[function] = max(mean, 1)
 
     def _look_at_heads(self) -> None:
@@ -289,45 +300,45 @@ class Pool:
         now = time.monotonic()
         starts = []
         for worker, host in self._hosts.items():
-            head = host.head
+            head = host.current_run
             if head is None or not worker.is_ready:
                 continue
             function = host.costs[head.token][0]
             age = host.age(head, now, self._now())
             if function not in host.imported:
-                if age > IMPORT_LIMIT:
-                    reason = f"{function}: importing it took longer than {IMPORT_LIMIT:g} s"
+                if age > IMPORT_TIMEOUT:
+                    reason = f"{function}: importing it took longer than {IMPORT_TIMEOUT:g} s"
                     self._kill(host, (head.token, Outcome.BROKEN, reason))
                 continue
-            if not host.is_told and age > _LASTING:
+            if not host.is_told and age > _REPORT_START_AFTER:
                 host.is_told = True
                 starts.append((head.token, self._now() - int(age * SECOND)))
             if age * SECOND > head.timebox + self._kill_after(head.timebox):
-                self._kill(host, host.sentence or (head.token, Outcome.TIMEBOXED, "it did not end when told to"))
+                self._kill(host, host.kill_reason or (head.token, Outcome.TIMEBOXED, "it did not end when told to"))
             elif age * SECOND > head.timebox and not host.is_warned:
                 host.is_warned = True
                 worker.signal(signal.SIGTERM)
         if starts:
             self._started(starts)
         if any(host.costs for host in self._hosts.values()):
-            self._look = asyncio.get_running_loop().call_later(_LOOK, self._look_at_heads)
+            self._look = asyncio.get_running_loop().call_later(_POLL_INTERVAL, self._look_at_heads)
 
-    def _kill(self, host: _Host, sentence: tuple[int, Outcome, str]) -> None:
-        host.sentence = sentence
+    def _kill(self, host: _SyncHostQueue, sentence: tuple[int, Outcome, str]) -> None:
+        host.kill_reason = sentence
         host.worker.signal(signal.SIGKILL)
 
-    def _replace(self, worker: Worker) -> None:
+    def _replace(self, worker: WorkerHandle) -> None:
         """Only the run it was at is over; those behind it have not begun."""
         self.restarts += not self._is_closing
         host = self._hosts.pop(worker)
-        pause = 0.0 if host.sentence else self._backoff.after(worker)
+        pause = 0.0 if host.kill_reason else self._backoff.after(worker)
         orphans = [(run, host.costs[token][0]) for token, run in worker.outstanding.items()]
         if self._is_closing:
             self._resolve([run for run, _ in orphans], Outcome.CANCELLED, "the node was stopped")
             return
         if worker.is_ready and orphans:
             head = orphans.pop(0)[0]
-            token, outcome, reason = host.sentence or (head.token, Outcome.LOST, HOST_DIED)
+            token, outcome, reason = host.kill_reason or (head.token, Outcome.LOST, HOST_DIED)
             if token != head.token:
                 outcome, reason = Outcome.LOST, HOST_DIED
             self._resolve([head], outcome, reason, int(host.age(head, time.monotonic(), self._now()) * SECOND))
@@ -339,7 +350,7 @@ class Pool:
         if pause:
             self._pause(pause)
         else:
-            self._place()
+            self._assign()
 
     def _pause(self, seconds: float) -> None:
         self._paused = True
@@ -347,9 +358,11 @@ class Pool:
 
     def _resume(self) -> None:
         self._paused = False
-        self._place()
+        self._assign()
 
-    def _resolve(self, runs: list[Run], outcome: Outcome, reason: str, age: int = 0) -> None:
+    def _resolve(self, runs: list[RunSpec], outcome: Outcome, reason: str, age: int = 0) -> None:
         if runs:
             now = self._now()
-            self._results(resolved(runs, outcome, reason, now, dict.fromkeys((r.token for r in runs), now - age)))
+            self._results(
+                results_without_worker(runs, outcome, reason, now, dict.fromkeys((r.token for r in runs), now - age))
+            )

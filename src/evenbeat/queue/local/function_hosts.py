@@ -2,27 +2,27 @@
 
 from collections.abc import Callable
 
-from evenbeat.child_processes.cleanup import Keeper
-from evenbeat.queue.local.async_function_host import LoopHost
-from evenbeat.queue.local.function_host_pool import Pool
-from evenbeat.queue.local.host_environment import HostPlace
-from evenbeat.queue.local.suspect_workers import Alone
-from evenbeat.queue.local.worker_process import Worker
-from evenbeat.wire.worker_frames import Place, Result, Run
+from evenbeat.child_processes.cleanup import OrphanGuard
+from evenbeat.queue.local.async_function_host import AsyncHostSupervisor
+from evenbeat.queue.local.function_host_pool import SyncHosts
+from evenbeat.queue.local.host_environment import HostLauncher
+from evenbeat.queue.local.suspect_workers import IsolatedExecutors
+from evenbeat.queue.local.worker_process import WorkerHandle
+from evenbeat.wire.worker_frames import HostEnvironment, RunResult, RunSpec
 
 
-class Hosts:
+class FunctionHosts:
     """Started on demand. Which functions are asynchronous is found out by calling them."""
 
     def __init__(
         self,
-        place: Place,
+        place: HostEnvironment,
         size: int,
-        results: Callable[[list[Result]], None],
+        results: Callable[[list[RunResult]], None],
         started: Callable[[list[tuple[int, int]]], None],
         now: Callable[[], int],
         kill_after: Callable[[int], int],
-        keeper: Keeper,
+        keeper: OrphanGuard,
     ) -> None:
         self._results = results
         self._asynchronous: set[str] = set()
@@ -30,21 +30,21 @@ class Hosts:
         self.was_idle = False
         """It had nothing to do when it was last looked at."""
         self._offset = 0
-        where = HostPlace(place)
+        where = HostLauncher(place)
 
-        def new_loop_host(ended: Callable[[list[Result]], None]) -> LoopHost:
-            host = LoopHost(ended, started, now, kill_after, keeper, where)
+        def new_loop_host(ended: Callable[[list[RunResult]], None]) -> AsyncHostSupervisor:
+            host = AsyncHostSupervisor(ended, started, now, kill_after, keeper, where)
             host.set_clock(self._offset)
             return host
 
-        self.pool = Pool(size, self._ended, started, self._redirect, now, kill_after, keeper, where)
-        self.loop_host = LoopHost(self._ended, started, now, kill_after, keeper, where)
-        self.alone = Alone(new_loop_host, self._ended)
+        self.sync_hosts = SyncHosts(size, self._ended, started, self._redirect, now, kill_after, keeper, where)
+        self.async_host = AsyncHostSupervisor(self._ended, started, now, kill_after, keeper, where)
+        self.isolated = IsolatedExecutors(new_loop_host, self._ended)
         """Hosts of asynchronous functions for runs that must not share one; ordinary functions never share theirs."""
 
     @property
-    def workers(self) -> list[Worker]:
-        return [*self.pool.workers, *self.loop_host.workers, *self.alone.workers]
+    def workers(self) -> list[WorkerHandle]:
+        return [*self.sync_hosts.workers, *self.async_host.workers, *self.isolated.workers]
 
     @property
     def is_idle(self) -> bool:
@@ -54,51 +54,51 @@ class Hosts:
     @property
     def problem(self) -> str:
         """Why functions cannot be started now, or ""."""
-        return self.pool.problem or self.loop_host.problem
+        return self.sync_hosts.problem or self.async_host.problem
 
     @property
     def restarts(self) -> int:
         """Hosts that ended before they were told to."""
-        return self.pool.restarts + self.loop_host.restarts + self.alone.restarts
+        return self.sync_hosts.restarts + self.async_host.restarts + self.isolated.restarts
 
-    def give(self, runs: list[tuple[Run, str]]) -> None:
+    def give(self, runs: list[tuple[RunSpec, str]]) -> None:
         """Runs and their functions."""
         self.was_idle = False
         self._pending.update(run.token for run, _ in runs)
         ordinary = [(run, function) for run, function in runs if function not in self._asynchronous]
         if ordinary:
-            self.pool.give(ordinary)
+            self.sync_hosts.give(ordinary)
         if len(ordinary) < len(runs):
             self._give_asynchronous([run for run, function in runs if function in self._asynchronous])
 
     def cancel(self, tokens: set[int]) -> None:
         """End these runs; all, if none is named."""
-        self.pool.cancel(tokens)
-        self.loop_host.cancel(tokens)
-        self.alone.cancel(tokens)
+        self.sync_hosts.cancel(tokens)
+        self.async_host.cancel(tokens)
+        self.isolated.cancel(tokens)
 
     def set_clock(self, offset: int, by: int = 0) -> None:
         self._offset = offset
-        self.pool.set_clock(offset, by)
-        self.loop_host.set_clock(offset, by)
-        self.alone.set_clock(offset, by)
+        self.sync_hosts.set_clock(offset, by)
+        self.async_host.set_clock(offset, by)
+        self.isolated.set_clock(offset, by)
 
     def close(self) -> None:
         """Let all hosts go; what they still run ends with them."""
-        self.pool.close()
-        self.loop_host.close()
-        self.alone.close()
+        self.sync_hosts.close()
+        self.async_host.close()
+        self.isolated.close()
 
-    def _redirect(self, runs: list[tuple[Run, str]]) -> None:
+    def _redirect(self, runs: list[tuple[RunSpec, str]]) -> None:
         self._asynchronous.update(function for _, function in runs)
         self._give_asynchronous([run for run, _ in runs])
 
-    def _give_asynchronous(self, runs: list[Run]) -> None:
+    def _give_asynchronous(self, runs: list[RunSpec]) -> None:
         together = [run for run in runs if not run.alone]
         if together:
-            self.loop_host.give(together)
-        self.alone.give([run for run in runs if run.alone])
+            self.async_host.give(together)
+        self.isolated.give([run for run in runs if run.alone])
 
-    def _ended(self, results: list[Result]) -> None:
+    def _ended(self, results: list[RunResult]) -> None:
         self._pending.difference_update([result.token for result in results])
         self._results(results)

@@ -15,11 +15,19 @@ from typing import Final
 
 import msgspec
 
-from evenbeat.child_processes.cleanup import Keeper
+from evenbeat.child_processes.cleanup import OrphanGuard
 from evenbeat.core.environment import without_secrets
-from evenbeat.model import CURSOR_LIMIT, OUTPUT_LIMIT, Literal, Outcome
-from evenbeat.queue.local.worker_process import Worker
-from evenbeat.wire.worker_frames import NODES_PLACE, PLACE_VARIABLE, Place, Result, Results, Started, ToNode
+from evenbeat.model import CURSOR_LIMIT, OUTPUT_LIMIT, ArgumentValue, Outcome
+from evenbeat.queue.local.worker_process import WorkerHandle
+from evenbeat.wire.worker_frames import (
+    HOST_ENVIRONMENT_VARIABLE,
+    NODE_ENVIRONMENT,
+    FrameToNode,
+    HostEnvironment,
+    ResultsFrame,
+    RunResult,
+    StartedFrame,
+)
 
 _PASSED_ON: Final = frozenset(
     {"PATH", "LANG", "LANGUAGE", "TZ", "TMPDIR", "PYTHONPATH", "PYTHONHOME", "PYTHONHASHSEED", "VIRTUAL_ENV"}
@@ -32,15 +40,15 @@ What a message says of runs that the host does not have counts like a message ea
 _FRAME_LIMIT: Final = 2 << 20
 """Bytes of what a host of another user says at once: ours send about 1 MiB, see `work.link`."""
 _HIGHEST_STATUS: Final = (1 << 31) - 1
-NOT_FOR_OTHERS: Final = b"run.stop_node() has no effect in a function that runs as another user than the node\n"
+STOP_NODE_REFUSED: Final = b"run.stop_node() has no effect in a function that runs as another user than the node\n"
 _log: Final = logging.getLogger("evenbeat.node")
-_cursor: Final = msgspec.msgpack.Decoder(Literal)
+_cursor: Final = msgspec.msgpack.Decoder(ArgumentValue)
 
 
-class HostPlace:
+class HostLauncher:
     """Starts hosts in one place, and says what of their words counts."""
 
-    def __init__(self, place: Place = NODES_PLACE) -> None:
+    def __init__(self, place: HostEnvironment = NODE_ENVIRONMENT) -> None:
         self._place = place
         self._idle = (0, 0)
         """In which second hosts of another user sent how many messages that were no results."""
@@ -48,20 +56,22 @@ class HostPlace:
     def start(
         self,
         program: tuple[str, ...],
-        heard: Callable[[Worker, list[ToNode]], None],
-        died: Callable[[Worker], None],
-        keeper: Keeper,
-    ) -> Worker:
+        heard: Callable[[WorkerHandle, list[FrameToNode]], None],
+        died: Callable[[WorkerHandle], None],
+        keeper: OrphanGuard,
+    ) -> WorkerHandle:
         """A host process; raise OSError if the machine is too full for it."""
-        if self._place == NODES_PLACE:
-            return Worker(program, heard, died, keeper, lifeline=True)
-        environment = without_secrets(os.environ) if self._place.user is None else _for_others()
+        if self._place == NODE_ENVIRONMENT:
+            return WorkerHandle(program, heard, died, keeper, lifeline=True)
+        environment = without_secrets(os.environ) if self._place.user is None else _python_for_other_users()
         # References to our variables are for us to follow, as a host of another user does not have them.
         env = tuple((name, _variable(value)) for name, value in self._place.env)
-        environment[PLACE_VARIABLE] = msgspec.json.encode(msgspec.structs.replace(self._place, env=env)).decode()
+        environment[HOST_ENVIRONMENT_VARIABLE] = msgspec.json.encode(
+            msgspec.structs.replace(self._place, env=env)
+        ).decode()
         if self._place.user is None:
-            return Worker(program, heard, died, keeper, lifeline=True, environment=environment)
-        return Worker(
+            return WorkerHandle(program, heard, died, keeper, lifeline=True, environment=environment)
+        return WorkerHandle(
             program,
             heard,
             died,
@@ -72,31 +82,31 @@ class HostPlace:
             frame_limit=_FRAME_LIMIT,
         )
 
-    def believed(self, worker: Worker, messages: list[ToNode], now: int) -> list[ToNode]:
+    def trusted_part(self, worker: WorkerHandle, messages: list[FrameToNode], now: int) -> list[FrameToNode]:
         """What the host said, without what a host of another user has no right to say."""
         if self._place.user is None:
             return messages
-        believed: list[ToNode] = []
+        believed: list[FrameToNode] = []
         idle = 0
         for message in messages:
             match message:
-                case Results(results):
+                case ResultsFrame(results):
                     ours = {result.token: result for result in results if result.token in worker.outstanding}
                     idle += not ours
                     idle += len(results) - len(ours)
                     if ours:
-                        believed.append(Results([_believed(result, now) for result in ours.values()]))
-                case Started(starts):
+                        believed.append(ResultsFrame([_sanitized_result(result, now) for result in ours.values()]))
+                case StartedFrame(starts):
                     begun = {token: min(at, now) for token, at in starts if token in worker.outstanding}
                     idle += 1 + len(starts) - len(begun)
                     if begun:
-                        believed.append(Started(list(begun.items())))
+                        believed.append(StartedFrame(list(begun.items())))
                 case _:
                     idle += 1
                     believed.append(message)
         return believed if self._may_go_on(worker, idle) else []
 
-    def _may_go_on(self, worker: Worker, idle: int) -> bool:
+    def _may_go_on(self, worker: WorkerHandle, idle: int) -> bool:
         """End a host that keeps the node busy with messages that are no results."""
         second = int(worker.last_heard)
         self._idle = (second, idle + (self._idle[1] if self._idle[0] == second else 0))
@@ -117,11 +127,11 @@ def own_user() -> str:
         return ""
 
 
-def _believed(result: Result, now: int) -> Result:
+def _sanitized_result(result: RunResult, now: int) -> RunResult:
     """The result of another user's host as one of ours could be."""
     ended = max(min(result.ended, now), 0)
-    output = NOT_FOR_OTHERS + result.output if result.stop_node else result.output
-    return Result(
+    output = STOP_NODE_REFUSED + result.output if result.stop_node else result.output
+    return RunResult(
         token=result.token,
         outcome=result.outcome if result.outcome in _OUTCOMES else Outcome.FAILED,
         status=None if result.status is None or abs(result.status) > _HIGHEST_STATUS else result.status,
@@ -143,7 +153,7 @@ def _is_cursor(packed: bytes | None) -> bool:
     return True
 
 
-def _for_others() -> dict[str, str]:
+def _python_for_other_users() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name in _PASSED_ON or name.startswith("LC_")}
 
 

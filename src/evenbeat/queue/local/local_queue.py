@@ -14,22 +14,29 @@ from typing import Final
 
 import msgspec
 
-from evenbeat.child_processes.cleanup import Keeper
+from evenbeat.child_processes.cleanup import OrphanGuard
 from evenbeat.model import Outcome
-from evenbeat.queue.local.command_workers import Team
-from evenbeat.queue.local.function_hosts import Hosts
+from evenbeat.queue.local.command_workers import CommandWorkers
+from evenbeat.queue.local.function_hosts import FunctionHosts
 from evenbeat.queue.local.host_environment import own_user
-from evenbeat.queue.local.suspect_workers import Alone
-from evenbeat.queue.local.worker_process import Worker
-from evenbeat.wire.worker_frames import LEAD, NODES_PLACE, Place, Result, Run, place_of
+from evenbeat.queue.local.suspect_workers import IsolatedExecutors
+from evenbeat.queue.local.worker_process import WorkerHandle
+from evenbeat.wire.worker_frames import (
+    EARLY_DELIVERY,
+    NODE_ENVIRONMENT,
+    HostEnvironment,
+    RunResult,
+    RunSpec,
+    host_environment_of,
+)
 
-HOSTS: Final = 4
+DEFAULT_HOSTS: Final = 4
 """Ordinary functions that can run at the same time."""
-_LEAVING: Final = 7.0
+_STOP_TIMEOUT: Final = 7.0
 """Seconds for what was cancelled to end: kill_after is at most 5."""
-_UNUSED: Final = 30.0
+_UNUSED_HOSTS_TIMEOUT: Final = 30.0
 """Seconds between two looks at hosts with a user, folder or variables of their own: without work twice, they end."""
-_GOING: Final = 5.0
+_END_TIMEOUT: Final = 5.0
 """Seconds for worker processes to end, and as many again once they were killed."""
 _log: Final = logging.getLogger("evenbeat.node")
 
@@ -37,17 +44,17 @@ _log: Final = logging.getLogger("evenbeat.node")
 class LocalQueue:
     """Process workers, function hosts, and the runs that are with them."""
 
-    lead: Final = LEAD
+    early_delivery: Final = EARLY_DELIVERY
 
     def __init__(
         self,
         workers: int,
-        on_results: Callable[[list[Result]], None],
+        on_results: Callable[[list[RunResult]], None],
         on_started: Callable[[list[tuple[int, int]]], None],
         *,
         kill_after: Callable[[int], int],
         clock_offset: int,
-        hosts: int = HOSTS,
+        hosts: int = DEFAULT_HOSTS,
         records: Path | None = None,
         pass_env: Sequence[str] = (),
     ) -> None:
@@ -64,24 +71,24 @@ class LocalQueue:
         self._all_ended: asyncio.Event | None = None
         self._kill_after = kill_after
         self._host_count = hosts
-        self.keeper: Final = Keeper(records)
-        self._team = Team(workers, self._take_results, on_started, self._now, self.keeper, pass_env)
+        self.keeper: Final = OrphanGuard(records)
+        self._team = CommandWorkers(workers, self._take_results, on_started, self._now, self.keeper, pass_env)
         self._pass_env = pass_env
-        self._alone = Alone(self._new_team, self._take_results)
-        self._hosts: dict[Place, Hosts] = {NODES_PLACE: self._new_hosts(NODES_PLACE)}
-        self._going: list[Hosts] = []
+        self._alone = IsolatedExecutors(self._new_team, self._take_results)
+        self._hosts: dict[HostEnvironment, FunctionHosts] = {NODE_ENVIRONMENT: self._new_hosts(NODE_ENVIRONMENT)}
+        self._going: list[FunctionHosts] = []
         """Hosts that were told to end."""
         self._restarts_of_ended = 0
         self._look: asyncio.TimerHandle | None = None
 
-    def _new_team(self, ended: Callable[[list[Result]], None]) -> Team:
+    def _new_team(self, ended: Callable[[list[RunResult]], None]) -> CommandWorkers:
         """One worker for commands, for runs that must not share one."""
-        team = Team(1, ended, self._on_started, self._now, self.keeper, self._pass_env)
+        team = CommandWorkers(1, ended, self._on_started, self._now, self.keeper, self._pass_env)
         team.start(self._offset)
         return team
 
-    def _new_hosts(self, place: Place) -> Hosts:
-        return Hosts(
+    def _new_hosts(self, place: HostEnvironment) -> FunctionHosts:
+        return FunctionHosts(
             place, self._host_count, self._take_results, self._on_started, self._now, self._kill_after, self.keeper
         )
 
@@ -100,8 +107,8 @@ class LocalQueue:
         """All worker processes that are up, and what they run."""
         found = [(worker, "commands") for worker in (*self._team.workers, *self._alone.workers)]
         for hosts in (*self._hosts.values(), *self._going):
-            found += [(worker, "functions") for worker in hosts.pool.workers]
-            found += [(worker, "async functions") for worker in (*hosts.loop_host.workers, *hosts.alone.workers)]
+            found += [(worker, "functions") for worker in hosts.sync_hosts.workers]
+            found += [(worker, "async functions") for worker in (*hosts.async_host.workers, *hosts.isolated.workers)]
         return [(worker.pid, kind) for worker, kind in found if not worker.is_gone]
 
     @property
@@ -129,7 +136,7 @@ class LocalQueue:
 
     def dispatch(
         self,
-        runs: Sequence[Run],
+        runs: Sequence[RunSpec],
         functions: Sequence[str | None] | None = None,
         tasks: Sequence[int] = (),  # noqa: ARG002
         pools: Sequence[str | None] | None = None,  # noqa: ARG002 - all workers are here, and serve every pool
@@ -139,26 +146,26 @@ class LocalQueue:
         if functions is None:
             self._give_commands(list(runs))
             return
-        commands: list[Run] = []
-        by_place: dict[Place, list[tuple[Run, str]]] = {}
+        commands: list[RunSpec] = []
+        by_place: dict[HostEnvironment, list[tuple[RunSpec, str]]] = {}
         for run, function in zip(runs, functions, strict=True):
             if function is None:
                 commands.append(run)
             else:
-                by_place.setdefault(place_of(run), []).append((run, function))
+                by_place.setdefault(host_environment_of(run), []).append((run, function))
         if commands:
             self._give_commands(commands)
         for place, some in by_place.items():
             self._hosts_at(place).give(some)
 
-    def _give_commands(self, runs: list[Run]) -> None:
+    def _give_commands(self, runs: list[RunSpec]) -> None:
         if any(run.alone for run in runs):
             self._alone.give([run for run in runs if run.alone])
             runs = [run for run in runs if not run.alone]
         if runs:
             self._team.give(runs)
 
-    def _hosts_at(self, place: Place) -> Hosts:
+    def _hosts_at(self, place: HostEnvironment) -> FunctionHosts:
         if place.user is not None and place.user == own_user():
             place = msgspec.structs.replace(place, user=None)
         hosts = self._hosts.get(place)
@@ -166,7 +173,7 @@ class LocalQueue:
             hosts = self._hosts[place] = self._new_hosts(place)
             hosts.set_clock(self._offset)
             if self._look is None:
-                self._look = asyncio.get_running_loop().call_later(_UNUSED, self._end_unused_hosts)
+                self._look = asyncio.get_running_loop().call_later(_UNUSED_HOSTS_TIMEOUT, self._end_unused_hosts)
         return hosts
 
     def _end_unused_hosts(self) -> None:
@@ -174,7 +181,7 @@ class LocalQueue:
         self._look = None
         self._going = [hosts for hosts in self._going if hosts.workers]
         for place, hosts in list(self._hosts.items()):
-            if place == NODES_PLACE or not hosts.is_idle:
+            if place == NODE_ENVIRONMENT or not hosts.is_idle:
                 continue
             if hosts.was_idle:
                 del self._hosts[place]
@@ -183,9 +190,9 @@ class LocalQueue:
                 self._going.append(hosts)
             hosts.was_idle = True
         if len(self._hosts) > 1 or self._going:
-            self._look = asyncio.get_running_loop().call_later(_UNUSED, self._end_unused_hosts)
+            self._look = asyncio.get_running_loop().call_later(_UNUSED_HOSTS_TIMEOUT, self._end_unused_hosts)
 
-    def stored(self, tokens: Sequence[int]) -> None:
+    def confirm_stored(self, tokens: Sequence[int]) -> None:
         """Nobody here waits for that: the worker has told, and is done with it."""
 
     def cancel(self, tokens: Sequence[int] = ()) -> None:
@@ -219,18 +226,18 @@ class LocalQueue:
         if not await self._ended_within(grace):
             self.cancel()
             if self.pids:
-                await self._ended_within(_LEAVING)
+                await self._ended_within(_STOP_TIMEOUT)
         self._team.close()
         self._alone.close()
         if self._look is not None:
             self._look.cancel()
         for hosts in self._hosts.values():
             hosts.close()
-        if not await self._gone_within(_GOING):
+        if not await self._gone_within(_END_TIMEOUT):
             living = [worker for worker in self._all_workers() if not worker.is_gone]
             for worker in living:
                 worker.signal(signal.SIGKILL)
-            if not living or not await self._gone_within(_GOING):
+            if not living or not await self._gone_within(_END_TIMEOUT):
                 told = {"action": "leftovers", "workers": [worker.pid for worker in self._all_workers()]}
                 _log.error("worker processes do not end: the guardian sees to them", extra=told)
         self.keeper.stop()
@@ -242,7 +249,7 @@ class LocalQueue:
             await asyncio.sleep(0.005)
         return not self._all_workers()
 
-    def _all_workers(self) -> list[Worker]:
+    def _all_workers(self) -> list[WorkerHandle]:
         """Also those that have ended and have left something behind."""
         hosts = (*self._hosts.values(), *self._going)
         return [*self._team.workers, *self._alone.workers, *(worker for some in hosts for worker in some.workers)]
@@ -257,14 +264,14 @@ class LocalQueue:
 
     def _resolve_forgotten(self) -> None:
         now = self._now()
-        left = [Result(t, Outcome.CANCELLED, None, now, now, b"the node was stopped") for t in self._pending]
+        left = [RunResult(t, Outcome.CANCELLED, None, now, now, b"the node was stopped") for t in self._pending]
         if left:
             self._take_results(left)
 
     def _now(self) -> int:
         return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000 + self._offset
 
-    def _take_results(self, results: list[Result]) -> None:
+    def _take_results(self, results: list[RunResult]) -> None:
         self._pending.difference_update([result.token for result in results])
         self._on_results(results)
         if self._all_ended is not None and not self._pending:

@@ -3,23 +3,23 @@
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from evenbeat.core.run_lease import worker_apart
-from evenbeat.queue.local.worker_process import Worker
-from evenbeat.wire.worker_frames import Result, Run
+from evenbeat.core.run_lease import isolated_worker
+from evenbeat.queue.local.worker_process import WorkerHandle
+from evenbeat.wire.worker_frames import RunResult, RunSpec
 
-MOST: Final = 16
+MAX_ISOLATED: Final = 16
 """Worker processes for such runs. If there are more runs at the same time, some of them share one."""
 
 
-class Part(Protocol):
+class RunExecutor(Protocol):
     """What makes runs: a team of one worker process, or a host of asynchronous functions."""
 
     restarts: int
 
     @property
-    def workers(self) -> list[Worker]: ...
+    def workers(self) -> list[WorkerHandle]: ...
 
-    def give(self, runs: list[Run]) -> None: ...
+    def give(self, runs: list[RunSpec]) -> None: ...
 
     def cancel(self, tokens: set[int]) -> None: ...
 
@@ -28,26 +28,26 @@ class Part(Protocol):
     def close(self) -> None: ...
 
 
-class Alone:
+class IsolatedExecutors:
     """Parts that are started for a run, and end when none is left for them."""
 
     def __init__(
         self,
-        new: Callable[[Callable[[list[Result]], None]], Part],
-        results: Callable[[list[Result]], None],
+        new: Callable[[Callable[[list[RunResult]], None]], RunExecutor],
+        results: Callable[[list[RunResult]], None],
     ) -> None:
         """`new` makes a part, which tells its results to what it is given."""
         self._new = new
         self._results = results
-        self._parts: dict[int, Part] = {}
+        self._parts: dict[int, RunExecutor] = {}
         self._tokens: dict[int, set[int]] = {}
         """What each part has."""
-        self._ending: list[Part] = []
+        self._ending: list[RunExecutor] = []
         self._made = 0
         self._restarts = 0
 
     @property
-    def workers(self) -> list[Worker]:
+    def workers(self) -> list[WorkerHandle]:
         """All that are there, also those that are about to end."""
         self._ending = [part for part in self._ending if part.workers]
         return [worker for part in (*self._parts.values(), *self._ending) for worker in part.workers]
@@ -57,11 +57,11 @@ class Alone:
         """Worker processes that ended before they were told to."""
         return self._restarts + sum(part.restarts for part in self._parts.values())
 
-    def give(self, runs: list[Run]) -> None:
+    def give(self, runs: list[RunSpec]) -> None:
         """Each to a worker without any other run, as far as there are enough."""
         for run in runs:
             numbers = list(self._parts)
-            place = worker_apart([len(self._tokens[number]) for number in numbers], MOST)
+            place = isolated_worker([len(self._tokens[number]) for number in numbers], MAX_ISOLATED)
             number = self._start() if place is None else numbers[place]
             self._tokens[number].add(run.token)
             self._parts[number].give([run])
@@ -87,7 +87,7 @@ class Alone:
         self._parts[number] = self._new(lambda results: self._ended(number, results))
         return number
 
-    def _ended(self, number: int, results: list[Result]) -> None:
+    def _ended(self, number: int, results: list[RunResult]) -> None:
         has = self._tokens.get(number)
         if has is not None:
             has.difference_update([result.token for result in results])

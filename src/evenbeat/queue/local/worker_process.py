@@ -12,28 +12,28 @@ from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from typing import Final
 
-from evenbeat.child_processes.cleanup import Keeper
-from evenbeat.child_processes.descriptors import raise_limit_again, restore_limit_of
-from evenbeat.child_processes.process_table import Leader, kill, members, process
+from evenbeat.child_processes.cleanup import OrphanGuard
+from evenbeat.child_processes.descriptors import restore_original_limit, restore_raised_limit
+from evenbeat.child_processes.process_table import SessionLeader, kill_permitted, process_info, session_members
 from evenbeat.child_processes.worker_records import WORKER_VARIABLE
 from evenbeat.core.environment import without_secrets
 from evenbeat.wire import worker_frames
-from evenbeat.wire.worker_frames import Cancel, Clock, Run, Runs, ToNode
+from evenbeat.wire.worker_frames import CancelFrame, ClockFrame, FrameToNode, RunsFrame, RunSpec
 
 _READ: Final = 1 << 20
 _RUNS_PER_FRAME: Final = 256
 _BYTES_PER_FRAME: Final = 1 << 20
-_LAST_WORDS: Final = 4
+_LAST_LINES: Final = 4
 """Reads from the socket of a dead process, which holds less than one of them takes: a daemon that has got hold of its
 end must not keep us listening."""
-_SWEEPS: Final = 3
-_AGAIN: Final = 0.5
+_MAX_SWEEPS: Final = 3
+_SWEEP_INTERVAL: Final = 0.5
 """Seconds between two attempts to clear up after a worker."""
 _STANDARD_ERROR: Final = 2
 _log: Final = logging.getLogger("evenbeat.node")
 
 
-class Worker:
+class WorkerHandle:
     """A process that runs things, the socket to it, and the runs it has been given and not yet told the end of.
 
     Creating one starts the process; OSError, if the machine is too full for that at the moment.
@@ -42,37 +42,37 @@ class Worker:
     def __init__(
         self,
         program: tuple[str, ...],
-        heard: Callable[["Worker", list[ToNode]], None],
-        died: Callable[["Worker"], None],
-        keeper: Keeper,
+        heard: Callable[["WorkerHandle", list[FrameToNode]], None],
+        died: Callable[["WorkerHandle"], None],
+        keeper: OrphanGuard,
         *,
         lifeline: bool,
         environment: dict[str, str] | None = None,
         output: int = _STANDARD_ERROR,
-        frame_limit: int = worker_frames.FRAME_LIMIT,
+        frame_limit: int = worker_frames.MAX_FRAME_SIZE,
     ) -> None:
         """`environment` is ours without our secrets, unless another one is given; `output` is where it writes what no
         run has said. `frame_limit`: bytes of what it may say at once.
         """
-        self.outstanding: dict[int, Run] = {}
+        self.outstanding: dict[int, RunSpec] = {}
         """In the order they were sent."""
-        self.held = 0
+        self.accepted_count = 0
         """Of them, those that it has begun or that were not due yet when it said so last."""
-        self.lasting: dict[int, int] = {}
+        self.reported_running: dict[int, int] = {}
         """Those known to have started, and when: they wait for something and cost next to nothing."""
         self.is_ready = False
         """Before that, nothing it was given has been begun."""
         self.is_gone = False
         """It has ended. It is replaced when nothing of it is left."""
-        self.stuck = ""
+        self.cleanup_problem = ""
         """Why what it left behind cannot be ended yet."""
-        self.full = ""
+        self.resource_problem = ""
         """Why it can start nothing now."""
         self.last_heard = self.began = time.monotonic()
         self._heard = heard
         self._died = died
         self._keeper = keeper
-        self._frames = worker_frames.Frames(frame_limit)
+        self._frames = worker_frames.FrameSplitter(frame_limit)
         self._unsent = bytearray()
         self._has_to_wait = False
         self._loop = asyncio.get_running_loop()
@@ -104,12 +104,12 @@ class Worker:
             opened.callback(self._process.wait)
             opened.callback(self._process.kill)
             self.pid: Final = self._process.pid
-            restore_limit_of(self.pid)
+            restore_original_limit(self.pid)
             self._pidfd = os.pidfd_open(self.pid)
             opened.callback(os.close, self._pidfd)
-            about = process(self.pid)
+            about = process_info(self.pid)
             assert about is not None, "it is not reaped, so it is there"
-            self.leader: Final = Leader(self.pid, about.started)
+            self.leader: Final = SessionLeader(self.pid, about.started)
             keeper.add(self.leader)
             opened.pop_all()  # from now on `_bury` closes them
         self._listen()
@@ -126,34 +126,34 @@ class Worker:
             run.move(by)
 
     @property
-    def unbegun(self) -> int:
+    def unstarted_count(self) -> int:
         """Runs that it has not begun for want of time."""
-        return len(self.outstanding) - max(self.held, len(self.lasting))
+        return len(self.outstanding) - max(self.accepted_count, len(self.reported_running))
 
     @property
     def backlog(self) -> int:
         """Runs that still cost something."""
-        return len(self.outstanding) - len(self.lasting)
+        return len(self.outstanding) - len(self.reported_running)
 
-    def give(self, runs: list[Run]) -> None:
+    def give(self, runs: list[RunSpec]) -> None:
         """Send runs, in frames of a bearable size."""
         self.outstanding.update((run.token, run) for run in runs)
-        part: list[Run] = []
+        part: list[RunSpec] = []
         size = 0
         for run in runs:
             part.append(run)
             size += len(memoryview(run.job))
             if len(part) == _RUNS_PER_FRAME or size > _BYTES_PER_FRAME:
-                self.send(Runs(part))
+                self.send(RunsFrame(part))
                 part, size = [], 0
         if part:
-            self.send(Runs(part))
+            self.send(RunsFrame(part))
 
-    def send(self, message: Runs | Clock | Cancel) -> None:
+    def send(self, message: RunsFrame | ClockFrame | CancelFrame) -> None:
         """Send it now, or as soon as the worker reads."""
         if self.is_gone:
             return
-        self._unsent += worker_frames.encode(message)
+        self._unsent += worker_frames.encode_frame(message)
         if not self._has_to_wait:
             self._write()
             if self._unsent:
@@ -196,7 +196,7 @@ class Worker:
             return False
         self.last_heard = time.monotonic()
         try:
-            messages = worker_frames.to_node(self._frames.feed(data))
+            messages = worker_frames.decode_node_frames(self._frames.split(data))
         except ValueError:
             self.signal(signal.SIGKILL)  # what cannot be understood cannot be trusted with runs
             return False
@@ -214,7 +214,7 @@ class Worker:
         """It has ended: hear its last words, end what it left behind, and let the owner see to its runs."""
         if self.is_gone:
             return
-        for _ in range(_LAST_WORDS):
+        for _ in range(_LAST_LINES):
             if not self._read():
                 break
         self.is_gone = True
@@ -231,9 +231,9 @@ class Worker:
         except OSError as e:
             told = {"action": "leftovers", "worker": self.pid}
             _log.error("what a dead worker process left cannot be ended yet: %s", e.strerror, extra=told)
-            self.stuck = e.strerror or str(e)
-            raise_limit_again()
-            self._loop.call_later(_AGAIN, self._clear_up)
+            self.cleanup_problem = e.strerror or str(e)
+            restore_raised_limit()
+            self._loop.call_later(_SWEEP_INTERVAL, self._clear_up)
             return
         self._keeper.remove(self.leader)
         self._process.wait()
@@ -249,5 +249,5 @@ class Worker:
     def _sweep(self) -> None:
         # Until it is reaped, its number names its session and nothing else. A process that is just forking may be
         # missed once, hence more than one sweep; a daemon, whose parent has ended, wanted to stay.
-        for _ in range(_SWEEPS):
-            kill(members([self.leader]))
+        for _ in range(_MAX_SWEEPS):
+            kill_permitted(session_members([self.leader]))

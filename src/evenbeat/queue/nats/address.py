@@ -10,7 +10,7 @@ from msgspec import Struct
 from evenbeat.model import Invalid
 
 DEFAULT_PREFIX: Final = "evenbeat"
-MOST_REPLICAS: Final = 5
+MAX_REPLICAS: Final = 5
 _LONGEST: Final = 4_096
 _MOST_SERVERS: Final = 32
 _PORT: Final = 4_222
@@ -30,7 +30,7 @@ _SERVER: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_.-]{1,253})(?::([0-
 _ENCODED: Final = "x--"
 
 
-class Where(Struct, frozen=True):
+class QueueAddress(Struct, frozen=True):
     """A queue, as `parse_where` has read it. What is secret is not part of what is shown of it."""
 
     scheme: str
@@ -60,7 +60,7 @@ class Where(Struct, frozen=True):
         return f"{self.scheme}://{','.join(self.servers)}/{self.prefix}"
 
     @property
-    def whole(self) -> str:
+    def url_with_secrets(self) -> str:
         """What `parse_where` reads, secrets included: not to be shown."""
         secrets = f"{quote(self.user, '')}:{quote(self.password, '')}@" if self.user or self.password else ""
         secrets = secrets or (f"{quote(self.token, '')}@" if self.token else "")
@@ -128,10 +128,10 @@ def subject_token(pool: str) -> str:
     return _ENCODED + blake2b(pool.encode(), digest_size=16).hexdigest()
 
 
-def parse_where(url: str, replicas: int = 1) -> Where:
+def parse_queue_address(url: str, replicas: int = 1) -> QueueAddress:
     """Read where the queue is; what was found is never shown, as it may hold a password."""
-    if not 1 <= replicas <= MOST_REPLICAS:
-        raise Invalid(f"{replicas} is out of range, accepted: 1 to {MOST_REPLICAS}", place="replicas")
+    if not 1 <= replicas <= MAX_REPLICAS:
+        raise Invalid(f"{replicas} is out of range, accepted: 1 to {MAX_REPLICAS}", place="replicas")
     scheme, separator, rest = url.partition("://")
     if len(url) > _LONGEST or not separator or scheme not in ("nats", "tls"):
         raise Invalid(f"not the address of a queue, accepted: {_ACCEPTED}", place="queue")
@@ -145,7 +145,7 @@ def parse_where(url: str, replicas: int = 1) -> Where:
     if len(servers) > _MOST_SERVERS:
         raise Invalid(f"{len(servers)} servers, accepted: at most {_MOST_SERVERS}", place="queue")
     user, colon, password = secrets.partition(":")
-    return Where(
+    return QueueAddress(
         scheme,
         tuple(map(_server, servers)),
         prefix,
@@ -153,11 +153,11 @@ def parse_where(url: str, replicas: int = 1) -> Where:
         user=unquote(user) if colon else "",
         password=unquote(password),
         token="" if colon else unquote(user),
-        **_said(query, scheme),
+        **_query_options(query, scheme),
     )
 
 
-def _said(query: str, scheme: str) -> dict[str, str]:
+def _query_options(query: str, scheme: str) -> dict[str, str]:
     """What stands behind the ?."""
     found: dict[str, str] = {}
     for part in query.split("&") if query else ():

@@ -13,17 +13,17 @@ import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from evenbeat.queue.nats.address import Where
-from evenbeat.queue.nats.identity import connect_options, identify, must_be_usable
+from evenbeat.queue.nats.address import QueueAddress
+from evenbeat.queue.nats.identity import check_credentials, connect_options, set_client_identity
 
-_AGAIN: Final = 0.25
+_RECONNECT_DELAY: Final = 0.25
 """Seconds between two attempts to connect to the same server."""
-_CONNECTING: Final = 2
-_PING: Final = 2
+_CONNECT_TIMEOUT: Final = 2
+_PING_INTERVAL: Final = 2
 """Seconds between two pings; a connection that leaves two unanswered is none."""
-_UNSENT: Final = 8 << 20
+_MAX_UNSENT_BYTES: Final = 8 << 20
 """Bytes on their way to a server that does not read."""
-_ASKING: Final = 3.0
+_REQUEST_TIMEOUT: Final = 3.0
 _STATUS: Final = "Status"
 NO_RESPONDERS: Final = "503"
 _log: Final = logging.getLogger("evenbeat.queue")
@@ -39,10 +39,10 @@ async def end_tasks(tasks: Sequence[asyncio.Task[None]]) -> None:
     while left := [task for task in tasks if not task.done()]:
         for task in left:
             task.cancel()
-        await asyncio.wait(left, timeout=_AGAIN)
+        await asyncio.wait(left, timeout=_RECONNECT_DELAY)
 
 
-class Refused(Exception):
+class NatsRefused(Exception):
     """A server has answered, but not as wished; `code` as in HTTP."""
 
     def __init__(self, code: int, reason: str) -> None:
@@ -50,21 +50,21 @@ class Refused(Exception):
         super().__init__(reason)
 
 
-class Unanswered(Exception):
+class NatsUnavailable(Exception):
     """No server has answered: it is not there, or too slow."""
 
 
-def status_of(message: Msg) -> str:
+def response_status(message: Msg) -> str:
     """What a server says instead of a message; "" for a message."""
     return (message.headers or {}).get(_STATUS, "")
 
 
-class Link:
+class NatsConnection:
     """One connection at a time to one of the servers."""
 
-    def __init__(self, where: Where, name: str, on_up: Callable[[], None]) -> None:
+    def __init__(self, where: QueueAddress, name: str, on_up: Callable[[], None]) -> None:
         """`on_up` is called whenever a connection has come up; all that was sent before may have been lost."""
-        must_be_usable(where)
+        check_credentials(where)
         self._where = where
         self._name = name
         self._on_up = on_up
@@ -86,7 +86,7 @@ class Link:
     def is_up(self) -> bool:
         return self._client is not None and self._client.is_connected
 
-    def hear(self, subject: str, handler: Callable[[Msg], None]) -> None:
+    def subscribe(self, subject: str, handler: Callable[[Msg], None]) -> None:
         """Before `start`: let this be called for what comes there."""
         self._handlers[subject] = handler
 
@@ -104,17 +104,19 @@ class Link:
         self._is_idle.clear()
         return True
 
-    async def ask(self, subject: str, request: dict[str, Any], seconds: float = _ASKING) -> dict[str, Any]:
+    async def request_jetstream(
+        self, subject: str, request: dict[str, Any], seconds: float = _REQUEST_TIMEOUT
+    ) -> dict[str, Any]:
         """Ask JetStream; raise Refused or Unanswered."""
         if self._client is None:
-            raise Unanswered(self.problem)
+            raise NatsUnavailable(self.problem)
         try:
             message = await self._client.request(f"$JS.API.{subject}", json.dumps(request).encode(), timeout=seconds)
         except (nats.errors.Error, OSError, TimeoutError) as e:
-            raise Unanswered(str(e) or type(e).__name__) from None
+            raise NatsUnavailable(str(e) or type(e).__name__) from None
         answer: dict[str, Any] = json.loads(message.data)
         if error := answer.get("error"):
-            raise Refused(int(error.get("code", 0)), str(error.get("description", "")))
+            raise NatsRefused(int(error.get("code", 0)), str(error.get("description", "")))
         return answer
 
     async def stop(self, seconds: float = 1.0) -> None:
@@ -138,20 +140,20 @@ class Link:
             self._closed.clear()
             client = Client()
             try:
-                identify(client, self._where)
+                set_client_identity(client, self._where)
                 await client.connect(**self._options())
                 for subject, handler in self._handlers.items():
-                    await client.subscribe(subject, cb=_called(handler))
+                    await client.subscribe(subject, cb=_as_callback(handler))
                 self._client = client
             except (nats.errors.Error, OSError, TimeoutError) as e:
                 await self._failed(e)
-                await asyncio.sleep(_AGAIN)
+                await asyncio.sleep(_RECONNECT_DELAY)
                 continue
             await self._up()
             self._was_up.set()
             await self._closed.wait()
             self._client = None
-            await asyncio.sleep(_AGAIN)
+            await asyncio.sleep(_RECONNECT_DELAY)
 
     def _options(self) -> dict[str, Any]:
         where = self._where
@@ -160,12 +162,12 @@ class Link:
             "name": self._name,
             **connect_options(where),
             "max_reconnect_attempts": -1,
-            "reconnect_time_wait": _AGAIN,
-            "connect_timeout": _CONNECTING,
-            "ping_interval": _PING,
+            "reconnect_time_wait": _RECONNECT_DELAY,
+            "connect_timeout": _CONNECT_TIMEOUT,
+            "ping_interval": _PING_INTERVAL,
             "max_outstanding_pings": 2,
-            "pending_size": _UNSENT,
-            "flush_timeout": float(_CONNECTING),
+            "pending_size": _MAX_UNSENT_BYTES,
+            "flush_timeout": float(_CONNECT_TIMEOUT),
             "error_cb": self._failed,
             "disconnected_cb": self._down,
             "reconnected_cb": self._up,
@@ -212,7 +214,7 @@ class Link:
             self._is_idle.set()
 
 
-def _called(handler: Callable[[Msg], None]) -> Any:
+def _as_callback(handler: Callable[[Msg], None]) -> Any:
     async def call(message: Msg) -> None:
         try:
             handler(message)

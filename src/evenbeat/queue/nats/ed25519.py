@@ -12,7 +12,7 @@ _PUBLIC: Final = 32
 _SIGNATURE: Final = 64
 
 
-class Unsupported(OSError):
+class Ed25519Unsupported(OSError):
     """The OpenSSL of this Python cannot be used, or does not know Ed25519."""
 
 
@@ -29,18 +29,20 @@ def _library() -> Any:
         library.EVP_DigestSignInit.argtypes = [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]
         library.EVP_DigestSign.argtypes = [c_void_p, c_char_p, c_void_p, c_char_p, c_size_t]
     except (AttributeError, OSError) as e:
-        raise Unsupported(f"this Python has no OpenSSL of its own that could sign: {e}") from None
+        raise Ed25519Unsupported(f"this Python has no OpenSSL of its own that could sign: {e}") from None
     return library
 
 
-class PrivateKey:
+class Ed25519PrivateKey:
     """A key, by the 32 bytes that it is made of; `with` it, so that OpenSSL forgets it afterwards."""
 
     def __init__(self, seed: bytes) -> None:
         self._library = _library()
         self._key = self._library.EVP_PKEY_new_raw_private_key(_KIND, None, seed, len(seed))
         if not self._key:
-            raise Unsupported("OpenSSL does not take the key: accepted are 32 bytes, and an OpenSSL with Ed25519")
+            raise Ed25519Unsupported(
+                "OpenSSL does not take the key: accepted are 32 bytes, and an OpenSSL with Ed25519"
+            )
 
     def public(self) -> bytes:
         """The key that others may know."""
@@ -61,9 +63,9 @@ class PrivateKey:
 
     def _must(self, done: int) -> None:
         if done != 1:
-            raise Unsupported("OpenSSL cannot sign with Ed25519 here")
+            raise Ed25519Unsupported("OpenSSL cannot sign with Ed25519 here")
 
-    def __enter__(self) -> "PrivateKey":
+    def __enter__(self) -> "Ed25519PrivateKey":
         return self
 
     def __exit__(self, *error: object) -> None:

@@ -10,28 +10,28 @@ from typing import Final
 
 from nats.aio.msg import Msg
 
-from evenbeat.queue.nats.address import Where
-from evenbeat.queue.nats.connection import Link, Refused, Unanswered, status_of
-from evenbeat.queue.nats.stream import make_consumer
+from evenbeat.queue.nats.address import QueueAddress
+from evenbeat.queue.nats.connection import NatsConnection, NatsRefused, NatsUnavailable, response_status
+from evenbeat.queue.nats.stream import ensure_pool_consumer
 
-_WAITING: Final = 1.0
+_FETCH_TIMEOUT: Final = 1.0
 """Seconds that servers keep a request. What they send to a worker that was stopped meanwhile comes back to others late,
 and a request to a leader that dies is lost, so it is short."""
-_ANSWERING: Final = 0.5
-_AGAIN: Final = 0.5
+_ANSWER_TIMEOUT: Final = 0.5
+_RETRY_DELAY: Final = 0.5
 """Seconds until a stream that was not there is looked for again."""
-_FULL: Final = 0.25
+_FULL_DELAY: Final = 0.25
 """Seconds until a worker without room looks again, unless it is told before."""
 _NOTHING_NOW: Final = ("404", "408")
 _STILL_THERE: Final = "100"
 _log: Final = logging.getLogger("evenbeat.worker")
 
 
-class Fetcher:
+class RunOfferFetcher:
     """Asks for messages of one pool again and again."""
 
     def __init__(
-        self, where: Where, link: Link, pool: str, room: Callable[[], int], take: Callable[[Msg], None]
+        self, where: QueueAddress, link: NatsConnection, pool: str, room: Callable[[], int], take: Callable[[Msg], None]
     ) -> None:
         self._where = where
         self._link = link
@@ -44,7 +44,7 @@ class Fetcher:
         self._is_missing = True
         self._is_answered = asyncio.Event()
         self._has_room = asyncio.Event()
-        link.hear(self._inbox, self._hear)
+        link.subscribe(self._inbox, self._hear)
 
     def wake(self) -> None:
         """There may be room again."""
@@ -63,24 +63,24 @@ class Fetcher:
             room = self._room() if self._link.is_up and not self._is_missing else 0
             if not room:
                 self._has_room.clear()
-                await _within(self._has_room, _FULL)
+                await _within(self._has_room, _FULL_DELAY)
                 continue
             self._awaited = room
             self._is_answered.clear()
-            request = {"batch": room, "expires": int(_WAITING * 1_000_000_000)}
+            request = {"batch": room, "expires": int(_FETCH_TIMEOUT * 1_000_000_000)}
             if self._link.send(self._subject, json.dumps(request).encode(), self._inbox):
-                await _within(self._is_answered, _WAITING + _ANSWERING)
+                await _within(self._is_answered, _FETCH_TIMEOUT + _ANSWER_TIMEOUT)
 
     async def _make(self) -> None:
         try:
-            await make_consumer(self._where, self._link, self._pool)
+            await ensure_pool_consumer(self._where, self._link, self._pool)
             self._is_missing = False
-        except (Refused, Unanswered) as e:
+        except (NatsRefused, NatsUnavailable) as e:
             _log.debug("pool %s: %s", self._pool, e, extra={"action": "pool_missing"})
-            await asyncio.sleep(_AGAIN)
+            await asyncio.sleep(_RETRY_DELAY)
 
     def _hear(self, message: Msg) -> None:
-        status = status_of(message)
+        status = response_status(message)
         if status == _STILL_THERE:
             return
         if not status:

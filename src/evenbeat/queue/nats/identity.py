@@ -11,8 +11,8 @@ from typing import Any, Final
 from nats.aio.client import Client
 
 from evenbeat.model import Invalid
-from evenbeat.queue.nats.address import Where
-from evenbeat.queue.nats.ed25519 import PrivateKey
+from evenbeat.queue.nats.address import QueueAddress
+from evenbeat.queue.nats.ed25519 import Ed25519PrivateKey
 
 _JWT: Final = re.compile(r"-----BEGIN NATS USER JWT-----\s+(\S+)\s+-+END NATS USER JWT-+")
 _SEED: Final = re.compile(r"-----BEGIN USER NKEY SEED-----\s+(\S+)\s+-+END USER NKEY SEED-+")
@@ -22,11 +22,11 @@ _SEED_BYTES: Final = 36
 """Two bytes that say what it is, 32 of the seed, two of a checksum."""
 
 
-class Unreadable(OSError):
+class UnreadableCredential(OSError):
     """A file that is needed to connect cannot be used; tried again, as somebody may be just replacing it."""
 
 
-def must_be_usable(where: Where) -> None:
+def check_credentials(where: QueueAddress) -> None:
     """Raise Invalid if one of the files cannot be used, before anything is tried with them."""
     try:
         connect_options(where)
@@ -36,7 +36,7 @@ def must_be_usable(where: Where) -> None:
         raise Invalid(str(e), place="queue") from None
 
 
-def connect_options(where: Where) -> dict[str, Any]:
+def connect_options(where: QueueAddress) -> dict[str, Any]:
     """What the client needs to know of it."""
     options: dict[str, Any] = {
         "user": where.user or None,
@@ -53,44 +53,44 @@ def connect_options(where: Where) -> dict[str, Any]:
     return options
 
 
-def identify(client: Client, where: Where) -> None:
+def set_client_identity(client: Client, where: QueueAddress) -> None:
     """Before it connects: a server knows who has only an nkey by its public half."""
     if where.nkey:
         client._public_nkey = public_nkey(_seed_of(where))
 
 
-def tls_context(where: Where) -> ssl.SSLContext:
+def tls_context(where: QueueAddress) -> ssl.SSLContext:
     """The server must have a certificate of its name, of an authority of this machine or of the one that is given."""
     try:
         context = ssl.create_default_context(cafile=where.authority or None)
     except OSError as e:
-        raise Unreadable(f"ca={where.authority}: {e.strerror or e}") from None
+        raise UnreadableCredential(f"ca={where.authority}: {e.strerror or e}") from None
     if where.certificate:
         try:
             context.load_cert_chain(where.certificate, where.key or None)
         except OSError as e:
-            raise Unreadable(f"cert={where.certificate}: {e.strerror or e}") from None
+            raise UnreadableCredential(f"cert={where.certificate}: {e.strerror or e}") from None
     return context
 
 
-def _signing(where: Where) -> Callable[[str], bytes]:
+def _signing(where: QueueAddress) -> Callable[[str], bytes]:
     # Read anew at every connection: credentials may have been renewed.
     return lambda nonce: _sign(_seed_of(where), nonce)
 
 
 def _sign(seed: str, nonce: str) -> bytes:
-    with PrivateKey(_raw(seed)) as key:
+    with Ed25519PrivateKey(_raw(seed)) as key:
         return base64.b64encode(key.sign(nonce.encode()))
 
 
-def _seed_of(where: Where) -> str:
+def _seed_of(where: QueueAddress) -> str:
     return _found(_SEED, where.credentials) if where.credentials else _text(where.nkey).strip()
 
 
 def _found(pattern: re.Pattern[str], file: str) -> str:
     found = pattern.search(_text(file))
     if found is None:
-        raise Unreadable(f"{file} is no credentials file: accepted is what `nsc generate creds` writes")
+        raise UnreadableCredential(f"{file} is no credentials file: accepted is what `nsc generate creds` writes")
     return found[1]
 
 
@@ -99,7 +99,7 @@ def _text(file: str) -> str:
         return Path(file).read_text()
     except (OSError, UnicodeDecodeError) as e:
         reason = e.strerror if isinstance(e, OSError) else "it is no text"
-        raise Unreadable(f"{file}: {reason}") from None
+        raise UnreadableCredential(f"{file}: {reason}") from None
 
 
 def _raw(seed: str) -> bytes:
@@ -109,13 +109,13 @@ def _raw(seed: str) -> bytes:
     except binascii.Error:
         whole = b""
     if len(whole) != _SEED_BYTES or not seed.startswith("SU") or _checksum(whole[:-2]) != whole[-2:]:
-        raise Unreadable("the nkey is not the seed of a user: accepted is a line that begins with SU")
+        raise UnreadableCredential("the nkey is not the seed of a user: accepted is a line that begins with SU")
     return whole[2:-2]
 
 
 def public_nkey(seed: str) -> str:
     """What a server knows a user by, from their seed."""
-    with PrivateKey(_raw(seed)) as key:
+    with Ed25519PrivateKey(_raw(seed)) as key:
         whole = bytes([_USER]) + key.public()
     return base64.b32encode(whole + _checksum(whole)).decode().rstrip("=")
 

@@ -7,14 +7,14 @@ from msgspec import Struct
 
 from evenbeat.core import run_lease
 from evenbeat.model import SECOND
-from evenbeat.wire.cluster_messages import Tidings
+from evenbeat.wire.cluster_messages import WorkerStatus
 
-_REMEMBERED: Final = 300 * SECOND
+_WORKER_REMEMBERED_FOR: Final = 300 * SECOND
 """A worker that is silent is shown so long, so that it is missed."""
-_LEFT: Final = 10 * SECOND
+_LEFT_REMEMBERED_FOR: Final = 10 * SECOND
 """One that took its leave is not missed."""
 _MOST_WORKERS: Final = 10_000
-_WANTED: Final = 3_600 * SECOND
+_POOL_WANTED_FOR: Final = 3_600 * SECOND
 """A pool to which runs were handed over is looked after so long: that it has no worker is not forgotten in between."""
 
 
@@ -49,11 +49,11 @@ class PoolView(Struct, frozen=True):
     """Seconds; None if it has one."""
 
 
-class Staff:
+class WorkerRegistry:
     """Who was heard of, and when; all times on the node's own clock."""
 
     def __init__(self) -> None:
-        self._heard: dict[str, tuple[Tidings, int]] = {}
+        self._heard: dict[str, tuple[WorkerStatus, int]] = {}
         self._first: dict[str, int] = {}
         """When each of them was heard for the first time."""
         self._dead: dict[str, int] = {}
@@ -63,7 +63,7 @@ class Staff:
         self._wanted: dict[str, int] = {}
         """When runs were last seen to wait in which pool."""
 
-    def hear(self, tidings: Tidings, now: int) -> None:
+    def record_status(self, tidings: WorkerStatus, now: int) -> None:
         """A worker tells of itself."""
         if tidings.worker in self._heard or len(self._heard) < _MOST_WORKERS:
             self._heard[tidings.worker] = (tidings, now)
@@ -77,24 +77,24 @@ class Staff:
         """Nobody could be heard until now: pools are not to be blamed for it."""
         self._without = dict.fromkeys(self._without, now)
 
-    def look(self, now: int, pools: Iterable[str]) -> None:
+    def forget_old(self, now: int, pools: Iterable[str]) -> None:
         """Forget who is gone for long, and see which of these pools have nobody."""
         for worker, (tidings, heard) in list(self._heard.items()):
-            is_over = now - heard > (_LEFT if tidings.is_leaving else _REMEMBERED)
-            is_dead = now - heard >= run_lease.SILENT and self._is_replaced(tidings, heard)
+            is_over = now - heard > (_LEFT_REMEMBERED_FOR if tidings.is_leaving else _WORKER_REMEMBERED_FOR)
+            is_dead = now - heard >= run_lease.WORKER_SILENT_AFTER and self._is_replaced(tidings, heard)
             if is_dead and not tidings.is_leaving:
                 self._dead[worker] = now
             if is_over or is_dead:
                 del self._heard[worker]
-        self._dead = {worker: at for worker, at in self._dead.items() if now - at < _REMEMBERED}
+        self._dead = {worker: at for worker, at in self._dead.items() if now - at < _WORKER_REMEMBERED_FOR}
         self._first = {worker: first for worker, first in self._first.items() if worker in self._heard}
         serving = self._serving(now)
         self._wanted.update(dict.fromkeys(pools, now))
-        self._wanted = {pool: at for pool, at in self._wanted.items() if now - at < _WANTED}
+        self._wanted = {pool: at for pool, at in self._wanted.items() if now - at < _POOL_WANTED_FOR}
         known = set(self._wanted).union(*(tidings.pools for tidings, _ in self._heard.values()))
         self._without = {pool: self._without.get(pool, now) for pool in known if pool not in serving}
 
-    def _is_replaced(self, gone: Tidings, heard: int) -> bool:
+    def _is_replaced(self, gone: WorkerStatus, heard: int) -> bool:
         """Has another worker of this name, for the same pools, come up since it was last heard? Then it is known dead:
         who starts a worker of that name anew has seen to it.
         """
@@ -104,10 +104,10 @@ class Staff:
             if id_ != gone.worker
         )
 
-    def _serving(self, now: int) -> dict[str, list[Tidings]]:
-        serving: dict[str, list[Tidings]] = {}
+    def _serving(self, now: int) -> dict[str, list[WorkerStatus]]:
+        serving: dict[str, list[WorkerStatus]] = {}
         for tidings, heard in self._heard.values():
-            if not tidings.is_leaving and now - heard < run_lease.SILENT:
+            if not tidings.is_leaving and now - heard < run_lease.WORKER_SILENT_AFTER:
                 for pool in tidings.pools:
                     serving.setdefault(pool, []).append(tidings)
         return serving

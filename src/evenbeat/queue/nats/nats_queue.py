@@ -15,38 +15,38 @@ from msgspec import Struct
 from nats.aio.msg import Msg
 
 from evenbeat.core import run_lease
-from evenbeat.core.run_lease import Losses
+from evenbeat.core.run_lease import WorkerDeaths
 from evenbeat.model import SECOND, Outcome
-from evenbeat.queue.nats.address import Where
-from evenbeat.queue.nats.batches import Item
-from evenbeat.queue.nats.connection import Link, boot_time, end_tasks
-from evenbeat.queue.nats.known_workers import PoolView, Staff, WorkerView
-from evenbeat.queue.nats.permissions import Books
-from evenbeat.queue.nats.publishing import Shipping
+from evenbeat.queue.nats.address import QueueAddress
+from evenbeat.queue.nats.batches import HandedOverRun
+from evenbeat.queue.nats.connection import NatsConnection, boot_time, end_tasks
+from evenbeat.queue.nats.known_workers import PoolView, WorkerRegistry, WorkerView
+from evenbeat.queue.nats.permissions import HandedOverRuns
+from evenbeat.queue.nats.publishing import OfferPublisher
 from evenbeat.wire.cluster_messages import (
     DEFAULT_POOL,
-    MESSAGE_LIMIT,
-    Cancelled,
-    Heard,
-    Permission,
-    Question,
-    Report,
-    Stored,
-    Tidings,
-    ToWorkers,
-    encode,
-    to_node,
+    MAX_MESSAGE_SIZE,
+    CancelRuns,
+    MessageToWorker,
+    ResultsStored,
+    RunReport,
+    StartReply,
+    StartRequest,
+    WorkerStatus,
+    WorkerStatusReply,
+    encode_message,
+    node_message_decoder,
 )
-from evenbeat.wire.worker_frames import Result, Run
+from evenbeat.wire.worker_frames import RunResult, RunSpec
 
-_LOOK: Final = 0.5
+_POLL_INTERVAL: Final = 0.5
 """Seconds between two looks at what is out."""
-_STREAM_LOOK: Final = 3.0
+_STREAM_POLL_INTERVAL: Final = 3.0
 """Seconds between two looks for the stream."""
 _log: Final = logging.getLogger("evenbeat.queue")
 
 
-class Counts(Struct):
+class DeliveryCounts(Struct):
     """What has happened that should be rare."""
 
     redispatched: int = 0
@@ -67,12 +67,12 @@ class NatsQueue:
 
     def __init__(
         self,
-        where: Where,
+        where: QueueAddress,
         node: str,
         *,
-        on_results: Callable[[list[Result]], None],
+        on_results: Callable[[list[RunResult]], None],
         on_started: Callable[[list[tuple[int, int]]], None],
-        on_late: Callable[[str, list[tuple[int, Result]]], None],
+        on_late: Callable[[str, list[tuple[int, RunResult]]], None],
         now: Callable[[], int],
         owns: Callable[[int], bool],
         may_answer: Callable[[], bool],
@@ -89,24 +89,24 @@ class NatsQueue:
         self._on_late = on_late
         self._clock = now
         self._may_answer = may_answer
-        self._link = Link(where, f"evenbeat scheduler {node}", self._up)
-        self._link.hear(where.node(node), self._hear)
-        self._link.hear(where.nodes, self._hear)
-        self._link.hear(where.feed, self._hear_nodes)
-        self.on_told: Callable[[bytes], None] | None = None
+        self._link = NatsConnection(where, f"evenbeat scheduler {node}", self._up)
+        self._link.subscribe(where.node(node), self._hear)
+        self._link.subscribe(where.nodes, self._hear)
+        self._link.subscribe(where.feed, self._hear_nodes)
+        self.on_node_message: Callable[[bytes], None] | None = None
         """Called with whatever a node has told all nodes, ourselves among them."""
-        self._shipping = Shipping(where, self._link, node, boot_time)
-        self._books = Books(owns)
-        self._staff = Staff()
-        self.losses = Losses()
-        self._counts = Counts()
-        self._ended: list[Result] = []
+        self._shipping = OfferPublisher(where, self._link, node, boot_time)
+        self._books = HandedOverRuns(owns)
+        self._staff = WorkerRegistry()
+        self.worker_deaths = WorkerDeaths()
+        self._counts = DeliveryCounts()
+        self._ended: list[RunResult] = []
         self._none_out: asyncio.Event | None = None
         self._tasks: list[asyncio.Task[None]] = []
 
     # What is asked about it
 
-    lead: Final = 0
+    early_delivery: Final = 0
     """A worker elsewhere has a clock of its own."""
     is_busy: Final = False
     """Nor do they say here what they have not begun."""
@@ -119,15 +119,15 @@ class NatsQueue:
     @property
     def workers(self) -> list[tuple[int, str]]:
         """All workers that were heard of lately: process, and what people call it."""
-        return [(worker.pid, f"{worker.name}: {', '.join(worker.pools)}") for worker in self.staff]
+        return [(worker.pid, f"{worker.name}: {', '.join(worker.pools)}") for worker in self.worker_views]
 
     @property
     def restarts(self) -> int:
         """Processes of workers that ended before they were told to."""
-        return sum(worker.restarts for worker in self.staff)
+        return sum(worker.restarts for worker in self.worker_views)
 
     @property
-    def staff(self) -> list[WorkerView]:
+    def worker_views(self) -> list[WorkerView]:
         return self._staff.workers(boot_time())
 
     @property
@@ -145,7 +145,7 @@ class NatsQueue:
         return bool(self._link.problem)
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> DeliveryCounts:
         self._counts.redispatched = self._shipping.redispatched
         return self._counts
 
@@ -155,13 +155,13 @@ class NatsQueue:
         """Connect, however long it takes; the stream is made as soon as there are servers for it."""
         await self._link.start()
         self._tasks = [
-            asyncio.create_task(self._shipping.keep_stream(_STREAM_LOOK)),
+            asyncio.create_task(self._shipping.keep_stream(_STREAM_POLL_INTERVAL)),
             asyncio.create_task(self._keep_looking()),
         ]
 
     def dispatch(
         self,
-        runs: Sequence[Run],
+        runs: Sequence[RunSpec],
         functions: Sequence[str | None] | None = None,
         tasks: Sequence[int] = (),
         pools: Sequence[str | None] | None = None,
@@ -170,13 +170,13 @@ class NatsQueue:
         now = boot_time()
         none = [None] * len(runs)
         items = [
-            Item(run.token, task, run, function, pool or DEFAULT_POOL, now)
+            HandedOverRun(run.token, task, run, function, pool or DEFAULT_POOL, now)
             for run, task, function, pool in zip(runs, tasks, functions or none, pools or none, strict=True)
         ]
         self._books.open.update([(item.token, item) for item in items])
         for item in self._shipping.send(items, lambda pool: self._staff.serving(pool, now)):
             self._counts.too_large += 1
-            self._end(item, Outcome.BROKEN, f"larger than a message may be, accepted: at most {MESSAGE_LIMIT} bytes")
+            self._end(item, Outcome.BROKEN, f"larger than a message may be, accepted: at most {MAX_MESSAGE_SIZE} bytes")
 
     def adopt(self, runs: Sequence[tuple[int, int]], silent: Mapping[int, int]) -> None:
         """Token and task of runs that a former owner has handed over: from now on they are ours.
@@ -187,48 +187,48 @@ class NatsQueue:
         for token, task in runs:
             if token in self._books.open:
                 continue
-            item = Item(token, task, None, None, "", now)
-            item.hand = run_lease.adopted(silent.get(token, 0), now)
+            item = HandedOverRun(token, task, None, None, "", now)
+            item.lease = run_lease.adopted_lease(silent.get(token, 0), now)
             self._books.open[token] = item
 
-    def untaken(self, tokens: Sequence[int]) -> list[int]:
+    def never_granted(self, tokens: Sequence[int]) -> list[int]:
         """Those of these that no worker has, and that none will have by our permission if they are forgotten now."""
         items = (self._books.open.get(token) for token in tokens)
-        return [item.token for item in items if item is not None and not item.hand.worker and not item.hand.adopted]
+        return [item.token for item in items if item is not None and not item.lease.worker and not item.lease.adopted]
 
     def silent_for(self, tokens: Sequence[int]) -> dict[int, tuple[int, int]]:
         """The task of each of these runs that a worker may have, and how long ago we last answered for it."""
         now = boot_time()
         items = [item for token in tokens if (item := self._books.open.get(token)) is not None]
-        ages = [(item, run_lease.silent_for(item.hand, now)) for item in items]
+        ages = [(item, run_lease.unanswered_for(item.lease, now)) for item in items]
         return {item.token: (item.task, age) for item, age in ages if age > 0}
 
     def forget(self, tokens: Sequence[int]) -> None:
         """Another node owns them from now on; their results are not ours to give."""
         for item in self._books.forget(tokens):
-            self._shipping.taken(item)
+            self._shipping.remove(item)
         if self._ended:
             unwanted = set(tokens)
             self._ended = [result for result in self._ended if result.token not in unwanted]
         self._notice_the_end()
 
-    def stored(self, tokens: Sequence[int]) -> None:
+    def confirm_stored(self, tokens: Sequence[int]) -> None:
         """Their results are in the store: their workers need not keep them any longer."""
-        for worker, theirs in self._books.stored(tokens, boot_time()).items():
-            self._tell(worker, Stored(self._node, theirs))
+        for worker, theirs in self._books.mark_stored(tokens, boot_time()).items():
+            self._tell(worker, ResultsStored(self._node, theirs))
 
     def cancel(self, tokens: Sequence[int] = ()) -> None:
         """End these runs, or all; each gets its result, `cancelled` unless it ended before its worker heard of it."""
         wanted = [self._books.open[t] for t in tokens or list(self._books.open) if t in self._books.open]
         by_worker: dict[str, list[int]] = {}
         for item in wanted:
-            if item.hand.worker:
-                by_worker.setdefault(item.hand.worker, []).append(item.token)
-            item.is_doomed = True
-            if not item.hand.worker and not item.hand.adopted:
+            if item.lease.worker:
+                by_worker.setdefault(item.lease.worker, []).append(item.token)
+            item.is_cancelled = True
+            if not item.lease.worker and not item.lease.adopted:
                 self._end(item, Outcome.CANCELLED, "not started")
         for worker, theirs in by_worker.items():
-            self._tell(worker, Cancelled(self._node, theirs))
+            self._tell(worker, CancelRuns(self._node, theirs))
 
     def set_clock(self, offset: int, by: int = 0) -> None:
         """Workers learn the time from every answer."""
@@ -249,52 +249,54 @@ class NatsQueue:
         return self._link.send(self._where.feed, data)
 
     def _hear_nodes(self, message: Msg) -> None:
-        if self.on_told is not None:
-            self.on_told(message.data)
+        if self.on_node_message is not None:
+            self.on_node_message(message.data)
 
     # What workers tell it
 
     def _hear(self, message: Msg) -> None:
         try:
-            told = to_node.decode(message.data)
+            told = node_message_decoder.decode(message.data)
         except msgspec.DecodeError:
             self._counts.unreadable += 1
             return
         now = boot_time()
-        if isinstance(told, Tidings):
-            self._staff.hear(told, now)
-            self.losses.heard(told.worker)
+        if isinstance(told, WorkerStatus):
+            self._staff.record_status(told, now)
+            self.worker_deaths.worker_is_alive(told.worker)
         if not self._may_answer():
             return
-        if isinstance(told, Question):
+        if isinstance(told, StartRequest):
             self._answer(told, now, is_for_all=message.subject == self._where.nodes)
-        elif isinstance(told, Report):
+        elif isinstance(told, RunReport):
             self._take(told)
         else:
             self._renew(told, now)
 
-    def _answer(self, question: Question, now: int, *, is_for_all: bool) -> None:
-        granted, refused = self._books.answer(question, now)
+    def _answer(self, question: StartRequest, now: int, *, is_for_all: bool) -> None:
+        granted, refused = self._books.grant(question, now)
         for item in granted:
-            self._shipping.taken(item)
+            self._shipping.remove(item)
         if granted or refused or not is_for_all:
             tokens = [item.token for item in granted]
-            self._tell(question.worker, Permission(self._node, question.asked, tokens, refused))
+            self._tell(question.worker, StartReply(self._node, question.asked, tokens, refused))
 
-    def _renew(self, tidings: Tidings, now: int) -> None:
-        told = self._books.hear(tidings, now)
+    def _renew(self, tidings: WorkerStatus, now: int) -> None:
+        told = self._books.apply_status(tidings, now)
         for item in told.reopened:
             self._counts.reopened += 1
             self._shipping.reopen(item)
-        self._tell(tidings.worker, Heard(self._node, tidings.sent, self._clock(), told.renewed, told.over))
-        if told.doomed:
-            self._tell(tidings.worker, Cancelled(self._node, told.doomed))
+        self._tell(
+            tidings.worker, WorkerStatusReply(self._node, tidings.sent, self._clock(), told.renewed, told.not_ours)
+        )
+        if told.to_cancel:
+            self._tell(tidings.worker, CancelRuns(self._node, told.to_cancel))
 
-    def _take(self, report: Report) -> None:
-        reported = self._books.take(report)
+    def _take(self, report: RunReport) -> None:
+        reported = self._books.apply_report(report)
         self._learn_of_deaths(report, reported.results)
         if reported.safe:
-            self._tell(report.worker, Stored(self._node, reported.safe))
+            self._tell(report.worker, ResultsStored(self._node, reported.safe))
         if reported.starts:
             self._on_started(reported.starts)
         if reported.late:
@@ -304,65 +306,65 @@ class NatsQueue:
             self._on_results(reported.results)
             self._notice_the_end()
 
-    def _learn_of_deaths(self, report: Report, results: list[Result]) -> None:
+    def _learn_of_deaths(self, report: RunReport, results: list[RunResult]) -> None:
         taken = {result.token for result in results}
-        if self.losses or any(result.outcome == Outcome.LOST for result in results):
+        if self.worker_deaths or any(result.outcome == Outcome.LOST for result in results):
             for task, result in report.results:
                 if result.token in taken:
-                    self.losses.learn(task, result.outcome, result.output)
+                    self.worker_deaths.record_end(task, result.outcome, result.output)
 
-    def _tell(self, worker: str, message: ToWorkers) -> None:
-        self._link.send(self._where.worker(worker), encode(message))
+    def _tell(self, worker: str, message: MessageToWorker) -> None:
+        self._link.send(self._where.worker(worker), encode_message(message))
 
     # What it sees for itself
 
     def _up(self) -> None:
         self._staff.begin_anew(boot_time())
-        self._shipping.up()
+        self._shipping.on_reconnect()
 
     async def _keep_looking(self) -> None:
         while True:
-            await asyncio.sleep(_LOOK)
+            await asyncio.sleep(_POLL_INTERVAL)
             try:
-                await self._look()
+                await self._check_open_runs()
             except Exception:
                 _log.exception("what is out could not be looked at", extra={"action": "queue_failed"})
 
-    async def _look(self) -> None:
+    async def _check_open_runs(self) -> None:
         now = boot_time()
-        for item in self._books.lost(now):
+        for item in self._books.take_lost(now):
             self._counts.lost += 1
-            if item.hand.worker:
-                self.losses.lost(item.task, item.hand.worker)
-            who = f"its worker {self._staff.name_of(item.hand.worker)}" if item.hand.worker else "whoever had it"
+            if item.lease.worker:
+                self.worker_deaths.record_silent_loss(item.task, item.lease.worker)
+            who = f"its worker {self._staff.name_of(item.lease.worker)}" if item.lease.worker else "whoever had it"
             self._end(item, Outcome.LOST, f"{who} is gone or was cut off")
-        self._staff.look(now, {message.pool for message in self._shipping.messages})
-        self.losses.look(self._staff.is_dead)
+        self._staff.forget_old(now, {message.pool for message in self._shipping.messages})
+        self.worker_deaths.settle_silent_workers(self._staff.is_dead)
         if self._link.is_up:
-            self._run_out_of_patience(now)
-        for item in await self._shipping.look():
-            if self._books.open.get(item.token) is item and not item.hand.worker:
+            self._end_runs_without_worker(now)
+        for item in await self._shipping.check_stream():
+            if self._books.open.get(item.token) is item and not item.lease.worker:
                 self._counts.set_aside += 1
-                reason = f"set aside: handed over {run_lease.ATTEMPTS} times, and no worker took it"
+                reason = f"set aside: handed over {run_lease.MAX_DISPATCH_ATTEMPTS} times, and no worker took it"
                 self._end(item, Outcome.BROKEN, reason)
 
-    def _run_out_of_patience(self, now: int) -> None:
+    def _end_runs_without_worker(self, now: int) -> None:
         for message in list(self._shipping.messages):
-            if self._staff.without_worker_for(message.pool, now) < run_lease.PATIENCE:
+            if self._staff.without_worker_for(message.pool, now) < run_lease.NO_WORKER_TIMEOUT:
                 continue
-            for item in [item for item in message.waiting.values() if now - item.since >= run_lease.PATIENCE]:
+            for item in [item for item in message.waiting.values() if now - item.since >= run_lease.NO_WORKER_TIMEOUT]:
                 self._counts.without_worker += 1
-                seconds = run_lease.PATIENCE // SECOND
+                seconds = run_lease.NO_WORKER_TIMEOUT // SECOND
                 self._end(item, Outcome.BROKEN, f"no worker of pool {message.pool!r} for {seconds} s")
 
-    def _end(self, item: Item, outcome: Outcome, reason: str) -> None:
+    def _end(self, item: HandedOverRun, outcome: Outcome, reason: str) -> None:
         """A result that no worker tells."""
-        self._books.close(item)
-        self._shipping.taken(item)
+        self._books.remove(item)
+        self._shipping.remove(item)
         now = self._clock()
         if not self._ended:
             asyncio.get_running_loop().call_soon(self._give_ended)
-        self._ended.append(Result(item.token, outcome, None, item.started or now, now, reason.encode()))
+        self._ended.append(RunResult(item.token, outcome, None, item.started or now, now, reason.encode()))
 
     def _give_ended(self) -> None:
         ended, self._ended = self._ended, []

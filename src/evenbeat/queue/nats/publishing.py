@@ -11,35 +11,42 @@ from nats.aio.msg import Msg
 
 from evenbeat.core import run_lease
 from evenbeat.model import SECOND
-from evenbeat.queue.nats.address import Where
-from evenbeat.queue.nats.batches import Item, Message, packed, pieces, size_of, timebox_class
-from evenbeat.queue.nats.connection import NO_RESPONDERS, Link, Unanswered, status_of
-from evenbeat.queue.nats.stream import Stream
-from evenbeat.wire.cluster_messages import MESSAGE_LIMIT
+from evenbeat.queue.nats.address import QueueAddress
+from evenbeat.queue.nats.batches import (
+    HandedOverRun,
+    OutgoingOffer,
+    packed_offer,
+    packed_size,
+    split_into_offers,
+    timebox_class,
+)
+from evenbeat.queue.nats.connection import NO_RESPONDERS, NatsConnection, NatsUnavailable, response_status
+from evenbeat.queue.nats.stream import RunStream
+from evenbeat.wire.cluster_messages import MAX_MESSAGE_SIZE
 
-_CONFIRMED: Final = SECOND
+_CONFIRM_TIMEOUT: Final = SECOND
 """A message that the servers have not confirmed by then is sent again; they know it by its id."""
-_AGAIN: Final = 0.5
+_BROKEN_STREAM_POLL_INTERVAL: Final = 0.5
 """Seconds between two looks for a stream with which something is wrong."""
-_SEEN: Final = 5 * SECOND
+_STREAM_CHECK_AGE: Final = 5 * SECOND
 """A message that nobody asks about is looked for in the stream so often."""
-_LOOKS: Final = 20
+_MAX_STREAM_CHECKS: Final = 20
 """Messages looked for at once."""
 _IN_PROCESS: Final = 10158
 """JetStream's error code for a message whose id is that of one that is being replicated."""
 _log: Final = logging.getLogger("evenbeat.queue")
 
 
-class Shipping:
+class OfferPublisher:
     """All messages with runs that wait for a worker."""
 
-    def __init__(self, where: Where, link: Link, node: str, now: Callable[[], int]) -> None:
+    def __init__(self, where: QueueAddress, link: NatsConnection, node: str, now: Callable[[], int]) -> None:
         self._where = where
         self._link = link
         self._node = node
         self._now = now
-        self._stream = Stream(where, link)
-        self._messages: dict[str, Message] = {}
+        self._stream = RunStream(where, link)
+        self._messages: dict[str, OutgoingOffer] = {}
         self._name = secrets.token_hex(6)
         self._count = 0
         self._inbox = f"{where.inbox}.{secrets.token_hex(11)}"
@@ -47,26 +54,26 @@ class Shipping:
         self.problem = ""
         """What is wrong with the stream."""
         self.redispatched = 0
-        link.hear(f"{self._inbox}.*", self._confirmed)
+        link.subscribe(f"{self._inbox}.*", self._confirmed)
 
     @property
-    def messages(self) -> Iterable[Message]:
+    def messages(self) -> Iterable[OutgoingOffer]:
         return self._messages.values()
 
-    def send(self, items: list[Item], workers: Callable[[str], int]) -> list[Item]:
+    def send(self, items: list[HandedOverRun], workers: Callable[[str], int]) -> list[HandedOverRun]:
         """Hand these over; those that are too large for any message come back."""
-        too_large = [item for item in items if item.run is not None and size_of(item.run) > MESSAGE_LIMIT]
+        too_large = [item for item in items if item.run is not None and packed_size(item.run) > MAX_MESSAGE_SIZE]
         if too_large:
             left = {item.token for item in items}.difference(item.token for item in too_large)
             items = [item for item in items if item.token in left]
-        groups: dict[tuple[str, int], list[Item]] = {}
+        groups: dict[tuple[str, int], list[HandedOverRun]] = {}
         for item in items:
             assert item.run is not None
             groups.setdefault((item.pool, timebox_class(item.run.timebox)), []).append(item)
         for (pool, _), group in groups.items():
-            for piece in pieces(group, workers(pool)):
+            for piece in split_into_offers(group, workers(pool)):
                 self._count += 1
-                message = Message(f"{self._name}{self._count:x}", pool, self._now())
+                message = OutgoingOffer(f"{self._name}{self._count:x}", pool, self._now())
                 message.waiting = {item.token: item for item in piece}
                 for item in piece:
                     item.message = message
@@ -74,14 +81,14 @@ class Shipping:
                 self._ship(message)
         return too_large
 
-    def taken(self, item: Item) -> None:
+    def remove(self, item: HandedOverRun) -> None:
         """Somebody has its permission now, or it is over."""
         if item.message is not None:
             item.message.waiting.pop(item.token, None)
             if not item.message.waiting:
                 self._messages.pop(item.message.id, None)
 
-    def reopen(self, item: Item) -> None:
+    def reopen(self, item: HandedOverRun) -> None:
         """Its permission was not used: it waits again, in the message it came with."""
         if item.message is not None:
             item.message.waiting[item.token] = item
@@ -94,7 +101,7 @@ class Shipping:
             counts[message.pool] = counts.get(message.pool, 0) + len(message.waiting)
         return counts
 
-    def up(self) -> None:
+    def on_reconnect(self) -> None:
         """There is a connection: what was not confirmed goes out again."""
         self._is_missed.set()
         for message in self._messages.values():
@@ -103,45 +110,49 @@ class Shipping:
 
     async def keep_stream(self, seconds: float) -> None:
         """Make the stream, and make it again whenever it is missed; look for it every so many seconds."""
-        self.problem = await self._stream.agree()
+        self.problem = await self._stream.set_replicas()
         while True:
             try:
-                await asyncio.wait_for(self._is_missed.wait(), _AGAIN if self.problem else seconds)
+                await asyncio.wait_for(
+                    self._is_missed.wait(), _BROKEN_STREAM_POLL_INTERVAL if self.problem else seconds
+                )
             except TimeoutError:
                 pass
             else:
                 self._is_missed.clear()
             if not self._link.is_up:
                 continue
-            born, was_wrong = self._stream.born, bool(self.problem)
+            born, was_wrong = self._stream.created, bool(self.problem)
             try:
-                self.problem = await self._stream.look()
+                self.problem = await self._stream.ensure()
             except Exception:
                 _log.exception("the stream could not be looked for", extra={"action": "queue_failed"})
-            if self._stream.born != born or (was_wrong and not self.problem):
+            if self._stream.created != born or (was_wrong and not self.problem):
                 self._resend_unconfirmed(0)
 
-    async def look(self) -> list[Item]:
+    async def check_stream(self) -> list[HandedOverRun]:
         """See to messages that are not, or no more, in the stream; the runs that are set aside for it."""
         now = self._now()
         if not self._link.is_up or self.problem:
             return []
-        self._resend_unconfirmed(_CONFIRMED)
+        self._resend_unconfirmed(_CONFIRM_TIMEOUT)
         held = [m for m in self._messages.values() if m.sequence]
-        gone = [m for m in held if m.born != self._stream.born]
-        suspects = sorted((m for m in held if m.born == self._stream.born and now - m.when > _SEEN), key=_when)
-        suspects = suspects[:_LOOKS]
+        gone = [m for m in held if m.stream_id != self._stream.created]
+        suspects = sorted(
+            (m for m in held if m.stream_id == self._stream.created and now - m.when > _STREAM_CHECK_AGE), key=_when
+        )
+        suspects = suspects[:_MAX_STREAM_CHECKS]
         found = await asyncio.gather(*(self._stream.has(m.sequence) for m in suspects), return_exceptions=True)
         for message, is_there in zip(suspects, found, strict=True):
             if is_there is False:
                 gone.append(message)
-            elif isinstance(is_there, BaseException) and not isinstance(is_there, Unanswered):
+            elif isinstance(is_there, BaseException) and not isinstance(is_there, NatsUnavailable):
                 raise is_there
             else:
                 message.when = now
-        aside: list[Item] = []
+        aside: list[HandedOverRun] = []
         for message in gone:
-            if message.attempt >= run_lease.ATTEMPTS:
+            if message.attempt >= run_lease.MAX_DISPATCH_ATTEMPTS:
                 aside += message.waiting.values()
             elif message.waiting:
                 message.attempt += 1
@@ -155,15 +166,15 @@ class Shipping:
             if not message.sequence and now - message.when >= age:
                 self._ship(message)
 
-    def _ship(self, message: Message) -> None:
+    def _ship(self, message: OutgoingOffer) -> None:
         name = f"{message.id}-{message.attempt}"
         message.sequence = 0
         message.when = self._now()
-        data = packed(message, self._node)
+        data = packed_offer(message, self._node)
         self._link.send(self._where.runs(message.pool), data, f"{self._inbox}.{name}", {"Nats-Msg-Id": name})
 
     def _confirmed(self, answer: Msg) -> None:
-        if status_of(answer) == NO_RESPONDERS:
+        if response_status(answer) == NO_RESPONDERS:
             self._is_missed.set()
             return
         name, _, attempt = answer.subject.rpartition(".")[2].partition("-")
@@ -176,8 +187,8 @@ class Shipping:
             self._is_missed.set()
         elif message is not None and str(message.attempt) == attempt:
             message.sequence = int(told["seq"])
-            message.born = self._stream.born
+            message.stream_id = self._stream.created
 
 
-def _when(message: Message) -> int:
+def _when(message: OutgoingOffer) -> int:
     return message.when

@@ -5,93 +5,97 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from evenbeat.model import SECOND
-from evenbeat.queue.nats.address import Where
-from evenbeat.queue.nats.connection import Link, boot_time
-from evenbeat.queue.nats.held_runs import Mine
-from evenbeat.wire.cluster_messages import MESSAGE_LIMIT, Report, encode
+from evenbeat.queue.nats.address import QueueAddress
+from evenbeat.queue.nats.connection import NatsConnection, boot_time
+from evenbeat.queue.nats.held_runs import HeldRun
+from evenbeat.wire.cluster_messages import MAX_MESSAGE_SIZE, RunReport, encode_message
 
-_AGAIN: Final = SECOND
+_FIRST_RESEND: Final = SECOND
 """A result that is not stored by then is told again, to all nodes ..."""
-_SELDOM: Final = 5 * SECOND
+_MAX_RESEND_INTERVAL: Final = 5 * SECOND
 """... and then ever more seldom, down to this."""
-_OVERHEAD: Final = 128
+_RESULT_OVERHEAD: Final = 128
 """Bytes of a result beside its output and its cursor, at most."""
 _MOST_STARTS: Final = 10_000
 
-Starts = list[tuple[int, int, int]]
+ReportedStarts = list[tuple[int, int, int]]
 
 
-class Reports:
+class RunReporter:
     """Starts and results that nodes have not, or not surely, heard of."""
 
-    def __init__(self, where: Where, link: Link, worker: str) -> None:
+    def __init__(self, where: QueueAddress, link: NatsConnection, worker: str) -> None:
         self._where = where
         self._link = link
         self._worker = worker
-        self.unsafe: dict[int, Mine] = {}
+        self.unconfirmed: dict[int, HeldRun] = {}
         """Runs that have ended, and whose results nobody has confirmed."""
-        self._starts: dict[str, Starts] = {}
-        self._fresh: list[Mine] = []
+        self._starts: dict[str, ReportedStarts] = {}
+        self._fresh: list[HeldRun] = []
 
-    def started(self, mine: Mine, when: int) -> None:
+    def started(self, mine: HeldRun, when: int) -> None:
         """It runs, and lasts."""
         self._soon()
         self._starts.setdefault(mine.node, []).append((mine.token, mine.task, when))
 
-    def ended(self, mine: Mine) -> None:
+    def ended(self, mine: HeldRun) -> None:
         """It has its result."""
         self._soon()
         mine.sent = boot_time()
-        self.unsafe[mine.token] = mine
+        self.unconfirmed[mine.token] = mine
         self._fresh.append(mine)
 
     def flush(self) -> None:
         """Tell what is new: each node what it knows of."""
         fresh, self._fresh = self._fresh, []
         starts, self._starts = self._starts, {}
-        by_node: dict[str, list[Mine]] = {node: [] for node in starts}
+        by_node: dict[str, list[HeldRun]] = {node: [] for node in starts}
         for mine in fresh:
             by_node.setdefault(mine.node, []).append(mine)
         for node, ended in by_node.items():
             self._send(self._where.node(node), starts.get(node, []), ended)
 
-    def look(self) -> None:
+    def resend_old(self) -> None:
         """Tell again what is not stored, to whoever may own it by now."""
         now = boot_time()
-        old = [m for m in self.unsafe.values() if now - m.sent >= min(_AGAIN << max(m.sends - 1, 0), _SELDOM)]
+        old = [
+            m
+            for m in self.unconfirmed.values()
+            if now - m.sent >= min(_FIRST_RESEND << max(m.sends - 1, 0), _MAX_RESEND_INTERVAL)
+        ]
         if old:
             self._send(self._where.nodes, [], old)
 
-    def up(self) -> None:
+    def on_reconnect(self) -> None:
         """There is a new connection: what was told on the last one may have got lost."""
-        for mine in self.unsafe.values():
+        for mine in self.unconfirmed.values():
             mine.sends, mine.sent = 0, 0
 
     def _soon(self) -> None:
         if not self._fresh and not self._starts:
             asyncio.get_running_loop().call_soon(self.flush)
 
-    def _send(self, subject: str, starts: Starts, ended: list[Mine]) -> None:
+    def _send(self, subject: str, starts: ReportedStarts, ended: list[HeldRun]) -> None:
         now = boot_time()
         for mine in ended:
             mine.sent = now
             mine.sends = min(mine.sends + 1, 8)
         for first in range(0, len(starts), _MOST_STARTS):
-            self._link.send(subject, encode(Report(self._worker, starts[first : first + _MOST_STARTS], [])))
-        for part in _parts(ended):
+            self._link.send(subject, encode_message(RunReport(self._worker, starts[first : first + _MOST_STARTS], [])))
+        for part in _split_by_size(ended):
             results = [(mine.task, mine.result) for mine in part if mine.result is not None]
-            self._link.send(subject, encode(Report(self._worker, [], results)))
+            self._link.send(subject, encode_message(RunReport(self._worker, [], results)))
 
 
-def _parts(ended: Iterable[Mine]) -> Iterator[list[Mine]]:
+def _split_by_size(ended: Iterable[HeldRun]) -> Iterator[list[HeldRun]]:
     """As many as fit into a message."""
-    part: list[Mine] = []
+    part: list[HeldRun] = []
     size = 0
     for mine in ended:
         result = mine.result
         assert result is not None
-        more = len(result.output) + len(result.cursor or b"") + _OVERHEAD
-        if part and size + more > MESSAGE_LIMIT:
+        more = len(result.output) + len(result.cursor or b"") + _RESULT_OVERHEAD
+        if part and size + more > MAX_MESSAGE_SIZE:
             yield part
             part, size = [], 0
         part.append(mine)

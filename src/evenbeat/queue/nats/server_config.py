@@ -4,10 +4,10 @@ import json
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from evenbeat.queue.nats.address import Where, subject_token
+from evenbeat.queue.nats.address import QueueAddress, subject_token
 
 
-class User(NamedTuple):
+class NatsUser(NamedTuple):
     """Somebody who may connect."""
 
     name: str
@@ -16,7 +16,7 @@ class User(NamedTuple):
     is_nkey: bool = False
 
 
-class Tls(NamedTuple):
+class NatsTls(NamedTuple):
     """Files that the server needs for TLS."""
 
     certificate: str
@@ -25,7 +25,7 @@ class Tls(NamedTuple):
     """Of the certificates that clients must show; "" if they need none."""
 
 
-SCHEDULER = "scheduler"
+SCHEDULER_USER = "scheduler"
 
 
 def pool_user(pool: str) -> str:
@@ -34,7 +34,12 @@ def pool_user(pool: str) -> str:
 
 
 def nats_config(
-    where: Where, scheduler: User, pools: Sequence[tuple[str, User]], listen: str, store: str, tls: Tls | None = None
+    where: QueueAddress,
+    scheduler: NatsUser,
+    pools: Sequence[tuple[str, NatsUser]],
+    listen: str,
+    store: str,
+    tls: NatsTls | None = None,
 ) -> str:
     """The text of the file. What nobody is allowed here is refused by the server."""
     users = [_user(scheduler, _of_schedulers(where))]
@@ -47,14 +52,14 @@ def nats_config(
     return "\n".join([*lines, "authorization {", "  users = [", *users, "  ]", "}", ""])
 
 
-def _of_schedulers(where: Where) -> tuple[list[str], list[str]]:
+def _of_schedulers(where: QueueAddress) -> tuple[list[str], list[str]]:
     """They hand out all work, and hear all results."""
     everything = f"{where.prefix}.>"
     publish = [everything, "$JS.API.>", f"$JS.ACK.{where.stream}.>"]
-    return publish, [everything, f"_INBOX.{SCHEDULER}.>"]
+    return publish, [everything, f"_INBOX.{SCHEDULER_USER}.>"]
 
 
-def _of_pool(where: Where, pool: str, user: str) -> tuple[list[str], list[str]]:
+def _of_pool(where: QueueAddress, pool: str, user: str) -> tuple[list[str], list[str]]:
     """They fetch what is for their pool, ask and report to schedulers, and hear only what is for them.
 
     Nobody but schedulers publishes work, and messages of other pools cannot be fetched, read or heard.
@@ -70,7 +75,7 @@ def _of_pool(where: Where, pool: str, user: str) -> tuple[list[str], list[str]]:
     return publish, [where.worker(f"{user}.>"), f"_INBOX.{user}.>"]
 
 
-def _user(user: User, allowed: tuple[list[str], list[str]]) -> str:
+def _user(user: NatsUser, allowed: tuple[list[str], list[str]]) -> str:
     publish, subscribe = allowed
     if user.is_nkey:
         who = f"nkey: {user.secret}"

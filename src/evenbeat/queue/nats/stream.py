@@ -2,59 +2,59 @@
 
 from typing import Any, Final
 
-from evenbeat.queue.nats.address import Where
-from evenbeat.queue.nats.connection import Link, Refused, Unanswered
+from evenbeat.queue.nats.address import QueueAddress
+from evenbeat.queue.nats.connection import NatsConnection, NatsRefused, NatsUnavailable
 
 ACK_WAIT: Final = 10.0
 """Seconds after which a message is given to another worker, unless its worker says that it is at it ..."""
-IN_PROGRESS: Final = 3.0
+IN_PROGRESS_INTERVAL: Final = 3.0
 """... which it does so often. What a stopped worker had fetched and not begun waits no longer than that."""
-_KEPT: Final = 3_600
+_MESSAGE_MAX_AGE_SECONDS: Final = 3_600
 """Seconds: what nobody fetched in an hour was given up by its node long ago."""
-_SECONDS: Final = 1_000_000_000
+_NANOSECONDS: Final = 1_000_000_000
 _NOT_FOUND: Final = 404
 _SILENT: Final = 5
 """Seconds without a word, after which a server of the stream is taken for gone: they talk every second."""
-_ASKING: Final = 1.0
+_REQUEST_TIMEOUT: Final = 1.0
 """Seconds to wait for an answer: a question to a leader that has just died is lost, and the next one is answered."""
 
 
-class Stream:
+class RunStream:
     """The stream of a cluster on its servers."""
 
-    def __init__(self, where: Where, link: Link) -> None:
+    def __init__(self, where: QueueAddress, link: NatsConnection) -> None:
         self._where = where
         self._link = link
-        self.born = ""
+        self.created = ""
         """When the stream came to be, as the servers say it: another one knows nothing of what the last one had."""
         self._first = 0
 
-    async def look(self) -> str:
+    async def ensure(self) -> str:
         """Is it there? Make it, if not. What is wrong with it, or ""."""
         try:
-            info = await self._link.ask(f"STREAM.INFO.{self._where.stream}", {}, _ASKING)
-        except Refused as e:
+            info = await self._link.request_jetstream(f"STREAM.INFO.{self._where.stream}", {}, _REQUEST_TIMEOUT)
+        except NatsRefused as e:
             if e.code != _NOT_FOUND:
                 return f"stream {self._where.stream}: {e}"
             return await self._make()
-        except Unanswered as e:
+        except NatsUnavailable as e:
             return f"JetStream does not answer: {e}"
         self._learn(info)
-        return without_majority(self._where.stream, info)
+        return missing_majority(self._where.stream, info)
 
-    async def agree(self) -> str:
+    async def set_replicas(self) -> str:
         """Make it have as many replicas as we were told, if it has not. What is wrong, or ""."""
-        problem = await self.look()
+        problem = await self.ensure()
         try:
-            info = await self._link.ask(f"STREAM.INFO.{self._where.stream}", {})
+            info = await self._link.request_jetstream(f"STREAM.INFO.{self._where.stream}", {})
             if info["config"]["num_replicas"] == self._where.replicas:
                 return problem
-            await self._link.ask(
+            await self._link.request_jetstream(
                 f"STREAM.UPDATE.{self._where.stream}", {**info["config"], "num_replicas": self._where.replicas}
             )
-        except Refused as e:
+        except NatsRefused as e:
             return problem or f"stream {self._where.stream} cannot have {self._where.replicas} replicas: {e}"
-        except Unanswered as e:
+        except NatsUnavailable as e:
             return problem or f"JetStream does not answer: {e}"
         return problem
 
@@ -63,11 +63,11 @@ class Stream:
         if sequence < self._first:
             return False
         try:
-            await self._link.ask(f"STREAM.MSG.GET.{self._where.stream}", {"seq": sequence})
-        except Refused as e:
+            await self._link.request_jetstream(f"STREAM.MSG.GET.{self._where.stream}", {"seq": sequence})
+        except NatsRefused as e:
             if e.code == _NOT_FOUND:
                 return False
-            raise Unanswered(str(e)) from None
+            raise NatsUnavailable(str(e)) from None
         return True
 
     async def _make(self) -> str:
@@ -78,24 +78,24 @@ class Stream:
             "retention": "workqueue",
             "storage": "file",
             "num_replicas": self._where.replicas,
-            "duplicate_window": 120 * _SECONDS,
-            "max_age": _KEPT * _SECONDS,
+            "duplicate_window": 120 * _NANOSECONDS,
+            "max_age": _MESSAGE_MAX_AGE_SECONDS * _NANOSECONDS,
             "discard": "old",
         }
         try:
-            self._learn(await self._link.ask(f"STREAM.CREATE.{self._where.stream}", config))
-        except Refused as e:
+            self._learn(await self._link.request_jetstream(f"STREAM.CREATE.{self._where.stream}", config))
+        except NatsRefused as e:
             return f"stream {self._where.stream} cannot be made: {e}"
-        except Unanswered as e:
+        except NatsUnavailable as e:
             return f"JetStream does not answer: {e}"
         return ""
 
     def _learn(self, info: dict[str, Any]) -> None:
-        self.born = str(info.get("created", ""))
+        self.created = str(info.get("created", ""))
         self._first = int(info.get("state", {}).get("first_seq", 0))
 
 
-def without_majority(stream: str, info: dict[str, Any]) -> str:
+def missing_majority(stream: str, info: dict[str, Any]) -> str:
     """That too few of its servers are there to confirm anything, or "". The ones that are left still answer."""
     cluster = info.get("cluster") or {}
     replicas, leader = cluster.get("replicas") or [], cluster.get("leader")
@@ -104,7 +104,7 @@ def without_majority(stream: str, info: dict[str, Any]) -> str:
     if not leader:
         return f"stream {stream} has no leader: NATS is electing one, or has no majority of its servers"
     # A leader that has lost the others stays so for a while. Servers that ended in order are said to be offline.
-    gone = [r for r in replicas if r.get("offline") or r.get("active", 0) > _SILENT * _SECONDS]
+    gone = [r for r in replicas if r.get("offline") or r.get("active", 0) > _SILENT * _NANOSECONDS]
     servers = len(replicas) + 1
     if 2 * (servers - len(gone)) > servers:
         return ""
@@ -112,7 +112,7 @@ def without_majority(stream: str, info: dict[str, Any]) -> str:
     return f"NATS has no majority: {len(gone)} of the {servers} servers of stream {stream} are out of reach ({names})"
 
 
-async def make_consumer(where: Where, link: Link, pool: str) -> None:
+async def ensure_pool_consumer(where: QueueAddress, link: NatsConnection, pool: str) -> None:
     """What the workers of a pool fetch from, if it is not there; raise Refused or Unanswered."""
     name = where.consumer(pool)
     config = {
@@ -120,10 +120,10 @@ async def make_consumer(where: Where, link: Link, pool: str) -> None:
         "name": name,
         "filter_subject": where.runs(pool),
         "ack_policy": "explicit",
-        "ack_wait": int(ACK_WAIT * _SECONDS),
+        "ack_wait": int(ACK_WAIT * _NANOSECONDS),
         "max_deliver": -1,
         "max_ack_pending": 100_000,
         "max_waiting": 8_192,
     }
     subject = f"CONSUMER.CREATE.{where.stream}.{name}.{where.runs(pool)}"
-    await link.ask(subject, {"stream_name": where.stream, "config": config}, _ASKING)
+    await link.request_jetstream(subject, {"stream_name": where.stream, "config": config}, _REQUEST_TIMEOUT)

@@ -8,17 +8,17 @@ import numpy as np
 
 from evenbeat.core.columns import Ints
 from evenbeat.model import HOUR, Instant, Invalid
-from evenbeat.when.nominals import Shared
+from evenbeat.when.nominals import SharedTimes
 from evenbeat.when.windows import FOREVER
 
-_BEFORE: Final = HOUR
+_LOOK_BACK: Final = HOUR
 """How far before the first question it begins, for those that look back a little further."""
 
 
-class Walk:
+class CalendarWalk:
     """Where each calendar has got to, and the times from `_start` to `_end`. May be asked from any thread."""
 
-    def __init__(self, calendars: Sequence[Shared], most: int | None = None) -> None:
+    def __init__(self, calendars: Sequence[SharedTimes], most: int | None = None) -> None:
         """`most`: times that may be found in all; more of them are refused."""
         self.calendars = calendars
         self._most = most
@@ -28,10 +28,10 @@ class Walk:
     def between(self, start: Instant, end: Instant) -> tuple[Ints, Ints]:
         """Every time t of any calendar with start <= t < end, in order, and the numbers of the calendars."""
         with self._lock:
-            if not self._start <= start <= self._end + _BEFORE:
-                self._begin(Instant(start - _BEFORE))
+            if not self._start <= start <= self._end + _LOOK_BACK:
+                self._begin(Instant(start - _LOOK_BACK))
             if end > self._end:
-                self._forget(Instant(start - _BEFORE))
+                self._forget(Instant(start - _LOOK_BACK))
                 self._go_on(end)
             first, last = np.searchsorted(self._times, (start, end)).tolist()
             return self._times[first:last], self._numbers[first:last]
@@ -53,7 +53,7 @@ class Walk:
     def _go_on(self, end: Instant) -> None:
         if self._following is None:
             before = Instant(self._start - 1)
-            self._following = np.array([_after(times, before) for times in self.calendars], dtype=np.int64)
+            self._following = np.array([_next_or_forever(times, before) for times in self.calendars], dtype=np.int64)
         found: list[int] = []
         numbers: list[int] = []
         for number in np.flatnonzero(self._following < end).tolist():
@@ -63,7 +63,7 @@ class Walk:
                     raise Invalid(f"more than {self._most:,} times by cron and calendar; ask for fewer tasks or hours")
                 found.append(t)
                 numbers.append(number)
-                t = _after(times, Instant(t))
+                t = _next_or_forever(times, Instant(t))
             self._following[number] = t
         new = np.array(found, dtype=np.int64)
         order = np.argsort(new, kind="stable")
@@ -72,6 +72,6 @@ class Walk:
         self._end = end
 
 
-def _after(times: Shared, t: Instant) -> int:
+def _next_or_forever(times: SharedTimes, t: Instant) -> int:
     found = times.next_after(t)
     return FOREVER if found is None else found

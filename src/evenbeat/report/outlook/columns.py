@@ -8,21 +8,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenbeat.model import Instant, Task
-from evenbeat.report.outlook.calendar_walk import Walk
+from evenbeat.report.outlook.calendar_walk import CalendarWalk
 from evenbeat.when.cron import Cron
 from evenbeat.when.instant import parse_instant
 from evenbeat.when.interval import Interval
-from evenbeat.when.nominals import Shared
-from evenbeat.when.period import Period
-from evenbeat.when.schedule import Occasion, compile_schedule
+from evenbeat.when.nominals import SharedTimes
+from evenbeat.when.period import CompiledPeriod
+from evenbeat.when.schedule import NodeEventSchedule, compile_schedule
 from evenbeat.when.windows import FOREVER
 from evenbeat.when.zone import zone
 
-NOTHING: Final = -1
+NO_NUMBER: Final = -1
 """Of a task on a grid: no calendar. Of a task that is always open: no period."""
-_OCCASION: Final = -2
+_BY_OCCASION: Final = -2
 """Instead of a calendar: due by an event of the node, never by time."""
-_TASK: Final = np.dtype(
+_TASK_DTYPE: Final = np.dtype(
     [
         ("every", np.int64),
         ("phase", np.int64),
@@ -33,12 +33,12 @@ _TASK: Final = np.dtype(
         ("weight", np.float64),
     ]
 )
-_START: Final = np.dtype([("row", np.int32), ("at", np.int64)])
+_START_DTYPE: Final = np.dtype([("row", np.int32), ("at", np.int64)])
 
 _Row = tuple[int, int, int, int, int, int, float]
 
 
-class Names:
+class PackedNames:
     """Many names in one piece of memory, in order."""
 
     def __init__(self, text: bytes, ends: NDArray[np.int64]) -> None:
@@ -63,9 +63,9 @@ class OutlookColumns(NamedTuple):
 
     table: NDArray[Any]
     """`since`: no nominal time before it counts; FOREVER for who does not run."""
-    names: Names
-    periods: list[Period]
-    walk: Walk
+    names: PackedNames
+    periods: list[CompiledPeriod]
+    walk: CalendarWalk
     by_calendar: tuple[NDArray[np.int64], NDArray[np.int64]]
     """Rows in the order of their calendars, and where those of each begin."""
     starts: NDArray[Any]
@@ -73,29 +73,31 @@ class OutlookColumns(NamedTuple):
 
 
 def outlook_columns(
-    tasks: Iterable[tuple[Task, Instant]], periods: Mapping[str, Period], most: int | None = None
+    tasks: Iterable[tuple[Task, Instant]], periods: Mapping[str, CompiledPeriod], most: int | None = None
 ) -> OutlookColumns:
     """Read tasks, which have their phases, beside when each was created; none of them is kept.
 
     `most` bounds the times of all their calendars that are listed: more are refused.
     """
-    reader = _Reader(periods)
-    table = np.fromiter(reader.rows(tasks), dtype=_TASK)
-    names = Names(bytes(reader.names), np.cumsum(np.array(reader.lengths, dtype=np.int64)))
-    starts = np.array(reader.starts, dtype=_START)
+    reader = _OutlookReader(periods)
+    table = np.fromiter(reader.rows(tasks), dtype=_TASK_DTYPE)
+    names = PackedNames(bytes(reader.names), np.cumsum(np.array(reader.lengths, dtype=np.int64)))
+    starts = np.array(reader.starts, dtype=_START_DTYPE)
     rows = np.flatnonzero(table["calendar"] >= 0)
     rows = rows[np.argsort(table["calendar"][rows], kind="stable")]
     begins = np.searchsorted(table["calendar"][rows], np.arange(len(reader.calendars) + 1))
-    return OutlookColumns(table, names, list(periods.values()), Walk(reader.calendars, most), (rows, begins), starts)
+    return OutlookColumns(
+        table, names, list(periods.values()), CalendarWalk(reader.calendars, most), (rows, begins), starts
+    )
 
 
-class _Reader:
-    def __init__(self, periods: Mapping[str, Period]) -> None:
+class _OutlookReader:
+    def __init__(self, periods: Mapping[str, CompiledPeriod]) -> None:
         self._period_numbers = {name: number for number, name in enumerate(periods)}
         self.names = bytearray()
         self.lengths: list[int] = []
         self.starts: list[tuple[int, int]] = []
-        self.calendars: list[Shared] = []
+        self.calendars: list[SharedTimes] = []
         self._calendar_numbers: dict[int, int] = {}
 
     def rows(self, tasks: Iterable[tuple[Task, Instant]]) -> Iterator[_Row]:
@@ -108,7 +110,7 @@ class _Reader:
     def _row(self, row: int, task: Task, created: Instant) -> _Row:
         schedule = task.schedule
         if task.passive:  # nothing of ours runs
-            return 1, 0, _OCCASION, 0, NOTHING, FOREVER, task.weight
+            return 1, 0, _BY_OCCASION, 0, NO_NUMBER, FOREVER, task.weight
         since: int = created
         if not task.enabled or task.paused:
             since = FOREVER
@@ -117,19 +119,19 @@ class _Reader:
             if start > created:
                 self.starts.append((row, start))
                 since = start + 1
-        period = NOTHING if task.period is None else self._period_numbers[task.period]
+        period = NO_NUMBER if task.period is None else self._period_numbers[task.period]
         if schedule.every is not None and schedule.phase is not None:
-            return schedule.every, schedule.phase, NOTHING, 0, period, since, task.weight
+            return schedule.every, schedule.phase, NO_NUMBER, 0, period, since, task.weight
         times = compile_schedule(schedule, task.name)
         if isinstance(times, Interval):
-            return times.every, times.phase, NOTHING, 0, period, since, task.weight
-        if isinstance(times, Occasion):
-            return 1, 0, _OCCASION, 0, period, since, task.weight
+            return times.every, times.phase, NO_NUMBER, 0, period, since, task.weight
+        if isinstance(times, NodeEventSchedule):
+            return 1, 0, _BY_OCCASION, 0, period, since, task.weight
         if isinstance(times, Cron):
             return 1, 0, self._calendar(times.times), times.second, period, since, task.weight
         return 1, 0, self._calendar(times), 0, period, since, task.weight
 
-    def _calendar(self, times: Shared) -> int:
+    def _calendar(self, times: SharedTimes) -> int:
         # By identity: what is shared is one object.
         number = self._calendar_numbers.setdefault(id(times), len(self.calendars))
         if number == len(self.calendars):

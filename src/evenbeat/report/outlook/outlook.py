@@ -11,32 +11,32 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from evenbeat.admin.phases import discount, keep_phase, place
-from evenbeat.model import SECOND, Instant, Kind, Task
-from evenbeat.report.outlook.columns import NOTHING, OutlookColumns, outlook_columns
-from evenbeat.report.outlook.planned_times import Runs, calendar_runs, grid_runs, no_runs
+from evenbeat.admin.phases import keep_phase, place_on_wheel, remove_task_from_wheel
+from evenbeat.model import SECOND, Instant, RunKind, Task
+from evenbeat.report.outlook.columns import NO_NUMBER, OutlookColumns, outlook_columns
+from evenbeat.report.outlook.planned_times import ScheduledRuns, calendar_runs, grid_runs, no_runs
 from evenbeat.when.cron import Cron, CronTimes
-from evenbeat.when.cron_entry import parse_entry
+from evenbeat.when.cron_entry import parse_cron_entry
 from evenbeat.when.curve import Floats, Ints, Stretch, grid_curve
-from evenbeat.when.fold import count_on
+from evenbeat.when.fold import fold_onto_wheel
 from evenbeat.when.inside import substitutes_between
-from evenbeat.when.period import Period
+from evenbeat.when.period import CompiledPeriod
 from evenbeat.when.wheel import LoadWheel
 
-_AT_ONCE: Final = 1_000_000
+_RUNS_AT_ONCE: Final = 1_000_000
 """Runs that are listed at the same time: tens of megabytes."""
-_NOBODY: Final[Ints] = np.zeros(0, dtype=np.int64)
+_NO_ROWS: Final[Ints] = np.zeros(0, dtype=np.int64)
 
 
-class Planned(NamedTuple):
+class ScheduledRun(NamedTuple):
     """A run to come."""
 
     task: str
     at: Instant
-    kind: Kind
+    kind: RunKind
 
 
-class Forecast(NamedTuple):
+class LoadForecast(NamedTuple):
     """Load per second without and with some tasks."""
 
     before: Floats
@@ -48,7 +48,7 @@ class Outlook:
 
     def __init__(self, columns: OutlookColumns) -> None:
         self._columns = columns
-        self._grid = np.flatnonzero(columns.table["calendar"] == NOTHING)
+        self._grid = np.flatnonzero(columns.table["calendar"] == NO_NUMBER)
         self._wheel: LoadWheel | None = None
 
     def __len__(self) -> int:
@@ -56,7 +56,7 @@ class Outlook:
 
     # How many
 
-    def planned(self, stretch: Stretch, without: Ints = _NOBODY) -> Floats:
+    def planned(self, stretch: Stretch, without: Ints = _NO_ROWS) -> Floats:
         """Runs that are planned for each second, those of the rows `without` left out."""
         rows = np.setdiff1d(self._grid, without) if len(without) else self._grid
         since = self._columns.table["since"][rows]
@@ -65,9 +65,9 @@ class Outlook:
         young = rows[~settled & (since < stretch.end)]
         if len(young):
             curve += self._of_young(young, stretch)
-        for start, end in _pieces(stretch, self._calendar_rate()):
+        for start, end in _listable_parts(stretch, self._calendar_rate()):
             runs = self._listed(start, end)
-            _count(curve, stretch, runs if not len(without) else runs.only(~np.isin(runs.rows, without)))
+            _add_runs(curve, stretch, runs if not len(without) else runs.only(~np.isin(runs.rows, without)))
         return curve
 
     def _on_grids(self, rows: Ints, stretch: Stretch) -> Floats:
@@ -91,15 +91,15 @@ class Outlook:
         seconds = min(-(-(int(table["since"].max()) - stretch.start) // SECOND), stretch.seconds)
         curve = np.zeros(stretch.seconds)
         beginning = Stretch(stretch.start, seconds)
-        for start, end in _pieces(beginning, float((SECOND / table["every"]).sum())):
-            _count(curve, stretch, grid_runs(self._columns, rows, start, end))
+        for start, end in _listable_parts(beginning, float((SECOND / table["every"]).sum())):
+            _add_runs(curve, stretch, grid_runs(self._columns, rows, start, end))
         if seconds < stretch.seconds:
             curve[seconds:] += self._on_grids(rows, Stretch(beginning.end, stretch.seconds - seconds))
         return curve
 
     # Which
 
-    def upcoming(self, start: Instant, end: Instant, most: int) -> list[Planned]:
+    def upcoming(self, start: Instant, end: Instant, most: int) -> list[ScheduledRun]:
         """The first runs planned from `start` to before `end`, in order."""
         whole = Stretch(Instant(start // SECOND * SECOND), -(-(end - start // SECOND * SECOND) // SECOND))
         if whole.seconds <= 0:
@@ -111,15 +111,15 @@ class Outlook:
         order = np.lexsort((runs.rows, runs.times))[:most]
         names = self._columns.names
         listed = zip(runs.rows[order].tolist(), runs.times[order].tolist(), runs.kinds[order].tolist(), strict=True)
-        return [Planned(names[row], Instant(at), Kind(kind)) for row, at, kind in listed]
+        return [ScheduledRun(names[row], Instant(at), RunKind(kind)) for row, at, kind in listed]
 
-    def runs(self, start: Instant, end: Instant) -> Runs:
+    def runs(self, start: Instant, end: Instant) -> ScheduledRuns:
         """Every run planned from `start` to before `end`, in no order."""
         since = self._columns.table["since"][self._grid]
         rows = self._grid[since < end]
         return grid_runs(self._columns, rows, start, end).joined(self._listed(start, end))
 
-    def _listed(self, start: Instant, end: Instant) -> Runs:
+    def _listed(self, start: Instant, end: Instant) -> ScheduledRuns:
         """What is on no grid: calendars, and starts that were asked for."""
         columns = self._columns
         runs = calendar_runs(columns, start, end) if columns.walk.calendars else no_runs()
@@ -131,8 +131,8 @@ class Outlook:
             number < 0 or columns.periods[number].contains(Instant(at))
             for number, at in zip(columns.table["period"][rows].tolist(), times.tolist(), strict=True)
         ]
-        kinds = np.full(len(rows), Kind.START_AT, dtype=np.uint8)
-        return runs.joined(Runs(rows, times, kinds).only(np.array(open_, dtype=bool)))
+        kinds = np.full(len(rows), RunKind.START_AT, dtype=np.uint8)
+        return runs.joined(ScheduledRuns(rows, times, kinds).only(np.array(open_, dtype=bool)))
 
     def _calendar_rate(self) -> float:
         """Runs per second of calendar tasks at the very most a second each: how long a piece may be."""
@@ -146,17 +146,17 @@ class Outlook:
             self._wheel = self._filled_wheel()
         wheel, by_name = deepcopy(self._wheel), {task.name: task for task in old}
         for task in by_name.values():
-            discount(wheel, task)
-        return place(wheel, [keep_phase(task, by_name.get(task.name, task)) for task in tasks])
+            remove_task_from_wheel(wheel, task)
+        return place_on_wheel(wheel, [keep_phase(task, by_name.get(task.name, task)) for task in tasks])
 
     def forecast(
         self,
         tasks: Sequence[Task],
         stretch: Stretch,
-        periods: Mapping[str, Period],
+        periods: Mapping[str, CompiledPeriod],
         old: Iterable[Task] = (),
         most: int | None = None,
-    ) -> Forecast:
+    ) -> LoadForecast:
         """The load if these tasks were added, or took the place of `old` ones; `most` as for `outlook_columns`."""
         old = list(old)
         placed = self.place(tasks, old)
@@ -165,7 +165,7 @@ class Outlook:
         without = np.array([row for row in found if row is not None], dtype=np.int64)
         before = self.planned(stretch)
         kept = self.planned(stretch, without) if len(without) else before
-        return Forecast(before, kept + added.planned(stretch))
+        return LoadForecast(before, kept + added.planned(stretch))
 
     def _filled_wheel(self) -> LoadWheel:
         """As the node's own: every task is on it, the paused ones too, for they may come back."""
@@ -178,16 +178,18 @@ class Outlook:
         for (number, second, weight), count in zip(*_distinct(listed), strict=True):
             times = self._columns.walk.calendars[number]
             is_cron = isinstance(times, CronTimes)
-            count_on(wheel, Cron(parse_entry(times.text), times, second) if is_cron else times, weight * count)
+            fold_onto_wheel(
+                wheel, Cron(parse_cron_entry(times.text), times, second) if is_cron else times, weight * count
+            )
         return wheel
 
 
-def in_steps(curve: Floats, step: int) -> Floats:
+def sum_in_steps(curve: Floats, step: int) -> Floats:
     """A curve by the second in longer steps; the last may be shorter."""
     return np.add.reduceat(curve, np.arange(0, len(curve), step))
 
 
-def counts(curve: Floats) -> list[int]:
+def rounded_counts(curve: Floats) -> list[int]:
     """Whole numbers, for documents."""
     found: list[int] = np.rint(curve).astype(np.int64).tolist()
     return found
@@ -198,17 +200,17 @@ def _distinct(table: NDArray[Any]) -> tuple[list[Any], list[int]]:
     return values.tolist(), counts.tolist()
 
 
-def _pieces(stretch: Stretch, rate: float) -> list[tuple[Instant, Instant]]:
+def _listable_parts(stretch: Stretch, rate: float) -> list[tuple[Instant, Instant]]:
     """A stretch in parts of so few runs that they can be listed at once."""
-    seconds = max(int(_AT_ONCE / max(rate, 1e-3)), 1)
+    seconds = max(int(_RUNS_AT_ONCE / max(rate, 1e-3)), 1)
     starts = range(stretch.start, stretch.end, seconds * SECOND)
     return [(Instant(start), Instant(min(start + seconds * SECOND, stretch.end))) for start in starts]
 
 
-def _count(curve: Floats, stretch: Stretch, runs: Runs) -> None:
+def _add_runs(curve: Floats, stretch: Stretch, runs: ScheduledRuns) -> None:
     curve += np.bincount((runs.times - stretch.start) // SECOND, minlength=stretch.seconds)
 
 
-def _open_seconds(period: Period, stretch: Stretch) -> NDArray[np.bool_]:
+def _open_seconds(period: CompiledPeriod, stretch: Stretch) -> NDArray[np.bool_]:
     # Windows open and close on whole seconds, so a second is wholly inside or outside.
     return period.contains_many(stretch.start + np.arange(stretch.seconds, dtype=np.int64) * SECOND)

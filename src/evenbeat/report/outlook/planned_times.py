@@ -6,40 +6,40 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenbeat.core.columns import Ints
-from evenbeat.model import MINUTE, SECOND, Instant, Kind
+from evenbeat.model import MINUTE, SECOND, Instant, RunKind
 from evenbeat.report.outlook.columns import OutlookColumns
 from evenbeat.when.inside import substitutes_between
 from evenbeat.when.interval import nominal_after
 
 
-class Runs(NamedTuple):
+class ScheduledRuns(NamedTuple):
     """Runs to come: whose, when, and what they are."""
 
     rows: Ints
     times: Ints
     kinds: NDArray[np.uint8]
 
-    def only(self, which: NDArray[np.bool_]) -> "Runs":
-        return Runs(self.rows[which], self.times[which], self.kinds[which])
+    def only(self, which: NDArray[np.bool_]) -> "ScheduledRuns":
+        return ScheduledRuns(self.rows[which], self.times[which], self.kinds[which])
 
-    def joined(self, other: "Runs") -> "Runs":
-        return Runs(
+    def joined(self, other: "ScheduledRuns") -> "ScheduledRuns":
+        return ScheduledRuns(
             np.concatenate([self.rows, other.rows]),
             np.concatenate([self.times, other.times]),
             np.concatenate([self.kinds, other.kinds]),
         )
 
 
-def no_runs() -> Runs:
+def no_runs() -> ScheduledRuns:
     """None at all."""
-    return _on_schedule(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
+    return _on_grid_runs(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
 
 
-def _on_schedule(rows: Ints, times: Ints) -> Runs:
-    return Runs(rows, times, np.full(len(rows), Kind.GRID, dtype=np.uint8))
+def _on_grid_runs(rows: Ints, times: Ints) -> ScheduledRuns:
+    return ScheduledRuns(rows, times, np.full(len(rows), RunKind.GRID, dtype=np.uint8))
 
 
-def grid_runs(columns: OutlookColumns, rows: Ints, start: Instant, end: Instant) -> Runs:
+def grid_runs(columns: OutlookColumns, rows: Ints, start: Instant, end: Instant) -> ScheduledRuns:
     """The runs of interval tasks with start <= t < end, substitutes included."""
     table = columns.table[rows]
     every, phase = table["every"].copy(), table["phase"].copy()
@@ -47,15 +47,15 @@ def grid_runs(columns: OutlookColumns, rows: Ints, start: Instant, end: Instant)
     count = np.maximum(-((first - end) // every), 0)
     which = np.repeat(np.arange(len(rows)), count)
     turn = np.arange(len(which)) - np.repeat(np.cumsum(count) - count, count)
-    runs = _inside(columns, _on_schedule(rows[which], first[which] + turn * every[which]))
+    runs = _inside_periods(columns, _on_grid_runs(rows[which], first[which] + turn * every[which]))
     for number in np.unique(table["period"][table["period"] >= 0]).tolist():
         some = np.flatnonzero(table["period"] == number)
         for whose, times in substitutes_between(phase[some], every[some], columns.periods[number], start, end):
-            runs = runs.joined(_on_schedule(rows[some[whose]], times))
+            runs = runs.joined(_on_grid_runs(rows[some[whose]], times))
     return runs.only(runs.times >= columns.table["since"][runs.rows])
 
 
-def calendar_runs(columns: OutlookColumns, start: Instant, end: Instant) -> Runs:
+def calendar_runs(columns: OutlookColumns, start: Instant, end: Instant) -> ScheduledRuns:
     """The runs of cron, calendar and one-shot tasks with start <= t < end."""
     # Minutes are shared, seconds are a task's own.
     times, numbers = columns.walk.between(Instant(start - MINUTE), end)
@@ -66,10 +66,10 @@ def calendar_runs(columns: OutlookColumns, start: Instant, end: Instant) -> Runs
     whose = rows[starts[numbers][which] + turn]
     at = times[which] + columns.table["second"][whose].astype(np.int64) * SECOND
     keep = (at >= start) & (at < end) & (at >= columns.table["since"][whose])
-    return _inside(columns, _on_schedule(whose[keep], at[keep]))
+    return _inside_periods(columns, _on_grid_runs(whose[keep], at[keep]))
 
 
-def _inside(columns: OutlookColumns, runs: Runs) -> Runs:
+def _inside_periods(columns: OutlookColumns, runs: ScheduledRuns) -> ScheduledRuns:
     """Those at which the period of their task is open."""
     period = columns.table["period"][runs.rows]
     keep = np.ones(len(period), dtype=bool)

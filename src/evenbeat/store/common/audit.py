@@ -6,10 +6,10 @@ from typing import Any, Final
 
 import msgspec
 
-from evenbeat.model import HIDDEN, REFERENCES, Entry, Instant, Period, Task
+from evenbeat.model import ENV_REFERENCE_PREFIXES, HIDDEN_VALUE, Entry, Instant, Period, Task
 from evenbeat.store.contract import FOREVER, NEVER, AuditFilter, Change, FieldChange
 
-FEW: Final = 1_000
+MAX_DETAILED_CHANGES: Final = 1_000
 """Of more tasks that come or go at once only the names are noted: the file or program that did it says the rest."""
 _MOST_FIELDS: Final = 50
 _LONGEST: Final = 2_000
@@ -23,13 +23,13 @@ _decoder: Final = msgspec.json.Decoder(tuple[FieldChange, ...])
 
 def created(entries: Sequence[Entry], now: Instant, who: str) -> list[Change]:
     """New tasks."""
-    is_few = len(entries) <= FEW
+    is_few = len(entries) <= MAX_DETAILED_CHANGES
     return [
         Change(now, who, "created", e.task.name, "", _fields({}, keys_of(e.task)) if is_few else ()) for e in entries
     ]
 
 
-def came_back(entries: Iterable[Entry], now: Instant, who: str) -> list[Change]:
+def restored(entries: Iterable[Entry], now: Instant, who: str) -> list[Change]:
     """Tasks that were removed while they ran, and created again before the run had ended."""
     detail = "the task of this name that still runs"
     return [Change(now, who, "created", e.task.name, detail, _fields({}, keys_of(e.task))) for e in entries]
@@ -38,7 +38,7 @@ def came_back(entries: Iterable[Entry], now: Instant, who: str) -> list[Change]:
 def removed(entries: Iterable[Entry], now: Instant, who: str) -> list[Change]:
     """Deleted ones."""
     gone = list(entries)
-    is_few = len(gone) <= FEW
+    is_few = len(gone) <= MAX_DETAILED_CHANGES
     return [Change(now, who, "removed", e.task.name, "", _fields(keys_of(e.task), {}) if is_few else ()) for e in gone]
 
 
@@ -94,8 +94,8 @@ def _fields(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[FieldChange
 def _shown(key: str, value: Any) -> Any:
     if value is None:
         return None
-    if key.startswith("env.") and not value.startswith(REFERENCES):
-        return HIDDEN
+    if key.startswith("env.") and not value.startswith(ENV_REFERENCE_PREFIXES):
+        return HIDDEN_VALUE
     if isinstance(value, str):
         return _cut(value)
     text = msgspec.json.encode(value).decode()
@@ -109,7 +109,7 @@ def _cut(text: str) -> str:
 # As a store keeps them
 
 
-def question(only: AuditFilter) -> dict[str, Any]:
+def filter_values(only: AuditFilter) -> dict[str, Any]:
     """What a filter asks for, with bounds for what it leaves open."""
     since = NEVER if only.since is None else only.since
     before = FOREVER if only.before is None else only.before

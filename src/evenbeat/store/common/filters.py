@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Final
 
 from evenbeat.model import NAME_LIMIT, Entry, Invalid, Outcome, State
-from evenbeat.store.contract import FAILURES, NEVER, STATES, Filter
+from evenbeat.store.contract import FAILURES, FILTER_STATES, NEVER, Filter
 
 _LEAST: Final = str(NEVER)
 _TO_LOWER: Final = {ord(letter): letter.lower() for letter in string.ascii_uppercase}
@@ -18,7 +18,7 @@ _EXACTLY: Final = """t.number IN (
     UNION SELECT number FROM tasks WHERE removed IS NULL AND id IN said
 )"""
 """Through both indexes: no other task is looked at."""
-MOST_PATTERNS: Final = 100
+MAX_PATTERNS: Final = 100
 """Each is held against every name."""
 _STATE_CONDITIONS: Final = {
     "running": "t.number IN (SELECT task FROM claims)",
@@ -35,15 +35,15 @@ _STATE_CONDITIONS: Final = {
 def check_filter(only: Filter) -> None:
     """Refuse a state that does not exist, a part of a name that no name has room for, too many patterns."""
     patterns = sum(map(is_pattern, only.names))
-    if patterns > MOST_PATTERNS:
-        raise Invalid(f"{patterns} patterns, accepted: up to {MOST_PATTERNS}, and any number of names", place="names")
+    if patterns > MAX_PATTERNS:
+        raise Invalid(f"{patterns} patterns, accepted: up to {MAX_PATTERNS}, and any number of names", place="names")
     if only.contains is not None and len(only.contains) > NAME_LIMIT:
         raise Invalid(f"{len(only.contains)} characters, accepted: up to {NAME_LIMIT}", place="contains")
-    if only.state is not None and only.state not in STATES:
-        raise Invalid(f"found {only.state!r}, accepted: {', '.join(STATES)}", place="state")
+    if only.state is not None and only.state not in FILTER_STATES:
+        raise Invalid(f"found {only.state!r}, accepted: {', '.join(FILTER_STATES)}", place="state")
 
 
-def fits(only: Filter, entry: Entry) -> bool:
+def matches(only: Filter, entry: Entry) -> bool:
     """All but the state, which the definition does not tell."""
     task = entry.task
     return (
@@ -54,7 +54,7 @@ def fits(only: Filter, entry: Entry) -> bool:
     )
 
 
-def fits_state(
+def matches_state(
     word: str | None, entry: Entry, state: State | None, outcome: Outcome | None, *, hard: bool, running: bool
 ) -> bool:
     """Whether a task is in the state that a filter asks for."""
@@ -104,7 +104,7 @@ def _matcher(pattern: str) -> re.Pattern[str]:
     return re.compile(f"{first}{stars}.*{last}\\Z", re.DOTALL)
 
 
-def conditions_of(only: Filter) -> tuple[str, list[str | int]]:
+def sql_conditions(only: Filter) -> tuple[str, list[str | int]]:
     """The same for SQL, `t` being the task: a condition and its parameters."""
     parts = list(_conditions(only))
     return " AND ".join(["1", *(text for text, _ in parts)]), [value for _, values in parts for value in values]

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Final
 import psycopg
 
 from evenbeat.store.contract import StoreError
-from evenbeat.store.postgres.connect import Address, check_readable, is_lost, prepare
-from evenbeat.store.postgres.read_connections import Parameters, Readers, Row
+from evenbeat.store.postgres.connect import PostgresAddress, check_readable, is_lost, prepare
+from evenbeat.store.postgres.read_connections import Parameters, ReadConnections, Row
 from evenbeat.store.postgres.statements import query
-from evenbeat.store.postgres.write_session import Confirmed, Held, Session, T, Work
-from evenbeat.store.postgres.writer import Recorder
+from evenbeat.store.postgres.write_session import ConfirmedCommits, SessionLease, T, WriteSession, WriteWork
+from evenbeat.store.postgres.writer import BatchRecorder
 
 if TYPE_CHECKING:
-    from evenbeat.store.postgres.notifications import Listener
+    from evenbeat.store.postgres.notifications import ChangeListener
 
-_DESK: Final = 60.0
+_ALONE_LOCK_TIMEOUT: Final = 60.0
 """Seconds to wait for somebody else who changes tasks in several steps."""
 _SESSIONS_KEPT: Final = 3
 
@@ -27,18 +27,18 @@ class PostgresBase:
     """Opens the database, and brings it up to date."""
 
     def __init__(self, dsn: str, *, read_only: bool = False) -> None:
-        self._address = Address(dsn)
-        self._readers = Readers(self._address)
-        self._sessions: deque[Session] = deque()
-        self._listeners: list[Listener] = []
-        self._held: Held | None = None
-        self._confirmed = Confirmed()
+        self._address = PostgresAddress(dsn)
+        self._readers = ReadConnections(self._address)
+        self._sessions: deque[WriteSession] = deque()
+        self._listeners: list[ChangeListener] = []
+        self._held: SessionLease | None = None
+        self._confirmed = ConfirmedCommits()
         self._is_closed = False
         if read_only:
             check_readable(self._address)
         else:
             prepare(self._address)
-        self._recorder = None if read_only else Recorder(self._address, lambda: self._held, self._confirmed)
+        self._recorder = None if read_only else BatchRecorder(self._address, lambda: self._held, self._confirmed)
 
     def close(self) -> None:
         """Everything that was recorded is kept; the store is not used any more."""
@@ -54,17 +54,17 @@ class PostgresBase:
         while self._sessions:
             self._sessions.pop().drop()
 
-    def _record(self) -> Recorder:
+    def _record(self) -> BatchRecorder:
         if self._recorder is None:
             raise StoreError(f"{self._address}: opened only to read")
         return self._recorder
 
-    def _change(self, work: Work[T], held: Held | None = None) -> T:
+    def _change(self, work: WriteWork[T], held: SessionLease | None = None) -> T:
         """Make a change, in the thread that asks for it, and wait until it is kept."""
         with self._session() as session:
             return session.transaction(work, held)
 
-    def _asked_to_change(self, *asked: tuple[str, Parameters]) -> list[list[Row]]:
+    def _change_idempotent(self, *asked: tuple[str, Parameters]) -> list[list[Row]]:
         """Changes that may be made twice, in one round trip and one transaction."""
         with self._session() as session:
             is_second = False
@@ -82,7 +82,7 @@ class PostgresBase:
                     is_second = True
 
     @contextmanager
-    def _session(self) -> Iterator[Session]:
+    def _session(self) -> Iterator[WriteSession]:
         """One that nobody else uses meanwhile; a change that takes long keeps no other waiting."""
         self._record()
         if self._is_closed:
@@ -90,7 +90,7 @@ class PostgresBase:
         try:
             session = self._sessions.pop()
         except IndexError:
-            session = Session(self._address, self._confirmed)
+            session = WriteSession(self._address, self._confirmed)
         try:
             yield session
         finally:
@@ -105,7 +105,7 @@ class PostgresBase:
             self._forget_sessions()
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
+    def exclusive_change(self) -> Iterator[None]:
         """For whoever changes tasks in several steps: nobody else who asks for this does so meanwhile.
 
         If the connection is lost, so is the lock: each step is still a transaction of its own.
@@ -114,7 +114,7 @@ class PostgresBase:
             raise StoreError(f"{self._address}: the store is closed")
         connection = self._address.connect()
         try:
-            deadline = time.monotonic() + _DESK
+            deadline = time.monotonic() + _ALONE_LOCK_TIMEOUT
             with self._address.explained():
                 while not (connection.execute(query("lock_desk")).fetchone() or (False,))[0]:
                     if time.monotonic() > deadline:

@@ -3,15 +3,15 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
-from evenbeat.store.contract import Batch, Claim, Finish, Refusal, Skip, Standing, Told
+from evenbeat.store.contract import Batch, Claim, Finish, ProgressRecord, Refusal, Skip, SubmittedResult
 from evenbeat.store.postgres.statements import query
 from evenbeat.store.postgres.text import numbers, texts
 
-T = TypeVar("T", Refusal, Skip, Standing, Told)
+T = TypeVar("T", Refusal, Skip, ProgressRecord, SubmittedResult)
 
 _OUTPUT_OF_FINISH = Finish._fields.index("output")
 _CURSOR = Finish._fields.index("cursor")
-_OUTPUT_OF_TOLD = Told._fields.index("output")
+_OUTPUT_OF_TOLD = SubmittedResult._fields.index("output")
 _REASON_OF_SKIP = Skip._fields.index("reason")
 _REASON_OF_REFUSAL = Refusal._fields.index("reason")
 
@@ -25,19 +25,19 @@ class Statement(NamedTuple):
     """That it makes; it answers with the tasks that were removed before."""
 
 
-def statements(batch: Batch) -> Iterator[Statement]:
+def batch_statements(batch: Batch) -> Iterator[Statement]:
     """Everything in a batch, in the order of the contract."""
     if batch.starts:
         yield Statement(query("start"), _columns(batch.starts))
     if batch.finishes:
         yield from _finish(batch.finishes)
-    for told in _waves(batch.told):
+    for told in _batches_with_distinct_tasks(batch.told):
         yield Statement(query("tell"), _columns(told, _OUTPUT_OF_TOLD))
-    for standings in _waves(batch.standings):
+    for standings in _batches_with_distinct_tasks(batch.standings):
         yield Statement(query("stand"), _columns(standings))
-    for skips in _waves(batch.skips):
+    for skips in _batches_with_distinct_tasks(batch.skips):
         yield Statement(query("skip"), _columns(skips, _REASON_OF_SKIP))
-    for refusals in _waves(batch.refusals):
+    for refusals in _batches_with_distinct_tasks(batch.refusals):
         yield Statement(query("decline"), _columns(refusals, _REASON_OF_REFUSAL))
     if batch.claims:
         yield Statement(query("claim"), _columns(batch.claims), batch.claims)
@@ -61,7 +61,7 @@ def _finish(finishes: Sequence[Finish]) -> Iterator[Statement]:
         yield Statement(query("save_cursors"), [[task for task, _ in saved], [cursor for _, cursor in saved]])
 
 
-def _waves(rows: Sequence[T]) -> Iterable[Sequence[T]]:
+def _batches_with_distinct_tasks(rows: Sequence[T]) -> Iterable[Sequence[T]]:
     """A statement sees each task once; what there is more of a task comes after it, in a statement of its own."""
     while rows:
         firsts = {row.task: i for i, row in reversed(list(enumerate(rows)))}

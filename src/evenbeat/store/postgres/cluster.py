@@ -7,32 +7,40 @@ from typing import Final
 
 import psycopg
 
-from evenbeat.model import PARTITIONS, SECOND, Entry
-from evenbeat.store.cluster_contract import Fenced, Forgot, Lease, News, Order, Taken, View
-from evenbeat.store.contract import PastDefinition, Progress, StoreError
+from evenbeat.model import PARTITION_COUNT, SECOND, Entry
+from evenbeat.store.cluster_contract import (
+    ClusterSnapshot,
+    CommitsForgotten,
+    ForwardedRequest,
+    LeaseLost,
+    NodeLease,
+    StoreChanges,
+    TakenPartitions,
+)
+from evenbeat.store.contract import PastDefinition, StoreError, TaskProgress
 from evenbeat.store.postgres import rows
 from evenbeat.store.postgres.base import PostgresBase
 from evenbeat.store.postgres.connect import Connection
-from evenbeat.store.postgres.notifications import Listener
+from evenbeat.store.postgres.notifications import ChangeListener
 from evenbeat.store.postgres.read_connections import Parameters
-from evenbeat.store.postgres.statements import query, with_part
+from evenbeat.store.postgres.statements import fill_in, query
 from evenbeat.store.postgres.task_changes import notify
 from evenbeat.store.postgres.text import from_text
-from evenbeat.store.postgres.write_session import Held
+from evenbeat.store.postgres.write_session import SessionLease
 from evenbeat.store.sqlite.rows import past_definition
 
-ORDER_LIFE: Final = 60 * SECOND
+FORWARDED_REQUEST_LIFETIME: Final = 60 * SECOND
 """An order that nobody has answered by then is not for anybody any more: whoever gave it has gone."""
-_MOST_SAID: Final = 1 << 20
+_MAX_REQUEST_SIZE: Final = 1 << 20
 """Bytes of an order, an answer, or what a node tells of itself."""
-_BURYING: Final = 2.0
+_BURY_TIMEOUT: Final = 2.0
 """Seconds that a transaction of the dead may take to end; then it is ended."""
 _BURY_TRIES: Final = 3
-_JUMP: Final = 4096
+_FENCE_JUMP: Final = 4096
 """More fences than are given in what a server may forget."""
 
 
-class Cluster(PostgresBase):
+class PostgresClusterStore(PostgresBase):
     """The part of the store that nodes share."""
 
     _quiet = 0
@@ -64,13 +72,13 @@ class Cluster(PostgresBase):
             if known is not None and not has_forgotten:
                 has_forgotten = bool(_number(connection, "has_forgotten", known[1]))
             self._notice_promotion(connection, has_forgotten=has_forgotten)
-            epoch = self._next_fence(connection, _JUMP if has_forgotten else 0)
+            epoch = self._next_fence(connection, _FENCE_JUMP if has_forgotten else 0)
             connection.execute(query("add_lease"), (node, epoch, lease, about))
             notify(connection, "partitions")
             return epoch
 
         epoch = self._change(work)
-        self._held = Held(node, epoch)
+        self._held = SessionLease(node, epoch)
         self._confirmed.begin(self._held)
         return epoch
 
@@ -87,15 +95,15 @@ class Cluster(PostgresBase):
             connection.execute(query("be_quiet"), (self._quiet,))
         return _number(connection, "quiet_until")
 
-    def renew(self, lease: int, about: bytes, *, is_hint: bool = False) -> View:
+    def renew(self, lease: int, about: bytes, *, is_hint: bool = False) -> ClusterSnapshot:
         """The same for another while, and who there is."""
         _check_size(about)
-        held = self._must_hold()
+        held = self._require_lease()
         known = self._confirmed.question()
         assert known is not None
         asked = time.monotonic()
         hints: list[tuple[str, Parameters]] = [(query("notify"), ("shares",))] if is_hint else []
-        ((forgotten,),), renewed, seen, ((now, before),), *_ = self._asked_to_change(
+        ((forgotten,),), renewed, seen, ((now, before),), *_ = self._change_idempotent(
             (query("has_forgotten"), known[1]),
             (query("renew"), (lease, about, *held)),
             (query("view"), ()),
@@ -103,24 +111,24 @@ class Cluster(PostgresBase):
             *hints,
         )
         if not renewed:
-            raise Fenced(f"{self._address}: the lease of {held.node} was taken away")
+            raise LeaseLost(f"{self._address}: the lease of {held.node} was taken away")
         if forgotten or held == self._confirmed.forgotten:
-            raise Forgot(f"{self._address}: the database does not know any more what it had confirmed")
+            raise CommitsForgotten(f"{self._address}: the database does not know any more what it had confirmed")
         self._confirmed.renewed(held, renewed[0][0], asked)
         if now != before:
             # We have lost nothing; but others may have, and what they had may come to us.
             self._change(self._notice_promotion)
         return _view(seen)
 
-    def view(self) -> View:
+    def view(self) -> ClusterSnapshot:
         """Who there is, without being one of them."""
         return _view(self._readers.all(query("view")))
 
-    def bury(self, node: str, epoch: int) -> bool:
+    def revoke_expired_lease(self, node: str, epoch: int) -> bool:
         """Take a lease away that has ended, and free what its holder held."""
 
         def work(connection: Connection) -> bool:
-            connection.execute(f"SET LOCAL lock_timeout = {int(_BURYING * 1_000)}")
+            connection.execute(f"SET LOCAL lock_timeout = {int(_BURY_TIMEOUT * 1_000)}")
             if connection.execute(query("bury"), (node, epoch)).fetchone() is None:
                 return False
             connection.execute(query("free_partitions"), (node,))
@@ -140,11 +148,11 @@ class Cluster(PostgresBase):
                 self._readers.all(query("end_recording"), (node,))
         return self._change(work)
 
-    def take(self, partitions: Sequence[int]) -> Taken:
+    def take(self, partitions: Sequence[int]) -> TakenPartitions:
         """Hold those of these partitions that nobody holds."""
-        held = self._must_hold()
+        held = self._require_lease()
 
-        def work(connection: Connection) -> Taken:
+        def work(connection: Connection) -> TakenPartitions:
             found = sorted(connection.execute(query("take"), (list(partitions), held.node)).fetchall())
             fence = self._next_fence(connection)
             quiet_until = self._notice_promotion(connection)
@@ -157,7 +165,9 @@ class Cluster(PostgresBase):
                 carried = connection.execute(query("carry"), {"partitions": ours, "node": held.node})
                 shares = {from_text(key): share for key, share in carried.fetchall()}
                 notify(connection, "partitions")
-            return Taken(ours, [partition for partition, new in found if new], fence, shares, silent, quiet_until)
+            return TakenPartitions(
+                ours, [partition for partition, new in found if new], fence, shares, silent, quiet_until
+            )
 
         return self._change(work, held)
 
@@ -168,7 +178,7 @@ class Cluster(PostgresBase):
         silent: Mapping[int, Mapping[int, int]] | None = None,
     ) -> None:
         """Hold these no longer. Of the runs with the tokens `untaken` it is known that nobody has them."""
-        held = self._must_hold()
+        held = self._require_lease()
 
         def work(connection: Connection) -> None:
             if untaken:
@@ -188,24 +198,24 @@ class Cluster(PostgresBase):
         def work(connection: Connection) -> None:
             connection.execute(query("untaken"), (False, list(tokens)))
 
-        self._change(work, self._must_hold())
+        self._change(work, self._require_lease())
 
     def may_leave(self) -> bool:
         """Say that we are about to leave; False, and not said, if nobody else stays."""
-        held = self._must_hold()
+        held = self._require_lease()
 
         def work(connection: Connection) -> bool:
             connection.execute(query("lock_authority"))  # of two that leave at once, one is the last
             found = connection.execute(query("may_leave"), held).fetchone()
             if found is None:
-                raise Fenced(f"{self._address}: the lease of {held.node} was taken away")
+                raise LeaseLost(f"{self._address}: the lease of {held.node} was taken away")
             return bool(found[0])
 
         return self._change(work)
 
     def leave(self) -> None:
         """Release all, and give the lease back. What is recorded after this is refused."""
-        held = self._must_hold()
+        held = self._require_lease()
 
         def work(connection: Connection) -> None:
             found = connection.execute(query("lease_of"), held).fetchone()
@@ -217,7 +227,7 @@ class Cluster(PostgresBase):
 
     def set_share(self, key: str, limit: int, decide: Callable[[int], int], running: int = 0) -> int:
         """Decide anew how much of a limit is ours; never more than the others leave."""
-        held = self._must_hold()
+        held = self._require_lease()
 
         def work(connection: Connection) -> int:
             connection.execute(query("lock_share"), (key,))
@@ -246,14 +256,14 @@ class Cluster(PostgresBase):
         """In the order of their numbers."""
         return map(rows.entry, self._readers.many(query("entries_in"), (list(partitions),)))
 
-    def progress_in(self, partitions: Sequence[int]) -> Iterator[Progress]:
+    def progress_in(self, partitions: Sequence[int]) -> Iterator[TaskProgress]:
         """With tokens; in the order of the tasks' numbers."""
-        statement = with_part("progress", ":filter", "mod(p.task, 256) = ANY(%s)")
+        statement = fill_in("progress", ":filter", "mod(p.task, 256) = ANY(%s)")
         return map(rows.progress, self._readers.many(statement, (list(partitions),)))
 
     def past_definitions_in(self, partitions: Sequence[int]) -> Iterator[PastDefinition]:
         """In the order of tasks and times."""
-        statement = with_part("past_definitions", ":filter", "mod(d.task, 256) = ANY(%s)")
+        statement = fill_in("past_definitions", ":filter", "mod(d.task, 256) = ANY(%s)")
         return map(past_definition, self._readers.many(statement, (list(partitions),)))
 
     # What others do
@@ -262,17 +272,17 @@ class Cluster(PostgresBase):
         """Of the newest change."""
         return int(self._readers.all(query("stamp"))[0][0])
 
-    def news(self, since: int, partitions: Sequence[int]) -> News:
+    def changes_since(self, since: int, partitions: Sequence[int]) -> StoreChanges:
         """What has changed after that stamp."""
         # The stamp first: what comes between the two is told twice, and never missed.
         ((stamp, settings_stamp),) = self._readers.all(query("stamp"))
-        news = News(stamp, settings=settings_stamp > since)
+        news = StoreChanges(stamp, settings=settings_stamp > since)
         if stamp > since:
             for *row, is_removed in self._readers.all(query("news"), (since, list(partitions))):
                 (news.removed if is_removed else news.entries).append(rows.entry(tuple(row)))
         return news
 
-    def order(self, task: int, request: bytes) -> int:
+    def forward_request(self, task: int, request: bytes) -> int:
         """Ask something of the node that holds a task; its id."""
         _check_size(request)
 
@@ -283,18 +293,18 @@ class Cluster(PostgresBase):
 
         return self._change(work)
 
-    def take_orders(self, partitions: Sequence[int]) -> list[Order]:
+    def take_orders(self, partitions: Sequence[int]) -> list[ForwardedRequest]:
         """Those that nobody has taken, oldest first: from now on they are ours to do, and nobody else's."""
-        asked = (list(partitions), ORDER_LIFE)
+        asked = (list(partitions), FORWARDED_REQUEST_LIFETIME)
         # Nearly always there is none, which needs no transaction.
         if not self._readers.all(query("has_orders"), asked)[0][0]:
             return []
 
-        def work(connection: Connection) -> list[Order]:
+        def work(connection: Connection) -> list[ForwardedRequest]:
             found = sorted(connection.execute(query("take_orders"), asked).fetchall())
-            return [Order(id_, task, bytes(request)) for id_, task, request in found]
+            return [ForwardedRequest(id_, task, bytes(request)) for id_, task, request in found]
 
-        return self._change(work, self._must_hold())
+        return self._change(work, self._require_lease())
 
     def give_back_order(self, id_: int) -> None:
         """Somebody else is to do it."""
@@ -329,13 +339,13 @@ class Cluster(PostgresBase):
 
     def listen(self, heard: Callable[[str], None]) -> Callable[[], None]:
         """`heard` is told, on a thread of the store's, what to look at."""
-        listener = Listener(self._address, heard)
+        listener = ChangeListener(self._address, heard)
         self._listeners.append(listener)
         return listener.close
 
-    def _must_hold(self) -> Held:
+    def _require_lease(self) -> SessionLease:
         if self._held is None:
-            raise Fenced(f"{self._address}: this store has joined no cluster")
+            raise LeaseLost(f"{self._address}: this store has joined no cluster")
         return self._held
 
 
@@ -346,22 +356,22 @@ def _forget(connection: Connection, node: str) -> None:
     connection.execute(query("drop_shares"), (node,))
 
 
-def _view(found: Sequence[rows.Row]) -> View:
+def _view(found: Sequence[rows.Row]) -> ClusterSnapshot:
     now = 0
-    leases: list[Lease] = []
-    holders: list[str | None] = [None] * PARTITIONS
+    leases: list[NodeLease] = []
+    holders: list[str | None] = [None] * PARTITION_COUNT
     shares: dict[str, dict[str, int]] = {}
     for kind, name, number, expires, extra in found:
         match kind:
             case "clock":
                 now = number
             case "lease":
-                leases.append(Lease(from_text(name), number, expires, bytes(extra)))
+                leases.append(NodeLease(from_text(name), number, expires, bytes(extra)))
             case "partition":
                 holders[number] = from_text(name)
             case "share":
                 shares.setdefault(from_text(bytes(extra).decode()), {})[from_text(name)] = number
-    return View(now, sorted(leases, key=lambda lease: lease.epoch), holders, shares)
+    return ClusterSnapshot(now, sorted(leases, key=lambda lease: lease.epoch), holders, shares)
 
 
 def _number(connection: Connection, name: str, values: Parameters = ()) -> int:
@@ -376,5 +386,5 @@ def _silence(partition: int) -> str:
 
 
 def _check_size(said: bytes) -> None:
-    if len(said) > _MOST_SAID:
-        raise StoreError(f"{len(said)} bytes are too many to hand to another node, accepted: up to {_MOST_SAID}")
+    if len(said) > _MAX_REQUEST_SIZE:
+        raise StoreError(f"{len(said)} bytes are too many to hand to another node, accepted: up to {_MAX_REQUEST_SIZE}")

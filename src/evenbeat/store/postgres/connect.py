@@ -8,9 +8,9 @@ from typing import Any, Final
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
-from evenbeat.store.cluster_contract import Fenced
-from evenbeat.store.contract import Contradiction, StoreError
-from evenbeat.store.opening import shown
+from evenbeat.store.cluster_contract import LeaseLost
+from evenbeat.store.contract import ContradictoryBatch, StoreError
+from evenbeat.store.opening import without_password
 from evenbeat.store.postgres.statements import migrations, query
 from evenbeat.store.postgres.text import TextDumper
 
@@ -19,7 +19,7 @@ logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
-OLDEST: Final = 150000
+OLDEST_SERVER: Final = 150000
 """The first version that everything here was tried with."""
 _LOOKS: Final = 3
 """How often a pooler may give two connections different ones of the server's by chance."""
@@ -88,7 +88,7 @@ _ADVICE_BY_WORDS: Final = (
 _GONE: Final = "the server cannot be reached: is it running, is the address right? It goes on by itself when it answers"
 
 
-class Address:
+class PostgresAddress:
     """Where the database is. Whatever becomes text has no password in it."""
 
     def __init__(self, dsn: str) -> None:
@@ -97,12 +97,12 @@ class Address:
         except psycopg.Error:
             # What psycopg says of it may quote the password.
             raise StoreError(
-                f"{shown(dsn)}: this is no address of a PostgreSQL database, accepted: "
+                f"{without_password(dsn)}: this is no address of a PostgreSQL database, accepted: "
                 "postgresql://user@host:port/database"
             ) from None
         self._password = given.get("password", "")
         self._given = {**_DEFAULTS, **given}
-        self._shown = shown(dsn)
+        self._shown = without_password(dsn)
 
     def __str__(self) -> str:
         return self._shown
@@ -130,9 +130,9 @@ class Address:
         if self._password:
             told = told.replace(self._password, "...")
         if code == "EB001":
-            return Contradiction(told)
+            return ContradictoryBatch(told)
         if code == "EB002":
-            return Fenced(f"{self}: {told}")
+            return LeaseLost(f"{self}: {told}")
         if code is None:
             code = next((known for words, known in _ADVICE_BY_WORDS if words in told), None)
         advice = _ADVICE.get(code or "")
@@ -157,25 +157,25 @@ def is_lost(error: psycopg.Error) -> bool:
     return code in ("57P01", "57P02", "57P03", "57P05", "25P03", "25P04") or code.startswith("08")
 
 
-def version(connection: Connection) -> int:
+def schema_version(connection: Connection) -> int:
     """Of the schema; 0 if there is none yet."""
     (is_there,) = _row(connection, query("has_version"))
     return int(_row(connection, query("version_number"))[0]) if is_there else 0
 
 
-def prepare(address: Address) -> tuple[int, int]:
+def prepare(address: PostgresAddress) -> tuple[int, int]:
     """Bring the schema up to date; raise StoreError if it is newer than us. Its version before and after."""
     with address.connect() as connection, address.explained():
         _check_server(address, connection)
         known = migrations()
-        before = version(connection)
+        before = schema_version(connection)
         check_version(address, before, exactly=False)
         if before < len(known):
             with connection.transaction():
                 connection.execute(query("lock_migrations"))
                 connection.execute("SET LOCAL statement_timeout = 0")
                 # Asked again with the lock in hand: another node may have done the same.
-                before = version(connection)
+                before = schema_version(connection)
                 check_version(address, before, exactly=False)
                 connection.execute(query("create_schema"))
                 connection.execute(query("create_version"))
@@ -183,11 +183,11 @@ def prepare(address: Address) -> tuple[int, int]:
                     connection.execute(script)
                 connection.execute(query("forget_version"))
                 connection.execute(query("set_version"), (len(known),))
-        ensure_days(connection)
+        ensure_day_tables(connection)
         return before, len(known)
 
 
-def ensure_days(connection: Connection, now: int | None = None) -> None:
+def ensure_day_tables(connection: Connection, now: int | None = None) -> None:
     """The tables for the runs of the next days. Without them runs go to a table for all that is left over."""
     if now is None:
         if not _row(connection, query("missing_days"))[0]:
@@ -203,23 +203,25 @@ def ensure_days(connection: Connection, now: int | None = None) -> None:
         return
 
 
-def check_readable(address: Address) -> None:
+def check_readable(address: PostgresAddress) -> None:
     """Refuse what is not up to date before anything is read."""
     with address.connect() as connection, address.explained():
         _check_server(address, connection)
-        check_version(address, version(connection), exactly=True)
+        check_version(address, schema_version(connection), exactly=True)
 
 
-def _check_server(address: Address, connection: Connection) -> None:
+def _check_server(address: PostgresAddress, connection: Connection) -> None:
     _check_sessions(address, connection)
     encoding, number = _row(connection, query("encoding"))
-    if number < OLDEST:
-        raise StoreError(f"{address}: PostgreSQL {number // 10000} is too old, accepted: {OLDEST // 10000} and newer")
+    if number < OLDEST_SERVER:
+        raise StoreError(
+            f"{address}: PostgreSQL {number // 10000} is too old, accepted: {OLDEST_SERVER // 10000} and newer"
+        )
     if encoding != "UTF8":
         raise StoreError(f"{address}: the encoding of the database is {encoding}, accepted: UTF8; create another one")
 
 
-def _check_sessions(address: Address, connection: Connection) -> None:
+def _check_sessions(address: PostgresAddress, connection: Connection) -> None:
     """Refuse a pooler by which two connections that are open at the same time share one of the server's."""
     with address.connect() as other:
         for _ in range(_LOOKS):
@@ -228,7 +230,7 @@ def _check_sessions(address: Address, connection: Connection) -> None:
                 raise StoreError(f"{address}: {_POOLER}")
 
 
-def check_version(address: Address, found: int, *, exactly: bool) -> None:
+def check_version(address: PostgresAddress, found: int, *, exactly: bool) -> None:
     """Refuse a schema that this program does not know."""
     known = len(migrations())
     if found > known:

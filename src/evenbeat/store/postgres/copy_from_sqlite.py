@@ -10,10 +10,10 @@ import msgspec
 
 from evenbeat.model import DAY, Task
 from evenbeat.store.contract import StoreError
-from evenbeat.store.postgres.connect import Address, Connection, prepare
-from evenbeat.store.postgres.statements import query, with_part
+from evenbeat.store.postgres.connect import Connection, PostgresAddress, prepare
+from evenbeat.store.postgres.statements import fill_in, query
 from evenbeat.store.postgres.task_changes import is_off, labels_of, notify
-from evenbeat.store.postgres.write_session import Session
+from evenbeat.store.postgres.write_session import WriteSession
 from evenbeat.store.sqlite.connect import check_readable, explained
 
 _FETCHED_AT_ONCE: Final = 5_000
@@ -41,16 +41,16 @@ _LEFT_OUT: Final = {"settings": "key LIKE 'deaths:%'"}
 """What concerns the worker processes of the single node that had the file."""
 _BOOLEANS: Final = frozenset({"hard", "flapping"})
 
-Told = Callable[[str, int, int], None]
+CopyProgress = Callable[[str, int, int], None]
 """Of a table, how many rows of how many there are."""
 
 
-def copy_sqlite(path: Path, dsn: str, told: Told = lambda *_: None) -> dict[str, int]:
+def copy_sqlite(path: Path, dsn: str, told: CopyProgress = lambda *_: None) -> dict[str, int]:
     """Copy a file that nobody writes to meanwhile; how many rows of each table. Refused unless the target is empty."""
     check_readable(path)
-    address = Address(dsn)
+    address = PostgresAddress(dsn)
     prepare(address)
-    session = Session(address)
+    session = WriteSession(address)
     try:
         with explained(path), closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as source:
             source.execute("BEGIN")
@@ -59,7 +59,9 @@ def copy_sqlite(path: Path, dsn: str, told: Told = lambda *_: None) -> dict[str,
         session.drop()
 
 
-def _copy(source: sqlite3.Connection, connection: Connection, address: Address, told: Told) -> dict[str, int]:
+def _copy(
+    source: sqlite3.Connection, connection: Connection, address: PostgresAddress, told: CopyProgress
+) -> dict[str, int]:
     connection.execute("SET LOCAL statement_timeout = 0")
     connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
     connection.execute(query("next_settings_stamp"))
@@ -85,9 +87,9 @@ def _copy(source: sqlite3.Connection, connection: Connection, address: Address, 
     return copied
 
 
-def _must_be_empty(connection: Connection, address: Address) -> None:
+def _must_be_empty(connection: Connection, address: PostgresAddress) -> None:
     for table in ("tasks", "changes", "periods", "settings", "plain_runs", "notable_runs", "skips", "leases"):
-        if connection.execute(with_part("any_row", ":table", table)).fetchone() is not None:
+        if connection.execute(fill_in("any_row", ":table", table)).fetchone() is not None:
             raise StoreError(
                 f"{address}: there is something in it already ({table}), and a copy replaces nothing: "
                 "take another database, or drop its schema evenbeat first"

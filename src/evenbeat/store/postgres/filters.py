@@ -27,7 +27,7 @@ _STATE_CONDITIONS: Final = {
 _LIKE: Final = {"\\": r"\\", "%": r"\%", "_": r"\_", "*": "%", "?": "_"}
 
 
-def conditions_of(only: Filter) -> tuple[str, list[object]]:
+def sql_conditions(only: Filter) -> tuple[str, list[object]]:
     """A condition and its parameters."""
     parts = list(_conditions(only))
     return " AND ".join(["true", *(text for text, _ in parts)]), [value for _, values in parts for value in values]

@@ -7,17 +7,17 @@ from typing import Final
 import psycopg
 
 from evenbeat.store.contract import StoreError
-from evenbeat.store.postgres.connect import Address
+from evenbeat.store.postgres.connect import PostgresAddress
 
-EVERYTHING: Final = ("tasks", "settings", "orders", "answers", "partitions", "shares")
+ALL_TOPICS: Final = ("tasks", "settings", "orders", "answers", "partitions", "shares")
 _LOOK: Final = 0.5
 """Seconds between two looks whether it is over."""
 
 
-class Listener:
+class ChangeListener:
     """Tells `heard` until it is closed. After each loss of the connection everything may have changed."""
 
-    def __init__(self, address: Address, heard: Callable[[str], None]) -> None:
+    def __init__(self, address: PostgresAddress, heard: Callable[[str], None]) -> None:
         self._address = address
         self._heard = heard
         self._over = threading.Event()
@@ -41,7 +41,7 @@ class Listener:
                     connection.execute("LISTEN evenbeat")
                     self._listening.set()
                     if not is_first:
-                        for what in EVERYTHING:
+                        for what in ALL_TOPICS:
                             self._heard(what)
                     is_first = False
                     while not self._over.is_set():

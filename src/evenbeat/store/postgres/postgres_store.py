@@ -9,27 +9,27 @@ from evenbeat.model import Entry, Instant, Period, Task
 from evenbeat.store.common import audit
 from evenbeat.store.common.filters import check_filter
 from evenbeat.store.contract import (
-    EVERYTHING,
+    ALL_TASKS,
     FOREVER,
     AuditFilter,
     Batch,
     Change,
     Condition,
     Filter,
-    NotedChange,
+    NumberedChange,
     PastDefinition,
-    Progress,
     RunRecord,
     SkipRecord,
     StoreError,
-    Withdrawn,
+    TaskProgress,
+    WithdrawnTasks,
 )
 from evenbeat.store.postgres import retention as postgres_care
 from evenbeat.store.postgres import rows
 from evenbeat.store.postgres import task_changes as postgres_tasks
-from evenbeat.store.postgres.cluster import Cluster
-from evenbeat.store.postgres.filters import conditions_of
-from evenbeat.store.postgres.statements import query, with_part
+from evenbeat.store.postgres.cluster import PostgresClusterStore
+from evenbeat.store.postgres.filters import sql_conditions
+from evenbeat.store.postgres.statements import fill_in, query
 from evenbeat.store.postgres.text import from_text
 from evenbeat.store.sqlite.rows import past_definition, period
 
@@ -39,7 +39,7 @@ _AT_ONCE: Final = 2_000
 """Rows that are simply fetched; of more, the server keeps the rest aside."""
 
 
-class PostgresStore(Cluster):
+class PostgresStore(PostgresClusterStore):
     """Opens the database at an address, and brings it up to date."""
 
     def __init__(self, dsn: str, *, read_only: bool = False, plain_runs: int = PLAIN_RUNS) -> None:
@@ -73,22 +73,22 @@ class PostgresStore(Cluster):
     def removed_running(self) -> list[Entry]:
         return list(map(rows.entry, self._readers.all(query("removed_running"))))
 
-    def entries(self, only: Filter = EVERYTHING) -> Iterator[Entry]:
+    def entries(self, only: Filter = ALL_TASKS) -> Iterator[Entry]:
         return map(rows.entry, self._filtered("entries", only))
 
-    def conditions(self, only: Filter = EVERYTHING) -> Iterator[Condition]:
+    def conditions(self, only: Filter = ALL_TASKS) -> Iterator[Condition]:
         return map(rows.condition, self._filtered("conditions", only))
 
-    def count(self, only: Filter = EVERYTHING) -> int:
+    def count(self, only: Filter = ALL_TASKS) -> int:
         check_filter(only)
-        condition, values = conditions_of(only)
-        ((count,),) = self._readers.all(with_part("count", ":filter", condition), values)
+        condition, values = sql_conditions(only)
+        ((count,),) = self._readers.all(fill_in("count", ":filter", condition), values)
         return int(count)
 
     def _filtered(self, name: str, only: Filter) -> Iterator[rows.Row]:
         check_filter(only)
-        condition, values = conditions_of(only)
-        statement, values = with_part(name, ":filter", condition), [*values, only.after, only.most]
+        condition, values = sql_conditions(only)
+        statement, values = fill_in(name, ":filter", condition), [*values, only.after, only.most]
         return (
             iter(self._readers.all(statement, values))
             if only.most <= _AT_ONCE
@@ -125,9 +125,9 @@ class PostgresStore(Cluster):
             return [rows.change(row) for row in self._readers.all(query("changes"), (most,))]
         return [rows.change(row) for row in self._readers.all(query("changes_of"), (name, most))]
 
-    def audit(self, only: AuditFilter) -> list[NotedChange]:
-        found = self._readers.all(query("audit" if only.name is None else "audit_of"), audit.question(only))
-        return [NotedChange(number, rows.change(row)) for number, *row in found]
+    def audit(self, only: AuditFilter) -> list[NumberedChange]:
+        found = self._readers.all(query("audit" if only.name is None else "audit_of"), audit.filter_values(only))
+        return [NumberedChange(number, rows.change(row)) for number, *row in found]
 
     def note(self, changes: Iterable[Change]) -> None:
         noted = list(changes)
@@ -135,13 +135,13 @@ class PostgresStore(Cluster):
 
     # Where tasks stand, and their runs
 
-    def progress(self) -> Iterator[Progress]:
-        return map(rows.progress, self._readers.many(with_part("progress", ":filter", "true")))
+    def progress(self) -> Iterator[TaskProgress]:
+        return map(rows.progress, self._readers.many(fill_in("progress", ":filter", "true")))
 
     def past_definitions(self) -> Iterator[PastDefinition]:
-        return map(past_definition, self._readers.many(with_part("past_definitions", ":filter", "true")))
+        return map(past_definition, self._readers.many(fill_in("past_definitions", ":filter", "true")))
 
-    def record(self, *batches: Batch) -> Future[Withdrawn]:
+    def record(self, *batches: Batch) -> Future[WithdrawnTasks]:
         return self._record().submit(batches)
 
     def cursors(self, numbers: Sequence[int]) -> dict[int, bytes]:
@@ -169,7 +169,7 @@ class PostgresStore(Cluster):
 
     def prune(self, now: Instant, keep: int) -> int:
         with self._session() as session:
-            return postgres_care.prune(session, now, now - keep, self._plain_runs)
+            return postgres_care.prune_history(session, now, now - keep, self._plain_runs)
 
     def backup(self, path: Path) -> None:
         """Not for us: PostgreSQL has its own."""

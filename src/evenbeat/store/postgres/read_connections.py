@@ -8,7 +8,7 @@ from typing import Any, Final
 import psycopg
 
 from evenbeat.store.contract import StoreError
-from evenbeat.store.postgres.connect import Address, Connection, is_lost
+from evenbeat.store.postgres.connect import Connection, PostgresAddress, is_lost
 
 Parameters = Sequence[object] | Mapping[str, object]
 Row = tuple[Any, ...]
@@ -18,10 +18,10 @@ _KEPT: Final = 4
 _FETCHED_AT_ONCE: Final = 2_000
 
 
-class Readers:
+class ReadConnections:
     """Used from any thread."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: PostgresAddress) -> None:
         self._address = address
         self._idle: deque[Connection] = deque()
         self._is_closed = False

@@ -5,10 +5,10 @@ from typing import Any, Final
 
 import psycopg
 
-from evenbeat.store.contract import AUDIT_KEPT, AUDIT_ROWS
-from evenbeat.store.postgres.connect import Connection, ensure_days
-from evenbeat.store.postgres.statements import query, with_part
-from evenbeat.store.postgres.write_session import Session
+from evenbeat.store.contract import AUDIT_MIN_AGE, AUDIT_MIN_ROWS
+from evenbeat.store.postgres.connect import Connection, ensure_day_tables
+from evenbeat.store.postgres.statements import fill_in, query
+from evenbeat.store.postgres.write_session import WriteSession
 
 _PRUNED_AT_ONCE: Final = 20_000
 """Rows of each table that go in one go."""
@@ -16,11 +16,11 @@ _ORDERS: Final = 3_600_000_000
 """Orders and answers that are older are of no use to anybody."""
 
 
-def prune(session: Session, now: int, cutoff: int, bound: int) -> int:
+def prune_history(session: WriteSession, now: int, cutoff: int, bound: int) -> int:
     """How many rows went."""
     connection = session.connection()
     with session.address.explained():
-        ensure_days(connection, now)
+        ensure_day_tables(connection, now)
         gone = _drop_days(connection, now, cutoff, bound)
     return gone + session.transaction(lambda transaction: _prune_rows(transaction, now, cutoff, bound))
 
@@ -47,16 +47,16 @@ def _drop_days(connection: Connection, now: int, cutoff: int, bound: int) -> int
 
 def _drop(connection: Connection, day: str, cutoff: int, last_id: int) -> int | None:
     """Drop a day that is over if nothing of it must stay; None if something must."""
-    newest = connection.execute(with_part("newest_of_day", ":day", day)).fetchone()
+    newest = connection.execute(fill_in("newest_of_day", ":day", day)).fetchone()
     rows = 0
     if newest is not None:
         id_, ended = newest
         if id_ > last_id and ended >= cutoff:
             return None
-        rows, latest = _row(connection, with_part("whole_day", ":day", day))
+        rows, latest = _row(connection, fill_in("whole_day", ":day", day))
         if id_ > last_id and latest >= cutoff:
             return None
-    connection.execute(with_part("drop_day", ":day", day))
+    connection.execute(fill_in("drop_day", ":day", day))
     return rows
 
 
@@ -71,7 +71,7 @@ def _prune_rows(connection: Connection, now: int, cutoff: int, bound: int) -> in
         return 0
     (last,) = _row(connection, query("last_plain_id"))
     asked = {"cutoff": cutoff, "part": _PRUNED_AT_ONCE, "last": last, "bound": bound}
-    asked |= {"audit_cutoff": min(cutoff, now - AUDIT_KEPT), "audit_rows": AUDIT_ROWS}
+    asked |= {"audit_cutoff": min(cutoff, now - AUDIT_MIN_AGE), "audit_rows": AUDIT_MIN_ROWS}
     gone = 0
     for name in ("prune_plain", "prune_notable", "prune_skips", "prune_changes"):
         gone += connection.execute(query(name), asked).rowcount

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from evenbeat.model import Entry
-from evenbeat.store.contract import Change, Condition, Progress, RunRecord, SkipRecord
+from evenbeat.store.contract import Change, Condition, RunRecord, SkipRecord, TaskProgress
 from evenbeat.store.postgres.text import from_text
 from evenbeat.store.sqlite import rows
 
@@ -21,9 +21,9 @@ def condition(row: Row) -> Condition:
     return rows.condition((*row[:3], from_text(row[3]), *row[4:-1], from_text(row[-1])))
 
 
-def progress(row: Row) -> Progress:
+def progress(row: Row) -> TaskProgress:
     """Of the columns of Progress."""
-    return Progress(*row)
+    return TaskProgress(*row)
 
 
 def run_record(row: Row) -> RunRecord:

@@ -5,7 +5,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Final
 
-from evenbeat.store.contract import PLAIN_OUTPUT
+from evenbeat.store.contract import PLAIN_OUTPUT_LENGTH
 
 _FOLDER: Final = files(__package__) / "sql"
 _NAME: Final = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
@@ -16,7 +16,7 @@ _COMMENT: Final = re.compile(r"^--.*$", re.MULTILINE)
 def _queries() -> dict[str, str]:
     _, *parts = _NAME.split((_FOLDER / "queries.sql").read_text())
     return {
-        name: _COMMENT.sub("", text).strip().removesuffix(";").replace(":plain_output", str(PLAIN_OUTPUT))
+        name: _COMMENT.sub("", text).strip().removesuffix(";").replace(":plain_output", str(PLAIN_OUTPUT_LENGTH))
         for name, text in zip(parts[::2], parts[1::2], strict=True)
     }
 
@@ -26,7 +26,7 @@ def query(name: str) -> str:
     return _queries()[name]
 
 
-def with_part(name: str, hole: str, text: str) -> str:
+def fill_in(name: str, hole: str, text: str) -> str:
     """The same with a part filled in that is ours as well: a condition, the name of a table."""
     return _queries()[name].replace(hole, text)
 

@@ -11,7 +11,7 @@ from evenbeat.model import Entry, Instant, Period, Task
 from evenbeat.store.common import audit
 from evenbeat.store.common.conflicts import check_names, check_versions
 from evenbeat.store.common.redefined import in_order, redefined
-from evenbeat.store.contract import Change, Locked, PastDefinition
+from evenbeat.store.contract import Change, DatabaseLocked, PastDefinition
 from evenbeat.store.postgres.connect import Connection
 from evenbeat.store.postgres.rows import entry
 from evenbeat.store.postgres.statements import query
@@ -59,7 +59,7 @@ def create(connection: Connection, tasks: Sequence[Task], owner: str, now: Insta
             connection.execute(query(name), (now, numbers))
         for name in ("forget_pauses", "forget_definitions"):
             connection.execute(query(name), (numbers,))
-        note(connection, audit.came_back(back, now, who))
+        note(connection, audit.restored(back, now, who))
     if tasks:
         notify(connection, "tasks")
     return in_order(tasks, created, back)
@@ -85,7 +85,7 @@ def _create(
         Entry(number, id_, 1, owner, now, now, task)
         for number, id_, task in zip(range(first, last + 1), ids, tasks, strict=True)
     ]
-    if len(found) <= audit.FEW:
+    if len(found) <= audit.MAX_DETAILED_CHANGES:
         note(connection, audit.created(found, now, who))
     else:
         connection.execute(query("note_created"), (who, first, last))
@@ -221,7 +221,9 @@ def _wait_for_claims(connection: Connection, names: Sequence[str]) -> None:
     deadline = time.monotonic() + _CLAIMS_END
     while before := before & {name for (name,) in connection.execute(query("claiming"))}:
         if time.monotonic() > deadline:
-            raise Locked("a node has been claiming runs for too long, and a removed task may be among them: try again")
+            raise DatabaseLocked(
+                "a node has been claiming runs for too long, and a removed task may be among them: try again"
+            )
         time.sleep(_LOOK_AGAIN)
 
 

@@ -8,15 +8,15 @@ from typing import Final, NamedTuple, TypeVar
 
 import psycopg
 
-from evenbeat.store.cluster_contract import Forgot
+from evenbeat.store.cluster_contract import CommitsForgotten
 from evenbeat.store.contract import StoreError
-from evenbeat.store.postgres.connect import LOCK_TIMEOUT, Address, Connection, is_lost
+from evenbeat.store.postgres.connect import LOCK_TIMEOUT, Connection, PostgresAddress, is_lost
 from evenbeat.store.postgres.statements import query
 
 T = TypeVar("T")
-Work = Callable[[Connection], T]
+WriteWork = Callable[[Connection], T]
 
-PATIENCE: Final = 10.0
+RECOVERY_TIMEOUT: Final = 10.0
 """Seconds in which a server that went away in the middle of something must be back to say what became of it."""
 _AGAIN: Final = 0.1
 """Seconds between two questions whether it is back."""
@@ -24,14 +24,14 @@ _TRIES: Final = 3
 _IDLE: Final = psycopg.pq.TransactionStatus.IDLE
 
 
-class Held(NamedTuple):
+class SessionLease(NamedTuple):
     """The lease that whatever is written belongs to."""
 
     node: str
     epoch: int
 
 
-class Confirmed:
+class ConfirmedCommits:
     """What the server has confirmed to a node since its lease was last renewed: a promoted standby may not know it.
 
     What was confirmed before that renewal is there if the renewal is: servers forget the last commits, and all of them.
@@ -39,32 +39,32 @@ class Confirmed:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._held: Held | None = None
+        self._held: SessionLease | None = None
         self._expires = 0
         self._marks: dict[str, tuple[int, float]] = {}
         """Of each writer the number of its latest transaction, and when that was."""
-        self.forgotten: Held | None = None
+        self.forgotten: SessionLease | None = None
         """The lease under which the server had confirmed what it did not know when somebody connected."""
 
-    def begin(self, held: Held) -> None:
+    def begin(self, held: SessionLease) -> None:
         """A new lease: what was confirmed under another does not matter any more."""
         with self._lock:
             self._held, self._expires, self._marks = held, 0, {}
 
-    def kept(self, writer: str, number: int, held: Held | None) -> None:
+    def kept(self, writer: str, number: int, held: SessionLease | None) -> None:
         """A transaction under this lease was confirmed."""
         with self._lock:
             if held is not None and held == self._held:
                 self._marks[writer] = number, time.monotonic()
 
-    def renewed(self, held: Held, expires: int, asked: float) -> None:
+    def renewed(self, held: SessionLease, expires: int, asked: float) -> None:
         """The renewal of the lease was confirmed, which was asked for then."""
         with self._lock:
             if held == self._held:
                 self._expires = expires
                 self._marks = {writer: mark for writer, mark in self._marks.items() if mark[1] >= asked}
 
-    def question(self) -> tuple[Held, dict[str, object]] | None:
+    def question(self) -> tuple[SessionLease, dict[str, object]] | None:
         """The lease, and the values of the query `has_forgotten`; None if there is none."""
         with self._lock:
             if self._held is None:
@@ -74,12 +74,14 @@ class Confirmed:
             return self._held, values | self._held._asdict()
 
 
-class Session:
+class WriteSession:
     """Used by one thread at a time."""
 
-    def __init__(self, address: Address, confirmed: Confirmed | None = None, *, by_key: bool = False) -> None:
+    def __init__(
+        self, address: PostgresAddress, confirmed: ConfirmedCommits | None = None, *, by_key: bool = False
+    ) -> None:
         self.address = address
-        self._confirmed = confirmed or Confirmed()
+        self._confirmed = confirmed or ConfirmedCommits()
         self._by_key = by_key
         self.writer: Final = secrets.token_hex(8)
         self._number = 0
@@ -112,7 +114,7 @@ class Session:
             self.drop()
             raise self.address.explain(e) from e
 
-    def kept(self, number: int, held: Held | None) -> None:
+    def transaction_confirmed(self, number: int, held: SessionLease | None) -> None:
         """The server has confirmed a transaction."""
         self._confirmed.kept(self.writer, number, held)
 
@@ -121,20 +123,20 @@ class Session:
         self._number += 1
         return self._number
 
-    def be_called(self, held: Held | None) -> None:
+    def be_called(self, held: SessionLease | None) -> None:
         """Tell the server whose connection it is, so that whoever buries the node can end it; raise Forgot."""
         if held is not None and held == self._confirmed.forgotten:
-            raise Forgot(f"{self.address}: the database does not know any more what it had confirmed")
+            raise CommitsForgotten(f"{self.address}: the database does not know any more what it had confirmed")
         if held is not None and held.node != self._called:
             self.connection().execute(query("be_called"), (held.node,))
             self._called = held.node
 
-    def begin(self, connection: Connection, number: int, held: Held | None) -> None:
+    def begin(self, connection: Connection, number: int, held: SessionLease | None) -> None:
         """The first statement of every transaction."""
         node, epoch = held or (None, None)
         connection.execute(query("begin_writing"), (self.writer, number, node, epoch), prepare=True)
 
-    def transaction(self, work: Work[T], held: Held | None = None) -> T:
+    def transaction(self, work: WriteWork[T], held: SessionLease | None = None) -> T:
         """Make a change as a whole or not at all. `work` may be called again if the connection was lost."""
         for tried in range(1, _TRIES + 1):
             connection, number = self.connection(), self.next_number()
@@ -157,9 +159,9 @@ class Session:
                 self.recover(e)
                 if not is_lost(e):
                     raise self.address.explain(e) from e
-                if not self.was_kept(number, lambda: time.monotonic() + PATIENCE):
+                if not self.was_kept(number, lambda: time.monotonic() + RECOVERY_TIMEOUT):
                     continue
-            self.kept(number, held)
+            self.transaction_confirmed(number, held)
             return result
         raise StoreError(f"{self.address}: the connection was lost {_TRIES} times in a row; nothing was kept")
 

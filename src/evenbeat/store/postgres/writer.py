@@ -9,52 +9,54 @@ from typing import Any, Final, NamedTuple
 
 import psycopg
 
-from evenbeat.store.contract import NONE_WITHDRAWN, Batch, StoreError, Withdrawn
-from evenbeat.store.postgres.batch_statements import Statement, statements
-from evenbeat.store.postgres.connect import Address, is_lost
+from evenbeat.store.contract import NONE_WITHDRAWN, Batch, StoreError, WithdrawnTasks
+from evenbeat.store.postgres.batch_statements import Statement, batch_statements
+from evenbeat.store.postgres.connect import PostgresAddress, is_lost
 from evenbeat.store.postgres.statements import query
-from evenbeat.store.postgres.write_session import PATIENCE, Confirmed, Held, Session
+from evenbeat.store.postgres.write_session import RECOVERY_TIMEOUT, ConfirmedCommits, SessionLease, WriteSession
 
 _MOST_TOGETHER: Final = 64
 """Calls of `record` in one commit: enough to share its cost, few enough that the first does not wait long."""
 _TRIES: Final = 3
 
 
-class _Job(NamedTuple):
+class _WaitingBatches(NamedTuple):
     batches: Sequence[Batch]
-    future: Future[Withdrawn]
-    held: Held | None
+    future: Future[WithdrawnTasks]
+    held: SessionLease | None
     """The lease that was held when it was submitted: what was decided under one is nothing under another."""
 
 
-class _Ready(NamedTuple):
+class _PreparedBatches(NamedTuple):
     statements: list[Statement]
-    future: Future[Withdrawn]
-    held: Held | None
+    future: Future[WithdrawnTasks]
+    held: SessionLease | None
 
 
-class Recorder:
+class BatchRecorder:
     """Takes batches from any thread and records them in the order they came."""
 
-    def __init__(self, address: Address, held: Callable[[], Held | None], confirmed: Confirmed) -> None:
+    def __init__(
+        self, address: PostgresAddress, held: Callable[[], SessionLease | None], confirmed: ConfirmedCommits
+    ) -> None:
         """`held` says what lease must be there, if any."""
         self._address = address
         self._held = held
-        self.session = Session(address, confirmed, by_key=True)
-        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self.session = WriteSession(address, confirmed, by_key=True)
+        self._jobs: queue.SimpleQueue[_WaitingBatches | None] = queue.SimpleQueue()
         self._closing = threading.Lock()
         self._closed_at: float | None = None
         self.commits = 0
         self._thread = threading.Thread(target=self._run, name="evenbeat store", daemon=True)
         self._thread.start()
 
-    def submit(self, batches: Sequence[Batch]) -> Future[Withdrawn]:
+    def submit(self, batches: Sequence[Batch]) -> Future[WithdrawnTasks]:
         """Done when they are durable."""
-        future: Future[Withdrawn] = Future()
+        future: Future[WithdrawnTasks] = Future()
         with self._closing:
             if self._closed_at is not None:
                 raise StoreError(f"{self._address}: the store is closed")
-            self._jobs.put(_Job(batches, future, self._held()))
+            self._jobs.put(_WaitingBatches(batches, future, self._held()))
         return future
 
     def close(self) -> None:
@@ -69,7 +71,7 @@ class Recorder:
     def _run(self) -> None:
         is_open = True
         while is_open:
-            jobs: list[_Ready] = []
+            jobs: list[_PreparedBatches] = []
             job = self._jobs.get()
             while job is not None:
                 if jobs and jobs[0].held != job.held:
@@ -87,7 +89,7 @@ class Recorder:
                 # What was recorded is no longer ours to hold while we wait.
                 jobs, job = [], None
 
-    def _commit(self, jobs: list[_Ready]) -> None:
+    def _commit(self, jobs: list[_PreparedBatches]) -> None:
         """All in one transaction. If that fails, each in its own, so that one that cannot be kept harms no other."""
         try:
             withdrawn = self._keep(jobs)
@@ -105,7 +107,7 @@ class Recorder:
             for job, some in zip(jobs, withdrawn, strict=True):
                 job.future.set_result(some)
 
-    def _keep(self, jobs: list[_Ready]) -> list[Withdrawn]:
+    def _keep(self, jobs: list[_PreparedBatches]) -> list[WithdrawnTasks]:
         """Commit them; of each the tasks whose claims were not kept, because they had been removed."""
         for _ in range(_TRIES):
             connection, number, held = self.session.connection(), self.session.next_number(), jobs[0].held
@@ -123,11 +125,11 @@ class Recorder:
                 if not self.session.was_kept(number, self._deadline):
                     continue
                 withdrawn = [self._not_claimed(job) for job in jobs]
-            self.session.kept(number, held)
+            self.session.transaction_confirmed(number, held)
             return withdrawn
         raise StoreError(f"{self._address}: the connection was lost {_TRIES} times in a row; nothing was kept")
 
-    def _not_claimed(self, job: _Ready) -> Withdrawn:
+    def _not_claimed(self, job: _PreparedBatches) -> WithdrawnTasks:
         """The same of a job that was kept, but whose answer got lost: none of its runs has been started yet."""
         claims = [claim for statement in job.statements for claim in statement.claims]
         if not claims:
@@ -139,17 +141,21 @@ class Recorder:
 
     def _deadline(self) -> float:
         """What was sent and not answered is waited for as long as the store is open."""
-        return float("inf") if self._closed_at is None else max(self._closed_at, 0.0) + PATIENCE
+        return float("inf") if self._closed_at is None else max(self._closed_at, 0.0) + RECOVERY_TIMEOUT
 
 
-def _withdrawn(job: _Ready, answers: Sequence[psycopg.Cursor[tuple[Any, ...]]]) -> Withdrawn:
+def _withdrawn(job: _PreparedBatches, answers: Sequence[psycopg.Cursor[tuple[Any, ...]]]) -> WithdrawnTasks:
     made = [answer for statement, answer in zip(job.statements, answers, strict=True) if statement.claims]
     return frozenset(task for answer in made for (task,) in answer.fetchall()) if made else NONE_WITHDRAWN
 
 
-def _ready(job: _Job) -> list[_Ready]:
+def _ready(job: _WaitingBatches) -> list[_PreparedBatches]:
     try:
-        return [_Ready([statement for batch in job.batches for statement in statements(batch)], job.future, job.held)]
+        return [
+            _PreparedBatches(
+                [statement for batch in job.batches for statement in batch_statements(batch)], job.future, job.held
+            )
+        ]
     except Exception as e:
         job.future.set_exception(e)
         return []

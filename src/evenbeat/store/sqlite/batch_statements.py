@@ -16,45 +16,45 @@ import msgspec
 from evenbeat.store.contract import (
     NEVER,
     NONE_WITHDRAWN,
-    PLAIN_OUTPUT,
+    PLAIN_OUTPUT_LENGTH,
     Batch,
     Claim,
-    Contradiction,
+    ContradictoryBatch,
     Finish,
+    ProgressRecord,
     Refusal,
     Skip,
-    Standing,
-    Told,
-    Withdrawn,
+    SubmittedResult,
+    WithdrawnTasks,
 )
-from evenbeat.store.sqlite.statements import query, query_of_rows, width
+from evenbeat.store.sqlite.statements import query, query_of_rows, row_width
 
 _SIZES: Final = (8, 16, 32, 64, 128, 256, 512, 1024)
 """Rows per statement. Each size is prepared once."""
 
 Row = tuple[object, ...]
-T = TypeVar("T", Refusal, Skip, Standing, Told)
+T = TypeVar("T", Refusal, Skip, ProgressRecord, SubmittedResult)
 
 
-def record(connection: sqlite3.Connection, batch: Batch) -> Withdrawn:
+def record(connection: sqlite3.Connection, batch: Batch) -> WithdrawnTasks:
     """Everything in a batch, in the order of the contract; raise Contradiction if it cannot be true."""
     withdrawn = NONE_WITHDRAWN
     if batch.starts:
         _execute(connection, "start", batch.starts)
     if batch.finishes:
         _finish(connection, batch.finishes)
-    for told in _waves(batch.told):
+    for told in _batches_with_distinct_tasks(batch.told):
         _tell(connection, told)
-    for standings in _waves(batch.standings):
+    for standings in _batches_with_distinct_tasks(batch.standings):
         _expect(connection, "stand", [standing[:6] for standing in standings])
         _place_claimed(connection, standings)
         _pause(connection, standings)
-    for skips in _waves(batch.skips):
+    for skips in _batches_with_distinct_tasks(batch.skips):
         rows = [row[:7] for row in skips]
         _execute(connection, "skip", rows)
         _execute(connection, "extend_skip", rows)
         _place(connection, [(s.task, s.accounted, s.extra, s.extra_kind) for s in skips])
-    for refusals in _waves(batch.refusals):
+    for refusals in _batches_with_distinct_tasks(batch.refusals):
         _execute(connection, "refuse", [row[:5] for row in refusals])
         _place(connection, [(r.task, r.accounted, r.extra, r.extra_kind) for r in refusals])
     if batch.claims:
@@ -68,7 +68,7 @@ def _execute(connection: sqlite3.Connection, name: str, rows: Iterable[Row]) -> 
     """Run a many-row statement; how many rows of the database it changed."""
     before = connection.total_changes
     values = list(chain.from_iterable(rows))
-    per_row = width(name)
+    per_row = row_width(name)
     done = 0
     while done < len(values):
         size = _size((len(values) - done) // per_row)
@@ -90,7 +90,7 @@ def _size(rows: int) -> int:
 def _expect(connection: sqlite3.Connection, name: str, rows: Sequence[Row]) -> None:
     if _execute(connection, name, rows) != len(rows):
         _, known = _open_and_known(connection, rows)
-        raise Contradiction(f"there is no task {next(row[0] for row in rows if row[0] not in known)}")
+        raise ContradictoryBatch(f"there is no task {next(row[0] for row in rows if row[0] not in known)}")
 
 
 def _place(connection: sqlite3.Connection, places: Sequence[Row]) -> None:
@@ -98,7 +98,7 @@ def _place(connection: sqlite3.Connection, places: Sequence[Row]) -> None:
     _place_claimed(connection, places)
 
 
-def _pause(connection: sqlite3.Connection, standings: Sequence[Standing]) -> None:
+def _pause(connection: sqlite3.Connection, standings: Sequence[ProgressRecord]) -> None:
     """The pauses of tasks that owe earlier runs, of which there are nearly always none."""
     if connection.execute(query("any_pause")).fetchone() is not None:
         tasks = msgspec.json.encode([standing.task for standing in standings]).decode()
@@ -113,7 +113,7 @@ def _place_claimed(connection: sqlite3.Connection, places: Sequence[Row]) -> Non
         _execute(connection, "place_claimed", [place[:4] for place in places])
 
 
-def _waves(rows: Sequence[T]) -> Iterable[Sequence[T]]:
+def _batches_with_distinct_tasks(rows: Sequence[T]) -> Iterable[Sequence[T]]:
     """A statement sees each task once; what there is more of a task comes after it, in a statement of its own."""
     while rows:
         if len({row.task for row in rows}) == len(rows):
@@ -124,7 +124,7 @@ def _waves(rows: Sequence[T]) -> Iterable[Sequence[T]]:
         rows = [row for i, row in enumerate(rows) if firsts[row.task] != i]
 
 
-def _claim(connection: sqlite3.Connection, claims: Sequence[Claim]) -> Withdrawn:
+def _claim(connection: sqlite3.Connection, claims: Sequence[Claim]) -> WithdrawnTasks:
     """All but those of tasks that were removed meanwhile, which are named."""
     try:
         # In order: then neighbours share a page while it is at hand. And one node alone needs no tokens.
@@ -135,9 +135,9 @@ def _claim(connection: sqlite3.Connection, claims: Sequence[Claim]) -> Withdrawn
         unknown = [task for task in tasks if task not in known]
         again = [task for task, times in tasks.items() if task in opened or times > 1]
         if unknown:
-            raise Contradiction(f"there is no task {unknown[0]}") from e
+            raise ContradictoryBatch(f"there is no task {unknown[0]}") from e
         if again:
-            raise Contradiction(f"task {again[0]} has an open claim: it must end before the next") from e
+            raise ContradictoryBatch(f"task {again[0]} has an open claim: it must end before the next") from e
         raise
     if kept == len(claims):
         return NONE_WITHDRAWN
@@ -159,7 +159,7 @@ def _finish(connection: sqlite3.Connection, finishes: Sequence[Finish]) -> None:
     if settled != len(finishes):
         opened, _ = _open_and_known(connection, finishes)
         without = [finish.task for finish in finishes if finish.task not in opened]
-        raise Contradiction(f"a run of task {without[0]} ended that has no open claim")
+        raise ContradictoryBatch(f"a run of task {without[0]} ended that has no open claim")
 
 
 def _keep(connection: sqlite3.Connection, finishes: Sequence[Finish], kind: Literal["plain", "notable"]) -> int:
@@ -178,7 +178,7 @@ def _keep(connection: sqlite3.Connection, finishes: Sequence[Finish], kind: Lite
     ids = range(first, first + len(finishes))
     hard = tuple(map(pos, hard))
     told = [state if at == since else -1 for state, at, since in zip(state, result_at, started, strict=True)]
-    kept = [text[:PLAIN_OUTPUT] for text in output] if kind == "plain" else output
+    kept = [text[:PLAIN_OUTPUT_LENGTH] for text in output] if kind == "plain" else output
     runs = zip(task, ids, started, ended, outcome, status, told, hard, attempt, kept, strict=True)
     history = _execute(connection, f"finish_{kind}", runs)
     newest = (ids, repeat(0)) if kind == "plain" else (repeat(0), ids)
@@ -190,13 +190,13 @@ def _keep(connection: sqlite3.Connection, finishes: Sequence[Finish], kind: Lite
     return history
 
 
-def _tell(connection: sqlite3.Connection, told: Sequence[Told]) -> None:
+def _tell(connection: sqlite3.Connection, told: Sequence[SubmittedResult]) -> None:
     _must_be_known(connection, told)
     plain = [t for t in told if not t.notable]
     notable = [t for t in told if t.notable]
     first_plain = _next_id(connection, "plain_runs") if plain else 0
     first_notable = _next_id(connection, "notable_runs") if notable else 0
-    _execute(connection, "tell_plain", [_told(t, i, PLAIN_OUTPUT) for i, t in enumerate(plain, first_plain)])
+    _execute(connection, "tell_plain", [_told(t, i, PLAIN_OUTPUT_LENGTH) for i, t in enumerate(plain, first_plain)])
     _execute(connection, "tell_notable", [_told(t, i, len(t.output)) for i, t in enumerate(notable, first_notable)])
     lessons = [_lesson_of_told(t, i, 0) for i, t in enumerate(plain, first_plain)]
     lessons += [_lesson_of_told(t, 0, i) for i, t in enumerate(notable, first_notable)]
@@ -204,14 +204,14 @@ def _tell(connection: sqlite3.Connection, told: Sequence[Told]) -> None:
     _place_claimed(connection, [(t.task, t.accounted, t.extra, t.extra_kind) for t in told])
 
 
-def _told(t: Told, number: int, most: int) -> Row:
+def _told(t: SubmittedResult, number: int, most: int) -> Row:
     return (
         t.task, number, t.nominal, t.generation, t.kind, t.at, t.started, t.ended, t.outcome, t.status, t.made, +t.hard,
         t.attempt, t.output[:most],
     )  # fmt: skip
 
 
-def _lesson_of_told(t: Told, plain: int, notable: int) -> Row:
+def _lesson_of_told(t: SubmittedResult, plain: int, notable: int) -> Row:
     return (
         t.task, plain, notable, t.made is not None, t.started, t.ended, t.outcome, t.output, t.state, +t.hard,
         t.attempt, t.changes, +t.flapping, t.result_at, t.accounted, t.extra, t.extra_kind,
@@ -227,7 +227,7 @@ def _must_be_known(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
     _, known = _open_and_known(connection, rows)
     unknown = [row[0] for row in rows if row[0] not in known]
     if unknown:
-        raise Contradiction(f"there is no task {unknown[0]}")
+        raise ContradictoryBatch(f"there is no task {unknown[0]}")
 
 
 def _open_and_known(connection: sqlite3.Connection, rows: Iterable[Row]) -> tuple[set[int], set[int]]:

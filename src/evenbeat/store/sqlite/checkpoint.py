@@ -9,7 +9,7 @@ import threading
 from pathlib import Path
 from typing import Final
 
-from evenbeat.store.sqlite.open_files import Stamps, sync
+from evenbeat.store.sqlite.open_files import CheckpointStamps, sync
 
 _CHANGES: Final = 16_000
 """Rows that may have changed since it was last done ..."""
@@ -22,10 +22,10 @@ _SYNC: Final = 5.0
 _MOVE: Final = "PRAGMA wal_checkpoint(PASSIVE)"
 
 
-class Checkpoints:
+class Checkpointer:
     """A thread with a connection of its own, which sleeps until the writer has written much, or some time ago."""
 
-    def __init__(self, connection: sqlite3.Connection, stamps: Stamps, log: Path | None) -> None:
+    def __init__(self, connection: sqlite3.Connection, stamps: CheckpointStamps, log: Path | None) -> None:
         """`log` is the write-ahead log if it is to be synced; None if the writer syncs it with every commit."""
         self._connection = connection
         self._stamps = stamps
@@ -48,7 +48,7 @@ class Checkpoints:
         if self._log_is_long:
             # Most of it has just been moved, and while the writer is here nothing is added: the rest is short.
             self._log_is_long = False
-            self._stamps.move(writer, _MOVE)
+            self._stamps.checkpoint(writer, _MOVE)
         self._size = min(self._size, size)
         if writer.total_changes - self._changes > _CHANGES or size - self._size > _GROWTH:
             self._stamps.issue(writer)
@@ -74,7 +74,7 @@ class Checkpoints:
 
     def _move(self) -> None:
         try:
-            pages = self._stamps.move(self._connection, _MOVE)
+            pages = self._stamps.checkpoint(self._connection, _MOVE)
         except sqlite3.Error:
             # It is only care: what is wrong with the file is told with the next commit.
             return

@@ -12,8 +12,8 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from evenbeat.store.contract import Damaged, Locked, StoreError
-from evenbeat.store.foreign_files import must_be_its_owners
+from evenbeat.store.contract import DatabaseDamaged, DatabaseLocked, StoreError
+from evenbeat.store.foreign_files import check_owned_by_database_owner
 from evenbeat.store.private_files import create_private, make_private
 from evenbeat.store.sqlite.statements import Migration, migrations
 
@@ -29,11 +29,11 @@ _WRITER_CACHE: Final = 32_000
 _READER_CACHE: Final = 4_000
 """KiB of pages in memory, per connection."""
 
-DAMAGED: Final = (
+DAMAGED_ADVICE: Final = (
     "the file is damaged and was left as it is: stop the node, move the file aside together with its -wal and -shm, "
     "and put a backup in its place; or save what `.recover` of the sqlite3 program still finds"
 )
-LOCKED: Final = (
+LOCKED_ADVICE: Final = (
     "another program has locked the file: close that program. A running node then goes on by itself, any other command "
     "has to be repeated"
 )
@@ -43,9 +43,9 @@ _HOPELESS: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _ADVICE: Final = {
     sqlite3.SQLITE_FULL: "the disk is full: nothing that was recorded is lost; make room, and it goes on by itself",
     sqlite3.SQLITE_READONLY: "the file or its folder cannot be written: look at their owner and mode",
-    sqlite3.SQLITE_BUSY: LOCKED,
-    sqlite3.SQLITE_LOCKED: LOCKED,
-    sqlite3.SQLITE_CORRUPT: DAMAGED,
+    sqlite3.SQLITE_BUSY: LOCKED_ADVICE,
+    sqlite3.SQLITE_LOCKED: LOCKED_ADVICE,
+    sqlite3.SQLITE_CORRUPT: DAMAGED_ADVICE,
     sqlite3.SQLITE_NOTADB: "this is not an evenbeat database; it was left as it is. Choose another file, or, if it was "
     "one, go on with a backup of it",
     sqlite3.SQLITE_IOERR: "the disk does not read or write: see the system's log; nothing that was recorded is lost",
@@ -60,7 +60,7 @@ def explain(path: Path, error: sqlite3.Error | UnicodeDecodeError) -> StoreError
         code = sqlite3.SQLITE_CORRUPT  # what we write is UTF-8
     code = None if code is None else code & 0xFF
     advice = None if code is None else _ADVICE.get(code)
-    kind = Damaged if code in _HOPELESS else Locked if code in _BUSY else StoreError
+    kind = DatabaseDamaged if code in _HOPELESS else DatabaseLocked if code in _BUSY else StoreError
     return kind(f"{path}: {advice} ({error})" if advice else f"{path}: {error}")
 
 
@@ -79,7 +79,7 @@ def prepare(path: Path, durability: str) -> None:
     with explained(path):
         _look_at_header(path, len(known))
         _look_at_empty(path)
-        must_be_its_owners(path)
+        check_owned_by_database_owner(path)
         _keep_to_owner(path)
         with closing(_connect(f"{path.absolute().as_uri()}?mode=rwc")) as connection:
             if not path.stat().st_size:
@@ -112,7 +112,7 @@ def _look_at_empty(path: Path) -> None:
     log = whole.with_name(whole.name + "-wal")
     if log.exists() and log.stat().st_size:
         # SQLite would delete it.
-        raise Damaged(
+        raise DatabaseDamaged(
             f"{path}: the file is empty, though its log {log.name} is not: both were left as they are. Put a backup in "
             "their place, or, for a new database, remove both"
         )

@@ -14,9 +14,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
-from evenbeat.store.contract import Damaged, StoreError
-from evenbeat.store.sqlite.connect import DAMAGED, connect_reader, explain
-from evenbeat.store.sqlite.writer import Writer
+from evenbeat.store.contract import DatabaseDamaged, StoreError
+from evenbeat.store.sqlite.connect import DAMAGED_ADVICE, connect_reader, explain
+from evenbeat.store.sqlite.writer import SqliteWriter
 
 _LOOK: Final = 1.0
 """Seconds between two looks at the files."""
@@ -29,13 +29,13 @@ _NICE: Final = 10
 _log: Final = logging.getLogger("evenbeat.store")
 
 
-def check_tables(path: Path, schema: int, tables: list[str] | None = None) -> Damaged | None:
+def check_tables(path: Path, schema: int, tables: list[str] | None = None) -> DatabaseDamaged | None:
     """What is wrong with these tables of a file, and with their indexes; of all tables by default."""
     try:
         with closing(connect_reader(path, schema)) as connection:
             problem = problem_in(connection, tables)
             if problem:
-                return Damaged(f"{path}: {DAMAGED} ({problem})")
+                return DatabaseDamaged(f"{path}: {DAMAGED_ADVICE} ({problem})")
     except (sqlite3.Error, UnicodeDecodeError) as e:
         return _damage(explain(path, e), e)
     except StoreError as e:
@@ -52,12 +52,12 @@ def problem_in(connection: sqlite3.Connection, tables: list[str] | None = None) 
     return ""
 
 
-def _damage(error: StoreError, cause: BaseException | None) -> Damaged | None:
+def _damage(error: StoreError, cause: BaseException | None) -> DatabaseDamaged | None:
     """Only what will not pass: a lock, or too many open files, says nothing about the file."""
-    if isinstance(error, Damaged):
+    if isinstance(error, DatabaseDamaged):
         return error
     code = getattr(cause, "sqlite_errorcode", 0) & 0xFF
-    return Damaged(str(error)) if code == sqlite3.SQLITE_IOERR else None
+    return DatabaseDamaged(str(error)) if code == sqlite3.SQLITE_IOERR else None
 
 
 def tables_of(connection: sqlite3.Connection) -> list[str]:
@@ -66,15 +66,15 @@ def tables_of(connection: sqlite3.Connection) -> list[str]:
     return [name for (name,) in names]
 
 
-class Inspector:
+class FileInspector:
     """Tells when something is wrong with the file, and when it is right again."""
 
     def __init__(
         self,
         path: Path,
         schema: int,
-        writer: Writer,
-        found: Callable[[Damaged | None], None],
+        writer: SqliteWriter,
+        found: Callable[[DatabaseDamaged | None], None],
     ) -> None:
         self._path = path
         self._schema = schema
@@ -86,8 +86,8 @@ class Inspector:
         self._next_whole_check = self._next_check
         self._was_written = False
         self._looked_at: tuple[int | None, tuple[int, int, int]] | None = None
-        self._suspect: Damaged | None = None
-        self._problem: Damaged | None = None
+        self._suspect: DatabaseDamaged | None = None
+        self._problem: DatabaseDamaged | None = None
         self._is_damaged = False
         self.looks = 0
         self._keeper = connect_reader(path, schema)
@@ -96,7 +96,7 @@ class Inspector:
         self._thread = threading.Thread(target=self._run, name="evenbeat inspector", daemon=True)
         self._thread.start()
 
-    def close(self, writer: Writer) -> None:
+    def close(self, writer: SqliteWriter) -> None:
         """Stop, and close the writer.
 
         SQLite moves the log into the file, and deletes it by its name, with the last connection that may write. If the
@@ -133,12 +133,12 @@ class Inspector:
             self._problem = problem
             self._found(problem)
 
-    def _content(self) -> Damaged | None:
+    def _content(self) -> DatabaseDamaged | None:
         """What is wrong within the main file."""
         self._was_written |= self._was_written_by_others()
         return self._marks() or (self._all_tables() if self._was_written else self._next_table())
 
-    def _all_tables(self) -> Damaged | None:
+    def _all_tables(self) -> DatabaseDamaged | None:
         """At once, after somebody wrote to the file; but not all the time if somebody does so all the time."""
         begun = time.monotonic()
         if begun < self._next_whole_check:
@@ -165,13 +165,13 @@ class Inspector:
         main = self._path.stat()
         return main.st_size, main.st_mtime_ns, self._path.with_name(self._path.name + "-wal").stat().st_size
 
-    def _marks(self) -> Damaged | None:
+    def _marks(self) -> DatabaseDamaged | None:
         """Said only of what was so at two looks: another program may be within a checkpoint."""
         suspect = None if self._stamps.moves() is None else self._stamps.problem()
         before, self._suspect = self._suspect, suspect
         return suspect if before is not None else None
 
-    def _next_table(self) -> Damaged | None:
+    def _next_table(self) -> DatabaseDamaged | None:
         begun = time.monotonic()
         if begun < self._next_check:
             return None

@@ -11,7 +11,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Final
 
-from evenbeat.store.contract import Damaged
+from evenbeat.store.contract import DatabaseDamaged
 from evenbeat.store.sqlite.connect import connect_untouched, explain
 from evenbeat.store.sqlite.statements import query
 
@@ -25,7 +25,7 @@ _ADVICE: Final = (
 Identity = tuple[int, int]
 
 
-class OpenFiles:
+class OpenedFiles:
     """The main file, its write-ahead log and the index of that, as they were when a connection had opened them."""
 
     def __init__(self, path: Path) -> None:
@@ -43,22 +43,22 @@ class OpenFiles:
         # A main file that is empty is none: whoever opened it now would make SQLite delete the log.
         return (about.st_dev, about.st_ino) if about.st_size or name != self._main else (0, 0)
 
-    def problem(self) -> Damaged | None:
+    def problem(self) -> DatabaseDamaged | None:
         """What became of them, if they are not the same any more."""
         for name, opened in self._opened.items():
             try:
                 found = self._identity(name)
             except OSError as e:
-                return Damaged(f"{name}: the file cannot be found any more: {e.strerror}; {_ADVICE}")
+                return DatabaseDamaged(f"{name}: the file cannot be found any more: {e.strerror}; {_ADVICE}")
             if found != opened:
                 how = {None: "was deleted or moved away", (0, 0): "was emptied"}.get(
                     found, "was replaced by another file"
                 )
-                return Damaged(f"{name}: the file {how} while the node had it open; {_ADVICE}")
+                return DatabaseDamaged(f"{name}: the file {how} while the node had it open; {_ADVICE}")
         return None
 
 
-class Stamps:
+class CheckpointStamps:
     """Marks in the main file, a new one with each checkpoint, by which an old copy over it is found out.
 
     `cp backup.db live.db` keeps the file and replaces its content. The content is then what it was some checkpoints
@@ -94,7 +94,7 @@ class Stamps:
         with self._lock:
             self._committed = stamp
 
-    def move(self, connection: sqlite3.Connection, statement: str) -> int:
+    def checkpoint(self, connection: sqlite3.Connection, statement: str) -> int:
         """Make a checkpoint; the number of pages that were in the log. None onto a file that is not as we left it."""
         if self.moves() is not None and self.problem() is not None:
             return 0
@@ -120,7 +120,7 @@ class Stamps:
         with self._lock:
             return None if self._under_way else self._moves
 
-    def problem(self) -> Damaged | None:
+    def problem(self) -> DatabaseDamaged | None:
         """What is wrong with the main file, as far as its marks tell; asked while no checkpoint is under way."""
         with self._lock:
             known = list(self._known) if self._is_known else None
@@ -132,10 +132,10 @@ class Stamps:
         except (sqlite3.Error, UnicodeDecodeError) as e:
             error = explain(self._path, e)
             # Any other would be too many open files, say.
-            return error if isinstance(error, Damaged) and self.moves() == moves else None
+            return error if isinstance(error, DatabaseDamaged) and self.moves() == moves else None
         if found in known or self.moves() != moves:
             return None
-        return Damaged(
+        return DatabaseDamaged(
             f"{self._path}: another program has overwritten the file, perhaps with an old copy of it, while the node "
             f"had it open; {_ADVICE}"
         )

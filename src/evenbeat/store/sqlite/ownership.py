@@ -20,39 +20,39 @@ from typing import Final, Self
 from evenbeat.model import Invalid
 from evenbeat.store.private_files import PRIVATE
 
-_PATIENCE: Final = 0.5
+_LOCK_WAIT: Final = 0.5
 """Seconds: somebody who changes a task, or only asks whether a node lives, is gone by then."""
-_LONGEST_NAME: Final = 80
+_MAX_SOCKET_NAME: Final = 80
 """Bytes: an address has room for 107, and some of it is for the directory."""
 
 
-_UNUSED: Final = 1 << 40
+_PROBE_BYTE: Final = 1 << 40
 """A byte of the file that SQLite never locks."""
-_held: Final[set[tuple[int, int]]] = set()
+_locked_files: Final[set[tuple[int, int]]] = set()
 """Databases that are locked by this process. Whoever opened such a file here and closed it again would release the
 locks that SQLite has on it: they belong to the process."""
 _log: Final = logging.getLogger("evenbeat.node")
 
 
-class Owned(Invalid):
+class DatabaseInUse(Invalid):
     """Somebody else owns the database."""
 
 
 def socket_path(database: Path) -> Path:
     """Where the node of a database listens; by another name where the database's is too long for a socket's."""
-    path = _beside(database, ".sock")
+    path = _path_beside(database, ".sock")
     name = os.fsencode(path.name)
-    if len(name) <= _LONGEST_NAME:
+    if len(name) <= _MAX_SOCKET_NAME:
         return path
     return path.with_name(blake2b(name, digest_size=16).hexdigest() + ".sock")
 
 
 def token_path(database: Path) -> Path:
     """Where the node of a database keeps the token that it has made."""
-    return _beside(database, ".token")
+    return _path_beside(database, ".token")
 
 
-def cluster_socket(boot: str) -> Path:
+def cluster_socket_path(boot: str) -> Path:
     """Where a node of a cluster listens, for those of its own user on its machine."""
     return runtime_folder() / f"{boot}.sock"
 
@@ -73,26 +73,28 @@ def runtime_folder() -> Path:
     return folder
 
 
-def _beside(database: Path, suffix: str) -> Path:
+def _path_beside(database: Path, suffix: str) -> Path:
     whole = database.resolve()  # all links to a database lead to the same lock and socket
     return whole.with_name(whole.name + suffix)
 
 
-class Ownership:
+class DatabaseOwnership:
     """Held as long as the node lives; the system lets go of it when the process ends, however it ends."""
 
     def __init__(self, database: Path) -> None:
         self._database = database
-        self._path = _beside(database, ".lock")
+        self._path = _path_beside(database, ".lock")
         self._held: tuple[int, tuple[int, int]] | None = None
         """A descriptor of the database, and which file that is."""
         self._file = self._open()
         try:
-            deadline = time.monotonic() + _PATIENCE
-            while not (_lock(self._file) and self._is_there()):
+            deadline = time.monotonic() + _LOCK_WAIT
+            while not (_try_lock(self._file) and self._is_there()):
                 if time.monotonic() > deadline:
                     pid = os.pread(self._file, 32, 0).decode(errors="replace").strip()
-                    raise Owned(f"a node lives on {database} already (process {pid}); stop it, or use another --db")
+                    raise DatabaseInUse(
+                        f"a node lives on {database} already (process {pid}); stop it, or use another --db"
+                    )
                 time.sleep(0.01)
                 if not self._is_there():  # whoever had it has deleted it
                     os.close(self._file)
@@ -134,27 +136,27 @@ class Ownership:
         """Lock the database itself too, if there is one yet: asked again when it was created."""
         if self._held is not None:
             return
-        problem = Owned(
+        problem = DatabaseInUse(
             f"a node lives on {self._database} already, though its lock file {self._path} was deleted; stop it, or use "
             "another --db"
         )
         try:
             about = self._database.stat()
             which = about.st_dev, about.st_ino
-            if which in _held:
+            if which in _locked_files:
                 raise problem
             file = os.open(self._database, os.O_RDWR | os.O_CLOEXEC)
         except OSError:
             return  # there is none, or we may not write to it, which the store will tell better
-        while not _lock(file):
+        while not _try_lock(file):
             if time.monotonic() > deadline:
                 os.close(file)
                 raise problem
             time.sleep(0.01)
-        if _is_emulated(file):
+        if _is_emulated_lock(file):
             os.close(file)
             return
-        _held.add(which)
+        _locked_files.add(which)
         self._held = file, which
 
     def look(self) -> None:
@@ -166,7 +168,7 @@ class Ownership:
         except Invalid as e:
             _log.error("the lock file is gone: %s", e, extra={"action": "lock_gone"})
             return
-        if not _lock(new):
+        if not _try_lock(new):
             os.close(new)  # by somebody who will find the database locked, and leave
             return
         os.close(self._file)
@@ -187,12 +189,12 @@ class Ownership:
         if self._held is not None:
             file, which = self._held
             self._held = None
-            _held.discard(which)
+            _locked_files.discard(which)
             os.close(file)
         os.close(self._file)
 
 
-def _lock(file: int) -> bool:
+def _try_lock(file: int) -> bool:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -200,21 +202,21 @@ def _lock(file: int) -> bool:
     return True
 
 
-def _is_emulated(file: int) -> bool:
+def _is_emulated_lock(file: int) -> bool:
     """Over a network a lock of the whole file may be made of the kind of locks that SQLite needs: they would clash."""
     try:
-        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _UNUSED)
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _PROBE_BYTE)
     except OSError:
         return True
-    fcntl.lockf(file, fcntl.LOCK_UN, 1, _UNUSED)
+    fcntl.lockf(file, fcntl.LOCK_UN, 1, _PROBE_BYTE)
     return False
 
 
-def is_owned(database: Path | str) -> bool:
+def is_node_running(database: Path | str) -> bool:
     """Does a node live on it? Of a database that several share nobody is the owner: ask the store for leases."""
     if isinstance(database, str):
         return False
-    path = _beside(database, ".lock")
+    path = _path_beside(database, ".lock")
     try:
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
-from evenbeat.model import Entry, Instant, Kind, Outcome, Period, State, Task
+from evenbeat.model import Entry, Instant, Outcome, Period, RunKind, State, Task
 from evenbeat.store.common.audit import fields_of
 from evenbeat.store.contract import (
     FOREVER,
@@ -13,16 +13,16 @@ from evenbeat.store.contract import (
     Change,
     Condition,
     PastDefinition,
-    Progress,
     RunRecord,
     SkipRecord,
     StoreError,
+    TaskProgress,
 )
 
 Row = tuple[Any, ...]
 
 
-class Misunderstood(StoreError):
+class UnreadableDefinition(StoreError):
     """A definition is damaged, or of another version of this program."""
 
 
@@ -54,7 +54,9 @@ def entry(row: Row) -> Entry:
     try:
         return Entry(number, id_, version, owner, created, changed, _task(definition))
     except msgspec.DecodeError as e:
-        raise Misunderstood(f"task number {number} has a definition that this program does not understand: {e}") from e
+        raise UnreadableDefinition(
+            f"task number {number} has a definition that this program does not understand: {e}"
+        ) from e
 
 
 def period(definition: str) -> Period:
@@ -62,7 +64,7 @@ def period(definition: str) -> Period:
     try:
         return _period(definition)
     except msgspec.DecodeError as e:
-        raise Misunderstood(f"a period has a definition that this program does not understand: {e}") from e
+        raise UnreadableDefinition(f"a period has a definition that this program does not understand: {e}") from e
 
 
 def named_period(row: Row) -> tuple[str, tuple[str, Period]]:
@@ -80,7 +82,7 @@ def condition(row: Row) -> Condition:
         its,
         _instant(accounted),
         _instant(extra),
-        Kind(extra_kind),
+        RunKind(extra_kind),
         NEVER if pause_from is None else pause_from,
         NEVER if pause_until is None else pause_until,
         since,
@@ -99,12 +101,12 @@ def _instant(value: int | None) -> Instant | None:
     return None if value is None or value == FOREVER else Instant(value)
 
 
-def progress(row: Row) -> Progress:
+def progress(row: Row) -> TaskProgress:
     """Of the columns of Progress; SQLite has no bools, and most tasks have no pause."""
     task, accounted, extra, extra_kind, last_start, state, hard, attempt, changes, flapping, *rest = row
     if rest[-1] is None:
         rest[-2:] = NEVER, NEVER
-    return Progress(
+    return TaskProgress(
         task, accounted, extra, extra_kind, last_start, state, hard == 1, attempt, changes, flapping == 1, *rest
     )
 
@@ -132,7 +134,7 @@ def run_record(row: Row) -> RunRecord:
         name,
         nominal,
         generation,
-        Kind(kind),
+        RunKind(kind),
         claimed,
         started,
         ended,
@@ -149,4 +151,4 @@ def run_record(row: Row) -> RunRecord:
 def skip_record(row: Row) -> SkipRecord:
     """Of its columns."""
     name, first, last, times, reason, at, kind, number = row
-    return SkipRecord(name, first, last, times, reason, at, Kind(kind), number)
+    return SkipRecord(name, first, last, times, reason, at, RunKind(kind), number)

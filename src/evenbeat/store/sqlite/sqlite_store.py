@@ -12,35 +12,35 @@ from typing import Final, Literal, TypeVar
 
 from evenbeat.model import Entry, Instant, Period, Task
 from evenbeat.store.common import audit
-from evenbeat.store.common.filters import check_filter, conditions_of
+from evenbeat.store.common.filters import check_filter, sql_conditions
 from evenbeat.store.contract import (
-    AUDIT_KEPT,
-    AUDIT_ROWS,
-    EVERYTHING,
+    ALL_TASKS,
+    AUDIT_MIN_AGE,
+    AUDIT_MIN_ROWS,
     FOREVER,
     AuditFilter,
     Batch,
     Change,
     Condition,
-    Damaged,
+    DatabaseDamaged,
     Filter,
-    NotedChange,
+    NumberedChange,
     PastDefinition,
-    Progress,
     RunRecord,
     SkipRecord,
     StoreError,
-    Withdrawn,
+    TaskProgress,
+    WithdrawnTasks,
 )
 from evenbeat.store.private_files import create_private
 from evenbeat.store.sqlite import rows
 from evenbeat.store.sqlite import task_changes as sqlite_tasks
 from evenbeat.store.sqlite.batch_statements import record
-from evenbeat.store.sqlite.connect import DAMAGED, check_readable, connect_reader, explained, prepare
-from evenbeat.store.sqlite.inspection import Inspector, check_tables, problem_in
+from evenbeat.store.sqlite.connect import DAMAGED_ADVICE, check_readable, connect_reader, explained, prepare
+from evenbeat.store.sqlite.inspection import FileInspector, check_tables, problem_in
 from evenbeat.store.sqlite.open_files import sync
 from evenbeat.store.sqlite.statements import migrations, query
-from evenbeat.store.sqlite.writer import T, Work, Writer
+from evenbeat.store.sqlite.writer import SqliteWriter, T, Work
 
 PLAIN_RUNS: Final = 1_000_000
 """Plain successes that history keeps, of all tasks together: about 130 MB."""
@@ -76,8 +76,8 @@ class SqliteStore:
                 check_readable(path)
         else:
             prepare(path, durability)
-        self._writer = None if read_only else Writer(path, durability)
-        self._inspector: Inspector | None = None
+        self._writer = None if read_only else SqliteWriter(path, durability)
+        self._inspector: FileInspector | None = None
 
     # Tasks
 
@@ -106,21 +106,21 @@ class SqliteStore:
     def removed_running(self) -> list[Entry]:
         return list(self._told(rows.entry, self._select(query("removed_running"))))
 
-    def entries(self, only: Filter = EVERYTHING) -> Iterator[Entry]:
+    def entries(self, only: Filter = ALL_TASKS) -> Iterator[Entry]:
         return self._told(rows.entry, self._filtered("entries", only))
 
-    def conditions(self, only: Filter = EVERYTHING) -> Iterator[Condition]:
+    def conditions(self, only: Filter = ALL_TASKS) -> Iterator[Condition]:
         return self._told(rows.condition, self._filtered("conditions", only))
 
-    def count(self, only: Filter = EVERYTHING) -> int:
+    def count(self, only: Filter = ALL_TASKS) -> int:
         check_filter(only)
-        condition, values = conditions_of(only)
+        condition, values = sql_conditions(only)
         ((count,),) = self._select(query("count").replace(":filter", condition), values)
         return int(count)
 
     def _filtered(self, name: str, only: Filter) -> Rows:
         check_filter(only)
-        condition, values = conditions_of(only)
+        condition, values = sql_conditions(only)
         return self._select(query(name).replace(":filter", condition), [*values, only.after, only.most])
 
     # Periods, settings, audit
@@ -158,9 +158,9 @@ class SqliteStore:
         found = self._select(query("changes" if name is None else "changes_of"), {"name": name, "most": most})
         return [rows.change(row) for row in found]
 
-    def audit(self, only: AuditFilter) -> list[NotedChange]:
-        found = self._select(query("audit" if only.name is None else "audit_of"), audit.question(only))
-        return [NotedChange(number, rows.change(row)) for number, *row in found]
+    def audit(self, only: AuditFilter) -> list[NumberedChange]:
+        found = self._select(query("audit" if only.name is None else "audit_of"), audit.filter_values(only))
+        return [NumberedChange(number, rows.change(row)) for number, *row in found]
 
     def note(self, changes: Iterable[Change]) -> None:
         noted = list(changes)
@@ -168,14 +168,14 @@ class SqliteStore:
 
     # Where tasks stand, and their runs
 
-    def progress(self) -> Iterator[Progress]:
+    def progress(self) -> Iterator[TaskProgress]:
         return self._told(rows.progress, self._select(query("progress")))
 
     def past_definitions(self) -> Iterator[PastDefinition]:
         return map(rows.past_definition, self._select(query("past_definitions")))
 
-    def record(self, *batches: Batch) -> Future[Withdrawn]:
-        def work(connection: sqlite3.Connection) -> Withdrawn:
+    def record(self, *batches: Batch) -> Future[WithdrawnTasks]:
+        def work(connection: sqlite3.Connection) -> WithdrawnTasks:
             return frozenset().union(*[record(connection, batch) for batch in batches])
 
         return self._write().submit(work)
@@ -204,7 +204,7 @@ class SqliteStore:
 
     def prune(self, now: Instant, keep: int) -> int:
         asked = {"cutoff": now - keep, "bound": self._plain_runs, "part": _PRUNED_AT_ONCE}
-        asked |= {"audit_cutoff": now - max(keep, AUDIT_KEPT), "audit_rows": AUDIT_ROWS}
+        asked |= {"audit_cutoff": now - max(keep, AUDIT_MIN_AGE), "audit_rows": AUDIT_MIN_ROWS}
 
         def work(connection: sqlite3.Connection) -> int:
             before = connection.total_changes
@@ -236,7 +236,7 @@ class SqliteStore:
                     problem = str(e)
             if problem:
                 # One that is kept in place of an older one must be worth it.
-                raise Damaged(f"{self._path}: no backup was made: {DAMAGED} ({problem})")
+                raise DatabaseDamaged(f"{self._path}: no backup was made: {DAMAGED_ADVICE} ({problem})")
             sync(part)
             # Unlike a rename, a link never replaces what somebody else has put there meanwhile.
             os.link(part, path)
@@ -246,18 +246,18 @@ class SqliteStore:
         finally:
             part.unlink(missing_ok=True)
 
-    def inspect(self, told: Callable[[Damaged | None], None]) -> None:
+    def inspect(self, told: Callable[[DatabaseDamaged | None], None]) -> None:
         """Look after the file from now on. `told`, in a thread, what is wrong with it, and None when it is right again.
 
         Meanwhile nothing is written, as nobody would ever read it, and nothing is read that may be of another file.
         """
         writer = self._write()
 
-        def found(problem: Damaged | None) -> None:
+        def found(problem: DatabaseDamaged | None) -> None:
             writer.damage = problem
             told(problem)
 
-        self._inspector = Inspector(self._path, self._schema, writer, found)
+        self._inspector = FileInspector(self._path, self._schema, writer, found)
 
     def check(self) -> None:
         """Raise Damaged if the file is; of a large one this takes seconds."""
@@ -279,7 +279,7 @@ class SqliteStore:
 
     # Connections
 
-    def _write(self) -> Writer:
+    def _write(self) -> SqliteWriter:
         if self._writer is None:
             raise StoreError(f"{self._path}: opened only to read; changes go through the node that owns it")
         return self._writer
@@ -293,7 +293,7 @@ class SqliteStore:
         if self._is_closed:
             raise StoreError(f"{self._path}: the store is closed")
         if self._writer is not None and self._writer.damage is not None:
-            raise Damaged(str(self._writer.damage))
+            raise DatabaseDamaged(str(self._writer.damage))
         try:
             connection = self._readers.pop()
         except IndexError:
@@ -317,10 +317,10 @@ class SqliteStore:
             with closing(found):  # what stumbles over a row gives the connection back
                 for row in found:
                     yield noun(row)
-        except rows.Misunderstood as e:
-            raise StoreError(f"{self._path}: {e}; if no other version wrote it: {DAMAGED}") from e
+        except rows.UnreadableDefinition as e:
+            raise StoreError(f"{self._path}: {e}; if no other version wrote it: {DAMAGED_ADVICE}") from e
         except (ArithmeticError, LookupError, TypeError, ValueError) as e:
-            raise Damaged(f"{self._path}: {DAMAGED} ({e})") from e
+            raise DatabaseDamaged(f"{self._path}: {DAMAGED_ADVICE} ({e})") from e
 
     def _select(self, statement: str, values: Parameters = ()) -> Rows:
         with self._read() as connection, closing(connection.execute(statement, values)) as cursor:

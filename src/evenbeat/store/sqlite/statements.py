@@ -34,7 +34,7 @@ def query(name: str) -> str:
 
 
 @cache
-def width(name: str) -> int:
+def row_width(name: str) -> int:
     """How many parameters a row of a many-row statement has."""
     columns = _ROWS.search(query(name))
     assert columns is not None
@@ -44,7 +44,7 @@ def width(name: str) -> int:
 @cache
 def query_of_rows(name: str, rows: int) -> str:
     """The text of a many-row statement for so many rows."""
-    row = "(" + ", ".join("?" * width(name)) + ")"
+    row = "(" + ", ".join("?" * row_width(name)) + ")"
     return query(name).replace(":rows", ", ".join([row] * rows))
 
 

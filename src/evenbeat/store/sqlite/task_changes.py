@@ -37,7 +37,7 @@ def create(connection: sqlite3.Connection, tasks: Sequence[Task], owner: str, no
         connection.executemany(query(name), ((now, e.number) for e in back))
     for name in ("forget_pause", "forget_definitions"):
         connection.executemany(query(name), ((e.number,) for e in back))
-    note(connection, audit.came_back(back, now, who))
+    note(connection, audit.restored(back, now, who))
     return in_order(tasks, new, back)
 
 
@@ -55,7 +55,7 @@ def _create(
     found = [
         Entry(number, id_, 1, owner, now, now, task) for number, id_, task in zip(numbers, ids, tasks, strict=True)
     ]
-    if len(found) <= audit.FEW:
+    if len(found) <= audit.MAX_DETAILED_CHANGES:
         note(connection, audit.created(found, now, who))
     else:
         connection.execute(query("note_created"), {"now": now, "who": who, "last": last})

@@ -9,10 +9,10 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Final, Generic, NamedTuple, TypeVar
 
-from evenbeat.store.contract import Damaged, StoreError
-from evenbeat.store.sqlite.checkpoint import Checkpoints
+from evenbeat.store.contract import DatabaseDamaged, StoreError
+from evenbeat.store.sqlite.checkpoint import Checkpointer
 from evenbeat.store.sqlite.connect import connect_writer, explain
-from evenbeat.store.sqlite.open_files import OpenFiles, Stamps
+from evenbeat.store.sqlite.open_files import CheckpointStamps, OpenedFiles
 
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
@@ -23,12 +23,12 @@ _WAL_TOO_LONG: Final = 256 << 20
 """Readers that never pause would let the write-ahead log grow without end; from here on the writer waits for them."""
 
 
-class _Job(NamedTuple, Generic[T]):
+class _WaitingChange(NamedTuple, Generic[T]):
     work: Work[T]
     future: Future[T]
 
 
-class Writer:
+class SqliteWriter:
     """Takes changes from any thread and makes them in the order they came."""
 
     def __init__(self, path: Path, durability: str) -> None:
@@ -36,17 +36,17 @@ class Writer:
         whole = path.resolve()
         self._wal = whole.with_name(whole.name + "-wal")
         self._wal_waited_for = 0
-        self.damage: Damaged | None = None
+        self.damage: DatabaseDamaged | None = None
         """Set from outside: nothing more is to be written."""
         log_was_empty = not self._wal.exists() or self._wal.stat().st_size == 0
         with ExitStack() as opened:
             self._connection = opened.enter_context(closing(connect_writer(path, durability)))
-            self.files = OpenFiles(path)
-            self.stamps = Stamps(path, self._connection, log_was_empty=log_was_empty)
+            self.files = OpenedFiles(path)
+            self.stamps = CheckpointStamps(path, self._connection, log_was_empty=log_was_empty)
             moving = opened.enter_context(closing(connect_writer(path, durability)))
-            self._checkpoints = Checkpoints(moving, self.stamps, None if durability == "full" else self._wal)
+            self._checkpoints = Checkpointer(moving, self.stamps, None if durability == "full" else self._wal)
             opened.pop_all()  # from now on `close` sees to them
-        self._jobs: queue.SimpleQueue[_Job[object] | None] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[_WaitingChange[object] | None] = queue.SimpleQueue()
         self._closing = threading.Lock()
         self._closed = False
         self.commits = 0
@@ -59,7 +59,7 @@ class Writer:
         with self._closing:
             if self._closed:
                 raise StoreError(f"{self._path}: the store is closed")
-            self._jobs.put(_Job(work, future))  # type: ignore[arg-type]
+            self._jobs.put(_WaitingChange(work, future))  # type: ignore[arg-type]
         return future
 
     def do(self, work: Work[T]) -> T:
@@ -77,7 +77,7 @@ class Writer:
     def _run(self) -> None:
         is_open = True
         while is_open:
-            jobs: list[_Job[object]] = []
+            jobs: list[_WaitingChange[object]] = []
             job = self._jobs.get()
             while job is not None:
                 # From now on it cannot be cancelled; one that was is not made.
@@ -91,7 +91,7 @@ class Writer:
             if problem is not None:
                 # Nothing is written that nobody will ever read.
                 for refused in jobs:
-                    refused.future.set_exception(Damaged(str(problem)))
+                    refused.future.set_exception(DatabaseDamaged(str(problem)))
             elif jobs:
                 self._commit(jobs)
                 # What was changed is no longer ours to hold while we wait.
@@ -100,7 +100,7 @@ class Writer:
         self._checkpoints.close()
         self._connection.close()
 
-    def _commit(self, jobs: list[_Job[object]]) -> None:
+    def _commit(self, jobs: list[_WaitingChange[object]]) -> None:
         """All in one transaction. If that fails, each in its own, so that one that cannot be done harms no other."""
         connection = self._connection
         try:
@@ -138,7 +138,7 @@ class Writer:
                 self._wal_waited_for = 0
             elif size > self._wal_waited_for + _WAL_TOO_LONG:
                 self._wal_waited_for = size
-                self.stamps.move(self._connection, "PRAGMA wal_checkpoint(TRUNCATE)")
+                self.stamps.checkpoint(self._connection, "PRAGMA wal_checkpoint(TRUNCATE)")
         except (OSError, sqlite3.Error):
             # It is only care: what is wrong with the file is told with the next commit.
             return
