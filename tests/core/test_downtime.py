@@ -384,7 +384,12 @@ def test_results_after_the_clock_was_set_back_are_accepted() -> None:
 
 
 @settings(max_examples=150)
-@example([("start_at", 1), ("advance", 1)], 1, None)
+@example([("start_at", 1), ("advance", 1)], 1, None)  # `start_at` is a time of the grid
+@example([("start_at", 2), ("force", 0), ("lasts", 10), ("advance", 30)], 2, None)  # it comes while a run lasts
+@example([("force", 0), ("start_at", 1), ("lasts", 5), ("advance", 2), ("advance", 3)], 1, Flag.EACH)
+@example([("start_at", 3), ("lasts", 30), ("force", 10), ("advance", 30)], 1, ALL)
+@example([("force", 2), ("stop", 5), ("lasts", 5), ("start_at", 3), ("advance", 30)], 3, ALL)
+@example([("force", 2), ("lasts", 10), ("back", 1), ("start_at", 1), ("advance", 30)], 2, ALL)
 @given(
     st.lists(
         st.one_of(

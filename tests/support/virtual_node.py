@@ -31,7 +31,10 @@ class Run(NamedTuple):
     nominal: int
     kind: RunKind
     settles: bool
-    """It is the run of its nominal time, on the grid or made up."""
+    """It accounts for its nominal time: a run on the grid, or one that makes up for a missed one.
+
+    A start asked for with `start_at` does not, even at a time of the grid: that one is skipped as postponed.
+    """
 
 
 class Skip(NamedTuple):
@@ -98,21 +101,26 @@ class Node:
                 self.skips.append(Skip(row, first, last, n, REASONS[reason]))
 
     def release(self) -> list[Run]:
-        before = self.columns.nominal.tolist()
+        to_account = self.columns.nominal.tolist()
         claims, skips, refused, _ = self.lifecycle.release(self.now, self.ahead)
+        # The end of a postponement comes before everything else in a release: it skips the nominal times up to the
+        # start, the start's own among them, and the row goes on with the one after it.
         known = len(self.skips)
         self.record(skips)
-        skipped = {(skip.row, skip.last) for skip in self.skips[known:]}
+        for skip in self.skips[known:]:
+            if skip.reason is Reason.POSTPONED:
+                to_account[skip.row] = int(self.times.next_after(np.array([skip.row]), Instant(skip.last))[0])
         for row, due, kind, reason in zip(*(column.tolist() for column in refused), strict=True):
             self.refused.append(Refusal(row, due, RunKind(kind), REASONS[reason]))
-
-        def settles(row: int, nominal: int, kind: int) -> bool:
-            # A `start_at` may be a time of the grid: that one is skipped as postponed, and the run is off the grid.
-            return kind != RunKind.FORCED and nominal == before[row] and (row, nominal) not in skipped
-
         columns = zip(claims.rows.tolist(), claims.nominal.tolist(), claims.kind.tolist(), strict=True)
         begun = [
-            Run(row, max(self.now, nominal), nominal, RunKind(kind), settles(row, nominal, kind))
+            Run(
+                row,
+                at=max(self.now, nominal),
+                nominal=nominal,
+                kind=RunKind(kind),
+                settles=kind != RunKind.FORCED and nominal == to_account[row],
+            )
             for row, nominal, kind in columns
         ]
         on_grid = claims.kind == RunKind.GRID
