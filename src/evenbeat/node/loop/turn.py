@@ -25,6 +25,7 @@ from evenbeat.model import SECOND, Instant, Outcome, RunKind, State
 from evenbeat.node.loop.clock import Clock
 from evenbeat.node.loop.counters import RunCounters
 from evenbeat.node.loop.outbox import OnCommit, Outbox
+from evenbeat.node.loop.pacing import TurnPacing
 from evenbeat.node.loop.passive_checks import PassiveChecks
 from evenbeat.node.loop.records import (
     finish_fields_of,
@@ -40,19 +41,6 @@ from evenbeat.store.contract import Batch, Claim, Finish, Refusal, RunStart, Ski
 from evenbeat.when.windows import FOREVER, NEVER
 from evenbeat.wire.worker_frames import RunResult, RunSpec
 
-_MIN_PAUSE: Final = 0.001
-"""Seconds between two turns at least: what is due within it is released together."""
-_MAX_PAUSE_SLOT_WANTED: Final = 0.008
-"""The same, for a node with much to do while somebody waits for a slot that is free now ..."""
-_MAX_PAUSE: Final = 0.02
-"""... and while nobody does: what is claimed ahead starts in time all the same."""
-_MAX_PAUSE_FULL: Final = 0.05
-"""The same, while all slots are taken: then nothing can start before something has ended ..."""
-_PAUSE_SATURATED: Final = 0.15
-"""... and while workers have more than they can begin as well: a slot that is free is of no use then."""
-_FREED_SLOTS_FOR_TURN: Final = 256
-"""Slots that are free again are worth a turn if they are a third of all; of few slots half of them, at most so many."""
-_MAX_SLEEP: Final = 1.0
 _STANDSTILL_AFTER: Final = 10 * SECOND
 """Without a turn for so long we have not been alive."""
 _MAX_ENDED_REMOVED: Final = 1_000
@@ -155,11 +143,7 @@ class TurnLoop:
         """Of the run that was claimed last; each has one more than the one before."""
         self._timer: asyncio.TimerHandle | None = None
         self._next_turn_at = float("inf")
-        self._ended = 0.0
-        """When the last turn ended, on the loop's clock."""
-        self._gap = self._shorter_gap = _MIN_PAUSE
-        self._is_full = False
-        """Were all slots taken then?"""
+        self._pacing = TurnPacing()
         self.last_turn: int | None = None
         """When that was, as `Clock.elapsed` has it."""
 
@@ -168,10 +152,8 @@ class TurnLoop:
     def add_results(self, results: Sequence[RunResult]) -> None:
         """Runs have ended."""
         self._results += results
-        # Of slots that are all taken only those count that may be free soon.
-        slots = len(self.pending_runs) - len(self.started_runs) if self._is_full else self.tasks.lifecycle.slots
-        if len(self._results) >= max(slots // 3, min(slots // 2, _FREED_SLOTS_FOR_TURN)):
-            self._gap = min(self._gap, self._shorter_gap)
+        unstarted = len(self.pending_runs) - len(self.started_runs)
+        self._pacing.add_results(len(self._results), self.tasks.lifecycle.slots, unstarted)
         self.plan_turn_soon()
 
     def add_starts(self, starts: Sequence[tuple[int, int]]) -> None:
@@ -181,7 +163,7 @@ class TurnLoop:
 
     def plan_turn_soon(self) -> None:
         """Something has happened: a turn, as soon as there was a pause since the last one."""
-        self._plan(self._ended + self._pause())
+        self._plan(self._pacing.earliest(saturated=self._is_saturated()))
 
     def stop(self) -> None:
         """No more turns, and what is held stays here."""
@@ -191,10 +173,7 @@ class TurnLoop:
         self._next_turn_at = -float("inf")
 
     def _is_saturated(self) -> bool:
-        return self._is_full and self._queue.is_busy
-
-    def _pause(self) -> float:
-        return _PAUSE_SATURATED if self._is_saturated() else self._gap
+        return self._pacing.is_full and self._queue.is_busy
 
     def _plan(self, when: float) -> None:
         if when >= self._next_turn_at:
@@ -208,8 +187,7 @@ class TurnLoop:
         loop = asyncio.get_running_loop()
         begun = loop.time()
         self._next_turn_at = float("inf")
-        if begun < self._ended + _PAUSE_SATURATED and self._is_saturated():
-            # Workers have become busy since this turn was planned.
+        if self._pacing.is_too_early(begun, saturated=self._is_saturated()):
             self.plan_turn_soon()
             return
         try:
@@ -225,22 +203,15 @@ class TurnLoop:
             self.stop()
             self.on_failure(e)
             return
-        self._ended = loop.time()
-        # A node that has a little to do all the time takes more at a time: turns should not be what keeps it busy.
-        took = self._ended - begun
-        self._shorter_gap = min(max(_MIN_PAUSE, 4 * took), _MAX_PAUSE_SLOT_WANTED)
-        self._gap = min(max(_MIN_PAUSE, 8 * took), _MAX_PAUSE)
         life = self.tasks.lifecycle
-        self._is_full = life.pending >= life.slots
-        if self._is_full:
-            self._gap = min(max(_MIN_PAUSE, 24 * took), _MAX_PAUSE_FULL)
+        self._pacing.end_turn(begun, loop.time(), is_full=life.pending >= life.slots)
         due = (
             min(_turn_time_for(life.timetable.next_due(), now), self.passive.next_due())
             if self.is_claiming
             else FOREVER
         )
         sleep = (due - self._clock.now()) / 1e6
-        self._plan(self._ended + min(max(sleep, self._pause()), _MAX_SLEEP))
+        self._plan(self._pacing.next_turn(sleep, saturated=self._is_saturated()))
 
     # A turn
 
