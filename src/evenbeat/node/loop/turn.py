@@ -15,13 +15,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenbeat.admin.worker_killers import StoredWorkerDeaths
-from evenbeat.core.check import exit_state
 from evenbeat.core.columns import Ints
 from evenbeat.core.downtime import repeat_lost_runs
-from evenbeat.core.guard import default_timebox
 from evenbeat.core.run_lease import WorkerDeaths, assumed_start
-from evenbeat.core.task import ClaimColumns, Flag, SkipColumns, tolerance_of
-from evenbeat.model import SECOND, Instant, Outcome, RunKind, State
+from evenbeat.core.run_plan import (
+    CUT_SHORT,
+    GIVES_RESULT,
+    NO_STATUS,
+    STARTED,
+    SUCCESS,
+    are_lost,
+    give_results,
+    outcome_meanings,
+    plan_runs,
+    result_states,
+    set_last_start,
+)
+from evenbeat.core.task import ClaimColumns, Flag, SkipColumns
+from evenbeat.model import SECOND, Instant, Outcome, RunKind
 from evenbeat.node.loop.clock import Clock
 from evenbeat.node.loop.counters import RunCounters
 from evenbeat.node.loop.outbox import OnCommit, Outbox
@@ -38,28 +49,14 @@ from evenbeat.node.loop.starter import CLAIM_AHEAD, Dispatcher, ReadyRuns, Start
 from evenbeat.node.loop.submitted_results import finish_of_submitted
 from evenbeat.node.loop.task_table import TaskTable
 from evenbeat.store.contract import Batch, Claim, Finish, Refusal, RunStart, Skip, TaskProgress, WithdrawnTasks
-from evenbeat.when.windows import FOREVER, NEVER
+from evenbeat.when.windows import FOREVER
 from evenbeat.wire.worker_frames import RunResult, RunSpec
 
 _STANDSTILL_AFTER: Final = 10 * SECOND
 """Without a turn for so long we have not been alive."""
 _MAX_ENDED_REMOVED: Final = 1_000
 """Runs of removed tasks that are remembered for a while after their end."""
-_NO_STATUS: Final = -1
 _EMPTY_BATCH: Final = Batch()
-
-_IS_GOOD, _REALLY_STARTED, _ENDED_ITSELF, _IS_RESULT, _CUT_SHORT = (1 << i for i in range(5))
-_OUTCOME_MEANING: Final = {
-    Outcome.SUCCEEDED: _IS_GOOD | _REALLY_STARTED | _ENDED_ITSELF | _IS_RESULT,
-    Outcome.FAILED: _REALLY_STARTED | _ENDED_ITSELF | _IS_RESULT,
-    Outcome.KILLED: _REALLY_STARTED | _IS_RESULT,
-    Outcome.TIMEBOXED: _REALLY_STARTED | _IS_RESULT,
-    Outcome.BROKEN: _IS_RESULT,
-    Outcome.DROPPED: 0,
-    Outcome.LOST: _REALLY_STARTED | _CUT_SHORT,
-    Outcome.CANCELLED: _REALLY_STARTED | _CUT_SHORT,
-}
-"""What each way to end means: for the guard, for the state of a check, for what is to be made up for."""
 
 
 class PendingRun(NamedTuple):
@@ -287,36 +284,38 @@ class TurnLoop:
         under_way, results = zip(*ended, strict=True)
         rows, nominal, kind = (np.array(of, dtype=np.int64) for of in list(zip(*under_way, strict=True))[1:4])
         outcome = [r.outcome for r in results]
-        ends = np.array([_OUTCOME_MEANING[o] for o in outcome], dtype=np.uint8)
-        for i in np.flatnonzero(ends & _CUT_SHORT).tolist():
+        meaning = outcome_meanings(outcome)
+        for i in np.flatnonzero(meaning & CUT_SHORT).tolist():
             if results[i].started == results[i].ended:  # no worker has reported the start
                 due = under_way[i].nominal + self._moved.get(results[i].token, 0)
                 results[i].started = assumed_start(under_way[i].claimed, due, now)
         started = np.array([r.started for r in results], dtype=np.int64)
-        on_grid = (kind == RunKind.GRID) & (ends & _REALLY_STARTED != 0)
+        on_grid = set_last_start(meaning, kind)
         # Of a run from before the clock was set back it may lie ahead; then it was just now.
         life.record_starts(rows[on_grid], np.minimum(started, now)[on_grid])
         last_start = c.last_start[rows]
         flags = c.flags[rows]
         removed = flags & int(Flag.REMOVED) != 0
-        told = (flags & int(Flag.CHECK) != 0) & ~removed & (ends & _IS_RESULT != 0)
+        with_result = give_results(meaning, flags)
         # With its end the row of a removed task is free: what is known of the task is read before.
         gone = np.flatnonzero(removed)
-        left = finish_fields_of(c, rows[gone], last_start[gone], ends[gone] & _IS_GOOD == 0, now) if len(gone) else ()
+        left = finish_fields_of(c, rows[gone], last_start[gone], meaning[gone] & SUCCESS == 0, now) if len(gone) else ()
         life.complete(rows)
         changed = np.zeros(len(rows), dtype=bool)
-        if told.any():
-            status = np.array([_NO_STATUS if r.status is None else r.status for r in results], dtype=np.int64)
-            state = np.where(ends & _ENDED_ITSELF != 0, exit_state(status), State.UNKNOWN).astype(np.uint8)
-            changed[told] = life.apply_results(rows[told], state[told], started[told], nominal[told], now)
+        if with_result.any():
+            status = np.array([NO_STATUS if r.status is None else r.status for r in results], dtype=np.int64)
+            state, some = result_states(meaning, status), rows[with_result]
+            changed[with_result] = life.apply_results(
+                some, state[with_result], started[with_result], nominal[with_result], now
+            )
             if self.passive.stale_rows:
-                self.passive.stale_rows.difference_update(rows[told].tolist())
-        lost = (ends & _CUT_SHORT != 0) & ~removed
+                self.passive.stale_rows.difference_update(some.tolist())
+        lost = are_lost(meaning, flags)
         if isinstance(self.worker_deaths, StoredWorkerDeaths) and (self.worker_deaths or lost.any()):
             self.worker_deaths.learn_all((u.number, r.outcome, r.output) for u, r in ended)
         if lost.any():
             repeat_lost_runs(life, self._not_set_aside(rows[lost], now), now)
-        notable = changed | (ends & _IS_GOOD == 0)
+        notable = changed | (meaning & SUCCESS == 0)
         ended_so = [
             (u[0], r.started, r.ended, r.outcome, r.status, _decode_output(r.output), r.cursor) for u, r in ended
         ]
@@ -333,12 +332,12 @@ class TurnLoop:
         is_news = (
             np.array([self.started_runs.pop(r.token, None) is None for r in results]) if self.started_runs else True
         )
-        really = (ends & _REALLY_STARTED != 0) & (ends & _IS_RESULT != 0) & is_news
+        really = (meaning & STARTED != 0) & (meaning & GIVES_RESULT != 0) & is_news
         if self._moved:
             nominal = nominal + np.array([self._moved.pop(r.token, 0) for r in results], dtype=np.int64)
         self.counts.began((started - nominal)[really] / 1e6)
         lasted = np.array([r.ended for r in results], dtype=np.int64) - started
-        return _EndedRuns(under_way, finishes, outcome, lasted[ends & _REALLY_STARTED != 0] / 1e6)
+        return _EndedRuns(under_way, finishes, outcome, lasted[meaning & STARTED != 0] / 1e6)
 
     def _drop_withdrawn(self, numbers: WithdrawnTasks) -> None:
         """Tasks were removed before their claims were committed: these runs are not made, and leave no trace.
@@ -422,11 +421,8 @@ class TurnLoop:
     ) -> tuple[list[RunSpec], list[int]]:
         """For the workers; beside it the timebox of each."""
         c, rows = self.tasks.columns, claims.rows
-        on_grid = claims.kind == RunKind.GRID
-        interval = np.where(on_grid, self.tasks.times.interval(rows, claims.nominal), 0)
-        tolerance = tolerance_of(c, rows, c.flags[rows], interval)
-        guarded = np.where(on_grid, c.last_start[rows], NEVER)
-        timebox = self._timebox(claims).tolist()
+        plans = plan_runs(c, self.tasks.times, claims, c.timebox[rows], now)
+        timebox = plans.timebox.tolist()
         runs = list(
             map(
                 RunSpec,
@@ -436,11 +432,11 @@ class TurnLoop:
                 claims.nominal.tolist(),
                 claims.kind.tolist(),
                 timebox,
-                self._latest_start(claims, now).tolist(),
-                guarded.tolist(),
-                interval.tolist(),
-                tolerance.tolist(),
-                (c.attempt[rows] + ~c.hard[rows]).tolist(),  # while SOFT, each run is one more
+                plans.latest_start.tolist(),
+                plans.last_start.tolist(),
+                plans.interval.tolist(),
+                plans.tolerance.tolist(),
+                plans.attempt.tolist(),
                 map(self.cursors.get, numbers),
                 (c.flags[rows] & int(Flag.CHECK) != 0).tolist(),
             )
@@ -464,30 +460,6 @@ class TurnLoop:
         if len(pools) == 1:
             return None
         return [pools[number] for number in self.tasks.columns.pool[rows].tolist()]
-
-    def _timebox(self, claims: ClaimColumns) -> Ints:
-        """As the task says; by default of a cron task as long as from one nominal time to the next."""
-        c, rows = self.tasks.columns, claims.rows
-        box, following = c.timebox[rows], c.nominal[rows]
-        unsaid = np.flatnonzero(box == 0)
-        if len(unsaid):
-            some, coming = rows[unsaid], following[unsaid]
-            length = coming - claims.nominal[unsaid]
-            # A run off the grid may come just before a nominal time: that must not make it short.
-            between = np.flatnonzero((claims.kind[unsaid] != RunKind.GRID) & (coming < FOREVER))
-            length[between] = self.tasks.times.interval(some[between], coming[between])
-            box[unsaid] = np.where((coming < FOREVER) & (length > 0), length, default_timebox(None, check=False))
-        return box
-
-    def _latest_start(self, claims: ClaimColumns, now: Instant) -> Ints:
-        """Not after the close of its period, unless forced."""
-        latest = np.full(len(claims.rows), FOREVER, dtype=np.int64)
-        period = self.tasks.columns.period[claims.rows]
-        if (period >= 0).any():
-            period[claims.kind == RunKind.FORCED] = -1
-            for number in np.unique(period[period >= 0]).tolist():
-                latest[period == number] = self.tasks.times.period(number).state(now).until
-        return latest
 
     def adopt(self, runs: Sequence[TaskProgress]) -> None:
         """Runs that another node claimed: their ends come to us."""
