@@ -14,8 +14,8 @@ from evenbeat.api.http.context import ApiContext
 from evenbeat.api.routes import health
 from evenbeat.api.routes.health import health_errors, numbers_of
 from evenbeat.api.server import protected_application
-from evenbeat.report.metrics import ClusterMetrics, NodeMetrics
 from evenbeat.report.obstacles import NO_WORKERS_TEXT
+from evenbeat.wire.metrics import ClusterMetrics, NodeMetrics
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ from live_node import Living, eventually
 
 from api.asking import Api
 from evenbeat.api.routes.documents import ChangeDocument, NodeDocument, RunningDocument, SkipDocument
-from evenbeat.report.status import Status
+from evenbeat.wire.status import Status
 
 
 def test_history_comes_newest_first_and_in_pages(api: Api) -> None:

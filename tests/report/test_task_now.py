@@ -5,9 +5,10 @@ from hand_driven_node import Hand
 
 from evenbeat.core.gate import Reason, blocking_reason
 from evenbeat.model import MINUTE, RunKind
-from evenbeat.report.task_now import LiveTaskState, live_task_state_of
+from evenbeat.report.task_now import live_task_state_of
 from evenbeat.report.why import why
 from evenbeat.report.why_facts import task_facts_of
+from evenbeat.wire.live_runs import LiveTaskState
 
 
 def moment(hand: Hand, name: str) -> LiveTaskState:

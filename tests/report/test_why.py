@@ -11,13 +11,13 @@ from evenbeat.core.gate import Reason
 from evenbeat.core.next_time import ScheduleProgress, next_run
 from evenbeat.load.task_keys import task_from_table
 from evenbeat.model import DAY, MINUTE, SECOND, Entry, Instant, Outcome, Period, RunKind, State
-from evenbeat.report.task_now import LiveTaskState
 from evenbeat.report.why import Answer, TaskFacts, why
 from evenbeat.report.why_past import why_then
 from evenbeat.store.contract import FOREVER, NEVER, Condition, RunRecord, SkipRecord
 from evenbeat.when.instant import parse_instant
 from evenbeat.when.period import compile_periods
 from evenbeat.when.zone import zone
+from evenbeat.wire.live_runs import LiveTaskState
 
 UTC = zone("UTC")
 OFFICE = {"office": Period(ranges=("monday-friday 09:00-17:00",))}

@@ -17,9 +17,9 @@ from typing import Final, NamedTuple
 
 from evenbeat.client.database import connect_to_live_node, open_client
 from evenbeat.model import SECOND, Job, Schedule, Task
-from evenbeat.report.status import Status
 from evenbeat.store.contract import Filter
 from evenbeat.wire.requests import GetStatus
+from evenbeat.wire.status import Status
 
 RUNS: Final = 250_000
 _QUICK: Final = 1_500

@@ -11,9 +11,9 @@ from evenbeat.store.contract import AuditFilter, Change, Condition, Filter, RunR
 if TYPE_CHECKING:
     from evenbeat.admin.task_admin import ChangeResult
     from evenbeat.report.cluster_document import ClusterDocument
-    from evenbeat.report.status import Status
     from evenbeat.report.why import Answer
     from evenbeat.wire.requests import AcceptedResult, EndedRun, Names
+    from evenbeat.wire.status import Status
 
 
 class QueryClient(Protocol):

@@ -19,7 +19,6 @@ from evenbeat.node.cluster.orders import ANSWER_TIMEOUT
 from evenbeat.node.loop.submissions import create_heartbeat_token, remove_heartbeat_token
 from evenbeat.node.process.control_socket import ControlClient
 from evenbeat.node.scheduler import Scheduler
-from evenbeat.report.status import Status
 from evenbeat.store.cluster_contract import ClusterStore
 from evenbeat.store.contract import Filter, Store, StoreError
 from evenbeat.store.opening import open_store, without_password
@@ -66,6 +65,7 @@ from evenbeat.wire.requests import (
     raise_if_refused,
     reply_to_change,
 )
+from evenbeat.wire.status import Status
 
 _CONNECT_TIMEOUT: Final = 10.0
 """Seconds in which a node that starts begins to listen, and others who change something are done."""

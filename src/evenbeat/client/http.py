@@ -18,7 +18,6 @@ from evenbeat.model import SECOND, Entry, Instant, Invalid, Task
 from evenbeat.report.cluster_document import ClusterDocument
 from evenbeat.report.documents import iso_time
 from evenbeat.report.history import HistoryRecord, record_time
-from evenbeat.report.status import Status
 from evenbeat.report.why import Answer
 from evenbeat.store.contract import AuditFilter, Change, Condition, Conflict, Filter, RunRecord, SkipRecord
 from evenbeat.when.duration import format_duration
@@ -40,6 +39,7 @@ from evenbeat.wire.decoded import (
     to_skip_record,
 )
 from evenbeat.wire.requests import AcceptedResult, EndedRun, Names, NotFound
+from evenbeat.wire.status import Status
 
 _PAGE_SIZE: Final = 500
 """Tasks, or records, of one answer."""

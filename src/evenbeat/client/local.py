@@ -14,9 +14,9 @@ from evenbeat.store.opening import open_store
 
 if TYPE_CHECKING:
     from evenbeat.report.cluster_document import ClusterDocument
-    from evenbeat.report.status import Status
     from evenbeat.report.task_status import ConditionReader
     from evenbeat.report.why import Answer
+    from evenbeat.wire.status import Status
 
 _MAX_NAMES_READ: Final = 100_000
 """For a name like the one that was typed."""

@@ -39,16 +39,18 @@ from evenbeat.node.process.memory import give_back_memory
 from evenbeat.node.process.systemd import notify_systemd, watchdog_interval
 from evenbeat.queue.local.local_queue import LocalQueue
 from evenbeat.report.obstacles import node_problems_of
-from evenbeat.report.status import Status, status_of
-from evenbeat.report.task_now import RunningRuns, running_runs_of, waiting_reason
+from evenbeat.report.status import status_of
+from evenbeat.report.task_now import running_runs_of, waiting_reason
 from evenbeat.store.contract import Batch, SettledDefinitions, Store, StoreError
 from evenbeat.when.windows import FOREVER
+from evenbeat.wire.live_runs import RunningRuns
+from evenbeat.wire.status import Status
 from evenbeat.wire.worker_frames import RunResult
 
 if TYPE_CHECKING:
-    from evenbeat.node.cluster.node_info import ClusterView
     from evenbeat.node.cluster.relay import EventRelay
-    from evenbeat.report.metrics import ClusterMetrics
+    from evenbeat.wire.cluster_view import ClusterView
+    from evenbeat.wire.metrics import ClusterMetrics
     from evenbeat.wire.requests import ForceTasks, Reply, Request
 
 DEFAULT_KEEP: Final = 30 * DAY

@@ -8,13 +8,12 @@ from msgspec import Meta, Struct
 from msgspec.structs import asdict
 
 from evenbeat.model import PARTITION_COUNT, Instant
-from evenbeat.node.cluster.node_info import ClusterView, NodeView
 from evenbeat.node.cluster.shares import ALL_SLOTS_KEY
-from evenbeat.queue.nats.known_workers import PoolView, WorkerView
 from evenbeat.report.documents import iso_time
-from evenbeat.report.metrics import NodeMetrics
-from evenbeat.report.status import NodeIdentity, Status
 from evenbeat.wire.cluster_messages import DEFAULT_POOL
+from evenbeat.wire.cluster_view import ClusterView, NodeView, PoolView, WorkerView
+from evenbeat.wire.metrics import NodeMetrics
+from evenbeat.wire.status import NodeIdentity, Status
 
 IsoTime = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
 """ISO 8601 with an offset."""

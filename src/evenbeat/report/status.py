@@ -5,7 +5,6 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from msgspec import Struct
 from numpy.typing import NDArray
 
 from evenbeat.core.columns import Ints
@@ -16,6 +15,7 @@ from evenbeat.node.loop.packed_jobs import NodeColumns
 from evenbeat.when.instant import format_instant
 from evenbeat.when.windows import FOREVER, NEVER
 from evenbeat.when.zone import zone
+from evenbeat.wire.status import Lateness, LimitStatus, NodeIdentity, Status, WorkerProcess
 
 if TYPE_CHECKING:
     from evenbeat.node.scheduler import Scheduler
@@ -25,86 +25,6 @@ UNCHECKED: Final = "unchecked"
 
 _LATENESS_CLASSES: Final = {"1-10 s": SECOND, "10-60 s": 10 * SECOND, "1-10 min": MINUTE, "> 10 min": 10 * MINUTE}
 """From how late on a task is in each of these."""
-
-
-class Lateness(Struct):
-    """Of the latest runs, in seconds after they were due."""
-
-    p50: float
-    p99: float
-    max: float
-
-
-class WorkerProcess(Struct, frozen=True):
-    """One that a node has running."""
-
-    pid: int
-    kind: str
-    """commands, functions, async functions: what it runs."""
-
-
-class NodeIdentity(Struct, frozen=True):
-    """Which node this is."""
-
-    id: str
-    """A random word of this start, as in its feed."""
-    pid: int
-    started: Instant
-    version: str
-    workers: list[WorkerProcess]
-    database: str
-
-
-class LimitStatus(Struct):
-    """A limit: how many runs at the same time, how many there are, and who says so."""
-
-    most: int
-    running: int
-    source: str
-
-
-class Status(Struct):
-    """A node at a glance."""
-
-    tasks: int
-    idle: int
-    pending: int
-    slots: int
-    waiting: int
-    """Due, and held back by slots or limits."""
-    late: int
-    """Due for more than a second."""
-    stale: int
-    """Their result should have been there by now."""
-    disabled: int
-    states: dict[str, int]
-    """Of checks; those without any result yet are `unchecked`."""
-    runs: int
-    outcomes: dict[str, int]
-    skipped: dict[str, int]
-    runs_per_second: float
-    lateness: Lateness
-    uptime: float
-    generation: int
-    store: str
-    """"ok", or why it cannot take anything."""
-    late_by: dict[str, int] = {}
-    """Those that are late, by how late they are."""
-    first_runs_to_come: int = 0
-    """New checks that wait for their first run, on the planned slope; late ones are not among them."""
-    catch_ups_to_come: int = 0
-    """Tasks that wait for a run that makes up for what was missed."""
-    to_come_until: str | None = None
-    """When the last of them is planned; None if there are none."""
-    problems: list[str] = []
-    """What keeps it from executing or recording anything: a failing store, a queue out of reach, no process."""
-    executes: bool = True
-    slots_source: str = ""
-    """Who says how many slots there are: default, command line, a file, or "set by" somebody."""
-    limits: dict[str, LimitStatus] = {}
-    """False if it was started without workers: then it only schedules, takes results and shows."""
-    files: str = "ok"
-    """"ok", or why the node's files could not be applied; then what was last applied of them counts."""
 
 
 def node_identity_of(node: "Scheduler") -> NodeIdentity:

@@ -4,7 +4,6 @@ from heapq import nsmallest
 from typing import TYPE_CHECKING
 
 import numpy as np
-from msgspec import Struct
 
 from evenbeat.core.check import retry_after_opening
 from evenbeat.core.gate import Reason, blocking_reason
@@ -14,30 +13,11 @@ from evenbeat.core.task import Flag
 from evenbeat.model import Instant, RunKind
 from evenbeat.report.obstacles import obstacles_of
 from evenbeat.wire.cluster_messages import DEFAULT_POOL
+from evenbeat.wire.live_runs import LiveTaskState, RunningRun, RunningRuns
 
 if TYPE_CHECKING:
     from evenbeat.node.loop.turn import TurnLoop
     from evenbeat.node.scheduler import Scheduler
-
-
-class LiveTaskState(Struct):
-    """One task in a live node."""
-
-    due: Instant | None
-    """When its next run is due, or since when it waits; None if nothing is planned."""
-    kind: RunKind
-    waiting: str
-    """For what, in the words of `Reason`; empty if it does not wait."""
-    pending: int
-    slots: int
-    is_untaken: bool = False
-    """Its run is with the queue, and no worker has said that it has started it."""
-    without_worker_for: float | None = None
-    """Seconds that its pool has had no worker; None if it has one."""
-    is_claimed: bool = False
-    """The node has claimed a run of it, be it that the store does not have the claim yet."""
-    obstacles: list[str] = []
-    """What keeps the node from executing anything at all."""
 
 
 def live_task_state_of(node: "Scheduler", number: int) -> LiveTaskState | None:
@@ -105,28 +85,6 @@ def _waits_for_worker(node: "Scheduler", row: int, number: int) -> tuple[bool, f
         return False, None
     pool = node.tasks.pools[int(node.tasks.columns.pool[row])] or DEFAULT_POOL
     return True, place.pools[pool].without_worker_for if pool in place.pools else None
-
-
-class RunningRun(Struct, frozen=True):
-    """A run that is claimed or running."""
-
-    task: str
-    nominal: Instant
-    kind: RunKind
-    claimed: Instant
-    started: Instant | None
-    """None as long as nobody has told that it has: it is that new, or waits for a worker."""
-    timebox: int
-    """Microseconds."""
-    number: int = 0
-    """Of the task."""
-
-
-class RunningRuns(Struct, frozen=True):
-    """The runs of this moment, as many as were asked for, those that began first in front."""
-
-    runs: list[RunningRun]
-    total: int
 
 
 def running_runs_of(node: "Scheduler", most: int) -> RunningRuns:

@@ -9,7 +9,6 @@ from evenbeat.core.gate import Reason
 from evenbeat.core.guard import attempts_of, grace_of
 from evenbeat.core.task_columns import default_timebox_of
 from evenbeat.model import SECOND, Instant, Period, RunKind, State, Task
-from evenbeat.report.task_now import LiveTaskState
 from evenbeat.report.words import (
     RUN_KIND_WORDS,
     deaths_words,
@@ -28,6 +27,7 @@ from evenbeat.when.instant import spoken_instant
 from evenbeat.when.period import CompiledPeriod, compile_periods
 from evenbeat.when.schedule import NodeEventSchedule
 from evenbeat.wire.cluster_messages import DEFAULT_POOL
+from evenbeat.wire.live_runs import LiveTaskState
 
 
 class Answer(Struct, frozen=True):

@@ -6,13 +6,13 @@ from typing import Final
 from evenbeat.admin.task_admin import TaskAdmin
 from evenbeat.model import DAY, HOUR, MINUTE, SECOND, Entry, Instant
 from evenbeat.node.scheduler import DEFAULT_KEEP
-from evenbeat.report.task_now import LiveTaskState
 from evenbeat.report.task_status import ConditionReader
 from evenbeat.report.why import TaskFacts
 from evenbeat.report.words import nominals_of, zone_of
 from evenbeat.store.cluster_contract import ClusterStore
 from evenbeat.store.contract import RunRecord, Store
 from evenbeat.when.instant import parse_instant
+from evenbeat.wire.live_runs import LiveTaskState
 
 _MAX_RECORDS: Final = 5_000
 """Records that are looked through for the time that was asked about."""

@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from evenbeat.model import Instant, Outcome, RunKind, State
-from evenbeat.report.status import Status
+from evenbeat.wire.status import Status
 
 
 class RunEvent(Struct, frozen=True, tag="run"):

@@ -16,11 +16,11 @@ from evenbeat.admin.tokens import ApiToken, add_token, remove_token
 from evenbeat.core.scope import Scope
 from evenbeat.load.config import Config
 from evenbeat.model import MAX_EVERY, NAME_LIMIT, OUTPUT_LIMIT, Entry, Instant, Invalid, Name, Period, State, Task
-from evenbeat.node.cluster.node_info import ClusterView
-from evenbeat.report.metrics import NodeMetrics
-from evenbeat.report.status import NodeIdentity, Status
-from evenbeat.report.task_now import LiveTaskState, RunningRuns
 from evenbeat.store.contract import Conflict, Filter, StoreError
+from evenbeat.wire.cluster_view import ClusterView
+from evenbeat.wire.live_runs import LiveTaskState, RunningRuns
+from evenbeat.wire.metrics import NodeMetrics
+from evenbeat.wire.status import NodeIdentity, Status
 
 THIS_MACHINE: Final = "this machine"
 """Where something comes from that comes through the control socket."""

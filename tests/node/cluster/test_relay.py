@@ -12,8 +12,8 @@ from evenbeat.model import MINUTE, Instant, Outcome, RunKind
 from evenbeat.node.cluster import relay
 from evenbeat.node.cluster.relay import EventRelay
 from evenbeat.node.process.event_publisher import MAX_EVENTS_PER_MESSAGE, MAX_PLAIN_RUNS_PER_SECOND, EventBroadcaster
-from evenbeat.report.task_now import RunningRun, RunningRuns
 from evenbeat.wire.events import Event, EventMessage, RunEvent, TaskEvent
+from evenbeat.wire.live_runs import RunningRun, RunningRuns
 
 
 class Air:

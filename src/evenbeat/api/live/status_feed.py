@@ -18,7 +18,7 @@ from evenbeat.store.contract import StoreError
 from evenbeat.wire.events import Event, EventMessage, RunEvent, TaskEvent
 
 if TYPE_CHECKING:
-    from evenbeat.report.status import Status
+    from evenbeat.wire.status import Status
 
 EVENTS_KEPT: Final = 10_000
 """Events that can be told again: minutes of a busy node, hours of a quiet one."""

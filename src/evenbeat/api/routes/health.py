@@ -11,12 +11,12 @@ from starlette.responses import Response
 
 from evenbeat.api.http.context import ApiContext
 from evenbeat.api.http.route import Call, Role, Route
-from evenbeat.node.cluster.node_info import ClusterView
-from evenbeat.report.metrics import NodeMetrics
 from evenbeat.report.obstacles import NO_WORKERS_TEXT
-from evenbeat.report.status import Status
 from evenbeat.store.contract import StoreError
+from evenbeat.wire.cluster_view import ClusterView
+from evenbeat.wire.metrics import NodeMetrics
 from evenbeat.wire.requests import GetCluster, GetNodeMetrics, GetStatus, Reply, Request
+from evenbeat.wire.status import Status
 
 UNRESPONSIVE_SECONDS: Final = 5.0
 """Seconds without a turn of the beat, or an answer of the node, after which it is not well."""

@@ -14,13 +14,13 @@ from evenbeat.core.scope import Scope
 from evenbeat.model import SECOND, Instant
 from evenbeat.report.documents import change_document, iso_time, run_document, skip_document
 from evenbeat.report.history import HistoryRecord, RecordQuery, history_records, record_time
-from evenbeat.report.status import Status
-from evenbeat.report.task_now import LiveTaskState, RunningRun
 from evenbeat.report.why import Answer, why
 from evenbeat.report.why_facts import task_facts_of, typed_time_span
 from evenbeat.report.why_past import why_then
 from evenbeat.store.contract import Change, RunRecord, SkipRecord, Store, StoreError
+from evenbeat.wire.live_runs import LiveTaskState, RunningRun
 from evenbeat.wire.requests import GetLiveTaskState, GetRunningRuns
+from evenbeat.wire.status import Status
 
 _TAG: Final = "History"
 _NOW_TAG: Final = "Now"

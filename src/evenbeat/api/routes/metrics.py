@@ -17,12 +17,11 @@ from evenbeat.api.http.route import Call, Role, Route
 from evenbeat.api.routes.health import health_errors, numbers_of
 from evenbeat.core.gate import Reason
 from evenbeat.model import SECOND, Instant, Outcome
-from evenbeat.node.loop.counters import Histogram
-from evenbeat.queue.nats.known_workers import PoolView
-from evenbeat.report.metrics import ClusterMetrics, NodeMetrics
 from evenbeat.store.contract import StoreError
 from evenbeat.when.curve import Stretch
 from evenbeat.wire.cluster_messages import DEFAULT_POOL
+from evenbeat.wire.cluster_view import PoolView
+from evenbeat.wire.metrics import ClusterMetrics, Histogram, NodeMetrics
 
 _FORECAST_SECONDS: Final = 600
 """Seconds that the forecast looks ahead."""

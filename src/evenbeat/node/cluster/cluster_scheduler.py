@@ -16,7 +16,7 @@ from evenbeat.core.columns import Ints
 from evenbeat.core.task import SkipColumns
 from evenbeat.model import PARTITION_COUNT, SECOND, Entry, Instant, partition_of
 from evenbeat.node.cluster.membership import DatabaseClock, HeldLease
-from evenbeat.node.cluster.node_info import ClusterView, cluster_view_of, decode_node_info, merge_statuses, node_info_of
+from evenbeat.node.cluster.node_info import cluster_view_of, decode_node_info, merge_statuses, node_info_of
 from evenbeat.node.cluster.orders import ANSWER_TIMEOUT, ForwardedRequests
 from evenbeat.node.cluster.relay import EventRelay
 from evenbeat.node.cluster.shares import ALL_SLOTS_KEY, LimitShares, limit_demands_of, running_by_key
@@ -25,9 +25,9 @@ from evenbeat.node.loop.restart import GENERATION_KEY, restore_partitions
 from evenbeat.node.scheduler import NodeOptions, Scheduler
 from evenbeat.queue.nats.address import QueueAddress
 from evenbeat.queue.nats.nats_queue import NatsQueue
-from evenbeat.report.metrics import ClusterMetrics, cluster_metrics_of
-from evenbeat.report.status import Status, status_of
-from evenbeat.report.task_now import RunningRuns, running_runs_of
+from evenbeat.report.metrics import cluster_metrics_of
+from evenbeat.report.status import status_of
+from evenbeat.report.task_now import running_runs_of
 from evenbeat.store.cluster_contract import (
     ClusterSnapshot,
     ClusterStore,
@@ -37,7 +37,11 @@ from evenbeat.store.cluster_contract import (
     TakenPartitions,
 )
 from evenbeat.store.contract import Change, ContradictoryBatch, PastDefinition, StoreError
+from evenbeat.wire.cluster_view import ClusterView
+from evenbeat.wire.live_runs import RunningRuns
+from evenbeat.wire.metrics import ClusterMetrics
 from evenbeat.wire.requests import ForceTasks, HeldByOtherNode, Reply, Request, raise_if_refused
+from evenbeat.wire.status import Status
 from evenbeat.wire.worker_frames import RunResult
 
 _PARTITIONS_AT_ONCE: Final = 8

@@ -7,64 +7,15 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Final
 
 import msgspec
-from msgspec import Struct
 
 from evenbeat.model import Instant
-from evenbeat.queue.nats.known_workers import PoolView, WorkerView
-from evenbeat.report.status import Lateness, LimitStatus, Status, status_of
+from evenbeat.report.status import status_of
 from evenbeat.store.cluster_contract import ClusterSnapshot, NodeLease
+from evenbeat.wire.cluster_view import ClusterView, NodeInfo, NodeView, PoolView, WorkerView
+from evenbeat.wire.status import Lateness, LimitStatus, Status
 
 if TYPE_CHECKING:
     from evenbeat.node.cluster.cluster_scheduler import ClusterScheduler
-
-
-class NodeInfo(Struct, frozen=True):
-    """A node, in its lease."""
-
-    name: str
-    """Of its machine: for people only."""
-    pid: int
-    started: Instant
-    version: str
-    page: str
-    needs: list[str]
-    """Limit keys of which it wants more than its share."""
-    queue: str
-    """"ok", or why the queue cannot be reached."""
-    handing: dict[str, int]
-    """What happened to runs that were handed over: counted since its start."""
-    workers: list[WorkerView]
-    pools: dict[str, PoolView]
-    status: Status
-    is_unwell: bool = False
-    """The queue could not be reached for long: others should have its partitions. New keys come last, with a default:
-    nodes of two versions read each other's.
-    """
-    waits_since: dict[str, int] = {}
-    """Since when it has got nothing more of the keys that it needs, by the clock of the store."""
-
-
-class NodeView(Struct, frozen=True):
-    """A node of the cluster as everybody sees it."""
-
-    id: str
-    epoch: int
-    expires_in: float
-    """Seconds; negative if its lease has ended."""
-    partitions: list[int]
-    about: NodeInfo
-
-
-class ClusterView(Struct, frozen=True):
-    """Who there is and who has what."""
-
-    now: Instant
-    nodes: list[NodeView]
-    unheld: list[int]
-    """Partitions that no living node holds at this moment."""
-    workers: list[WorkerView]
-    pools: dict[str, PoolView]
-    shares: dict[str, dict[str, int]]
 
 
 _node_info_decoder: Final = msgspec.json.Decoder(NodeInfo)

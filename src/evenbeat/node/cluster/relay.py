@@ -9,8 +9,8 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from evenbeat.report.task_now import RunningRun, RunningRuns
 from evenbeat.wire.events import Event
+from evenbeat.wire.live_runs import RunningRun, RunningRuns
 
 ANNOUNCE_INTERVAL: Final = 5.0
 """Seconds after which a node that is watched says so again ..."""

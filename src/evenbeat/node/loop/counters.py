@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from typing import Final
 
 import numpy as np
-from msgspec import Struct
 from numpy.typing import NDArray
 
 from evenbeat.store.contract import Skip
+from evenbeat.wire.metrics import Histogram
 
 _LATENESS_WINDOW: Final = 10_000
 """Runs whose lateness is remembered, at least; at most twice as many."""
@@ -17,15 +17,6 @@ LATENESS_BOUNDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.
 DURATION_BOUNDS: Final = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0)
 COMMIT_BOUNDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0)
 """Seconds: what a scheduler should keep to, what work lasts, what a disk takes."""
-
-
-class Histogram(Struct, frozen=True):
-    """How often values were how large."""
-
-    bounds: tuple[float, ...]
-    counts: list[int]
-    """For each bound how many values were at most so large; the last one counts all."""
-    sum: float
 
 
 class HistogramCounter:

@@ -3,11 +3,10 @@
 from collections.abc import Iterable
 from typing import Final
 
-from msgspec import Struct
-
 from evenbeat.core import run_lease
 from evenbeat.model import SECOND
 from evenbeat.wire.cluster_messages import WorkerStatus
+from evenbeat.wire.cluster_view import PoolView, WorkerView
 
 _WORKER_REMEMBERED_FOR: Final = 300 * SECOND
 """A worker that is silent is shown so long, so that it is missed."""
@@ -16,37 +15,6 @@ _LEFT_REMEMBERED_FOR: Final = 10 * SECOND
 _MOST_WORKERS: Final = 10_000
 _POOL_WANTED_FOR: Final = 3_600 * SECOND
 """A pool to which runs were handed over is looked after so long: that it has no worker is not forgotten in between."""
-
-
-class WorkerView(Struct, frozen=True):
-    """A worker, for people."""
-
-    id: str
-    name: str
-    pid: int
-    pools: list[str]
-    slots: int
-    held: int
-    is_leaving: bool
-    silent_for: float
-    """Seconds since it was last heard of."""
-    started: int
-    version: str
-    processes: int
-    restarts: int
-    problem: str = ""
-    """Why it cannot start what it has, or not all of it."""
-
-
-class PoolView(Struct, frozen=True):
-    """A pool, for people."""
-
-    workers: int
-    slots: int
-    waiting: int
-    """Runs of this node that no worker has taken yet."""
-    without_worker_for: float | None
-    """Seconds; None if it has one."""
 
 
 class WorkerRegistry:

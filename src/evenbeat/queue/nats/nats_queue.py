@@ -20,7 +20,7 @@ from evenbeat.model import SECOND, Outcome
 from evenbeat.queue.nats.address import QueueAddress
 from evenbeat.queue.nats.batches import HandedOverRun
 from evenbeat.queue.nats.connection import NatsConnection, boot_time, end_tasks
-from evenbeat.queue.nats.known_workers import PoolView, WorkerRegistry, WorkerView
+from evenbeat.queue.nats.known_workers import WorkerRegistry
 from evenbeat.queue.nats.permissions import HandedOverRuns
 from evenbeat.queue.nats.publishing import OfferPublisher
 from evenbeat.wire.cluster_messages import (
@@ -37,6 +37,7 @@ from evenbeat.wire.cluster_messages import (
     encode_message,
     node_message_decoder,
 )
+from evenbeat.wire.cluster_view import PoolView, WorkerView
 from evenbeat.wire.worker_frames import RunResult, RunSpec
 
 _POLL_INTERVAL: Final = 0.5

@@ -1,0 +1,47 @@
+"""What only a live node knows, as documents: which runs are claimed or running, and what one task waits for."""
+
+from msgspec import Struct
+
+from evenbeat.model import Instant, RunKind
+
+
+class LiveTaskState(Struct):
+    """One task in a live node."""
+
+    due: Instant | None
+    """When its next run is due, or since when it waits; None if nothing is planned."""
+    kind: RunKind
+    waiting: str
+    """What it waits for, in the words of `Reason`; empty if it does not wait."""
+    pending: int
+    slots: int
+    is_untaken: bool = False
+    """Its run is with the queue, and no worker has reported its start."""
+    without_worker_for: float | None = None
+    """Seconds for which its pool has had no worker; None if it has one."""
+    is_claimed: bool = False
+    """The node has claimed a run of it, even if the claim is not committed yet."""
+    obstacles: list[str] = []
+    """What keeps the node from executing any task."""
+
+
+class RunningRun(Struct, frozen=True):
+    """A run that is claimed or running."""
+
+    task: str
+    nominal: Instant
+    kind: RunKind
+    claimed: Instant
+    started: Instant | None
+    """None until a worker reports its start: it was claimed a moment ago, or waits for a worker."""
+    timebox: int
+    """Microseconds."""
+    number: int = 0
+    """The number of its task."""
+
+
+class RunningRuns(Struct, frozen=True):
+    """The runs of this moment, at most as many as were asked for, the oldest first."""
+
+    runs: list[RunningRun]
+    total: int

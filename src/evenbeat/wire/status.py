@@ -1,0 +1,85 @@
+"""The status of a node, its identity and its worker processes, as documents."""
+
+from msgspec import Struct
+
+from evenbeat.model import Instant
+
+
+class Lateness(Struct):
+    """How late the latest runs started: seconds after they were due."""
+
+    p50: float
+    p99: float
+    max: float
+
+
+class WorkerProcess(Struct, frozen=True):
+    """A worker process of a node."""
+
+    pid: int
+    kind: str
+    """What it runs: commands, functions, async functions."""
+
+
+class NodeIdentity(Struct, frozen=True):
+    """Which node answers."""
+
+    id: str
+    """A random word of this start, as in its event stream."""
+    pid: int
+    started: Instant
+    version: str
+    workers: list[WorkerProcess]
+    database: str
+
+
+class LimitStatus(Struct):
+    """A limit: the maximum of runs at the same time, the number of running ones, and where the maximum is set."""
+
+    most: int
+    running: int
+    source: str
+
+
+class Status(Struct):
+    """A node at a glance."""
+
+    tasks: int
+    idle: int
+    pending: int
+    slots: int
+    waiting: int
+    """Due, and held back by slots or limits."""
+    late: int
+    """Due for more than a second."""
+    stale: int
+    """Their result should have been there by now."""
+    disabled: int
+    states: dict[str, int]
+    """Checks by state; those without any result yet are `unchecked`."""
+    runs: int
+    outcomes: dict[str, int]
+    skipped: dict[str, int]
+    runs_per_second: float
+    lateness: Lateness
+    uptime: float
+    generation: int
+    store: str
+    """"ok", or why it cannot take anything."""
+    late_by: dict[str, int] = {}
+    """The late tasks, by how late they are."""
+    first_runs_to_come: int = 0
+    """New checks that wait for their first run, on the planned slope; late ones are not among them."""
+    catch_ups_to_come: int = 0
+    """Tasks that wait for a run that makes up for missed ones."""
+    to_come_until: str | None = None
+    """When the last first or catch-up run is planned; None without any."""
+    problems: list[str] = []
+    """What keeps the node from executing or recording anything: a failing store, an unreachable queue, no process."""
+    executes: bool = True
+    """False if it was started without workers: then it only schedules, takes results and shows."""
+    slots_source: str = ""
+    """Where the number of slots is set: default, command line, a file, or "set by" a person."""
+    limits: dict[str, LimitStatus] = {}
+    files: str = "ok"
+    """"ok", or why the node's files could not be applied; then their last applied version is in force."""
