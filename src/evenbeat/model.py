@@ -9,6 +9,7 @@ from enum import IntEnum, StrEnum
 from typing import Annotated, Final, NewType
 
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 Instant = NewType("Instant", int)
 """Microseconds since 1970-01-01T00:00:00Z."""
@@ -332,6 +333,11 @@ class Task(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Of a passive check without anything to run: its state when a result is missing."""
     pool: Name | None = None
     """Only workers of this pool run it: a site, a capability. None for any that serves the default pool."""
+
+    def with_phase(self, phase: int, *, pinned: bool | None = None) -> "Task":
+        """The same task with this phase; `pinned` says whether its definition gives it, None leaves that as it is."""
+        schedule = replace(self.schedule, phase=phase, pinned=self.schedule.pinned if pinned is None else pinned)
+        return replace(self, schedule=schedule)
 
 
 class Entry(Struct, frozen=True):

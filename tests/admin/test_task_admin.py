@@ -8,8 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from evenbeat.admin.file_owner import file_owner_of
-from evenbeat.admin.phases import fill_wheel
 from evenbeat.admin.task_admin import ChangeResult, TaskAdmin
+from evenbeat.core.placement import fill_wheel
 from evenbeat.load.config import BadFileError, Config
 from evenbeat.load.task_keys import task_from_table, task_to_table
 from evenbeat.model import HOUR, MINUTE, SECOND, Entry, Instant, Invalid, Period, Task

@@ -1,5 +1,6 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from random import Random
 
 import numpy as np
 import pytest
@@ -7,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from evenbeat.admin.phases import place_on_wheel
+from evenbeat.core.placement import place_on_wheel
 from evenbeat.model import DAY, HOUR, MINUTE, SECOND, Instant, RunKind, Schedule, Spread, Task
 from evenbeat.model import Period as PeriodNoun
 from evenbeat.report.outlook.calendar_walk import CalendarWalk
@@ -113,7 +114,7 @@ def a_crowd() -> list[Task]:
     crons = [Task(name=f"cron-{i}", schedule=Schedule(cron="H/5 * * * *")) for i in range(10)]
     grids = [Task(name=f"grid-{i:03}", schedule=Schedule(every=(30 + i % 4 * 30) * SECOND)) for i in range(24)]
     closed = [replace(task, name=f"{task.name}-night", period="night") for task in grids[:8]]
-    return place_on_wheel(LoadWheel(), [*crons, *grids, *closed])
+    return place_on_wheel(LoadWheel(), [*crons, *grids, *closed], Random(7).random)
 
 
 def test_it_agrees_with_the_simulation_of_the_same_tasks() -> None:
@@ -154,7 +155,7 @@ def minutely(count: int, first: int = 0) -> list[Task]:
 
 
 def test_a_forecast_places_new_tasks_where_there_is_room() -> None:
-    there = place_on_wheel(LoadWheel(), minutely(60))
+    there = place_on_wheel(LoadWheel(), minutely(60), Random(7).random)
     whole = outlook(*((task, LONG_AGO) for task in there))
     before, after = whole.forecast(minutely(120, 60), Stretch(T0, 3_600), PERIODS)
     assert summarize(before)[:3] == (1, 1, 1)
@@ -164,7 +165,7 @@ def test_a_forecast_places_new_tasks_where_there_is_room() -> None:
 
 
 def test_a_forecast_of_a_change_takes_the_old_task_away() -> None:
-    there = place_on_wheel(LoadWheel(), minutely(60))
+    there = place_on_wheel(LoadWheel(), minutely(60), Random(7).random)
     whole = outlook(*((task, LONG_AGO) for task in there))
     slower = [replace(task, schedule=Schedule(every=2 * MINUTE)) for task in there]
     before, after = whole.forecast(slower, Stretch(T0, 3_600), PERIODS, old=there)
@@ -175,7 +176,7 @@ def test_a_forecast_of_a_change_takes_the_old_task_away() -> None:
 
 
 def test_a_task_is_placed_as_a_node_would_beside_calendars_and_the_paused() -> None:
-    paused = [replace(task, paused=True) for task in place_on_wheel(LoadWheel(), minutely(30))]
+    paused = [replace(task, paused=True) for task in place_on_wheel(LoadWheel(), minutely(30), Random(7).random)]
     crons = [Task(name=f"c-{s}", schedule=Schedule(cron="* * * * *", second=s)) for s in range(30, 59)]
     # The paused may come back, so their places are taken: of sixty seconds one is left.
     taken = {(task.schedule.phase or 0) // SECOND for task in paused}

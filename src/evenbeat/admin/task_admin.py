@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from hashlib import blake2b
 from itertools import chain
 from pathlib import Path
+from random import SystemRandom
 from threading import RLock
 from typing import Final, NamedTuple, TypeVar
 
@@ -39,8 +40,8 @@ from evenbeat.admin.cross_check import (
 from evenbeat.admin.file_owner import file_owner_of, is_file_owner
 from evenbeat.admin.passive_settings import forget_removed_tasks
 from evenbeat.admin.period_changes import definitions_before_change
-from evenbeat.admin.phases import PhasePlacement, keep_phase
 from evenbeat.core.permission import has_runnable_job, is_blocked
+from evenbeat.core.placement import PhasePlacement, keep_phase
 from evenbeat.core.scope import Scope
 from evenbeat.load.config import Config, NodeSettings
 from evenbeat.load.cross_check import ValidationFinding, validate_configs
@@ -128,7 +129,7 @@ class TaskAdmin:
     def __init__(self, store: Store, now: Callable[[], Instant]) -> None:
         self.store = store
         self._now = now
-        self._phases = PhasePlacement(store.entries)
+        self._phases = PhasePlacement(store.entries, SystemRandom().random)
         self._lock: AbstractContextManager[object] = RLock()
         if isinstance(store, ClusterStore):
             self._lock = _ClusterLock(store, self._phases)

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
-from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from evenbeat.core.columns import Column, Ints
@@ -16,18 +15,16 @@ from evenbeat.core.downtime import clock_set_back, resume
 from evenbeat.core.gate import REASONS
 from evenbeat.core.lifecycle import Lifecycle
 from evenbeat.core.pace import MAX_START_RATE, START_WINDOW
+from evenbeat.core.placement import place_on_wheel
 from evenbeat.core.task import ClaimColumns, Flag, SkipColumns, Small, TaskColumns
 from evenbeat.core.task_columns import enrol
 from evenbeat.core.times import ScheduleTimes
 from evenbeat.core.timetable import DueColumns, Timetable
-from evenbeat.model import DAY, SECOND, Instant, RunKind, Spread, Task
-from evenbeat.when.fold import fold_onto_wheel
+from evenbeat.model import DAY, SECOND, Instant, RunKind, Task
 from evenbeat.when.icinga import START_WINDOW as ICINGA_WINDOW
 from evenbeat.when.icinga import icinga_after
 from evenbeat.when.interval import nominal_after
 from evenbeat.when.period import CompiledPeriod
-from evenbeat.when.schedule import compile_schedule, has_own_phase
-from evenbeat.when.spread import drawn_phase
 from evenbeat.when.wheel import LoadWheel
 from evenbeat.when.windows import FOREVER
 
@@ -138,7 +135,8 @@ class Simulation:
         """How much the node's clock is ahead of it."""
         self.rows = self.columns.allocate(len(tasks))
         rng = np.random.default_rng(seed)
-        self._fill(_placed(tasks, start, rng), periods, limits or {})
+        placed = place_on_wheel(LoadWheel(), tasks, lambda: float(rng.random()), start)
+        self._fill(placed, periods, limits or {})
         pace = self.lifecycle.pace
         pace.mean_rate, pace.window, pace.start_rate = self.mean_rate, start_window, start_rate
         self.lifecycle.add_new(self.rows, start)
@@ -257,22 +255,6 @@ def _named(counts: Ints) -> dict[str, int]:
     return {str(REASONS[i]): n for i, n in enumerate(counts.tolist()) if n}
 
 
-def _placed(tasks: Sequence[Task], start: Instant, rng: np.random.Generator) -> list[Task]:
-    """With a phase for each interval task that has none of its own, by its strategy."""
-    wheel, placed = LoadWheel(), list(tasks)
-    unplaced = [i for i, t in enumerate(tasks) if t.schedule.every is not None and not has_own_phase(t.schedule)]
-    even = [i for i in unplaced if tasks[i].schedule.spread is Spread.EVEN]
-    for i in set(unplaced).difference(even):
-        schedule = tasks[i].schedule
-        placed[i] = _with_phase(tasks[i], drawn_phase(schedule.spread, schedule.every or 1, float(rng.random()), start))
-    for i in set(range(len(tasks))).difference(even):
-        fold_onto_wheel(wheel, compile_schedule(placed[i].schedule, placed[i].name), placed[i].weight)
-    chosen = wheel.place_all([(tasks[i].schedule.every or 1, tasks[i].weight) for i in even])
-    for i, phase in zip(even, chosen, strict=True):
-        placed[i] = _with_phase(tasks[i], phase)
-    return placed
-
-
 def _last_executions(every: Ints, phase: Ints, start: Instant, rng: np.random.Generator) -> Ints:
     """When tasks were last executed by a scheduler with Icinga's rule that started a longest interval (at most a day)
     and a start window ago: by then each has run, so this is its everyday, not the minute after its start.
@@ -290,7 +272,3 @@ def _last_executions(every: Ints, phase: Ints, start: Instant, rng: np.random.Ge
     # After so many steps it has reached its grid.
     last[going_on] = nominal_after(phase[going_on], every[going_on], Instant(start - 1)) - every[going_on]
     return last
-
-
-def _with_phase(task: Task, phase: int) -> Task:
-    return replace(task, schedule=replace(task.schedule, phase=phase))

@@ -6,12 +6,13 @@ first runs, retries and catch-ups are decided as they come.
 
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
+from random import SystemRandom
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from evenbeat.admin.phases import keep_phase, place_on_wheel, remove_task_from_wheel
+from evenbeat.core.placement import keep_phase, place_on_wheel, remove_task_from_wheel
 from evenbeat.model import SECOND, Instant, RunKind, Task
 from evenbeat.report.outlook.columns import NO_NUMBER, OutlookColumns, outlook_columns
 from evenbeat.report.outlook.planned_times import ScheduledRuns, calendar_runs, grid_runs, no_runs
@@ -147,7 +148,8 @@ class Outlook:
         wheel, by_name = deepcopy(self._wheel), {task.name: task for task in old}
         for task in by_name.values():
             remove_task_from_wheel(wheel, task)
-        return place_on_wheel(wheel, [keep_phase(task, by_name.get(task.name, task)) for task in tasks])
+        kept = [keep_phase(task, by_name.get(task.name, task)) for task in tasks]
+        return place_on_wheel(wheel, kept, SystemRandom().random)
 
     def forecast(
         self,

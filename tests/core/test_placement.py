@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import count
+from random import Random
 
 import numpy as np
 import pytest
@@ -9,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from evenbeat.admin.phases import PhasePlacement, fill_wheel, keep_phase, place_on_wheel, remove_task_from_wheel
-from evenbeat.admin.phases import add_task_to_wheel as put_on
+from evenbeat.core import placement
+from evenbeat.core.placement import PhasePlacement, fill_wheel, keep_phase, remove_task_from_wheel
+from evenbeat.core.placement import add_task_to_wheel as put_on
 from evenbeat.load.task_keys import task_from_table
 from evenbeat.model import DAY, HOUR, MINUTE, SECOND, Entry, Instant, Invalid, Schedule, Spread, Task
 from evenbeat.when.wheel import LoadWheel, PlacedTask
@@ -46,6 +48,10 @@ tasks = st.lists(
     st.builds(lambda every, spread, weight: task(f"t{next(_names)}", every, spread, weight), everys, spreads, weights),
     max_size=20,
 )
+
+
+def place_on_wheel(wheel: LoadWheel, some: Sequence[Task]) -> list[Task]:
+    return placement.place_on_wheel(wheel, some, Random(7).random)
 
 
 def loads(wheel: LoadWheel) -> list[float]:
@@ -152,7 +158,7 @@ class TestPlaces:
     def setup_method(self) -> None:
         self.entries: list[Entry] = []
         self.fills = 0
-        self.places = PhasePlacement(self.all)
+        self.places = PhasePlacement(self.all, Random(7).random)
 
     def all(self) -> list[Entry]:
         self.fills += 1
@@ -181,7 +187,7 @@ class TestPlaces:
     def test_who_moves_weighs_only_where_it_is_now(self, is_filled: bool) -> None:
         a, b = self.add(task("a"), task("b"))
         if not is_filled:
-            self.places = PhasePlacement(self.all)
+            self.places = PhasePlacement(self.all, Random(7).random)
         ((number, moved),) = self.places.place_changed([(a, task("a", 5 * MINUTE, weight=3.0))])
         assert number == a.number
         self.entries = [entry(a.number, moved), b]
@@ -189,7 +195,7 @@ class TestPlaces:
 
     def test_who_makes_the_same_load_as_before_stays_and_nobody_else_is_asked(self) -> None:
         (a,) = self.add(task("a"))
-        self.places = PhasePlacement(self.all)
+        self.places = PhasePlacement(self.all, Random(7).random)
         fills, new = self.fills, replace(a.task, timebox=3 * SECOND)
         assert self.places.place_changed([(a, new)]) == [(a.number, new)]
         assert self.fills == fills
