@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from evenbeat.model import DAY, Instant
+from evenbeat.store.common.rows import as_text
 from evenbeat.store.contract import FOREVER, Batch, Change, DatabaseDamaged, FieldChange, StoreError
 from evenbeat.store.sqlite.connect import APPLICATION_ID, migrate
-from evenbeat.store.sqlite.rows import as_text
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
 from evenbeat.store.sqlite.statements import FOLDER, migrations
 from evenbeat.testing.samples import T0, a_claim, a_finish, a_task

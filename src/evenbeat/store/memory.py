@@ -7,15 +7,14 @@ from concurrent.futures import Future
 from itertools import count, islice
 from pathlib import Path
 from typing import Final
-from uuid import uuid4
 
 from msgspec import structs
 
 from evenbeat.model import SECOND, Entry, Instant, Period, RunKind, Task
 from evenbeat.store.common import audit
 from evenbeat.store.common.conflicts import check_names, check_versions
+from evenbeat.store.common.entries import in_task_order, new_entries, new_ids, redefined
 from evenbeat.store.common.filters import check_filter, matches, matches_state
-from evenbeat.store.common.redefined import in_order, redefined
 from evenbeat.store.contract import (
     ALL_TASKS,
     AUDIT_MIN_AGE,
@@ -42,7 +41,7 @@ PLAIN_RUNS: Final = 100_000
 
 
 def _new_id() -> str:
-    return str(uuid4())
+    return new_ids(1)[0]
 
 
 class MemoryStore:
@@ -74,11 +73,9 @@ class MemoryStore:
             check_names(names, taken=[name for name in names if name in self._names])
             running = {entry.task.name: entry for entry in self.removed_running()}
             back = [redefined(running[task.name], task, now, owner) for task in tasks if task.name in running]
-            entries = []
-            for task in tasks:
-                if task.name not in running:
-                    self._numbers += 1
-                    entries.append(Entry(self._numbers, self._new_id(), 1, owner, now, now, task))
+            new = [task for task in tasks if task.name not in running]
+            entries = new_entries(new, self._numbers + 1, [self._new_id() for _ in new], owner, now)
+            self._numbers += len(new)
             self._rows |= {entry.number: TaskRecord(entry) for entry in entries}
             for entry in back:
                 row = self._rows[entry.number]
@@ -86,7 +83,7 @@ class MemoryStore:
                 row.accounted, row.extra, row.pause_from, row.pause_until = now, FOREVER, NEVER, NEVER
             self._names |= {entry.task.name: entry.number for entry in (*entries, *back)}
             self._changes += audit.created(entries, now, who) + audit.restored(back, now, who)
-            return in_order(tasks, entries, back)
+            return in_task_order(tasks, entries, back)
 
     def update(
         self,

@@ -1,13 +1,12 @@
 """A batch as statements for PostgreSQL: one for all rows of a kind, which come as one array per column."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple, TypeVar
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
-from evenbeat.store.contract import Batch, Claim, Finish, ProgressRecord, Refusal, Skip, SubmittedResult
+from evenbeat.store.common.batch_rows import with_distinct_tasks
+from evenbeat.store.contract import Batch, Claim, Finish, Refusal, Skip, SubmittedResult
 from evenbeat.store.postgres.statements import query
 from evenbeat.store.postgres.text import numbers, texts
-
-T = TypeVar("T", Refusal, Skip, ProgressRecord, SubmittedResult)
 
 _OUTPUT_OF_FINISH = Finish._fields.index("output")
 _CURSOR = Finish._fields.index("cursor")
@@ -31,13 +30,13 @@ def batch_statements(batch: Batch) -> Iterator[Statement]:
         yield Statement(query("start"), _columns(batch.starts))
     if batch.finishes:
         yield from _finish(batch.finishes)
-    for told in _batches_with_distinct_tasks(batch.told):
+    for told in with_distinct_tasks(batch.told):
         yield Statement(query("tell"), _columns(told, _OUTPUT_OF_TOLD))
-    for standings in _batches_with_distinct_tasks(batch.standings):
+    for standings in with_distinct_tasks(batch.standings):
         yield Statement(query("stand"), _columns(standings))
-    for skips in _batches_with_distinct_tasks(batch.skips):
+    for skips in with_distinct_tasks(batch.skips):
         yield Statement(query("skip"), _columns(skips, _REASON_OF_SKIP))
-    for refusals in _batches_with_distinct_tasks(batch.refusals):
+    for refusals in with_distinct_tasks(batch.refusals):
         yield Statement(query("decline"), _columns(refusals, _REASON_OF_REFUSAL))
     if batch.claims:
         yield Statement(query("claim"), _columns(batch.claims), batch.claims)
@@ -59,14 +58,3 @@ def _finish(finishes: Sequence[Finish]) -> Iterator[Statement]:
     saved = [(finish.task, finish.cursor) for finish in finishes if finish.cursor is not None]
     if saved:
         yield Statement(query("save_cursors"), [[task for task, _ in saved], [cursor for _, cursor in saved]])
-
-
-def _batches_with_distinct_tasks(rows: Sequence[T]) -> Iterable[Sequence[T]]:
-    """A statement sees each task once; what there is more of a task comes after it, in a statement of its own."""
-    while rows:
-        firsts = {row.task: i for i, row in reversed(list(enumerate(rows)))}
-        if len(firsts) == len(rows):
-            yield rows
-            return
-        yield [rows[i] for i in sorted(firsts.values())]
-        rows = [row for i, row in enumerate(rows) if firsts[row.task] != i]

@@ -17,6 +17,7 @@ from evenbeat.store.cluster_contract import (
     StoreChanges,
     TakenPartitions,
 )
+from evenbeat.store.common.rows import past_definition
 from evenbeat.store.contract import PastDefinition, StoreError, TaskProgress
 from evenbeat.store.postgres import rows
 from evenbeat.store.postgres.base import PostgresBase
@@ -27,7 +28,6 @@ from evenbeat.store.postgres.statements import fill_in, query
 from evenbeat.store.postgres.task_changes import notify
 from evenbeat.store.postgres.text import from_text
 from evenbeat.store.postgres.write_session import SessionLease
-from evenbeat.store.sqlite.rows import past_definition
 
 FORWARDED_REQUEST_LIFETIME: Final = 60 * SECOND
 """An order that nobody has answered by then is not for anybody any more: whoever gave it has gone."""

@@ -8,6 +8,7 @@ from typing import Final
 from evenbeat.model import Entry, Instant, Period, Task
 from evenbeat.store.common import audit
 from evenbeat.store.common.filters import check_filter
+from evenbeat.store.common.rows import past_definition, period
 from evenbeat.store.contract import (
     ALL_TASKS,
     FOREVER,
@@ -31,7 +32,6 @@ from evenbeat.store.postgres.cluster import PostgresClusterStore
 from evenbeat.store.postgres.filters import sql_conditions
 from evenbeat.store.postgres.statements import fill_in, query
 from evenbeat.store.postgres.text import from_text
-from evenbeat.store.sqlite.rows import past_definition, period
 
 PLAIN_RUNS: Final = 10_000_000
 """Plain successes that history keeps, of all tasks together: about 2.5 GB."""

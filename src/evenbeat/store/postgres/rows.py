@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from evenbeat.model import Entry
+from evenbeat.store.common import rows
 from evenbeat.store.contract import Change, Condition, RunRecord, SkipRecord, TaskProgress
 from evenbeat.store.postgres.text import from_text
-from evenbeat.store.sqlite import rows
 
 Row = rows.Row
 

@@ -1,6 +1,5 @@
 """Changes of tasks, periods and settings in PostgreSQL. Each is called with a transaction open."""
 
-import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -10,13 +9,13 @@ import msgspec
 from evenbeat.model import Entry, Instant, Period, Task
 from evenbeat.store.common import audit
 from evenbeat.store.common.conflicts import check_names, check_versions
-from evenbeat.store.common.redefined import in_order, redefined
+from evenbeat.store.common.entries import in_task_order, new_entries, new_ids, redefined
+from evenbeat.store.common.rows import as_text, change_row, past_row, period
 from evenbeat.store.contract import Change, DatabaseLocked, PastDefinition
 from evenbeat.store.postgres.connect import Connection
 from evenbeat.store.postgres.rows import entry
 from evenbeat.store.postgres.statements import query
 from evenbeat.store.postgres.text import from_text, texts
-from evenbeat.store.sqlite.rows import as_text, past_row, period
 
 _SHARED: Final = ("limits:", "node:", "set by hand:", "files named at up")
 """Settings that begin so concern every node: a change of theirs is news."""
@@ -62,7 +61,7 @@ def create(connection: Connection, tasks: Sequence[Task], owner: str, now: Insta
         note(connection, audit.restored(back, now, who))
     if tasks:
         notify(connection, "tasks")
-    return in_order(tasks, created, back)
+    return in_task_order(tasks, created, back)
 
 
 def _create(
@@ -71,33 +70,22 @@ def _create(
     """Tasks that were never here."""
     last = int(_one(connection, "take_numbers", (len(tasks),)))
     first = last - len(tasks) + 1
-    ids = _new_ids(len(tasks))
+    entries = new_entries(tasks, first, new_ids(len(tasks)), owner, now)
     with connection.cursor() as cursor, cursor.copy(query("create_tasks")) as copy:
-        for number, id_, task in zip(range(first, last + 1), ids, tasks, strict=True):
+        for e in entries:
+            task = e.task
             copy.write_row(
                 (
-                    number, id_, task.name, owner, 1, now, now, stamp, task.check, is_off(task), labels_of(task),
+                    e.number, e.id, task.name, owner, 1, now, now, stamp, task.check, is_off(task), labels_of(task),
                     task.limit, as_text(task),
                 )
             )  # fmt: skip
     connection.execute(query("create_progress"), (first, last))
-    found = [
-        Entry(number, id_, 1, owner, now, now, task)
-        for number, id_, task in zip(range(first, last + 1), ids, tasks, strict=True)
-    ]
-    if len(found) <= audit.MAX_DETAILED_CHANGES:
-        note(connection, audit.created(found, now, who))
+    if len(entries) <= audit.MAX_DETAILED_CHANGES:
+        note(connection, audit.created(entries, now, who))
     else:
         connection.execute(query("note_created"), (who, first, last))
-    return found
-
-
-def _new_ids(count: int) -> list[str]:
-    """Random UUIDs (version 4). In order, so that a hundred thousand do not go to as many places of their index."""
-    drawn = os.urandom(16 * count).hex()
-    some = (drawn[at : at + 32] for at in range(0, 32 * count, 32))
-    # The variant is two bits beside two random ones.
-    return sorted(f"{h[:8]}-{h[8:12]}-4{h[13:16]}-{'89ab'[int(h[16], 16) & 3]}{h[17:20]}-{h[20:]}" for h in some)
+    return entries
 
 
 def update(
@@ -196,7 +184,7 @@ def set_settings(connection: Connection, settings: Mapping[str, str | None]) -> 
 
 def note(connection: Connection, changes: Iterable[Change]) -> None:
     """Add to the audit."""
-    rows = [(c.at, c.who, c.action, c.name, c.detail, audit.fields_text(c.fields)) for c in changes]
+    rows = list(map(change_row, changes))
     if rows:
         connection.execute(query("take_time"))  # a hundred thousand runs may be forced at once
         connection.execute(query("note"), [list(column) for column in zip(*rows, strict=True)])

@@ -9,10 +9,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import chain, repeat
 from operator import itemgetter, pos
-from typing import Final, Literal, TypeVar
+from typing import Final, Literal
 
-import msgspec
-
+from evenbeat.store.common.batch_rows import with_distinct_tasks
 from evenbeat.store.contract import (
     NEVER,
     NONE_WITHDRAWN,
@@ -22,18 +21,15 @@ from evenbeat.store.contract import (
     ContradictoryBatch,
     Finish,
     ProgressRecord,
-    Refusal,
-    Skip,
     SubmittedResult,
     WithdrawnTasks,
 )
-from evenbeat.store.sqlite.statements import query, query_of_rows, row_width
+from evenbeat.store.sqlite.statements import as_list, query, query_of_rows, row_width
 
 _SIZES: Final = (8, 16, 32, 64, 128, 256, 512, 1024)
 """Rows per statement. Each size is prepared once."""
 
 Row = tuple[object, ...]
-T = TypeVar("T", Refusal, Skip, ProgressRecord, SubmittedResult)
 
 
 def record(connection: sqlite3.Connection, batch: Batch) -> WithdrawnTasks:
@@ -43,18 +39,18 @@ def record(connection: sqlite3.Connection, batch: Batch) -> WithdrawnTasks:
         _execute(connection, "start", batch.starts)
     if batch.finishes:
         _finish(connection, batch.finishes)
-    for told in _batches_with_distinct_tasks(batch.told):
+    for told in with_distinct_tasks(batch.told):
         _tell(connection, told)
-    for standings in _batches_with_distinct_tasks(batch.standings):
+    for standings in with_distinct_tasks(batch.standings):
         _expect(connection, "stand", [standing[:6] for standing in standings])
         _place_claimed(connection, standings)
         _pause(connection, standings)
-    for skips in _batches_with_distinct_tasks(batch.skips):
+    for skips in with_distinct_tasks(batch.skips):
         rows = [row[:7] for row in skips]
         _execute(connection, "skip", rows)
         _execute(connection, "extend_skip", rows)
         _place(connection, [(s.task, s.accounted, s.extra, s.extra_kind) for s in skips])
-    for refusals in _batches_with_distinct_tasks(batch.refusals):
+    for refusals in with_distinct_tasks(batch.refusals):
         _execute(connection, "refuse", [row[:5] for row in refusals])
         _place(connection, [(r.task, r.accounted, r.extra, r.extra_kind) for r in refusals])
     if batch.claims:
@@ -101,7 +97,7 @@ def _place(connection: sqlite3.Connection, places: Sequence[Row]) -> None:
 def _pause(connection: sqlite3.Connection, standings: Sequence[ProgressRecord]) -> None:
     """The pauses of tasks that owe earlier runs, of which there are nearly always none."""
     if connection.execute(query("any_pause")).fetchone() is not None:
-        tasks = msgspec.json.encode([standing.task for standing in standings]).decode()
+        tasks = as_list([standing.task for standing in standings])
         connection.execute(query("forget_pauses"), (tasks,))
     paused = [(s.task, s.pause_from, s.pause_until) for s in standings if s.pause_until > NEVER]
     connection.executemany(query("pause"), paused)
@@ -111,17 +107,6 @@ def _place_claimed(connection: sqlite3.Connection, places: Sequence[Row]) -> Non
     """Where those with an open claim stand, of which there may be none: a node that starts places all its tasks."""
     if connection.execute(query("any_claim")).fetchone() is not None:
         _execute(connection, "place_claimed", [place[:4] for place in places])
-
-
-def _batches_with_distinct_tasks(rows: Sequence[T]) -> Iterable[Sequence[T]]:
-    """A statement sees each task once; what there is more of a task comes after it, in a statement of its own."""
-    while rows:
-        if len({row.task for row in rows}) == len(rows):
-            yield rows
-            return
-        firsts = {row.task: i for i, row in reversed(list(enumerate(rows)))}
-        yield [rows[i] for i in sorted(firsts.values())]
-        rows = [row for i, row in enumerate(rows) if firsts[row.task] != i]
 
 
 def _claim(connection: sqlite3.Connection, claims: Sequence[Claim]) -> WithdrawnTasks:
@@ -141,7 +126,7 @@ def _claim(connection: sqlite3.Connection, claims: Sequence[Claim]) -> Withdrawn
         raise
     if kept == len(claims):
         return NONE_WITHDRAWN
-    numbers = msgspec.json.encode([claim.task for claim in claims]).decode()
+    numbers = as_list([claim.task for claim in claims])
     return frozenset(task for (task,) in connection.execute(query("removed_of"), (numbers,)))
 
 
@@ -232,6 +217,6 @@ def _must_be_known(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
 
 def _open_and_known(connection: sqlite3.Connection, rows: Iterable[Row]) -> tuple[set[int], set[int]]:
     """Which tasks of these have an open claim, and which are known at all."""
-    tasks = msgspec.json.encode([row[0] for row in rows]).decode()
+    tasks = as_list([row[0] for row in rows])
     found = connection.execute(query("open_claims"), (tasks,)).fetchall()
     return {task for task, is_open in found if is_open}, {task for task, is_open in found if not is_open}

@@ -11,8 +11,8 @@ from secrets import token_hex
 from typing import Final, Literal, TypeVar
 
 from evenbeat.model import Entry, Instant, Period, Task
-from evenbeat.store.common import audit
-from evenbeat.store.common.filters import check_filter, sql_conditions
+from evenbeat.store.common import audit, rows
+from evenbeat.store.common.filters import check_filter
 from evenbeat.store.contract import (
     ALL_TASKS,
     AUDIT_MIN_AGE,
@@ -33,13 +33,14 @@ from evenbeat.store.contract import (
     WithdrawnTasks,
 )
 from evenbeat.store.private_files import create_private
-from evenbeat.store.sqlite import rows
 from evenbeat.store.sqlite import task_changes as sqlite_tasks
 from evenbeat.store.sqlite.batch_statements import record
 from evenbeat.store.sqlite.connect import DAMAGED_ADVICE, check_readable, connect_reader, explained, prepare
+from evenbeat.store.sqlite.filters import sql_conditions
 from evenbeat.store.sqlite.inspection import FileInspector, check_tables, problem_in
 from evenbeat.store.sqlite.open_files import sync
-from evenbeat.store.sqlite.statements import migrations, query
+from evenbeat.store.sqlite.rows import progress
+from evenbeat.store.sqlite.statements import as_list, fill_in, migrations, query
 from evenbeat.store.sqlite.writer import SqliteWriter, T, Work
 
 PLAIN_RUNS: Final = 1_000_000
@@ -115,13 +116,13 @@ class SqliteStore:
     def count(self, only: Filter = ALL_TASKS) -> int:
         check_filter(only)
         condition, values = sql_conditions(only)
-        ((count,),) = self._select(query("count").replace(":filter", condition), values)
+        ((count,),) = self._select(fill_in("count", ":filter", condition), values)
         return int(count)
 
     def _filtered(self, name: str, only: Filter) -> Rows:
         check_filter(only)
         condition, values = sql_conditions(only)
-        return self._select(query(name).replace(":filter", condition), [*values, only.after, only.most])
+        return self._select(fill_in(name, ":filter", condition), [*values, only.after, only.most])
 
     # Periods, settings, audit
 
@@ -169,7 +170,7 @@ class SqliteStore:
     # Where tasks stand, and their runs
 
     def progress(self) -> Iterator[TaskProgress]:
-        return self._told(rows.progress, self._select(query("progress")))
+        return self._told(progress, self._select(query("progress")))
 
     def past_definitions(self) -> Iterator[PastDefinition]:
         return map(rows.past_definition, self._select(query("past_definitions")))
@@ -181,7 +182,7 @@ class SqliteStore:
         return self._write().submit(work)
 
     def cursors(self, numbers: Sequence[int]) -> dict[int, bytes]:
-        return dict(self._select(query("cursors"), (rows.as_list(numbers),)))
+        return dict(self._select(query("cursors"), (as_list(numbers),)))
 
     def runs(
         self, task: int | None = None, before: Instant | None = None, most: int = 100, *, notable: bool = False

@@ -1,18 +1,24 @@
-"""Reads the .sql files: statements by their names, and numbered migrations."""
+"""The SQL of the SQLite store: statements by their names, statements for many rows, and migrations."""
 
 import re
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Final, NamedTuple
 
+import msgspec
+
+from evenbeat.store.common.sql_files import SqlFiles, migration_scripts
+
 FOLDER: Final = files(__package__) / "sql"
-_NAME: Final = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
-_COMMENT: Final = re.compile(r"^--.*$", re.MULTILINE)
 _ROWS: Final = re.compile(r"\(([^()]*)\)\s+AS\s+\(VALUES :rows\)")
-"""The columns that rows of parameters are given for."""
+"""The columns of the rows that a many-row statement takes as parameters."""
+
+_sql: Final = SqlFiles(FOLDER)
+query: Final = _sql.query
+fill_in: Final = _sql.fill_in
 
 
 class Migration(NamedTuple):
@@ -20,17 +26,6 @@ class Migration(NamedTuple):
 
     number: int
     statements: list[str]
-
-
-@cache
-def _queries() -> dict[str, str]:
-    _, *parts = _NAME.split((FOLDER / "queries.sql").read_text())
-    return {name: _COMMENT.sub("", text).strip() for name, text in zip(parts[::2], parts[1::2], strict=True)}
-
-
-def query(name: str) -> str:
-    """The text of a statement."""
-    return _queries()[name]
 
 
 @cache
@@ -43,16 +38,19 @@ def row_width(name: str) -> int:
 
 @cache
 def query_of_rows(name: str, rows: int) -> str:
-    """The text of a many-row statement for so many rows."""
+    """The text of a many-row statement for this number of rows."""
     row = "(" + ", ".join("?" * row_width(name)) + ")"
-    return query(name).replace(":rows", ", ".join([row] * rows))
+    return fill_in(name, ":rows", ", ".join([row] * rows))
+
+
+def as_list(values: Sequence[object]) -> str:
+    """Many values as one parameter: a JSON array, which statements read with `json_each`."""
+    return msgspec.json.encode(list(values)).decode()
 
 
 def migrations(folder: Traversable = FOLDER) -> list[Migration]:
-    """All of them in order, numbered from 1 without a gap."""
-    names = sorted(file.name for file in folder.iterdir() if re.match(r"\d{3}_", file.name))
-    assert [int(name[:3]) for name in names] == list(range(1, len(names) + 1)), "migrations are numbered without a gap"
-    return [Migration(int(name[:3]), list(_split((folder / name).read_text()))) for name in names]
+    """All of them in order."""
+    return [Migration(number, list(_split(script))) for number, script in enumerate(migration_scripts(folder), 1)]
 
 
 def _split(script: str) -> Iterator[str]:

@@ -1,25 +1,20 @@
 """Changes of tasks and periods in SQL. Each is called with a transaction open."""
 
-import os
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain, islice, repeat
+from itertools import chain, islice
 from typing import Final
 
 from evenbeat.model import Entry, Instant, Period, Task
 from evenbeat.store.common import audit
 from evenbeat.store.common.conflicts import check_names, check_versions
-from evenbeat.store.common.redefined import in_order, redefined
+from evenbeat.store.common.entries import in_task_order, new_entries, new_ids, redefined
+from evenbeat.store.common.rows import as_text, change_row, entry, past_row, period
 from evenbeat.store.contract import Change, PastDefinition
-from evenbeat.store.sqlite.rows import as_list, as_text, entry, past_row, period
-from evenbeat.store.sqlite.statements import query, query_of_rows
+from evenbeat.store.sqlite.statements import as_list, query, query_of_rows
 
 _AT_ONCE: Final = 100
 """Tasks that one statement creates: half the cost of one by one, and few enough statements to keep."""
-
-_UUID: Final = b"........-....-4...-V...-............ "
-_VARIANTS: Final = bytes.maketrans(b"0123456789abcdef", b"89ab" * 4)
-"""The digit at V is two given bits beside two random ones."""
 
 
 def create(connection: sqlite3.Connection, tasks: Sequence[Task], owner: str, now: Instant, who: str) -> list[Entry]:
@@ -38,42 +33,23 @@ def create(connection: sqlite3.Connection, tasks: Sequence[Task], owner: str, no
     for name in ("forget_pause", "forget_definitions"):
         connection.executemany(query(name), ((e.number,) for e in back))
     note(connection, audit.restored(back, now, who))
-    return in_order(tasks, new, back)
+    return in_task_order(tasks, new, back)
 
 
 def _create(
     connection: sqlite3.Connection, tasks: Sequence[Task], owner: str, now: Instant, who: str, last: int
 ) -> list[Entry]:
     """Tasks that were never here; `last` is the largest number that any task has had."""
-    numbers = range(last + 1, last + 1 + len(tasks))
-    ids = _new_ids(len(tasks))
-    names = (task.name for task in tasks)
-    rows = zip(numbers, ids, names, repeat(owner), repeat(now), map(as_text, tasks), strict=False)
+    entries = new_entries(tasks, last + 1, new_ids(len(tasks)), owner, now)
+    rows = ((e.number, e.id, e.task.name, owner, now, as_text(e.task)) for e in entries)
     while some := list(islice(rows, _AT_ONCE)):
         connection.execute(query_of_rows("create_task", len(some)), list(chain.from_iterable(some)))
     connection.execute(query("create_progress"), (last,))
-    found = [
-        Entry(number, id_, 1, owner, now, now, task) for number, id_, task in zip(numbers, ids, tasks, strict=True)
-    ]
-    if len(found) <= audit.MAX_DETAILED_CHANGES:
-        note(connection, audit.created(found, now, who))
+    if len(entries) <= audit.MAX_DETAILED_CHANGES:
+        note(connection, audit.created(entries, now, who))
     else:
         connection.execute(query("note_created"), {"now": now, "who": who, "last": last})
-    return found
-
-
-def _new_ids(count: int) -> list[str]:
-    """Random UUIDs (version 4). In order, so that a hundred thousand do not go to as many places of their index.
-
-    Digit by digit, for all of them at once: that takes less than half of what it takes one by one.
-    """
-    digits = os.urandom(16 * count).hex().encode()
-    texts = bytearray(_UUID * count)
-    for digit, at in enumerate(at for at, letter in enumerate(_UUID) if letter in b".V"):
-        texts[at :: len(_UUID)] = digits[digit::32]
-    variants = slice(_UUID.index(b"V"), None, len(_UUID))
-    texts[variants] = texts[variants].translate(_VARIANTS)
-    return sorted(texts.decode().split())
+    return entries
 
 
 def update(
@@ -133,12 +109,7 @@ def set_periods(
 
 def note(connection: sqlite3.Connection, changes: Iterable[Change]) -> None:
     """Add to the audit."""
-    connection.executemany(query("note"), (audit_row(c) for c in changes))
-
-
-def audit_row(change: Change) -> tuple[int, str, str, str, str, str]:
-    """As the audit keeps it."""
-    return change.at, change.who, change.action, change.name, change.detail, audit.fields_text(change.fields)
+    connection.executemany(query("note"), map(change_row, changes))
 
 
 def _taken(connection: sqlite3.Connection, names: Sequence[str]) -> list[str]:
