@@ -21,7 +21,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
-from evenbeat.admin.task_admin import ChangeResult
 from evenbeat.client.database import Client, in_process_client, open_client
 from evenbeat.client.in_process import InProcessBackend
 from evenbeat.load.config import Config, parse_node_duration
@@ -38,7 +37,7 @@ from evenbeat.store.cluster_contract import ClusterStore
 from evenbeat.store.contract import Condition, Filter, RunRecord, Store
 from evenbeat.store.memory import MemoryStore
 from evenbeat.store.opening import IN_MEMORY, is_shared_database, open_store
-from evenbeat.wire.requests import EndedRun
+from evenbeat.wire.replies import ChangeResult, EndedRun
 
 _F = TypeVar("_F", bound=Callable[..., object])
 _DEFAULT_DATABASE: Final = "evenbeat.db"

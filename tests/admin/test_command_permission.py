@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 from hand_driven_node import Hand
 
-from evenbeat.admin.command_permission import Forbidden, permission_of
+from evenbeat.admin.command_permission import permission_of
 from evenbeat.admin.file_owner import file_owner_of
+from evenbeat.admin.perform import perform_change
 from evenbeat.admin.task_admin import TaskAdmin
 from evenbeat.core.gate import Reason
 from evenbeat.core.permission import CommandPolicy, may_define
@@ -19,7 +20,8 @@ from evenbeat.report.task_now import live_task_state_of, next_run_time
 from evenbeat.report.why import why
 from evenbeat.report.why_facts import task_facts_of
 from evenbeat.store.contract import Filter
-from evenbeat.wire.requests import AddTasks, ApplyConfigs, ChangeRequest, SetPeriods, SetTask, perform_change
+from evenbeat.wire.replies import Forbidden
+from evenbeat.wire.requests import AddTasks, ApplyConfigs, ChangeRequest, SetPeriods, SetTask
 
 STRICT = '[node]\ncommands = "files"\n'
 TASK = '[tasks.mine]\nevery = "1m"\nphase = "10s"\ncommand = ["true"]\n'

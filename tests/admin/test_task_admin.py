@@ -8,13 +8,14 @@ import pytest
 from msgspec.structs import replace
 
 from evenbeat.admin.file_owner import file_owner_of
-from evenbeat.admin.task_admin import ChangeResult, TaskAdmin
+from evenbeat.admin.task_admin import TaskAdmin
 from evenbeat.core.placement import fill_wheel
 from evenbeat.load.config import BadFileError, Config
 from evenbeat.load.task_keys import task_from_table, task_to_table
 from evenbeat.model import HOUR, MINUTE, SECOND, Entry, Instant, Invalid, Period, Task
 from evenbeat.store.contract import Conflict, Filter, StoreError
 from evenbeat.store.memory import MemoryStore
+from evenbeat.wire.replies import ChangeResult
 
 NOW = Instant(1_700_000_000 * SECOND)
 

@@ -8,12 +8,13 @@ from typing import Any, Self
 import httpx
 
 from evenbeat.admin.task_admin import TaskAdmin
-from evenbeat.admin.tokens import RoleName, add_token, create_api_token, remove_token
+from evenbeat.admin.tokens import add_token, create_api_token, remove_token
 from evenbeat.api.auth.access import TokenAuthenticator
 from evenbeat.api.http.context import ApiContext
 from evenbeat.api.server import protected_application
 from evenbeat.model import Instant
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
+from evenbeat.wire.requests import RoleName
 
 HERE = "127.0.0.1"
 

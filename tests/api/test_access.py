@@ -6,7 +6,7 @@ import pytest
 from starlette.requests import Request
 
 from api.asked import Asked
-from evenbeat.admin.tokens import TOKEN_PREFIX, ApiToken, RoleName, create_api_token, secret_matches, split_token
+from evenbeat.admin.tokens import TOKEN_PREFIX, create_api_token, secret_matches, split_token
 from evenbeat.api.auth import session
 from evenbeat.api.auth.access import TokenAuthenticator
 from evenbeat.api.http.application import ROUTES
@@ -16,6 +16,7 @@ from evenbeat.api.openapi.reference_page import routes as reference_routes
 from evenbeat.api.routes import health, metrics
 from evenbeat.model import HOUR, Instant, Invalid
 from evenbeat.store.contract import Conflict
+from evenbeat.wire.requests import ApiToken, RoleName
 
 OWN = (*session.ROUTES, *health.ROUTES, *metrics.ROUTES)
 ALL = (*ROUTES, *OWN, *reference_routes((*ROUTES, *OWN)))

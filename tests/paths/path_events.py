@@ -7,11 +7,12 @@ from typing import Any, NamedTuple
 from hypothesis import strategies as st
 from path_world import LIMIT, PERIOD, T0, Behaviour, World
 
-from evenbeat.admin.task_admin import ChangeResult, TaskAdmin
+from evenbeat.admin.task_admin import TaskAdmin
 from evenbeat.model import SECOND, Instant, Period
 from evenbeat.store.contract import Filter
 from evenbeat.when.instant import format_instant, parse_instant
 from evenbeat.when.zone import zone
+from evenbeat.wire.replies import ChangeResult
 
 Keys = dict[str, Any]
 SCHEDULE = ("every", "phase", "cron", "second", "zone", "calendar", "at")

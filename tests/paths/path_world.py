@@ -16,7 +16,7 @@ from path_oracle import Life, Moment
 from path_oracle import Ran as RanOracle
 from path_oracle import Skipped as SkippedOracle
 
-from evenbeat.admin.task_admin import ChangeResult, TaskAdmin
+from evenbeat.admin.task_admin import TaskAdmin
 from evenbeat.load.config import Config
 from evenbeat.load.task_keys import task_from_table
 from evenbeat.model import DAY, SECOND, Entry, Instant, Outcome, Period, RunKind, Task
@@ -30,6 +30,7 @@ from evenbeat.node.scheduler import NodeOptions, Scheduler
 from evenbeat.report.task_now import next_run_time
 from evenbeat.store.contract import Batch, Filter, WithdrawnTasks
 from evenbeat.store.memory import MemoryStore
+from evenbeat.wire.replies import ChangeResult
 from evenbeat.wire.worker_frames import RunResult, RunSpec
 
 T0 = Instant(20_000 * DAY + SECOND // 2)

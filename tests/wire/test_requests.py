@@ -19,8 +19,8 @@ from evenbeat.report.status import status_of
 from evenbeat.report.task_now import running_runs_of
 from evenbeat.store.contract import Conflict, Filter
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
+from evenbeat.wire.replies import AffectedTasks
 from evenbeat.wire.requests import (
-    AffectedTasks,
     ForceTasks,
     GetNodeIdentity,
     GetNodeMetrics,

@@ -11,7 +11,7 @@ from evenbeat.model import Instant
 from evenbeat.store.contract import Change, FieldChange
 
 if TYPE_CHECKING:
-    from evenbeat.admin.task_admin import ChangeResult
+    from evenbeat.wire.replies import ChangeResult
 
 
 def audit_of_apply(owners: Collection[str], done: "ChangeResult", now: Instant, who: str) -> Change | None:

@@ -10,18 +10,15 @@ from evenbeat.admin.cross_check import node_settings_by_owner
 from evenbeat.admin.file_owner import file_of_owner, file_owner_of, is_file_owner
 from evenbeat.admin.trusted_files import check_trusted_file
 from evenbeat.core.permission import CommandPolicy, may_define
-from evenbeat.model import CommandSource, Invalid, Job, Task
+from evenbeat.model import CommandSource, Job, Task
 from evenbeat.store.contract import Filter, Store
+from evenbeat.wire.replies import Forbidden
 
 NAMED_FILES_KEY: Final = "files named at up"
 """A setting of the store: the owners of these files, as a list."""
 _FORGED_OWNER_TEXT: Final = (
     "only a node that reads the file itself makes tasks of this owner; accepted: any name that does not"
 )
-
-
-class Forbidden(Invalid):
-    """Something that nobody may do, whatever their role."""
 
 
 def named_files(store: Store) -> frozenset[str]:

@@ -11,6 +11,7 @@ from evenbeat.admin.tokens import GENERATED_TOKEN_NAME, TOKEN_PREFIX, decode_tok
 from evenbeat.core.access_rules import MAX_SIGN_IN_LINKS, is_good, link_expires
 from evenbeat.model import Instant, Invalid
 from evenbeat.store.contract import StoreError
+from evenbeat.wire.replies import NewSignInLink
 
 if TYPE_CHECKING:
     from evenbeat.admin.task_admin import TaskAdmin
@@ -25,17 +26,6 @@ class SignInLink(Struct, frozen=True):
     token: str
     """The id of the token that its session stands for."""
     expires: Instant
-
-
-class NewSignInLink(Struct, frozen=True):
-    """What a link that was just made is good for."""
-
-    token: str
-    """The name of its token."""
-    role: str
-    expires: Instant
-    page: str = ""
-    """Where it leads."""
 
 
 def new_link_code() -> str:

@@ -14,14 +14,12 @@ from threading import RLock
 from typing import Final, NamedTuple, TypeVar
 
 import msgspec
-from msgspec import Struct
 from msgspec.structs import replace
 
 from evenbeat.admin.audit_lines import audit_of_apply, audit_of_settings
 from evenbeat.admin.capacity import limit_capacities, overridden_slot_settings, set_limit, set_slots, slot_capacity
 from evenbeat.admin.command_permission import (
     NAMED_FILES_KEY,
-    Forbidden,
     blocked_advice,
     check_files_are_authorised,
     check_may_define,
@@ -54,6 +52,7 @@ from evenbeat.report.task_status import ConditionReader
 from evenbeat.store.cluster_contract import ClusterStore
 from evenbeat.store.contract import Change, Conflict, FieldChange, Filter, Store
 from evenbeat.when.period import compile_periods
+from evenbeat.wire.replies import ChangeResult, Forbidden
 
 _FILE_DIGEST_PREFIX: Final = "digest:"
 _ID_LENGTH: Final = 36
@@ -61,21 +60,6 @@ _ID_LENGTH: Final = 36
 _MAX_PAST_NOTICES: Final = 10
 """One-off tasks whose time has passed that are named."""
 _Item = TypeVar("_Item")
-
-
-class ChangeResult(Struct):
-    """What is different now: what a live node must take over, and what people are told."""
-
-    created: list[Entry] = []
-    changed: list[Entry] = []
-    removed: list[Entry] = []
-    unchanged: int = 0
-    settings: bool = False
-    """Periods, limits or settings of the node ..."""
-    settings_at: Instant = Instant(0)
-    """... and when."""
-    notices: list[str] = []
-    """What people should know beside it."""
 
 
 class _ClusterLock(AbstractContextManager[object]):

@@ -5,16 +5,16 @@ import hmac
 import re
 import secrets
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
-from msgspec import Struct
 
 from evenbeat.core.scope import Scope
 from evenbeat.model import Instant, Invalid
 from evenbeat.store.contract import Conflict, FieldChange, StoreError
 from evenbeat.when.instant import format_instant
 from evenbeat.when.zone import zone
+from evenbeat.wire.requests import ApiToken, RoleName
 
 if TYPE_CHECKING:
     from evenbeat.admin.task_admin import TaskAdmin
@@ -29,32 +29,6 @@ _TOKEN_TEXT_PREFIX: Final = "evb_"  # noqa: S105
 _ID_BYTES: Final = 8
 _TEXT: Final = re.compile(r"evb_([\w-]{8})([\w-]{32})", re.ASCII)
 _NAME: Final = re.compile(r"[\w.@:/+-]{1,64}", re.ASCII)
-
-RoleName = Literal["read", "operate", "admin"]
-
-
-class ApiToken(Struct, frozen=True, omit_defaults=True):
-    """What is known of a token."""
-
-    name: str
-    role: RoleName
-    hash: str
-    """Of its secret, by scrypt, in hexadecimal digits."""
-    salt: str
-    created: Instant
-    expires: Instant | None = None
-    owner: str | None = None
-    labels: dict[str, str] = {}
-    """Only tasks of this owner, with these labels."""
-
-    @property
-    def scope(self) -> Scope | None:
-        """To what it is limited; None for nothing."""
-        return Scope(self.owner, self.labels) if self.owner is not None or self.labels else None
-
-    def is_over(self, now: Instant) -> bool:
-        """Has its time passed?"""
-        return self.expires is not None and now >= self.expires
 
 
 class NewApiToken(NamedTuple):

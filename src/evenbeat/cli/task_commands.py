@@ -22,10 +22,9 @@ from evenbeat.store.sqlite.ownership import is_node_running
 from evenbeat.store.user_store import is_custom_store
 
 if TYPE_CHECKING:
-    from evenbeat.admin.task_admin import ChangeResult
     from evenbeat.client.database import Client
     from evenbeat.client.http import HttpClient
-    from evenbeat.wire.requests import Names
+    from evenbeat.wire.replies import ChangeResult, Names
 
 _DEFAULT: Final = "evenbeat.db"
 _WILDCARDS: Final = ("*", "?")

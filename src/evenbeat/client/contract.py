@@ -9,10 +9,9 @@ from evenbeat.report.history import HistoryRecord
 from evenbeat.store.contract import AuditFilter, Change, Condition, Filter, RunRecord, SkipRecord
 
 if TYPE_CHECKING:
-    from evenbeat.admin.task_admin import ChangeResult
     from evenbeat.report.cluster_document import ClusterDocument
     from evenbeat.report.why import Answer
-    from evenbeat.wire.requests import AcceptedResult, EndedRun, Names
+    from evenbeat.wire.replies import AcceptedResult, ChangeResult, EndedRun, Names
     from evenbeat.wire.status import Status
 
 

@@ -9,8 +9,8 @@ from typing import Final, Protocol, Self
 
 import msgspec
 
-from evenbeat.admin.sign_in_links import NewSignInLink
-from evenbeat.admin.task_admin import ChangeResult, TaskAdmin
+from evenbeat.admin.perform import affected_tasks, perform_change, perform_sign_in, reply_to_change
+from evenbeat.admin.task_admin import TaskAdmin
 from evenbeat.admin.tokens import NewApiToken
 from evenbeat.core.authority import is_over
 from evenbeat.model import Instant, Invalid, Task
@@ -23,8 +23,8 @@ from evenbeat.store.cluster_contract import ClusterStore
 from evenbeat.store.contract import Filter, Store, StoreError
 from evenbeat.store.opening import open_store, without_password
 from evenbeat.store.sqlite.ownership import DatabaseInUse, DatabaseOwnership, is_node_running, socket_path
+from evenbeat.wire.replies import AcceptedResult, ChangeResult, EndedRun, NewSignInLink, Reply, raise_if_refused
 from evenbeat.wire.requests import (
-    AcceptedResult,
     AddTasks,
     AddToken,
     ApplyFiles,
@@ -32,7 +32,6 @@ from evenbeat.wire.requests import (
     ChangeRequest,
     CreateHeartbeatToken,
     CreateSignInLink,
-    EndedRun,
     EndPageSession,
     ForceTasks,
     GetCluster,
@@ -47,7 +46,6 @@ from evenbeat.wire.requests import (
     RemoveHeartbeatToken,
     RemoveTasks,
     RemoveToken,
-    Reply,
     Request,
     ResultRequest,
     SendHeartbeat,
@@ -59,11 +57,6 @@ from evenbeat.wire.requests import (
     SubmitResult,
     SubscribeToEvents,
     UseSignInLink,
-    affected_tasks,
-    perform_change,
-    perform_sign_in,
-    raise_if_refused,
-    reply_to_change,
 )
 from evenbeat.wire.status import Status
 

@@ -7,11 +7,11 @@ from typing import Final
 
 import msgspec
 
-from evenbeat.node.process.control_socket import REQUEST_LIMIT, socket_address
+from evenbeat.node.process.control_socket import socket_address
 from evenbeat.store.contract import StoreError
 from evenbeat.store.sqlite.ownership import socket_path
 from evenbeat.wire.events import EventMessage
-from evenbeat.wire.requests import SubscribeToEvents
+from evenbeat.wire.requests import MAX_REQUEST_BYTES, SubscribeToEvents
 
 _message_decoder: Final = msgspec.json.Decoder(EventMessage)
 
@@ -23,7 +23,7 @@ async def subscribe_to_events(database: Path | str, control: Path | None = None)
     """
     try:
         with socket_address(control or socket_path(Path(database))) as address:
-            reader, writer = await asyncio.open_unix_connection(address, limit=REQUEST_LIMIT)
+            reader, writer = await asyncio.open_unix_connection(address, limit=MAX_REQUEST_BYTES)
     except OSError as e:
         raise StoreError(f"the node of {database} does not answer: {e.strerror}") from None
     try:

@@ -38,7 +38,7 @@ from evenbeat.wire.decoded import (
     to_run_record,
     to_skip_record,
 )
-from evenbeat.wire.requests import AcceptedResult, EndedRun, Names, NotFound
+from evenbeat.wire.replies import AcceptedResult, EndedRun, Names, NotFound
 from evenbeat.wire.status import Status
 
 _PAGE_SIZE: Final = 500

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from evenbeat.model import Invalid
 from evenbeat.store.contract import Conflict, StoreError
-from evenbeat.wire.requests import NotFound
+from evenbeat.wire.replies import NotFound
 
 RESPONSE_TIMEOUT: Final = 30.0
 """Seconds in which something of an answer arrives."""

@@ -10,23 +10,21 @@ from concurrent.futures import CancelledError
 from pathlib import Path
 from typing import Final
 
+from evenbeat.admin.perform import perform_change, reply_to_change
 from evenbeat.admin.task_admin import TaskAdmin
 from evenbeat.model import Instant, Invalid
 from evenbeat.node.process.control_socket import ControlServer
 from evenbeat.store.contract import Store, StoreError
+from evenbeat.wire.replies import Reply, raise_if_refused
 from evenbeat.wire.requests import (
     ApplyFiles,
     BackUpDatabase,
     ForceTasks,
     NodeQuery,
-    Reply,
     Request,
     ResultRequest,
     SignInRequest,
     SubscribeToEvents,
-    perform_change,
-    raise_if_refused,
-    reply_to_change,
 )
 
 _LOOP_CHECK_INTERVAL: Final = 0.5

@@ -17,7 +17,7 @@ from msgspec import Struct
 from evenbeat.admin.capacity import DEFAULT_MAX_CONCURRENT, EffectiveLimit, limit_capacities, slot_capacity
 from evenbeat.admin.command_permission import permission_of
 from evenbeat.admin.submitters import Submitters
-from evenbeat.admin.task_admin import ChangeResult, LiveChange, TaskAdmin
+from evenbeat.admin.task_admin import LiveChange, TaskAdmin
 from evenbeat.core.columns import Ints
 from evenbeat.core.downtime import clock_set_back, resume
 from evenbeat.core.guard import kill_after
@@ -44,6 +44,7 @@ from evenbeat.report.task_now import running_runs_of, waiting_reason
 from evenbeat.store.contract import Batch, SettledDefinitions, Store, StoreError
 from evenbeat.when.windows import FOREVER
 from evenbeat.wire.live_runs import RunningRuns
+from evenbeat.wire.replies import ChangeResult
 from evenbeat.wire.status import Status
 from evenbeat.wire.worker_frames import RunResult
 
@@ -51,7 +52,8 @@ if TYPE_CHECKING:
     from evenbeat.node.cluster.relay import EventRelay
     from evenbeat.wire.cluster_view import ClusterView
     from evenbeat.wire.metrics import ClusterMetrics
-    from evenbeat.wire.requests import ForceTasks, Reply, Request
+    from evenbeat.wire.replies import Reply
+    from evenbeat.wire.requests import ForceTasks, Request
 
 DEFAULT_KEEP: Final = 30 * DAY
 DEFAULT_STOP_GRACE: Final = 30.0

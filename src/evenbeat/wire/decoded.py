@@ -10,7 +10,7 @@ from evenbeat.model import Entry, Instant, Outcome, RunKind, State
 from evenbeat.store.contract import NEVER, Change, Condition, FieldChange, RunRecord, SkipRecord
 from evenbeat.when.instant import parse_instant
 from evenbeat.when.zone import zone
-from evenbeat.wire.requests import AcceptedResult, EndedRun
+from evenbeat.wire.replies import AcceptedResult, EndedRun
 
 _UTC: Final = zone("UTC")
 _STATES: Final = {state.name.lower(): state for state in State}

@@ -1,42 +1,65 @@
-"""What can be asked of a desk, as documents: the same from a terminal, a program or another process."""
+"""Requests: everything that can be asked of a node or of a database without one, as documents.
 
-from collections.abc import Iterable, Sequence
+The control socket, the API process, the relay between the nodes of a cluster and the Python API all use these.
+"""
+
 from enum import StrEnum
-from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct
 
-from evenbeat.admin.command_permission import Forbidden, refuse_forged_owner
-from evenbeat.admin.file_owner import owning_files
-from evenbeat.admin.page_sessions import end_session, start_session
-from evenbeat.admin.sign_in_links import NewSignInLink, create_sign_in_link, use_sign_in_link
-from evenbeat.admin.task_admin import ChangeResult, TaskAdmin
-from evenbeat.admin.tokens import ApiToken, add_token, remove_token
 from evenbeat.core.scope import Scope
 from evenbeat.load.config import Config
-from evenbeat.model import MAX_EVERY, NAME_LIMIT, OUTPUT_LIMIT, Entry, Instant, Invalid, Name, Period, State, Task
-from evenbeat.store.contract import Conflict, Filter, StoreError
-from evenbeat.wire.cluster_view import ClusterView
-from evenbeat.wire.live_runs import LiveTaskState, RunningRuns
-from evenbeat.wire.metrics import NodeMetrics
-from evenbeat.wire.status import NodeIdentity, Status
+from evenbeat.model import MAX_EVERY, NAME_LIMIT, OUTPUT_LIMIT, Instant, Name, Period, Task
+from evenbeat.store.contract import Filter
 
-THIS_MACHINE: Final = "this machine"
-"""Where something comes from that comes through the control socket."""
+MAX_REQUEST_BYTES: Final = 64 << 20
+"""Of one request, or one reply, on the control socket."""
 MAX_NAMES_IN_REPLY: Final = 100
-"""Tasks whose names a short answer tells, unless more are asked for."""
+"""Task names in a short reply, unless the request asks for more."""
+THIS_MACHINE: Final = "this machine"
+"""The source of a request that arrives by the control socket, in the audit."""
+
+RoleName = Literal["read", "operate", "admin"]
+
+
+class ApiToken(Struct, frozen=True, omit_defaults=True):
+    """A token for the API, as the database keeps it: without its secret."""
+
+    name: str
+    role: RoleName
+    hash: str
+    """Of its secret, by scrypt, in hexadecimal digits."""
+    salt: str
+    created: Instant
+    expires: Instant | None = None
+    owner: str | None = None
+    labels: dict[str, str] = {}
+    """Only tasks of this owner, with these labels."""
+
+    @property
+    def scope(self) -> Scope | None:
+        """The tasks to which the token is limited; None for all."""
+        return Scope(self.owner, self.labels) if self.owner is not None or self.labels else None
+
+    def is_over(self, now: Instant) -> bool:
+        """Has the token expired?"""
+        return self.expires is not None and now >= self.expires
 
 
 class AddTasks(Struct, tag="add"):
+    """Create tasks, all or none."""
+
     tasks: tuple[Task, ...]
     owner: str
     who: str
     scope: Scope | None = None
-    """To what the one who asks is limited."""
+    """The tasks to which the caller is limited."""
 
 
 class SetTask(Struct, tag="set"):
+    """Replace the definition of a task."""
+
     name: str
     task: Task
     who: str
@@ -44,15 +67,19 @@ class SetTask(Struct, tag="set"):
 
 
 class RemoveTasks(Struct, tag="remove"):
+    """Delete tasks."""
+
     only: Filter
     who: str
     briefly: bool = False
-    """Answer with `touched`, not with every task ..."""
+    """Reply with `touched` instead of every task."""
     named: int = MAX_NAMES_IN_REPLY
-    """... and name so many at most."""
+    """The most task names in that reply."""
 
 
 class PauseTasks(Struct, tag="pause"):
+    """Pause or resume tasks."""
+
     only: Filter
     paused: bool
     who: str
@@ -61,19 +88,22 @@ class PauseTasks(Struct, tag="pause"):
 
 
 class ForceTasks(Struct, tag="run"):
+    """Run tasks now."""
+
     names: tuple[str, ...]
     who: str
     wait: bool = False
+    """Reply when the runs have ended."""
     only: Filter | None = None
-    """All that fit, beside those that are named."""
+    """Force all tasks that match, too."""
     named: int = MAX_NAMES_IN_REPLY
-    """Of how many the answer tells the names."""
+    """The most task names in the reply."""
     is_passed_on: bool = False
-    """By another node of the cluster: the audit knows of it already."""
+    """Another node of the cluster passed it on, and has written it to the audit already."""
 
 
 class SetPeriods(Struct, tag="set-periods"):
-    """New or other definitions; of those that are there, the owner stays."""
+    """Create or redefine periods. An existing period keeps its owner."""
 
     periods: dict[Name, Period]
     who: str
@@ -81,21 +111,21 @@ class SetPeriods(Struct, tag="set-periods"):
 
 
 class RemovePeriod(Struct, tag="remove-period"):
-    """Refused with Conflict while a task or another period uses it."""
+    """Delete a period; refused with Conflict while a task or another period uses it."""
 
     name: str
     who: str
 
 
 class SetSlots(Struct, tag="set-slots"):
-    """So many runs at the same time, in a cluster of all nodes; None for what the command line or files say."""
+    """The most runs at the same time, in a cluster of all nodes; None restores what the command line or files say."""
 
     most: Annotated[int, Meta(ge=1, le=1_000_000)] | None
     who: str
 
 
 class SetLimit(Struct, tag="set-limit"):
-    """The same for a limit; refused if none has this name."""
+    """The most runs of a limit at the same time; None restores what files say. Refused if no limit has this name."""
 
     name: str
     most: Annotated[int, Meta(ge=1, le=1_000_000)] | None
@@ -111,37 +141,39 @@ class AddToken(Struct, tag="set-token"):
 
 
 class RemoveToken(Struct, tag="remove-token"):
+    """Revoke a token."""
+
     name: str
     who: str
 
 
 class CreateSignInLink(Struct, tag="make-link"):
-    """A link to sign in with; `Reply.link` says what it is good for. Whoever asks has drawn the code."""
+    """Make a sign-in link. The caller draws its code and sends only the digest; `Reply.link` describes the link."""
 
     digest: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
     who: str
     name: str | None = None
-    """Of its token; None for the one that the node has made."""
+    """The name of its token; None for the token that the node made."""
 
 
 class RecordSignIn(Struct, tag="note-sign-in"):
-    """Somebody has begun a session with a token: for the audit."""
+    """Write to the audit that a session was begun with a token."""
 
     name: str
     """Of the token."""
     who: str
-    """From which address."""
+    """The address of the browser."""
 
 
 class UseSignInLink(Struct, tag="use-link"):
-    """Somebody signs in; `Reply.token` has the id of the token, or nothing if the link is not good any more."""
+    """Sign in by link; `Reply.token` is the id of its token, or empty if the link is no longer good."""
 
     digest: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
     who: str
 
 
 class StartPageSession(Struct, tag="keep-session"):
-    """A session of the page has begun; it stands for the token with this id, in this life of a node or in all."""
+    """Keep a session of the page for the token with this id: until the node stops (`life`), or for good."""
 
     digest: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
     token: str
@@ -149,32 +181,32 @@ class StartPageSession(Struct, tag="keep-session"):
 
 
 class EndPageSession(Struct, tag="end-session"):
-    """Somebody has signed out."""
+    """Forget a session: its user has signed out."""
 
     digest: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
 
 
 class SubmitResult(Struct, tag="tell"):
-    """The result of a check, passive or not. Refused: with Missing if there is no such task, with Conflict if it is no
-    check.
+    """A result of a check, passive or not. Refused with NotFound if there is no such task, with Conflict if the task is
+    no check.
     """
 
     name: str
-    """Or its id."""
+    """Or the id of the task."""
     status: Annotated[int, Meta(ge=0, le=3)]
     who: str
     output: Annotated[str, Meta(max_length=OUTPUT_LIMIT)] = ""
     perfdata: Annotated[str, Meta(max_length=OUTPUT_LIMIT)] = ""
     ttl: Annotated[int, Meta(ge=1, le=MAX_EVERY)] | None = None
-    """Microseconds for which it is good: after them, without a newer one, the check is UNKNOWN."""
+    """Microseconds; without a newer result after that, the check becomes UNKNOWN."""
     at: Instant | None = None
-    """When it was so, if not just now."""
+    """When the result was observed; None for now."""
     source: Annotated[str, Meta(max_length=NAME_LIMIT)] = THIS_MACHINE
-    """From which address, for the audit."""
+    """The address of the caller, for the audit."""
 
 
 class HeartbeatSignal(StrEnum):
-    """What a heartbeat says."""
+    """What a heartbeat reports."""
 
     START = "start"
     SUCCESS = "success"
@@ -182,7 +214,7 @@ class HeartbeatSignal(StrEnum):
 
 
 class SendHeartbeat(Struct, tag="beat"):
-    """A heartbeat; refused with Missing if nobody has this token."""
+    """A heartbeat; refused with NotFound if there is no such token."""
 
     token: Annotated[str, Meta(max_length=NAME_LIMIT)]
     signal: HeartbeatSignal
@@ -192,148 +224,71 @@ class SendHeartbeat(Struct, tag="beat"):
 
 
 class CreateHeartbeatToken(Struct, tag="new-beat"):
-    """A token for the heartbeat of a passive check, in place of the one it had; `Reply.token` has it, once."""
+    """Make a heartbeat token for a passive check; it replaces the previous one. `Reply.token` is its only display."""
 
     name: str
     who: str
 
 
 class RemoveHeartbeatToken(Struct, tag="drop-beat"):
-    """Refused with Missing if there is none."""
+    """Revoke the heartbeat token of a check; refused with NotFound if it has none."""
 
     name: str
     who: str
 
 
 class ApplyFiles(Struct, tag="apply"):
+    """Make the tasks of these files be what the files say."""
+
     files: tuple[str, ...]
-    """None for those the node was started with."""
+    """Empty for the files that the node was started with."""
     who: str
     anew: bool = True
 
 
 class ApplyConfigs(Struct, tag="declare"):
-    """Make the tasks of these owners be what was read elsewhere, as `Apply` does for files of this machine."""
+    """Make the tasks of these owners be what the caller has read elsewhere, as `ApplyFiles` does for local files."""
 
     configs: dict[str, Config]
     who: str
 
 
 class BackUpDatabase(Struct, tag="backup"):
+    """Copy the database to a new file."""
+
     path: str
 
 
 class GetStatus(Struct, tag="status"):
-    pass
+    """`Reply.status`: counts and problems of the node."""
 
 
 class GetLiveTaskState(Struct, tag="moment"):
+    """`Reply.moment`: what the node knows of one task at this moment."""
+
     number: int
 
 
 class GetRunningRuns(Struct, tag="running"):
+    """`Reply.running`: the runs that are claimed or running."""
+
     most: Annotated[int, Meta(ge=0, le=10_000)] = 100
 
 
 class GetNodeIdentity(Struct, tag="node"):
-    pass
+    """`Reply.node`: id, process and version of the node."""
 
 
 class GetNodeMetrics(Struct, tag="numbers"):
-    pass
+    """`Reply.numbers`: counters and histograms."""
 
 
 class GetCluster(Struct, tag="cluster"):
-    """`Reply.cluster` has it; None from a node that is alone."""
+    """`Reply.cluster`: all nodes and workers; None from a single node."""
 
 
 class SubscribeToEvents(Struct, tag="watch"):
-    """Not answered with a Reply: from now on the connection is a stream of `Feed` documents, one per line."""
-
-
-class EndedRun(Struct):
-    """A forced run that was waited for."""
-
-    task: str
-    started: int
-    ended: int
-    outcome: str
-    status: int | None
-    output: str
-
-
-class AcceptedResult(Struct):
-    """A result was told: how the check is now."""
-
-    task: str
-    state: State
-    hard: bool
-    attempt: int
-    is_newest: bool
-    """False if a newer one was known: then it has changed nothing."""
-
-
-class NotFound(Invalid):
-    """Something is not there: no such task, nobody's token."""
-
-
-class HeldByOtherNode(Exception):
-    """Another node of the cluster has this task, and is to be asked."""
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-        super().__init__(number)
-
-
-class AffectedTasks(Struct):
-    """Which tasks an action by filter was about."""
-
-    count: int
-    """Of those that were changed, removed or forced ..."""
-    names: list[str]
-    """... and the names of the first of them."""
-    unchanged: int = 0
-    """Those that fit and were so already."""
-    files: list[str] = []
-    """That own some of them: each undoes the change when it is next applied."""
-
-
-class Names(Struct):
-    """What is different now, by name."""
-
-    created: list[str] = []
-    changed: list[str] = []
-    removed: list[str] = []
-    unchanged: int = 0
-    settings: bool = False
-    """Periods, limits or settings of the node."""
-    files: list[str] = []
-    """That own some of what was removed: each brings it back when it is next applied."""
-    notices: list[str] = []
-    """What people should know beside it."""
-
-
-class Reply(Struct, omit_defaults=True):
-    """One of these, or what went wrong."""
-
-    changed: ChangeResult | None = None
-    names: Names | None = None
-    ended: list[EndedRun] | None = None
-    waiting: dict[str, str] | None = None
-    """Of the forced tasks that cannot start at once: what each waits for, by its name."""
-    status: Status | None = None
-    moment: LiveTaskState | None = None
-    touched: AffectedTasks | None = None
-    running: RunningRuns | None = None
-    node: NodeIdentity | None = None
-    numbers: NodeMetrics | None = None
-    taken: AcceptedResult | None = None
-    cluster: ClusterView | None = None
-    link: NewSignInLink | None = None
-    token: str = ""
-    problem: str = ""
-    kind: str = ""
-    """invalid, conflict, missing, forbidden, store: whose fault the problem is."""
+    """There is no Reply: the connection becomes a stream of `EventMessage` documents, one per line."""
 
 
 ChangeRequest = (
@@ -351,103 +306,9 @@ ChangeRequest = (
     | ApplyConfigs
 )
 NodeQuery = GetStatus | GetLiveTaskState | GetRunningRuns | GetNodeIdentity | GetNodeMetrics | GetCluster
-"""What only a live node can tell."""
+"""Questions that only a live node can answer."""
 ResultRequest = SubmitResult | SendHeartbeat | CreateHeartbeatToken | RemoveHeartbeatToken
-"""What others tell a live node of checks."""
+"""Submitted results and heartbeats, which only a live node accepts."""
 SignInRequest = CreateSignInLink | UseSignInLink | RecordSignIn | StartPageSession | EndPageSession
-"""What has to do with signing in to the page, which only a live node has."""
+"""Signing in to the page, which only a live node serves."""
 Request = ChangeRequest | ForceTasks | ResultRequest | SignInRequest | BackUpDatabase | NodeQuery | SubscribeToEvents
-
-
-_ERROR_OF_KIND: Final[dict[str, type[Exception]]] = {
-    "conflict": Conflict,
-    "missing": NotFound,
-    "store": StoreError,
-    "forbidden": Forbidden,
-}
-
-
-def raise_if_refused(reply: Reply) -> None:
-    """Raise what a node refused."""
-    if reply.problem:
-        raise _ERROR_OF_KIND.get(reply.kind, Invalid)(reply.problem)
-
-
-def affected_tasks(entries: Sequence[Entry], unchanged: int = 0, named: int = MAX_NAMES_IN_REPLY) -> AffectedTasks:
-    """These, in a few words."""
-    return AffectedTasks(len(entries), names_of(entries[:named]), unchanged, owning_files(entries))
-
-
-def perform_sign_in(desk: TaskAdmin, request: SignInRequest, page: str) -> Reply:
-    """Make or use a link to sign in with; begin or end a session."""
-    match request:
-        case CreateSignInLink(digest, who, name):
-            return Reply(link=create_sign_in_link(desk, digest, name, who, page))
-        case UseSignInLink(digest, who):
-            return Reply(token=use_sign_in_link(desk, digest, who))
-        case RecordSignIn(name, who):
-            desk.audit(f"token {name}", "signed in", who)
-        case StartPageSession(digest, token, life):
-            start_session(desk, digest, token, life)
-        case EndPageSession(digest):
-            end_session(desk, digest)
-    return Reply()
-
-
-def names_of(entries: Sequence[Entry]) -> list[str]:
-    """What they are called."""
-    return [entry.task.name for entry in entries]
-
-
-def reply_to_change(change: ChangeRequest, changed: ChangeResult) -> Reply:
-    """The answer to a change, as long as was asked for."""
-    match change:
-        case RemoveTasks(briefly=True, named=named) | PauseTasks(briefly=True, named=named):
-            return Reply(touched=affected_tasks(changed.changed + changed.removed, changed.unchanged, named))
-        case ApplyConfigs():
-            new, other, gone = (names_of(some) for some in (changed.created, changed.changed, changed.removed))
-            names = Names(new, other, gone, changed.unchanged, changed.settings, notices=changed.notices)
-            return Reply(names=names)
-    return Reply(changed=changed)
-
-
-def _owners_in(change: ChangeRequest) -> Iterable[str]:
-    """Whose tasks or periods it makes, as whoever asks says it."""
-    match change:
-        case AddTasks(owner=owner) | SetPeriods(owner=owner):
-            return (owner,)
-        case ApplyConfigs(configs):
-            return configs
-    return ()
-
-
-def perform_change(desk: TaskAdmin, change: ChangeRequest, files: Sequence[Path] = ()) -> ChangeResult:
-    """Do it at this desk; `files` are those of the node, for an `apply` that names none."""
-    refuse_forged_owner(*_owners_in(change))
-    match change:
-        case AddTasks(tasks, owner, who, scope):
-            return desk.add(tasks, owner, who, scope)
-        case SetTask(name, task, who, version):
-            return desk.set(name, task, who, version)
-        case RemoveTasks(only, who):
-            return desk.remove(only, who)
-        case PauseTasks(only, paused, who):
-            return desk.pause(only, who, paused=paused)
-        case SetPeriods(periods, who, owner):
-            return desk.set_periods(periods, owner, who)
-        case RemovePeriod(name, who):
-            return desk.remove_period(name, who)
-        case SetSlots(most, who):
-            return desk.set_slots(most, who)
-        case SetLimit(name, most, who):
-            return desk.set_limit(name, most, who)
-        case AddToken(id_, token, who):
-            add_token(desk, id_, token, who)
-            return ChangeResult()
-        case RemoveToken(name, who):
-            remove_token(desk, name, who)
-            return ChangeResult()
-        case ApplyFiles(named, who, anew):
-            return desk.apply([Path(file) for file in named] or files, who, anew=anew)
-        case ApplyConfigs(configs, who):
-            return desk.apply_configs(configs, who)

@@ -11,7 +11,6 @@ import psycopg
 import pytest
 from cluster_nodes import Cluster, Member, cluster, sleeping, task, until
 
-from evenbeat.admin.command_permission import Forbidden
 from evenbeat.client.database import Client
 from evenbeat.core import authority
 from evenbeat.load.config import BadFileError
@@ -19,6 +18,7 @@ from evenbeat.model import PARTITION_COUNT, Outcome, RunKind, State, partition_o
 from evenbeat.store.contract import Filter
 from evenbeat.testing.nats_server import NatsServer
 from evenbeat.testing.postgres_server import PostgresServer
+from evenbeat.wire.replies import Forbidden
 from evenbeat.wire.requests import ApplyFiles, GetCluster, GetLiveTaskState
 
 MANY = 24

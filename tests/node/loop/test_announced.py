@@ -23,10 +23,12 @@ from evenbeat.node.process.event_publisher import EventBroadcaster
 from evenbeat.store.contract import Batch, Filter, StoreError
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
 from evenbeat.wire.events import Event, EventMessage, RunEvent, TaskEvent
-from evenbeat.wire.requests import ForceTasks, Reply, SubmitResult
+from evenbeat.wire.requests import ForceTasks, SubmitResult
 
 if TYPE_CHECKING:
     from asyncio import Task as Pending
+
+    from evenbeat.wire.replies import Reply
 
 
 class House:

@@ -8,9 +8,9 @@ from hand_driven_node import Hand
 from live_node import Living, eventually
 
 from evenbeat.admin.file_owner import file_owner_of
-from evenbeat.admin.task_admin import ChangeResult
 from evenbeat.model import MINUTE, SECOND, Entry, Outcome, State
 from evenbeat.store.contract import Filter
+from evenbeat.wire.replies import ChangeResult
 
 TABLE = '[{kind}.job]\nevery = "1m"\nphase = "0s"\ncommand = ["true"]\n'
 

@@ -13,10 +13,10 @@ from evenbeat.node.loop.submissions import join_perfdata
 from evenbeat.node.process.control_socket import ControlClient
 from evenbeat.store.contract import Condition, Conflict, Filter
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
+from evenbeat.wire.replies import NotFound
 from evenbeat.wire.requests import (
     CreateHeartbeatToken,
     HeartbeatSignal,
-    NotFound,
     RemoveHeartbeatToken,
     SendHeartbeat,
     SubmitResult,

@@ -13,7 +13,7 @@ from starlette.requests import Request
 
 from evenbeat.admin.page_sessions import SESSION_PREFIX, PageSession, decode_sessions
 from evenbeat.admin.sign_in_links import LINK_PREFIX, link_code_digest
-from evenbeat.admin.tokens import TOKEN_PREFIX, ApiToken, decode_tokens, secret_matches, split_token
+from evenbeat.admin.tokens import TOKEN_PREFIX, decode_tokens, secret_matches, split_token
 from evenbeat.api.auth.session import COOKIE_NAME, CookieSession, InMemorySessions
 from evenbeat.api.auth.session import cookie_digest as session_digest
 from evenbeat.api.http.context import ApiContext
@@ -24,7 +24,7 @@ from evenbeat.core.access_rules import needs_no_token
 from evenbeat.core.scope import Scope
 from evenbeat.node.process.listen import is_loopback
 from evenbeat.store.contract import StoreError
-from evenbeat.wire.requests import EndPageSession, StartPageSession, UseSignInLink
+from evenbeat.wire.requests import ApiToken, EndPageSession, StartPageSession, UseSignInLink
 
 _TOKENS_MAX_AGE: Final = 2.0
 """Seconds after which the tokens are read again: so long a removed one may still work."""

@@ -13,11 +13,10 @@ from msgspec import Meta, Struct
 from starlette.responses import Response
 
 from evenbeat.admin import page_sessions
-from evenbeat.admin.tokens import ApiToken
 from evenbeat.api.http.route import Call, Role, Route, address_of
 from evenbeat.model import SECOND, Invalid
 from evenbeat.store.contract import StoreError
-from evenbeat.wire.requests import RecordSignIn
+from evenbeat.wire.requests import ApiToken, RecordSignIn
 
 if TYPE_CHECKING:
     from evenbeat.api.auth.access import TokenAuthenticator

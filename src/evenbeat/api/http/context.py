@@ -18,13 +18,14 @@ from evenbeat.core.authority import is_over
 from evenbeat.model import Instant
 from evenbeat.node.cluster.membership import DatabaseClock
 from evenbeat.node.loop.clock import Clock, boot_time
-from evenbeat.node.process.control_socket import REQUEST_LIMIT, socket_address
+from evenbeat.node.process.control_socket import socket_address
 from evenbeat.store.cluster_contract import ClusterStore
 from evenbeat.store.contract import Store, StoreError
 from evenbeat.store.opening import is_shared_database, open_store
 from evenbeat.store.sqlite.ownership import is_node_running, socket_path
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
-from evenbeat.wire.requests import Reply, Request, raise_if_refused
+from evenbeat.wire.replies import Reply, raise_if_refused
+from evenbeat.wire.requests import MAX_REQUEST_BYTES, Request
 
 T = TypeVar("T")
 _CLOCK_CHECK_SECONDS: Final = 10.0
@@ -77,7 +78,7 @@ class ApiContext:
         """Ask the node; raise what it refuses (Invalid, Conflict, Missing), or StoreError if it does not answer."""
         try:
             with socket_address(self.control) as path:
-                reader, writer = await asyncio.open_unix_connection(path, limit=REQUEST_LIMIT)
+                reader, writer = await asyncio.open_unix_connection(path, limit=MAX_REQUEST_BYTES)
         except OSError as e:
             raise StoreError(f"the node does not answer: {os.strerror(e.errno or 0)}") from None
         try:

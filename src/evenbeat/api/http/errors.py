@@ -10,12 +10,11 @@ import msgspec
 from msgspec import Struct
 from starlette.responses import Response
 
-from evenbeat.admin.command_permission import Forbidden
 from evenbeat.api.http.refusals import REASON_BY_STATUS
 from evenbeat.load.locate import KeyPath
 from evenbeat.model import Invalid
 from evenbeat.store.contract import Conflict, StoreError
-from evenbeat.wire.requests import NotFound
+from evenbeat.wire.replies import Forbidden, NotFound
 
 PROBLEM_MEDIA_TYPE: Final = "application/problem+json"
 MAX_ERRORS: Final = 100

@@ -16,7 +16,8 @@ from evenbeat.load.config import NODE_DURATIONS, Config, Durability, NodeSetting
 from evenbeat.load.cross_check import MAX_FINDINGS_SHOWN, validate_configs
 from evenbeat.model import Name, Period, Task
 from evenbeat.store.contract import Filter, Store
-from evenbeat.wire.requests import ApplyConfigs, Names
+from evenbeat.wire.replies import Names
+from evenbeat.wire.requests import ApplyConfigs
 
 _BODY_LIMIT: Final = 32 << 20
 """Bytes of a body: some 100,000 tasks. To the node it goes on as one request, which is a little longer."""

@@ -15,7 +15,8 @@ from evenbeat.report.obstacles import NO_WORKERS_TEXT
 from evenbeat.store.contract import StoreError
 from evenbeat.wire.cluster_view import ClusterView
 from evenbeat.wire.metrics import NodeMetrics
-from evenbeat.wire.requests import GetCluster, GetNodeMetrics, GetStatus, Reply, Request
+from evenbeat.wire.replies import Reply
+from evenbeat.wire.requests import GetCluster, GetNodeMetrics, GetStatus, Request
 from evenbeat.wire.status import Status
 
 UNRESPONSIVE_SECONDS: Final = 5.0

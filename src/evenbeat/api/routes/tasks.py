@@ -28,7 +28,8 @@ from evenbeat.model import Entry, Instant, Name, Task
 from evenbeat.report.documents import iso_time, task_document
 from evenbeat.report.task_status import ConditionReader
 from evenbeat.store.contract import Conflict, Filter, Store
-from evenbeat.wire.requests import AddTasks, EndedRun, ForceTasks, PauseTasks, RemoveTasks, SetTask
+from evenbeat.wire.replies import EndedRun
+from evenbeat.wire.requests import AddTasks, ForceTasks, PauseTasks, RemoveTasks, SetTask
 
 _TAG: Final = "Tasks"
 _Label = Annotated[str, Meta(pattern="^.{1,256}=", max_length=520)]

@@ -5,7 +5,7 @@ import sys
 
 from evenbeat.admin.file_owner import owning_files
 from evenbeat.cli.task_commands import open_changes, print_changes, required_task_filter
-from evenbeat.wire.requests import Names
+from evenbeat.wire.replies import Names
 
 
 def run_command(args: argparse.Namespace) -> int:

@@ -10,7 +10,7 @@ from evenbeat.cli.task_commands import open_changes, open_queries, require_task,
 from evenbeat.model import Instant, Outcome
 from evenbeat.report.documents import iso_time
 from evenbeat.report.words import duration_words, outcome_words
-from evenbeat.wire.requests import EndedRun
+from evenbeat.wire.replies import EndedRun
 
 
 def run_command(args: argparse.Namespace) -> int:

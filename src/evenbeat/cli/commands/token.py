@@ -16,7 +16,7 @@ from evenbeat.when.instant import format_instant, spoken_instant
 from evenbeat.when.zone import zone
 
 if TYPE_CHECKING:
-    from evenbeat.admin.tokens import ApiToken
+    from evenbeat.wire.requests import ApiToken
 
 
 def run_command(args: argparse.Namespace) -> int:

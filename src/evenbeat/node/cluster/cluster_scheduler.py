@@ -10,7 +10,6 @@ import msgspec
 import numpy as np
 
 from evenbeat.admin.passive_settings import load_passive_state, restore_passive_rows
-from evenbeat.admin.task_admin import ChangeResult
 from evenbeat.core import authority
 from evenbeat.core.columns import Ints
 from evenbeat.core.task import SkipColumns
@@ -40,7 +39,8 @@ from evenbeat.store.contract import Change, ContradictoryBatch, PastDefinition, 
 from evenbeat.wire.cluster_view import ClusterView
 from evenbeat.wire.live_runs import RunningRuns
 from evenbeat.wire.metrics import ClusterMetrics
-from evenbeat.wire.requests import ForceTasks, HeldByOtherNode, Reply, Request, raise_if_refused
+from evenbeat.wire.replies import ChangeResult, HeldByOtherNode, Reply, raise_if_refused
+from evenbeat.wire.requests import ForceTasks, Request
 from evenbeat.wire.status import Status
 from evenbeat.wire.worker_frames import RunResult
 

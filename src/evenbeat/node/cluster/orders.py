@@ -10,7 +10,8 @@ import msgspec
 
 from evenbeat.store.cluster_contract import ClusterStore, ForwardedRequest
 from evenbeat.store.contract import StoreError
-from evenbeat.wire.requests import HeldByOtherNode, Reply, Request
+from evenbeat.wire.replies import HeldByOtherNode, Reply
+from evenbeat.wire.requests import Request
 
 ANSWER_TIMEOUT: Final = 30.0
 """Seconds in which a node that is asked answers."""

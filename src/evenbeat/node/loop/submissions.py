@@ -11,13 +11,11 @@ from evenbeat.admin.submitters import Submitter
 from evenbeat.core.task import Flag
 from evenbeat.model import OUTPUT_LIMIT, SECOND, Entry, Instant, Invalid, State
 from evenbeat.store.contract import Conflict, StoreError, SubmittedResult
+from evenbeat.wire.replies import AcceptedResult, NotFound, Reply
 from evenbeat.wire.requests import (
-    AcceptedResult,
     CreateHeartbeatToken,
     HeartbeatSignal,
-    NotFound,
     RemoveHeartbeatToken,
-    Reply,
     SendHeartbeat,
     SubmitResult,
 )

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from evenbeat.admin.command_permission import Forbidden
+from evenbeat.admin.perform import affected_tasks, perform_change, perform_sign_in, reply_to_change
 from evenbeat.admin.task_admin import LiveChange
 from evenbeat.load.config import BadFileError
 from evenbeat.model import Invalid, RunKind
@@ -27,11 +27,12 @@ from evenbeat.report.task_now import live_task_state_of
 from evenbeat.store.contract import Batch, Conflict, Finish, StoreError
 from evenbeat.store.foreign_files import trusted_users, user_name
 from evenbeat.store.sqlite.ownership import socket_path
+from evenbeat.wire.replies import EndedRun, Forbidden, HeldByOtherNode, NotFound, Reply, raise_if_refused
 from evenbeat.wire.requests import (
+    MAX_REQUEST_BYTES,
     ApplyFiles,
     BackUpDatabase,
     ChangeRequest,
-    EndedRun,
     ForceTasks,
     GetCluster,
     GetLiveTaskState,
@@ -39,21 +40,12 @@ from evenbeat.wire.requests import (
     GetNodeMetrics,
     GetRunningRuns,
     GetStatus,
-    HeldByOtherNode,
-    NotFound,
-    Reply,
     Request,
     ResultRequest,
     SignInRequest,
     SubscribeToEvents,
-    affected_tasks,
-    perform_change,
-    perform_sign_in,
-    raise_if_refused,
-    reply_to_change,
 )
 
-REQUEST_LIMIT: Final = 64 << 20
 UNSENT_LIMIT: Final = 4 << 20
 """Bytes of the feed that wait for somebody who watches; whoever lets more come together is let go."""
 _READ_SIZE: Final = 4_096
@@ -108,7 +100,7 @@ class ControlServer:
                 finally:
                     os.umask(before)
                 # While the address leads there: asyncio looks at the file too.
-                self._server = await asyncio.start_unix_server(self._connected, sock=listening, limit=REQUEST_LIMIT)
+                self._server = await asyncio.start_unix_server(self._connected, sock=listening, limit=MAX_REQUEST_BYTES)
         except BaseException:
             listening.close()
             raise
@@ -356,8 +348,10 @@ class ControlClient:
     def ask(self, request: Request) -> Reply:
         """Ask the node; raise what it refuses."""
         line = msgspec.json.encode(request) + b"\n"
-        if len(line) > REQUEST_LIMIT:
-            raise Invalid(f"a request of {len(line) >> 20} MiB, accepted: up to {REQUEST_LIMIT >> 20}; ask in parts")
+        if len(line) > MAX_REQUEST_BYTES:
+            raise Invalid(
+                f"a request of {len(line) >> 20} MiB, accepted: up to {MAX_REQUEST_BYTES >> 20}; ask in parts"
+            )
         try:
             answer = self._exchange(line)
         except OSError as e:

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Final
 
 from evenbeat.admin.command_permission import count_unauthorised_tasks
-from evenbeat.admin.task_admin import ChangeResult, TaskAdmin
+from evenbeat.admin.task_admin import TaskAdmin
 from evenbeat.load.config import BadFileError
 from evenbeat.model import Invalid
+from evenbeat.wire.replies import ChangeResult
 
 _log: Final = logging.getLogger("evenbeat.node")
 

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
-from evenbeat.admin.task_admin import ChangeResult, TaskAdmin
+from evenbeat.admin.task_admin import TaskAdmin
 from evenbeat.client.in_process import InProcessBackend
 from evenbeat.load.config import BadFileError, Durability
 from evenbeat.load.pause_gc import without_garbage_collection
@@ -29,6 +29,7 @@ from evenbeat.store.opening import open_store
 from evenbeat.store.sqlite.connect import is_writable
 from evenbeat.store.sqlite.ownership import DatabaseOwnership, socket_path
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
+from evenbeat.wire.replies import ChangeResult
 
 _REACHABLE_CHECK_INTERVAL: Final = 1.0
 """Seconds between two looks at the files by which others find the node."""
