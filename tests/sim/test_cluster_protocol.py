@@ -54,6 +54,10 @@ def test_a_planted_bug_is_found(bug: PlantedBug) -> None:
     assert found.events
 
 
+def test_every_bug_is_planted_in_something_that_there_is() -> None:
+    assert not [bug.name for bug in PLANTED_BUGS if not hasattr(bug.module, bug.attribute)]
+
+
 def test_all_quick_bugs_are_there() -> None:
     assert set(QUICK) <= {bug.name for bug in PLANTED_BUGS}
 

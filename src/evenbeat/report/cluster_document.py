@@ -7,8 +7,8 @@ from typing import Annotated, Final
 from msgspec import Meta, Struct
 from msgspec.structs import asdict
 
+from evenbeat.core.limit_shares import ALL_SLOTS_KEY
 from evenbeat.model import PARTITION_COUNT, Instant
-from evenbeat.node.cluster.shares import ALL_SLOTS_KEY
 from evenbeat.report.documents import iso_time
 from evenbeat.wire.cluster_messages import DEFAULT_POOL
 from evenbeat.wire.cluster_view import ClusterView, NodeView, PoolView, WorkerView

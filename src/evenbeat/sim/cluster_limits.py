@@ -4,11 +4,11 @@ Only the store decides, one node at a time; the nodes go on meanwhile with the s
 """
 
 from collections.abc import Iterator
-from functools import partial
 from itertools import product
 from typing import Final, NamedTuple
 
-from evenbeat.core import authority
+from evenbeat.core import limit_shares
+from evenbeat.core.limit_shares import LimitDemand, ShareRequest
 from evenbeat.model import SECOND
 from evenbeat.sim.cluster_model import replaced_at
 
@@ -129,36 +129,33 @@ def with_running_counted(member: LimitNode) -> LimitNode:
 
 
 def _decided(shape: LimitShape, members: LimitNodes, i: int, turn: int) -> LimitNode:
-    m = members[i]
-    others = [n for j, n in enumerate(members) if j != i]
-    fair = authority.fair_limit_share(
-        shape.limit, [str(j) for j, n in enumerate(members) if not n.is_dead], str(i), turn
-    )
-    decide = partial(
-        authority.limit_share,
-        shape.limit,
-        sum(n.share for n in others),
-        m.running + m.given + m.waiting,
-        fair,
-        others_need=any(n.running + n.waiting > n.room for n in others if not n.is_dead),
-    )
-    return m._replace(share=decide(running=m.asked), room=decide(running=0), asked=NOTHING)
+    """As nodes decide about a limit that is divided."""
+    living = [str(j) for j, n in enumerate(members) if not n.is_dead]
+    demand = LimitDemand(shape.limit, members[i].asked, members[i].waiting)
+    need = _others_need(members, i)
+    return _with_share(members, i, limit_shares.request_for_large_limit(demand, living, str(i), turn, others_need=need))
 
 
 def _decided_by_need(shape: LimitShape, members: LimitNodes, i: int, since_got: int, *, is_first: bool) -> LimitNode:
     """As nodes decide about a small limit."""
     m = members[i]
-    others = [n for j, n in enumerate(members) if j != i]
-    need = authority.small_limit_need(
-        m.running + m.given,
-        m.waiting,
+    demand = LimitDemand(shape.limit, m.asked, m.waiting)
+    need = limit_shares.small_limit_need(
+        demand.running,
+        demand.waiting,
         m.share,
-        others_need=any(n.running + n.waiting > n.room for n in others if not n.is_dead),
+        others_need=_others_need(members, i),
         is_first=is_first,
         since_got=since_got,
         since_free=0,
     )
-    decide = partial(
-        authority.limit_share, shape.limit, sum(n.share for n in others), need, shape.limit, others_need=False
-    )
-    return m._replace(share=decide(running=m.asked), room=decide(running=0), asked=NOTHING)
+    return _with_share(members, i, limit_shares.request_for_small_limit(demand, need))
+
+
+def _others_need(members: LimitNodes, i: int) -> bool:
+    return any(n.running + n.waiting > n.room for j, n in enumerate(members) if j != i and not n.is_dead)
+
+
+def _with_share(members: LimitNodes, i: int, request: ShareRequest) -> LimitNode:
+    others = sum(n.share for j, n in enumerate(members) if j != i)
+    return members[i]._replace(share=request.decide(others), room=request.room(others), asked=NOTHING)

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import Any, Final, NamedTuple
 
-from evenbeat.core import authority, run_lease
+from evenbeat.core import authority, limit_shares, run_lease
 from evenbeat.core.run_lease import RunFate, RunLease
 from evenbeat.sim import cluster_limits, cluster_node, cluster_worker
 from evenbeat.sim.cluster_explore import explore_cluster, explore_limit
@@ -150,7 +150,7 @@ def _silent_for_longer(hand: RunLease, now: int) -> int:
     return 2 * _silent_for(hand, now) + 1
 
 
-_share: Final = authority.limit_share
+_share: Final = limit_shares.limit_share
 _silent_for: Final = run_lease.unanswered_for
 
 PLANTED_BUGS: Final = (
@@ -200,9 +200,15 @@ PLANTED_BUGS: Final = (
     PlantedBug("a worker takes any permission", cluster_worker, "accepts", _any_permission, ONE_WORKER),
     PlantedBug("questions are settled at once", cluster_worker, "settled", lambda worker: 0, ONE_WORKER),
     PlantedBug("a worker asks for what it has", cluster_worker, "may_ask", lambda *_: True, ONE_WORKER),
-    PlantedBug("what runs is cut", authority, "limit_share", _share_cut, SMALL_LIMIT),
-    PlantedBug("a share beyond what is free", authority, "limit_share", _share_beyond, SMALL_LIMIT),
-    PlantedBug("what came with a partition is not counted", cluster_limits, "counted", lambda member: member, LIMIT),
+    PlantedBug("what runs is cut", limit_shares, "limit_share", _share_cut, SMALL_LIMIT),
+    PlantedBug("a share beyond what is free", limit_shares, "limit_share", _share_beyond, SMALL_LIMIT),
+    PlantedBug(
+        "what came with a partition is not counted",
+        cluster_limits,
+        "with_running_counted",
+        lambda member: member,
+        LIMIT,
+    ),
     PlantedBug("what is kept for runs is used for others", cluster_limits, "may_begin", _within_share, MOVES),
     PlantedBug("runs begin while the share is decided", cluster_limits, "may_begin", _while_it_asks, MOVES),
     PlantedBug("what was given is not counted", cluster_limits, "may_begin", _without_what_it_gave, MOVES),

@@ -12,13 +12,14 @@ import numpy as np
 from evenbeat.admin.passive_settings import load_passive_state, restore_passive_rows
 from evenbeat.core import authority
 from evenbeat.core.columns import Ints
+from evenbeat.core.limit_shares import ALL_SLOTS_KEY, SMALL_LIMIT_PAUSE, LimitShares
 from evenbeat.core.task import SkipColumns
 from evenbeat.model import PARTITION_COUNT, SECOND, Entry, Instant, partition_of
 from evenbeat.node.cluster.membership import DatabaseClock, HeldLease
 from evenbeat.node.cluster.node_info import cluster_view_of, decode_node_info, merge_statuses, node_info_of
 from evenbeat.node.cluster.orders import ANSWER_TIMEOUT, ForwardedRequests
 from evenbeat.node.cluster.relay import EventRelay
-from evenbeat.node.cluster.shares import ALL_SLOTS_KEY, LimitShares, limit_demands_of, running_by_key
+from evenbeat.node.cluster.shares import ask_for_shares, limit_demands_of, running_by_key, shares_view_of
 from evenbeat.node.loop.clock import Clock, boot_time
 from evenbeat.node.loop.restart import GENERATION_KEY, restore_partitions
 from evenbeat.node.scheduler import NodeOptions, Scheduler
@@ -266,7 +267,7 @@ class ClusterScheduler(Scheduler):
 
     async def _keep_shares(self) -> None:
         """Apart from the lease: what is decided among all nodes may have to wait for another."""
-        longest = authority.SMALL_LIMIT_PAUSE if self.shares.is_soon_again else authority.LEASE_RENEWAL_INTERVAL
+        longest = SMALL_LIMIT_PAUSE if self.shares.is_soon_again else authority.LEASE_RENEWAL_INTERVAL
         with suppress(TimeoutError):
             await asyncio.wait_for(self._shares_event.wait(), longest / SECOND)
         self._shares_event.clear()
@@ -282,7 +283,7 @@ class ClusterScheduler(Scheduler):
         life = self.tasks.lifecycle
         if not self.shares.wanted_by_others and not len(life.waiting):
             return
-        demands = limit_demands_of(self.tasks, self._slots, self._limits, self.tasks.limit_numbers)
+        demands = limit_demands_of(self.tasks.lifecycle, self._slots, self._limits, self.tasks.limit_numbers)
         if self.shares.is_to_be_settled(demands):
             self._shares_event.set()
 
@@ -295,13 +296,13 @@ class ClusterScheduler(Scheduler):
             for key in about.needs if lease.node != self.lease.id else ():
                 needed.setdefault(key, {})[lease.node] = about.waits_since.get(key, view.now)
         async with self._partitions_lock:  # with partitions runs and shares come and go
-            demands = limit_demands_of(self.tasks, slots, limits, self.tasks.limit_numbers)
+            demands = limit_demands_of(self.tasks.lifecycle, slots, limits, self.tasks.limit_numbers)
             before = self.shares.waits_since.copy()
-            wishes = self.shares.wish(self.lease.id, view, needed, demands, boot_time())
+            wishes = self.shares.wish(self.lease.id, shares_view_of(view), needed, demands, boot_time())
             unused = [key for key in self.shares.ours if key not in demands]
             self._apply_shares()
             if wishes or unused:
-                decided = await asyncio.to_thread(self.shares.ask, self._cluster_store, wishes, unused)
+                decided = await asyncio.to_thread(ask_for_shares, self._cluster_store, wishes, unused)
                 self.shares.learn(decided, boot_time())
                 for key in unused:
                     self.shares.ours.pop(key, None)
@@ -477,7 +478,7 @@ class ClusterScheduler(Scheduler):
         self._held_partitions.difference_update(partitions)
         self._set_start_rate_share(len(self._held_partitions))
         rows = self.tasks.rows_in(partitions)
-        self.shares.put_down(running_by_key(self.tasks, rows, self.tasks.limit_numbers))
+        self.shares.put_down(running_by_key(self.tasks.lifecycle, rows, self.tasks.limit_numbers))
         tokens = self.turns.release_tasks(rows)
         self._apply_shares()
         untaken = [*self.queue.never_granted(tokens), *self.turns.starter.held().intersection(tokens)]

@@ -6,10 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evenbeat.core.authority import limit_share
+from evenbeat.core.limit_shares import LimitDemand, LimitShares, SharesView, limit_share
 from evenbeat.model import SECOND
-from evenbeat.node.cluster.shares import LimitDemand, LimitShares
-from evenbeat.store.cluster_contract import ClusterSnapshot, NodeLease
 
 TICK = 5_000
 WAY = 20_000
@@ -65,9 +63,7 @@ class Node:
     def settle(self, now: int, others: list["Node"]) -> None:
         before, waits = self.store.shares.get(self.name, 0), self.shares.waits_since.copy()
         nodes = [self.name, *(other.name for other in others)]
-        view = ClusterSnapshot(
-            now, [NodeLease(name, i, now, b"") for i, name in enumerate(nodes)], [], {"one": dict(self.store.shares)}
-        )
+        view = SharesView(now, nodes, {"one": dict(self.store.shares)})
         needed = {"one": {name: some["one"] for name, some in self.store.waits.items() if "one" in some}}
         for key, wish in self.shares.wish(self.name, view, needed, self.demand, now).items():
             decided = self.store.set_share(self.name, wish.decide, wish.demand.running)
@@ -132,6 +128,6 @@ def test_who_needs_a_small_limit_again_and_again_and_is_alone_keeps_it() -> None
 
 
 def test_a_small_limit_is_never_more_than_it_is() -> None:
-    wish = LimitShares().wish("a", ClusterSnapshot(0, [], [], {"one": {"b": 1}}), {}, {"one": LimitDemand(1, 0, 3)}, 0)
+    wish = LimitShares().wish("a", SharesView(0, [], {"one": {"b": 1}}), {}, {"one": LimitDemand(1, 0, 3)}, 0)
     assert wish["one"].decide(1) == 0
     assert limit_share(1, 1, 3, 1, others_need=False) == 0
