@@ -93,7 +93,7 @@ def test_a_storm(make: Make, seed: int) -> None:
     chance = random.Random(seed)
     for name in chance.choices(list(FAULTS), k=6):
         FAULTS[name](cluster, chance)
-    assert cluster.findings(is_timed=True) == [], cluster.tails()
+    assert cluster.lasting_findings(is_timed=True) == [], cluster.tails()
 
 
 def test_a_planted_double_claim_is_found(make: Make) -> None:
