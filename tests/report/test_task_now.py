@@ -1,9 +1,14 @@
 """What a live node knows of one task at this moment."""
 
+import numpy as np
 import pytest
-from hand_driven_node import Hand
+from hand_driven_node import T0, Hand
 
-from evenbeat.core.gate import Reason, blocking_reason
+from evenbeat.core.gate import Reason
+from evenbeat.core.lifecycle import Lifecycle
+from evenbeat.core.task import Flag, TaskColumns
+from evenbeat.core.times import ScheduleTimes
+from evenbeat.core.timetable import Timetable
 from evenbeat.model import MINUTE, RunKind
 from evenbeat.report.task_now import live_task_state_of
 from evenbeat.report.why import why
@@ -36,7 +41,13 @@ def sentence(hand: Hand, name: str) -> str:
     ],
 )
 def test_what_holds_a_run_back(is_running: bool, free_slots: int, free_of_limit: int | None, reason: Reason) -> None:
-    assert blocking_reason(is_running=is_running, free_slots=free_slots, free_of_limit=free_of_limit) is reason
+    life, row = Lifecycle(columns := TaskColumns(), Timetable(columns), ScheduleTimes(columns), free_slots), 0
+    life.add_new(columns.allocate(1), T0)
+    life.set_flag(np.array([row]), Flag.RUNNING, on=is_running)
+    if free_of_limit is not None:
+        columns.limit[row] = 1
+        life.set_limit(1, free_of_limit)
+    assert life.reason_to_wait(row, T0) is reason
 
 
 class TestAForcedRun:

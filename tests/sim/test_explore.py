@@ -89,7 +89,7 @@ def test_a_step_leaves_the_state_it_began_in() -> None:
 def test_the_lifecycle_remembers_nothing_that_a_state_does_not_tell() -> None:
     told = {"used", "flags", "nominal", "off_grid_due", "due"}
     settled = {"off_grid_kind", "last_start", "limit", "priority", "tolerance"}
-    written = {"accounted"}  # for stores; no decision looks at it
+    written = {"accounted", "waits_for"}  # for stores and for people who ask; no decision looks at them
     columns = {name: c for room in TaskColumns.__mro__ for name, c in vars(room).items() if isinstance(c, Column)}
     assert told | settled < set(columns)
     world = World(EVERY_SWITCH)
@@ -317,6 +317,13 @@ def removing_a_running_task_raises(patch: Patch) -> None:
     patch.setattr(Lifecycle, "remove", remove)
 
 
+def every_wait_is_said_to_be_for_the_running_instance(patch: Patch) -> None:
+    def rename(_: Arrivals, verdicts: Verdicts) -> None:
+        verdicts.reason[verdicts.action == GateAction.WAIT] = gate.REASONS.index(gate.Reason.RUNNING)
+
+    with_verdicts(patch, rename)
+
+
 Plant = Callable[[Patch], None]
 PLANTED: list[tuple[Plant, str, WorldShape]] = [
     (the_period_is_ignored, "1", EVERY_SWITCH),
@@ -347,6 +354,7 @@ PLANTED: list[tuple[Plant, str, WorldShape]] = [
     (a_run_does_not_settle_an_off_grid_one, "off the grid", OFF_GRID),
     (refusals_are_silent, "refusals", EVERY_SWITCH),
     (a_task_is_lost_when_deleted_while_pending, "books", SATURATION),
+    (every_wait_is_said_to_be_for_the_running_instance, "reasons", LIMIT),
     (removing_a_running_task_raises, "errors", SATURATION),
     (forced_runs_wait_for_ever, "liveness", LIMIT),
 ]

@@ -103,15 +103,6 @@ def verify(arrivals: Arrivals, free_slots: int, free_by_limit: Ints) -> Verdicts
     return Verdicts(action, reason)
 
 
-def blocking_reason(*, is_running: bool, free_slots: int, free_of_limit: int | None) -> Reason:
-    """What a run that may start at any time waits for, a forced one for example; NONE: for nothing."""
-    if is_running:
-        return Reason.RUNNING
-    if free_of_limit is not None and free_of_limit <= 0:
-        return Reason.LIMIT
-    return Reason.NONE if free_slots > 0 else Reason.NO_SLOT
-
-
 def _decide(action: Small, reason: Small, which: Bools | Ints, verdict: int, why: Reason) -> None:
     action[which] = verdict
     reason[which] = _REASON_NUMBERS[why]

@@ -371,8 +371,10 @@ class Lifecycle:
         due = np.where(settles, nominal, np.minimum(off_grid_due, now))
         arrivals = self._arrivals(rows, flags, kind, due, now)
         action, reason = verify(arrivals, self.slots - self.pending, self.limits - self.pending_by_limit)
-        self.waiting = rows[action == GateAction.WAIT]
+        waits = action == GateAction.WAIT
+        self.waiting = rows[waits]
         if len(self.waiting):
+            c.waits_for[self.waiting] = reason[waits]
             self.set_flag(self.waiting, Flag.WAITING, on=True)
             self._set_due(self.waiting)
         executed, skipped = action == GateAction.EXECUTE, action == GateAction.SKIP
@@ -383,15 +385,27 @@ class Lifecycle:
         )
         if skipped.any():
             off_grid = skipped & ~settles
-            waits = off_grid & (kind == RunKind.RETRY) & (reason == _PERIOD_CLOSED)
-            off_grid &= ~waits
+            retries = off_grid & (kind == RunKind.RETRY) & (reason == _PERIOD_CLOSED)
+            off_grid &= ~retries
             refused = RefusedRuns(rows[off_grid], due[off_grid], kind[off_grid], reason[off_grid])
             skips += self._skip(rows[skipped], reason[skipped], now)
             self._go_on_retrying(rows[skipped & settles], reason[skipped & settles], now)
-            if waits.any():
-                self._retry_when_open(rows[waits], now)
-                moved = np.concatenate((moved, rows[waits]))
+            if retries.any():
+                self._retry_when_open(rows[retries], now)
+                moved = np.concatenate((moved, rows[retries]))
         return ReleaseResult(claims, skips, refused, moved)
+
+    def reason_to_wait(self, row: int, now: Instant) -> Reason:
+        """What a run of this task waits for, as the gate decided; if none waits, what a forced one would wait for now.
+        NONE if it need not wait.
+        """
+        c, rows = self.columns, np.array([row], dtype=np.int64)
+        if c.flags[row] & int(Flag.WAITING):
+            return REASONS[int(c.waits_for[row])]
+        forced, due = np.full(1, _FORCED_KIND), np.full(1, now, dtype=np.int64)
+        arrivals = self._arrivals(rows, c.flags[rows], forced, due, now)
+        action, reason = verify(arrivals, self.slots - self.pending, self.limits - self.pending_by_limit)
+        return REASONS[int(reason[0])] if action[0] == GateAction.WAIT else Reason.NONE
 
     def _is_near_the_grid(self, rows: Ints, settles: Bools, kind: Small, off_grid_due: Ints, now: Instant) -> Bools:
         """Which of them have waited so long for their first or catch-up run that the next one on the grid is as good?

@@ -63,6 +63,8 @@ class TaskColumns(ScheduleColumns):
     """Every nominal time up to this instant is accounted for: what a store keeps ..."""
     nominal = Column(np.int64, FOREVER)
     """... and the first one after it, by the schedule and period as they are now."""
+    waits_for = Column(np.uint8, 0)
+    """Of a row with Flag.WAITING: what it waits for, as the gate last decided (a number of REASONS)."""
     off_grid_due = Column(np.int64, FOREVER)
     """When an off-grid run is to be made."""
     off_grid_kind = Column(np.uint8, RunKind.FIRST)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from evenbeat.core.check import retry_after_opening
-from evenbeat.core.gate import Reason, blocking_reason
+from evenbeat.core.gate import Reason
 from evenbeat.core.next_time import TimetablePosition
 from evenbeat.core.next_time import next_run_at as place_next
 from evenbeat.core.task import Flag
@@ -64,14 +64,10 @@ def _next_planned(node: "Scheduler", row: int) -> tuple[Instant | None, RunKind]
 
 
 def waiting_reason(node: "Scheduler", row: int) -> str:
-    """What a run of this task would wait for if it were due now, in the words of `Reason`; empty: for nothing."""
-    c, life = node.tasks.columns, node.tasks.lifecycle
-    limit = int(c.limit[row])
-    reason = blocking_reason(
-        is_running=bool(c.flags[row] & int(Flag.RUNNING)),
-        free_slots=life.slots - life.pending,
-        free_of_limit=int(life.limits[limit] - life.pending_by_limit[limit]) if limit else None,
-    )
+    """What a run of this task waits for, or a forced one would wait for now, in the words of `Reason`; empty if it need
+    not wait.
+    """
+    reason = node.tasks.lifecycle.reason_to_wait(row, node.clock.now())
     return "" if reason is Reason.NONE else reason.value
 
 

@@ -51,7 +51,7 @@ UNEXPLORED_FUNCTIONS: Final = {
     "_is_near_the_grid": "the worlds have no clock, so nothing is near",
     "account": "the grids of the worlds do not move",
     "_move_grids": "the grids of the worlds do not move",
-    "blocking_reason": "for people who ask; no decision looks at it",
+    "reason_to_wait": "for people who ask; no decision looks at it",
     "_retry_when_open": "the worlds have no checks",
     "_go_on_retrying": "the worlds have no checks",
     "restore_removed": "in the worlds a name that was removed does not come back while its run lasts",
@@ -69,7 +69,7 @@ UNEXPLORED_FUNCTIONS: Final = {
 
 EQUIVALENT_MUTANTS: Final[dict[tuple[str, str, str], str]] = {
     ("_take_slots", "~a.forced & a.on_grid", "& to |"): "too_soon holds on the grid only, and no forced run is on it",
-    ("_verify_and_execute", "waits.any()", "not"): "of no retries none waits for its period",
+    ("_verify_and_execute", "retries.any()", "not"): "of no retries none waits for its period",
     ("_verify_and_execute", "reason == _PERIOD_CLOSED", "negate"): "of no retries none waits for its period",
     ("_skip", "reason != _DISABLED", "negate"): "the off-grid runs of the worlds are refused and not owed",
     ("_verify_and_execute", "near.any()", "not"): "the worlds have no clock, so nothing is near",

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Final, NamedTuple
 
+from evenbeat.core.gate import Reason
 from evenbeat.model import RunKind
 from evenbeat.sim.state import ALL, NONE, RELEASE, TaskState, WorldState, WorldStep
 
@@ -201,6 +202,20 @@ def every_refusal_is_reported(step: WorldStep) -> bool:
     return True
 
 
+def reason_to_wait_is_true(step: WorldStep) -> bool:
+    """What is recorded of a task that waits is what holds it back: its running instance, its limit or a slot."""
+    for i, reason in step.waits_for.items():
+        is_running, no_slot = step.before.tasks[i].running, step.after.pending >= step.after.slots
+        holds = {
+            Reason.RUNNING: is_running,
+            Reason.LIMIT: not is_running and (no_slot or _limit_is_full(step, i)),
+            Reason.NO_SLOT: not is_running and no_slot,
+        }
+        if not holds.get(reason, False):
+            return False
+    return True
+
+
 def counts_are_consistent(step: WorldStep) -> bool:
     """The counts are what counting gives, and who waits is in the list of those who wait, once."""
     s = step.after
@@ -273,6 +288,7 @@ PROPERTIES: Final[dict[str, Property]] = {
     "off the grid": Property(off_grid_waits_for_the_end, ("release",)),
     "refusals": Property(every_refusal_is_reported, ("release",)),
     "books": Property(counts_are_consistent),
+    "reasons": Property(reason_to_wait_is_true, ("release",)),
 }
 
 LIVENESS: Final = "liveness"

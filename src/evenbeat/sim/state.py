@@ -8,6 +8,7 @@ from functools import cache
 from struct import Struct
 from typing import Final, NamedTuple
 
+from evenbeat.core.gate import Reason
 from evenbeat.core.lifecycle import MOST_LIMITS
 from evenbeat.core.task import Flag
 from evenbeat.model import RunKind
@@ -198,7 +199,9 @@ class WorldStep(NamedTuple):
     """The tasks of which it refuses an off-grid run."""
 
     touched: list[tuple[int, TaskState, TaskState]]
-    """The tasks that it concerns, before and after: whoever is not among them is as it was."""
+    """The tasks that it concerns, before and after: all others are as they were."""
+    waits_for: dict[int, Reason]
+    """What the tasks that wait after a release wait for, as it is recorded."""
 
     def skipped(self, i: int) -> int:
         """How many nominal times of a task it skips."""

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenbeat.core.columns import Ints
+from evenbeat.core.gate import REASONS
 from evenbeat.core.lifecycle import Lifecycle
 from evenbeat.core.task import Flag, SkipColumns, TaskColumns
 from evenbeat.core.timetable import Timetable
@@ -256,7 +257,8 @@ class World:
         after = self.current_state()
         pairs = enumerate(zip(before.tasks, after.tasks, strict=True))
         touched = [(i, b, a) for i, (b, a) in pairs if b is not a or i in concerned]
-        return WorldStep(self.shape, before, event, after, begun, claimed, skips, refused, touched)
+        waits_for = {i: REASONS[self.columns.waits_for[i]] for i in after.waiting} if event == RELEASE else {}
+        return WorldStep(self.shape, before, event, after, begun, claimed, skips, refused, touched, waits_for)
 
     def _befall(self, event: WorldEvent) -> tuple[tuple[int, int], ...]:
         """Let an event other than a release happen; the tasks of which it skips nominal times, and how many."""
