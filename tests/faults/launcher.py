@@ -105,7 +105,7 @@ def plant_store_fault(log: Log, database: Path, kind: str, after: int, seconds: 
             case "read-only":
                 connection.execute(f"PRAGMA query_only = {int(on)}").close()
 
-    def planted(self: SqliteWriter, jobs: list[Any]) -> None:
+    def planted(self: SqliteWriter, works: list[Any]) -> list[Any]:
         nonlocal commits, until
         commits += _taken_up.is_set()
         now = time.monotonic()
@@ -119,7 +119,7 @@ def plant_store_fault(log: Log, database: Path, kind: str, after: int, seconds: 
             log.write("healed", kind.replace(" ", "-"))
         if until and kind == "slow":
             time.sleep(0.4)
-        commit(self, jobs)
+        return commit(self, works)
 
     SqliteWriter._commit = planted  # type: ignore[method-assign]
 
