@@ -33,10 +33,11 @@ from evenbeat.node.process.run_node import run_node, run_node_in_process
 from evenbeat.node.scheduler import NodeOptions, Scheduler
 from evenbeat.report.history import find_task_or_removed
 from evenbeat.report.task_status import ConditionReader
+from evenbeat.store.addresses import is_shared_database
 from evenbeat.store.cluster_contract import ClusterStore
 from evenbeat.store.contract import Condition, Filter, RunRecord, Store
 from evenbeat.store.memory import MemoryStore
-from evenbeat.store.opening import IN_MEMORY, is_shared_database, open_store
+from evenbeat.store.opening import IN_MEMORY, open_store
 from evenbeat.wire.replies import ChangeResult, EndedRun
 
 _F = TypeVar("_F", bound=Callable[..., object])

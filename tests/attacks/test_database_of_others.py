@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from evenbeat.store.addresses import without_password
 from evenbeat.store.contract import StoreError
-from evenbeat.store.opening import open_store, without_password
+from evenbeat.store.opening import open_store
 from evenbeat.testing.certificates import CertificateAuthority
 from evenbeat.testing.postgres_server import PostgresServer, find_postgres_binaries, supports_tls
 

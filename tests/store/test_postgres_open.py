@@ -9,8 +9,9 @@ import psycopg
 import pytest
 
 from evenbeat.model import DAY, HOUR, Instant, Invalid
+from evenbeat.store.addresses import is_shared_database, without_password
 from evenbeat.store.contract import Batch, StoreError
-from evenbeat.store.opening import is_shared_database, open_store, without_password
+from evenbeat.store.opening import open_store
 from evenbeat.store.postgres.postgres_store import PostgresStore
 from evenbeat.store.postgres.text import from_text, to_text
 from evenbeat.store.sqlite.sqlite_store import SqliteStore

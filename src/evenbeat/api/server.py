@@ -29,8 +29,8 @@ from evenbeat.load.safe_text import escaped_text
 from evenbeat.model import Invalid
 from evenbeat.node.process.listen import ListenAddress, bind_socket, check_listen_safety, parse_listen
 from evenbeat.node.process.log_format import CondensingHandler, KeyValueFormatter
+from evenbeat.store.addresses import is_shared_database, without_password
 from evenbeat.store.contract import StoreError
-from evenbeat.store.opening import is_shared_database, without_password
 
 _BACKLOG: Final = 512
 """Connections that the kernel keeps for us, and that are accepted in one go."""

@@ -16,8 +16,9 @@ from evenbeat.cli.output.common import SafeConsole, print_json
 from evenbeat.client.contract import ChangeClient, QueryClient
 from evenbeat.load.config import BadFileError
 from evenbeat.model import Entry, Invalid
+from evenbeat.store.addresses import is_shared_database
 from evenbeat.store.contract import Filter, Store
-from evenbeat.store.opening import IN_MEMORY, is_shared_database, open_store
+from evenbeat.store.opening import IN_MEMORY, open_store
 from evenbeat.store.sqlite.ownership import is_node_running
 from evenbeat.store.user_store import is_custom_store
 

@@ -19,9 +19,10 @@ from evenbeat.node.cluster.orders import ANSWER_TIMEOUT
 from evenbeat.node.loop.submissions import create_heartbeat_token, remove_heartbeat_token
 from evenbeat.node.process.control_socket import ControlClient
 from evenbeat.node.scheduler import Scheduler
+from evenbeat.store.addresses import without_password
 from evenbeat.store.cluster_contract import ClusterStore
 from evenbeat.store.contract import Filter, Store, StoreError
-from evenbeat.store.opening import open_store, without_password
+from evenbeat.store.opening import open_store
 from evenbeat.store.sqlite.ownership import DatabaseInUse, DatabaseOwnership, is_node_running, socket_path
 from evenbeat.wire.replies import AcceptedResult, ChangeResult, EndedRun, NewSignInLink, Reply, raise_if_refused
 from evenbeat.wire.requests import (

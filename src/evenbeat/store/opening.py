@@ -1,46 +1,27 @@
-"""Which store a database is: an address of PostgreSQL, the path of an SQLite file, one in memory, or the user's own."""
+"""Opens the store of a database: a PostgreSQL address, the path of an SQLite file, memory, or a store of the user."""
 
-import re
 from pathlib import Path
 from typing import Final
 
 from evenbeat.model import Invalid
+from evenbeat.store.addresses import is_shared_database
 from evenbeat.store.contract import Store
 from evenbeat.store.user_store import is_custom_store, open_custom_store
 
 IN_MEMORY: Final = ":memory:"
-"""Where a program may say which database: nowhere but in itself."""
-_SCHEMES: Final = ("postgresql://", "postgres://")
-_SECRETS: Final = re.compile(r"((?:^|[?&])(?:ssl)?password=)[^&]*", re.IGNORECASE)
-
-
-def is_shared_database(database: str | Path) -> bool:
-    """Whether several nodes may share it."""
-    return str(database).startswith(_SCHEMES)
-
-
-def without_password(database: str | Path) -> str:
-    """As people may read it: without the password."""
-    if not is_shared_database(database):
-        return str(database)
-    scheme, rest = str(database).split("://", 1)
-    place, mark, options = rest.partition("?")
-    # A password may hold anything but the last @ before the path; what follows it is shown.
-    user, at, host = place.rpartition("@")
-    hidden = _SECRETS.sub(r"\1...", mark + options)
-    return f"{scheme}://{user.partition(':')[0]}{at}{host}{hidden}"
+"""What a program names as its database to keep everything in memory."""
 
 
 def check_driver() -> None:
-    """Refuse PostgreSQL where its driver is not installed."""
+    """Refuse PostgreSQL if its driver is not installed."""
     try:
         import psycopg  # noqa: F401, PLC0415 - only a cluster needs it
     except ImportError as e:
-        raise Invalid(f"PostgreSQL needs a package that is not here: pip install 'evenbeat[cluster]' ({e})") from e
+        raise Invalid(f"PostgreSQL needs a package that is not installed: pip install 'evenbeat[cluster]' ({e})") from e
 
 
 def open_store(database: str | Path, *, read_only: bool = False) -> Store:
-    """The store of a database."""
+    """Open the store of a database."""
     if is_custom_store(database):
         return open_custom_store(database, read_only=read_only)
     if str(database) == IN_MEMORY:

@@ -19,9 +19,10 @@ from evenbeat.model import Instant
 from evenbeat.node.cluster.membership import DatabaseClock
 from evenbeat.node.loop.clock import Clock, boot_time
 from evenbeat.node.process.control_socket import socket_address
+from evenbeat.store.addresses import is_shared_database
 from evenbeat.store.cluster_contract import ClusterStore
 from evenbeat.store.contract import Store, StoreError
-from evenbeat.store.opening import is_shared_database, open_store
+from evenbeat.store.opening import open_store
 from evenbeat.store.sqlite.ownership import is_node_running, socket_path
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
 from evenbeat.wire.replies import Reply, raise_if_refused

@@ -16,7 +16,7 @@ from evenbeat.report.cluster_document import (
     single_node_document,
 )
 from evenbeat.report.documents import iso_time
-from evenbeat.store.opening import without_password
+from evenbeat.store.addresses import without_password
 from evenbeat.wire.requests import GetNodeIdentity
 
 _TAG: Final = "Now"

@@ -8,7 +8,8 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from evenbeat.cli.output.common import SafeConsole, print_json
 from evenbeat.cli.task_commands import database_option
 from evenbeat.model import Invalid
-from evenbeat.store.opening import check_driver, is_shared_database, without_password
+from evenbeat.store.addresses import is_shared_database, without_password
+from evenbeat.store.opening import check_driver
 from evenbeat.store.sqlite.ownership import DatabaseOwnership
 
 

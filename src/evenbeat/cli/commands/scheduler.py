@@ -14,7 +14,7 @@ from evenbeat.model import Invalid
 from evenbeat.node.process.run_cluster_node import run_cluster_node
 from evenbeat.node.scheduler import Scheduler
 from evenbeat.queue.nats.address import QueueAddress, parse_queue_address
-from evenbeat.store.opening import without_password
+from evenbeat.store.addresses import without_password
 
 _QUEUE: Final = "EVENBEAT_QUEUE"
 

@@ -14,8 +14,8 @@ from evenbeat.cli.output.common import console, print_json
 from evenbeat.cli.task_commands import database_option, open_queries, open_store_read_only
 from evenbeat.model import SECOND, State
 from evenbeat.report.obstacles import NO_WORKERS_TEXT
+from evenbeat.store.addresses import is_shared_database, without_password
 from evenbeat.store.contract import Filter, Store
-from evenbeat.store.opening import is_shared_database, without_password
 from evenbeat.when.duration import spoken_duration
 from evenbeat.wire.status import LimitStatus, Status
 

@@ -13,7 +13,8 @@ from msgspec import Struct
 from evenbeat.admin.tokens import TOKEN_PREFIX
 from evenbeat.core.access_rules import FirstToken, first_token, why_not_open
 from evenbeat.model import Invalid
-from evenbeat.store.opening import is_shared_database, open_store, without_password
+from evenbeat.store.addresses import is_shared_database, without_password
+from evenbeat.store.opening import open_store
 from evenbeat.store.user_store import is_custom_store
 
 LOOPBACK: Final = "127.0.0.1"

@@ -16,7 +16,7 @@ from evenbeat.node.process.run_node import log_changes, run_scheduler
 from evenbeat.node.process.worker_beside import CompanionProcess
 from evenbeat.node.scheduler import NodeOptions, Scheduler
 from evenbeat.queue.nats.address import QueueAddress, parse_queue_address
-from evenbeat.store.opening import without_password
+from evenbeat.store.addresses import without_password
 from evenbeat.store.postgres.postgres_store import PostgresStore
 from evenbeat.store.sqlite.ownership import cluster_socket_path
 

@@ -2,9 +2,9 @@
 
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import psycopg
 
@@ -14,9 +14,6 @@ from evenbeat.store.postgres.read_connections import Parameters, ReadConnections
 from evenbeat.store.postgres.statements import query
 from evenbeat.store.postgres.write_session import ConfirmedCommits, SessionLease, T, WriteSession, WriteWork
 from evenbeat.store.postgres.writer import BatchRecorder
-
-if TYPE_CHECKING:
-    from evenbeat.store.postgres.notifications import ChangeListener
 
 _ALONE_LOCK_TIMEOUT: Final = 60.0
 """Seconds to wait for somebody else who changes tasks in several steps."""
@@ -30,7 +27,7 @@ class PostgresBase:
         self._address = PostgresAddress(dsn)
         self._readers = ReadConnections(self._address)
         self._sessions: deque[WriteSession] = deque()
-        self._listeners: list[ChangeListener] = []
+        self._end_listeners: list[Callable[[], None]] = []
         self._held: SessionLease | None = None
         self._confirmed = ConfirmedCommits()
         self._is_closed = False
@@ -43,8 +40,8 @@ class PostgresBase:
     def close(self) -> None:
         """Everything that was recorded is kept; the store is not used any more."""
         self._is_closed = True
-        for listener in self._listeners:
-            listener.close()
+        for end in self._end_listeners:
+            end()
         if self._recorder is not None:
             self._recorder.close()
         self._forget_sessions()

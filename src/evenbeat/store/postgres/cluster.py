@@ -340,7 +340,7 @@ class PostgresClusterStore(PostgresBase):
     def listen(self, heard: Callable[[str], None]) -> Callable[[], None]:
         """`heard` is told, on a thread of the store's, what to look at."""
         listener = ChangeListener(self._address, heard)
-        self._listeners.append(listener)
+        self._end_listeners.append(listener.close)
         return listener.close
 
     def _require_lease(self) -> SessionLease:

@@ -8,9 +8,9 @@ from typing import Any, Final
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
+from evenbeat.store.addresses import without_password
 from evenbeat.store.cluster_contract import LeaseLost
 from evenbeat.store.contract import ContradictoryBatch, StoreError
-from evenbeat.store.opening import without_password
 from evenbeat.store.postgres.statements import migrations, query
 from evenbeat.store.postgres.text import TextDumper
 
