@@ -10,6 +10,9 @@ READY_TO_RUN := $(VENV)/.ready-to-run
 READY_FOR_CLUSTER := $(VENV)/.ready-for-cluster
 LISTEN := 127.0.0.1:8629
 
+# Tests start hundreds of Python processes: each of them would compile all of evenbeat anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: run cluster tour test test-dev lint bench docs screenshots mutants faults soak sbom hashes clean
 
 $(READY_TO_RUN): pyproject.toml constraints.txt
@@ -47,7 +50,7 @@ tour: $(READY_TO_RUN) ## what evenbeat knows of time, on the example files
 	@$(PY) examples/tour.py
 
 test: $(READY) ## everything
-	$(PY) -m pytest -n auto
+	$(PY) -m pytest -n auto --dist worksteal
 
 test-dev: $(READY) ## the part that opens files, sockets and processes, in Python's development mode: is each of them closed?
 	PYTHONDEVMODE=1 $(PY) -m pytest -n auto tests/store tests/node tests/queue tests/work tests/child_processes tests/test_app.py

@@ -18,6 +18,68 @@ settings.register_profile("steady", deadline=None, derandomize=True)
 settings.register_profile("explore", deadline=None, max_examples=1_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 
+IS_FULL = os.environ.get("EVENBEAT_FAULTS") == "full"
+WAITING_SECONDS = {
+    "tests/faults/test_cluster.py": 120,
+    "tests/faults/test_crashes.py": 70,
+    "tests/faults/test_cluster_standby.py": 65,
+    "tests/web/test_browser.py": 50,
+    "tests/node/cluster/test_cluster_scheduler.py": 45,
+    "tests/faults/test_cluster_edits.py": 45,
+    "tests/queue/nats/test_nats_faults.py": 40,
+    "tests/faults/test_powerloss.py": 25,
+    "tests/api/test_cluster_live.py": 20,
+    "tests/paths/test_same_timetable.py": 20,
+    "tests/test_cluster_make.py": 15,
+    "tests/faults/test_no_majority.py": 15,
+    "tests/queue/nats/test_nats_queue.py": 15,
+    "tests/cli/test_bench_command.py": 10,
+    "tests/faults/test_descriptors.py": 10,
+    "tests/queue/local/test_local_early.py": 10,
+    "tests/test_first_minutes.py": 10,
+}
+"""Files whose tests mostly wait, for leases, elections, browsers and restarts, and about how long they take."""
+
+
+def pytest_xdist_auto_num_workers() -> int | None:
+    """Two test processes more than there are cores: many tests wait rather than compute.
+
+    `make faults` measures how long a cluster takes to recover, so there every process has a core.
+    """
+    return None if IS_FULL else (os.cpu_count() or 1) + 2
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Begin with the files that wait longest, spread over all test processes.
+
+    `--dist worksteal` cuts the list into as many equal parts as there are processes, then processes that have finished
+    take tests from the ends of the others' parts. Each part therefore begins with its share of the waiting files.
+    """
+    processes = getattr(config, "workerinput", {}).get("workercount", 1)
+    if processes == 1 or len(items) < 100 * processes:
+        return
+    waiting: dict[str, list[pytest.Item]] = {}
+    others: list[pytest.Item] = []
+    for item in items:
+        file = item.nodeid.partition("::")[0]
+        if file in WAITING_SECONDS:
+            waiting.setdefault(file, []).append(item)
+        else:
+            others.append(item)
+    parts: list[list[pytest.Item]] = [[] for _ in range(processes)]
+    seconds = [0] * processes
+    for file in sorted(waiting, key=lambda file: -WAITING_SECONDS[file]):
+        least = seconds.index(min(seconds))
+        parts[least] += waiting[file]
+        seconds[least] += WAITING_SECONDS[file]
+    begin = 0
+    for place, part in enumerate(parts):
+        size = len(items) * (place + 1) // processes - len(items) * place // processes
+        end = begin + max(0, size - len(part)) if place < processes - 1 else len(others)
+        part.extend(others[begin:end])
+        begin = end
+    items[:] = [item for part in parts for item in part]
+
 
 class Result(NamedTuple):
     code: int
