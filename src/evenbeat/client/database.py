@@ -9,6 +9,7 @@ from typing import Final, Protocol, Self
 
 import msgspec
 
+from evenbeat.admin.heartbeats import create_heartbeat_token, remove_heartbeat_token
 from evenbeat.admin.perform import affected_tasks, perform_change, perform_sign_in, reply_to_change
 from evenbeat.admin.task_admin import TaskAdmin
 from evenbeat.admin.tokens import NewApiToken
@@ -16,7 +17,6 @@ from evenbeat.core.authority import is_over
 from evenbeat.model import Instant, Invalid, Task
 from evenbeat.node.cluster.node_info import cluster_view_of, decode_node_info, merge_statuses
 from evenbeat.node.cluster.orders import ANSWER_TIMEOUT
-from evenbeat.node.loop.submissions import create_heartbeat_token, remove_heartbeat_token
 from evenbeat.node.process.control_socket import ControlClient
 from evenbeat.node.scheduler import Scheduler
 from evenbeat.store.addresses import without_password

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from evenbeat.admin.passive_settings import load_passive_state, restore_passive_rows
+from evenbeat.admin.passive_settings import load_passive_times
 from evenbeat.core import authority
 from evenbeat.core.columns import Ints
 from evenbeat.core.limit_shares import ALL_SLOTS_KEY, SMALL_LIMIT_PAUSE, LimitShares
@@ -443,7 +443,7 @@ class ClusterScheduler(Scheduler):
             )
         )
         cursors = await asyncio.to_thread(store.cursors, [entry.number for entry in entries])
-        told = await asyncio.to_thread(load_passive_state, store)
+        passive_times = await asyncio.to_thread(load_passive_times, store)
         is_quiet = self.clock.now() < self._quiet_until
         untaken = [p.claimed_token for p in progress if p.claimed_untaken]
         if untaken:
@@ -458,7 +458,7 @@ class ClusterScheduler(Scheduler):
         batch, running = restore_partitions(
             self.tasks, self.turns, entries, progress, cursors, now, begins=new, past=past
         )
-        restore_passive_rows(self.turns.passive, self.tasks, told, entries)
+        self.turns.passive.restore(passive_times, entries)
         self.turns.adopt(running)
         self.queue.adopt([(p.claimed_token, p.task) for p in running if not p.claimed_untaken], silent)
         self._held_partitions.update(partitions)

@@ -4,20 +4,22 @@ A submitted result needs no worker and no slot. Its check may be running meanwhi
 result is missing, a check that has something to run is run, off the grid; the others get a result that says so.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import IntEnum
 from heapq import heapify, heappop, heappush
 from typing import Final
 
 import numpy as np
 
+from evenbeat.admin.passive_settings import PassiveTimes
 from evenbeat.core import passive as core
 from evenbeat.core.columns import Ints
+from evenbeat.core.submitted_results import ResultColumns, known_as_of
 from evenbeat.core.task import Bools, Flag, SkipColumns
-from evenbeat.model import Instant, Outcome, RunKind, State
+from evenbeat.model import Entry, Instant, Outcome, RunKind, State
 from evenbeat.node.loop.outbox import OnCommit
 from evenbeat.node.loop.records import skip_records_of, task_positions_of
-from evenbeat.node.loop.submitted_results import ResultColumns, learn_submitted_results
+from evenbeat.node.loop.submitted_results import learn_submitted_results
 from evenbeat.node.loop.task_table import TaskTable
 from evenbeat.store.contract import Batch, SubmittedResult
 from evenbeat.when.duration import format_duration
@@ -28,9 +30,6 @@ from evenbeat.when.zone import zone
 _UTC: Final = zone("UTC")
 _MAX_OBSOLETE_ALARMS: Final = 1_000
 """Alarms that count no more may be so many more than the others before they are cleared away."""
-
-
-_CLOCK_TICK: Final = 1_000
 
 
 class _AlarmKind(IntEnum):
@@ -173,8 +172,7 @@ class PassiveChecks:
         self, row: int, status: int, output: str, started: Instant, at: Instant, now: Instant
     ) -> SubmittedResult:
         last = int(self._roster.columns.result_at[row])
-        # Of some within one tick of the clock the later is newer.
-        known = last + 1 if at == now <= last < now + _CLOCK_TICK else at
+        known = known_as_of(at, last, now)
         rows, nominal, known_, begun, ended, statuses = (
             np.array([value], dtype=np.int64) for value in (row, at, known, started, at, status)
         )
@@ -190,14 +188,25 @@ class PassiveChecks:
         until = self._alarms.get((row, _AlarmKind.TTL))
         return None if until is None else (until, self._good_for[row][0])
 
-    def restore_ttl(self, row: int, until: int, told: int) -> None:
-        """As the last node remembered it, if nothing newer is known."""
-        if self._roster.columns.result_at[row] == told:
-            self._good_for[row] = (told, until - told)
+    def restore(self, times: PassiveTimes, entries: Iterable[Entry]) -> None:
+        """What the last node remembered of these tasks."""
+        for entry in entries if times.ids else ():
+            row = self._roster.row(entry.number)
+            if row is None:
+                continue
+            if entry.id in times.begun:
+                self.restore_begun(row, times.begun[entry.id])
+            if entry.id in times.good_until:
+                self.restore_ttl(row, *times.good_until[entry.id])
+
+    def restore_ttl(self, row: int, until: int, known: int) -> None:
+        """The result of the time `known` is good until then, unless a newer result is known."""
+        if self._roster.columns.result_at[row] == known:
+            self._good_for[row] = (known, until - known)
             self._set(row, _AlarmKind.TTL, until)
 
     def restore_begun(self, row: int, began: int) -> None:
-        """The same."""
+        """The sender began then, unless a newer result is known."""
         if self._roster.columns.result_at[row] < began:
             self.begin(row, Instant(began))
 

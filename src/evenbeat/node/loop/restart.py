@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from evenbeat.admin.passive_settings import restore_passive_state
+from evenbeat.admin.passive_settings import load_passive_times
 from evenbeat.admin.worker_killers import StoredWorkerDeaths
 from evenbeat.core.columns import Ints
 from evenbeat.core.downtime import clock_set_back, repeat_lost_runs, resume
@@ -73,7 +73,8 @@ def restore_all_tasks(
     late = known[np.minimum(c.nominal[known], c.off_grid_due[known]) <= now]
     active = roster.active(known)
     skips += resume(life, active, now, roster.catch_up_of(active))
-    restore_passive_state(beat.passive, roster, store)
+    times = load_passive_times(store)
+    beat.passive.restore(times, [entry for id_ in sorted(times.ids) if (entry := store.find(id_)) is not None])
     skips += beat.passive.resume_after_stop(known, Instant(min(last_seen or now, now)), now)
     beat.passive.schedule_checks(edited, now, anew=True)
     skips += _begin_new_tasks(roster, beat, new, edits.created, now)

@@ -17,9 +17,9 @@ from evenbeat.admin.perform import affected_tasks, perform_change, perform_sign_
 from evenbeat.admin.task_admin import LiveChange
 from evenbeat.load.config import BadFileError
 from evenbeat.model import Invalid, RunKind
-from evenbeat.node.loop.submissions import answer_result_request
 from evenbeat.node.loop.turn import PendingRun
 from evenbeat.node.process.event_publisher import EventBroadcaster
+from evenbeat.node.process.submissions import answer_result_request
 from evenbeat.node.scheduler import Scheduler
 from evenbeat.report.metrics import node_metrics_of
 from evenbeat.report.status import node_identity_of

@@ -7,9 +7,9 @@ import pytest
 from live_node import Living, eventually
 
 from evenbeat.client.database import Client, open_client
+from evenbeat.core.submitted_results import join_perfdata
 from evenbeat.load.task_keys import task_from_table
 from evenbeat.model import HOUR, SECOND, Instant, Invalid, Outcome, RunKind, State
-from evenbeat.node.loop.submissions import join_perfdata
 from evenbeat.node.process.control_socket import ControlClient
 from evenbeat.store.contract import Condition, Conflict, Filter
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
