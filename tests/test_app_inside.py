@@ -133,6 +133,9 @@ class TestStarting:
             app.start()
         with pytest.raises(RuntimeError, match="this app is running already"):
             app.run()
+        app.create("one", every="1h", command=["true"])
+        (run,) = app.force("one", wait=True)
+        assert run.outcome == "succeeded", "the node that runs goes on"
         assert app.is_running
 
     def test_start_says_why_it_cannot(self, app: App, tmp_path: Path) -> None:

@@ -222,7 +222,8 @@ class App:
         life = asyncio.create_task(self._live(signals=False, ready=ready))
         while not life.done() and threading.main_thread().is_alive():
             await asyncio.wait({life}, timeout=_PROGRAM_CHECK_SECONDS)
-        self.stop()
+        if not life.done():  # else the app has ended, or was refused because it runs already: that one goes on
+            self.stop()
         await life
 
     async def _live(self, *, signals: bool, ready: Callable[[], None] = lambda: None) -> Scheduler:

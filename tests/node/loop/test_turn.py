@@ -411,6 +411,17 @@ class TestResults:
         assert hand.beat.counts.outcomes == {"succeeded": 1}
         assert hand.life.pending == 0
 
+    def test_a_worker_whose_clock_is_a_little_ahead_leaves_its_state_in_the_history(self) -> None:
+        hand = Hand()
+        hand.add("a", check=True)
+        (run,) = hand.turn(MINUTE)
+        ahead = hand.now + 3_000
+        hand.under_way.pop("a")
+        hand.beat.add_results([RunResult(run.token, Outcome.FAILED, 2, ahead, ahead, b"down")])
+        hand.turn()
+        (record,) = hand.store.runs()
+        assert (record.state, record.started) == (State.CRITICAL, hand.now)
+
     @pytest.mark.parametrize(("outcome", "status", "state"), PROBLEMS)
     def test_how_a_run_ended_is_the_state_of_its_check(
         self, outcome: Outcome, status: int | None, state: State

@@ -54,6 +54,8 @@ from evenbeat.wire.worker_frames import RunResult, RunSpec
 
 _STANDSTILL_AFTER: Final = 10 * SECOND
 """Without a turn for so long we have not been alive."""
+_WORKER_CLOCK_AHEAD: Final = SECOND
+"""A start that lies ahead by up to this comes from a worker whose clock is ahead; by more, our clock was set back."""
 _MAX_ENDED_REMOVED: Final = 1_000
 """Runs of removed tasks that are remembered for a while after their end."""
 _EMPTY_BATCH: Final = Batch()
@@ -290,6 +292,8 @@ class TurnLoop:
                 due = under_way[i].nominal + self._moved.get(results[i].token, 0)
                 results[i].started = assumed_start(under_way[i].claimed, due, now)
         started = np.array([r.started for r in results], dtype=np.int64)
+        for i in np.flatnonzero((started > now) & (started <= now + _WORKER_CLOCK_AHEAD)).tolist():
+            started[i] = results[i].started = now
         on_grid = set_last_start(meaning, kind)
         # Of a run from before the clock was set back it may lie ahead; then it was just now.
         life.record_starts(rows[on_grid], np.minimum(started, now)[on_grid])
