@@ -32,6 +32,7 @@ def _boot_time() -> int:
 
 def main() -> None:
     """Watch until the supervisor has gone, and end what it has left."""
+    os.chdir("/")  # it keeps no file system in use
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     workers: dict[int, SessionLeader] = {}

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from queue_node import Courier, descriptors, is_alive, play
 
+from evenbeat.child_processes.supervisor import RestartBackoff
 from evenbeat.model import Job, Outcome
 from evenbeat.queue.local import command_workers, function_host_pool
 from evenbeat.queue.local.worker_process import WorkerHandle
@@ -228,7 +229,7 @@ def test_workers_that_cannot_start_are_tried_with_pauses_and_then_told(
 ) -> None:
     monkeypatch.setattr(command_workers, "_PROGRAM", ("evenbeat.work.no_such_program",))
     monkeypatch.setattr(function_host_pool, "_PROGRAM", ("evenbeat.work.no_such_program",))
-    monkeypatch.setattr(command_workers.RestartBackoff, "FIRST", 0.01)
+    monkeypatch.setattr(RestartBackoff, "FIRST_PAUSE", 0.01)
 
     async def scene(courier: Courier) -> None:
         results = await courier.answers(courier.send(Job(command=("true",)), Job(function="os:getcwd")))
@@ -240,7 +241,7 @@ def test_workers_that_cannot_start_are_tried_with_pauses_and_then_told(
 
 
 def test_a_machine_too_full_for_a_worker_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command_workers.RestartBackoff, "FULL", 0.01)
+    monkeypatch.setattr(RestartBackoff, "RETRY_START_AFTER", 0.01)
     real, refusals, before = subprocess.Popen, iter(range(4)), descriptors()
 
     def full(*args: Any, **kwargs: Any) -> Any:

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from typing import Final
 
 from evenbeat.child_processes.cleanup import OrphanGuard
+from evenbeat.child_processes.supervisor import ProcessSupervisor
 from evenbeat.core.run_lease import HOST_DIED
 from evenbeat.model import SECOND, Outcome
-from evenbeat.queue.local.command_workers import RestartBackoff, results_without_worker
+from evenbeat.queue.local.command_workers import results_without_worker
 from evenbeat.queue.local.host_environment import HostLauncher
 from evenbeat.queue.local.worker_process import WorkerHandle
 from evenbeat.wire.worker_frames import (
@@ -40,31 +41,35 @@ class AsyncHostSupervisor:
         now: Callable[[], int],
         kill_after: Callable[[int], int],
         keeper: OrphanGuard,
-        place: HostLauncher,
+        launcher: HostLauncher,
     ) -> None:
-        self._place = place
+        self._launcher = launcher
         self._keeper = keeper
         self._results = results
         self._started = started
         self._now = now
         self._kill_after = kill_after
         self._offset = 0
-        self._worker: WorkerHandle | None = None
+        self._supervisor = ProcessSupervisor(self._new_host, self._resume)
         self._sent: dict[int, float] = {}
         self._waiting: list[RunSpec] = []
         self._asked: float | None = None
-        self._backoff = RestartBackoff()
-        self.restarts = 0
-        """Workers that ended before they were told to."""
-        self._paused = False
         self._look: asyncio.TimerHandle | None = None
-        self._is_closing = False
-        self.problem = ""
-        """Why functions cannot be started now, or ""."""
 
     @property
     def workers(self) -> list[WorkerHandle]:
-        return [] if self._worker is None else [self._worker]
+        return self._supervisor.processes
+
+    @property
+    def restarts(self) -> int:
+        """Hosts that ended before they were told to."""
+        return self._supervisor.restarts
+
+    @property
+    def problem(self) -> str:
+        """Why functions cannot be started now, or ""."""
+        problem = self._supervisor.start_problem
+        return f"the host of async functions cannot be started: {problem}" if problem else ""
 
     def set_clock(self, offset: int, by: int = 0) -> None:
         self._offset = offset
@@ -78,23 +83,26 @@ class AsyncHostSupervisor:
 
     def give(self, runs: list[RunSpec]) -> None:
         """Send them all: an asynchronous run costs little while it waits."""
-        if self._paused or self._is_closing or (self._worker is not None and self._worker.is_gone):
+        worker = None if self._supervisor.is_pausing or self._supervisor.is_stopping else self._living_host()
+        if worker is None:
             self._waiting += runs
             return
-        if self._worker is None:
-            try:
-                self._worker = self._place.start(_PROGRAM, self._hear, self._replace, self._keeper)
-            except OSError as e:
-                self.problem = f"the host of async functions cannot be started: {e.strerror or e}"
-                self._waiting += runs
-                self._pause(RestartBackoff.FULL)
-                return
-            self.problem = ""
-            self._worker.send(ClockFrame(self._offset))
         self._sent.update(dict.fromkeys((run.token for run in runs), time.monotonic()))
-        self._worker.give(runs)
+        worker.give(runs)
         if self._look is None:
             self._look = asyncio.get_running_loop().call_later(_POLL_INTERVAL, self._look_for_overdue)
+
+    def _living_host(self) -> WorkerHandle | None:
+        """The host, started if there is none; None if it has just ended, or cannot be started now."""
+        if self.workers:
+            return None if self.workers[0].is_gone else self.workers[0]
+        worker = self._supervisor.start()
+        if worker is not None:
+            worker.send(ClockFrame(self._offset))
+        return worker
+
+    def _new_host(self) -> WorkerHandle:
+        return self._launcher.start(_PROGRAM, self._hear, self._replace, self._keeper)
 
     def cancel(self, tokens: set[int]) -> None:
         """End these runs; all, if none is named."""
@@ -108,12 +116,12 @@ class AsyncHostSupervisor:
 
     def close(self) -> None:
         """Let the host go; what it still runs ends with it."""
-        self._is_closing = True
+        self._supervisor.is_stopping = True
         for worker in self.workers:
             worker.signal(signal.SIGKILL)
 
     def _hear(self, worker: WorkerHandle, messages: list[FrameToNode]) -> None:
-        for message in self._place.trusted_part(worker, messages, self._now()):
+        for message in self._launcher.trusted_part(worker, messages, self._now()):
             match message:
                 case ResultsFrame(results):
                     for result in results:
@@ -136,7 +144,7 @@ class AsyncHostSupervisor:
 
     def _look_for_overdue(self) -> None:
         self._look = None
-        worker, now = self._worker, time.monotonic()
+        worker, now = next(iter(self.workers), None), time.monotonic()
         if worker is None or not worker.outstanding:
             return
         self._look = asyncio.get_running_loop().call_later(_POLL_INTERVAL, self._look_for_overdue)
@@ -149,11 +157,10 @@ class AsyncHostSupervisor:
             worker.send(ClockFrame(self._offset))
 
     def _replace(self, worker: WorkerHandle) -> None:
-        self.restarts += not self._is_closing
-        self._worker, asked, self._asked = None, self._asked, None
-        pause = self._backoff.after(worker)
+        self._supervisor.ended(worker)
+        asked, self._asked = self._asked, None
         orphans = list(worker.outstanding.values())
-        if self._is_closing:
+        if self._supervisor.is_stopping:
             self._resolve(orphans, Outcome.CANCELLED, "the node was stopped", worker.reported_running)
         elif worker.is_ready:
             overdue = set(self._overdue(worker, time.monotonic())) if asked is not None else set()
@@ -169,21 +176,14 @@ class AsyncHostSupervisor:
                 HOST_DIED,
                 worker.reported_running,
             )
-        elif self._backoff.is_hopeless:
+        elif self._supervisor.is_hopeless:
             orphans, self._waiting = orphans + self._waiting, []
             self._resolve(orphans, Outcome.BROKEN, "no function host can be started: see the node's log")
         else:
             self._waiting = orphans + self._waiting
         self._sent.clear()
-        if not self._is_closing:
-            self._pause(pause)
-
-    def _pause(self, seconds: float) -> None:
-        self._paused = True
-        asyncio.get_running_loop().call_later(seconds, self._resume)
 
     def _resume(self) -> None:
-        self._paused = False
         waiting, self._waiting = self._waiting, []
         if waiting:
             self.give(waiting)

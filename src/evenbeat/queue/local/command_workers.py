@@ -1,11 +1,10 @@
 """The workers for commands: one per core, all work spread evenly over them, each replaced when it dies."""
 
-import asyncio
-import time
 from collections.abc import Callable, Sequence
-from typing import Final, Protocol
+from typing import Final
 
 from evenbeat.child_processes.cleanup import OrphanGuard
+from evenbeat.child_processes.supervisor import ProcessSupervisor
 from evenbeat.core.run_lease import WORKER_DIED
 from evenbeat.model import Outcome
 from evenbeat.queue.local.worker_process import WorkerHandle
@@ -24,40 +23,6 @@ from evenbeat.wire.worker_frames import (
 _PROGRAM: Final = ("evenbeat.work.runner",)
 _BUSY_BACKLOG: Final = 100
 """Runs that keep a worker busy for longer than it is silent and than we may take: half a millisecond each, or so."""
-
-
-class EndedProcess(Protocol):
-    """A process that has ended."""
-
-    began: float
-    """When it was started, on the monotonic clock."""
-
-
-class RestartBackoff:
-    """How long to wait before the next start: not at all, unless the last ones ended at once."""
-
-    SHORT_LIFE: Final = 5.0
-    FIRST: Final = 0.1
-    LONGEST: Final = 10.0
-    HOPELESS: Final = 4
-    FULL: Final = 1.0
-    """Seconds until a machine without room for another process is tried again."""
-
-    def __init__(self) -> None:
-        self._short_lives = 0
-
-    def after(self, worker: EndedProcess) -> float:
-        """Seconds until this one may be replaced."""
-        if time.monotonic() - worker.began > self.SHORT_LIFE:
-            self._short_lives = 0
-            return 0
-        self._short_lives += 1
-        return 0 if self._short_lives == 1 else min(self.FIRST * 2 ** (self._short_lives - 2), self.LONGEST)
-
-    @property
-    def is_hopeless(self) -> bool:
-        """Do workers end before they are ready, again and again?"""
-        return self._short_lives >= self.HOPELESS
 
 
 class CommandWorkers:
@@ -79,39 +44,38 @@ class CommandWorkers:
         self._started = started
         self._now = now
         self._offset = 0
-        self._workers: list[WorkerHandle] = []
+        self._supervisor = ProcessSupervisor(self._new_worker, self._start_one)
         self._waiting: list[RunSpec] = []
-        self._backoff = RestartBackoff()
-        self.restarts = 0
-        """Workers that ended before they were told to."""
-        self._is_closing = False
-        self._cannot_start = ""
-        """Why the last attempt to start a worker failed."""
 
     @property
     def problem(self) -> str:
         """Why commands cannot be started now, or ""."""
-        if self._cannot_start:
-            return f"worker processes cannot be started: {self._cannot_start}"
-        if stuck := next((worker.cleanup_problem for worker in self._workers if worker.cleanup_problem), ""):
+        if self._supervisor.start_problem:
+            return f"worker processes cannot be started: {self._supervisor.start_problem}"
+        if stuck := next((worker.cleanup_problem for worker in self.workers if worker.cleanup_problem), ""):
             return f"what a dead worker process left behind cannot be ended: {stuck}"
-        if self._size and not self._living and not self._is_closing:
+        if self._size and not self._living and not self._supervisor.is_stopping:
             return "no worker process is up"
-        full = next((worker.resource_problem for worker in self._workers if worker.resource_problem), "")
+        full = next((worker.resource_problem for worker in self.workers if worker.resource_problem), "")
         return f"workers wait to start commands: {full}" if full else ""
 
     @property
     def workers(self) -> list[WorkerHandle]:
-        return self._workers
+        return self._supervisor.processes
+
+    @property
+    def restarts(self) -> int:
+        """Workers that ended before they were told to."""
+        return self._supervisor.restarts
 
     @property
     def _living(self) -> list[WorkerHandle]:
-        return [worker for worker in self._workers if not worker.is_gone]
+        return [worker for worker in self.workers if not worker.is_gone]
 
     @property
     def is_busy(self) -> bool:
         """Has each worker more than enough that it could not begin yet?"""
-        return bool(self._workers) and all(w.unstarted_count >= _BUSY_BACKLOG for w in self._workers)
+        return bool(self.workers) and all(w.unstarted_count >= _BUSY_BACKLOG for w in self.workers)
 
     def start(self, offset: int) -> None:
         """Bring up all workers."""
@@ -126,7 +90,7 @@ class CommandWorkers:
                 run.move(by)
             for worker in self.workers:
                 worker.move(by)
-        for worker in self._workers:
+        for worker in self.workers:
             worker.send(ClockFrame(offset, by))
 
     def give(self, runs: list[RunSpec]) -> None:
@@ -150,28 +114,24 @@ class CommandWorkers:
         unsent = [run for run in self._waiting if not tokens or run.token in tokens]
         self._waiting = [run for run in self._waiting if tokens and run.token not in tokens]
         self._resolve(unsent, Outcome.CANCELLED, "not started", {})
-        for worker in self._workers:
+        for worker in self.workers:
             found = [t for t in worker.outstanding if not tokens or t in tokens]
             if found:
                 worker.send(CancelFrame(found))
 
     def close(self) -> None:
         """Let all workers go; what they still run ends with them."""
-        self._is_closing = True
-        for worker in self._workers:
+        self._supervisor.is_stopping = True
+        for worker in self.workers:
             worker.close()
 
+    def _new_worker(self) -> WorkerHandle:
+        return WorkerHandle(self._program, self._hear, self._replace, self._keeper, lifeline=False)
+
     def _start_one(self) -> None:
-        if self._is_closing:
+        worker = self._supervisor.start()
+        if worker is None:
             return
-        try:
-            worker = WorkerHandle(self._program, self._hear, self._replace, self._keeper, lifeline=False)
-        except OSError as e:
-            self._cannot_start = e.strerror or str(e)
-            asyncio.get_running_loop().call_later(RestartBackoff.FULL, self._start_one)
-            return
-        self._cannot_start = ""
-        self._workers.append(worker)
         worker.send(ClockFrame(self._offset))
         waiting, self._waiting = self._waiting, []
         self.give(waiting)
@@ -195,17 +155,13 @@ class CommandWorkers:
                     worker.resource_problem = reason
 
     def _replace(self, worker: WorkerHandle) -> None:
-        self.restarts += not self._is_closing
-        self._workers.remove(worker)
-        pause = self._backoff.after(worker)
+        self._supervisor.ended(worker)
         orphans = list(worker.outstanding.values())
-        if not self._is_closing:
-            asyncio.get_running_loop().call_later(pause, self._start_one)
-        if self._is_closing:
+        if self._supervisor.is_stopping:
             self._resolve(orphans, Outcome.CANCELLED, "the node was stopped", worker.reported_running)
         elif worker.is_ready:
             self._resolve(orphans, Outcome.LOST, WORKER_DIED, worker.reported_running)
-        elif self._backoff.is_hopeless:
+        elif self._supervisor.is_hopeless:
             orphans, self._waiting = orphans + self._waiting, []
             self._resolve(orphans, Outcome.BROKEN, "no worker process can be started: see the node's log", {})
         else:

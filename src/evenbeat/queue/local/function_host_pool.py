@@ -13,9 +13,10 @@ from collections.abc import Callable
 from typing import Final
 
 from evenbeat.child_processes.cleanup import OrphanGuard
+from evenbeat.child_processes.supervisor import ProcessSupervisor
 from evenbeat.core.run_lease import HOST_DIED
 from evenbeat.model import SECOND, Outcome
-from evenbeat.queue.local.command_workers import RestartBackoff, results_without_worker
+from evenbeat.queue.local.command_workers import results_without_worker
 from evenbeat.queue.local.host_environment import HostLauncher
 from evenbeat.queue.local.worker_process import WorkerHandle
 from evenbeat.wire.worker_frames import (
@@ -128,9 +129,9 @@ class SyncHosts:
         now: Callable[[], int],
         kill_after: Callable[[int], int],
         keeper: OrphanGuard,
-        place: HostLauncher,
+        launcher: HostLauncher,
     ) -> None:
-        self._place_of_hosts = place
+        self._launcher = launcher
         self._size = size
         self._keeper = keeper
         self._results = results
@@ -146,18 +147,23 @@ class SyncHosts:
         """When the first of them is due."""
         self._waiting: deque[tuple[RunSpec, str]] = deque()
         self._durations: dict[str, int] = {}
-        self._backoff = RestartBackoff()
-        self.restarts = 0
-        """Workers that ended before they were told to."""
-        self._paused = False
+        self._supervisor = ProcessSupervisor(self._new_host, self._assign)
         self._look: asyncio.TimerHandle | None = None
-        self._is_closing = False
-        self.problem = ""
-        """Why functions cannot be started now, or ""."""
 
     @property
     def workers(self) -> list[WorkerHandle]:
-        return list(self._hosts)
+        return self._supervisor.processes
+
+    @property
+    def restarts(self) -> int:
+        """Hosts that ended before they were told to."""
+        return self._supervisor.restarts
+
+    @property
+    def problem(self) -> str:
+        """Why functions cannot be started now, or ""."""
+        problem = self._supervisor.start_problem
+        return f"function hosts cannot be started: {problem}" if problem else ""
 
     def set_clock(self, offset: int, by: int = 0) -> None:
         self._offset = offset
@@ -202,28 +208,24 @@ class SyncHosts:
 
     def close(self) -> None:
         """Let all hosts go; what they still run ends with them."""
-        self._is_closing = True
+        self._supervisor.is_stopping = True
         for worker in self._hosts:
             worker.signal(signal.SIGKILL)
 
     def _assign(self) -> None:
         if self._early:
             self._look_at_early()
-        while self._waiting and not self._is_closing:
+        while self._waiting and not self._supervisor.is_stopping:
             function = self._waiting[0][1]
             cost = self._durations.get(function, _UNKNOWN_DURATION)
             living = [host for host in self._hosts.values() if not host.worker.is_gone]
             host = min(living, key=_queued_cost, default=None)
             if host is None or not host.room_for(cost):
-                if len(self._hosts) >= self._size or self._paused:
+                if len(self._hosts) >= self._size or self._supervisor.is_pausing:
                     break
-                try:
-                    host = self._start_one()
-                except OSError as e:
-                    self.problem = f"function hosts cannot be started: {e.strerror or e}"
-                    self._pause(RestartBackoff.FULL)
+                host = self._start_one()
+                if host is None:
                     break
-                self.problem = ""
             room = host.room_for(cost)
             while room and self._waiting and self._waiting[0][1] == function:
                 host.add(self._waiting.popleft()[0], function, cost)
@@ -247,15 +249,20 @@ class SyncHosts:
         if self._early:
             self._moment = asyncio.get_running_loop().call_later(wait / SECOND, self._assign)
 
-    def _start_one(self) -> _SyncHostQueue:
-        worker = self._place_of_hosts.start(_PROGRAM, self._hear, self._replace, self._keeper)
+    def _new_host(self) -> WorkerHandle:
+        return self._launcher.start(_PROGRAM, self._hear, self._replace, self._keeper)
+
+    def _start_one(self) -> _SyncHostQueue | None:
+        worker = self._supervisor.start()
+        if worker is None:
+            return None
         worker.send(ClockFrame(self._offset))
         host = self._hosts[worker] = _SyncHostQueue(worker)
         return host
 
     def _hear(self, worker: WorkerHandle, messages: list[FrameToNode]) -> None:
         host = self._hosts[worker]
-        messages = self._place_of_hosts.trusted_part(worker, messages, self._now())
+        messages = self._launcher.trusted_part(worker, messages, self._now())
         if any(_begins_next_run(host, message) for message in messages):
             host.turn_to_next(worker.last_heard)
         ended: list[RunResult] = []
@@ -329,11 +336,10 @@ class SyncHosts:
 
     def _replace(self, worker: WorkerHandle) -> None:
         """Only the run it was at is over; those behind it have not begun."""
-        self.restarts += not self._is_closing
         host = self._hosts.pop(worker)
-        pause = 0.0 if host.kill_reason else self._backoff.after(worker)
+        pause = self._supervisor.ended(worker, as_wanted=host.kill_reason is not None)
         orphans = [(run, host.costs[token][0]) for token, run in worker.outstanding.items()]
-        if self._is_closing:
+        if self._supervisor.is_stopping:
             self._resolve([run for run, _ in orphans], Outcome.CANCELLED, "the node was stopped")
             return
         if worker.is_ready and orphans:
@@ -343,22 +349,12 @@ class SyncHosts:
                 outcome, reason = Outcome.LOST, HOST_DIED
             self._resolve([head], outcome, reason, int(host.age(head, time.monotonic(), self._now()) * SECOND))
         self._waiting.extendleft(reversed(orphans))
-        if not worker.is_ready and self._backoff.is_hopeless:
+        if not worker.is_ready and self._supervisor.is_hopeless:
             hopeless = [run for run, _ in self._waiting]
             self._waiting.clear()
             self._resolve(hopeless, Outcome.BROKEN, "no function host can be started: see the node's log")
-        if pause:
-            self._pause(pause)
-        else:
+        if not pause:
             self._assign()
-
-    def _pause(self, seconds: float) -> None:
-        self._paused = True
-        asyncio.get_running_loop().call_later(seconds, self._resume)
-
-    def _resume(self) -> None:
-        self._paused = False
-        self._assign()
 
     def _resolve(self, runs: list[RunSpec], outcome: Outcome, reason: str, age: int = 0) -> None:
         if runs:

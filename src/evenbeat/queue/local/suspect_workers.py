@@ -14,7 +14,8 @@ MAX_ISOLATED: Final = 16
 class RunExecutor(Protocol):
     """What makes runs: a team of one worker process, or a host of asynchronous functions."""
 
-    restarts: int
+    @property
+    def restarts(self) -> int: ...
 
     @property
     def workers(self) -> list[WorkerHandle]: ...

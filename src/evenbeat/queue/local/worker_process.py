@@ -5,7 +5,6 @@ import logging
 import os
 import signal
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -15,6 +14,7 @@ from typing import Final
 from evenbeat.child_processes.cleanup import OrphanGuard
 from evenbeat.child_processes.descriptors import restore_original_limit, restore_raised_limit
 from evenbeat.child_processes.process_table import SessionLeader, kill_permitted, process_info, session_members
+from evenbeat.child_processes.supervisor import SupervisedProcess
 from evenbeat.child_processes.worker_records import WORKER_VARIABLE
 from evenbeat.core.environment import without_secrets
 from evenbeat.wire import worker_frames
@@ -68,7 +68,7 @@ class WorkerHandle:
         """Why what it left behind cannot be ended yet."""
         self.resource_problem = ""
         """Why it can start nothing now."""
-        self.last_heard = self.began = time.monotonic()
+        self.last_heard = time.monotonic()
         self._heard = heard
         self._died = died
         self._keeper = keeper
@@ -80,33 +80,27 @@ class WorkerHandle:
             self._socket, theirs = socket.socketpair()
             opened.callback(self._socket.close)
             passed.callback(theirs.close)
-            descriptors = [theirs.fileno()]
-            self._lifeline = -1
+            descriptors, owned = [theirs.fileno()], []
             if lifeline:
-                reader, self._lifeline = os.pipe()
-                opened.callback(os.close, self._lifeline)
+                reader, writer = os.pipe()
+                owned.append(writer)
                 passed.callback(os.close, reader)
                 descriptors.append(reader)
             command = [sys.executable, "-P", "-m", program[0], *map(str, descriptors), *program[1:]]
-            # A session of its own: no terminal reaches it, and all that it starts can be found.
-            self._process = subprocess.Popen(  # noqa: S603
+            self._process = SupervisedProcess(
                 command,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                pass_fds=descriptors,
-                start_new_session=True,
-                env={
+                self._bury,
+                environment={
                     **(without_secrets(os.environ) if environment is None else environment),
                     WORKER_VARIABLE: keeper.secret,
                 },
+                output=output,
+                pass_fds=descriptors,
+                owned_descriptors=owned,
             )
-            opened.callback(self._process.wait)
             opened.callback(self._process.kill)
             self.pid: Final = self._process.pid
             restore_original_limit(self.pid)
-            self._pidfd = os.pidfd_open(self.pid)
-            opened.callback(os.close, self._pidfd)
             about = process_info(self.pid)
             assert about is not None, "it is not reaped, so it is there"
             self.leader: Final = SessionLeader(self.pid, about.started)
@@ -118,7 +112,11 @@ class WorkerHandle:
         self._socket.setblocking(False)  # noqa: FBT003
         self._descriptor = self._socket.fileno()
         self._loop.add_reader(self._descriptor, self._read)
-        self._loop.add_reader(self._pidfd, self._bury)
+
+    @property
+    def started_at(self) -> float:
+        """On the monotonic clock."""
+        return self._process.started_at
 
     def move(self, by: int) -> None:
         """The clock was set; the process itself hears of it by its `Clock`."""
@@ -162,8 +160,7 @@ class WorkerHandle:
 
     def signal(self, number: signal.Signals) -> None:
         """Tell the process, not what it has started."""
-        with suppress(ProcessLookupError):
-            signal.pidfd_send_signal(self._pidfd, number)
+        self._process.signal(number)
 
     def close(self) -> None:
         """Tell it to go: it kills what it runs, and ends."""
@@ -210,15 +207,12 @@ class WorkerHandle:
                 return False
         return True
 
-    def _bury(self) -> None:
+    def _bury(self, _process: SupervisedProcess) -> None:
         """It has ended: hear its last words, end what it left behind, and let the owner see to its runs."""
-        if self.is_gone:
-            return
         for _ in range(_LAST_LINES):
             if not self._read():
                 break
         self.is_gone = True
-        self._loop.remove_reader(self._pidfd)
         self._loop.remove_reader(self._descriptor)
         self._loop.remove_writer(self._descriptor)
         self._clear_up()
@@ -236,11 +230,8 @@ class WorkerHandle:
             self._loop.call_later(_SWEEP_INTERVAL, self._clear_up)
             return
         self._keeper.remove(self.leader)
-        self._process.wait()
-        os.close(self._pidfd)
+        self._process.reap()
         self._socket.close()
-        if self._lifeline != -1:
-            os.close(self._lifeline)
         try:
             self._died(self)
         except Exception:
