@@ -2,11 +2,12 @@
 does.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
+from evenbeat.core.references import blocked_removals
 from evenbeat.load.config import BadFileError, Config, NodeSettings, ParsedFile
 from evenbeat.load.cross_check import ExistingDefinitions, ValidationFinding, config_errors_of, validate_task
 from evenbeat.model import Entry, Invalid, Period, Task
@@ -57,19 +58,8 @@ def check_references(tasks: Sequence[Task], periods: Mapping[str, Period], limit
 
 def check_unused(entries: Iterable[Entry], periods: set[str], limits: set[str]) -> None:
     """Raise Conflict if one of these tasks uses a period or a limit that is about to go."""
-    for _, _, message in users_of_removed(entries, periods, limits):
-        raise Conflict(message)
-
-
-def users_of_removed(entries: Iterable[Entry], periods: set[str], limits: set[str]) -> Iterator[tuple[str, str, str]]:
-    """Periods and limits that are about to go and that one of these tasks uses: section, name, and who uses it."""
-    told = set()
-    for entry in entries:
-        for kind, name, going in (("period", entry.task.period, periods), ("limit", entry.task.limit, limits)):
-            if name is not None and name in going and (kind, name) not in told:
-                told.add((kind, name))
-                words = f"the {kind} {name!r} cannot go: the task {entry.task.name!r} of {entry.owner} uses it"
-                yield f"{kind}s", name, words
+    for blocked in blocked_removals(entries, periods, limits):
+        raise Conflict(blocked.message)
 
 
 def refusal_of_findings(found: Sequence[ValidationFinding], source_of: Callable[[str], ParsedFile | None]) -> Invalid:

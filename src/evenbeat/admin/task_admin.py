@@ -33,13 +33,13 @@ from evenbeat.admin.cross_check import (
     check_unused,
     known_of_other_owners,
     refusal_of_findings,
-    users_of_removed,
 )
 from evenbeat.admin.file_owner import file_owner_of, is_file_owner
 from evenbeat.admin.passive_settings import forget_removed_tasks
 from evenbeat.admin.period_changes import definitions_before_change
 from evenbeat.core.permission import has_runnable_job, is_blocked
 from evenbeat.core.placement import PhasePlacement, keep_phase
+from evenbeat.core.references import blocked_removals
 from evenbeat.core.scope import Scope
 from evenbeat.load.config import Config, NodeSettings
 from evenbeat.load.cross_check import ValidationFinding, validate_configs
@@ -517,7 +517,7 @@ class TaskAdmin:
             gone_limits -= config.limits.keys()
         if gone_periods or gone_limits:
             others = (entry for entry in self.store.entries() if entry.owner not in configs)
-            for section, name, message in users_of_removed(others, gone_periods, gone_limits):
+            for section, name, message in blocked_removals(others, gone_periods, gone_limits):
                 owner = self._owner_of_setting(section, name, configs)
                 found.append(ValidationFinding(owner, (section, name), message, is_conflict=True))
         if found:

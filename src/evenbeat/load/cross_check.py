@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from evenbeat.core.references import missing_references
 from evenbeat.load.config import (
     NODE_DURATIONS,
     NOTHING_TO_RUN,
@@ -24,7 +25,6 @@ from evenbeat.model import HIDDEN_VALUE, Days, Instant, Invalid, Period, Task
 from evenbeat.when.cron_entry import parse_cron_entry
 from evenbeat.when.duration import format_duration
 from evenbeat.when.lint import cron_warnings
-from evenbeat.when.nearest import list_known
 from evenbeat.when.period import compile_periods
 
 MAX_FINDINGS_SHOWN: Final = 100
@@ -89,12 +89,8 @@ def validate_task(
 ) -> Iterator[tuple[FindingPath, str]]:
     """What a task says that cannot be, or refers to and is not there: the key, and what is wrong with it."""
     yield from _invalid_task_texts(task)
-    if task.period is not None and task.period not in periods:
-        known = list_known(sorted(periods), "none is defined")
-        yield ("period",), f"there is no period {task.period!r}, known: {known}"
-    if task.limit is not None and task.limit not in limits:
-        known = list_known(sorted(limits), "none is defined")
-        yield ("limit",), f"there is no limit {task.limit!r}, known: {known}"
+    for reference, message in missing_references(task, periods, limits):
+        yield (reference.key,), message
     if must_run and not task.job.command and task.job.function is None and not task.passive:
         yield (), NOTHING_TO_RUN
 
