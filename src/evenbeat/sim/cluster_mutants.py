@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any, Final, NamedTuple
 
 from evenbeat.core import authority, limit_shares, run_lease
+from evenbeat.core.limit_shares import LimitDemand, ShareRequest
 from evenbeat.core.run_lease import RunFate, RunLease
 from evenbeat.sim import cluster_limits, cluster_node, cluster_worker
 from evenbeat.sim.cluster_explore import explore_cluster, explore_limit
@@ -49,10 +50,10 @@ MOST_STATES: Final = 200_000
 
 
 class PlantedBug(NamedTuple):
-    """One bug: what is in the place of what."""
+    """One bug: what is replaced by what."""
 
     name: str
-    module: ModuleType
+    module: ModuleType | type
     attribute: str
     instead: Callable[..., Any]
     shape: ClusterShape | LimitShape
@@ -130,6 +131,11 @@ def _share_beyond(*given: int, others_need: bool, running: int = 0) -> int:
     return _share(limit + 1, others, need, fair, others_need=others_need, running=running)
 
 
+def _request_for_more(demand: LimitDemand, *given: Any, **named: Any) -> ShareRequest:
+    more = demand._replace(limit=demand.limit + 1)
+    return ShareRequest(more, more.limit, more.limit, others_need=False)
+
+
 def _within_share(member: LimitNode) -> bool:
     return member.asked == cluster_limits.NOTHING and member.running + member.given < member.share
 
@@ -202,6 +208,13 @@ PLANTED_BUGS: Final = (
     PlantedBug("a worker asks for what it has", cluster_worker, "may_ask", lambda *_: True, ONE_WORKER),
     PlantedBug("what runs is cut", limit_shares, "limit_share", _share_cut, SMALL_LIMIT),
     PlantedBug("a share beyond what is free", limit_shares, "limit_share", _share_beyond, SMALL_LIMIT),
+    PlantedBug(
+        "a decision forgets what runs", ShareRequest, "decide", lambda self, others: self.room(others), SMALL_LIMIT
+    ),
+    PlantedBug(
+        "a limit that is divided is exceeded", limit_shares, "request_for_large_limit", _request_for_more, LIMIT
+    ),
+    PlantedBug("a small limit is exceeded", limit_shares, "request_for_small_limit", _request_for_more, SMALL_LIMIT),
     PlantedBug(
         "what came with a partition is not counted",
         cluster_limits,
