@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from pathlib import Path
 from secrets import token_hex
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from msgspec import Struct
@@ -30,13 +30,13 @@ from evenbeat.node.loop.clock import Clock
 from evenbeat.node.loop.outbox import Outbox
 from evenbeat.node.loop.records import task_positions_of
 from evenbeat.node.loop.restart import GENERATION_KEY, LAST_SEEN_KEY, explain_damaged_store, restore_all_tasks
-from evenbeat.node.loop.starter import Dispatcher
 from evenbeat.node.loop.task_table import TaskTable
 from evenbeat.node.loop.turn import TurnLoop
 from evenbeat.node.process.leftovers import worker_records_path
 from evenbeat.node.process.listen import ListenAddress
 from evenbeat.node.process.memory import give_back_memory
 from evenbeat.node.process.systemd import notify_systemd, watchdog_interval
+from evenbeat.queue.contract import Queue
 from evenbeat.queue.local.local_queue import LocalQueue
 from evenbeat.report.obstacles import node_problems_of
 from evenbeat.report.status import status_of
@@ -86,27 +86,6 @@ class NodeOptions(Struct, frozen=True):
     """Seconds after which it stops by itself."""
     listen: ListenAddress | None = None
     """Where its API and page are served; None for nowhere."""
-
-
-class Queue(Dispatcher, Protocol):
-    """Where runs go, as a node sees it."""
-
-    @property
-    def workers(self) -> list[tuple[int, str]]:
-        """Worker processes that are up, and what they run."""
-
-    @property
-    def restarts(self) -> int: ...
-
-    @property
-    def problem(self) -> str:
-        """Why nothing can be handed over or started now, or ""."""
-
-    def cancel(self, tokens: Sequence[int] = ()) -> None: ...
-
-    def set_clock(self, offset: int, by: int = 0) -> None: ...
-
-    async def stop(self, grace: float) -> None: ...
 
 
 class Scheduler:

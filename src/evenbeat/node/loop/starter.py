@@ -2,11 +2,12 @@
 
 import asyncio
 from bisect import bisect_right
-from collections.abc import Container, Sequence
-from typing import Final, NamedTuple, Protocol
+from collections.abc import Container
+from typing import Final, NamedTuple
 
 from evenbeat.node.loop.clock import Clock
 from evenbeat.node.loop.counters import RunCounters
+from evenbeat.queue.contract import Dispatcher
 from evenbeat.wire.worker_frames import RunSpec
 
 CLAIM_AHEAD: Final = 100_000
@@ -14,30 +15,6 @@ CLAIM_AHEAD: Final = 100_000
 may take without making anything late."""
 _MIN_STEP: Final = 0.001
 """Seconds between two times to hand over, at least, or a quarter of the lead: what is due within them goes together."""
-
-
-class Dispatcher(Protocol):
-    """Where runs go to be made."""
-
-    @property
-    def early_delivery(self) -> int:
-        """Microseconds by which it takes runs before they are due, and lets them wait until then."""
-
-    @property
-    def is_busy(self) -> bool:
-        """Does it have more than it can begin for a while?"""
-
-    def dispatch(
-        self,
-        runs: Sequence[RunSpec],
-        functions: Sequence[str | None] | None = None,
-        tasks: Sequence[int] = (),
-        pools: Sequence[str | None] | None = None,
-    ) -> None:
-        """Make these, some of them functions: of which tasks, and in which pools, unless all are in the default one."""
-
-    def confirm_stored(self, tokens: Sequence[int]) -> None:
-        """What was told of the ends of these runs is safe."""
 
 
 class ReadyRuns(NamedTuple):

@@ -45,9 +45,10 @@ from evenbeat.node.loop.records import (
     skip_records_of,
     task_positions_of,
 )
-from evenbeat.node.loop.starter import CLAIM_AHEAD, Dispatcher, ReadyRuns, Starter
+from evenbeat.node.loop.starter import CLAIM_AHEAD, ReadyRuns, Starter
 from evenbeat.node.loop.submitted_results import finish_of_submitted
 from evenbeat.node.loop.task_table import TaskTable
+from evenbeat.queue.contract import Dispatcher
 from evenbeat.store.contract import Batch, Claim, Finish, Refusal, RunStart, Skip, TaskProgress, WithdrawnTasks
 from evenbeat.when.windows import FOREVER
 from evenbeat.wire.worker_frames import RunResult, RunSpec
