@@ -13,6 +13,10 @@ from msgspec.structs import replace
 
 Instant = NewType("Instant", int)
 """Microseconds since 1970-01-01T00:00:00Z."""
+NEVER: Final = Instant(-(2**62))
+"""Before any other instant: the time of a last start or result that does not exist."""
+FOREVER: Final = Instant(2**62)
+"""After any other instant: the time of something that will not happen."""
 
 SECOND: Final = 1_000_000
 MINUTE: Final = 60 * SECOND

@@ -12,10 +12,8 @@ from typing import Any, Final, NamedTuple, Protocol
 from msgspec import Struct
 
 from evenbeat.model import DAY, Entry, Instant, Invalid, Outcome, Period, RunKind, State, Task
-
-FOREVER: Final = 1 << 62
-NEVER: Final = -(1 << 62)
-"""Of a last start or result that there has not been; any is later."""
+from evenbeat.model import FOREVER as FOREVER  # noqa: PLC0414 - part of the contract
+from evenbeat.model import NEVER as NEVER  # noqa: PLC0414
 
 PLAIN_OUTPUT_LENGTH: Final = 200
 """Characters of a plain success's output that history keeps. Of other runs, and as the latest, all of it is kept."""

@@ -1,13 +1,10 @@
 """Sets of time as sorted, disjoint windows [open, close): union, difference, and the part within a stretch."""
 
-from typing import Final
-
+from evenbeat.model import FOREVER as FOREVER  # noqa: PLC0414 - the bounds of windows
+from evenbeat.model import NEVER as NEVER  # noqa: PLC0414
 from evenbeat.model import Instant
 
 Window = tuple[Instant, Instant]
-
-NEVER: Final = Instant(-(2**62))
-FOREVER: Final = Instant(2**62)
 
 
 def union(*sets: list[Window]) -> list[Window]:
