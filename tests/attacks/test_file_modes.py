@@ -154,7 +154,7 @@ def test_a_database_of_another_user_is_named_loudly(tmp_path: Path, caplog: pyte
     os.chown(path, NOBODY, NOBODY)
     path.chmod(0o644)
     make_private(path)
-    assert "not ours to change: its owner should type `chmod go-rwx" in caplog.text
+    assert "only its owner can change that: the owner should run `chmod go-rwx" in caplog.text
     assert stat.S_IMODE(path.stat().st_mode) == 0o644
 
 

@@ -1,4 +1,4 @@
-"""What a store promises beyond `contract`, if several nodes share it: leases, partitions, orders, news, one clock."""
+"""The contract of a store that several nodes share, beyond `contract`: leases, partitions, requests, one clock."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -11,18 +11,18 @@ from evenbeat.store.contract import PastDefinition, Store, StoreError, TaskProgr
 
 
 class LeaseLost(StoreError):
-    """The lease is somebody else's by now, or nobody's: whoever had it has lost everything, and nothing was kept."""
+    """The lease was taken away: the node holds nothing any more, and nothing of this change was kept."""
 
 
 class CommitsForgotten(LeaseLost):
-    """The store has forgotten what it had confirmed, as an asynchronous standby that was promoted does.
+    """The store has lost commits that it had confirmed, as an asynchronous standby that was promoted does.
 
-    What we know is more than what is true by the store, and what it knows counts.
+    The node knows more than the store does, but only what the store knows counts.
     """
 
 
 class NodeLease(Struct, frozen=True):
-    """The right of a node to act."""
+    """The right of a node to act in the cluster."""
 
     node: str
     epoch: int
@@ -30,20 +30,20 @@ class NodeLease(Struct, frozen=True):
     expires: int
     """By the clock of the store."""
     about: bytes
-    """What the node tells of itself: JSON, for people and other nodes."""
+    """What the node publishes about itself: JSON, for people and other nodes."""
 
 
 class ClusterSnapshot(Struct, frozen=True):
-    """Who there is, and who holds what, at one moment."""
+    """The nodes of the cluster and what each of them holds, at one moment."""
 
     now: int
     """The clock of the store."""
     leases: list[NodeLease]
-    """Those that have ended are among them until somebody takes them away."""
+    """Expired leases are among them until they are revoked."""
     holders: list[str | None]
-    """Of each partition."""
+    """The node that holds each partition, if any."""
     shares: dict[str, dict[str, int]]
-    """Of each limit key, by node; "" is the key of all slots."""
+    """The shares of each limit key, by node; "" is the key of `max_concurrent`."""
 
 
 class TakenPartitions(NamedTuple):
@@ -51,32 +51,32 @@ class TakenPartitions(NamedTuple):
 
     partitions: list[int]
     new: list[int]
-    """Those of them that nobody has held since the cluster was started."""
+    """Those of them that no node has held since the cluster was started."""
     fence: int
-    """Higher than any before, also than any epoch: tokens that begin with it are nobody else's."""
+    """Higher than any fence or epoch before: no other node makes tokens that begin with it."""
     shares: dict[str, int]
-    """Our shares of limits, as far as they have grown by the runs that are under way in these partitions."""
+    """The shares of limits that grew by the runs that are under way in these partitions, by key."""
     silent: Mapping[int, int] = {}
-    """By its token, how many microseconds nobody had answered for a run when its last owner released it."""
+    """By the token of a run: for how many microseconds no node had answered for it when the last owner released it."""
     quiet_until: int = 0
-    """Before that, by the clock of the store, nothing of them may be claimed: the store has forgotten its last commits,
-    and workers may be at runs of which it does not know."""
+    """Until then, by the clock of the store, no run in these partitions may be claimed: the store has lost its last
+    commits, and workers may be executing runs that it does not know."""
 
 
 class StoreChanges(Struct):
-    """What others have changed."""
+    """What other processes have changed."""
 
     stamp: int
-    """Ask for what is newer than this next time."""
+    """Next time, ask for changes since this stamp."""
     entries: list[Entry] = []
-    """New, or with a new definition."""
+    """New tasks, and those with a new definition."""
     removed: list[Entry] = []
     settings: bool = False
-    """Periods, limits or settings of the node."""
+    """Whether periods, limits or settings of the node have changed."""
 
 
 class ForwardedRequest(Struct, frozen=True):
-    """Something asked of whichever node holds a task."""
+    """A request to the node that holds a task."""
 
     id: int
     task: int
@@ -85,14 +85,14 @@ class ForwardedRequest(Struct, frozen=True):
 
 @runtime_checkable
 class ClusterStore(Store, Protocol):
-    """May be used from any thread, like any store; by several processes at the same time.
+    """A store that any thread may use, as any store, and several processes at the same time.
 
-    A store that was joined records only while the lease is there: the row of the lease is locked and its epoch checked
-    in the same transaction, else Fenced. An answer that got lost is not an error: what was kept is found out.
+    After `join`, the store records only while the lease is valid: the row of the lease is locked and its epoch checked
+    in the same transaction, else LeaseLost. A lost answer is no error: the store finds out what was kept.
     """
 
     def exclusive_change(self) -> AbstractContextManager[None]:
-        """Among all processes, nobody else is within it: for changes that take several steps."""
+        """A lock among all processes, for changes that take several steps."""
 
     def clock(self) -> int:
         """What time it is, by the clock of the store."""
@@ -100,29 +100,31 @@ class ClusterStore(Store, Protocol):
     # Authority
 
     def join(self, node: str, lease: int, about: bytes, *, quiet: int = 0, forgot: bool = False) -> int:
-        """A lease for so many microseconds; its epoch. From now on `record` is fenced by it.
+        """Get a lease for this many microseconds; return its epoch. From now on `record` is fenced by it.
 
-        If no other lease is alive, the cluster starts with this: then every partition is new (see Taken). A lease that
-        this store held before is given back. `forgot`: what we knew contradicted the store. Once it is seen that the
-        store has forgotten something, nothing is to be claimed for `quiet` microseconds in partitions that are taken.
+        If no other lease is valid, the cluster starts now: every partition is new (see TakenPartitions). A lease that
+        this store held before is given back. `forgot`: the node knew of something that the store does not. Once it is
+        noticed that the store has lost commits, no run may be claimed for `quiet` microseconds in partitions that are
+        taken.
         """
 
     def renew(self, lease: int, about: bytes, *, is_hint: bool = False) -> ClusterSnapshot:
-        """The same for another while, also if it has ended and nobody took it; raise Fenced if somebody did, and Forgot
-        if the store does not know any more what it had confirmed to us. With a hint others look at shares at once.
+        """Extend the lease, also an expired one that was not revoked. With a hint, other nodes look at shares at once.
+
+        Raise LeaseLost if it was revoked, CommitsForgotten if the store has lost what it had confirmed to this node.
         """
 
     def view(self) -> ClusterSnapshot:
-        """Who there is, without being one of them."""
+        """The state of the cluster, also for a process that has not joined."""
 
     def revoke_expired_lease(self, node: str, epoch: int) -> bool:
-        """Take a lease away that has ended, and free what its holder held; False if it has been renewed or is gone.
+        """Revoke a lease that has expired, and free what its node held; False if it was renewed or is gone.
 
-        Waits for a transaction of the holder that is under way: none of its claims gets through afterwards.
+        Waits for a transaction of that node that is under way: none of its claims is kept afterwards.
         """
 
     def take(self, partitions: Sequence[int]) -> TakenPartitions:
-        """Hold those of these partitions that nobody holds; raise Fenced."""
+        """Take those of these partitions that no node holds; raise LeaseLost."""
 
     def release(
         self,
@@ -130,27 +132,27 @@ class ClusterStore(Store, Protocol):
         untaken: Sequence[int] = (),
         silent: Mapping[int, Mapping[int, int]] | None = None,
     ) -> None:
-        """Hold these no longer; raise Fenced. Of the runs with the tokens `untaken` nobody has any, that is known.
+        """Release partitions; raise LeaseLost. `untaken` are the tokens of runs that are known to be with no worker.
 
-        `silent`: by partition and token, for how long we have not answered for a run. Whoever takes the partition next
-        learns of it, and nobody after that.
+        `silent`: by partition and token, for how long this node has not answered for a run. The next node that takes
+        the partition learns of it, and no node after that.
         """
 
     def retake(self, tokens: Sequence[int]) -> None:
-        """Runs that were untaken are handed over again: from now on that is not known any more; raise Fenced."""
+        """Runs that were untaken are handed to workers again, so they no longer count as untaken; raise LeaseLost."""
 
     def may_leave(self) -> bool:
-        """Say that we are about to leave; False, and not said, if nobody else stays; raise Fenced."""
+        """Announce that this node is about to leave, unless no other node stays; whether it did. Raise LeaseLost."""
 
     def leave(self) -> None:
-        """Release all, and give the lease back."""
+        """Release all partitions and shares, and give the lease back."""
 
     def set_share(self, key: str, limit: int, decide: Callable[[int], int], running: int = 0) -> int:
-        """Decide anew how much of a limit is ours; one node at a time: `decide(others)` says.
+        """Set the share of a limit that this node has to `decide(others)`, one node at a time; return the share.
 
-        `others` is what all others have together, and what runs in partitions that nobody holds. It never grows beyond
-        what they leave, but for what is `running` here already. With its partitions a node gets, and gives away, the
-        share of what runs in them.
+        `others` is what all other nodes have together, plus what runs in partitions that no node holds. The share never
+        grows beyond what they leave, except for what is `running` here already. With a partition a node also gets, or
+        gives away, the share of the runs in it.
         """
 
     # The tasks of some partitions
@@ -158,35 +160,35 @@ class ClusterStore(Store, Protocol):
     def entries_in(self, partitions: Sequence[int]) -> Iterator[Entry]: ...
 
     def progress_in(self, partitions: Sequence[int]) -> Iterator[TaskProgress]:
-        """With tokens; in the order of the tasks' numbers."""
+        """The progress of their tasks, with tokens, in the order of the tasks' numbers."""
 
     def past_definitions_in(self, partitions: Sequence[int]) -> Iterator[PastDefinition]: ...
 
-    # What others do
+    # Changes and requests of other processes
 
     def stamp(self) -> int:
-        """Of the newest change; asked before `entries_in`, so that nothing falls between."""
+        """The stamp of the newest change. Ask for it before `entries_in`, so that no change is missed in between."""
 
     def changes_since(self, since: int, partitions: Sequence[int]) -> StoreChanges: ...
 
     def forward_request(self, task: int, request: bytes) -> int:
-        """Ask something of the node that holds a task; its id."""
+        """Send a request to the node that holds a task; return the id of the request."""
 
     def take_orders(self, partitions: Sequence[int]) -> list[ForwardedRequest]:
-        """Those that nobody has taken, oldest first: from now on they are ours to do, and nobody else's."""
+        """Take the requests for these partitions that no node has taken, oldest first: this node must answer them."""
 
     def give_back_order(self, id_: int) -> None:
-        """Somebody else is to do it."""
+        """Leave a request that was taken to another node."""
 
     def answer(self, id_: int, reply: bytes) -> None:
-        """What became of an order."""
+        """Store the answer to a request."""
 
     def reply(self, id_: int) -> bytes | None:
-        """The answer, once; None if there is none yet. Answers that nobody fetches go after a while."""
+        """Fetch and delete the answer to a request; None if there is none yet. Answers that are not fetched expire."""
 
     def listen(self, heard: Callable[[str], None]) -> Callable[[], None]:
-        """`heard` is told, on a thread of the store's: "tasks", "settings", "orders", "answers", "partitions",
-        "shares" (there is more of a limit for others).
+        """Call `heard`, on a thread of the store, with what has changed: "tasks", "settings", "orders", "answers",
+        "partitions", "shares" (a node gave up a part of a limit). Return a function that ends this.
 
-        Only a hint to look: some may be lost while the connection is. What it returns ends it.
+        A call is only a hint to look: some are missed while the connection is lost.
         """

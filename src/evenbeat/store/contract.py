@@ -1,7 +1,7 @@
-"""What a store promises: it remembers tasks, periods and settings, where each task stands, and what became of its runs.
+"""The contract of a store: it keeps tasks, periods, settings, the progress of each task, and the history of its runs.
 
-A store decides nothing. All that a node learns in one step is one `Batch`, and is remembered as a whole or not at all.
-Numbers are microseconds on the epoch where they are times; FOREVER means never, as everywhere in the house.
+A store decides nothing. Everything that a node learns in one step is one `Batch`, and is kept as a whole or not at all.
+Times are microseconds since the epoch; FOREVER stands for a time that never comes.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,53 +16,53 @@ from evenbeat.model import FOREVER as FOREVER  # noqa: PLC0414 - part of the con
 from evenbeat.model import NEVER as NEVER  # noqa: PLC0414
 
 PLAIN_OUTPUT_LENGTH: Final = 200
-"""Characters of a plain success's output that history keeps. Of other runs, and as the latest, all of it is kept."""
+"""Characters of output that history keeps of a plain success. Other runs, and the latest one, keep all their output."""
 
 FILTER_STATES: Final = (
     *("ok", "warning", "critical", "unknown", "unchecked", "running", "disabled", "failed"),
     *("paused", "problem"),
 )
-"""What a filter may ask for. `unchecked`: a check without any result yet.
+"""States that a filter may name. `unchecked`: a check that has no result yet.
 
-`failed`: the latest run ended, and neither well nor because somebody stopped it. `paused`: disabled by hand.
-`problem`: a check that is HARD and not OK, a task that is `failed`.
+`failed`: the latest run ended in failure (a run that a person stopped does not count). `paused`: paused by a person.
+`problem`: a check that is HARD and not OK, or a task that is `failed`.
 """
 COMPUTED_FILTER_STATES: Final = ("late", "stale")
-"""The same, of what depends on the next time of a task, which a store does not know: see `report.task_status`."""
+"""Further states for `report.task_status`: they depend on the next time of a task, which a store does not know."""
 AUDIT_MIN_AGE: Final = 400 * DAY
-"""How long the audit is kept, if not for longer by `keep` ..."""
+"""How long a change stays in the audit at least, even if `keep` is shorter ..."""
 AUDIT_MIN_ROWS: Final = 100_000
-"""... as far as a change is among so many of the latest; all others are kept as long as `keep` says."""
+"""... provided that it is among this many latest changes. Older ones are kept only as long as `keep` says."""
 FAILURES: Final = (Outcome.FAILED, Outcome.KILLED, Outcome.TIMEBOXED, Outcome.BROKEN, Outcome.LOST)
 
 
 class StoreError(Exception):
-    """The store cannot do its work: disk full, read-only, corrupt, written by a newer program. Says what to do."""
+    """The store cannot do its work: disk full, read-only, corrupt, of a newer version. The message says what to do."""
 
 
 class DatabaseDamaged(StoreError):
-    """The database itself is spoiled, gone or replaced: waiting and trying again do not help."""
+    """The database itself is corrupt, deleted or replaced: trying again does not help."""
 
 
 class DatabaseLocked(StoreError):
-    """Another program is writing to the database; when it has ended, all goes on."""
+    """Another program is writing to the database; the store works again when that program has finished."""
 
 
 class ContradictoryBatch(StoreError):
-    """A batch that cannot be true beside what is there: a second claim, an end without a claim, an unknown task."""
+    """A batch that contradicts the store: a second claim, the end of a run without a claim, an unknown task."""
 
 
 class Conflict(Invalid):
-    """A change that does not fit what is there: the name is taken, or the version is another one by now."""
+    """A change that does not fit the stored tasks: the name is taken, or the version has changed meanwhile."""
 
 
 # What a node records
 
 
 class Claim(NamedTuple):
-    """A run is about to be made. Committed before anything starts; refused if the task has an open claim.
+    """A run is about to start. Committed before anything starts; refused if the task has an open claim.
 
-    A claim of a task that was removed by then is not kept: see `Store.record`.
+    A claim of a task that was removed meanwhile is not kept: see `Store.record`.
     """
 
     task: int
@@ -71,36 +71,36 @@ class Claim(NamedTuple):
     kind: int
     at: int
     accounted: int
-    """Where the task stands from now on: every nominal time up to this instant is accounted for ..."""
+    """Progress of the task from now on: every nominal time up to this instant is accounted for."""
     extra: int
     extra_kind: int
-    """... and the off-grid run that is planned, if any."""
+    """When the next off-grid run is planned (FOREVER: none is), and its kind."""
     token: int = 0
-    """What names the run between nodes and workers; a store that only ever has one node need not keep it."""
+    """Identifies the run between nodes and workers; a store for a single node need not keep it."""
 
 
 class RunStart(NamedTuple):
-    """A run that lasts has really started; told for runs that do not end at once, ignored if it has ended already."""
+    """A claimed run has started. Recorded for runs that do not end at once; ignored if the run has ended already."""
 
     task: int
     started: int
 
 
 class Finish(NamedTuple):
-    """A claimed run has ended, however it ended; refused if there is no open claim. Also for a task removed by now."""
+    """A claimed run has ended, with any outcome; refused if there is no open claim. The task may have been removed."""
 
     task: int
     started: int
-    """When it really started; when it was claimed, if it never did or nobody knows."""
+    """When the run started; when it was claimed, if it never started or its start is unknown."""
     ended: int
     outcome: str
     status: int | None
-    """Exit status, or the negative number of the signal."""
+    """Exit status, or the negated number of the signal."""
     output: str
     cursor: bytes | None
-    """None leaves the task's cursor as it was."""
+    """None leaves the cursor of the task unchanged."""
     last_start: int
-    """Of the task's last on-grid run, this one included."""
+    """Start of the latest on-grid run of the task, this run included."""
     state: int
     hard: bool
     attempt: int
@@ -110,19 +110,20 @@ class Finish(NamedTuple):
     extra: int
     extra_kind: int
     notable: bool
-    """Whether it is more than a plain success: failures and changes of state are kept for as long as `keep` says."""
+    """Whether the run is more than a plain success: failures and changes of state are kept as long as `keep` says."""
 
     @property
     def is_latest(self) -> bool:
-        """False if it started before the latest result of its check: then that one stays the latest, with its times,
-        outcome and output, and this run is only in the history.
+        """False if the run started before the latest result of its check: then that result stays the latest, with its
+        times, outcome and output, and this run only enters the history.
         """
         return self.result_at <= self.started
 
 
 class SubmittedResult(NamedTuple):
-    """A result of a check without a run of ours: told from outside, or that none was told. Needs no claim, and leaves
-    one that is open alone: the task may run meanwhile.
+    """A result of a check that was submitted externally, or the fact that an expected result is missing.
+
+    It needs no claim and leaves an open claim alone: the task may be running.
     """
 
     task: int
@@ -130,14 +131,14 @@ class SubmittedResult(NamedTuple):
     generation: int
     kind: int
     at: int
-    """When the node learned of it; `ended` is when it was so."""
+    """When the node received the result; `ended` is when the check was made."""
     started: int
     ended: int
     outcome: str
     status: int | None
     output: str
     made: int | None
-    """The state that it made of the check; None if a newer result was known: then the latest one stays what it was."""
+    """The state that the result gave the check; None if a newer result is known, which then stays the latest."""
     state: int
     hard: bool
     attempt: int
@@ -151,9 +152,9 @@ class SubmittedResult(NamedTuple):
 
 
 class Skip(NamedTuple):
-    """Nominal times without a run of their own: from first to last, so many.
+    """A range of nominal times that had no run of their own.
 
-    One that begins where the task's newest range says `next_nominal`, for the same reason, extends that range.
+    A skip whose `first` is the `next_nominal` of the newest range of its task, with the same reason, extends it.
     """
 
     task: int
@@ -163,14 +164,14 @@ class Skip(NamedTuple):
     reason: str
     at: int
     next_nominal: int
-    """The nominal time that follows `last`, by the definition that the range was counted by."""
+    """The nominal time that follows `last`, by the definition with which the range was counted."""
     accounted: int
     extra: int
     extra_kind: int
 
 
 class Refusal(NamedTuple):
-    """An off-grid run that was refused, and where its task stands without it."""
+    """An off-grid run that was refused, and the progress of its task without that run."""
 
     task: int
     due: int
@@ -183,7 +184,7 @@ class Refusal(NamedTuple):
 
 
 class ProgressRecord(NamedTuple):
-    """Where a task stands without any run: just placed, resumed, forced to start at a time, its clock set back."""
+    """New progress of a task without any run: it was placed, resumed, given a start time, or the clock was set back."""
 
     task: int
     accounted: int
@@ -193,23 +194,23 @@ class ProgressRecord(NamedTuple):
     result_at: int
     pause_from: int = NEVER
     pause_until: int = NEVER
-    """Nominal times after `pause_from` and up to `pause_until` are accounted for, though earlier ones are still owed.
+    """Nominal times after `pause_from` and up to `pause_until` are accounted for, although earlier ones may not be.
 
     While the task is paused, `pause_until` is FOREVER.
     """
 
 
 class SettledDefinitions(NamedTuple):
-    """Earlier definitions of a task, up to those that were in force until then, count no more: see `PastDefinition`."""
+    """Past definitions of a task that were valid until this instant or earlier are settled: see `PastDefinition`."""
 
     task: int
     until: int
 
 
 class Batch(Struct):
-    """What a node learned in one step, in this order: a run ends before the next one of its task is claimed.
+    """What a node learned in one step, applied in this order: a run ends before the next run of its task is claimed.
 
-    Left alone by whoever recorded it. Plain ints, strs and bools; what only looks like them, as numpy's do, is refused.
+    Nobody may modify a batch after it was recorded. Values are plain ints, strs and bools; numpy's are refused.
     """
 
     starts: list[RunStart] = []
@@ -219,36 +220,36 @@ class Batch(Struct):
     refusals: list[Refusal] = []
     claims: list[Claim] = []
     told: list[SubmittedResult] = []
-    """Comes after `finishes`."""
+    """Applied after `finishes`."""
     settled: list[SettledDefinitions] = []
 
 
-# What it is told
+# What a store returns
 
 
 class PastDefinition(NamedTuple):
-    """How a task was defined until it was changed: what was due before the change is settled by this definition.
+    """How a task was defined until it was changed: runs that were due before the change are settled by this definition.
 
-    The store keeps it from the change on until a node records that it is settled. So a change counts from the same
-    instant on whether a node takes it over at once, after a crash, or when it is started weeks later.
+    The store keeps it from the change on until a node records that it is settled. So a change takes effect at the same
+    instant, whether a node learns of it at once, after a crash, or when it is started weeks later.
     """
 
     task: int
     until: int
     definition: Task
     periods: Mapping[str, Period] | None
-    """The periods as they were, if they are what was changed."""
+    """The periods as they were, if the change was one of periods."""
 
 
 class TaskProgress(NamedTuple):
-    """Where a task stands, as a node needs it when it starts."""
+    """The progress of a task, as a node needs it when it starts."""
 
     task: int
     accounted: int
     extra: int
     extra_kind: int
     last_start: int
-    """Of the last on-grid run, the claimed one included if it has started."""
+    """Start of the latest on-grid run, the claimed one included if it has started."""
     state: int
     hard: bool
     attempt: int
@@ -256,13 +257,13 @@ class TaskProgress(NamedTuple):
     flapping: bool
     result_at: int
     claimed: int | None
-    """The nominal time of a run that was claimed and has not ended; None if there is none."""
+    """The nominal time of the run that is claimed and has not ended; None if there is none."""
     claimed_kind: int
     claimed_at: int
     claimed_generation: int
     claimed_token: int = 0
     claimed_untaken: bool = False
-    """The node that claimed it has left in order, and knew that no worker had it."""
+    """The node that claimed the run has left the cluster in an orderly way, and knew that no worker had the run."""
     pause_from: int = NEVER
     pause_until: int = NEVER
 
@@ -281,17 +282,17 @@ class RunRecord(Struct, frozen=True):
     outcome: Outcome | None
     status: int | None
     state: State | None
-    """Of a check: what this run made of it; None if it had no say (lost, or older than what is known)."""
+    """The state that this run gave its check; None if it gave none (it was lost, or older than the latest result)."""
     hard: bool
     attempt: int
     """0 while it runs."""
     output: str
     number: int = 0
-    """Of the task: another task may have had its name before."""
+    """Number of the task: another task may have had the name before."""
 
 
 class SkipRecord(Struct, frozen=True):
-    """Nominal times that were skipped for one reason, as history shows them; or one refused off-grid run."""
+    """Nominal times that were skipped for one reason, or one refused off-grid run, as history shows them."""
 
     task: str
     first: Instant
@@ -299,19 +300,19 @@ class SkipRecord(Struct, frozen=True):
     times: int
     reason: str
     at: Instant
-    """When the last of them was."""
+    """When the last of them was skipped."""
     kind: RunKind = RunKind.GRID
     number: int = 0
-    """Of the task, as in `RunRecord`."""
+    """Number of the task, as in `RunRecord`."""
 
 
 class FieldChange(NamedTuple):
-    """One key that has another value now, in the words of files: `every`, `labels.team`; None: it was not there."""
+    """A key whose value changed, named as in files: `every`, `labels.team`. None stands for no value."""
 
     key: str
     old: Any
     new: Any
-    """Durations in microseconds. Literal values of `env` are never here: HIDDEN stands for them."""
+    """Durations are in microseconds. Literal values of `env` never appear: HIDDEN_VALUE stands for them."""
 
 
 class Change(Struct, frozen=True):
@@ -324,82 +325,85 @@ class Change(Struct, frozen=True):
     name: str
     detail: str = ""
     fields: tuple[FieldChange, ...] = ()
-    """From what to what."""
+    """Old and new values."""
 
 
 class NumberedChange(NamedTuple):
-    """A change and its number in the audit: later ones have larger numbers."""
+    """A change and its number in the audit: later changes have larger numbers."""
 
     number: int
     change: Change
 
 
 class AuditFilter(Struct, frozen=True):
-    """Which changes: all that fit everything that is said."""
+    """Selects changes: those that meet all the conditions given."""
 
     name: str | None = None
-    """Of a task, also a removed one, or "period NAME", "limit NAME", "token NAME", "slots" ..."""
+    """The name of a task, also of a removed one, or "period NAME", "limit NAME", "token NAME", "slots" ..."""
     who: str | None = None
     since: Instant | None = None
     before: int | None = None
-    """With smaller numbers, for the next page."""
+    """Changes with smaller numbers than this, for the next page."""
     most: int = 100
 
 
 class Condition(Struct, frozen=True):
-    """A task and how it is: what `ls` and `show` tell."""
+    """A task, its progress and its latest result: what `ls` and `show` print."""
 
     entry: Entry
     accounted: Instant | None
-    """Nominal times up to this instant are accounted for, or were due by an earlier definition; None: no node has seen
-    the task yet.
+    """Nominal times up to this instant are accounted for, or were due by a past definition; None: no node has seen the
+    task yet.
     """
     extra: Instant | None
     extra_kind: RunKind
     """The off-grid run that is planned."""
     pause_from: int
     pause_until: int
-    """As in `Standing`."""
+    """As in `ProgressRecord`."""
     running_since: Instant | None
     last_start: Instant | None
-    """Of the latest run that ended, on the grid or off it ..."""
+    """Start and end of the latest run that ended, on or off the grid."""
     last_end: Instant | None
     outcome: Outcome | None
     state: State | None
-    """Of a check that has a result."""
+    """The state of a check that has a result, else None."""
     hard: bool
     attempt: int
     flapping: bool
     output: str
     next_run: Instant | None = None
-    """When it runs next; None: it is paused, or no time is left. Not from the store: see `report.task_status`."""
+    """When the task runs next; None: it is paused, or has no next time.
+
+    A store leaves this and the following fields empty: `report.task_status` fills them in.
+    """
     next_kind: RunKind = RunKind.GRID
     expected_by: Instant | None = None
-    """When its next result must be there, and ..."""
+    """By when the next result is expected."""
     late: bool = False
-    """... whether it is due and has not started, ..."""
+    """Whether the task is due and has not started."""
     stale: bool = False
-    """... or has no result although one should be there. From the same place, as is ..."""
+    """Whether an expected result is missing."""
     blocked: str = ""
-    """... why it never runs, although it is enabled: what it says may not be executed, and ..."""
+    """Why the task never runs although it is enabled: its command or function may not be executed."""
     deaths: int = 0
-    """... how many worker processes in a row have died with its runs."""
+    """How many worker processes in a row have died with its runs."""
 
 
 class Filter(Struct, frozen=True):
-    """Which tasks: all that fit everything that is said."""
+    """Selects tasks: those that meet all the conditions given."""
 
     names: tuple[str, ...] = ()
-    """Exact names, ids, or patterns with * and ?."""
+    """Exact names, ids, or patterns with * and ?; a task must match one of them."""
     owner: str | None = None
     labels: Mapping[str, str] = {}
     state: str | None = None
-    """One of STATES; anything else is refused with Invalid, COMPUTED_STATES by stores too."""
+    """One of FILTER_STATES; a store refuses anything else with Invalid, COMPUTED_FILTER_STATES too."""
     after: str = ""
-    """Names after this one, for the next page."""
+    """Only names that follow this one, for the next page."""
     most: int = 1_000_000
     contains: str | None = None
-    """What is somewhere in the name; of the letters a to z, the case does not matter."""
+    """A part of the name; the case of the letters a to z does not matter."""
 
 
 ALL_TASKS: Final = Filter()
@@ -411,18 +415,17 @@ NONE_WITHDRAWN: Final[WithdrawnTasks] = frozenset()
 
 
 class Store(Protocol):
-    """Reads may be asked from any thread. A change of tasks is done when the call returns, `record` when its future is.
-
-    `who` is for the audit.
+    """Any thread may read. A change of tasks is durable when the call returns, a batch when the future of `record` is
+    done. `who` names the author of a change for the audit.
     """
 
     # Tasks: create, read, update, delete, list
 
     def create(self, tasks: Sequence[Task], owner: str, now: Instant, who: str = "") -> list[Entry]:
-        """New tasks, all or none; raise Conflict, naming them, if names are taken.
+        """Create tasks, all or none; raise Conflict, which names them, if names are taken.
 
-        A task that was removed while it ran comes back if its name is given again before that run has ended: number,
-        id, state, cursor and history stay, definition and owner are the new ones, and the version counts on.
+        A task that was removed while it ran is restored if its name is given again before that run has ended: it keeps
+        number, id, state, cursor and history, gets the new definition and owner, and its version goes up.
         """
 
     def update(
@@ -433,34 +436,34 @@ class Store(Protocol):
         version: int | None = None,
         owner: str | None = None,
     ) -> list[Entry]:
-        """New definitions for tasks by number, all or none; with `version`, only if that is what they have.
+        """Give tasks new definitions, by number, all or none; with `version`, only if the tasks have that version.
 
-        With `owner`, the tasks belong to that owner from now on. The definitions before are kept as `PastDefinition`s
+        With `owner`, the tasks belong to that owner from now on. Their old definitions are kept as `PastDefinition`s
         until they are settled.
 
-        Raise Conflict if one is gone, has another version, or its new name is taken.
+        Raise Conflict if a task is gone, has another version, or if its new name is taken.
         """
 
     def remove(self, numbers: Sequence[int], now: Instant, who: str = "") -> None:
-        """Delete tasks, as far as they are there; their history stays as long as `keep` says."""
+        """Delete those of the tasks that exist; their history stays as long as `keep` says."""
 
     def find(self, name_or_id: str) -> Entry | None:
         """One task by its name or id."""
 
     def find_removed(self, name_or_id: str) -> Entry | None:
-        """The task with this id, or the last one of this name, that was removed and is kept for its history."""
+        """The removed task with this id, or the last one with this name, as long as its history is kept."""
 
     def removed_running(self) -> list[Entry]:
-        """Tasks that were removed while they ran, and whose runs have not ended; in the order of their numbers."""
+        """Tasks that were removed while they ran and whose runs have not ended, in the order of their numbers."""
 
     def entries(self, only: Filter = ALL_TASKS) -> Iterator[Entry]:
-        """Tasks in the order of their names; of use for millions."""
+        """Tasks in the order of their names, one at a time: there may be millions."""
 
     def conditions(self, only: Filter = ALL_TASKS) -> Iterator[Condition]:
-        """The same, and how they are."""
+        """Tasks with their progress and latest results, in the order of their names."""
 
     def count(self, only: Filter = ALL_TASKS) -> int:
-        """How many fit; `after` and `most` do not matter."""
+        """How many tasks the filter selects; `after` and `most` are ignored."""
 
     # Periods, limits and other settings
 
@@ -475,77 +478,77 @@ class Store(Protocol):
         who: str = "",
         past: Sequence[PastDefinition] = (),
     ) -> None:
-        """Create or replace periods; None deletes. Whether a task still uses it is the caller's question.
+        """Create or replace periods; None deletes one. The caller checks that no task uses a deleted period.
 
-        `past`: the tasks whose nominal times are others by that, as they were until now.
+        `past`: the old definitions of tasks whose nominal times change by this.
         """
 
     def setting(self, key: str) -> str | None:
-        """A small text under a key: limits, clock generation, digests of files."""
+        """The value of a setting, a small text: limits, clock generation, digests of files."""
 
     def settings(self, prefix: str) -> dict[str, str]:
-        """All settings whose keys begin so."""
+        """All settings whose keys begin with `prefix`."""
 
     def set_settings(self, settings: Mapping[str, str | None]) -> None:
-        """Set or delete some, all or none."""
+        """Set settings, or delete them with None; all or none."""
 
-    # Where tasks stand, and their runs
+    # Progress of tasks, and their runs
 
     def progress(self) -> Iterator[TaskProgress]:
-        """Of every task that has any and is there, or was removed while it ran; in the order of their numbers."""
+        """The progress of all tasks that have any, by number; of removed tasks only if they still run."""
 
     def past_definitions(self) -> Iterator[PastDefinition]:
-        """All that are not settled, in the order of tasks and times; not those of removed tasks."""
+        """All that are not settled, in the order of tasks and times, without those of removed tasks."""
 
     def record(self, *batches: Batch) -> Future[WithdrawnTasks]:
-        """Remember batches, in this order, all or none of them.
+        """Keep batches, in this order, all or none of them.
 
-        The future is done when they are durable, or fails with StoreError and nothing was kept. Its result are the
-        tasks whose claims were not kept, because the tasks had been removed: those runs must not be made. A removal is
-        thus seen by every claim that is committed after it, and every claim before it by a `create` of the same name.
+        The future is done when they are durable; if it fails with StoreError, nothing was kept. Its result is the set
+        of tasks whose claims were not kept because the tasks had been removed: those runs must not start. So every
+        claim committed after a removal respects it, and a `create` of the same name sees every claim made before it.
         """
 
     def cursors(self, numbers: Sequence[int]) -> dict[int, bytes]:
-        """The saved cursors of some tasks; those without one are left out."""
+        """The saved cursors of these tasks; tasks without one are left out."""
 
     def runs(
         self, task: int | None = None, before: Instant | None = None, most: int = 100, *, notable: bool = False
     ) -> list[RunRecord]:
-        """Newest first, by when they were claimed; of one task or of all, the running ones included.
+        """Runs of one task or of all, also those that still run; by the time of their claim, newest first.
 
-        With `before`, those claimed before it; with `notable`, only those that ended and are.
+        With `before`, those claimed before it; with `notable`, only notable runs that have ended.
         """
 
     def starts(self, since: Instant, until: Instant) -> dict[int, int]:
-        """How many runs were claimed in each second since then and before `until`, the running ones included.
+        """How many runs were claimed in each second from `since` to before `until`, also those that still run.
 
-        By the number of the second on the epoch; those without any are left out.
+        The key is the second since the epoch; seconds without a run are left out.
         """
 
     def skips(self, task: int | None = None, before: Instant | None = None, most: int = 100) -> list[SkipRecord]:
-        """Newest first, by `at`; skipped nominal times and refused off-grid runs. With `before`, those before it."""
+        """Skipped nominal times and refused off-grid runs, by `at`, newest first. With `before`, those before it."""
 
     def changes(self, name: str | None = None, most: int = 100) -> list[Change]:
-        """The audit, newest first."""
+        """The audit, newest first; with `name`, of one task, period, limit or other thing."""
 
     def audit(self, only: AuditFilter) -> list[NumberedChange]:
-        """Part of the audit, newest first."""
+        """The changes that the filter selects, newest first."""
 
     def note(self, changes: Iterable[Change]) -> None:
-        """Add to the audit what is no change of a task: forced, reloaded."""
+        """Add events to the audit that are no changes of tasks: forced, reloaded."""
 
-    # Care
+    # Maintenance
 
     def prune(self, now: Instant, keep: int) -> int:
-        """Forget what is older than `keep` microseconds, and plain successes beyond a bound; a part at a time.
+        """Delete history that is older than `keep` microseconds, and plain successes beyond a bound; a part at a time.
 
-        The audit is kept longer: see AUDIT_KEPT and AUDIT_ROWS.
+        The audit is kept longer: see AUDIT_MIN_AGE and AUDIT_MIN_ROWS.
 
-        Says how many rows went; 0 when there is nothing left to do.
+        Return how many rows were deleted; 0 when there is nothing left to do.
         """
 
     def backup(self, path: Path) -> None:
-        """A consistent copy, while everything goes on; raise StoreError if there is something at `path` already."""
+        """Write a consistent copy while the store is in use; raise StoreError if `path` exists already."""
 
     def close(self) -> None:
-        """Everything that was recorded is kept; the store is not used any more."""
+        """Finish what was recorded, and close the store."""

@@ -1,4 +1,4 @@
-"""Whose the files of a database are: what is in them is executed, so a file that somebody else put there is refused."""
+"""Refuses database files of other users: a node executes what is in them, so another user must not provide them."""
 
 import os
 import pwd
@@ -10,11 +10,11 @@ from typing import Final
 from evenbeat.store.contract import StoreError
 
 _SIDE_FILE_SUFFIXES: Final = ("-wal", "-shm", "-journal")
-"""What SQLite puts beside a database, and takes into it when it is opened next."""
+"""Files that SQLite puts beside a database, and whose content it moves into the database at the next opening."""
 
 
 def trusted_users(database: Path) -> set[int]:
-    """Root, ourselves, and the owner of the database, if there is one."""
+    """Root, the user of this process, and the owner of the database, if it exists."""
     found = {0, os.geteuid()}
     if (owner := _owner(database.resolve())) is not None:
         found.add(owner)
@@ -22,21 +22,25 @@ def trusted_users(database: Path) -> set[int]:
 
 
 def check_owned_by_us(database: Path) -> None:
-    """Raise StoreError if a database, or what lies beside it, belongs to anybody but root and the user of this process:
-    a node executes what is in it.
+    """Raise StoreError if a database, or a file beside it, is not owned by root or the user of this process.
+
+    A node executes what is in it.
     """
     _must_belong(database, ("", *_SIDE_FILE_SUFFIXES), {0, os.geteuid()}, "a node would execute what is in it")
 
 
 def check_owned_by_database_owner(database: Path) -> None:
-    """The same of what lies beside a database that may be another user's: it is changed, and nothing is executed."""
+    """Raise StoreError if a file beside a database is not owned by one of `trusted_users`.
+
+    The database itself may be another user's: it is changed, but nothing in it is executed.
+    """
     _must_belong(
         database, _SIDE_FILE_SUFFIXES, trusted_users(database), "SQLite would put what is in it into the database"
     )
 
 
 def user_name(uid: int) -> str:
-    """As people know it; the number if it has no name."""
+    """The name of a user; the number if there is no name."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:

@@ -1,4 +1,4 @@
-"""A store in memory: for tests, for trying things out, and as the plainest statement of what a store does."""
+"""The store in memory: for tests, for trying things out, and as the simplest implementation of the contract."""
 
 import threading
 from collections import Counter
@@ -45,7 +45,7 @@ def _new_id() -> str:
 
 
 class MemoryStore:
-    """Everything in dicts and lists, under one lock."""
+    """Keeps everything in dicts and lists, under one lock."""
 
     def __init__(self, plain_runs: int = PLAIN_RUNS, new_id: Callable[[], str] = _new_id) -> None:
         self._plain_runs = plain_runs
@@ -53,13 +53,13 @@ class MemoryStore:
         self._lock = threading.RLock()
         self._numbers = 0
         self._rows: dict[int, TaskRecord] = {}
-        """Also of removed tasks: their runs may still end."""
+        """Removed tasks are among them: their runs may still end."""
         self._names: dict[str, int] = {}
         self._periods: dict[str, tuple[str, Period]] = {}
         self._settings: dict[str, str] = {}
         self._runs: list[HistoryRun] = []
         self._skips: dict[int, HistorySkip] = {}
-        """By when they were first told: 1, 2, 3 ..."""
+        """Numbered in the order in which they were first recorded: 1, 2, 3 ..."""
         self._newest_skip: dict[int, int] = {}
         self._last_skip = 0
         self._changes: list[Change] = []
@@ -227,7 +227,7 @@ class MemoryStore:
         with self._lock:
             self._changes += changes
 
-    # Where tasks stand, and their runs
+    # Progress of tasks, and their runs
 
     def progress(self) -> Iterator[TaskProgress]:
         with self._lock:
@@ -296,7 +296,7 @@ class MemoryStore:
                 for s in sorted(found, key=lambda s: s.at, reverse=True)[:most]
             ]
 
-    # Care
+    # Maintenance
 
     def prune(self, now: Instant, keep: int) -> int:
         with self._lock:
@@ -315,7 +315,7 @@ class MemoryStore:
             return before - sum(map(len, (runs, skips, changes, rows)))
 
     def backup(self, path: Path) -> None:
-        raise StoreError(f"what is only in memory cannot be copied to {path}: run with a database to have backups")
+        raise StoreError(f"a store in memory cannot be backed up to {path}: use a database to have backups")
 
     def close(self) -> None:
         pass

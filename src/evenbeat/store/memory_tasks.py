@@ -1,4 +1,4 @@
-"""What the store in memory knows of one task, and what a batch does to it."""
+"""The records of the store in memory: a task with its progress, its history, and how a batch changes them."""
 
 from collections.abc import Mapping
 from typing import cast
@@ -24,7 +24,7 @@ from evenbeat.store.contract import (
 
 
 class HistoryRun(Struct):
-    """A run that ended."""
+    """A run in the history, which has ended."""
 
     task: int
     claim: Claim
@@ -40,7 +40,7 @@ class HistoryRun(Struct):
 
 
 class HistorySkip(Struct):
-    """Nominal times without a run, or a refused off-grid run."""
+    """A range of skipped nominal times, or a refused off-grid run, in the history."""
 
     task: int
     first: int
@@ -49,19 +49,19 @@ class HistorySkip(Struct):
     reason: str
     at: int
     next_nominal: int | None
-    """The nominal time that follows `last`; None of an off-grid run, which no range continues."""
+    """The nominal time that follows `last`; None for an off-grid run, which no range extends."""
     kind: int
 
 
 def with_past(known: tuple[PastDefinition, ...], past: PastDefinition) -> tuple[PastDefinition, ...]:
-    """Of two changes at the same instant, the definition before the first was in force until then."""
+    """Add a past definition. Of two changes at one instant, the definition before the first was valid until then."""
     if known and known[-1].until == past.until:
         return (*known[:-1], known[-1]._replace(periods=known[-1].periods or past.periods))
     return (*known, past)
 
 
 class TaskRecord(Struct):
-    """A task, where it stands, and its latest result."""
+    """A task, its progress, its open claim and its latest result."""
 
     entry: Entry
     removed: int | None = None
@@ -87,11 +87,11 @@ class TaskRecord(Struct):
     cursor: bytes | None = None
 
     def check_state(self) -> State | None:
-        """Of a check that has a result."""
+        """The state of a check that has a result, else None."""
         return State(self.state) if self.entry.task.check and self.result_at > NEVER else None
 
     def is_forgotten(self, cutoff: int) -> bool:
-        """Removed, and nothing tells of it any more."""
+        """Whether the task was removed and has no history left."""
         return self.removed is not None and self.removed < cutoff and (self.ended or NEVER) < cutoff
 
     def progress(self) -> TaskProgress:
@@ -183,7 +183,7 @@ def _instant(value: int | None) -> Instant | None:
 
 
 class BatchDraft:
-    """What a batch makes of some tasks. Nothing of it counts until all of it has fitted."""
+    """The changes that batches make to tasks. They take effect only if all of the batches can be applied."""
 
     def __init__(
         self,
@@ -201,29 +201,29 @@ class BatchDraft:
         self.newest_skip: dict[int, int] = {}
         self.last_skip = last_skip
         self.withdrawn: set[int] = set()
-        """Tasks that were removed before their claims came."""
+        """Tasks that were removed before their claims were recorded."""
 
     def apply(self, batch: Batch) -> None:
-        """All of it, in the order of the contract; raise Contradiction if it cannot be true."""
+        """Apply a batch in the order of the contract; raise ContradictoryBatch if it contradicts the store."""
         for start in batch.starts:
             known = self._all_rows.get(start.task)
             if known is not None and known.claim is not None:
                 self._row(start.task).claim_started = start.started
         for finish in batch.finishes:
             self._finish(self._row(finish.task), finish)
-        for told in batch.told:
-            self._tell(self._row(told.task), told)
-        for standing in batch.standings:
-            row = self._row(standing.task)
-            _, row.accounted, row.extra, row.extra_kind, row.last_start, row.result_at, *pause = standing
+        for submitted in batch.told:
+            self._submit(self._row(submitted.task), submitted)
+        for record in batch.standings:
+            row = self._row(record.task)
+            _, row.accounted, row.extra, row.extra_kind, row.last_start, row.result_at, *pause = record
             row.pause_from, row.pause_until = pause
         for skip in batch.skips:
             self._skip(self._row(skip.task), skip)
         for refusal in batch.refusals:
             row = self._row(refusal.task)
-            task, due, kind, reason, at, *place = refusal
+            task, due, kind, reason, at, *progress = refusal
             self._add(HistorySkip(task, due, due, 1, reason, at, None, kind))
-            row.accounted, row.extra, row.extra_kind = place
+            row.accounted, row.extra, row.extra_kind = progress
         for claim in batch.claims:
             row = self._row(claim.task)
             if row.claim is not None:
@@ -274,7 +274,7 @@ class BatchDraft:
         if finish.cursor is not None:
             row.cursor = finish.cursor
 
-    def _tell(self, row: TaskRecord, t: SubmittedResult) -> None:
+    def _submit(self, row: TaskRecord, t: SubmittedResult) -> None:
         claim = Claim(t.task, t.nominal, t.generation, t.kind, t.at, t.accounted, t.extra, t.extra_kind)
         output = t.output if t.notable else t.output[:PLAIN_OUTPUT_LENGTH]
         self.runs.append(

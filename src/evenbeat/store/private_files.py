@@ -1,6 +1,7 @@
-"""Files that only their owner can read: created so whatever the umask says, and made so if they are not.
+"""Creates files that only their owner can read, whatever the umask is, and makes existing files private.
 
-Neither function reads the file, so the POSIX locks of SQLite connections of this process stay: see `sqlite_open`.
+Neither function opens the file to read it, so the POSIX locks of this process's SQLite connections stay: see
+`sqlite.connect`.
 """
 
 import errno
@@ -14,12 +15,12 @@ from typing import Final
 PRIVATE: Final = 0o600
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 _CANNOT_MAKE_NODES: Final = (errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP)
-"""Of a file system without `mknod`, such as FAT."""
+"""Errors of a file system without `mknod`, such as FAT."""
 _log: Final = logging.getLogger("evenbeat.store")
 
 
 def create_private(path: Path) -> None:
-    """Create an empty file; raise FileExistsError if there is one, OSError if there cannot be one."""
+    """Create an empty file; raise FileExistsError if it exists, OSError if it cannot be created."""
     try:
         os.mknod(path, stat.S_IFREG | PRIVATE)
     except OSError as e:
@@ -31,9 +32,9 @@ def create_private(path: Path) -> None:
 
 
 def make_private(path: Path) -> None:
-    """Take from group and others what they may do with a file, if there is one; a file of another user is named."""
+    """Remove the permissions of group and others from a file, if it exists; log an error if it is another user's."""
     try:
-        # Not opened: a descriptor of this kind only names the file, which nobody can replace by another meanwhile.
+        # O_PATH does not open the file: the descriptor only names it, and no other file can take its place meanwhile.
         file = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:
         return
@@ -42,17 +43,19 @@ def make_private(path: Path) -> None:
         mode = stat.S_IMODE(about.st_mode)
         if not mode & _OTHERS or not stat.S_ISREG(about.st_mode):
             return
-        told = {"action": "file_mode", "file": path, "mode": f"{mode:04o}"}
+        fields = {"action": "file_mode", "file": path, "mode": f"{mode:04o}"}
         if about.st_uid == os.geteuid():
             with suppress(OSError):
                 os.chmod(f"/proc/self/fd/{file}", mode & ~_OTHERS)  # noqa: PTH101 - a Path would be longer
-                _log.warning("other users could open %s (mode %04o); from now on they cannot", path, mode, extra=told)
+                _log.warning(
+                    "other users could open %s (mode %04o); their permissions were removed", path, mode, extra=fields
+                )
                 return
         _log.error(
-            "other users can open %s (mode %04o), and it is not ours to change: its owner should type "
+            "other users can open %s (mode %04o), and only its owner can change that: the owner should run "
             "`chmod go-rwx %s`",
             *(path, mode, path),
-            extra=told,
+            extra=fields,
         )
     finally:
         os.close(file)

@@ -1,6 +1,6 @@
-"""A store of the user's own: `python:MODULE:FUNCTION` names what opens it, where a database is named on a command line.
+"""Opens a store that the user wrote: `python:MODULE:FUNCTION`, given on a command line in place of a database.
 
-Nothing that a configuration file says leads here.
+A configuration file cannot name one.
 """
 
 import importlib
@@ -14,16 +14,16 @@ from evenbeat.store.contract import Store, StoreError
 _PREFIX: Final = "python:"
 _ACCEPTED: Final = "accepted: python:MODULE:FUNCTION, a function with the parameter `read_only` that returns a store"
 _REQUIRED_METHODS: Final = ("create", "entries", "progress", "record", "close")
-"""Some methods of a store: enough to notice that something else was returned."""
+"""Some methods of a store: enough to notice that the function returned something else."""
 
 
 def is_custom_store(database: str | Path) -> bool:
-    """Does it name a function that opens a store?"""
+    """Whether a database is named by a function that opens a store."""
     return str(database).startswith(_PREFIX)
 
 
 def open_custom_store(database: str | Path, *, read_only: bool) -> Store:
-    """The store that the function returns; its module is looked for in the working directory first."""
+    """Call the function and return its store; the module is searched for in the working directory first."""
     module, _, name = str(database).removeprefix(_PREFIX).partition(":")
     if not module or not name:
         raise Invalid(f"{database} names no function, {_ACCEPTED}")

@@ -1,4 +1,4 @@
-"""What a change of tasks or periods is called in the audit, and from what to what it went."""
+"""Entries of the audit for changes of tasks and periods: the action, and the old and new values."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
@@ -10,19 +10,19 @@ from evenbeat.model import ENV_REFERENCE_PREFIXES, HIDDEN_VALUE, Entry, Instant,
 from evenbeat.store.contract import FOREVER, NEVER, AuditFilter, Change, FieldChange
 
 MAX_DETAILED_CHANGES: Final = 1_000
-"""Of more tasks that come or go at once only the names are noted: the file or program that did it says the rest."""
+"""If more tasks than this are created or removed at once, only their names are noted, not their definitions."""
 _MOST_FIELDS: Final = 50
 _LONGEST: Final = 2_000
-"""Characters of one value."""
+"""Characters of one value in the audit."""
 _TABLES: Final = ("labels", "env", "kwargs")
-_NOT_SAID: Final = ("name", "check", "paused", "pinned")
-"""No keys of a file; what is said of them, `detail` says."""
+_NOT_FIELDS: Final = ("name", "check", "paused", "pinned")
+"""Not keys of a file; where they matter, `detail` names them."""
 _values: Final[Callable[[Task], tuple[object, ...]]] = attrgetter(*Task.__struct_fields__)
 _decoder: Final = msgspec.json.Decoder(tuple[FieldChange, ...])
 
 
 def created(entries: Sequence[Entry], now: Instant, who: str) -> list[Change]:
-    """New tasks."""
+    """Changes for new tasks."""
     is_few = len(entries) <= MAX_DETAILED_CHANGES
     return [
         Change(now, who, "created", e.task.name, "", _fields({}, keys_of(e.task)) if is_few else ()) for e in entries
@@ -30,20 +30,20 @@ def created(entries: Sequence[Entry], now: Instant, who: str) -> list[Change]:
 
 
 def restored(entries: Iterable[Entry], now: Instant, who: str) -> list[Change]:
-    """Tasks that were removed while they ran, and created again before the run had ended."""
+    """Changes for tasks that were removed while they ran, and created again before the run had ended."""
     detail = "the task of this name that still runs"
     return [Change(now, who, "created", e.task.name, detail, _fields({}, keys_of(e.task))) for e in entries]
 
 
 def removed(entries: Iterable[Entry], now: Instant, who: str) -> list[Change]:
-    """Deleted ones."""
+    """Changes for removed tasks."""
     gone = list(entries)
     is_few = len(gone) <= MAX_DETAILED_CHANGES
     return [Change(now, who, "removed", e.task.name, "", _fields(keys_of(e.task), {}) if is_few else ()) for e in gone]
 
 
 def changed(before: Entry, after: Task, now: Instant, who: str, owner: str | None = None) -> Change:
-    """A task with another definition or another owner: which parts of it are others."""
+    """The change of a task whose definition or owner changed: names the parts that differ."""
     values = zip(Task.__struct_fields__, _values(before.task), _values(after), strict=True)
     names = [name for name, old, new in values if old is not new and old != new]
     if owner not in (None, before.owner):
@@ -63,7 +63,7 @@ def changed(before: Entry, after: Task, now: Instant, who: str, owner: str | Non
 def periods(
     before: Mapping[str, tuple[str, Period]], after: Mapping[str, Period | None], now: Instant, who: str
 ) -> Iterator[Change]:
-    """Periods that came, went or became others."""
+    """Changes for periods that were created, removed or redefined."""
     for name, period in after.items():
         old = before[name][1] if name in before else None
         if old != period:
@@ -73,10 +73,10 @@ def periods(
 
 
 def keys_of(task: Task) -> dict[str, Any]:
-    """The keys of a task as in a file, tables entry by entry; literal values of `env` are hidden where they differ."""
+    """The keys of a task as in a file, with one key per entry of a table. Literal values of `env` are not hidden."""
     table: dict[str, Any] = msgspec.to_builtins(task)
     table = {**table.pop("schedule"), **table.pop("job", {}), **table}
-    for key in _NOT_SAID:
+    for key in _NOT_FIELDS:
         table.pop(key, None)
     for key in _TABLES:
         table |= {f"{key}.{name}": value for name, value in table.pop(key, {}).items()}
@@ -106,21 +106,21 @@ def _cut(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
-# As a store keeps them
+# The columns of the audit
 
 
 def filter_values(only: AuditFilter) -> dict[str, Any]:
-    """What a filter asks for, with bounds for what it leaves open."""
+    """The parameters of a filter for SQL, with bounds for those that it leaves out."""
     since = NEVER if only.since is None else only.since
     before = FOREVER if only.before is None else only.before
     return {"name": only.name, "who": only.who, "since": since, "before": before, "most": only.most}
 
 
 def fields_text(fields: Sequence[FieldChange]) -> str:
-    """JSON, empty for none."""
+    """Changed fields as text for the database: JSON, empty if there are none."""
     return msgspec.json.encode(fields).decode() if fields else ""
 
 
 def fields_of(text: str) -> tuple[FieldChange, ...]:
-    """What it says."""
+    """Changed fields from the text in the database."""
     return _decoder.decode(text) if text else ()

@@ -1,4 +1,4 @@
-"""Which changes of tasks do not fit what is there."""
+"""Refuses changes of tasks that conflict with the stored ones."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -8,14 +8,14 @@ from evenbeat.store.contract import Conflict
 
 
 def check_names(names: Sequence[str], taken: Sequence[str]) -> None:
-    """Refuse names that somebody else has, or that are given twice."""
+    """Refuse names that other tasks have, or that are given twice."""
     if taken or len(set(names)) < len(names):
         bad = {*taken, *(name for name, times in Counter(names).items() if times > 1)}
         raise Conflict(f"there is a task of this name already: {_few(sorted(bad))}", place="name")
 
 
 def check_versions(numbers: Sequence[int], before: Mapping[int, Entry], version: int | None) -> None:
-    """Refuse a change of tasks that are gone, are named twice, or are not as somebody believes."""
+    """Refuse a change of tasks that are gone, are named twice, or have another version than the caller expects."""
     gone = [str(number) for number in numbers if number not in before]
     if gone:
         raise Conflict(f"there is no such task any more: number {_few(gone)}")

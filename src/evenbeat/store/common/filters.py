@@ -10,11 +10,11 @@ from evenbeat.store.contract import FAILURES, FILTER_STATES, Filter
 
 _TO_LOWER: Final = {ord(letter): letter.lower() for letter in string.ascii_uppercase}
 MAX_PATTERNS: Final = 100
-"""Each is held against every name."""
+"""Each pattern is compared with every name."""
 
 
 def check_filter(only: Filter) -> None:
-    """Refuse a state that does not exist, a part of a name that no name has room for, too many patterns."""
+    """Refuse a state that does not exist, a part longer than any name, and too many patterns."""
     patterns = sum(map(is_pattern, only.names))
     if patterns > MAX_PATTERNS:
         raise Invalid(f"{patterns} patterns, accepted: up to {MAX_PATTERNS}, and any number of names", place="names")
@@ -25,7 +25,7 @@ def check_filter(only: Filter) -> None:
 
 
 def matches(only: Filter, entry: Entry) -> bool:
-    """All but the state, which the definition does not tell."""
+    """Whether a task meets all conditions of a filter but the state, which its definition does not tell."""
     task = entry.task
     return (
         (only.owner is None or entry.owner == only.owner)
@@ -59,12 +59,12 @@ def matches_state(
 
 
 def folded(text: str) -> str:
-    """As SQLite does it: only the letters of ASCII."""
+    """The text in lower case as SQLite makes it: only ASCII letters change."""
     return text.translate(_TO_LOWER)
 
 
 def is_pattern(name: str) -> bool:
-    """Whether it stands for many names."""
+    """Whether a name is a pattern, which may match several names."""
     return "*" in name or "?" in name
 
 
@@ -76,7 +76,7 @@ def _is_named(entry: Entry, name: str) -> bool:
 
 @lru_cache(maxsize=256)
 def _matcher(pattern: str) -> re.Pattern[str]:
-    """Each star takes as little as it can and is not asked again: many of them cost no more than one."""
+    """Each star matches as little as possible and never backtracks, so that many stars cost no more than one."""
     *parts, last = ("".join("." if char == "?" else re.escape(char) for char in part) for part in pattern.split("*"))
     if not parts:
         return re.compile(f"(?:{last})\\Z", re.DOTALL)
