@@ -9,7 +9,7 @@ import httpx
 
 from evenbeat.admin.task_admin import TaskAdmin
 from evenbeat.admin.tokens import add_token, create_api_token, remove_token
-from evenbeat.api.auth.access import TokenAuthenticator
+from evenbeat.api.auth.authenticator import TokenAuthenticator
 from evenbeat.api.http.context import ApiContext
 from evenbeat.api.server import protected_application
 from evenbeat.model import Instant

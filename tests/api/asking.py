@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import httpx
 from starlette.requests import Request
 
-from evenbeat.api.http.application import ROUTES, create_application
+from evenbeat.api.application import ROUTES, create_application
 from evenbeat.api.http.context import ApiContext
 from evenbeat.api.http.errors import HttpError
 from evenbeat.api.http.route import Authenticator, Role

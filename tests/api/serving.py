@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Self
 
 from api.home import WAIT, eventually
-from evenbeat.api.auth.access import TokenAuthenticator
+from evenbeat.api.auth.authenticator import TokenAuthenticator
 from evenbeat.api.http.context import ApiContext
 from evenbeat.api.http.protocol import TimeoutProtocol
 from evenbeat.api.server import create_server, protected_application

@@ -7,13 +7,13 @@ from starlette.requests import Request
 
 from api.asked import Asked
 from evenbeat.admin.tokens import TOKEN_PREFIX, create_api_token, secret_matches, split_token
-from evenbeat.api.auth import session
-from evenbeat.api.auth.access import TokenAuthenticator
-from evenbeat.api.http.application import ROUTES
+from evenbeat.api.application import ROUTES
+from evenbeat.api.auth import authenticator, cookie_sessions
+from evenbeat.api.auth.authenticator import TokenAuthenticator
 from evenbeat.api.http.errors import HttpError
 from evenbeat.api.http.route import Role, Route
 from evenbeat.api.openapi.reference_page import routes as reference_routes
-from evenbeat.api.routes import health, metrics
+from evenbeat.api.routes import health, metrics, session
 from evenbeat.model import HOUR, Instant, Invalid
 from evenbeat.store.contract import Conflict
 from evenbeat.wire.requests import ApiToken, RoleName
@@ -153,7 +153,6 @@ def test_a_damaged_token_opens_no_door(asked: Asked) -> None:
 
 
 def test_scrypt_is_worked_once_for_many_requests(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
-    from evenbeat.api.auth import access
 
     worked: list[str] = []
 
@@ -161,7 +160,7 @@ def test_scrypt_is_worked_once_for_many_requests(asked: Asked, monkeypatch: pyte
         worked.append(token.name)
         return secret_matches(token, secret)
 
-    monkeypatch.setattr(access, "secret_matches", counting)
+    monkeypatch.setattr(authenticator, "secret_matches", counting)
     text = asked.token("ci", "read")
 
     async def at_once() -> list[str]:
@@ -277,8 +276,8 @@ def test_nodes_on_two_ports_of_a_host_have_cookies_of_their_own(asked: Asked) ->
 
 
 def test_sessions_are_bounded() -> None:
-    sessions = session.InMemorySessions()
-    words = [sessions.create("id", "hash") for _ in range(session.MAX_SESSIONS + 1)]
+    sessions = cookie_sessions.InMemorySessions()
+    words = [sessions.create("id", "hash") for _ in range(cookie_sessions.MAX_SESSIONS + 1)]
     assert sessions.find(words[0]) is None
     assert all(sessions.find(word) for word in words[1:])
     assert sessions.find("") is None

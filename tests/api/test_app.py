@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from api.asking import Api, Porter
-from evenbeat.api.http.application import ROUTES
+from evenbeat.api.application import ROUTES
 from evenbeat.api.http.context import ApiContext
 from evenbeat.api.http.errors import PROBLEM_MEDIA_TYPE
 from evenbeat.api.http.paths import Router
@@ -35,7 +35,7 @@ class Query(Struct, rename={"from_": "from"}):
 
 
 async def echo(call: Call) -> Any:
-    return {"path": dict(call.path), "body": call.body, "query": call.query, "who": call.who}
+    return {"path": dict(call.path_variables), "body": call.body, "query": call.query, "who": call.who}
 
 
 async def fail(call: Call) -> Any:
@@ -43,7 +43,7 @@ async def fail(call: Call) -> Any:
         "invalid": Invalid("no", column=3, place="field 1"),
         "conflict": Conflict("taken"),
         "store": StoreError("the disk is full"),
-    }.get(call.path["how"], RuntimeError("secret detail"))
+    }.get(call.path_variables["how"], RuntimeError("secret detail"))
 
 
 async def endless(call: Call) -> Response:

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from api.home import Home
-from evenbeat.api.auth.access import TokenAuthenticator
+from evenbeat.api.auth.authenticator import TokenAuthenticator
 from evenbeat.api.http.context import ApiContext
 from evenbeat.api.routes import health
 from evenbeat.api.routes.health import health_errors, numbers_of

@@ -8,7 +8,7 @@ from prometheus_client import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics
 from prometheus_client.parser import text_string_to_metric_families
 
-from evenbeat.api.auth.access import TokenAuthenticator
+from evenbeat.api.auth.authenticator import TokenAuthenticator
 from evenbeat.api.http.context import ApiContext
 from evenbeat.api.routes import health
 from evenbeat.api.server import protected_application

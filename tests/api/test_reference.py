@@ -5,7 +5,7 @@ from typing import Any
 from msgspec import Struct
 
 from api.asking import Api
-from evenbeat.api.http.application import ROUTES
+from evenbeat.api.application import ROUTES
 from evenbeat.api.http.errors import PROBLEM_TYPES
 from evenbeat.api.http.route import Call, Role, Route
 from evenbeat.api.openapi.document import openapi_document

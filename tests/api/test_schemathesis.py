@@ -12,8 +12,8 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from api.asking import Api, Porter, Somebody
-from evenbeat.api.auth.access import TokenAuthenticator
-from evenbeat.api.http.application import ROUTES
+from evenbeat.api.application import ROUTES
+from evenbeat.api.auth.authenticator import TokenAuthenticator
 from evenbeat.api.http.context import ApiContext
 from evenbeat.api.http.route import Role
 from evenbeat.api.openapi import reference_page

@@ -11,8 +11,8 @@ from live_node import Living
 from api.asked import Asked
 from api.asking import Api, Porter
 from evenbeat.admin.tokens import add_token, create_api_token
+from evenbeat.api.application import ROUTES
 from evenbeat.api.auth.scopes import SCOPE_POLICIES, ScopePolicy, events_within, narrow_filter
-from evenbeat.api.http.application import ROUTES
 from evenbeat.api.http.context import ApiContext
 from evenbeat.api.http.route import Role, Route
 from evenbeat.api.live.status_feed import parse_feed_position, sse_frame

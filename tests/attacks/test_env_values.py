@@ -7,7 +7,7 @@ import pytest
 from live_node import Living
 
 from api.asking import Api, Porter
-from evenbeat.api.http.application import ROUTES
+from evenbeat.api.application import ROUTES
 from evenbeat.api.http.context import ApiContext
 from evenbeat.api.http.route import Role
 from evenbeat.load.task_keys import hide_secrets, task_from_table, task_to_table

@@ -21,7 +21,7 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 import pytest
 
 from conftest import Evenbeat
-from evenbeat.api.http.application import ROUTES
+from evenbeat.api.application import ROUTES
 from evenbeat.api.http.route import Role
 
 PATIENCE = 60.0

@@ -182,7 +182,7 @@ def test_a_caller_has_some_of_the_threads_and_others_get_theirs() -> None:
         # Others are worked for, and so is whoever has yet to be recognised.
         assert await asyncio.wait_for(asyncio.create_task(of("modest", lambda: 7)), WAIT) == 7
         assert await asyncio.wait_for(asyncio.create_task(of("", lambda: 8)), WAIT) == 8
-        with pytest.raises(HttpError, match="4 requests of greedy are being worked on and 100 wait") as refused:
+        with pytest.raises(HttpError, match="4 requests of greedy are running and 100 are waiting") as refused:
             await asyncio.create_task(of("greedy", long))
         assert (refused.value.status, refused.value.headers["retry-after"]) == (429, "1")
         end.set()

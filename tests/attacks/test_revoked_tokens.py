@@ -12,8 +12,8 @@ import pytest
 from api.asked import Asked
 from api.home import Home
 from evenbeat.admin.tokens import TOKEN_PREFIX, create_api_token, decode_tokens
-from evenbeat.api.auth import access, admitted
-from evenbeat.api.auth.access import TokenAuthenticator
+from evenbeat.api.auth import authenticator, while_authorized
+from evenbeat.api.auth.authenticator import TokenAuthenticator
 from evenbeat.api.live.status_feed import FeedPosition, LiveFeed
 from evenbeat.api.routes import events
 from evenbeat.api.server import protected_application
@@ -27,7 +27,7 @@ PATIENCE = 60.0
 def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     """Looks follow each other at once."""
     monkeypatch.setattr(events, "RECHECK_SECONDS", 0.01)
-    monkeypatch.setattr(admitted, "RECHECK_SECONDS", 0.01)
+    monkeypatch.setattr(while_authorized, "RECHECK_SECONDS", 0.01)
 
 
 @pytest.fixture
@@ -219,7 +219,7 @@ def test_an_expired_token_costs_no_scrypt_and_counts_as_wrong(
     def scrypt(*_: object) -> bool:
         raise AssertionError("this costs 50 ms")
 
-    monkeypatch.setattr(access, "secret_matches", scrypt)
+    monkeypatch.setattr(authenticator, "secret_matches", scrypt)
     with caplog.at_level(logging.WARNING, "evenbeat.api"):
         answers = [asked("GET", "/v1/tasks", text) for _ in range(12)]
     assert [answer.status_code for answer in answers] == [401] * 10 + [429] * 2

@@ -19,8 +19,8 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.types import ASGIApp
 
-from evenbeat.api.auth.access import TokenAuthenticator
-from evenbeat.api.http.application import create_application
+from evenbeat.api.application import create_application
+from evenbeat.api.auth.authenticator import TokenAuthenticator
 from evenbeat.api.http.connections import MAX_CONNECTIONS, ConnectionTable, ListeningSocket
 from evenbeat.api.http.context import ApiContext
 from evenbeat.api.http.guard import SecurityMiddleware
@@ -33,15 +33,15 @@ from evenbeat.store.addresses import is_shared_database, without_password
 from evenbeat.store.contract import StoreError
 
 _BACKLOG: Final = 512
-"""Connections that the kernel keeps for us, and that are accepted in one go."""
+"""Connections that the kernel queues, and that are accepted in one go."""
 _MAX_HEADER_BYTES: Final = 32 << 10
 """Bytes of a request's first line and headers."""
 _KEEP_ALIVE_SECONDS: Final = 15
-"""Seconds that a connection is kept without a request."""
+"""Seconds that an idle connection is kept open."""
 _SHUTDOWN_SECONDS: Final = 1
-"""Seconds that answers have to end when the process is told to."""
+"""Seconds that answers under way have when the process is told to stop."""
 _NICENESS: Final = 10
-"""The node goes first: whoever looks at it must not make it late."""
+"""The node goes first: requests must not make it late."""
 _log: Final = logging.getLogger("evenbeat.api")
 
 
@@ -49,23 +49,23 @@ def main(argv: list[str]) -> int:
     """Serve until told to stop; exit 2 for bad input."""
     args = _parser().parse_args(argv)
     if args.lifeline is not None:
-        _die_with_the_node(args.lifeline)
+        _exit_with_node(args.lifeline)
         os.nice(_NICENESS)
-        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))  # it does not interrupt others as it wakes up
+        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))  # waking up does not preempt the scheduler
     _configure_logging(logging.INFO if args.lifeline is None else logging.WARNING)
     _raise_file_limit()
     try:
         args.db = args.db or os.environ.get("EVENBEAT_DB") or "evenbeat.db"
-        house = ApiContext(args.db if is_shared_database(args.db) else Path(args.db), args.control)
+        context = ApiContext(args.db if is_shared_database(args.db) else Path(args.db), args.control)
         listen, listening = _listening_socket(args)
     except (Invalid, StoreError) as e:
         print(f"evenbeat.api.server: {escaped_text(str(e))}", file=sys.stderr)  # noqa: T201
         return 2
     port = listening.getsockname()[1]
     is_secure = listen.cert is not None
-    life = "" if is_secure else args.life or token_hex(8)
-    access = TokenAuthenticator(house, listen.host, port, life, is_secure=is_secure, is_open=listen.is_open)
-    server = create_server(house, protected_application(house, access), listen)
+    node_start_id = "" if is_secure else args.life or token_hex(8)
+    access = TokenAuthenticator(context, listen.host, port, node_start_id, is_secure=is_secure, is_open=listen.is_open)
+    server = create_server(context, protected_application(context, access), listen)
     url = listen.url(port)
     _log.info("serving %s on %s", without_password(args.db), url, extra={"action": "serving", "url": url})
     with suppress(KeyboardInterrupt):
@@ -74,42 +74,43 @@ def main(argv: list[str]) -> int:
 
 
 def create_server(
-    house: ApiContext, app: ASGIApp, listen: ListenAddress, protocol: type[TimeoutProtocol] = TimeoutProtocol
+    context: ApiContext, app: ASGIApp, listen: ListenAddress, protocol: type[TimeoutProtocol] = TimeoutProtocol
 ) -> uvicorn.Server:
-    """What serves an application, once it is given a socket."""
-    connections = ConnectionTable(house.refusals)
+    """A server for an application; `serve` gives it its sockets."""
+    connections = ConnectionTable(context.refusals)
     own: type[TimeoutProtocol] = type(protocol.__name__, (protocol,), {"connections_of_server": connections})
-    return _ApiServer(_uvicorn_config(app, listen, own), house, connections)
+    return _ApiServer(_uvicorn_config(app, listen, own), context, connections)
 
 
 def protected_application(
-    house: ApiContext, access: TokenAuthenticator, patience: float = BODY_TIMEOUT
+    context: ApiContext, access: TokenAuthenticator, patience: float = BODY_TIMEOUT
 ) -> SecurityMiddleware:
-    """All that is served of a house: the API, the page, metrics and health, behind the guard."""
+    """Everything that is served: the API, the page, metrics and health, behind the security middleware."""
 
     @asynccontextmanager
-    async def life(_: Starlette) -> AsyncIterator[None]:
-        house.live_feed.start()
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        context.live_feed.start()
         yield
-        await house.live_feed.stop()
-        house.close()
+        await context.live_feed.stop()
+        context.close()
 
-    return SecurityMiddleware(create_application(house, access, lifespan=life), house.refusals, patience=patience)
+    app = create_application(context, access, lifespan=lifespan)
+    return SecurityMiddleware(app, context.refusals, patience=patience)
 
 
 class _ApiServer(uvicorn.Server):
-    """Has a list of its connections. Tells those who listen for events that it is over: they would be waited for."""
+    """Tracks its connections, and ends event streams on shutdown, which would otherwise wait for them."""
 
-    def __init__(self, config: uvicorn.Config, house: ApiContext, connections: ConnectionTable) -> None:
+    def __init__(self, config: uvicorn.Config, context: ApiContext, connections: ConnectionTable) -> None:
         super().__init__(config)
-        self._house = house
+        self._context = context
         self._connections = connections
 
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
         await super().serve([ListeningSocket.of(listening, self._connections) for listening in sockets or []])
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._house.live_feed.end_streams()
+        self._context.live_feed.end_streams()
         await super().shutdown(sockets)
 
 
@@ -122,9 +123,9 @@ def _uvicorn_config(app: ASGIApp, listen: ListenAddress, protocol: type[TimeoutP
         lifespan="on",
         log_config=None,
         access_log=False,  # paths have tokens of heartbeats in them
-        proxy_headers=False,  # nobody tells us whom they are asking for
+        proxy_headers=False,  # a client could claim any address
         server_header=False,
-        limit_concurrency=None,  # it would count those who only wait, and shut out /healthz: see Connections and Guard
+        limit_concurrency=None,  # it would count idle connections and block /healthz: ConnectionTable is our limit
         backlog=_BACKLOG,
         timeout_keep_alive=_KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
@@ -139,17 +140,19 @@ def _parser() -> argparse.ArgumentParser:
         prog="evenbeat.api.server", description="Serve the API and the page of a database."
     )
     parser.add_argument("--db", metavar="PATH", help="the database (default: EVENBEAT_DB)")
-    parser.add_argument("--control", type=Path, metavar="SOCKET", help="where its node listens, if not beside it")
+    parser.add_argument(
+        "--control", type=Path, metavar="SOCKET", help="the node's control socket, if not beside the database"
+    )
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("--listen", metavar="HOST:PORT", help="the address")
-    where.add_argument("--socket", type=int, metavar="FD", help="or a socket that listens already")
-    parser.add_argument("--host", default="127.0.0.1", help="with --socket: the host that it listens on")
-    parser.add_argument("--lifeline", type=int, metavar="FD", help="a pipe: when its other end closes, it is over")
+    where.add_argument("--socket", type=int, metavar="FD", help="or an inherited socket that listens already")
+    parser.add_argument("--host", default="127.0.0.1", help="with --socket: the host it listens on")
+    parser.add_argument("--lifeline", type=int, metavar="FD", help="a pipe: exit when its other end closes")
     parser.add_argument("--tls-cert", type=Path, metavar="FILE")
     parser.add_argument("--tls-key", type=Path, metavar="FILE")
     parser.add_argument("--no-tls", action="store_true")
-    parser.add_argument("--life", help="without TLS: a word for this start of the node, whose sessions are good for it")
-    parser.add_argument("--open", action="store_true", help="let every user of this machine in without a token")
+    parser.add_argument("--life", help="without TLS: an id of this start of the node; sessions end with it")
+    parser.add_argument("--open", action="store_true", help="admit every user of this machine without a token")
     return parser
 
 
@@ -163,7 +166,7 @@ def _listening_socket(args: argparse.Namespace) -> tuple[ListenAddress, socket.s
     return listen, bind_socket(listen)
 
 
-def _die_with_the_node(lifeline: int) -> None:
+def _exit_with_node(lifeline: int) -> None:
     # The node holds the other end of this pipe. When it closes, the kernel kills us, however busy we are.
     os.set_inheritable(lifeline, False)  # noqa: FBT003
     fcntl.fcntl(lifeline, fcntl.F_SETOWN, -os.getpgrp())
@@ -171,11 +174,11 @@ def _die_with_the_node(lifeline: int) -> None:
     fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC | os.O_NONBLOCK)
     with suppress(BlockingIOError):
         if not os.read(lifeline, 1):
-            os._exit(0)  # it was closed before we asked to be told
+            os._exit(0)  # the pipe was closed before the signal was set up
 
 
 def _raise_file_limit() -> None:
-    """For connections, and for those to the store and the node behind each."""
+    """Allow enough descriptors: each connection may need one more, to the store or the node."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = 2 * MAX_CONNECTIONS
     if hard == resource.RLIM_INFINITY or hard > soft:

@@ -1,6 +1,6 @@
-"""What a token that is limited to an owner or to labels sees and does: how each route treats it, all in one table.
+"""What a token that is limited to an owner or to labels sees and does: one table of how each route treats it.
 
-A route that is not in the table is refused to such a token, and a test fails until it is.
+A route that is missing in the table is refused to such a token, and a test fails until it is added.
 """
 
 from collections.abc import AsyncIterator, Iterable, Mapping
@@ -25,20 +25,20 @@ _TASK_ACTIONS: Final = frozenset(
     {"created", "changed", "removed", "enabled", "disabled", "paused", "resumed", "forced"}
     | {SUBMITTED_ACTION, "heartbeat created", "heartbeat removed"}
 )
-"""Actions in the audit that are done to tasks."""
+"""Actions in the audit that concern a task."""
 _OTHER_NAME_PREFIXES: Final = ("token ", "limit ", "period ", "task ")
-"""How names in the audit begin that stand for something else: a task may be called so too."""
+"""Prefixes of audit names that stand for something other than a task, though a task may have such a name too."""
 _CHANGES_READ: Final = 1_000
-"""Changes of a name that are looked through for those of one task."""
+"""Changes of a name that are searched for those of one task."""
 
 
 class ScopePolicy(Enum):
-    """How a route treats a token that is limited."""
+    """How a route treats a limited token."""
 
-    TASK = "the task in its path must be within the scope; else it is as if it were not there"
-    FILTER = "it narrows what it gives and does to the scope itself"
-    FREE = "it tells of no task"
-    REFUSED = "it tells of all tasks, or of the node: refused"
+    TASK = "the task in its path must be within the scope, otherwise it answers 404"
+    FILTER = "it narrows what it returns and changes to the scope itself"
+    FREE = "it reveals nothing about any task"
+    REFUSED = "it reveals something about all tasks or the node: refused"
 
 
 _TASK_PATH: Final = "/v1/tasks/{name}"
@@ -92,16 +92,16 @@ SCOPE_POLICIES: Final[Mapping[tuple[str, str], ScopePolicy]] = {
 }
 
 
-async def check_scope(house: ApiContext, route: Route, path: Mapping[str, str], scope: Scope) -> Mapping[str, str]:
-    """What the path says, as the handler may look at it; raise Problem if the route is not for this scope.
+async def check_scope(context: ApiContext, route: Route, path: Mapping[str, str], scope: Scope) -> Mapping[str, str]:
+    """The path variables for the handler; raise HttpError if this scope may not use the route.
 
-    A task is handed on by its id, so that it is the one that was looked at.
+    The name of a task is replaced by its id, so that the handler gets the very task that was checked.
     """
     match SCOPE_POLICIES.get((route.method, route.path), ScopePolicy.REFUSED):
         case ScopePolicy.REFUSED:
-            raise HttpError(403, f"this token is limited to {scope}, and this tells of more than that")
+            raise HttpError(403, f"this token is limited to {scope}, and this covers more than that")
         case ScopePolicy.TASK:
-            entry = await house.read_store(lambda store: _find_within(store, path["name"], scope))
+            entry = await context.read_store(lambda store: _find_within(store, path["name"], scope))
             return {**path, "name": entry.id}
     return path
 
@@ -114,7 +114,7 @@ def _find_within(store: Store, name_or_id: str, scope: Scope) -> Entry:
 
 
 def narrow_filter(only: Filter, scope: Scope | None) -> Filter:
-    """The same, within the scope."""
+    """Narrow a filter to a scope."""
     if scope is None:
         return only
     differs = any(only.labels.get(key, value) != value for key, value in scope.labels.items())
@@ -124,25 +124,25 @@ def narrow_filter(only: Filter, scope: Scope | None) -> Filter:
 
 
 def require_within(scope: Scope | None, owner: str, task: Task) -> None:
-    """Raise Problem if a task that somebody makes would be outside."""
+    """Raise HttpError if a new or changed task would be outside the scope."""
     if scope is not None and not scope.contains(owner, task.labels):
-        raise HttpError(403, f"this token is limited to {scope}, and the task would not be within that")
+        raise HttpError(403, f"this token is limited to {scope}, and the task would be outside it")
 
 
 def task_ids_within(store: Store, names: Iterable[str], scope: Scope | None) -> tuple[str, ...]:
-    """These tasks, by their ids; raise Problem if one is not there, or not within the scope."""
+    """The ids of these tasks; raise HttpError if one does not exist, or is outside the scope."""
     return tuple(names) if scope is None else tuple(_find_within(store, name, scope).id for name in names)
 
 
 class TaskIdentity(NamedTuple):
-    """What history and events know a task by: if the number is said, it decides, as names are given anew."""
+    """How history and events identify a task. The number decides if given, as a name can be reused."""
 
     name: str
     number: int | None = None
 
 
 def tasks_within(store: Store, tasks: Iterable[TaskIdentity], scope: Scope) -> set[TaskIdentity]:
-    """Those of some tasks that are within the scope; of removed ones with the same name the latest may be."""
+    """The given tasks that are within the scope; of removed tasks with one name, only the latest can be."""
     return {task for task in set(tasks) if _is_within(store, task, scope)}
 
 
@@ -156,8 +156,8 @@ def _is_within(store: Store, task: TaskIdentity, scope: Scope) -> bool:
 
 
 def changes_within(store: Store, entry: Entry, most: int) -> list[Change]:
-    """The changes of this task, newest first: not those of another that had its name before or has it since, nor of a
-    token, a limit or a file that is called the same.
+    """The changes of this task, newest first: not those of an earlier or later task of the same name, nor of a token,
+    a limit or a file with that name.
     """
     name = entry.task.name
     if name.startswith(_OTHER_NAME_PREFIXES) or name in ("slots", "node"):
@@ -167,7 +167,7 @@ def changes_within(store: Store, entry: Entry, most: int) -> list[Change]:
         if change.action not in _TASK_ACTIONS:
             continue
         if change.action == "created" or any(field.key == "name" and field.new == name for field in change.fields):
-            lives.append([])  # from here on another task has the name, or this one
+            lives.append([])  # from here on the name belongs to another task, or to this one
         lives[-1].append(change)
     live = store.find(name)
     if live is None or live.number != entry.number:
@@ -175,26 +175,26 @@ def changes_within(store: Store, entry: Entry, most: int) -> list[Change]:
     return [change for change in reversed(lives[-1]) if change.at >= entry.created][:most]
 
 
-async def events_within(pieces: AsyncIterator[bytes], house: ApiContext, scope: Scope) -> AsyncIterator[bytes]:
-    """Of a stream of events, those of tasks within the scope; of others only the place in the stream remains."""
+async def events_within(pieces: AsyncIterator[bytes], context: ApiContext, scope: Scope) -> AsyncIterator[bytes]:
+    """Filter a stream of events to tasks within the scope; of other events only the position in the stream remains."""
     known: dict[TaskIdentity, bool] = {}
     async for piece in pieces:
         frames = [frame for frame in piece.split(b"\n\n") if frame]
-        told = [_event_task(frame) for frame in frames]
-        if any(kind == "task" for kind, _ in told):
+        kinds_and_tasks = [_event_task(frame) for frame in frames]
+        if any(kind == "task" for kind, _ in kinds_and_tasks):
             known.clear()  # labels may have changed
-        asked = {task for _, task in told if task} - known.keys()
-        if asked:
-            seen = await house.read_store(partial(tasks_within, tasks=asked, scope=scope))
-            known |= {task: task in seen for task in asked}
-        each = zip(frames, told, strict=True)
+        unknown = {task for _, task in kinds_and_tasks if task} - known.keys()
+        if unknown:
+            within = await context.read_store(partial(tasks_within, tasks=unknown, scope=scope))
+            known |= {task: task in within for task in unknown}
+        each = zip(frames, kinds_and_tasks, strict=True)
         kept = [_frame_within(frame, kind, is_seen=bool(task and known[task])) for frame, (kind, task) in each]
         if whole := b"".join(frame + b"\n\n" for frame in kept if frame):
             yield whole
 
 
 def _event_task(frame: bytes) -> tuple[str, TaskIdentity | None]:
-    """Which kind of event, and of which task."""
+    """The kind of an event, and its task."""
     lines = dict(line.split(b": ", 1) for line in frame.split(b"\n") if b": " in line)
     if b"data" not in lines:
         return "", None

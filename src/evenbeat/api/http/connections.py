@@ -1,8 +1,8 @@
-"""Which connections there are. If too many are waited for, the one that was waited for the longest gives way.
+"""Open connections. If too many are idle, the one that has been idle longest is closed.
 
-A connection waits as long as the client has yet to send something: the TLS handshake, a request, the rest of its body.
-Whoever opens thousands of them and sends nothing takes them from themselves, not from others; a client that sends its
-request at once is never among the oldest. What is being answered is bounded elsewhere, by the guard.
+A connection is idle while the client has yet to send something: the TLS handshake, a request, the rest of its body.
+A client that opens thousands and sends nothing loses its own connections, not those of others; a client that sends its
+request at once is never among the oldest. Requests being answered are bounded elsewhere, by the SecurityMiddleware.
 """
 
 import socket
@@ -16,17 +16,17 @@ from evenbeat.api.http.rate_limit import client_network
 from evenbeat.api.http.refusals import CONNECTION_REASON, RefusalCounter
 
 MAX_IDLE_PER_ADDRESS: Final = 256
-"""Of one address. A proxy is one address: so many of its connections may be idle or half-sent at the same time."""
+"""Idle connections of one address. A proxy is one address, so this bounds all of its clients together."""
 MAX_IDLE: Final = 768
-"""Of all addresses together."""
+"""Idle connections of all addresses together."""
 MAX_CONNECTIONS: Final = 2_500
-"""Open at all; above it the oldest that waits is closed without grace."""
+"""Open connections in total; beyond that the oldest idle one is closed without grace."""
 IDLE_GRACE_SECONDS: Final = 1.0
-"""Seconds that a connection may wait whatever the number: a burst of many honest clients takes that long to be read."""
+"""Seconds for which an idle connection is safe: reading a burst of many honest clients takes that long."""
 
 
 class TrackedConnection(socket.socket):
-    """One that was accepted; it takes itself off the list when it is closed."""
+    """An accepted connection; it removes itself from the table when it is closed."""
 
     connections: "ConnectionTable"
     peer: Any
@@ -38,46 +38,46 @@ class TrackedConnection(socket.socket):
 
 
 class ConnectionTable:
-    """All connections of a server, by who is waited for since when."""
+    """All connections of a server, and since when each is idle."""
 
     def __init__(self, refusals: RefusalCounter, now: Callable[[], float] = time.monotonic) -> None:
         self._refusals = refusals
         self._now = now
         self._open: dict[Any, TrackedConnection] = {}
-        """By their peers, an address and a port each."""
+        """By peer: address and port."""
         self._waiting: OrderedDict[TrackedConnection, float] = OrderedDict()
-        """Since when; the oldest first."""
+        """Idle connections and since when; the oldest first."""
         self._by_address: dict[str, OrderedDict[TrackedConnection, None]] = {}
-        """The same for each address."""
+        """Idle connections of each address; the oldest first."""
 
     @property
     def total(self) -> int:
-        """Connections that are open."""
+        """Open connections."""
         return len(self._open)
 
     def idle_count(self, address: str | None = None) -> int:
-        """Connections from which something must come, of all or of one address."""
+        """Idle connections, of all addresses or of one."""
         return len(self._waiting if address is None else self._by_address.get(client_network(address), ()))
 
     def opened(self, connection: TrackedConnection) -> None:
-        """It was accepted."""
+        """Add a connection that was accepted."""
         self._open[connection.peer] = connection
         self._wait(connection)
         self._make_room(connection.address)
 
     def closed(self, connection: TrackedConnection) -> None:
-        """It is closed; a second time it is nothing."""
+        """Remove a connection that was closed; calling it twice is harmless."""
         if self._open.get(connection.peer) is connection:
             del self._open[connection.peer]
         self._forget(connection)
 
     def mark_idle(self, peer: Any) -> None:
-        """Something must come from there."""
+        """The client has to send something now."""
         if (connection := self._open.get(peer)) is not None and connection not in self._waiting:
             self._wait(connection)
 
     def mark_busy(self, peer: Any) -> None:
-        """Its request is there; it is our turn."""
+        """The request has arrived; the server works on it."""
         if (connection := self._open.get(peer)) is not None:
             self._forget(connection)
 
@@ -99,7 +99,7 @@ class ConnectionTable:
         while len(self._waiting) > MAX_IDLE and self._is_old(oldest := next(iter(self._waiting))):
             self._end(oldest)
         if len(self._open) > MAX_CONNECTIONS and self._waiting:
-            # Who has the most gives way, not who came first.
+            # The address with the most connections loses one, not the one that came first.
             most = max(self._by_address.values(), key=len)
             self._end(next(iter(most)))
 
@@ -110,17 +110,17 @@ class ConnectionTable:
         self._forget(connection)
         self._refusals.note(CONNECTION_REASON, connection.address)
         with suppress(OSError):
-            connection.shutdown(socket.SHUT_RDWR)  # the loop hears its end, and closes it
+            connection.shutdown(socket.SHUT_RDWR)  # the event loop then closes it
 
 
 class ListeningSocket(socket.socket):
-    """A socket that listens and puts on the list what it accepts."""
+    """A listening socket that adds what it accepts to the table."""
 
     connections: ConnectionTable
 
     @classmethod
     def of(cls, listening: socket.socket, connections: ConnectionTable) -> "ListeningSocket":
-        """The same socket; the one that is given is no longer of use."""
+        """Take over the descriptor of a listening socket, which can no longer be used."""
         found = cls(listening.family, listening.type, listening.proto, listening.detach())
         found.connections = connections
         return found

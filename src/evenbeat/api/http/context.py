@@ -1,4 +1,4 @@
-"""What the api process has of the house: the store to read, the node to ask, what the node tells."""
+"""What handlers of the api process share: the store to read, the node to ask, and the live feed of the node."""
 
 import asyncio
 import os
@@ -30,20 +30,20 @@ from evenbeat.wire.requests import MAX_REQUEST_BYTES, Request
 
 T = TypeVar("T")
 _CLOCK_CHECK_SECONDS: Final = 10.0
-"""Seconds between two looks at the clock of a database that several nodes share."""
+"""Seconds between two readings of the clock of a database that several nodes share."""
 _reply_decoder: Final = msgspec.json.Decoder(Reply)
 
 
 class ApiContext:
-    """One database, and the node that lives on it."""
+    """One database, and the node that runs on it."""
 
     def __init__(self, database: Path | str, control: Path | None = None) -> None:
-        """`control` is where the node listens, if the database does not say that."""
+        """`control` is the node's control socket, if it cannot be derived from the database."""
         self.database: Final = database
         self.control: Final = control or socket_path(Path(database))
         self.store: Store = self._open()
         self.live_feed: Final = LiveFeed(database, control=control)
-        """What the node tells; whoever serves the house starts it, and stops it at the end."""
+        """Events and status of the node; the server starts and stops it."""
         self.outlook_cache: Final = OutlookCache(self.read_store)
         self.task_counts: Final = TaskCountCache()
         self.refusals: Final = RefusalCounter()
@@ -56,18 +56,18 @@ class ApiContext:
         except StoreError:
             if is_shared_database(self.database) or not is_node_running(Path(self.database)):
                 raise
-            # A node lives on a file that cannot be read any more: /readyz and the node's answers say so.
+            # A node runs on a file that has become unreadable: /readyz and the node's answers say so.
             return SqliteStore(Path(self.database), read_only=True, is_checked=False)
 
     def now(self) -> Instant:
         return self._clock.now()
 
     async def read_store(self, question: Callable[[Store], T]) -> T:
-        """Ask the store, in a thread: nothing else waits for it."""
+        """Read the store in a thread, so that the event loop goes on."""
         return await self._threads.run(lambda: self._read(question))
 
     async def run_in_thread(self, work: Callable[..., T], *arguments: object) -> T:
-        """Do what takes longer than the event loop may wait, in a thread."""
+        """Run a function in a thread that would block the event loop for too long."""
         return await self._threads.run(lambda: work(*arguments))
 
     def _read(self, question: Callable[[Store], T]) -> T:
@@ -97,7 +97,7 @@ class ApiContext:
         return reply
 
     def has_node(self) -> bool:
-        """Does one live on the database, though it may not answer?"""
+        """Is a node running on the database, even if it does not answer?"""
         if isinstance(self.store, ClusterStore):
             view = self.store.view()
             return any(not is_over(lease.expires, view.now) for lease in view.leases)
@@ -109,7 +109,7 @@ class ApiContext:
 
 
 class _ClusterClock:
-    """The clock of a database that several nodes share: that of this machine may be another."""
+    """The clock of a database that several nodes share; this machine's clock may differ."""
 
     def __init__(self, store: ClusterStore) -> None:
         self._store = store
@@ -121,7 +121,7 @@ class _ClusterClock:
         return Instant(self._clock.now())
 
     def synchronize(self) -> None:
-        """Compare it now and then. Blocks."""
+        """Compare it with the database's clock if the last time is long ago. Blocks."""
         if time.monotonic() - self._looked >= _CLOCK_CHECK_SECONDS:
             self._looked = time.monotonic()
             asked = boot_time()

@@ -1,4 +1,4 @@
-"""What goes wrong, told as RFC 9457 problem documents: to programs by status and pointer, to people in words."""
+"""Errors as RFC 9457 problem documents: a status and JSON pointers for programs, sentences for people."""
 
 import logging
 import re
@@ -18,9 +18,9 @@ from evenbeat.wire.replies import Forbidden, NotFound
 
 PROBLEM_MEDIA_TYPE: Final = "application/problem+json"
 MAX_ERRORS: Final = 100
-"""That are listed in an answer; the others are counted."""
+"""Errors listed in one answer; the others are counted."""
 _MAX_TEXT: Final = 1_000
-"""Characters of one text in an answer: what somebody sends is not sent back to them whole."""
+"""Characters of one text in an answer: a long text from the request is not sent back whole."""
 _log: Final = logging.getLogger("evenbeat.api")
 
 
@@ -36,13 +36,13 @@ PROBLEM_TYPES: Final = {
     401: _ProblemType("unauthenticated", "Who are you?", "Send a token: Authorization: Bearer evb_..., or sign in."),
     403: _ProblemType("forbidden", "Not allowed", "The role does not suffice, or the request comes from another site."),
     404: _ProblemType(
-        "not-found", "Not found", "There is nothing of this name. A name is one percent-encoded segment."
+        "not-found", "Not found", "There is nothing with this name. A name is one percent-encoded segment."
     ),
     405: _ProblemType("method", "Not a method of this path", "The header Allow says which are."),
     408: _ProblemType("slow", "Too slow", "The body did not arrive in time; send it again."),
     409: _ProblemType("conflict", "Does not fit what is there", "A name is taken, or it has changed: read it again."),
     412: _ProblemType(
-        "version", "Another version", "If-Match names a version that is not the present one: read it again."
+        "version", "Another version", "If-Match names a version that is not the current one: read it again."
     ),
     413: _ProblemType("too-large", "Too large", "The body has more bytes than are accepted."),
     415: _ProblemType("media-type", "Not JSON", "Send Content-Type: application/json."),
@@ -50,14 +50,14 @@ PROBLEM_TYPES: Final = {
         "invalid", "Not valid", "Each entry of `errors` says what was found, where, and what is accepted."
     ),
     429: _ProblemType("too-many", "Too many requests", "The header Retry-After says when to try again."),
-    500: _ProblemType("failure", "We failed", "A defect of ours; the log of the server has more under the reference."),
+    500: _ProblemType("failure", "We failed", "A bug in evenbeat; look for the reference in the server's log."),
     503: _ProblemType("unavailable", "Not available now", "The node or its store does not answer; try again."),
 }
 """By status."""
 
 
 class FieldError(Struct, frozen=True, omit_defaults=True):
-    """One thing that is wrong with a request."""
+    """One error in a request."""
 
     pointer: str
     """A JSON pointer into the body; /query/x for the parameter x."""
@@ -89,7 +89,7 @@ class HttpError(Exception):
         refusal: str | None = None,
         who: str = "",
     ) -> None:
-        """`more`: errors that are not among these. `refusal`: the reason by which it is counted; `who` is refused."""
+        """`more`: errors not among these. `refusal`: the reason it is counted under; `who`: the refused caller."""
         super().__init__(detail)
         self.status: Final = status
         self.detail: Final = _shortened(detail)
@@ -100,19 +100,19 @@ class HttpError(Exception):
         self.who: Final = who
 
     def errors_shown(self) -> list[FieldError]:
-        """The errors for an answer; of many the first, and a last entry that says how many more there are."""
+        """The errors for an answer: the first ones, and a last entry that says how many more there are."""
         shown = [FieldError(_shortened(e.pointer), _shortened(e.detail), e.column) for e in self.errors]
         return [*shown, FieldError("", f"and {self.errors_omitted:,} more")] if self.errors_omitted else shown
 
     def document(self) -> ProblemDocument:
-        """As it is sent."""
+        """The problem document that is sent."""
         kind = PROBLEM_TYPES[self.status]
         return ProblemDocument(
             f"/docs#problem-{kind.word}", kind.title, self.status, self.detail, tuple(self.errors_shown())
         )
 
     def response(self) -> Response:
-        """The whole answer."""
+        """The complete response."""
         content = msgspec.json.encode(self.document())
         return Response(content, self.status, headers=self.headers, media_type=PROBLEM_MEDIA_TYPE)
 
@@ -122,12 +122,12 @@ def _shortened(text: str) -> str:
 
 
 def invalid_request(*errors: FieldError, more: int = 0) -> HttpError:
-    """All that is wrong with a request; `more` was counted and is not among the errors."""
+    """A 422 with all errors of a request; `more` is the number of those not listed here."""
     return HttpError(422, "; ".join(error.detail for error in errors[:3]), errors, more=more)
 
 
 def http_error_of(error: Exception) -> HttpError:
-    """What to tell of an exception. Of one that nobody has foreseen, only where to find it in the log."""
+    """The answer for an exception. An unforeseen one is logged, and the answer only refers to the log."""
     match error:
         case HttpError():
             return error
@@ -143,7 +143,7 @@ def http_error_of(error: Exception) -> HttpError:
             return HttpError(503, str(error), headers={"Retry-After": "1"})
     reference = secrets.token_hex(6)
     _log.error("a request failed", exc_info=error, extra={"action": "request_failed", "reference": reference})
-    return HttpError(500, f"a defect of ours; the log of the server has it as {reference}")
+    return HttpError(500, f"a bug in evenbeat; the server's log has it as {reference}")
 
 
 # Pointers
@@ -159,7 +159,7 @@ _FIELD_NAME: Final = re.compile(r"(?:unknown|missing required) field `(.*)`")
 
 
 def field_error_of(error: msgspec.ValidationError, prefix: str = "") -> FieldError:
-    """What msgspec refuses, and where."""
+    """Convert a validation error of msgspec: what it refuses, and where."""
     cause = error.__cause__
     message, _, where = str(error).partition(" - at `$")
     keys: list[Any] = [key or index for key, index in _PATH_STEP.findall(where.rstrip("`")) if index != "..."]

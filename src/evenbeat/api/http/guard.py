@@ -1,4 +1,4 @@
-"""Before every request and after every answer: bounds for what comes in, rules for browsers on what goes out."""
+"""Middleware around every request: limits on what comes in, security headers on what goes out."""
 
 import asyncio
 from collections import Counter
@@ -13,15 +13,15 @@ from evenbeat.api.http.rate_limit import RateLimiter, client_network
 from evenbeat.api.http.refusals import BUSY_REASON, RefusalCounter
 
 MAX_REQUESTS_PER_SECOND: Final = 2_000
-"""Requests in a second from one address, and as many at once."""
+"""Requests from one address in a second, and in one burst."""
 MAX_CONCURRENT_REQUESTS: Final = 1_000
-"""Requests that are being answered at the same time ..."""
+"""Requests that are answered at the same time."""
 MAX_CONCURRENT_REQUESTS_PER_ADDRESS: Final = 500
-"""... and those of one address, which may be a proxy."""
+"""Requests of one address, which may be a proxy, that are answered at the same time."""
 HEALTH_PATHS: Final = ("/healthz", "/readyz")
-"""Answered whatever else there is to do: what watches us must not take us for dead because others are many."""
+"""Never limited: a monitor must not take a busy server for a dead one."""
 MAX_BODY_BYTES: Final = 64 << 20
-"""Bytes of any body; what a route takes is much less, and it says so itself."""
+"""Bytes of any body; most routes accept far fewer, see `Route.limit`."""
 
 _CONTENT_SECURITY_POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -34,14 +34,14 @@ SECURITY_HEADERS: Final = {
     b"cross-origin-opener-policy": b"same-origin",
     b"cross-origin-resource-policy": b"same-origin",
 }
-"""On every answer, whatever it says of them itself."""
+"""Set on every answer, replacing values of the answer itself."""
 _CLOSE_CONNECTION: Final = {"connection": "close"}
 _BODY_HEADERS: Final = (b"content-length", b"transfer-encoding")
-"""That a body follows."""
+"""Headers which announce a body."""
 
 
 class SecurityMiddleware:
-    """An ASGI application around another."""
+    """An ASGI application that protects another."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class SecurityMiddleware:
         self._requests = requests or RateLimiter(MAX_REQUESTS_PER_SECOND, MAX_REQUESTS_PER_SECOND)
         self._refusals = refusals or RefusalCounter()
         self._answered: Counter[str] = Counter()
-        """Requests that are there and not yet answered, by address."""
+        """Requests received but not yet answered, by address."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -76,7 +76,7 @@ class SecurityMiddleware:
                     f"more than {MAX_REQUESTS_PER_SECOND:,} requests a second",
                     headers={"retry-after": str(seconds)},
                 )
-            self._look_at(scope)
+            self._check(scope)
             if body.is_whole:
                 turn.acquire()
             await self._app(scope, body.receive, answer.send)
@@ -89,12 +89,12 @@ class SecurityMiddleware:
         finally:
             turn.release()
 
-    def _look_at(self, scope: Scope) -> None:
+    def _check(self, scope: Scope) -> None:
         raw: bytes = scope.get("raw_path") or scope["path"].encode()
         if not raw.startswith(b"/") or b"%00" in raw:
             raise HttpError(400, "a path begins with / and has no NUL in it", headers=_CLOSE_CONNECTION)
-        said = [value for name, value in scope["headers"] if name == b"content-length"]
-        if said and int(said[0]) > self._largest:
+        lengths = [value for name, value in scope["headers"] if name == b"content-length"]
+        if lengths and int(lengths[0]) > self._largest:
             raise _body_too_large(self._largest)
 
 
@@ -103,7 +103,7 @@ def _body_too_large(limit: int) -> HttpError:
 
 
 class _RequestSlot:
-    """One request among those that are answered, from when it is there as a whole: who sends it slowly takes none."""
+    """A slot among the requests being answered, taken once a request has arrived whole: slow senders take none."""
 
     def __init__(self, answered: Counter[str], address: str, *, is_free: bool) -> None:
         self._answered = answered
@@ -112,7 +112,7 @@ class _RequestSlot:
         self._is_taken = False
 
     def acquire(self) -> None:
-        """Raise 503 if there are too many."""
+        """Take the slot; raise 503 if too many are taken."""
         if self._is_free or self._is_taken:
             return
         if (
@@ -126,7 +126,7 @@ class _RequestSlot:
         self._is_taken = True
 
     def release(self) -> None:
-        """It is answered."""
+        """Free the slot once the request is answered."""
         if self._is_taken:
             self._answered[self._address] -= 1
             if not self._answered[self._address]:
@@ -134,7 +134,7 @@ class _RequestSlot:
 
 
 class _LimitedBody:
-    """What is received, within bounds of size and time."""
+    """The body of a request, limited in size and time."""
 
     def __init__(
         self, scope: Scope, receive: Receive, largest: int, patience: float, when_whole: Callable[[], None]
@@ -167,7 +167,7 @@ class _LimitedBody:
 
 
 class _ResponseWithHeaders:
-    """What is sent, with our headers."""
+    """The response, with the security headers."""
 
     def __init__(self, body: _LimitedBody, send: Send) -> None:
         self._body = body
@@ -183,9 +183,9 @@ class _ResponseWithHeaders:
     def _headers(self, theirs: Any) -> list[tuple[bytes, bytes]]:
         found = [(name, value) for name, value in theirs if name.lower() not in SECURITY_HEADERS]
         found += SECURITY_HEADERS.items()
-        # What a house tells is not for caches to keep; the page's own files say themselves how they are kept.
+        # No cache keeps an answer unless it says so itself, as the page's own files do.
         if all(name.lower() != b"cache-control" for name, _ in found):
             found.append((b"cache-control", b"no-store"))
         if not self._body.is_whole and all(name.lower() != b"connection" for name, _ in found):
-            found.append((b"connection", b"close"))  # nobody is going to read the rest
+            found.append((b"connection", b"close"))  # the rest of the body will not be read
         return found

@@ -1,4 +1,4 @@
-"""Which route a path leads to. Paths are split before they are decoded: a name is one segment, slashes and all."""
+"""Finds the route of a path. Paths are split before they are decoded: a name is one segment, slashes included."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
@@ -18,32 +18,32 @@ class _PathPattern(NamedTuple):
 
 
 class RouteMatch(NamedTuple):
-    """A path that exists, whatever the method."""
+    """The routes of a path, by method, and the path's variables."""
 
     methods: Mapping[str, Route]
     variables: Mapping[str, str]
 
     @property
     def allowed(self) -> str:
-        """For the header Allow."""
+        """The value of the header Allow."""
         return ", ".join(sorted({*self.methods, *(["HEAD"] if "GET" in self.methods else [])}))
 
 
 class Router:
-    """All routes."""
+    """All routes, by path."""
 
     def __init__(self, routes: Sequence[Route]) -> None:
         patterns: dict[str, _PathPattern] = {}
         for route in routes:
             pattern = patterns.setdefault(route.path, _PathPattern(tuple(route.path.split("/")), {}))
             if pattern.methods.get(route.method, route) != route:
-                raise ValueError(f"{route.method} {route.path} is there twice")
+                raise ValueError(f"{route.method} {route.path} is defined twice")
             pattern.methods[route.method] = route
-        # A path that is written out goes before one with a variable at the same place.
+        # A literal segment takes precedence over a variable in the same place.
         self._patterns = sorted(patterns.values(), key=lambda p: [_rank(segment) for segment in p.segments])
 
     def find(self, scope: Scope) -> RouteMatch | None:
-        """Where a request leads to; None if nowhere, or if it is not UTF-8."""
+        """The routes of a request's path; None if there are none, or if the path is not UTF-8."""
         raw: bytes = scope.get("raw_path") or quote(scope["path"]).encode()
         try:
             segments = [unquote_to_bytes(segment).decode() for segment in raw.split(b"/")]
@@ -77,6 +77,6 @@ def _match(pattern: Sequence[str], segments: Sequence[str]) -> dict[str, str] | 
 
 
 def task_url(entry: Entry) -> str:
-    """Where a task is. Two names mean something else in every URL, even encoded, so those tasks go by their ids."""
+    """The path of a task. The names . and .. have a meaning in every URL, even encoded: their tasks go by id."""
     name = entry.task.name
     return f"/v1/tasks/{entry.id if name in ('.', '..') else quote(name, safe='')}"

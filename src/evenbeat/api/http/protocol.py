@@ -1,4 +1,4 @@
-"""HTTP on a connection, with little patience: whoever begins a request also ends it, or is not waited for."""
+"""HTTP on a connection, with timeouts: a client that begins a request must finish it in time."""
 
 import asyncio
 from typing import Any, Final
@@ -11,26 +11,26 @@ from evenbeat.api.http.connections import ConnectionTable
 HEADERS_TIMEOUT: Final = 10.0
 """Seconds from the first byte of a request, or from the connection, to the end of its headers."""
 BODY_TIMEOUT: Final = 10.0
-"""Seconds from there to the end of its body."""
+"""Seconds from the end of the headers to the end of the body."""
 RESPONSE_TIMEOUT: Final = 30.0
-"""Seconds in which somebody reads nothing of an answer that is too long to be sent at once."""
+"""Seconds in which a client may read nothing of an answer that is too long to be sent at once."""
 _CLOSE_DELAY: Final = 2.0
-"""Seconds more, in which the answer 408 is sent if somebody waits for the body."""
+"""Extra seconds for sending the answer 408 if a handler waits for the body."""
 
 
 class TimeoutProtocol(H11Protocol):
-    """uvicorn's own, which would wait for ever."""
+    """uvicorn's protocol with timeouts; the original waits for ever."""
 
     headers_timeout = HEADERS_TIMEOUT
     body_timeout = BODY_TIMEOUT
     response_timeout = RESPONSE_TIMEOUT
     connections_of_server: ConnectionTable | None = None
-    """The list of connections; `server_of` gives each server its own."""
+    """The table of connections; `create_server` gives each server its own."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._awaited: Any = None
-        """What of a request is being waited for."""
+        """The part of a request that the timer waits for."""
         self._timer: asyncio.TimerHandle | None = None
         self._unread: asyncio.TimerHandle | None = None
 
@@ -77,7 +77,7 @@ class TimeoutProtocol(H11Protocol):
     def _restart_timeout(self) -> None:
         state = self.conn.their_state
         if state is self._awaited:
-            return  # slow as it is: a byte now and then does not begin the time anew
+            return  # a byte now and then does not restart the timeout
         self._update_connection_state()
         self._cancel_timeout()
         if state is h11.IDLE or state is h11.SEND_BODY:

@@ -1,4 +1,4 @@
-"""How often somebody may do something: a bucket of so many, refilled at so many a second."""
+"""A rate limit: a token bucket for each key, of a given size, refilled at a given rate."""
 
 import time
 from collections import OrderedDict
@@ -8,11 +8,11 @@ from math import ceil
 from typing import Final
 
 _MAX_BUCKETS: Final = 10_000
-"""Buckets that are remembered; the one that was not asked for the longest goes first."""
+"""Buckets that are remembered; the least recently used is dropped first."""
 
 
 class RateLimiter:
-    """One bucket for each key, full at first."""
+    """One bucket for each key, initially full."""
 
     def __init__(self, size: float, per_second: float, now: Callable[[], float] = time.monotonic) -> None:
         self._size = size
@@ -21,7 +21,7 @@ class RateLimiter:
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def take_token(self, key: str) -> int:
-        """Take one: 0, or the whole seconds until there is one again."""
+        """Take one token and return 0; if there is none, return the whole seconds until there is one."""
         now = self._now()
         left = self._left(key, now)
         if left < 1:
@@ -30,7 +30,7 @@ class RateLimiter:
         return 0
 
     def give_back(self, key: str) -> None:
-        """It was not used after all."""
+        """Put a token back that was not used after all."""
         now = self._now()
         self._put(key, min(self._left(key, now) + 1, self._size), now)
 
@@ -46,7 +46,7 @@ class RateLimiter:
 
 
 def client_network(host: str) -> str:
-    """Whose bucket: an address, or for IPv6 the network of 64 bits that one client has to itself."""
+    """The key of a client: its address, or for IPv6 the 64-bit network that one client has to itself."""
     try:
         address = ip_address(host)
     except ValueError:

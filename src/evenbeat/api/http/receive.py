@@ -1,4 +1,4 @@
-"""What a request brings along, read within bounds and turned into what its route wants. Its time the guard keeps."""
+"""Reads and decodes the query and body of a request, within limits of size. Time limits are `guard`'s."""
 
 from collections.abc import Awaitable, Callable
 from functools import cache
@@ -11,19 +11,19 @@ from evenbeat.api.http.errors import FieldError, HttpError, field_error_of, inva
 from evenbeat.api.http.route import JSON, Route
 
 _MAX_DEPTH: Final = 32
-"""Lists in tables in lists: no document of ours has a quarter of it."""
+"""Levels of nested lists and tables: no document of ours has a quarter as many."""
 _DECODE_INLINE_BYTES: Final = 16 << 10
-"""Bytes that are decoded in less than a millisecond; more goes to a thread."""
+"""Bytes that are decoded in less than a millisecond; a larger body is decoded in a thread."""
 _BYTES_PER_VALUE: Final = 10
-"""A body has at most one value for so many bytes of its limit. Small values take far more memory than they have
-bytes, and more time: of a definition each has a name and some text."""
+"""A body may have one value for each 10 bytes of its limit: tiny values take far more memory and time than their
+bytes suggest, and in a real definition each has a name and some text."""
 _MAX_PARAMETERS: Final = 1_000
 RunInThread = Callable[..., Awaitable[Any]]
-"""Runs a function elsewhere than on the event loop."""
+"""Runs a function in a thread, off the event loop."""
 
 
 def parse_query(route: Route, request: Request) -> Any:
-    """The parameters; all that are unknown or repeated are refused at once."""
+    """Decode the query parameters; unknown or repeated ones are refused, all in one answer."""
     given = request.query_params.multi_items()
     if len(given) > _MAX_PARAMETERS:
         raise invalid_request(FieldError("/query", f"{len(given):,} parameters, accepted: up to {_MAX_PARAMETERS:,}"))
@@ -37,7 +37,7 @@ def parse_query(route: Route, request: Request) -> Any:
         elif wanted[name].is_list:
             found.setdefault(name, []).append(value)
         elif name in found:
-            errors.append(FieldError(f"/query{json_pointer((name,))}", f"{name!r} is there more than once"))
+            errors.append(FieldError(f"/query{json_pointer((name,))}", f"{name!r} is given more than once"))
         else:
             found[name] = value
     if errors:
@@ -48,7 +48,7 @@ def parse_query(route: Route, request: Request) -> Any:
         query: Any = msgspec.convert(found, route.query, strict=False)
     except msgspec.ValidationError as e:
         raise invalid_request(field_error_of(e, "/query")) from None
-    # For msgspec the text "null" is nothing, too.
+    # msgspec decodes the text "null" as None.
     nothing = [name for name in found if getattr(query, wanted[name].attribute) is None]
     if nothing:
         raise invalid_request(*(FieldError(f"/query/{name}", "null is not a value; leave it out") for name in nothing))
@@ -62,7 +62,7 @@ class _QueryField(NamedTuple):
 
 @cache
 def _query_fields(query: type) -> dict[str, _QueryField]:
-    """By the names they have in a request: `from` cannot be a name here."""
+    """Fields by their names in a request, such as `from`, which Python does not allow as a name."""
     fields = msgspec.structs.fields(query)
     return {
         field.encode_name: _QueryField(field.name, get_origin(_without_annotation(field.type)) is tuple)
@@ -75,7 +75,7 @@ def _without_annotation(hint: Any) -> Any:
 
 
 async def parse_body(route: Route, request: Request, work: RunInThread) -> Any:
-    """The body, as what the route says it is; a large one is decoded by `work`."""
+    """Decode the body as the route's type; a large one is decoded by `work`."""
     if route.body is None:
         return None
     if route.body is not bytes:
@@ -88,7 +88,7 @@ async def parse_body(route: Route, request: Request, work: RunInThread) -> Any:
 
 def _decode_as(route: Route, data: bytes) -> Any:
     most = route.limit // _BYTES_PER_VALUE
-    # Commas in texts are counted too: it need not be exact, it must be quick.
+    # Commas in texts are counted too: this need not be exact, but must be quick.
     if data.count(b",") > most:
         raise HttpError(413, f"more than {most:,} values in lists and tables; accepted: up to that")
     found = _decode_json(data)
@@ -99,17 +99,17 @@ def _decode_as(route: Route, data: bytes) -> Any:
 
 
 def _require_json(request: Request) -> None:
-    said = request.headers.get("content-type", "")
-    media, _, parameters = said.lower().partition(";")
+    header = request.headers.get("content-type", "")
+    media, _, parameters = header.lower().partition(";")
     charset = parameters.strip().removeprefix("charset=").strip('"')
     if media.strip() != JSON or charset not in ("", "utf-8"):
-        raise HttpError(415, f"found {said[:64]!r}, accepted: {JSON}")
+        raise HttpError(415, f"found {header[:64]!r}, accepted: {JSON}")
 
 
 async def _read_body(request: Request, limit: int) -> bytes:
-    said = request.headers.get("content-length", "")
+    length = request.headers.get("content-length", "")
     too_large = HttpError(413, f"more than {limit:,} bytes; accepted: up to that", headers={"Connection": "close"})
-    if said.isdecimal() and int(said[:20]) > limit:
+    if length.isdecimal() and int(length[:20]) > limit:
         raise too_large
     data = bytearray()
     try:
@@ -118,7 +118,7 @@ async def _read_body(request: Request, limit: int) -> bytes:
             if len(data) > limit:
                 raise too_large
     except ClientDisconnect:
-        raise HttpError(400, "the body ended before its end") from None
+        raise HttpError(400, "the connection closed before the end of the body") from None
     return bytes(data)
 
 

@@ -1,4 +1,4 @@
-"""What a route is: who may call it, what it takes and gives. The application and its reference are made of these."""
+"""A route: its method and path, who may call it, its query, body and answer. The reference is made from these too."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from enum import IntEnum
@@ -15,7 +15,7 @@ JSON: Final = "application/json"
 
 
 class Role(IntEnum):
-    """What somebody may do; each may do what those before it may."""
+    """What a caller may do; each role includes those before it."""
 
     ANYBODY = 0
     READ = 1
@@ -24,33 +24,33 @@ class Role(IntEnum):
 
 
 def address_of(request: Request) -> str:
-    """Where it came from."""
+    """The address of the client."""
     return request.client.host if request.client is not None else "unknown"
 
 
 class Caller(Protocol):
-    """Somebody who has been let in."""
+    """An authenticated caller."""
 
     @property
     def who(self) -> str:
-        """For the audit."""
+        """The caller's name in the audit."""
 
     @property
     def role(self) -> Role: ...
 
     @property
     def scope(self) -> Scope | None:
-        """To what its token is limited; None for nothing."""
+        """What the caller's token is limited to; None for no limit."""
 
 
 class Authenticator(Protocol):
-    """Decides who may come in."""
+    """Decides who may call what."""
 
     async def authenticate(self, request: Request, role: Role) -> Caller:
-        """Whoever asks, if they may do what this role may; raise Problem (401, 403, 429) if not."""
+        """The caller, if they have this role; raise HttpError (401, 403, 429) if not."""
 
     async def is_still_authorized(self, request: Request) -> bool:
-        """Is whoever was let in with this request still welcome? Asked again and again where an answer takes long."""
+        """Would this request still be admitted? Checked repeatedly while a long answer is under way."""
 
 
 async def _always_authorized() -> bool:
@@ -58,11 +58,11 @@ async def _always_authorized() -> bool:
 
 
 class Call(NamedTuple):
-    """One request, understood."""
+    """One request, decoded and authenticated."""
 
     request: Request
     context: ApiContext
-    path: Mapping[str, str]
+    path_variables: Mapping[str, str]
     """The variable parts of the path, decoded."""
     query: Any
     """An instance of the route's `query`."""
@@ -72,13 +72,13 @@ class Call(NamedTuple):
     """For the audit: the name of the token, or where the request came from."""
     role: Role
     scope: Scope | None = None
-    """To what the token is limited: see `api.scopes`."""
+    """What the token is limited to: see `api.auth.scopes`."""
     is_still_authorized: Callable[[], Awaitable[bool]] = _always_authorized
-    """Is the token or session that it came with still good? An answer that takes long ends when it is not."""
+    """Is the caller's token or session still valid? A long answer ends when it is not."""
 
 
 Handler = Callable[[Call], Awaitable[Any]]
-"""Gives what the route's `answer` says (or a dict of that shape), or a whole Response where more is to be said."""
+"""Returns the route's `answer` (or a dict of that shape), or a Response to control status and headers."""
 
 
 class Route(NamedTuple):
@@ -97,19 +97,19 @@ class Route(NamedTuple):
     query: type | None = None
     """A Struct, all of its fields with a default; repeated parameters are tuples."""
     body: Any = None
-    """What msgspec makes of the JSON; `bytes` takes whatever it is as it is."""
+    """The type the JSON body is decoded to; `bytes` accepts any body undecoded."""
     status: int = 200
-    problems: tuple[int, ...] = ()
-    """Status codes beyond those that every route may answer with (400, 401, 403, 422, 429, 503)."""
-    described: Any = None
-    """A type that says more of the body than `body` does, where the handler itself checks it; for the reference."""
+    error_statuses: tuple[int, ...] = ()
+    """Statuses of errors besides those of every route (400, 401, 403, 422, 429, 503)."""
+    documented_body_type: Any = None
+    """For the reference: a more precise type of the body, where the handler does the checking itself."""
     media: str = JSON
-    """What the answer is written in; anything but JSON is made by the handler, as a Response."""
+    """The media type of the answer; for anything but JSON the handler returns a Response."""
     conditional: bool = False
-    """Obeys If-Match, so that 412 is among its answers."""
+    """Obeys If-Match, and so may answer 412."""
     headers: tuple[str, ...] = ()
-    """Of a good answer, beyond the usual ones."""
+    """Headers of a successful answer, besides the usual ones."""
     limit: int = BODY_LIMIT
-    """Bytes of the body."""
-    also: tuple[int, ...] = ()
-    """Other status codes of a good answer of the same shape."""
+    """Maximum bytes of the body."""
+    other_statuses: tuple[int, ...] = ()
+    """Other statuses of a successful answer of the same shape."""

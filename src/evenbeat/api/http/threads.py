@@ -1,6 +1,6 @@
-"""Work that would hold up the event loop goes to threads: a few at once for each caller, so that others get theirs.
+"""A thread pool for work that would block the event loop, shared fairly: each caller has a few threads at a time.
 
-The loop answers everybody. Whatever can take more than some milliseconds (reading the store, decoding a large body,
+All requests share one loop. Work that can take more than some milliseconds (reading the store, decoding a large body,
 checking definitions, computing plans) runs here.
 """
 
@@ -14,21 +14,21 @@ from evenbeat.api.http.errors import HttpError
 
 THREADS: Final = 12
 MAX_RUNNING_PER_CALLER: Final = 4
-"""Of one caller; a third of the threads, so that three callers are needed to take all of them."""
+"""Running at once for one caller: a third of the threads, so that it takes three callers to occupy all."""
 MAX_WAITING_PER_CALLER: Final = 100
-"""Of one caller: what comes on top is refused."""
+"""Waiting for one caller; further requests are refused."""
 T = TypeVar("T")
 
 _current_caller: Final[ContextVar[str]] = ContextVar("caller", default="")
 
 
 def set_current_caller(caller: str) -> None:
-    """From here on this request works on behalf of this caller: the name of a token, or an address."""
+    """Set on whose behalf this request works from here on: the name of a token, or an address."""
     _current_caller.set(caller)
 
 
 class _CallerQueue:
-    """What one caller has in work."""
+    """The requests of one caller that run or wait."""
 
     def __init__(self) -> None:
         self.threads = asyncio.Semaphore(MAX_RUNNING_PER_CALLER)
@@ -43,15 +43,15 @@ class FairThreadPool:
         self._lanes: dict[str, _CallerQueue] = {}
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Its result, as soon as it is this caller's turn; raise 429 if too much of theirs is waiting."""
+        """Run `work` when it is this caller's turn; raise 429 if too many of the caller's requests wait."""
         caller = _current_caller.get()
         if not caller:
-            # Who it is has not been found out yet: to read the tokens must not wait for those who have one.
+            # The caller is not identified yet: reading the tokens must not wait for authenticated callers.
             return await asyncio.to_thread(work)
         lane = self._lanes.setdefault(caller, _CallerQueue())
         if lane.requests >= MAX_RUNNING_PER_CALLER + MAX_WAITING_PER_CALLER:
             running, waiting = MAX_RUNNING_PER_CALLER, MAX_WAITING_PER_CALLER
-            detail = f"{running} requests of {caller} are being worked on and {waiting} wait; accepted: so many"
+            detail = f"{running} requests of {caller} are running and {waiting} are waiting; accepted: no more"
             raise HttpError(429, detail, headers={"retry-after": "1"})
         lane.requests += 1
         try:
@@ -64,5 +64,5 @@ class FairThreadPool:
                 del self._lanes[caller]
 
     def close(self) -> None:
-        """What is under way ends by itself; nobody waits for it."""
+        """Refuse further work. Work under way is not waited for."""
         self._threads.shutdown(wait=False, cancel_futures=True)

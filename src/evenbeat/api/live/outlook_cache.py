@@ -1,4 +1,4 @@
-"""The outlook on what is planned, right after every change: read when it is first asked for, and again if need be."""
+"""The outlook on planned runs: computed when it is first asked for, and again after tasks or periods change."""
 
 import asyncio
 import time
@@ -19,7 +19,7 @@ from evenbeat.when.period import compile_periods
 ReadOutlook = Callable[[Callable[[Store], Outlook]], Awaitable[Outlook]]
 
 _REST_FACTOR: Final = 9
-"""Reading a hundred thousand tasks takes a second or two: while changes go on, a tenth of the time goes into it."""
+"""Reading a hundred thousand tasks takes a second or two: under constant change, a tenth of the time goes into it."""
 _ACTIONS_WITHOUT_CHANGE: Final = (
     "forced",
     "applied",
@@ -28,12 +28,12 @@ _ACTIONS_WITHOUT_CHANGE: Final = (
     "sign-in link created",
     SUBMITTED_ACTION,
 )
-"""Of the audit: what leaves every task as it was."""
+"""Actions of the audit that leave all tasks as they were."""
 _CHANGES_READ: Final = 100
 
 
 class OutlookCache:
-    """One outlook for all who ask."""
+    """One outlook, shared by all requests."""
 
     def __init__(self, read: ReadOutlook) -> None:
         self._read = read
@@ -43,7 +43,7 @@ class OutlookCache:
         self._rested = 0.0
 
     async def current(self) -> Outlook:
-        """The latest; it is read in a thread, once for everybody who waits."""
+        """The latest outlook, computed in a thread, once for all requests that wait for it."""
         async with self._reading:
             return await self._read(self._current)
 
@@ -61,12 +61,12 @@ class OutlookCache:
 
 
 def _paused_if_blocked(entry: Entry, permission: CommandPolicy) -> Task:
-    """What may not be executed is planned no more than what is paused."""
+    """A task whose command may not run is planned like a paused one: not at all."""
     return replace(entry.task, paused=True) if is_blocked(permission, entry.owner, entry.task) else entry.task
 
 
 def _newest_change(store: Store) -> Change | None:
-    """By the audit, which knows every change of tasks and periods."""
+    """The newest change of tasks or periods, which the audit records."""
     changes = store.changes(most=_CHANGES_READ)
     return next(
         (change for change in changes if change.action not in _ACTIONS_WITHOUT_CHANGE), changes[0] if changes else None

@@ -1,4 +1,4 @@
-"""What the node tells, heard once for all: its latest status, and the last events for those who come back."""
+"""The node's event feed, received once for all clients: its latest status, and recent events for reconnecting ones."""
 
 import asyncio
 import logging
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     from evenbeat.wire.status import Status
 
 EVENTS_KEPT: Final = 10_000
-"""Events that can be told again: minutes of a busy node, hours of a quiet one."""
+"""Events that a reconnecting client can still get: minutes of a busy node, hours of a quiet one."""
 _RECONNECT_SECONDS: Final = 0.5
 """Seconds between two attempts to reach a node that does not answer."""
 _SILENT_SECONDS: Final = 5.0
-"""Seconds; a node tells its status once a second."""
+"""Seconds without a message after which the node counts as silent; it sends its status once a second."""
 _EVENTS_PER_PIECE: Final = 500
-"""Events that somebody gets in one piece: what a slow reader can make us hold for them."""
+"""Events sent to a client in one piece, which bounds what is buffered for a slow reader."""
 _log: Final = logging.getLogger("evenbeat.api")
 
 
 class FeedPosition(NamedTuple):
-    """Up to where somebody has heard: which start of the node, and the number of the event."""
+    """A position in the feed: the start of the node, and the number of the event."""
 
     boot: str
     seq: int
@@ -42,72 +42,72 @@ class FeedPosition(NamedTuple):
 
 
 def parse_feed_position(text: str) -> FeedPosition | None:
-    """What Last-Event-ID says; None if that cannot be ours."""
+    """Parse the header Last-Event-ID; None if it is not a position of ours."""
     boot, _, seq = text.rpartition("-")
     return FeedPosition(boot, int(seq)) if boot and seq.isascii() and seq.isdecimal() and len(seq) <= 18 else None
 
 
 class LiveFeed:
-    """Listens for ever, also to the node that comes after the one that went."""
+    """Subscribes to the node's events, and again after the node restarts."""
 
     def __init__(self, database: Path | str, kept: int = EVENTS_KEPT, control: Path | None = None) -> None:
         self._database = database
         self._control = control
         self._position: FeedPosition | None = None
         self._events: deque[bytes] = deque(maxlen=kept)
-        """Those up to the position, without a gap."""
+        """The events up to the position, without a gap."""
         self.status: Status | None = None
-        """The latest, also of a node that has gone: see `is_live`."""
+        """The latest status, even if the node has stopped: see `is_live`."""
         self.status_event = b""
         self._heard = -_SILENT_SECONDS
         self._news = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self.is_closing = False
         self.streams_of: Counter[str] = Counter()
-        """Connections that tell on what is heard, by the token or address that asked for them."""
+        """Open event streams, by token or address."""
 
     @property
     def streams(self) -> int:
-        """Connections that tell on what is heard."""
+        """Open event streams."""
         return self.streams_of.total()
 
     @property
     def is_live(self) -> bool:
-        """Has the node told something just now?"""
+        """Has the node sent something within the last seconds?"""
         return self._task is not None and time.monotonic() - self._heard < _SILENT_SECONDS
 
     def start(self) -> None:
-        """Begin; a second time it is nothing."""
+        """Subscribe; calling it twice is harmless."""
         if self._task is None and not self.is_closing:
             self._task = asyncio.get_running_loop().create_task(self._listen())
 
     def end_streams(self) -> None:
-        """Whoever waits for news learns that there will be none: a server that stops waits for its connections."""
+        """End all event streams: a server that stops waits for its connections."""
         self.is_closing = True
         self._wake()
 
     async def stop(self) -> None:
-        """The end."""
+        """End all streams and unsubscribe."""
         self.end_streams()
         if self._task is not None:
             self._task.cancel()
             with suppress(asyncio.CancelledError):
                 await self._task
 
-    # What there is to know
+    # Reading the feed
 
     @property
     def position(self) -> FeedPosition | None:
-        """Where the node is; None as long as it has not been heard."""
+        """The latest position; None before the first message."""
         return self._position
 
     @property
     def changed(self) -> asyncio.Event:
-        """Set when there is anything new; each time another one, so take it before you look at the rest."""
+        """Set at the next message. Each message replaces it, so take it before reading anything else."""
         return self._news
 
     def events_after(self, heard: FeedPosition) -> tuple[Sequence[bytes], FeedPosition] | None:
-        """The next events after a position, as they are sent, and the new position; None if there is a gap."""
+        """The next events after a position, encoded as they are sent, and the new position; None if there is a gap."""
         here = self._position
         if here is None or here.boot != heard.boot or not 0 <= here.seq - heard.seq <= len(self._events):
             return None
@@ -115,7 +115,7 @@ class LiveFeed:
         piece = list(islice(self._events, first, first + _EVENTS_PER_PIECE))
         return piece, FeedPosition(here.boot, heard.seq + len(piece))
 
-    # Hearing it
+    # Receiving it
 
     async def _listen(self) -> None:
         while True:
@@ -123,13 +123,13 @@ class LiveFeed:
                 async for feed in subscribe_to_events(self._database, self._control):
                     self.receive(feed)
             except (StoreError, OSError) as e:
-                _log.debug("the node is not there: %s", e, extra={"action": "node_silent"})
+                _log.debug("the node does not answer: %s", e, extra={"action": "node_silent"})
             except (ValueError, msgspec.MsgspecError):
-                _log.exception("the node says what we do not understand", extra={"action": "feed_not_understood"})
+                _log.exception("cannot decode a message of the node", extra={"action": "feed_not_understood"})
             await asyncio.sleep(_RECONNECT_SECONDS)
 
     def receive(self, feed: EventMessage) -> None:
-        """Take what the node tells."""
+        """Take a message of the node."""
         self._heard = time.monotonic()
         before = FeedPosition(feed.boot, feed.seq - len(feed.events))
         if before != self._position:
@@ -139,8 +139,8 @@ class LiveFeed:
         self._position = FeedPosition(feed.boot, feed.seq)
         if feed.status is not None:
             self.status = feed.status
-            told = msgspec.to_builtins(feed.status) | {"started_last_second": feed.started_last_second or 0}
-            self.status_event = sse_frame("status", told)
+            status = msgspec.to_builtins(feed.status) | {"started_last_second": feed.started_last_second or 0}
+            self.status_event = sse_frame("status", status)
         self._wake()
 
     def _wake(self) -> None:
@@ -149,7 +149,7 @@ class LiveFeed:
 
 
 def sse_frame(name: str, data: dict[str, Any], position: FeedPosition | None = None) -> bytes:
-    """As an event stream has it. JSON in one line needs no further care."""
+    """One frame of a server-sent event stream. JSON on one line needs no escaping."""
     number = f"id: {position}\n" if position is not None else ""
     return f"{number}event: {name}\ndata: ".encode() + msgspec.json.encode(data) + b"\n\n"
 

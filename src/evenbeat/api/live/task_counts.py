@@ -1,4 +1,4 @@
-"""How many tasks a filter finds, counted once for many who ask: a hundred thousand names take a while to go through."""
+"""The number of tasks that match a filter, cached: scanning a hundred thousand tasks takes a while."""
 
 import time
 from collections import OrderedDict
@@ -12,7 +12,7 @@ from evenbeat.report.task_status import ConditionReader
 from evenbeat.store.contract import ALL_TASKS, Change, Filter, Store
 
 _COUNT_MAX_AGE: Final = 1.0
-"""Seconds for which a count is good that no change of a task shows, as states come and go."""
+"""Seconds for which a count by state is valid: states change without a change of any task."""
 _MAX_COUNTS: Final = 256
 
 
@@ -30,7 +30,7 @@ class TaskCountCache:
         self._lock = Lock()
 
     def of(self, store: Store, only: Filter, at: Instant) -> int:
-        """Counted again when tasks were changed since, and if it asks for a state, when it is no longer fresh."""
+        """The number of tasks; counted again after a change of tasks, and for a filter by state when it has expired."""
         whole = msgspec.structs.replace(only, after="", most=ALL_TASKS.most)
         key = msgspec.msgpack.encode(whole, order="deterministic")
         newest = next(iter(store.changes(most=1)), None)

@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document, made of the same routes and types that the application is made of."""
+"""The OpenAPI 3.1 document, made from the same routes and types as the application."""
 
 import re
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from evenbeat.api.http.route import JSON, Role, Route
 from evenbeat.api.routes.task_answers import IF_MATCH
 
 _COMMON_STATUSES: Final = (400, 401, 403, 422, 429, 503)
-"""Status codes of problems that every route may answer with."""
+"""Statuses of errors that every route may answer with."""
 _BODY_STATUSES: Final = (408, 413, 415)
 _REF_TEMPLATE: Final = "#/components/schemas/{name}"
 _HEADERS: Final = {
@@ -29,11 +29,11 @@ JsonObject = dict[str, Any]
 
 
 def openapi_document(routes: Sequence[Route]) -> JsonObject:
-    """What the routes offer. Pages for people are none of it."""
-    told = [route for route in routes if route.media != "text/html"]
-    schemas = _Schemas(told)
+    """The document of all routes except HTML pages."""
+    documented = [route for route in routes if route.media != "text/html"]
+    schemas = _Schemas(documented)
     paths: dict[str, JsonObject] = {}
-    for route in told:
+    for route in documented:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, schemas)
     return {
         "openapi": "3.1.0",
@@ -50,7 +50,7 @@ def openapi_document(routes: Sequence[Route]) -> JsonObject:
 
 
 class _Schemas:
-    """Every type of every route, described once."""
+    """The schemas of every type of every route, each once."""
 
     def __init__(self, routes: Sequence[Route]) -> None:
         types: list[Any] = [ProblemDocument]
@@ -62,7 +62,7 @@ class _Schemas:
         self.components: Final = _plain_schema(components)
         self._queries = {}
         for query in {route.query for route in routes if route.query is not None}:
-            # Parameters are told one by one.
+            # Parameters are described one by one.
             self._queries[query] = self.components.pop(self.of(query)["$ref"].rpartition("/")[2])
 
     def of(self, kind: Any) -> JsonObject:
@@ -70,7 +70,7 @@ class _Schemas:
         return next(schema for known, schema in zip(self._types, self._described, strict=True) if known is kind)
 
     def parameters(self, route: Route) -> list[JsonObject]:
-        """Of the query."""
+        """The parameters of the query."""
         if route.query is None:
             return []
         fields = self._queries[route.query]["properties"]
@@ -81,7 +81,7 @@ class _Schemas:
 
 
 def _body(route: Route) -> Any:
-    return route.described or route.body
+    return route.documented_body_type or route.body
 
 
 def _operation(route: Route, schemas: _Schemas) -> JsonObject:
@@ -90,9 +90,9 @@ def _operation(route: Route, schemas: _Schemas) -> JsonObject:
         {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}} for name in names
     ]
     parameters += schemas.parameters(route)
-    problems = {*_COMMON_STATUSES, *route.problems, *((404,) if names else ())}
+    problems = {*_COMMON_STATUSES, *route.error_statuses, *((404,) if names else ())}
     if route.conditional:
-        about = "A version, as ETag has it: do it only if that is the present one."
+        about = "A version from an ETag: the change is made only if that is the current version."
         schema = {"type": "string", "pattern": IF_MATCH}
         parameters.append(
             {"name": "If-Match", "in": "header", "required": False, "description": about, "schema": schema}
@@ -113,7 +113,7 @@ def _operation(route: Route, schemas: _Schemas) -> JsonObject:
     elif route.body is not None:
         found["requestBody"] = {"required": True, "content": {JSON: {"schema": schemas.of(_body(route))}}}
         problems |= {*_BODY_STATUSES}
-    for status in (route.status, *route.also):
+    for status in (route.status, *route.other_statuses):
         found["responses"][str(status)] = _success_response(route, status, schemas)
     for status in sorted(problems):
         content = {PROBLEM_MEDIA_TYPE: {"schema": schemas.of(ProblemDocument)}}
@@ -140,7 +140,7 @@ def _operation_id(route: Route) -> str:
 
 
 def _plain_schema(schema: Any) -> Any:
-    """As JSON has it, and simply: so many of the same, where msgspec says this, then this."""
+    """The schema as plain JSON values, simplified: msgspec emits prefixItems for fixed tuples; OpenAPI needs items."""
     return _simplify(msgspec.json.decode(msgspec.json.encode(schema)))
 
 
@@ -158,7 +158,7 @@ def _simplify(schema: Any) -> Any:
 
 
 def _without_null(schema: JsonObject) -> JsonObject:
-    """A parameter that is not there is left out; no text means null."""
+    """The schema of a parameter without null: a query has no text for null, the parameter is omitted instead."""
     kept = {key: value for key, value in schema.items() if key != "default" or value not in (None, [], "")}
     if "anyOf" in kept:
         kinds = [kind for kind in kept.pop("anyOf") if kind != {"type": "null"}]

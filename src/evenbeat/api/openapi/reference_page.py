@@ -1,4 +1,4 @@
-"""The reference: the OpenAPI document for programs, and a page of it for people, without a script or a foreign file."""
+"""The API reference: the OpenAPI document for programs, and an HTML page of it for people, without scripts."""
 
 from collections.abc import Sequence
 from html import escape
@@ -15,7 +15,7 @@ _HTML: Final = "text/html"
 
 
 def routes(others: Sequence[Route]) -> tuple[Route, ...]:
-    """The routes that tell of all others, and of themselves."""
+    """The routes of the reference, which describe all others and themselves."""
 
     async def openapi(_: Call) -> Response:
         return Response(content, media_type=JSON)
@@ -37,7 +37,7 @@ def routes(others: Sequence[Route]) -> tuple[Route, ...]:
 
 
 def reference_page(whole: JsonObject) -> str:
-    """HTML for people to read."""
+    """The reference as an HTML page."""
     operations = [
         (path, method, operation) for path, methods in whole["paths"].items() for method, operation in methods.items()
     ]
@@ -110,7 +110,7 @@ def _schema(name: str, schema: JsonObject) -> str:
 
 
 def _kind(schema: JsonObject) -> str:
-    """What a schema means, in few words, as HTML."""
+    """A schema in a few words, as HTML."""
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
         return f'<a href="#{_document(name)}">{escape(name)}</a>'
@@ -143,8 +143,8 @@ _BOUNDS: Final = (
 
 
 def _bounds(schema: JsonObject) -> str:
-    said = [text.format(_json(schema[key])) for key, text in _BOUNDS if key in schema]
-    return f" <small>({escape(', '.join(said))})</small>" if said else ""
+    bounds = [text.format(_json(schema[key])) for key, text in _BOUNDS if key in schema]
+    return f" <small>({escape(', '.join(bounds))})</small>" if bounds else ""
 
 
 def _json(value: Any) -> str:
@@ -152,7 +152,7 @@ def _json(value: Any) -> str:
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """The first column is a name, one is HTML already: the kind; the last is a text."""
+    """An HTML table. The first column is a name; the column `kind` is HTML already; the others are text."""
     heads = "".join(f"<th>{escape(text)}</th>" for text in head)
     kind = head.index("kind")
     lines = []

@@ -7,8 +7,8 @@ from msgspec import Meta, Struct
 from starlette.responses import JSONResponse, Response
 
 from evenbeat.admin.file_owner import owning_files
-from evenbeat.api.auth.admitted import while_authorized
 from evenbeat.api.auth.scopes import narrow_filter, task_ids_within
+from evenbeat.api.auth.while_authorized import while_authorized
 from evenbeat.api.http.errors import FieldError, HttpError, invalid_request
 from evenbeat.api.http.route import Call, Role, Route
 from evenbeat.api.routes.documents import Count, FilterState, Forced
@@ -133,7 +133,7 @@ ROUTES: Final = (
         *("POST", "/v1/runs", Role.OPERATE, run_tasks, "Run some tasks now, all of them or none.", ForcedRuns, "Tasks"),
         body=Runs,
         status=202,
-        also=(200,),
-        problems=(409,),
+        other_statuses=(200,),
+        error_statuses=(409,),
     ),
 )

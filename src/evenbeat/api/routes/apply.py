@@ -143,8 +143,8 @@ ROUTES: Final = (
             "Tasks",
         ),
         body=ApplyBody,
-        described=Files,
-        problems=(409,),
+        documented_body_type=Files,
+        error_statuses=(409,),
         limit=_BODY_LIMIT,
     ),
 )

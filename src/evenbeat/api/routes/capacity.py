@@ -61,7 +61,7 @@ async def reset_limit(call: Call) -> dict[str, Any]:
 
 
 async def _known_limit(call: Call) -> str:
-    name = call.path["name"]
+    name = call.path_variables["name"]
     if name not in await call.context.read_store(limit_capacities):
         raise HttpError(404, f"there is no limit {name[:256]!r}")
     return name

@@ -49,14 +49,14 @@ async def list_workers(call: Call) -> Workers:
     return Workers((await cluster_document_of(call.context)).workers)
 
 
-async def cluster_document_of(house: ApiContext) -> ClusterDocument:
+async def cluster_document_of(context: ApiContext) -> ClusterDocument:
     """As the node sees it; raise StoreError if it does not answer."""
-    view = await cluster_view_of(house)
+    view = await cluster_view_of(context)
     if view is not None:
         return cluster_document(view)
-    identity = (await house.ask_node(GetNodeIdentity())).node
+    identity = (await context.ask_node(GetNodeIdentity())).node
     assert identity is not None
-    return single_node_document(identity, await numbers_of(house), iso_time(house.now()) or "")
+    return single_node_document(identity, await numbers_of(context), iso_time(context.now()) or "")
 
 
 def _node(node: ClusterNodeDocument, workers: list[WorkerDocument], database: str) -> NodeDocument:

@@ -9,8 +9,8 @@ from msgspec import Meta, Struct
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from evenbeat.api.auth.admitted import RECHECK_SECONDS
 from evenbeat.api.auth.scopes import events_within
+from evenbeat.api.auth.while_authorized import RECHECK_SECONDS
 from evenbeat.api.http.errors import HttpError
 from evenbeat.api.http.route import Call, Role, Route
 from evenbeat.api.live.status_feed import FeedPosition, LiveFeed, parse_feed_position, sse_frame

@@ -44,43 +44,43 @@ class _CachedReply(NamedTuple):
 _cached_replies: Final[WeakKeyDictionary[ApiContext, dict[type[Request], _CachedReply]]] = WeakKeyDictionary()
 
 
-async def numbers_of(house: ApiContext) -> NodeMetrics:
+async def numbers_of(context: ApiContext) -> NodeMetrics:
     """What the node measures of itself, at most a second old; raise StoreError if it does not answer."""
-    numbers = (await _cached_reply(house, GetNodeMetrics())).numbers
+    numbers = (await _cached_reply(context, GetNodeMetrics())).numbers
     assert numbers is not None
     return numbers
 
 
-async def status_of(house: ApiContext) -> Status:
+async def status_of(context: ApiContext) -> Status:
     """How the node is, together with all others of its cluster, at most a second old; raise StoreError as well."""
-    status = (await _cached_reply(house, GetStatus())).status
+    status = (await _cached_reply(context, GetStatus())).status
     assert status is not None
     return status
 
 
-async def cluster_view_of(house: ApiContext) -> ClusterView | None:
+async def cluster_view_of(context: ApiContext) -> ClusterView | None:
     """Who there is, at most a second old; None if the node is alone. Raise StoreError as well."""
-    return (await _cached_reply(house, GetCluster())).cluster
+    return (await _cached_reply(context, GetCluster())).cluster
 
 
-async def _cached_reply(house: ApiContext, request: GetNodeMetrics | GetStatus | GetCluster) -> Reply:
+async def _cached_reply(context: ApiContext, request: GetNodeMetrics | GetStatus | GetCluster) -> Reply:
     """To look at all its tasks costs the node something, and everybody may ask all the time."""
-    looks = _cached_replies.setdefault(house, {})
+    looks = _cached_replies.setdefault(context, {})
     look = looks.get(type(request))
     if (
         look is None
         or time.monotonic() - look.at > _REPLY_MAX_AGE
         or look.reply.get_loop() is not asyncio.get_running_loop()
     ):
-        look = looks[type(request)] = _CachedReply(time.monotonic(), asyncio.create_task(_ask_node(house, request)))
+        look = looks[type(request)] = _CachedReply(time.monotonic(), asyncio.create_task(_ask_node(context, request)))
         look.reply.add_done_callback(lambda task: task.cancelled() or task.exception())  # whoever asked may be gone
     return await asyncio.shield(look.reply)
 
 
-async def _ask_node(house: ApiContext, request: Request) -> Reply:
+async def _ask_node(context: ApiContext, request: Request) -> Reply:
     try:
         async with asyncio.timeout(UNRESPONSIVE_SECONDS):
-            return await house.ask_node(request)
+            return await context.ask_node(request)
     except TimeoutError:
         raise StoreError(f"the node has not answered for {UNRESPONSIVE_SECONDS:g} s") from None
 

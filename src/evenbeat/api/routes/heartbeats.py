@@ -84,7 +84,7 @@ async def remove_heartbeat(call: Call) -> None:
 
 def _heartbeat_handler(signal: HeartbeatSignal) -> Handler:
     async def beat(call: Call) -> Response:
-        token = call.path["token"]
+        token = call.path_variables["token"]
         if len(token) > NAME_LIMIT:
             raise HttpError(404, "nobody has this token")
         # Too long an output is cut, as that of a run is: the beat counts.
@@ -114,7 +114,7 @@ def _heartbeat_routes(path: str, signal: HeartbeatSignal, summary: str) -> tuple
         f"{summary}.",
         str,
         _TAG,
-        problems=(409,),
+        error_statuses=(409,),
         media="text/plain",
     )
     return get, get._replace(method="POST", summary=f"{summary}; the body is its output.", body=bytes)
@@ -125,7 +125,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         *("POST", f"{_TASK_PATH}/result", Role.OPERATE, submit_result, "Tell the result of a check.", Taken, _TAG),
         body=Result,
         status=202,
-        problems=(409,),
+        error_statuses=(409,),
     ),
     Route(
         *(
@@ -138,7 +138,7 @@ ROUTES: Final[tuple[Route, ...]] = (
             _TAG,
         ),
         status=201,
-        problems=(409,),
+        error_statuses=(409,),
     ),
     Route(
         *(

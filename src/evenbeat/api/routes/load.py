@@ -282,6 +282,6 @@ ROUTES: Final[tuple[Route, ...]] = (
         ForecastAnswer,
         _TAG,
         body=ForecastBody,
-        described=ForecastRequest,
+        documented_body_type=ForecastRequest,
     ),
 )

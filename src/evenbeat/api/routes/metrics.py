@@ -186,13 +186,13 @@ def _histogram(name: str, meaning: str, found: Histogram) -> Metric:
     return HistogramMetricFamily(f"evenbeat_{name}", meaning, buckets=buckets, sum_value=found.sum)
 
 
-async def _forecast(house: ApiContext) -> StartForecast | None:
+async def _forecast(context: ApiContext) -> StartForecast | None:
     try:
-        outlook = await house.outlook_cache.current()
+        outlook = await context.outlook_cache.current()
     except StoreError:
         return None
-    stretch = Stretch(Instant(house.now() // SECOND * SECOND), _FORECAST_SECONDS)
-    curve = await house.run_in_thread(outlook.planned, stretch)
+    stretch = Stretch(Instant(context.now() // SECOND * SECOND), _FORECAST_SECONDS)
+    curve = await context.run_in_thread(outlook.planned, stretch)
     return StartForecast(float(curve.max()), float(curve.mean()))
 
 

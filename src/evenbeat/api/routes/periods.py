@@ -85,12 +85,12 @@ async def list_periods(call: Call) -> Periods:
 
 
 async def read_period(call: Call) -> PeriodDocument:
-    name = call.path["name"]
+    name = call.path_variables["name"]
     return _document(name, *await call.context.read_store(lambda store: _find_period(store, name)))
 
 
 async def put_period(call: Call) -> Response:
-    name, period = call.path["name"], call.body.period()
+    name, period = call.path_variables["name"], call.body.period()
     if not 1 <= len(name) <= NAME_LIMIT:
         raise invalid_request(FieldError("/name", f"a period has a name of 1 to {NAME_LIMIT} characters"))
     if problem := name_error(name):
@@ -102,13 +102,13 @@ async def put_period(call: Call) -> Response:
 
 
 async def delete_period(call: Call) -> None:
-    name = call.path["name"]
+    name = call.path_variables["name"]
     await call.context.read_store(lambda store: _find_period(store, name))
     await call.context.ask_node(RemovePeriod(name, call.who))
 
 
 async def list_windows(call: Call) -> Windows:
-    name = call.path["name"]
+    name = call.path_variables["name"]
     stretch = _stretch(call)
 
     def answer(store: Store) -> Windows:
@@ -227,8 +227,8 @@ ROUTES: Final[tuple[Route, ...]] = (
         _TAG,
         body=PeriodBody,
         status=201,
-        also=(200,),
-        problems=(409,),
+        other_statuses=(200,),
+        error_statuses=(409,),
     ),
     Route(
         "DELETE",
@@ -239,7 +239,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         None,
         _TAG,
         status=204,
-        problems=(409,),
+        error_statuses=(409,),
     ),
     Route(
         "GET",

@@ -65,7 +65,7 @@ async def list_next_times(call: Call) -> SchedulePreview:
     start = call.context.now() if asked is None else asked
 
     def read(store: Store) -> SchedulePreview:
-        entry = find_task(store, call.path["name"])
+        entry = find_task(store, call.path_variables["name"])
         task = entry.task
         shown = preview_schedule(task, _period_of(task, store), start, q.n)
         if not task.passive and is_blocked(permission_of(store), entry.owner, task):
@@ -144,6 +144,6 @@ ROUTES: Final[tuple[Route, ...]] = (
         Validated,
         _TAG,
         body=dict[str, Any],
-        described=TaskDraft,
+        documented_body_type=TaskDraft,
     ),
 )

@@ -44,14 +44,14 @@ def find_condition(store: Store, name_or_id: str) -> Condition:
 
 async def task_in_path(call: Call) -> Entry:
     """The task that the path names."""
-    return await call.context.read_store(lambda store: find_task(store, call.path["name"]))
+    return await call.context.read_store(lambda store: find_task(store, call.path_variables["name"]))
 
 
 async def task_in_path_or_removed(call: Call) -> Entry:
     """The task that the path names; a removed one while its history is kept."""
 
     def read(store: Store) -> Entry:
-        name = call.path["name"]
+        name = call.path_variables["name"]
         removed = None if store.find(name) is not None else store.find_removed(name)
         return removed or find_task(store, name)
 

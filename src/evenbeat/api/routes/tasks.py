@@ -7,8 +7,8 @@ from msgspec import Meta, Struct
 from starlette.responses import JSONResponse, Response
 
 from evenbeat.admin.cross_check import limits_by_owner
-from evenbeat.api.auth.admitted import while_authorized
 from evenbeat.api.auth.scopes import narrow_filter, require_within
+from evenbeat.api.auth.while_authorized import while_authorized
 from evenbeat.api.http.errors import FieldError, HttpError, invalid_request, json_pointer
 from evenbeat.api.http.route import Call, Role, Route
 from evenbeat.api.routes import definitions
@@ -98,7 +98,7 @@ async def create_task(call: Call) -> Response:
 
 
 async def read_task(call: Call) -> Response:
-    return await task_response(call, call.path["name"])
+    return await task_response(call, call.path_variables["name"])
 
 
 async def replace_task(call: Call) -> Response:
@@ -199,9 +199,9 @@ ROUTES: Final = (
         *("POST", "/v1/tasks", Role.ADMIN, create_task, "Create a task.", TaskDocument, _TAG),
         query=CreateQuery,
         body=dict[str, Any],
-        described=NewTask,
+        documented_body_type=NewTask,
         status=201,
-        problems=(409,),
+        error_statuses=(409,),
         headers=("ETag", "Location"),
     ),
     Route("GET", _TASK_PATH, Role.READ, read_task, "A task and how it is.", TaskDocument, _TAG, headers=("ETag",)),
@@ -216,16 +216,16 @@ ROUTES: Final = (
             _TAG,
         ),
         body=dict[str, Any],
-        described=WholeTask,
-        problems=(409,),
+        documented_body_type=WholeTask,
+        error_statuses=(409,),
         conditional=True,
         headers=("ETag", "Location"),
     ),
     Route(
         *("PATCH", _TASK_PATH, Role.ADMIN, patch_task, "Change some keys of a task.", TaskDocument, _TAG),
         body=dict[str, Any],
-        described=TaskPatch,
-        problems=(409,),
+        documented_body_type=TaskPatch,
+        error_statuses=(409,),
         conditional=True,
         headers=("ETag", "Location"),
     ),
@@ -254,8 +254,8 @@ ROUTES: Final = (
         ),
         query=RunQuery,
         status=202,
-        also=(200,),
-        problems=(409,),
+        other_statuses=(200,),
+        error_statuses=(409,),
     ),
     Route(
         *(

@@ -1,4 +1,4 @@
-"""The application: from a request to its route, past the doorman, to an answer; every mishap becomes a problem."""
+"""The ASGI application: routes a request, authenticates its caller and answers; every exception becomes a problem."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 from starlette.types import Receive, Scope, Send
 
-from evenbeat.api.auth import scopes, session
+from evenbeat.api.auth import scopes
 from evenbeat.api.http.context import ApiContext
 from evenbeat.api.http.errors import HttpError, http_error_of
 from evenbeat.api.http.paths import Router
@@ -36,6 +36,7 @@ from evenbeat.api.routes import (
     metrics,
     periods,
     schedules,
+    session,
     tasks,
 )
 from evenbeat.web.routes import web_routes
@@ -46,19 +47,19 @@ _ROUTE_MODULES: Final = (
     audit,
 )
 ROUTES: Final[tuple[Route, ...]] = tuple(route for part in _ROUTE_MODULES for route in part.ROUTES)
-"""All that a house offers, but for what tells of them."""
+"""Every route except the reference, which describes these."""
 
 Lifespan = Callable[[Starlette], AbstractAsyncContextManager[None]]
 
 
 def create_application(
-    house: ApiContext,
+    context: ApiContext,
     access: Authenticator,
     routes: Sequence[Route] = ROUTES,
     pages: Sequence[BaseRoute] | None = None,
     lifespan: Lifespan | None = None,
 ) -> Starlette:
-    """An ASGI application: the routes, and the files of the page; whoever makes it closes the house."""
+    """Build the application: the routes and the files of the page. The caller closes `context` at the end."""
     app = Starlette(
         routes=web_routes() if pages is None else pages,
         lifespan=lifespan,
@@ -66,7 +67,7 @@ def create_application(
     )
     # Starlette's own routing, by decoded paths, is for the page only: in them a name with a slash is two segments.
     app.router.redirect_slashes = False
-    app.router.default = _Dispatcher(house, access, Router((*routes, *reference_page.routes(routes))))
+    app.router.default = _Dispatcher(context, access, Router((*routes, *reference_page.routes(routes))))
     return app
 
 
@@ -76,10 +77,10 @@ async def _http_exception_response(_: Request, error: Exception) -> Response:
 
 
 class _Dispatcher:
-    """Takes every request."""
+    """Handles every request that is not for a file of the page."""
 
-    def __init__(self, house: ApiContext, access: Authenticator, paths: Router) -> None:
-        self._house = house
+    def __init__(self, context: ApiContext, access: Authenticator, paths: Router) -> None:
+        self._context = context
         self._access = access
         self._paths = paths
 
@@ -94,7 +95,7 @@ class _Dispatcher:
             problem = http_error_of(e)
             if problem.refusal_reason:
                 route = request.scope.get("evenbeat.route", "")
-                self._house.refusals.note(problem.refusal_reason, address_of(request), route, problem.who)
+                self._context.refusals.note(problem.refusal_reason, address_of(request), route, problem.who)
             response = problem.response()
         if request.method == "HEAD":
             await send({"type": "http.response.start", "status": response.status_code, "headers": response.raw_headers})
@@ -116,11 +117,13 @@ class _Dispatcher:
         set_current_caller(caller.who)
         path = found.variables
         if caller.scope is not None:
-            path = await scopes.check_scope(self._house, route, path, caller.scope)
+            path = await scopes.check_scope(self._context, route, path, caller.scope)
         query = parse_query(route, request)
-        body = await parse_body(route, request, self._house.run_in_thread)
-        still = partial(self._access.is_still_authorized, request)
-        call = Call(request, self._house, path, query, body, caller.who, caller.role, caller.scope, still)
+        body = await parse_body(route, request, self._context.run_in_thread)
+        is_still_authorized = partial(self._access.is_still_authorized, request)
+        call = Call(
+            request, self._context, path, query, body, caller.who, caller.role, caller.scope, is_still_authorized
+        )
         return _response(route, await route.handler(call))
 
 

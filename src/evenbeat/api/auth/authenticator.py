@@ -1,4 +1,4 @@
-"""Who may do what: who shows a token or has a session; everybody on this machine only if the node was started so."""
+"""Who a caller is and what they may do: by a token or a session, or without one on a node started with --open."""
 
 import asyncio
 import hashlib
@@ -14,8 +14,8 @@ from starlette.requests import Request
 from evenbeat.admin.page_sessions import SESSION_PREFIX, PageSession, decode_sessions
 from evenbeat.admin.sign_in_links import LINK_PREFIX, link_code_digest
 from evenbeat.admin.tokens import TOKEN_PREFIX, decode_tokens, secret_matches, split_token
-from evenbeat.api.auth.session import COOKIE_NAME, CookieSession, InMemorySessions
-from evenbeat.api.auth.session import cookie_digest as session_digest
+from evenbeat.api.auth.cookie_sessions import COOKIE_NAME, CookieSession, InMemorySessions
+from evenbeat.api.auth.cookie_sessions import cookie_digest as session_digest
 from evenbeat.api.http.context import ApiContext
 from evenbeat.api.http.errors import HttpError
 from evenbeat.api.http.rate_limit import RateLimiter, client_network
@@ -27,39 +27,39 @@ from evenbeat.store.contract import StoreError
 from evenbeat.wire.requests import ApiToken, EndPageSession, StartPageSession, UseSignInLink
 
 _TOKENS_MAX_AGE: Final = 2.0
-"""Seconds after which the tokens are read again: so long a removed one may still work."""
+"""Seconds after which the tokens are read again: the longest time that a removed token still works."""
 _VERIFIED_MAX_AGE: Final = 60.0
-"""Seconds after its last use that a token is known again without the work of scrypt."""
+"""Seconds after its last use for which a token is accepted without computing scrypt again."""
 _MAX_VERIFIED: Final = 10_000
 _MAX_FAILURES_PER_MINUTE: Final = 10
-"""Wrong tokens from one address in a minute."""
+"""Wrong tokens accepted from one address in a minute before it has to wait."""
 _MAX_SIGN_INS_AUDITED_PER_MINUTE: Final = 10
-"""Sign-ins of one token from one address in a minute that the audit has."""
+"""Sign-ins of one token from one address that are written to the audit in a minute."""
 _SAFE_METHODS: Final = ("GET", "HEAD", "OPTIONS")
 _PROXY_HEADERS: Final = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
 _GRANT_KEY: Final = "evenbeat.admission"
-"""Where a request has what it was let in with."""
+"""The key in a request's scope of the grant that admitted it."""
 _AUTHENTICATE_HEADER: Final = {"www-authenticate": 'Bearer realm="evenbeat"'}
 _UNKNOWN_TOKEN: Final = "this token is not known here"  # noqa: S105
 _EXPIRED_TOKEN: Final = "this token has expired"  # noqa: S105
 
 
 class AuthenticatedCaller(NamedTuple):
-    """Who asks, for the audit, and what they may do."""
+    """The caller's name for the audit, and what they may do."""
 
     who: str
     role: Role
     scope: Scope | None = None
-    """To what the token is limited."""
+    """What the token is limited to; None for no limit."""
 
 
 class _AccessGrant(NamedTuple):
-    """What somebody was let in with: a token, maybe by way of a session; without both by an open door."""
+    """What admitted a request: a token, directly or through a session. Neither means a node started with --open."""
 
     id: str = ""
     token: ApiToken | None = None
     session: str = ""
-    """What is in the cookie."""
+    """The content of the cookie."""
 
 
 class _VerifiedToken(NamedTuple):
@@ -69,14 +69,14 @@ class _VerifiedToken(NamedTuple):
 
 
 class TokenAuthenticator:
-    """Lets callers in, or says what they lack."""
+    """Authenticates callers, or says what they lack."""
 
     def __init__(
         self,
-        house: ApiContext,
+        context: ApiContext,
         host: str,
         port: int | None = None,
-        life: str = "",
+        node_start_id: str = "",
         *,
         is_secure: bool = False,
         is_open: bool = False,
@@ -84,21 +84,21 @@ class TokenAuthenticator:
     ) -> None:
         """`host`, `port`: what the server listens on; `is_secure`: whether it speaks TLS itself.
 
-        `life`: for which start of the node its sessions are good, empty for all: see `node.page_session`.
-        `is_open`: every user of this machine is let in without a token, as long as there are none.
+        `node_start_id`: the start of the node that its sessions are valid for, empty for all: `admin.page_sessions`.
+        `is_open`: every user of this machine is admitted without a token, as long as no token exists.
         """
         self.is_secure: Final = is_secure
-        # Browsers send the cookies of a host to all its ports: nodes beside each other must not take one for theirs.
+        # Browsers send the cookies of a host to all its ports: nodes on one host must not mistake another's for theirs.
         self.cookie: Final = COOKIE_NAME if port is None else f"{COOKIE_NAME}_{port}"
-        self._node_start_id = life
+        self._node_start_id = node_start_id
         self._may_be_open = is_open
         self.sessions: Final = InMemorySessions(now)
-        self._house = house
+        self._context = context
         self._host = host
         self._now = now
         self._tokens: dict[str, ApiToken] = {}
         self._stored_sessions: dict[str, PageSession] = {}
-        """Sessions that the database has."""
+        """Sessions in the database."""
         self._read_at: float | None = None
         self._reading = asyncio.Lock()
         self._hashing = asyncio.Lock()
@@ -109,7 +109,7 @@ class TokenAuthenticator:
         )
 
     async def authenticate(self, request: Request, role: Role) -> AuthenticatedCaller:
-        """Who it is; raise Problem if they may not do what needs this role."""
+        """Identify the caller; raise HttpError if they may not do what needs this role."""
         request.scope["evenbeat.access"] = self  # for the routes of sessions
         if role is Role.ANYBODY:
             _require_same_origin(request, self.is_secure)
@@ -124,34 +124,34 @@ class TokenAuthenticator:
         return caller
 
     async def is_still_authorized(self, request: Request) -> bool:
-        """Is what a request was let in with still good? Tokens are removed and expire, sessions and open doors end."""
-        held: _AccessGrant | None = request.scope.get(_GRANT_KEY)
-        if held is None:
-            return True  # what everybody may do
-        if held.token is None:
+        """Would this request still be admitted? Tokens expire or are removed, and sessions end."""
+        grant: _AccessGrant | None = request.scope.get(_GRANT_KEY)
+        if grant is None:
+            return True  # a route that needs no role
+        if grant.token is None:
             return await self.is_open()
         tokens = await self._known_tokens()
-        if held.session and self._session(held.session) is None:
+        if grant.session and self._session(grant.session) is None:
             return False
-        token = tokens.get(held.id)
-        return token == held.token and not held.token.is_over(self._house.now())
+        token = tokens.get(grant.id)
+        return token == grant.token and not grant.token.is_over(self._context.now())
 
     async def is_open(self) -> bool:
-        """May everybody on this machine do everything?"""
+        """May every user of this machine do everything?"""
         if not self._may_be_open:
             return False
         has_tokens = bool(await self._known_tokens())
         return needs_no_token(is_open=True, is_loopback=is_loopback(self._host), has_tokens=has_tokens)
 
     async def identify(self, request: Request) -> AuthenticatedCaller | None:
-        """Who it is, None if they do not say; raise Problem if what they say is wrong."""
+        """Identify the caller by token or session; None without either. Raise HttpError if a token is wrong."""
         if await self.is_open():
             self.require_local(request)
             _require_same_origin(request, self.is_secure)
             request.scope[_GRANT_KEY] = _AccessGrant()
             return AuthenticatedCaller(address_of(request), Role.ADMIN)
-        if (said := request.headers.get("authorization")) is not None:
-            scheme, _, text = said.partition(" ")
+        if (header := request.headers.get("authorization")) is not None:
+            scheme, _, text = header.partition(" ")
             if scheme.lower() != "bearer":
                 raise HttpError(401, "accepted in Authorization: Bearer and a token", headers=_AUTHENTICATE_HEADER)
             id_, token = await self.verify_token(request, text.strip())
@@ -160,30 +160,30 @@ class TokenAuthenticator:
         return await self._identify_by_cookie(request)
 
     def require_local(self, request: Request) -> None:
-        """Is it meant for this machine, and from it? A page of somebody else's may have its own name lead to us."""
+        """Refuse a request that came through a proxy, or whose Host is another name: DNS rebinding looks like that."""
         for name in _PROXY_HEADERS:
             if name in request.headers:
-                detail = "what comes through a proxy needs a token; `evenbeat token add NAME` makes the first one"
+                detail = "requests through a proxy need a token; `evenbeat token add NAME` makes the first one"
                 raise HttpError(403, f"{name}: {detail}")
         name = _host_name(request.headers.get("host", ""))
         if name != self._host.lower() and not is_loopback(name):
             raise HttpError(403, f"Host {name!r}, accepted: localhost, a loopback address, or {self._host}")
 
     async def verify_token(self, request: Request, text: str) -> tuple[str, ApiToken]:
-        """A token, and its id, by its text; raise Problem if it is none of ours, or too many were not."""
+        """The id and record of a token, by its text; raise HttpError if it is unknown, or after too many wrong ones."""
         tokens = await self._known_tokens()
         digest = hashlib.sha256(text.encode(errors="replace")).digest()
         if (found := self._cached_token(digest, tokens)) is not None:
             return found
         id_, secret = split_token(text) or ("", "")
         token = tokens.get(id_)
-        # Of tokens that exist, one bucket each: whoever guesses does not shut out who knows, behind the same proxy.
+        # Each existing token has a bucket of its own: guesses do not lock out its owner behind the same proxy.
         key = f"{client_network(address_of(request))} {id_ if token else ''}"
-        if token is None or token.is_over(self._house.now()):
-            # Without the work of scrypt: nothing that is said with it can let anybody in.
+        if token is None or token.is_over(self._context.now()):
+            # No scrypt here: no secret makes an unknown or expired token valid.
             self._count_failure(key)
             raise HttpError(401, _UNKNOWN_TOKEN if token is None else _EXPIRED_TOKEN, headers=_AUTHENTICATE_HEADER)
-        async with self._hashing:  # of many who ask at once, one does the work
+        async with self._hashing:  # of many concurrent requests with one token, only the first computes scrypt
             if (found := self._cached_token(digest, tokens)) is not None:
                 return found
             self._count_failure(key)
@@ -196,14 +196,14 @@ class TokenAuthenticator:
         return id_, token
 
     async def redeem_link(self, request: Request, code: str) -> tuple[str, ApiToken]:
-        """The token of a link that nobody has used yet, and its id; raise Problem if the link is not good any more."""
+        """The id and record of the token behind an unused link; raise HttpError if the link was used or has expired."""
         key = link_code_digest(code)
-        # Looked for first: whoever tries wrong ones, which are counted, does not shut out who has a right one.
-        is_known = LINK_PREFIX + key in await self._house.read_store(lambda store: store.settings(LINK_PREFIX))
-        id_ = (await self._house.ask_node(UseSignInLink(key, address_of(request)))).token if is_known else ""
+        # Looked up before counting: wrong codes, which are counted, do not lock out the holder of a right one.
+        is_known = LINK_PREFIX + key in await self._context.read_store(lambda store: store.settings(LINK_PREFIX))
+        id_ = (await self._context.ask_node(UseSignInLink(key, address_of(request)))).token if is_known else ""
         token = (await self._known_tokens()).get(id_)
         if id_ and token is None:
-            await self._read_anew()  # a token that is newer than our last look
+            await self._read_anew()  # the token may be newer than our last read
             token = self._tokens.get(id_)
         if token is None:
             self._count_failure(f"{client_network(address_of(request))} link")
@@ -216,7 +216,7 @@ class TokenAuthenticator:
         if found is None:
             return None
         token = tokens.get(found.id)
-        is_known = token is not None and token.hash == found.hash and not token.is_over(self._house.now())
+        is_known = token is not None and token.hash == found.hash and not token.is_over(self._context.now())
         if token is None or not is_known or found.until <= self._now():
             del self._remembered[digest]
             return None
@@ -236,7 +236,7 @@ class TokenAuthenticator:
         if session is None:
             return None
         token = tokens.get(session.token)
-        if token is None or token.hash != session.hash or token.is_over(self._house.now()):
+        if token is None or token.hash != session.hash or token.is_over(self._context.now()):
             self.sessions.remove(word)
             return None
         if request.method not in _SAFE_METHODS and request.headers.get("x-evenbeat") != "1":
@@ -246,30 +246,30 @@ class TokenAuthenticator:
         return _caller_of_token(token)
 
     async def begin_session(self, id_: str, token: ApiToken) -> str:
-        """What to put into a cookie that stands for a token from now on."""
+        """Start a session for a token; the content of its cookie."""
         word = self.sessions.create(id_, token.hash)
-        with suppress(StoreError):  # without a node it lasts as long as this process
-            await self._house.ask_node(StartPageSession(session_digest(word), id_, self._node_start_id))
+        with suppress(StoreError):  # without a node the session lasts as long as this process
+            await self._context.ask_node(StartPageSession(session_digest(word), id_, self._node_start_id))
             await self._read_anew()
-            self.sessions.remove(word)  # so that it ends here too if somebody signs out at another node
+            self.sessions.remove(word)  # so that signing out at another node ends it here too
         return word
 
     async def end_session(self, word: str) -> None:
-        """Somebody signs out."""
+        """Sign out."""
         self.sessions.remove(word)
         await self._read_anew()
         if self._stored_sessions.pop(session_digest(word), None) is not None:
-            await self._house.ask_node(EndPageSession(session_digest(word)))
+            await self._context.ask_node(EndPageSession(session_digest(word)))
 
     def _session(self, word: str) -> CookieSession | None:
-        """What a cookie stands for that this process has given, or one before it."""
+        """The session of a cookie, issued by this process or by an earlier one."""
         if (found := self.sessions.find(word)) is not None:
             return found
-        kept = self._stored_sessions.get(session_digest(word)) if word else None
-        token = None if kept is None else self._tokens.get(kept.token)
-        if kept is None or token is None or kept.life != self._node_start_id or self._house.now() >= kept.until:
+        stored = self._stored_sessions.get(session_digest(word)) if word else None
+        token = None if stored is None else self._tokens.get(stored.token)
+        if stored is None or token is None or stored.life != self._node_start_id or self._context.now() >= stored.until:
             return None
-        return CookieSession(kept.token, token.hash, kept.until)
+        return CookieSession(stored.token, token.hash, stored.until)
 
     async def _known_tokens(self) -> dict[str, ApiToken]:
         if self._is_fresh():
@@ -284,7 +284,7 @@ class TokenAuthenticator:
             await self._read()
 
     async def _read(self) -> None:
-        found = await self._house.read_store(
+        found = await self._context.read_store(
             lambda store: (store.settings(TOKEN_PREFIX), store.settings(SESSION_PREFIX))
         )
         self._tokens, self._stored_sessions = decode_tokens(found[0]), decode_sessions(found[1])
@@ -295,22 +295,22 @@ class TokenAuthenticator:
 
 
 def _require_same_origin(request: Request, is_secure: bool) -> None:  # noqa: FBT001
-    """What changes something comes from our own page, or from no page at all."""
+    """Refuse a change that a page of another site sends: changes come from our own page, or from no page at all."""
     if request.method in _SAFE_METHODS:
         return
     if request.headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
-        raise HttpError(403, "this comes from a page of somebody else's")
+        raise HttpError(403, "this request comes from a page of another site")
     origin = request.headers.get("origin")
     if origin is None:
         return
     parsed = urlsplit(origin)
     schemes = ("https",) if is_secure else ("http", "https")
     if parsed.scheme not in schemes or parsed.netloc.lower() != request.headers.get("host", "").lower():
-        raise HttpError(403, "this comes from a page of somebody else's: its Origin is not where it was sent")
+        raise HttpError(403, "this request comes from a page of another site: its Origin differs from its Host")
 
 
 def _host_name(host: str) -> str:
-    """Of a Host header, without the port."""
+    """The host of a Host header, without the port."""
     if host.startswith("["):
         return host[: host.find("]") + 1].strip("[]").lower()
     return host.partition(":")[0].lower()
