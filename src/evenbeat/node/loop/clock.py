@@ -1,6 +1,6 @@
-"""The node's clock: the wall clock as it was read once, carried on by the boot-time clock, which nobody can set.
+"""The node's clock: the wall clock as read once, carried on by the boot-time clock, which cannot be set.
 
-Small differences are followed smoothly. A larger one is a step: somebody set the clock, and the node must know.
+Small differences are followed smoothly. A larger one is a step: the clock was set, and the node must know.
 """
 
 import time
@@ -10,9 +10,9 @@ from typing import Final
 from evenbeat.model import SECOND, Instant
 
 MIN_CLOCK_STEP: Final = SECOND
-"""What differs by more than this was set; less is a clock being disciplined."""
+"""A clock that differs by more than this was set; by less, NTP adjusts it."""
 _MAX_SLEW: Final = SECOND // 100
-"""A node's clock that is ahead waits, by at most so much each time it is compared."""
+"""A node's clock that is ahead is slowed down by at most this at each comparison."""
 
 
 def boot_time() -> int:
@@ -25,13 +25,13 @@ def wall_time() -> int:
 
 
 class Clock:
-    """Reads the time; never goes back by itself."""
+    """Reads the time. It goes back only in `compare`, when the wall clock was set back."""
 
     def __init__(self, wall: Callable[[], int] = wall_time, boot: Callable[[], int] = boot_time) -> None:
         self._wall = wall
         self._boot = boot
         self.offset = wall() - boot()
-        """The node's time is this far ahead of the boot-time clock; workers are told it."""
+        """The node's time less the boot-time clock. Workers get it too."""
         self._latest = boot() + self.offset
 
     def now(self) -> Instant:
@@ -39,11 +39,11 @@ class Clock:
         return Instant(self._latest)
 
     def elapsed(self) -> int:
-        """Microseconds on the boot-time clock: how long something takes, whoever sets the time meanwhile."""
+        """Microseconds on the boot-time clock, for measuring how long something takes."""
         return self._boot()
 
     def compare(self) -> int:
-        """Look at the wall clock, about once a second. Says by how much it was set; 0 if it was not.
+        """Compare with the wall clock, about once a second. Returns by how much that was set; 0 if it was not.
 
         After a step the node's clock is the wall clock again; what that means for tasks is for the node to settle.
         """

@@ -12,15 +12,15 @@ from evenbeat.store.contract import Skip
 from evenbeat.wire.metrics import Histogram
 
 _LATENESS_WINDOW: Final = 10_000
-"""Runs whose lateness is remembered, at least; at most twice as many."""
+"""The lateness of at least this many runs is remembered, of at most twice as many."""
 LATENESS_BOUNDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 DURATION_BOUNDS: Final = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0)
 COMMIT_BOUNDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0)
-"""Seconds: what a scheduler should keep to, what work lasts, what a disk takes."""
+"""Upper bounds of buckets in seconds: of lateness, of the duration of runs, of commits to a disk."""
 
 
 class HistogramCounter:
-    """Counts values by how large they are."""
+    """Counts values in buckets."""
 
     def __init__(self, bounds: tuple[float, ...]) -> None:
         self._bounds = bounds
@@ -29,7 +29,7 @@ class HistogramCounter:
         self._sum = 0.0
 
     def add(self, values: NDArray[np.float64]) -> None:
-        """Many at a time; a value less than nothing is nothing."""
+        """Count many values; a negative one counts as 0."""
         values = np.maximum(values, 0.0)
         self._counts += np.bincount(np.searchsorted(self._edges, values), minlength=len(self._counts))
         self._sum += float(values.sum())
@@ -47,16 +47,16 @@ class RunCounters:
 
     def __init__(self) -> None:
         self.runs = 0
-        """That were handed over."""
+        """Runs that were handed to the queue."""
         self.outcomes: dict[str, int] = {}
         self.skipped: dict[str, int] = {}
         self.lateness: list[float] = []
-        """Of the latest runs, in seconds; a bounded window."""
+        """Of the latest runs, in seconds."""
         self.late = HistogramCounter(LATENESS_BOUNDS)
         self.lasted = HistogramCounter(DURATION_BOUNDS)
 
     def began(self, late: NDArray[np.float64]) -> None:
-        """Runs have started, so many seconds after they were due; by a clock that is behind ours less than none."""
+        """Runs have started, `late` seconds after they were due; negative if the clock of a worker is behind."""
         late = np.maximum(late, 0.0)
         self.late.add(late)
         self.lateness += late.tolist()
@@ -64,7 +64,7 @@ class RunCounters:
             del self.lateness[:-_LATENESS_WINDOW]
 
     def ended(self, outcomes: Iterable[str], seconds: NDArray[np.float64]) -> None:
-        """Runs have ended so; those that had really started lasted so long."""
+        """Runs have ended with these outcomes; `seconds` are the durations of those that had started."""
         self.lasted.add(seconds)
         for outcome, times in Counter(outcomes).items():
             self.outcomes[outcome] = self.outcomes.get(outcome, 0) + times

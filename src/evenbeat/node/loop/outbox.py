@@ -1,4 +1,4 @@
-"""The outbox: batches on their way into the store, in order. What the store cannot take now is offered again."""
+"""The outbox: batches on their way into the store, in order. A batch that the store cannot take is offered again."""
 
 import asyncio
 import logging
@@ -12,7 +12,7 @@ from evenbeat.store.cluster_contract import LeaseLost
 from evenbeat.store.contract import Batch, ContradictoryBatch, DatabaseDamaged, Store, StoreError, WithdrawnTasks
 
 _RETRY_DELAY: Final = 1.0
-"""Seconds until the store is asked again after it failed: it is full, or slow, or on a disk that comes back."""
+"""Seconds until the store is asked again after it failed: its disk may have space again, or be back."""
 _log: Final = logging.getLogger("evenbeat.node")
 
 OnCommit = Callable[[], None]
@@ -26,57 +26,57 @@ class _WaitingBatch(NamedTuple):
 
 
 class Outbox:
-    """Offers batches to the store and says when they are safe. While the store fails, all wait.
+    """Offers batches to the store and says when they are committed. While the store fails, all batches wait.
 
-    All that wait are offered together, to be kept together; those that come meanwhile wait for the answer. What is
-    offered behind something that fails may well be taken: then the store would know the later without the earlier.
+    All waiting batches are offered in one commit, and later ones wait for its end: if a batch were offered while an
+    earlier one fails, the store could have the later without the earlier.
     """
 
     def __init__(
         self, store: Store, loop: asyncio.AbstractEventLoop, on_failure: Callable[[BaseException], None]
     ) -> None:
-        """`on_failure` is told if a batch will never be safe, however often it is offered; then none after it is."""
+        """`on_failure` is called if a batch cannot be committed, however often it is offered; no later one is then."""
         self._store = store
         self._loop = loop
         self._on_failure = on_failure
         self._parcels: deque[_WaitingBatch] = deque()
         self._offered = 0
-        """How many of them are under way."""
+        """How many of them are offered to the store now."""
         self._offered_at = 0.0
         self.commit_seconds = HistogramCounter(COMMIT_BOUNDS)
-        """Seconds in which the store has kept what it was offered."""
+        """How long commits took, in seconds."""
         self.on_withdrawn: Callable[[WithdrawnTasks], None] = lambda _: None
-        """Called before anything that follows from a commit is done: tasks whose claims were not kept."""
+        """Called with tasks whose claims the store refused as they were removed, before anything else that follows."""
         self._is_busy = False
-        """Are some under way, or is it too soon to offer them again?"""
+        """Are batches offered now, or is it too soon to offer them again?"""
         self._round = 0
-        """Answers of earlier rounds are about what was dropped."""
+        """Answers of earlier rounds are about batches that were discarded."""
         self._waiting: list[asyncio.Future[None]] = []
         self.store_error: str = ""
-        """What the store said last, while it cannot take anything."""
+        """The latest error of the store; empty while it works."""
         self.is_store_damaged = False
         """Is the database itself gone or damaged, so that waiting for it is of no use?"""
 
     @property
     def waiting(self) -> int:
-        """Batches that are not safe yet."""
+        """Batches that are not committed yet."""
         return len(self._parcels)
 
     def oldest_age(self) -> float:
-        """Seconds since the first of them was put; 0 if there is none."""
+        """Age of the oldest batch in seconds; 0 if there is none."""
         return self._loop.time() - self._parcels[0].put if self._parcels else 0.0
 
     def unsafe_claims(self) -> set[int]:
-        """The tasks whose runs are claimed in batches that are not safe yet."""
+        """The tasks whose runs are claimed in batches that are not committed yet."""
         return {claim.task for parcel in self._parcels for claim in parcel.batch.claims}
 
     def put(self, batch: Batch, then: OnCommit) -> None:
-        """Remember a batch; `then` is called on the loop when it is safe."""
+        """Add a batch; `then` is called on the loop when it is committed."""
         self._parcels.append(_WaitingBatch(batch, then, self._loop.time()))
         self._proceed()
 
     async def wait_committed(self) -> None:
-        """Wait until everything that was put so far is safe, whatever comes after it."""
+        """Wait until all batches that were put so far are committed."""
         future: asyncio.Future[None] = self._loop.create_future()
         self._waiting.append(future)
         try:
@@ -86,12 +86,12 @@ class Outbox:
             self._waiting.remove(future)
 
     async def empty(self) -> None:
-        """Wait until nothing is left that is not safe."""
+        """Wait until all batches are committed, also those that are put meanwhile."""
         while self._parcels:
             await self.wait_committed()
 
     def discard_all(self, why: StoreError) -> None:
-        """Nothing that waits is to be kept any more: somebody else decides about it. Who waits for it is told why."""
+        """Drop all waiting batches, as another node has their tasks now. `why` is raised in those who wait for them."""
         self._parcels.clear()
         self._offered = 0
         self._is_busy = False
@@ -101,7 +101,7 @@ class Outbox:
                 future.set_exception(why)
 
     def close(self) -> None:
-        """Nothing is offered any more: the store is about to be closed."""
+        """Offer nothing more: the store is about to be closed."""
         self._round += 1
         self._is_busy = True
 
@@ -147,12 +147,12 @@ class Outbox:
         kept = [self._parcels.popleft() for _ in range(self._offered)]
         if withdrawn := future.result():
             self.on_withdrawn(withdrawn)
-        if self._parcels:  # the store need not wait for what there is to do here
+        if self._parcels:  # the store works on these meanwhile
             self._wait_for(self._offer(), self._round)
         for parcel in kept:
             try:
                 parcel.then()
-            except Exception as e:  # the others are safe all the same, and what follows from them is done
+            except Exception as e:  # the other batches are committed too, so call theirs
                 self._on_failure(e)
 
     def _again(self, asked: int) -> None:

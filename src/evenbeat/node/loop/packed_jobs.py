@@ -1,4 +1,4 @@
-"""Packed jobs by row, one after the other in one piece of memory: a million of them are no Python objects."""
+"""Packed jobs by row, one after the other in one piece of memory: a million of them are not Python objects."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -9,22 +9,22 @@ from evenbeat.core.columns import Column, Ints
 from evenbeat.core.task import TaskColumns
 
 _WASTE_ALLOWED: Final = 1 << 20
-"""Bytes that may be waste before anybody looks."""
+"""Bytes of waste below which nothing is tidied."""
 
 
 class NodeColumns(TaskColumns):
-    """What a node knows of a task beside what the core decides by."""
+    """The columns of a live node: those of the core, and what workers and the store need."""
 
     number = Column(np.int64, -1)
-    """In the store."""
+    """The number of the task in the store."""
     timebox = Column(np.int64, 0)
     """0 for cron tasks by default: until the next nominal time."""
     function = Column(np.int32, -1)
-    """Its number in the roster; -1 for a command."""
+    """The number of its function in the task table; -1 for a command."""
     pool = Column(np.int16, 0)
-    """The number of its pool in the roster; 0 for the default one."""
+    """The number of its pool in the task table; 0 for the default one."""
     owner = Column(np.int32, 0)
-    """The number of its owner in the roster."""
+    """The number of its owner in the task table."""
     job_at = Column(np.int64, 0)
     job_length = Column(np.int32, 0)
 
@@ -36,14 +36,14 @@ class PackedJobs:
         self._columns = columns
         self._data = bytearray()
         self._looked_at = 0
-        """Size when it was last known how much of it is in use."""
+        """Size when the waste was last measured."""
 
     @property
     def nbytes(self) -> int:
         return len(self._data)
 
     def put(self, rows: Ints, packed: Sequence[bytes]) -> None:
-        """Set the jobs of rows. What they had before is waste, as that of a freed row, until half of all is."""
+        """Set the jobs of rows. Their previous jobs are waste, and tidied away when half of the memory is."""
         c = self._columns
         lengths = np.fromiter(map(len, packed), np.int64, len(packed))
         c.job_at[rows], c.job_length[rows] = len(self._data) + np.cumsum(lengths) - lengths, lengths

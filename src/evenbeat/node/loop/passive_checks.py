@@ -1,7 +1,7 @@
-"""Results from outside: what is submitted for a check, and what it means that nothing is, for long enough.
+"""Passive checks of a live node: takes submitted results, and looks for missing ones when they are due.
 
-A submitted result needs no worker and no slot. Its check may be running meanwhile: that run goes on as it would. If a
-result is missing, a check that has something to run is run, off the grid; the others get a result that says so.
+A submitted result needs no worker and no slot, and does not disturb a run of its check. If a result is missing, a check
+with a command or function is run off the grid; the others get a result that says that theirs is missing.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -29,46 +29,46 @@ from evenbeat.when.zone import zone
 
 _UTC: Final = zone("UTC")
 _MAX_OBSOLETE_ALARMS: Final = 1_000
-"""Alarms that count no more may be so many more than the others before they are cleared away."""
+"""Obsolete alarms may outnumber the others by this many before they are cleared away."""
 
 
 class _AlarmKind(IntEnum):
-    """What an alarm is about."""
+    """What to look for when an alarm is due."""
 
     EXPECTED = 0
-    """A result must be there by its schedule."""
+    """The result that the schedule asks for must be there."""
     TTL = 1
-    """The result that was told is good no longer."""
+    """The TTL of the latest result ends."""
     BEGUN = 2
-    """What was said to have begun must have ended."""
+    """A sender that said that it began must have ended."""
 
 
 class PassiveChecks:
-    """Takes results from outside, and looks when they are due."""
+    """Takes submitted results, and looks when they are due."""
 
-    def __init__(self, roster: TaskTable, record: Callable[[Batch, OnCommit | None], None]) -> None:
+    def __init__(self, tasks: TaskTable, record: Callable[[Batch, OnCommit | None], None]) -> None:
         self.submitted_count = 0
-        """How many results were told since the start ..."""
+        """Results that were submitted since the start."""
         self.missing_count = 0
-        """... and how many should have been submitted and were not, whether or not a run took their place."""
+        """Results that were missing since the start, whether or not a run took their place."""
         self.stale_rows: set[int] = set()
-        """Rows whose latest result says that there is none."""
+        """Rows whose latest result says that theirs is missing."""
         self.begun_rows: dict[int, int] = {}
-        """Of the rows that have said that they began: when."""
-        self._roster = roster
+        """When senders began, by row, of those that said so and have not ended."""
+        self._tasks = tasks
         self._record = record
         self._alarms: dict[tuple[int, _AlarmKind], int] = {}
-        """When, by row; the heap has them in order, beside others that count no more."""
+        """The time of each alarm. The heap has them in order, beside obsolete ones."""
         self._heap: list[tuple[int, int, _AlarmKind]] = []
         self._not_before: dict[int, int] = {}
-        """Rows whose senders were given more time."""
+        """Rows whose senders have more time, and until when."""
         self._good_for: dict[int, tuple[int, int]] = {}
-        """Of the rows with a TTL: the result of which time, and how long."""
+        """Of rows with a TTL: the time of the result that has it, and its length."""
 
     # What is expected, and when to look
 
     def next_due(self) -> int:
-        """When there is something to look at; FOREVER if nothing is expected."""
+        """When the next alarm is due; FOREVER if there is none."""
         while self._heap:
             when, row, about = self._heap[0]
             if self._alarms.get((row, about)) == when:
@@ -77,54 +77,54 @@ class PassiveChecks:
         return FOREVER
 
     def schedule_checks(self, rows: Ints, now: Instant, *, anew: bool = False) -> None:
-        """Results of those that are passive are expected; who is new or has changed has an interval more."""
+        """Set alarms for the passive checks among these rows. New and changed checks (`anew`) have an interval more."""
         rows = self._passive(rows)
-        c = self._roster.columns
+        c = self._tasks.columns
         c.off_grid_due[rows[c.flags[rows] & int(Flag.NOTHING_TO_RUN) != 0]] = FOREVER
         if anew:
             self._give_time(rows, now)
-        life = self._roster.lifecycle
+        life = self._tasks.lifecycle
         later = np.array([self._not_before.get(row, NEVER) for row in rows.tolist()], dtype=np.int64)
         times = core.settle_at(life, rows, self._allowed(rows), later)
         for row, nominal, when in zip(rows.tolist(), c.nominal[rows].tolist(), times.tolist(), strict=True):
             self._set(row, _AlarmKind.EXPECTED, when if nominal < FOREVER else FOREVER)
 
     def _give_time(self, rows: Ints, now: Instant) -> None:
-        """A sender comes at its own time: not before an interval has passed is it late. Calendars say when."""
-        c = self._roster.columns
+        """A sender with an interval comes at its own phase: it is late only after a whole one. A calendar says when."""
+        c = self._tasks.columns
         some = rows[c.calendar[rows] < 0]
         until = now + c.every[some] + self._allowed(some)
         self._not_before.update(zip(some.tolist(), until.tolist(), strict=True))
 
     def resume_after_stop(self, rows: Ints, stopped: Instant, now: Instant) -> list[SkipColumns]:
-        """Nobody listened since `stopped`: what was not told is nobody's fault, and senders get a chance."""
-        rows, life = self._passive(rows), self._roster.lifecycle
+        """The node was down since `stopped`: results that are missing are recorded, and senders get more time."""
+        rows, life = self._passive(rows), self._tasks.lifecycle
         allowed = self._allowed(rows)
         self._give_time(rows[core.result_was_missed(life, rows, allowed, stopped, now)], now)
         skips = core.record_missed_results(life, rows, allowed, now)
         self.schedule_checks(rows, now)
         for (row, about), when in list(self._alarms.items()):
             if about is not _AlarmKind.EXPECTED and when <= now:
-                self._set(row, about, now + self._a_chance(row))
+                self._set(row, about, now + self._time_for_sender(row))
         return skips
 
-    def _a_chance(self, row: int) -> int:
-        c = self._roster.columns
+    def _time_for_sender(self, row: int) -> int:
+        c = self._tasks.columns
         every = int(c.every[row]) if c.calendar[row] < 0 else 0
         return every + int(self._allowed(np.array([row], dtype=np.int64))[0])
 
     def clock_set_back(self, rows: Ints, by: int, now: Instant) -> None:
-        """What goes by elapsed time goes on at its pace."""
+        """Move all alarms that go by elapsed time."""
         for known in (self.begun_rows, self._not_before):
             known.update({row: when - by for row, when in known.items()})
-        self._good_for = {row: (told - by, length) for row, (told, length) in self._good_for.items()}
+        self._good_for = {row: (known - by, length) for row, (known, length) in self._good_for.items()}
         for (row, about), when in list(self._alarms.items()):
             if about is not _AlarmKind.EXPECTED:
                 self._set(row, about, when - by)
         self.schedule_checks(rows, now)
 
     def forget(self, rows: Sequence[int]) -> None:
-        """They are removed, and others may get their rows."""
+        """These rows are freed, and other tasks may get them."""
         for row in rows:
             for about in _AlarmKind:
                 self._alarms.pop((row, about), None)
@@ -143,27 +143,27 @@ class PassiveChecks:
             self._heap = [(time, of, what) for (of, what), time in self._alarms.items()]
             heapify(self._heap)
 
-    # What is told
+    # Results
 
     def submit(
         self, row: int, status: int, output: str, at: Instant, now: Instant, ttl: int | None = None
     ) -> SubmittedResult:
-        """Somebody tells the result of a check, as it was `at` that time, and for how long it is good."""
-        told = self._take_one(row, status, output, at, at, now)
-        if told.made is not None:
+        """Apply a submitted result that speaks of the time `at`; with a `ttl`, it is good for so long."""
+        result = self._take_one(row, status, output, at, at, now)
+        if result.made is not None:
             self._good_for.pop(row, None)
             if ttl is not None:
-                self._good_for[row] = (told.result_at, ttl)
+                self._good_for[row] = (result.result_at, ttl)
             self._set(row, _AlarmKind.TTL, FOREVER if ttl is None else at + ttl)
-        return told
+        return result
 
     def begin(self, row: int, began: Instant) -> None:
-        """The sender has begun, so it must end within its timebox."""
+        """The sender of a row has begun: it must end within its timebox."""
         self.begun_rows[row] = began
-        self._set(row, _AlarmKind.BEGUN, began + int(self._roster.columns.timebox[row]))
+        self._set(row, _AlarmKind.BEGUN, began + int(self._tasks.columns.timebox[row]))
 
     def end(self, row: int, status: int, output: str, now: Instant) -> SubmittedResult:
-        """The sender has ended; how long it took is known if it said when it began."""
+        """The sender of a row has ended; its duration is known if it said when it began."""
         began = min(self.begun_rows.pop(row, now), now)
         self._set(row, _AlarmKind.BEGUN, FOREVER)
         return self._take_one(row, status, output, Instant(began), now, now)
@@ -171,27 +171,27 @@ class PassiveChecks:
     def _take_one(
         self, row: int, status: int, output: str, started: Instant, at: Instant, now: Instant
     ) -> SubmittedResult:
-        last = int(self._roster.columns.result_at[row])
+        last = int(self._tasks.columns.result_at[row])
         known = known_as_of(at, last, now)
         rows, nominal, known_, begun, ended, statuses = (
             np.array([value], dtype=np.int64) for value in (row, at, known, started, at, status)
         )
         results = ResultColumns(rows, nominal, known_, begun, ended, statuses, [output], RunKind.TOLD)
-        (told,) = self._take(results, now, self._count_one)
-        return told
+        (result,) = self._take(results, now, self._count_one)
+        return result
 
     def _count_one(self) -> None:
         self.submitted_count += 1
 
     def good_until(self, row: int) -> tuple[int, int] | None:
-        """The end of its TTL, if it has one, and the time of the result that has it."""
+        """The end of the TTL of a row, and the time of its result; None without one."""
         until = self._alarms.get((row, _AlarmKind.TTL))
         return None if until is None else (until, self._good_for[row][0])
 
     def restore(self, times: PassiveTimes, entries: Iterable[Entry]) -> None:
         """What the last node remembered of these tasks."""
         for entry in entries if times.ids else ():
-            row = self._roster.row(entry.number)
+            row = self._tasks.row(entry.number)
             if row is None:
                 continue
             if entry.id in times.begun:
@@ -201,19 +201,19 @@ class PassiveChecks:
 
     def restore_ttl(self, row: int, until: int, known: int) -> None:
         """The result of the time `known` is good until then, unless a newer result is known."""
-        if self._roster.columns.result_at[row] == known:
+        if self._tasks.columns.result_at[row] == known:
             self._good_for[row] = (known, until - known)
             self._set(row, _AlarmKind.TTL, until)
 
     def restore_begun(self, row: int, began: int) -> None:
         """The sender began then, unless a newer result is known."""
-        if self._roster.columns.result_at[row] < began:
+        if self._tasks.columns.result_at[row] < began:
             self.begin(row, Instant(began))
 
-    # Looking
+    # Alarms
 
     def check_rows_again(self, rows: Ints) -> None:
-        """These checks have changed, and may be enabled again: what ended while they were disabled is due."""
+        """These checks have changed, and may be enabled again: alarms that came while they were disabled are due."""
         for row in rows.tolist():
             for about in (_AlarmKind.TTL, _AlarmKind.BEGUN):
                 when = self._alarms.get((row, about))
@@ -221,76 +221,76 @@ class PassiveChecks:
                     heappush(self._heap, (when, row, about))
 
     def check_due(self, now: Instant) -> None:
-        """At all that is due by now."""
+        """Handle all alarms that are due by now."""
         found: dict[_AlarmKind, list[int]] = {about: [] for about in _AlarmKind}
         while self.next_due() <= now:
             _, row, about = heappop(self._heap)
-            if about is not _AlarmKind.EXPECTED and not self._roster.columns.flags[row] & int(Flag.ENABLED):
-                continue  # until `look_again`: nothing is expected of a disabled check, and nothing is forgotten
+            if about is not _AlarmKind.EXPECTED and not self._tasks.columns.flags[row] & int(Flag.ENABLED):
+                continue  # until `check_rows_again`: a disabled check is not stale, and its alarm is kept
             del self._alarms[row, about]
             found[about].append(row)
         begun, ttl, expected = (np.array(found[about], dtype=np.int64) for about in reversed(_AlarmKind))
-        self._look_at_begun(begun, now)
-        self._look_at_ttl(ttl, now)
-        self._look_at_expected(expected, now)
+        self._handle_begun(begun, now)
+        self._handle_ttl(ttl, now)
+        self._handle_expected(expected, now)
 
-    def _look_at_begun(self, rows: Ints, now: Instant) -> None:
+    def _handle_begun(self, rows: Ints, now: Instant) -> None:
         began = np.array([self.begun_rows.pop(row) for row in rows.tolist()], dtype=np.int64)
-        untold = ~self._run_instead(rows, now)
-        rows, began = rows[untold], began[untold]
+        without = ~self._run_instead(rows, now)
+        rows, began = rows[without], began[without]
         outputs = [
             f"began {_utc_text(since)} and has not ended within its timebox of {format_duration(box)}"
-            for since, box in zip(began.tolist(), self._roster.columns.timebox[rows].tolist(), strict=True)
+            for since, box in zip(began.tolist(), self._tasks.columns.timebox[rows].tolist(), strict=True)
         ]
         at, status = _filled(rows, now), self._when_missing(rows)
         self._take(ResultColumns(rows, at, at, began, at, status, outputs, RunKind.TOLD, Outcome.TIMEBOXED), now)
 
-    def _look_at_ttl(self, rows: Ints, now: Instant) -> None:
+    def _handle_ttl(self, rows: Ints, now: Instant) -> None:
         good_for = np.array([self._good_for.pop(row) for row in rows.tolist()], dtype=np.int64).reshape(-1, 2)
-        latest = good_for[:, 0] == self._roster.columns.result_at[rows]
+        latest = good_for[:, 0] == self._tasks.columns.result_at[rows]
         rows, lengths = rows[latest], good_for[latest, 1]
         words = [f"that one was good for {format_duration(length)}" for length in lengths.tolist()]
-        self._are_missing(rows, _filled(rows, now), words, now)
+        self._handle_missing(rows, _filled(rows, now), words, now)
 
-    def _look_at_expected(self, rows: Ints, now: Instant) -> None:
-        c = self._roster.columns
-        rows = self._passive(rows)  # one may have become another
+    def _handle_expected(self, rows: Ints, now: Instant) -> None:
+        c = self._tasks.columns
+        rows = self._passive(rows)  # a row may have got another task
         for row in rows.tolist():
             self._not_before.pop(row, None)
-        seen = core.settle_due_results(self._roster.lifecycle, rows, self._allowed(rows), now)
+        seen = core.settle_due_results(self._tasks.lifecycle, rows, self._allowed(rows), now)
         skips = [skip for some in seen.skips for skip in skip_records_of(c, some, now)]
         if skips or len(seen.fresh):
-            self._record(Batch(standings=task_positions_of(self._roster, seen.fresh, now), skips=skips), None)
+            self._record(Batch(standings=task_positions_of(self._tasks, seen.fresh, now), skips=skips), None)
         expected_by = seen.nominal + self._allowed(seen.stale, seen.nominal)
         words = [f"expected by {_utc_text(t)}" for t in expected_by.tolist()]
-        self._are_missing(seen.stale, seen.nominal, words, now)
+        self._handle_missing(seen.stale, seen.nominal, words, now)
         self.schedule_checks(rows, now)
 
-    def _are_missing(self, rows: Ints, nominal: Ints, words: Sequence[str], now: Instant) -> None:
-        """Results of these should be there: run what can be run instead, and say so of the others."""
-        untold = ~self._run_instead(rows, now, counted=True)
-        self._say_stale(rows[untold], nominal[untold], [words[i] for i in np.flatnonzero(untold).tolist()], now)
+    def _handle_missing(self, rows: Ints, nominal: Ints, words: Sequence[str], now: Instant) -> None:
+        """Results of these rows are missing: run those that have a job, and mark the others as stale."""
+        without = ~self._run_instead(rows, now, counted=True)
+        self._mark_stale(rows[without], nominal[without], [words[i] for i in np.flatnonzero(without).tolist()], now)
 
     def _run_instead(self, rows: Ints, now: Instant, *, counted: bool = False) -> Bools:
-        provided = core.run_own_job_instead(self._roster.lifecycle, rows, now)
+        provided = core.run_own_job_instead(self._tasks.lifecycle, rows, now)
         if provided.any():
-            standings = task_positions_of(self._roster, rows[provided], now)
+            standings = task_positions_of(self._tasks, rows[provided], now)
             self._record(Batch(standings=standings), self._missed(len(standings)) if counted else None)
         return provided
 
     def _missed(self, number: int) -> OnCommit:
-        """What there is to do once so many missing results are safe in the store."""
+        """What follows when so many missing results are committed."""
 
         def count() -> None:
             self.missing_count += number
 
         return count
 
-    def _say_stale(self, rows: Ints, nominal: Ints, words: Sequence[str], now: Instant) -> None:
-        told = self._roster.columns.result_at[rows].tolist()
-        since = [f"no result since {_utc_text(t)}" if t > NEVER else "no result yet" for t in told]
+    def _mark_stale(self, rows: Ints, nominal: Ints, words: Sequence[str], now: Instant) -> None:
+        latest = self._tasks.columns.result_at[rows].tolist()
+        since = [f"no result since {_utc_text(t)}" if t > NEVER else "no result yet" for t in latest]
         outputs = [f"{how}, {why}" for how, why in zip(since, words, strict=True)]
-        known = core.missing_result_time(self._roster.lifecycle, rows, nominal)
+        known = core.missing_result_time(self._tasks.lifecycle, rows, nominal)
         at = _filled(rows, now)
         results = ResultColumns(rows, nominal, known, at, at, self._when_missing(rows), outputs, RunKind.STALE)
         self._take(results, now, self._missed(len(rows)))
@@ -299,32 +299,32 @@ class PassiveChecks:
     def _take(self, results: ResultColumns, now: Instant, then: OnCommit | None = None) -> list[SubmittedResult]:
         if not len(results.rows):
             return []
-        told = learn_submitted_results(self._roster, results, now)
-        self.stale_rows -= {row for row, t in zip(results.rows.tolist(), told, strict=True) if t.made is not None}
-        self._record(Batch(told=told), then)
-        return told
+        learned = learn_submitted_results(self._tasks, results, now)
+        self.stale_rows -= {row for row, t in zip(results.rows.tolist(), learned, strict=True) if t.made is not None}
+        self._record(Batch(told=learned), then)
+        return learned
 
-    # What is known of rows
+    # Definitions
 
     def _passive(self, rows: Ints) -> Ints:
-        c = self._roster.columns
+        c = self._tasks.columns
         passive: Ints = rows[c.used[rows] & (c.flags[rows] & int(Flag.PASSIVE) != 0)]
         return passive
 
     def _when_missing(self, rows: Ints) -> Ints:
-        """The state of each while its result is missing; of one that is not passive nothing is known then."""
-        said = map(self._roster.expectations.get, rows.tolist())
+        """The state of each row while its result is missing: UNKNOWN if it is no passive check any more."""
+        said = map(self._tasks.expectations.get, rows.tolist())
         return np.array([State.UNKNOWN if e is None else e.when_missing for e in said], dtype=np.int64)
 
     def _allowed(self, rows: Ints, nominal: Ints | None = None) -> Ints:
-        """How long after its nominal time a result may come; by default of the next one that is not settled."""
-        c = self._roster.columns
-        said = [self._roster.expectations.get(row) for row in rows.tolist()]
+        """How long after a nominal time a result may come; by default after the next one that is not settled."""
+        c = self._tasks.columns
+        said = [self._tasks.expectations.get(row) for row in rows.tolist()]
         grace = [0 if e is None else -1 if e.grace is None else e.grace for e in said]
         if nominal is None:
             nominal = c.nominal[rows]
         return core.allowed_after(
-            self._roster.lifecycle, rows, nominal, c.timebox[rows], np.array(grace, dtype=np.int64)
+            self._tasks.lifecycle, rows, nominal, c.timebox[rows], np.array(grace, dtype=np.int64)
         )
 
 

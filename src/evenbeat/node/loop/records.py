@@ -1,4 +1,4 @@
-"""From columns to records: where tasks stand and what was skipped, in the plain numbers that a store keeps."""
+"""Makes records for the store from columns: where tasks stand, what was skipped or refused, what runs led to."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -17,13 +17,13 @@ from evenbeat.node.loop.task_table import TaskTable
 from evenbeat.store.contract import ProgressRecord, Refusal, Skip
 from evenbeat.when.windows import FOREVER, NEVER
 
-# As `_make` does, without its detour: they are made by the hundred thousand.
+# Faster than `_make`: a hundred thousand are made at a time.
 _task_position_of: Final[Callable[[tuple[object, ...]], ProgressRecord]] = partial(tuple.__new__, ProgressRecord)
 
 
 def planned_off_grid(columns: NodeColumns, rows: Ints, now: Instant) -> tuple[Ints, NDArray[np.uint8]]:
-    """The off-grid run of each, and its kind. A forced run that waits is kept, so that it outlives the node, and a
-    `start_at` that is still to come beside it.
+    """When the off-grid run of each row is due, and its kind, as the store keeps it. A waiting forced run takes its
+    place, so that it outlives the node; one kind stands for a forced run beside a `start_at` that lies ahead.
     """
     c = columns
     off_grid_due, kind = c.off_grid_due[rows], c.off_grid_kind[rows]
@@ -38,7 +38,7 @@ def planned_off_grid(columns: NodeColumns, rows: Ints, now: Instant) -> tuple[In
 
 
 def skip_records_of(columns: NodeColumns, skips: SkipColumns, now: Instant, numbers: Ints | None = None) -> list[Skip]:
-    """Skips as the store keeps them; `numbers` are those of tasks that have been removed since."""
+    """Records of skips. `numbers` are the numbers of the tasks, if they have been removed from the columns."""
     c, rows = columns, skips.rows
     off_grid_due, off_grid_kind = planned_off_grid(c, rows, now)
     return [
@@ -58,9 +58,9 @@ def skip_records_of(columns: NodeColumns, skips: SkipColumns, now: Instant, numb
     ]
 
 
-def task_positions_of(roster: TaskTable, rows: Ints, now: Instant) -> list[ProgressRecord]:
-    """Where tasks stand, as the store keeps it."""
-    c, pauses = roster.columns, roster.lifecycle.pauses
+def task_positions_of(tasks: TaskTable, rows: Ints, now: Instant) -> list[ProgressRecord]:
+    """Records of where tasks stand."""
+    c, pauses = tasks.columns, tasks.lifecycle.pauses
     off_grid_due, off_grid_kind = planned_off_grid(c, rows, now)
     values = zip(
         c.number[rows].tolist(),
@@ -79,7 +79,7 @@ def task_positions_of(roster: TaskTable, rows: Ints, now: Instant) -> list[Progr
 def finish_fields_of(
     columns: NodeColumns, rows: Ints, last_start: Ints, notable: NDArray[np.bool_], now: Instant
 ) -> Iterator[tuple[object, ...]]:
-    """The rest of a `Finish`: what its run made of each task."""
+    """The last fields of `Finish`: the state of each task after its run."""
     c = columns
     off_grid_due, off_grid_kind = planned_off_grid(c, rows, now)
     return zip(
@@ -98,7 +98,7 @@ def finish_fields_of(
 
 
 def refusal_records_of(columns: NodeColumns, refused: RefusedRuns, now: Instant) -> list[Refusal]:
-    """Refused off-grid runs as the store keeps them, and where their tasks stand without them."""
+    """Records of refused off-grid runs, with where their tasks stand now."""
     off_grid_due, off_grid_kind = planned_off_grid(columns, refused.rows, now)
     return [
         Refusal(number, due, kind, REASONS[reason].value, now, *place)

@@ -1,4 +1,4 @@
-"""Take up where the last node stopped: what it left running is resolved, what passed meanwhile is made up for."""
+"""Restores tasks from the store: resolves runs that the last node left open, and makes up for what was missed."""
 
 import logging
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -28,13 +28,13 @@ GENERATION_KEY: Final = "clock generation"
 LAST_SEEN_KEY: Final = "clock last seen"
 """Settings: which generation of nominal times it is, and the time when a node was last alive."""
 _MERELY_LATE: Final = 2 * SECOND
-"""What is late by less, when a task goes from node to node, is simply late."""
+"""When a task goes from node to node, what is late by less than this is not treated as missed."""
 _log: Final = logging.getLogger("evenbeat.node")
 
 
 @contextmanager
 def explain_damaged_store(database: str) -> Iterator[None]:
-    """What can be read, but not be taken up, is damaged or of another version: say that, and not where we stumbled."""
+    """Explain errors that come from a database that is damaged, or written by another version."""
     try:
         yield
     except (ArithmeticError, LookupError, TypeError, ValueError, msgspec.MsgspecError) as e:
@@ -46,19 +46,19 @@ def explain_damaged_store(database: str) -> Iterator[None]:
 
 
 def restore_all_tasks(
-    roster: TaskTable, beat: TurnLoop, store: Store, clock: Clock, all_new: Sequence[Entry] = ()
+    tasks: TaskTable, turns: TurnLoop, store: Store, clock: Clock, all_new: Sequence[Entry] = ()
 ) -> Batch:
-    """Bring in all tasks of a store; what that decides is to be recorded before anything runs.
+    """Bring in all tasks of a store; returns a batch to record before anything runs.
 
-    A store whose tasks are `all_new` need not tell them again.
+    `all_new` are all tasks of a store in which all are new, so that they need not be read again.
     """
-    life, c = roster.lifecycle, roster.columns
-    beat.worker_deaths = StoredWorkerDeaths(store)
-    edits = UnsettledEdits(roster, [] if all_new else store.past_definitions())
+    life, c = tasks.lifecycle, tasks.columns
+    turns.worker_deaths = StoredWorkerDeaths(store)
+    edits = UnsettledEdits(tasks, [] if all_new else store.past_definitions())
     rows = edits.bring_in(all_new or store.entries())
-    known, open_claims = roster.restore_progress(store.progress())
-    now = clock.now()  # reading a million tasks takes its time, which is part of the stop
-    life.pace.mean_rate = roster.mean_rate
+    known, open_claims = tasks.restore_progress(store.progress())
+    now = clock.now()  # only now: reading a million tasks takes time, which is part of the stop
+    life.pace.mean_rate = tasks.mean_rate
     life.add_restored(known)
     life.expect_off_grid(known, now)
     new = np.setdiff1d(rows, known, assume_unique=True)
@@ -68,38 +68,38 @@ def restore_all_tasks(
     if is_set_back:
         skips += clock_set_back(life, known, last_seen - now, now)
     _restore_forced(life, known)
-    finishes = _resolve_lost_runs(roster, beat, open_claims, now)
-    edited = edits.settle(known, now, lambda some, then: resume(life, some, then, roster.catch_up_of(some)), skips)
+    finishes = _resolve_lost_runs(tasks, turns, open_claims, now)
+    edited = edits.settle(known, now, lambda some, then: resume(life, some, then, tasks.catch_up_of(some)), skips)
     late = known[np.minimum(c.nominal[known], c.off_grid_due[known]) <= now]
-    active = roster.active(known)
-    skips += resume(life, active, now, roster.catch_up_of(active))
+    active = tasks.active(known)
+    skips += resume(life, active, now, tasks.catch_up_of(active))
     times = load_passive_times(store)
-    beat.passive.restore(times, [entry for id_ in sorted(times.ids) if (entry := store.find(id_)) is not None])
-    skips += beat.passive.resume_after_stop(known, Instant(min(last_seen or now, now)), now)
-    beat.passive.schedule_checks(edited, now, anew=True)
-    skips += _begin_new_tasks(roster, beat, new, edits.created, now)
-    life.trigger_node_event(np.array(sorted(roster.occasions["@reboot"]), dtype=np.int64), now)
-    beat.cursors |= store.cursors(c.number[known].tolist())
-    moved = [new, known] if is_set_back else [new, late, edited, roster.rows([p.task for p in open_claims])]
-    standings = task_positions_of(roster, np.unique(np.concatenate(moved)), now)
-    return Batch(finishes=finishes, standings=standings, skips=beat.skips_of(skips, now), settled=edits.settled)
+    turns.passive.restore(times, [entry for id_ in sorted(times.ids) if (entry := store.find(id_)) is not None])
+    skips += turns.passive.resume_after_stop(known, Instant(min(last_seen or now, now)), now)
+    turns.passive.schedule_checks(edited, now, anew=True)
+    skips += _begin_new_tasks(tasks, turns, new, edits.created, now)
+    life.trigger_node_event(np.array(sorted(tasks.occasions["@reboot"]), dtype=np.int64), now)
+    turns.cursors |= store.cursors(c.number[known].tolist())
+    moved = [new, known] if is_set_back else [new, late, edited, tasks.rows([p.task for p in open_claims])]
+    standings = task_positions_of(tasks, np.unique(np.concatenate(moved)), now)
+    return Batch(finishes=finishes, standings=standings, skips=turns.skips_of(skips, now), settled=edits.settled)
 
 
 def _begin_new_tasks(
-    roster: TaskTable, beat: TurnLoop, new: Ints, created: Mapping[int, Instant], now: Instant
+    tasks: TaskTable, turns: TurnLoop, new: Ints, created: Mapping[int, Instant], now: Instant
 ) -> list[SkipColumns]:
-    """Tasks that no node has seen before. A start that was asked for since they were created is made, if late."""
-    roster.begin(new, now)
-    beat.passive.schedule_checks(new, now, anew=True)
+    """Bring in tasks that no node has seen before. A `start_at` since their creation is made, even if late."""
+    tasks.begin(new, now)
+    turns.passive.schedule_checks(new, now, anew=True)
     skips = []
-    for i, number in enumerate(roster.columns.number[new].tolist()):
-        skips += roster.start_at(new[i : i + 1], min(created.get(number, now), now))
+    for i, number in enumerate(tasks.columns.number[new].tolist()):
+        skips += tasks.start_at(new[i : i + 1], min(created.get(number, now), now))
     return skips
 
 
 def restore_partitions(
-    roster: TaskTable,
-    beat: TurnLoop,
+    tasks: TaskTable,
+    turns: TurnLoop,
     entries: Sequence[Entry],
     progress: Sequence[TaskProgress],
     cursors: Mapping[int, bytes],
@@ -108,25 +108,25 @@ def restore_partitions(
     begins: Container[int] = (),
     past: Iterable[PastDefinition] = (),
 ) -> tuple[Batch, list[TaskProgress]]:
-    """Bring in the tasks of some partitions from whoever had them: what that decides, and the runs under way.
+    """Bring in the tasks of partitions that this node takes over: a batch to record, and the runs under way.
 
-    Those runs go on. What came due while nobody looked is late, or, after longer than a moment, made up for as after a
-    stop. `begins` are the partitions for which the cluster has just been started.
+    Those runs go on. What came due while no node had the partition is late, or made up for as after a stop if it is
+    late by more than a moment. `begins` are the partitions for which the cluster has just been started.
     """
-    life, c = roster.lifecycle, roster.columns
-    edits = UnsettledEdits(roster, past)
+    life, c = tasks.lifecycle, tasks.columns
+    edits = UnsettledEdits(tasks, past)
     rows = edits.bring_in(entries)
-    known, open_claims = roster.restore_progress(progress)
-    life.pace.mean_rate = roster.mean_rate
+    known, open_claims = tasks.restore_progress(progress)
+    life.pace.mean_rate = tasks.mean_rate
     life.add_restored(known)
     life.expect_off_grid(known, now)
     _restore_forced(life, known)
-    # A single node, before its database was moved here, needed no tokens: nobody can tell how its runs ended.
+    # A single node uses no tokens. If its database was moved to the cluster, the ends of its runs are unknown.
     gone = _resolve_lost_runs(
-        roster, beat, [p for p in open_claims if not p.claimed_token or roster.row(p.task) is None], now
+        tasks, turns, [p for p in open_claims if not p.claimed_token or tasks.row(p.task) is None], now
     )
-    running = [p for p in open_claims if p.claimed_token and roster.row(p.task) is not None]
-    taken_over = roster.rows([p.task for p in running])
+    running = [p for p in open_claims if p.claimed_token and tasks.row(p.task) is not None]
+    taken_over = tasks.rows([p.task for p in running])
     life.adopt_running(taken_over)
 
     def late_and_idle(some: Ints, then: Instant) -> Ints:
@@ -136,47 +136,47 @@ def restore_partitions(
 
     def resume_late(some: Ints, then: Instant) -> list[SkipColumns]:
         idle = late_and_idle(some, then)
-        return resume(life, idle, then, roster.catch_up_of(idle))
+        return resume(life, idle, then, tasks.catch_up_of(idle))
 
     skips: list[SkipColumns] = []
     edited = edits.settle(known, now, resume_late, skips)
-    active = roster.active(known)
+    active = tasks.active(known)
     idle = late_and_idle(active, now)
     skips += resume_late(active, now)
-    skips += beat.passive.resume_after_stop(known, Instant(now - _MERELY_LATE), now)
-    beat.passive.schedule_checks(edited, now, anew=True)
+    skips += turns.passive.resume_after_stop(known, Instant(now - _MERELY_LATE), now)
+    turns.passive.schedule_checks(edited, now, anew=True)
     new = np.setdiff1d(rows, known, assume_unique=True)
-    skips += _begin_new_tasks(roster, beat, new, edits.created, now)
+    skips += _begin_new_tasks(tasks, turns, new, edits.created, now)
     here = set(rows.tolist())
     occasions = [
-        row for row in roster.occasions["@reboot"] if row in here and partition_of(int(c.number[row])) in begins
+        row for row in tasks.occasions["@reboot"] if row in here and partition_of(int(c.number[row])) in begins
     ]
     life.trigger_node_event(np.array(sorted(occasions), dtype=np.int64), now)
-    beat.cursors |= cursors
-    standings = task_positions_of(roster, np.unique(np.concatenate([new, idle, edited])), now)
+    turns.cursors |= cursors
+    standings = task_positions_of(tasks, np.unique(np.concatenate([new, idle, edited])), now)
     return (
-        Batch(finishes=gone, standings=standings, skips=beat.skips_of(skips, now), settled=edits.settled),
+        Batch(finishes=gone, standings=standings, skips=turns.skips_of(skips, now), settled=edits.settled),
         running,
     )
 
 
 def _resolve_lost_runs(
-    roster: TaskTable, beat: TurnLoop, open_claims: Sequence[TaskProgress], now: Instant
+    tasks: TaskTable, turns: TurnLoop, open_claims: Sequence[TaskProgress], now: Instant
 ) -> list[Finish]:
-    """Runs that were under way when the last node died are lost, and made up for where that is wanted."""
-    c = roster.columns
-    removed = [p for p in open_claims if roster.row(p.task) is None]
-    open_claims = [p for p in open_claims if roster.row(p.task) is not None]
-    rows = roster.rows([p.task for p in open_claims])
+    """Finish runs that were under way when the last node died as lost, and repeat them where their tasks want it."""
+    c = tasks.columns
+    removed = [p for p in open_claims if tasks.row(p.task) is None]
+    open_claims = [p for p in open_claims if tasks.row(p.task) is not None]
+    rows = tasks.rows([p.task for p in open_claims])
     on_grid = np.array([p.claimed_kind == RunKind.GRID for p in open_claims], dtype=bool)
     started = np.array([assumed_start(p.claimed_at, p.claimed or 0, now) for p in open_claims], dtype=np.int64)
-    # The store has the start of a run that lasted; by a clock that may have been set back since.
+    # The store knows the start of a run that lasted, by a clock that may have been set back since.
     started[on_grid] = np.minimum(np.maximum(started[on_grid], c.last_start[rows[on_grid]]), now)
     c.last_start[rows[on_grid]] = started[on_grid]
     # A forced run that waits makes up for them as well.
-    repeated = roster.repeatable(rows[c.flags[rows] & int(Flag.FORCED) == 0])
+    repeated = tasks.repeatable(rows[c.flags[rows] & int(Flag.FORCED) == 0])
     repeat_lost_runs(
-        roster.lifecycle, repeated[[not beat.worker_deaths.is_set_aside(n) for n in c.number[repeated].tolist()]], now
+        tasks.lifecycle, repeated[[not turns.worker_deaths.is_set_aside(n) for n in c.number[repeated].tolist()]], now
     )
     if open_claims or removed:
         _log.warning("%d runs were lost with the last node", len(open_claims + removed), extra={"action": "lost"})
@@ -216,7 +216,7 @@ def _lost_run(p: TaskProgress, started: int, now: Instant) -> Finish:
 
 
 def _restore_forced(life: Lifecycle, rows: Ints) -> None:
-    """Forced runs that still waited when the node stopped wait again."""
+    """Forced runs that waited when the node stopped wait again."""
     c = life.columns
     alone = (c.off_grid_due[rows] < FOREVER) & (c.off_grid_kind[rows] == RunKind.FORCED)
     c.off_grid_due[rows[alone]] = FOREVER

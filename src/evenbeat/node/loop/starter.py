@@ -1,4 +1,4 @@
-"""The starter: runs whose claims are safe are handed over when they are due, or just before to who waits for it."""
+"""The starter: runs whose claims are committed go to the queue when they are due, or just before."""
 
 import asyncio
 from bisect import bisect_right
@@ -11,14 +11,14 @@ from evenbeat.queue.contract import Dispatcher
 from evenbeat.wire.worker_frames import RunSpec
 
 CLAIM_AHEAD: Final = 100_000
-"""Microseconds by which what is due is claimed before it is: so long a turn and its commit, and the commit before it,
-may take without making anything late."""
+"""Microseconds by which runs are claimed before they are due: for so long a turn, its commit and the commit before it
+may last without making a run late."""
 _MIN_STEP: Final = 0.001
-"""Seconds between two times to hand over, at least, or a quarter of the lead: what is due within them goes together."""
+"""Seconds between two deliveries at least, or a quarter of the lead: runs that are due within them go together."""
 
 
 class ReadyRuns(NamedTuple):
-    """Runs to be made, in the order they are due, and of each what `dispatch` wants to know."""
+    """Runs in the order in which they are due, with what `Dispatcher.dispatch` needs."""
 
     due: list[int]
     runs: list[RunSpec]
@@ -27,23 +27,23 @@ class ReadyRuns(NamedTuple):
     pools: list[str | None] | None
 
     def part(self, first: int, end: int | None = None) -> "ReadyRuns":
-        """Some of them."""
+        """The runs from `first` to before `end`."""
         some = slice(first, end)
         functions = self.functions and self.functions[some]
         return ReadyRuns(self.due[some], self.runs[some], functions, self.tasks[some], self.pools and self.pools[some])
 
     def move(self, by: int) -> "ReadyRuns":
-        """The same, after the clock was set: due at the same moment."""
+        """The same runs by a clock that was set `by` so much: due at the same moment."""
         for run in self.runs:
             run.move(by)
         return self._replace(due=[due + by for due in self.due])
 
 
 class Starter:
-    """Holds what is not due yet."""
+    """Holds runs that are not due yet."""
 
     def __init__(self, queue: Dispatcher, clock: Clock, counts: RunCounters, wanted: Container[int]) -> None:
-        """`wanted` are the tokens of the runs that are still to be made when they are due."""
+        """`wanted` are the tokens of runs that are still to be made: others are dropped when they are due."""
         self._queue = queue
         self._clock = clock
         self._counts = counts
@@ -51,24 +51,24 @@ class Starter:
         self._held: list[ReadyRuns] = []
         self._timer: asyncio.TimerHandle | None = None
         self.moved = 0
-        """How far the clock was set, all in all."""
+        """How far the clock was set since the start."""
 
     def start(self, ready: ReadyRuns, moved: int | None = None) -> None:
-        """Each when it is due; `moved` as it was when they were claimed, unless that is just now."""
+        """Deliver each run when it is due; `moved` is the value at the time of their claim, by default that of now."""
         self._held.append(ready if moved in (None, self.moved) else ready.move(self.moved - (moved or 0)))
         self._go()
 
     def clock_was_set(self, by: int) -> None:
-        """What is claimed and not started yet is started at the same moment as before."""
+        """The clock was set: runs that are held still start at the same moment as planned."""
         self.moved += by
         self._held = [ready.move(by) for ready in self._held]
 
     def held(self) -> set[int]:
-        """The tokens of what is not due yet: no worker knows of it."""
+        """The tokens of the runs that are held, of which no worker knows."""
         return {run.token for ready in self._held for run in ready.runs}
 
     def drop(self) -> list[RunSpec]:
-        """Whatever is held is not handed over any more; what that is."""
+        """Deliver nothing more; returns the runs that were held."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -85,7 +85,7 @@ class Starter:
         for ready in self._held:
             count = bisect_right(ready.due, now + lead)
             if count < len(ready.due) and ready.due[count] - now > CLAIM_AHEAD:
-                count = len(ready.due)  # the clock was set back meanwhile
+                count = len(ready.due)  # the clock was set back since they were claimed
             if count:
                 self._dispatch(ready.part(0, count))
             if count < len(ready.due):

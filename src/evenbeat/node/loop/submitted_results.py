@@ -7,9 +7,9 @@ from evenbeat.node.loop.task_table import TaskTable
 from evenbeat.store.contract import Finish, SubmittedResult
 
 
-def learn_submitted_results(roster: TaskTable, results: ResultColumns, now: Instant) -> list[SubmittedResult]:
+def learn_submitted_results(tasks: TaskTable, results: ResultColumns, now: Instant) -> list[SubmittedResult]:
     """Apply results to their checks; the records of that."""
-    rows, life, c = results.rows, roster.lifecycle, roster.columns
+    rows, life, c = results.rows, tasks.lifecycle, tasks.columns
     applied = apply_submitted(life, results, now)
     status = results.status.tolist()
     extra, extra_kind = planned_off_grid(c, rows, now)
@@ -42,25 +42,25 @@ def learn_submitted_results(roster: TaskTable, results: ResultColumns, now: Inst
     ]
 
 
-def finish_of_submitted(told: SubmittedResult) -> Finish:
+def finish_of_submitted(result: SubmittedResult) -> Finish:
     """A submitted result in the form in which ends of runs are announced."""
     return Finish(
-        told.task,
-        told.started,
-        told.ended,
-        told.outcome,
-        told.status,
-        told.output,
+        result.task,
+        result.started,
+        result.ended,
+        result.outcome,
+        result.status,
+        result.output,
         cursor=None,
-        last_start=told.started,
-        state=told.state,
-        hard=told.hard,
-        attempt=told.attempt,
-        changes=told.changes,
-        flapping=told.flapping,
+        last_start=result.started,
+        state=result.state,
+        hard=result.hard,
+        attempt=result.attempt,
+        changes=result.changes,
+        flapping=result.flapping,
         # Listeners take a result for the latest if its start is `result_at`.
-        result_at=told.started if told.made is not None else max(told.result_at, told.started + 1),
-        extra=told.extra,
-        extra_kind=told.extra_kind,
-        notable=told.notable,
+        result_at=result.started if result.made is not None else max(result.result_at, result.started + 1),
+        extra=result.extra,
+        extra_kind=result.extra_kind,
+        notable=result.notable,
     )

@@ -1,4 +1,4 @@
-"""The roster: the tasks of a live node, each in its row - from what the store has to what the core decides by."""
+"""The tasks of a live node, each in its row: from the entries of the store to the columns by which the core decides."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -27,7 +27,7 @@ from evenbeat.when.windows import FOREVER, NEVER
 from evenbeat.when.zone import zone
 
 _TASKS_AT_ONCE: Final = 10_000
-"""Tasks that are brought in together: enough for columns to pay, few enough to need little memory."""
+"""Tasks that are brought in at a time: many enough for columns to be fast, few enough to need little memory."""
 _SCHEDULE_COLUMNS: Final = ("every", "phase", "calendar", "second", "period", "has_moving_grid")
 """Columns that say when a task is due."""
 _MISSED_ALL: Final = Missed.ALL
@@ -36,7 +36,7 @@ _Item = TypeVar("_Item")
 
 
 class TaskTable:
-    """Who is in which row, and all that the core and the workers must know of them."""
+    """Which task is in which row, and what the core and the workers must know of it."""
 
     def __init__(self, slots: int, generation: int) -> None:
         self.columns = NodeColumns()
@@ -58,14 +58,14 @@ class TaskTable:
         self._definitions: dict[str, Period] = {}
         self._limits: dict[str, int] = {}
         self.catch_up: dict[int, int] = {}
-        """Of the rows with missed = "all": how far back."""
+        """Of rows with missed = "all": how far back it goes."""
         self._starts: dict[int, Instant] = {}
-        """Of the rows with `start_at`: when that is."""
+        """Of rows with `start_at`: that time."""
         self.expectations: dict[int, ResultExpectation] = {}
-        """Of the rows that are passive checks: what they say of missing results."""
+        """Of rows that are passive checks: what they say of missing results."""
         self.occasions: dict[str, set[int]] = {"@reboot": set(), "@shutdown": set()}
 
-    # Who is where
+    # Rows
 
     def row(self, number: int) -> int | None:
         """The row of a task by its number in the store."""
@@ -79,19 +79,19 @@ class TaskTable:
         return row
 
     def rows(self, numbers: Sequence[int]) -> Ints:
-        """The rows of some tasks; those that are not here are left out."""
+        """The rows of these tasks, without tasks that this node does not have."""
         wanted = np.array(numbers, dtype=np.int64)
         wanted = wanted[(wanted >= 0) & (wanted < len(self._row_by_number.array))]
         found = self._row_by_number.array[wanted].astype(np.int64) - 1
         return found[found >= 0]
 
     def all_rows(self) -> Ints:
-        """All tasks that have not been removed."""
+        """The rows of all tasks that have not been removed."""
         c = self.columns
         return np.flatnonzero(c.used & (c.flags & int(Flag.REMOVED) == 0))
 
     def rows_in(self, partitions: Collection[int]) -> Ints:
-        """All rows of some partitions, also of what was removed."""
+        """All rows of these partitions, removed tasks that still run included."""
         rows = np.flatnonzero(self.columns.used)
         wanted = np.zeros(PARTITION_COUNT, dtype=bool)
         wanted[list(partitions)] = True
@@ -99,23 +99,23 @@ class TaskTable:
         return found
 
     def active(self, rows: Ints) -> Ints:
-        """Those of some rows that run by their schedule: all but passive checks."""
+        """Of these rows, those whose schedule makes runs: all but passive checks."""
         active: Ints = rows[self.columns.flags[rows] & int(Flag.PASSIVE) == 0]
         return active
 
     def runnable(self, rows: Ints) -> Ints:
-        """Those of some rows that have something to run, by their schedule or when a result is missing."""
+        """Of these rows, those with a command or function, also one that runs only if a result is missing."""
         runnable: Ints = rows[self.columns.flags[rows] & int(Flag.NOTHING_TO_RUN) == 0]
         return runnable
 
     def catch_up_of(self, rows: Ints) -> Ints:
-        """How far back those with missed = "all" go; 0 for the others."""
+        """How far back each row with missed = "all" catches up; 0 for the others."""
         if not self.catch_up:
             return np.zeros(len(rows), dtype=np.int64)
         return np.array([self.catch_up.get(row, 0) for row in rows.tolist()], dtype=np.int64)
 
     def repeatable(self, rows: Ints) -> Ints:
-        """Those of some rows whose lost runs are to be made up for: a stop is over when it is over."""
+        """Of these rows, those whose lost runs may be repeated: not `@shutdown` tasks, whose occasion is over."""
         stops = self.occasions["@shutdown"]
         return rows[[row not in stops for row in rows.tolist()]] if stops else rows
 
@@ -130,9 +130,9 @@ class TaskTable:
     # Coming, changing, going
 
     def add(self, entries: Iterable[Entry], periods: Mapping[str, int] | None = None) -> Ints:
-        """Tasks get their rows and everything a definition says; not yet in the timetable.
+        """Give tasks their rows, filled in from their definitions; they do not enter the timetable yet.
 
-        `periods` are the numbers of the periods that they refer to, if those are not the ones of now.
+        `periods` are the numbers of the periods that they refer to, if not the current ones.
         """
         rows = [self._bring_in(some, periods) for some in _in_parts(entries, _TASKS_AT_ONCE)]
         return np.concatenate(rows) if rows else np.empty(0, dtype=np.int64)
@@ -186,7 +186,7 @@ class TaskTable:
         return self._owner_numbers[owner]
 
     def set_permission(self, permission: CommandPolicy) -> Ints:
-        """Who may say what is executed, from now on; says whose tasks that makes a difference to."""
+        """Set which owners may say what is executed; returns the rows for which that changes something."""
         if permission == self._permission:
             return np.empty(0, dtype=np.int64)
         self._permission = permission
@@ -210,13 +210,13 @@ class TaskTable:
         return self._pool_numbers[pool]
 
     def restore_progress(self, progress: Iterable[TaskProgress]) -> tuple[Ints, list[TaskProgress]]:
-        """Where tasks stood when the node was stopped. Says for which rows, and which runs were under way, also those
-        of tasks that have been removed.
+        """Fill in where tasks stood when the last node stopped. Returns their rows, and the runs that were under way,
+        those of removed tasks included.
         """
         rows, open_claims = [], []
         for some in _in_parts(progress, _TASKS_AT_ONCE):
             where = self.rows([p.task for p in some])
-            # All of them, unless one that was removed is still running.
+            # These are all of them, unless a removed task still runs.
             known = some if len(where) == len(some) else [p for p in some if self.row(p.task) is not None]
             self._take_up(where, known)
             rows.append(where)
@@ -244,15 +244,15 @@ class TaskTable:
         asked = (c.off_grid_kind[rows] == RunKind.START_AT) & (c.off_grid_due[rows] < FOREVER)
         asked &= c.flags[rows] & int(Flag.PASSIVE) == 0
         some = rows[asked]
-        # One that was missed, and is made up for at another time, postpones nothing any more.
+        # A start that was missed and is made up for at another time postpones nothing any more.
         starts = np.array([self._starts.get(row, NEVER) for row in some.tolist()], dtype=np.int64)
         self.lifecycle.set_flag(some[c.off_grid_due[some] == starts], Flag.POSTPONED, on=True)
 
     def change(
         self, entries: Sequence[Entry], now: Instant, periods: Mapping[str, int] | None = None
     ) -> tuple[Ints, list[SkipColumns]]:
-        """New definitions. What was due before is settled by the old ones; from now on the new ones count, a new
-        `start_at` and a pause included. Says which rows stand elsewhere for it.
+        """Take over new definitions. What was due before is settled by the old ones; the new ones count from now on, a
+        new `start_at` and a pause included. Returns the rows whose place in the timetable changed.
         """
         known = [entry for entry in entries if self.row(entry.number) is not None]
         rows = self.rows([entry.number for entry in known])
@@ -281,7 +281,7 @@ class TaskTable:
         return rows[differs | (on != was_on)], skips
 
     def _settle_by(self, before: Mapping[str, Ints], rows: Ints, differs: Bools, now: Instant) -> list[SkipColumns]:
-        """Settle what was due of some rows by what their columns said before."""
+        """Settle what was due by the columns as they were before the change."""
         c, some = self.columns, rows[differs]
         names = (*_SCHEDULE_COLUMNS, "flags")
         after = {name: getattr(c, name)[some] for name in names}
@@ -294,25 +294,25 @@ class TaskTable:
         return skips
 
     def _turn(self, rows: Ints) -> None:
-        """From something that runs to a passive check, or back; or its command came or went. Nothing planned stays."""
+        """Tasks became passive checks, or the reverse, or their command came or went: nothing planned stays."""
         self.columns.off_grid_due[rows] = FOREVER
         self.lifecycle.set_flag(rows, Flag.FORCED | Flag.CATCHING_UP, on=False)
         self.lifecycle.reset_due(rows)
 
     def _start_no_more(self, rows: Ints) -> None:
-        """Whoever asked for a start at some time has changed their mind."""
+        """The `start_at` of these rows was changed or removed: the old one is not made."""
         c = self.columns
         asked = rows[(c.off_grid_kind[rows] == RunKind.START_AT) & (c.off_grid_due[rows] < FOREVER)]
         c.off_grid_due[asked] = FOREVER
         self.lifecycle.set_flag(rows, Flag.POSTPONED, on=False)
 
     def _reschedule(self, rows: Ints, now: Instant) -> list[SkipColumns]:
-        """Due by what they say now: by the schedule, but not before the start that they ask for."""
+        """Make rows due by their schedules from now on, but not before their `start_at`."""
         self.lifecycle.reschedule(rows, now)
         return self.start_at(rows, now)
 
     def remove(self, numbers: Sequence[int], now: Instant) -> list[tuple[SkipColumns, Ints]]:
-        """Tasks go, those that run when they have ended. What was due of them is skipped, beside their numbers."""
+        """Remove tasks, running ones when they have ended. Returns skips, each with the numbers of its tasks."""
         rows = self.rows(numbers)
         c = self.columns
         number = c.number[rows]
@@ -325,14 +325,14 @@ class TaskTable:
         return [(s, np.array([by_row[row] for row in s.rows.tolist()], dtype=np.int64)) for s in skips]
 
     def remove_again(self, numbers: Sequence[int], now: Instant) -> None:
-        """Tasks that were removed before they came here: what was due of them was accounted for then."""
+        """Remove tasks that were removed before this node took them over: what was due was accounted for then."""
         self.columns.nominal[self.rows(numbers)] = FOREVER
         self.remove(numbers, now)
 
     def restore_removed(self, entries: Sequence[Entry], now: Instant) -> tuple[Ints, list[Entry]]:
-        """Of tasks that were created, those that were removed here before and still run get their rows back.
+        """Give created tasks that were removed here before, and still run, their rows back.
 
-        Returns these rows, and the other tasks, which are new here.
+        Returns these rows, and the entries of all others, which are new here.
         """
         c = self.columns
         removed = self.removed_rows()
@@ -351,7 +351,7 @@ class TaskTable:
         return np.flatnonzero(self.columns.flags & int(Flag.REMOVED))
 
     def release(self, rows: Ints) -> None:
-        """Tasks go to another node, as they are."""
+        """Hand tasks over to another node, as they are."""
         named = rows[self.columns.flags[rows] & int(Flag.REMOVED) == 0]
         for row in named.tolist():
             self._forget_extras(row)
@@ -369,11 +369,11 @@ class TaskTable:
     # Periods and limits
 
     def number_periods(self, periods: Mapping[str, Period]) -> dict[str, int]:
-        """Numbers for periods as they were once, by name."""
+        """Numbers for past definitions of periods, by name."""
         return {name: self.times.period_number(period) for name, period in compile_periods(dict(periods)).items()}
 
     def set_periods(self, periods: Mapping[str, Period], now: Instant) -> tuple[Ints, list[SkipColumns]]:
-        """All periods there are. Tasks of those that differ are due by the new ones from now on; says which."""
+        """Set all periods. Returns the rows of tasks whose period changed, which are due by the new one from now on."""
         compiled = compile_periods(dict(periods))
         different = periods_and_users(
             periods, [name for name in compiled if self._definitions.get(name) != periods[name]]
@@ -403,13 +403,13 @@ class TaskTable:
         return self._limits
 
     def set_limits(self, limits: Mapping[str, int]) -> None:
-        """All limits there are, by name."""
+        """Set all limits, by name."""
         for name, most in limits.items():
             number = self._limits.setdefault(name, len(self._limits) + 1)
             self.lifecycle.set_limit(number, most)
 
     def begin(self, rows: Ints, now: Instant) -> None:
-        """New tasks: each on its grid, checks with a first run soon."""
+        """New tasks enter the timetable: each on its grid, checks also with a first run soon."""
         life = self.lifecycle
         life.pace.mean_rate = self.mean_rate
         life.add_new(rows, now)

@@ -1,6 +1,6 @@
-"""The beat: one turn of the scheduler after another. What has ended is learned, what is due is released, claimed, made.
+"""The turn loop: each turn learns what has ended, releases what is due, and claims the runs.
 
-Claims are safe in the store before anything starts; what a turn learned is one batch.
+Claims are committed before anything starts. What a turn learned and claimed is one batch.
 """
 
 import asyncio
@@ -54,11 +54,12 @@ from evenbeat.when.windows import FOREVER
 from evenbeat.wire.worker_frames import RunResult, RunSpec
 
 _STANDSTILL_AFTER: Final = 10 * SECOND
-"""Without a turn for so long we have not been alive."""
+"""Without a turn for longer than this the machine slept, or the process was stopped."""
 _WORKER_CLOCK_AHEAD: Final = SECOND
-"""A start that lies ahead by up to this comes from a worker whose clock is ahead; by more, our clock was set back."""
+"""A start that lies ahead by up to this comes from a worker whose clock is ahead; by more, this node's clock was set
+back."""
 _MAX_ENDED_REMOVED: Final = 1_000
-"""Runs of removed tasks that are remembered for a while after their end."""
+"""At most so many runs of removed tasks are remembered for a while after their end."""
 _EMPTY_BATCH: Final = Batch()
 
 
@@ -71,102 +72,102 @@ class PendingRun(NamedTuple):
     kind: int
     claimed: int
     name: str
-    """As the task was named when it was claimed."""
+    """The name of the task when it was claimed."""
     timebox: int
     token: int
-    """Names the run between node and worker; 0 for a result that no run of ours had."""
+    """Names the run between node and worker; 0 for a submitted result."""
 
 
 RunEndListener = Callable[[Sequence[PendingRun], Sequence[Finish]], None]
-"""Called with runs that have ended, and how each of them ended, once that is committed."""
+"""Called with runs that have ended, and how each ended, once that is committed."""
 
 
 class _EndedRuns(NamedTuple):
-    """Runs that have ended, as they are announced when the store has them."""
+    """Runs that have ended, to be announced once that is committed."""
 
     runs: Sequence[PendingRun]
     finishes: list[Finish]
     outcomes: Sequence[str]
     seconds: NDArray[np.float64]
-    """How long those lasted that had really started."""
+    """How long runs lasted, of those that had really started."""
 
 
-# As `_make` does, without its detour: they are made by the ten thousand.
+# Faster than `_make`: ten thousand are made at a time.
 _claim_of: Final[Callable[[tuple[object, ...]], Claim]] = partial(tuple.__new__, Claim)
 _finish_of: Final[Callable[[tuple[object, ...]], Finish]] = partial(tuple.__new__, Finish)
 _pending_run_of: Final[Callable[[tuple[object, ...]], PendingRun]] = partial(tuple.__new__, PendingRun)
 
 
 class TurnLoop:
-    """Turns, as often as there is something to do."""
+    """Makes a turn as often as there is something to do."""
 
-    def __init__(self, roster: TaskTable, outbox: Outbox, queue: Dispatcher, clock: Clock) -> None:
-        self.tasks = roster
+    def __init__(self, tasks: TaskTable, outbox: Outbox, queue: Dispatcher, clock: Clock) -> None:
+        self.tasks = tasks
         self.counts = RunCounters()
         self.pending_runs: dict[int, PendingRun] = {}
         self.cursors: dict[int, bytes] = {}
-        """By the number of the task: rows are given to others."""
+        """By the number of the task: another task may get its row."""
         self.is_claiming = True
         self.may_claim: Callable[[], bool] = lambda: True
-        """Asked before each release: a node that may have lost its authority releases nothing."""
+        """Called before each release: a node that may have lost its authority releases nothing."""
         self.worker_deaths = WorkerDeaths()
-        """Which tasks workers have died with. In a cluster the queue counts that; on a single node it is `Suspects`."""
+        """Which tasks workers died with: `StoredWorkerDeaths` on a single node; in a cluster the queue counts."""
         self._ended_removed: dict[int, tuple[Finish, bytes | None]] = {}
-        """Runs of removed tasks that have ended lately, by the number of the task, and its cursor."""
+        """By the number of a removed task: its run that has just ended, and its cursor."""
         self._set_aside: list[Refusal] = []
         self.started_runs: dict[int, int] = {}
-        """Those of the runs under way that are known to have started, and when."""
+        """When runs under way started, of those whose start is known."""
         self.on_finished: list[RunEndListener] = []
         self.on_submitted: list[RunEndListener] = []
-        """The same for results of checks that no run of ours had."""
+        """Called with submitted results, as if they were runs, once they are committed."""
         self.on_tasks_left: list[Callable[[list[int]], None]] = []
-        """Called with the numbers of tasks that another node has from now on: their runs are announced there."""
+        """Called with the numbers of tasks that were handed over: the other node announces their runs."""
         self.on_withdrawn: list[Callable[[list[int]], None]] = []
         """Called with the numbers of tasks that were removed just before their runs were claimed."""
-        self.passive = PassiveChecks(roster, self._record_submitted)
+        self.passive = PassiveChecks(tasks, self._record_submitted)
         self.on_failure: Callable[[Exception], None] = lambda _: None
-        """Told if there will be no more turns, because one failed."""
+        """Called if a turn failed: there are no more turns then."""
         self.on_turn: Callable[[], None] | None = None
         """Called after each turn."""
         self.on_standstill: Callable[[int], None] = lambda _: None
-        """Told if there was no turn for long, because the machine slept or the process was stopped."""
+        """Called with its length after a time without turns, because the machine slept or the process was stopped."""
         self._outbox = outbox
         outbox.on_withdrawn = self._drop_withdrawn
         self._queue = queue
         self._clock = clock
         self._moved: dict[int, int] = {}
-        """Of runs under way: how far the clock was set since they were claimed, unless it was not."""
+        """How far the clock was set since runs under way were claimed, of those for which it was."""
         self.starter = Starter(queue, clock, self.counts, self.pending_runs)
         self._results: list[RunResult] = []
         self._starts: list[tuple[int, int]] = []
         self.token = 0
-        """Of the run that was claimed last; each has one more than the one before."""
+        """The token of the run that was claimed last; the next one has one more."""
         self._timer: asyncio.TimerHandle | None = None
         self._next_turn_at = float("inf")
         self._pacing = TurnPacing()
         self.last_turn: int | None = None
-        """When that was, as `Clock.elapsed` has it."""
+        """When the last turn was, on the clock of `Clock.elapsed`."""
 
     # When is the next turn?
 
     def add_results(self, results: Sequence[RunResult]) -> None:
-        """Runs have ended."""
+        """Results of runs have come: the next turn learns them."""
         self._results += results
         unstarted = len(self.pending_runs) - len(self.started_runs)
         self._pacing.add_results(len(self._results), self.tasks.lifecycle.slots, unstarted)
         self.plan_turn_soon()
 
     def add_starts(self, starts: Sequence[tuple[int, int]]) -> None:
-        """Runs that last have started (token, when)."""
+        """Long runs have started: their tokens, and when."""
         self._starts += starts
         self.plan_turn_soon()
 
     def plan_turn_soon(self) -> None:
-        """Something has happened: a turn, as soon as there was a pause since the last one."""
+        """Something has happened: make a turn after the pause that the pacing asks for."""
         self._plan(self._pacing.earliest(saturated=self._is_saturated()))
 
     def stop(self) -> None:
-        """No more turns, and what is held stays here."""
+        """Make no more turns, and start nothing that is held."""
         self.starter.drop()
         if self._timer is not None:
             self._timer.cancel()
@@ -199,7 +200,7 @@ class TurnLoop:
             if self.on_turn is not None:
                 self.on_turn()
         except Exception as e:
-            # Half a turn leaves nobody knows what behind, but the store knows: whoever starts next goes by that.
+            # Half a turn leaves memory in an unknown state. The store is right: the next start goes by that.
             self.stop()
             self.on_failure(e)
             return
@@ -216,7 +217,7 @@ class TurnLoop:
     # A turn
 
     def turn(self, now: Instant) -> None:
-        """Learn, then release, and have both kept together."""
+        """Learn, then release; both are one batch."""
         ended = [result.token for result in self._results]
         batch, ends = self._learn(now) if self._results or self._starts else (Batch(), None)
         ready: ReadyRuns | None = None
@@ -226,7 +227,7 @@ class TurnLoop:
             try:
                 ready = self._release(batch, now)
             except Exception:
-                # What has been learned is true all the same.
+                # What has been learned is true, so it is recorded.
                 known = Batch(starts=batch.starts, finishes=batch.finishes, refusals=learned)
                 self._outbox.put(known, self._after_commit(known, ended, ends, None))
                 raise
@@ -238,7 +239,7 @@ class TurnLoop:
     def _after_commit(
         self, batch: Batch, ended: list[int], ends: _EndedRuns | None, ready: ReadyRuns | None
     ) -> OnCommit:
-        """What there is to do once a turn is committed: start what it claimed, announce what it learned."""
+        """What follows when a turn is committed: start the runs it claimed, announce the ends it learned."""
         moved = self.starter.moved
 
         def then() -> None:
@@ -253,9 +254,7 @@ class TurnLoop:
         return then
 
     def clock_was_set(self, by: int) -> None:
-        """Runs that are claimed move with the clock: they start at the same moment as before, and that is when they are
-        due, by the clock as it is now.
-        """
+        """The clock was set: claimed runs start at the same moment as planned, which has another time now."""
         self.starter.clock_was_set(by)
         self._moved = {token: self._moved.get(token, 0) + by for token in self.pending_runs}
         self.started_runs = {token: at + by for token, at in self.started_runs.items()}
@@ -282,7 +281,7 @@ class TurnLoop:
         return Batch(starts=starts, finishes=[] if ends is None else ends.finishes, refusals=refusals), ends
 
     def _finish(self, ended: list[tuple[PendingRun, RunResult]], now: Instant) -> _EndedRuns:
-        """Runs have ended: what that makes of their tasks."""
+        """Runs have ended: update their tasks."""
         life, c = self.tasks.lifecycle, self.tasks.columns
         under_way, results = zip(*ended, strict=True)
         rows, nominal, kind = (np.array(of, dtype=np.int64) for of in list(zip(*under_way, strict=True))[1:4])
@@ -296,13 +295,13 @@ class TurnLoop:
         for i in np.flatnonzero((started > now) & (started <= now + _WORKER_CLOCK_AHEAD)).tolist():
             started[i] = results[i].started = now
         on_grid = set_last_start(meaning, kind)
-        # Of a run from before the clock was set back it may lie ahead; then it was just now.
+        # The start of a run from before the clock was set back may lie ahead: now is the best guess then.
         life.record_starts(rows[on_grid], np.minimum(started, now)[on_grid])
         last_start = c.last_start[rows]
         flags = c.flags[rows]
         removed = flags & int(Flag.REMOVED) != 0
         with_result = give_results(meaning, flags)
-        # With its end the row of a removed task is free: what is known of the task is read before.
+        # `complete` frees the rows of removed tasks: what is known of them is read before.
         gone = np.flatnonzero(removed)
         left = finish_fields_of(c, rows[gone], last_start[gone], meaning[gone] & SUCCESS == 0, now) if len(gone) else ()
         life.complete(rows)
@@ -333,7 +332,7 @@ class TurnLoop:
                 self.cursors[u.number] = r.cursor
         if len(gone):
             self._keep_ended([finishes[i] for i in gone.tolist()])
-        # Of those that lasted it was counted when their start was told.
+        # The lateness of long runs was counted when their start was reported.
         is_news = (
             np.array([self.started_runs.pop(r.token, None) is None for r in results]) if self.started_runs else True
         )
@@ -345,9 +344,9 @@ class TurnLoop:
         return _EndedRuns(under_way, finishes, outcome, lasted[meaning & STARTED != 0] / 1e6)
 
     def _drop_withdrawn(self, numbers: WithdrawnTasks) -> None:
-        """Tasks were removed before their claims were committed: these runs are not made, and leave no trace.
+        """Tasks were removed before their claims were committed: drop these runs, which leave no trace.
 
-        The starter hands over only what is under way.
+        The starter delivers only runs that are under way.
         """
         runs = [run for run in self.pending_runs.values() if run.number in numbers]
         for run in runs:
@@ -359,8 +358,8 @@ class TurnLoop:
             listener([run.number for run in runs])
 
     def _keep_ended(self, finishes: Sequence[Finish]) -> None:
-        """Runs of removed tasks have ended here, but maybe not yet in the store: until then the store brings such a
-        task back if its name is created again.
+        """Remember ends of runs of removed tasks. Until such an end is committed, the store revives the task if its
+        name is created again.
         """
         for finish in finishes:
             self._ended_removed[finish.task] = (finish, self.cursors.pop(finish.task, None))
@@ -368,7 +367,7 @@ class TurnLoop:
             del self._ended_removed[number]
 
     def restore_ended(self, rows: Ints) -> None:
-        """Some of these new tasks may be removed ones that the store brought back while we freed their rows."""
+        """Restore the state of new tasks that were removed, and that the store revived while their rows were freed."""
         c = self.tasks.columns
         for row, number in zip(rows.tolist(), c.number[rows].tolist(), strict=True) if self._ended_removed else ():
             if number in self._ended_removed:
@@ -395,7 +394,7 @@ class TurnLoop:
         return np.array(kept, dtype=np.int64)
 
     def _release(self, batch: Batch, now: Instant) -> ReadyRuns | None:
-        """Add to the batch what is due; the runs to make once that is safe."""
+        """Add what is due to the batch; returns the runs to start once that is committed."""
         released = self.tasks.lifecycle.release(now, CLAIM_AHEAD)
         claims = released.claims
         batch.skips = self.skips_of(released.skips, now)
@@ -405,7 +404,7 @@ class TurnLoop:
         return self._claim(batch, claims, now) if len(claims.rows) else None
 
     def _claim(self, batch: Batch, claims: ClaimColumns, now: Instant) -> ReadyRuns:
-        """Claims for the store, and runs for the workers once it has them."""
+        """Add claims to the batch; returns the runs to start once they are committed."""
         life, c, rows = self.tasks.lifecycle, self.tasks.columns, claims.rows
         numbers, nominal, kind = c.number[rows].tolist(), claims.nominal.tolist(), claims.kind.tolist()
         extra, extra_kind = planned_off_grid(c, rows, now)
@@ -418,13 +417,13 @@ class TurnLoop:
         under_way = zip(numbers, rows.tolist(), nominal, kind, repeat(now), names, timebox, tokens, strict=False)
         self.pending_runs.update(zip(tokens, map(_pending_run_of, under_way), strict=True))
         self.token += len(runs)
-        # Those that are late come first, whatever their order; the others as they are due.
+        # Late runs come first, in the order of their turn; the others as they are due.
         return ReadyRuns(nominal, runs, self._functions(rows), numbers, self._pools(rows))
 
     def _runs(
         self, claims: ClaimColumns, tokens: Iterable[int], numbers: list[int], now: Instant
     ) -> tuple[list[RunSpec], list[int]]:
-        """For the workers; beside it the timebox of each."""
+        """What workers must know of these runs, and the timebox of each."""
         c, rows = self.tasks.columns, claims.rows
         plans = plan_runs(c, self.tasks.times, claims, c.timebox[rows], now)
         timebox = plans.timebox.tolist()
@@ -467,7 +466,7 @@ class TurnLoop:
         return [pools[number] for number in self.tasks.columns.pool[rows].tolist()]
 
     def adopt(self, runs: Sequence[TaskProgress]) -> None:
-        """Runs that another node claimed: their ends come to us."""
+        """Take over runs that another node claimed: their ends come to this node."""
         rows = self.tasks.rows([run.task for run in runs])
         names, timebox = self.tasks.names.names(rows), self.tasks.columns.timebox[rows].tolist()
         for run, row, name, box in zip(runs, rows.tolist(), names, timebox, strict=True):
@@ -477,7 +476,7 @@ class TurnLoop:
             )
 
     def dispatch_again(self, runs: Sequence[TaskProgress], now: Instant) -> None:
-        """Runs that were adopted, and that no worker has, go out once more."""
+        """Deliver adopted runs again that no worker has."""
         runs = sorted(runs, key=lambda run: run.claimed or 0)
         numbers, tokens = [run.task for run in runs], [run.claimed_token for run in runs]
         rows = self.tasks.rows(numbers)
@@ -487,7 +486,7 @@ class TurnLoop:
         self.starter.start(ReadyRuns(nominal.tolist(), some, self._functions(rows), numbers, self._pools(rows)))
 
     def release_tasks(self, rows: Ints) -> list[int]:
-        """Another node has these tasks: we know nothing of them any more. The tokens of their runs."""
+        """Forget tasks that another node has now; returns the tokens of their runs."""
         going = set(rows.tolist())
         tokens = [token for token, run in self.pending_runs.items() if run.row in going]
         for token in tokens:
@@ -503,24 +502,24 @@ class TurnLoop:
         return tokens
 
     def cancel_undispatched(self) -> None:
-        """What is claimed and not due yet is not made any more."""
+        """Cancel runs that are claimed and not due yet."""
         now = self._clock.now()
         if held := self.starter.drop():
             self.add_results([RunResult(run.token, Outcome.CANCELLED, None, now, now, b"not started") for run in held])
 
     def name_of(self, run: PendingRun) -> str:
-        """The name that its task has now, or had when it was removed."""
+        """The current name of the task of a run, or its last one."""
         row = self.tasks.row(run.number)
         return run.name if row is None else self.tasks.names.name(row)
 
     # Records
 
     def skips_of(self, skips: Sequence[SkipColumns], now: Instant, numbers: Ints | None = None) -> list[Skip]:
-        """Skips as the store keeps them."""
+        """Records of skips; `numbers` are those of tasks that have been removed since."""
         return [skip for some in skips for skip in skip_records_of(self.tasks.columns, some, now, numbers)]
 
     def record(self, batch: Batch, then: OnCommit | None = None) -> None:
-        """Remember what happened outside a turn; `then` is called when it is committed."""
+        """Record what happened outside a turn; `then` is called when it is committed."""
 
         def committed() -> None:
             self.counts.skips(batch.skips)
@@ -530,14 +529,14 @@ class TurnLoop:
         self._outbox.put(batch, committed)
 
     def _record_submitted(self, batch: Batch, then: OnCommit | None = None) -> None:
-        heard = batch.told if self.on_submitted else []
-        runs = [self._as_run(told.task, told.nominal, told.kind, told.at) for told in heard]
+        results = batch.told if self.on_submitted else []
+        runs = [self._as_run(result.task, result.nominal, result.kind, result.at) for result in results]
 
         def announce() -> None:
             if then is not None:
                 then()
             for listener in self.on_submitted if runs else ():
-                listener(runs, [finish_of_submitted(told) for told in heard])
+                listener(runs, [finish_of_submitted(result) for result in results])
 
         self.record(batch, announce)
 
@@ -548,7 +547,7 @@ class TurnLoop:
 
 
 def _turn_time_for(due: int, now: Instant) -> int:
-    """When to see to what is due then: ahead of it, unless that was done already, and it must wait for the moment."""
+    """The time of the turn for what is due then: ahead of it, unless that turn was made and left it for its moment."""
     return due if due <= now + CLAIM_AHEAD else due - CLAIM_AHEAD
 
 
