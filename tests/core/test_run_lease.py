@@ -17,10 +17,11 @@ from evenbeat.core.run_lease import (
     is_permission_valid,
     renewed_lease,
     run_fate,
+    timebox_class,
     unanswered_for,
     was_never_started,
 )
-from evenbeat.model import SECOND
+from evenbeat.model import MINUTE, SECOND
 
 times = st.integers(1, 100 * RUN_LEASE_DURATION)
 
@@ -122,3 +123,10 @@ def test_the_time_of_a_run_that_nobody_answers_for_goes_on_from_owner_to_owner(
 
 def test_of_a_run_that_no_worker_may_have_nothing_is_counted() -> None:
     assert unanswered_for(RunLease(), 99) == 0
+
+
+def test_a_message_has_runs_of_one_class_of_timeboxes() -> None:
+    classes = [
+        timebox_class(t) for t in (1, 10 * SECOND, 10 * SECOND + 1, MINUTE, MINUTE + 1, 10 * MINUTE, 3_600 * SECOND)
+    ]
+    assert classes == [0, 0, 1, 1, 2, 2, 3]

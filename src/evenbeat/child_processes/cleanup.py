@@ -1,4 +1,6 @@
-"""Sees to it that nothing a worker process runs outlives its supervisor: recorded in a file, and told to a guardian."""
+"""Make sure that no run outlives the node or worker that supervises it: worker processes are recorded in a file, and a
+guardian process knows them.
+"""
 
 import os
 import signal
@@ -17,42 +19,44 @@ from evenbeat.child_processes.worker_records import WorkerRecordFile
 _GUARDIAN_CODE: Final = b"from evenbeat.child_processes.guardian import main; main()"
 _GUARDIAN_DESCRIPTION: Final = "ends what the workers of process {} leave behind"
 _END_TIMEOUT: Final = 2.0
-"""Seconds for a guardian that has something left to end."""
+"""Seconds for a guardian to end the processes that are left."""
 _RESTART_DELAY: Final = 1.0
-"""Seconds until a guardian that has ended is replaced."""
+"""Seconds until a guardian that has ended is replaced, at least."""
 
 
 class OrphanGuard:
-    """Of one supervisor. Without a file only the guardian knows of its workers."""
+    """The workers of one supervisor, recorded for the case that it is killed. Without a file only the guardian knows
+    them.
+    """
 
     def __init__(self, records: Path | None = None) -> None:
         self._records = None if records is None else WorkerRecordFile(records)
         self.secret: Final = "" if self._records is None else self._records.secret
-        """What workers pass on to all that they start: see `leftovers`; "" if nobody would look for it."""
+        """Workers pass it on to all processes that they start: see `leftovers`. "" without a file."""
         self.guardian: Final = GuardianProcess()
         self.reserve: Final = DescriptorReserve()
 
     def start(self) -> None:
-        """On a running loop."""
+        """Call it on a running loop."""
         if self._records is not None:
             self._records.begin()
         with self.reserve:
             self.guardian.start()
 
     def add(self, worker: SessionLeader) -> None:
-        """Before it is given anything to run."""
+        """Call it before the worker is given anything to run."""
         if self._records is not None:
             self._records.add(worker)
         self.guardian.add(worker)
 
     def remove(self, worker: SessionLeader) -> None:
-        """It has ended, and nothing of it is left."""
+        """The worker has ended, and nothing that it started is left."""
         if self._records is not None:
             self._records.remove(worker)
         self.guardian.remove(worker)
 
     def stop(self) -> None:
-        """All workers have ended, or the guardian sees to what is left of them."""
+        """All workers have ended, or the guardian ends what is left of them."""
         self.guardian.stop()
         if self._records is not None:
             self._records.end()
@@ -60,7 +64,7 @@ class OrphanGuard:
 
 
 class GuardianProcess:
-    """The supervisor's end of it. Start it on a running loop; it is replaced when it ends."""
+    """The guardian process as its supervisor sees it. Start it on a running loop; it is replaced when it ends."""
 
     def __init__(self) -> None:
         self._supervisor = ProcessSupervisor(self._new_process, self.start, least_pause=_RESTART_DELAY)
@@ -106,18 +110,18 @@ class GuardianProcess:
     def add(self, worker: SessionLeader) -> None:
         """Call it before the worker is given anything to run."""
         self._workers[worker.pid] = worker
-        self._say(guardian.guardian_message(b"+", worker))
+        self._tell(guardian.guardian_message(b"+", worker))
 
     def remove(self, worker: SessionLeader) -> None:
         """The worker has ended, and nothing of it is left."""
         if self._workers.pop(worker.pid, None) is not None:
-            self._say(guardian.guardian_message(b"-", worker))
+            self._tell(guardian.guardian_message(b"-", worker))
 
     def set_deadline(self, deadline: int) -> None:
         """At this boot-time instant the guardian ends all runs, unless it gets a later deadline; 0 for none."""
         if deadline != self._deadline:
             self._deadline = deadline
-            self._say(b"!%d\n" % deadline)
+            self._tell(b"!%d\n" % deadline)
 
     def stop(self) -> None:
         """All workers have ended, or the guardian ends what is left of them."""
@@ -132,7 +136,7 @@ class GuardianProcess:
         process.reap()
         self._supervisor.ended(process)
 
-    def _say(self, line: bytes) -> None:
+    def _tell(self, line: bytes) -> None:
         if self._supervisor.processes:
             self._unsent += line
             self._send()

@@ -1,9 +1,9 @@
-"""A process that ends what worker processes run when their supervisor is gone, or cannot do it in time.
+"""The guardian process: ends the runs of worker processes when their supervisor is gone, or cannot do it in time.
 
-Workers see the end of their supervisor and end what they run. If all of them are killed at once, nobody is left to do
-it: `pkill -9 -f evenbeat` is enough. So the command line of the guardian does not have that name in it, see `keeper`.
-It is told which worker processes there are, each the leader of a session, and lives as long as the pipe through which
-it hears of them. It costs nothing per run.
+Workers notice the end of their supervisor and end their runs. If all of them are killed at once, for example by
+`pkill -9 -f evenbeat`, no worker is left to do that. So the command line of the guardian does not contain that name,
+see `cleanup`. Its supervisor sends it the worker processes, each the leader of a session, through a pipe; it lives as
+long as that pipe is open. It costs nothing per run.
 """
 
 import os
@@ -15,14 +15,14 @@ from typing import Final
 from evenbeat.child_processes.process_table import SessionLeader, end_sessions
 
 _POLL_MILLISECONDS: Final = 250
-"""Milliseconds between two looks at the clock, which goes on while the machine sleeps, unlike a timer."""
+"""Milliseconds between two readings of the boot-time clock, which goes on while the machine sleeps, unlike a timer."""
 _READ_SIZE: Final = 1 << 16
 _KILL_TIMEOUT: Final = 10.0
 """Seconds for what was killed to end."""
 
 
 def guardian_message(sign: bytes, worker: SessionLeader) -> bytes:
-    """What the guardian hears of a worker: `+` it is there, `-` nothing of it is left. And `!TIME`: see `expect`."""
+    """A line for the guardian. `+`: this worker exists; `-`: nothing of it is left. `!TIME`: a deadline, 0 for none."""
     return b"%b%d %d\n" % (sign, worker.pid, worker.started)
 
 
@@ -31,31 +31,31 @@ def _boot_time() -> int:
 
 
 def main() -> None:
-    """Watch until the supervisor has gone, and end what it has left."""
+    """Wait until the supervisor has ended, and kill everything in the sessions of its workers."""
     os.chdir("/")  # it keeps no file system in use
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     workers: dict[int, SessionLeader] = {}
-    until = 0
-    heard = b""
+    deadline = 0
+    received = b""
     poll = select.poll()
     poll.register(0, select.POLLIN)
     while True:
-        if poll.poll(_POLL_MILLISECONDS if until else None):
+        if poll.poll(_POLL_MILLISECONDS if deadline else None):
             data = os.read(0, _READ_SIZE)
             if not data:
                 break
-            *lines, heard = (heard + data).split(b"\n")
-            for said in lines:
-                numbers = [int(word) for word in said[1:].split()]
-                match said[:1]:
+            *lines, received = (received + data).split(b"\n")
+            for line in lines:
+                numbers = [int(word) for word in line[1:].split()]
+                match line[:1]:
                     case b"+":
                         workers[numbers[0]] = SessionLeader(numbers[0], numbers[1])
                     case b"-":
                         workers.pop(numbers[0], None)
                     case b"!":
-                        until = numbers[0]
-        elif until and _boot_time() >= until:
+                        deadline = numbers[0]
+        elif deadline and _boot_time() >= deadline:
             end_sessions(workers.values(), patience=_KILL_TIMEOUT)
-            until = 0
+            deadline = 0
     end_sessions(workers.values(), patience=_KILL_TIMEOUT)

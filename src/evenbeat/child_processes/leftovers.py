@@ -1,9 +1,9 @@
-"""What a supervisor that is gone has left behind: workers that hang, and runs whose worker was killed with it.
+"""End what a killed supervisor has left: workers that hang, and runs whose worker was killed with it.
 
-They end before anything new begins: a run that is taken for lost must not go on beside the one that makes up for it.
-Every user of the machine can choose the words and the environment of a process. So a process is ended because of what
-the supervisor recorded in a file that only its user can write: number and start time of its workers, whose sessions the
-kernel lets nobody join, and a secret that they pass on.
+They end before anything new starts: a run that counts as lost must not go on beside the run that repeats it.
+Every user of the machine can choose the command line and the environment of a process. So a process is ended only
+because of what the supervisor recorded in a file that only its user can write: process id and start time of its
+workers, whose sessions no other process can join, and a secret that they pass on.
 """
 
 import logging
@@ -28,28 +28,28 @@ from evenbeat.child_processes.worker_records import WORKER_VARIABLE, WorkerRecor
 
 _WORKER_VARIABLE_PREFIX: Final = WORKER_VARIABLE.encode() + b"="
 _KILL_TIMEOUT: Final = 30.0
-"""Seconds for what was killed to end. The kernel waits for a disk or a file server that does not answer."""
+"""Seconds for killed processes to end. The kernel waits for a disk or a file server that does not answer."""
 _MAX_TIMEOUT: Final = 45.0
-"""Seconds for all of it: the kernel may also be slow to answer what is asked about a process."""
+"""Seconds for everything: the kernel may also be slow to list processes."""
 _POLL_INTERVAL: Final = 0.005
 _MAX_NAMED: Final = 10
 """Processes that a message names."""
 _MAX_ENVIRONMENT_SIZE: Final = 1 << 20
-"""Bytes of an environment that are looked at."""
+"""Bytes of an environment that are read."""
 _log: Final = logging.getLogger("evenbeat.node")
 _LOG_FIELDS: Final = {"action": "leftovers"}
 
 
 def end_leftovers(records: Iterable[Path]) -> None:
-    """End what the workers recorded in these files have left, unless their supervisor lives; then forget the files.
+    """End what the workers recorded in these files have left, unless their supervisor lives, and delete the files.
 
-    It takes 45 s at most, whatever the processes of this machine do.
+    It takes 45 s at most, whatever the other processes of the machine do.
     """
     found = {path: read_worker_record(path) for path in records}
     abandoned = {path: record for path, record in found.items() if record is None or not record.is_supervised}
-    believed = [record for record in abandoned.values() if record is not None]
-    if believed:
-        search = threading.Thread(target=_end_abandoned, args=(believed,), name="leftovers", daemon=True)
+    trusted = [record for record in abandoned.values() if record is not None]
+    if trusted:
+        search = threading.Thread(target=_end_abandoned, args=(trusted,), name="leftovers", daemon=True)
         search.start()
         search.join(_MAX_TIMEOUT)
         if search.is_alive():
@@ -69,10 +69,10 @@ def _end_abandoned(abandoned: Sequence[WorkerRecord]) -> None:
 
 
 def _end_all(abandoned: Sequence[WorkerRecord]) -> None:
-    """Kill them until nothing is left, and say what is going on."""
+    """Kill them until none is left, and log what is going on."""
     ended: set[int] = set()
     begun = time.monotonic()
-    said = begun
+    logged_at = begun
     while left := _leftovers(abandoned):
         new = [one for one in left if one.pid not in ended]
         if new:
@@ -85,8 +85,8 @@ def _end_all(abandoned: Sequence[WorkerRecord]) -> None:
         if now > begun + _KILL_TIMEOUT:
             _log.error("these processes do not end: %s", _names(left), extra=_LOG_FIELDS)
             return
-        if now > said + (1 if sys.stderr.isatty() else 10):
-            said = now
+        if now > logged_at + (1 if sys.stderr.isatty() else 10):
+            logged_at = now
             message = "waiting for processes that were left behind to end, %d s more at most: %s"
             _log.warning(message, begun + _KILL_TIMEOUT - now, _names(left), extra=_LOG_FIELDS)
         time.sleep(_POLL_INTERVAL)
@@ -100,7 +100,7 @@ def _names(some: Sequence[ProcessInfo]) -> str:
 
 
 def _leftovers(abandoned: Sequence[WorkerRecord]) -> list[ProcessInfo]:
-    """Processes of dead supervisors that live, by all that was recorded, and what these have started."""
+    """Living processes that the records attribute to dead supervisors, and what these have started."""
     table = all_processes()
     found: set[int] = set()
     for record in abandoned:
@@ -108,15 +108,15 @@ def _leftovers(abandoned: Sequence[WorkerRecord]) -> list[ProcessInfo]:
         for one in table.values():
             worker, leader = leaders.get(one.session), table.get(one.session)
             if worker is not None and leader is not None:
-                # A worker that lives: all in its session was started by it. Or its number is another process's by now.
+                # The worker lives: it started everything in its session. Or another process has its number by now.
                 if leader.started == worker.started:
                     found.add(one.pid)
             elif worker is not None:
-                # The number may have been given to another leader, which is gone too: whose process is it?
+                # Another leader may have had this number since, and ended too. So check whose process it is.
                 if one.started >= worker.started and (_is_ours(one.pid) or _has_secret(record.secret, one.pid)):
                     found.add(one.pid)
             elif leader is None and one.is_alive and _is_ours(one.pid) and _has_secret(record.secret, one.pid):
-                found.add(one.pid)  # of a worker that was not recorded, as the disk was full
+                found.add(one.pid)  # its worker was not recorded, as the disk was full
     everything = descendants(found, children_by_parent(table.values())) - {os.getpid()}
     return [table[pid] for pid in sorted(everything) if table[pid].is_alive]
 
@@ -129,7 +129,7 @@ def _is_ours(pid: int) -> bool:
 
 
 def _has_secret(secret: bytes, pid: int) -> bool:
-    """Did it get the secret from a worker?"""
+    """Is the secret in its environment? Then a worker of that supervisor has started it."""
     try:
         with Path(f"/proc/{pid}/environ").open("rb", buffering=0) as file:
             environment = b""
@@ -141,7 +141,7 @@ def _has_secret(secret: bytes, pid: int) -> bool:
 
 
 def _kill_if_same_process(one: ProcessInfo) -> None:
-    """This process, and not another that has its number by now."""
+    """Kill this process, but no other that has its number by now."""
     try:
         file = os.pidfd_open(one.pid)
     except OSError:

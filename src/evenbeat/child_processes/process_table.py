@@ -1,8 +1,8 @@
-"""The processes of this machine as /proc lists them: parents, sessions, start times; and how a whole session is ended.
+"""Read the processes of this machine from /proc (parents, sessions, start times), and end whole sessions.
 
-Every worker process leads a session, and all that it runs is in there, unless it has made a session of its own. The
-kernel gives the number of a session to no other process while one of its members lives. It imports almost nothing, and
-needs one descriptor at a time.
+Every worker process leads a session, and its runs are in that session unless they have made one of their own. While a
+member of a session lives, the kernel gives the number of the session to no other process. This module imports almost
+nothing, because workers use it, and needs one descriptor at a time.
 """
 
 import os
@@ -26,23 +26,23 @@ class ProcessInfo(NamedTuple):
     group: int
     session: int
     started: int
-    """Clock ticks since the machine was booted. Together with its number it names one process and no other."""
+    """Clock ticks from boot to its start. Together with the process id this identifies a process."""
 
     @property
     def is_alive(self) -> bool:
-        """Has it not ended? One that its parent has not reaped yet has."""
+        """Is it running? A zombie, which its parent has not reaped yet, is not."""
         return self.state not in _ENDED_STATES
 
 
 class SessionLeader(NamedTuple):
-    """A worker process, which leads a session, as it was recorded when it was started."""
+    """A worker process, which leads a session, as recorded when it was started."""
 
     pid: int
     started: int
 
 
 def process_info(pid: int) -> ProcessInfo | None:
-    """This one, or None if there is none; raise OSError if that cannot be found out."""
+    """The process with this id, or None; raise OSError if that cannot be found out."""
     try:
         file = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -58,13 +58,13 @@ def process_info(pid: int) -> ProcessInfo | None:
 
 
 def all_processes() -> dict[int, ProcessInfo]:
-    """All of them by their numbers; raise OSError if they cannot be listed."""
+    """All processes by their ids; raise OSError if they cannot be listed."""
     found = (process_info(int(name)) for name in os.listdir("/proc") if name.isdigit())  # noqa: PTH208 - imports little
     return {one.pid: one for one in found if one is not None}
 
 
 def children_by_parent(table: Iterable[ProcessInfo]) -> dict[int, list[int]]:
-    """Who has started whom."""
+    """The ids of the children of each process."""
     children: dict[int, list[int]] = {}
     for one in table:
         children.setdefault(one.parent, []).append(one.pid)
@@ -72,7 +72,7 @@ def children_by_parent(table: Iterable[ProcessInfo]) -> dict[int, list[int]]:
 
 
 def descendants(roots: Collection[int], children: dict[int, list[int]]) -> set[int]:
-    """These processes, and all that they have started, as far as who started it still lives."""
+    """These processes and their descendants, as far as no process in between has ended."""
     found, left = set(roots), list(roots)
     while left:
         new = [pid for pid in children.get(left.pop(), ()) if pid not in found]
@@ -82,7 +82,7 @@ def descendants(roots: Collection[int], children: dict[int, list[int]]) -> set[i
 
 
 def session_members(leaders: Collection[SessionLeader]) -> set[int]:
-    """Processes that live in the sessions of these leaders, and what they have started in sessions of its own."""
+    """Living processes in the sessions of these leaders, and their descendants in other sessions."""
     table = all_processes()
     sessions = {leader.pid for leader in leaders if _is_same_process(leader, table)}
     inside = [one.pid for one in table.values() if one.session in sessions]
@@ -96,14 +96,16 @@ def _is_same_process(leader: SessionLeader, table: dict[int, ProcessInfo]) -> bo
 
 
 def kill_permitted(pids: Iterable[int]) -> None:
-    """Those that we may."""
+    """Kill those of them that we are allowed to."""
     for pid in pids:
         with suppress(ProcessLookupError, PermissionError):
             os.kill(pid, signal.SIGKILL)
 
 
 def end_sessions(leaders: Collection[SessionLeader], *, patience: float) -> tuple[set[int], set[int]]:
-    """Kill them until nothing is left, at most so many seconds; what was there, and what of it is there still."""
+    """Kill all members until none is left, for at most `patience` seconds; the ids of all that were there, and of those
+    that still are.
+    """
     deadline = time.monotonic() + patience
     ended: set[int] = set()
     while leaders and (left := session_members(leaders)):

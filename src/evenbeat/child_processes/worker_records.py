@@ -1,8 +1,8 @@
-"""Which worker processes a supervisor has, in a file: its successor ends what they have left behind.
+"""A file with the worker processes of a supervisor: its successor ends what they have left.
 
-Workers and their runs end with their supervisor, unless all of them are killed at once. A successor believes only what
-was recorded: number and start time of each worker process, the boot they belong to, and a secret that they pass on to
-all that they start.
+Workers and their runs end with their supervisor, unless all of them are killed at once. A successor trusts only what
+was recorded: process id and start time of each worker process, the boot they belong to, and a secret that they pass on
+to all processes that they start.
 """
 
 import os
@@ -16,13 +16,13 @@ from evenbeat.child_processes.process_table import SessionLeader, process_info
 
 _BOOT_ID_FILE: Final = Path("/proc/sys/kernel/random/boot_id")
 WORKER_VARIABLE: Final = "EVENBEAT_WORKER"
-"""In the environment of every worker and of all that it runs: the secret of its supervisor."""
+"""Environment variable of every worker and all of its runs: the secret of its supervisor."""
 _MAX_FILE_SIZE: Final = 1 << 20
 """Bytes of a file that are read."""
 
 
 class WorkerRecord(NamedTuple):
-    """What a file says."""
+    """The content of a file."""
 
     secret: bytes
     supervisor: SessionLeader
@@ -30,13 +30,13 @@ class WorkerRecord(NamedTuple):
 
     @property
     def is_supervised(self) -> bool:
-        """Does the supervisor live, so that the workers are its to see to?"""
+        """Does the supervisor live? Then it takes care of its workers itself."""
         now = process_info(self.supervisor.pid)
         return now is not None and now.is_alive and now.started == self.supervisor.started
 
 
 class WorkerRecordFile:
-    """The file of this supervisor. It is there from before its first worker until nothing of its workers is left."""
+    """The file of this supervisor. It exists from before its first worker until nothing of its workers is left."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -47,27 +47,27 @@ class WorkerRecordFile:
         self._workers: dict[int, SessionLeader] = {}
 
     def begin(self) -> None:
-        """Before there is any worker: should the disk be full later, the secret is there."""
+        """Call it before there is any worker: should the disk be full later, the secret is recorded."""
         self._write()
 
     def end(self) -> None:
-        """The supervisor ends; what is not removed may have left something."""
+        """The supervisor ends. The file stays if a worker was not removed, as that may have left something."""
         if not self._workers:
             with suppress(OSError):
                 self._path.unlink(missing_ok=True)
 
     def add(self, worker: SessionLeader) -> None:
-        """Before it is given anything to run."""
+        """Call it before the worker is given anything to run."""
         self._workers[worker.pid] = worker
         self._write()
 
     def remove(self, worker: SessionLeader) -> None:
-        """It has ended, and nothing of it is left."""
+        """The worker has ended, and nothing that it started is left."""
         if self._workers.pop(worker.pid, None) is not None:
             self._write()
 
     def _write(self) -> None:
-        """A disk that is full is no reason not to run anything: see `leftovers`, which looks in a second way."""
+        """A full disk does not keep us from running anything: `leftovers` finds unrecorded workers by the secret."""
         part = self._path.with_name(f"{self._path.name}.part")
         leaders = (self._supervisor, *self._workers.values())
         lines = [_boot_id(), self.secret, *(f"{leader.pid} {leader.started}" for leader in leaders)]
@@ -81,7 +81,7 @@ class WorkerRecordFile:
 
 
 def read_worker_record(path: Path) -> WorkerRecord | None:
-    """What another supervisor has recorded; None if it is not of this boot, or if others could have written it."""
+    """What another supervisor has recorded; None if it is of another boot, or if another user could have written it."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from enum import IntEnum
 from typing import Final, NamedTuple
 
-from evenbeat.model import SECOND, Outcome
+from evenbeat.model import MINUTE, SECOND, Outcome
 
 WORKER_STATUS_INTERVAL: Final = SECOND
 """How often a worker tells what it has."""
@@ -28,6 +28,8 @@ NO_WORKER_TIMEOUT: Final = 30 * SECOND
 """How long a run waits for a pool without any worker."""
 MAX_DISPATCH_ATTEMPTS: Final = 3
 """How often a run is handed over that nobody takes, though its messages are gone, before it is set aside."""
+_TIMEBOX_CLASSES: Final = (10 * SECOND, MINUTE, 10 * MINUTE)
+"""Upper limits of the timeboxes of each class but the last."""
 MAX_WORKER_DEATHS: Final = 3
 """Workers that may die with the runs of one task, one after the other, before it is not made up for any more."""
 WORKER_DIED: Final = "its worker process died"
@@ -105,6 +107,13 @@ def run_fate(hand: RunLease, now: int) -> RunFate:
     """Of a run that was given or adopted, and that nobody has told the end of."""
     somebody = bool(hand.worker) or hand.adopted
     return RunFate.LOST if somebody and now - hand.renewed_at >= RUN_LEASE_DURATION + RUN_LEASE_MARGIN else RunFate.STAY
+
+
+def timebox_class(timebox: int) -> int:
+    """Only runs of one class share a message: a message is done when its last run is, and must not wait for one that
+    takes far longer than the others.
+    """
+    return sum(timebox > limit for limit in _TIMEBOX_CLASSES)
 
 
 def assumed_start(claimed: int, due: int, now: int) -> int:

@@ -1,9 +1,9 @@
-"""What nodes and workers of a cluster say to each other. Many runs per message; msgpack; all sizes are bounded.
+"""The messages between nodes and workers of a cluster. Many runs per message; msgpack; all sizes are bounded.
 
-stream  PREFIX.runs.POOL       node -> worker      Parcel, once to one of the pool's workers
-request PREFIX.node.NODE       worker -> a node    Question, Report
-publish PREFIX.nodes           worker -> all nodes Question, Report, Tidings (each answers for what is its own)
-publish PREFIX.worker.WORKER   node -> worker      Permission, Stored, Heard, Cancelled
+stream  PREFIX.runs.POOL       node -> worker      RunOffer, to one of the pool's workers
+publish PREFIX.node.NODE       worker -> one node  StartRequest, RunReport
+publish PREFIX.nodes           worker -> all nodes StartRequest, RunReport, WorkerStatus (each answers for its own)
+publish PREFIX.worker.WORKER   node -> worker      StartReply, ResultsStored, WorkerStatusReply, CancelRuns
 """
 
 from typing import Final
@@ -14,107 +14,108 @@ from msgspec import Struct
 from evenbeat.wire.worker_frames import RunResult, RunSpec
 
 MAX_MESSAGE_SIZE: Final = 900 << 10
-"""Bytes: servers take 1 MiB, unless told otherwise."""
+"""Bytes: servers accept 1 MiB unless configured otherwise."""
 MAX_RUNS_PER_OFFER: Final = 256
-"""Runs in one parcel."""
+"""Runs in one RunOffer."""
 DEFAULT_POOL: Final = "default"
+"""The pool of tasks that ask for none."""
 CUT_OFF_OUTPUT: Final = b"ended by its worker, as no node answered for it"
-"""The output of a run that was lost, and whose worker lives."""
-"""Where tasks go that ask for none."""
+"""The output of a run that was lost although its worker lives. It is stored with the run."""
 
 
 class RunOffer(Struct, array_like=True, tag=1):
-    """Node to some worker of a pool: these may be run, after asking."""
+    """Node to one worker of a pool: these runs are due. The worker asks before it starts any of them."""
 
     id: str
     node: str
-    """Who sent it, and is asked first."""
+    """The sender, which the worker asks first."""
     tasks: list[int]
-    """The number of the task of each run: whose it is if that node is gone."""
+    """The number of the task of each run: by it another node knows whether the run is its own."""
     runs: list[RunSpec]
     functions: list[str | None] | None
-    """As `dispatch` takes them."""
+    """The function of each run, None for a command; None if all are commands."""
 
 
 class StartRequest(Struct, array_like=True, tag=2):
-    """Worker to node: may I start these?"""
+    """Worker to node: may I start these runs?"""
 
     worker: str
     asked: int
-    """On the worker's clock."""
+    """When it was sent, on the worker's clock."""
     runs: list[tuple[int, int]]
     """Token and task of each."""
 
 
 class StartReply(Struct, array_like=True, tag=3):
-    """Node to worker: start these; forget the others of mine, they are over or somebody else's."""
+    """Node to worker: start the granted runs, forget the refused ones."""
 
     node: str
     asked: int
-    """As in the question."""
+    """As in the StartRequest."""
     granted: list[int]
     refused: list[int]
-    """What is neither here nor there belongs to another node."""
+    """These have ended, or another worker has them. A run in neither list belongs to another node."""
 
 
 class RunReport(Struct, array_like=True, tag=4):
-    """Worker to node: these have started, and did not end at once; these have ended."""
+    """Worker to node: runs that have started and did not end at once, and runs that have ended."""
 
     worker: str
     starts: list[tuple[int, int, int]]
-    """Token, task, when."""
+    """Token, task, start time."""
     results: list[tuple[int, RunResult]]
-    """Task, and how its run ended."""
+    """Task, and the result of its run."""
 
 
 class ResultsStored(Struct, array_like=True, tag=5):
-    """Node to worker: of these the results are safe, or nobody wants them any more."""
+    """Node to worker: these results are stored, or no longer wanted; forget them."""
 
     node: str
     tokens: list[int]
 
 
 class WorkerStatus(Struct, array_like=True, tag=6):
-    """Worker to all nodes, with every beat: who I am and what I have."""
+    """Worker to all nodes, every WORKER_STATUS_INTERVAL: who I am and which runs I hold."""
 
     worker: str
     sent: int
-    """On the worker's clock."""
+    """When it was sent, on the worker's clock."""
     settled: int
-    """Permissions that were asked for up to then will not be used any more, unless they are among `held`."""
+    """All StartRequests up to this time, on the worker's clock, are answered or given up: a run granted to one of
+    them is in `held`, or will never be started by that grant."""
     name: str
-    """What people call it: its host by default."""
+    """Shown to people; by default the name of its machine."""
     pid: int
     pools: list[str]
     slots: int
     is_leaving: bool
     held: list[tuple[int, int]]
-    """Token and task of each run that was started and whose result is not safe."""
+    """Token and task of each run that was started and whose result is not confirmed as stored."""
     started: int
-    """When it came up, by the cluster's clock; 0 if it does not know that yet."""
+    """When the worker started, by the cluster's clock; 0 if it does not know that clock yet."""
     version: str
     processes: int
     restarts: int
     problem: str = ""
-    """Why it cannot start what it has, or not all of it."""
+    """Why it cannot start some or all of its runs, or ""."""
 
 
 class WorkerStatusReply(Struct, array_like=True, tag=7):
-    """Node to worker: I have heard of you."""
+    """Node to worker: which of the reported runs are renewed, and which must end."""
 
     node: str
     sent: int
-    """As in the tidings."""
+    """As in the WorkerStatus."""
     now: int
-    """By the cluster's clock, when the node answered."""
+    """When the node answered, by the cluster's clock."""
     renewed: list[int]
-    """I own these, and you go on with them ..."""
+    """This node owns these runs, and the worker may go on with them."""
     over: list[int]
-    """... and of these I know that they are over, or somebody else's: end them."""
+    """These have ended, or another worker has them: end them."""
 
 
 class CancelRuns(Struct, array_like=True, tag=8):
-    """Node to worker: end these now."""
+    """Node to worker: end these runs now."""
 
     node: str
     tokens: list[int]

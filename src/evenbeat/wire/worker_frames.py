@@ -1,7 +1,7 @@
-"""The codec between a node and its workers: many runs per frame out, many results per frame back.
+"""The frames between a node and its worker processes: many runs per frame out, many results per frame back.
 
-A frame is its length in four bytes, then msgpack. Times are microseconds of the node's clock; a worker reads that clock
-as `offset` (told when it starts, and when it changes) plus its own boot-time clock.
+A frame is its length in four bytes, then msgpack. Times are microseconds of the node's clock. A worker reads that clock
+as its own boot-time clock plus an offset, which the node sends at the start and whenever it changes.
 """
 
 from typing import Final
@@ -11,16 +11,17 @@ from msgspec import Struct
 
 MAX_FRAME_SIZE: Final = 64 << 20
 EARLY_DELIVERY: Final = 20_000
-"""Microseconds by which a run may reach a worker here before it is due. The worker waits for the moment, whatever keeps
-its node busy then."""
+"""Microseconds by which a run may reach a local worker before it is due. The worker starts it when it is due, even if
+the
+node is busy then."""
 _LENGTH: Final = 4
 
 
 class RunSpec(Struct, array_like=True, gc=False):
-    """One run to be made, and all that a worker must know for it."""
+    """One run to execute, and all that a worker must know for it."""
 
     token: int
-    """Names this run between node and worker; never used twice by a node."""
+    """Identifies this run between node and worker; a node never uses a token twice."""
     job: msgspec.Raw
     """A packed model.Job: packed once, when the task was loaded."""
     name: str
@@ -28,66 +29,70 @@ class RunSpec(Struct, array_like=True, gc=False):
     kind: int
     timebox: int
     latest_start: int
-    """Not after that: the period closes, or the claim is given to somebody else."""
+    """The run must not start later: the period closes, or the claim passes to another node."""
     last_start: int
-    """Of the last on-grid run, for the guard; NEVER (before any time) if there is none, or this run has no guard."""
+    """Start of the last on-grid run, for the guard; NEVER (before any time) if there is none, or this run has no
+    guard."""
     interval: int
     tolerance: int
     attempt: int
-    """Of a check in a problem state: the attempt this run will be; else 1."""
+    """For a check in a problem state: which attempt this run is; else 1."""
     cursor: bytes | None
     check: bool = False
-    """The result is a monitoring state: what a function returns is read as one."""
+    """The task is a check: what a function returns is read as a monitoring state."""
 
     moved: int = 0
-    """How far the node's clock was set since the run was claimed: a run that is not started yet moves with it."""
+    """How far the node's clock was set since the run was claimed: a run that has not started moves with it."""
     alone: bool = False
-    """A worker died with the last run of this task: no other run may be on the worker that gets this one."""
+    """A worker died with the last run of this task: the worker of this run must not have any other."""
 
     @property
     def due(self) -> int:
-        """When to start it, by the clock as it is now."""
+        """When to start it, by the clock as it is set now."""
         return self.nominal + self.moved
 
     def wait(self, now: int) -> int:
-        """Microseconds until it is due; none if that is longer than can be."""
+        """Microseconds until it is due; 0 if that is longer than early delivery explains."""
         wait = self.nominal + self.moved - now
         return wait if 0 < wait <= 2 * EARLY_DELIVERY else 0
 
     def move(self, by: int) -> None:
-        """The clock was set: the run starts at the same moment as before, and the guard counts from the same one."""
+        """The clock was set by `by`: the run starts at the same instant as before, and the guard counts from the same
+        one.
+        """
         self.moved += by
         self.last_start += by
 
 
 class HostEnvironment(Struct, frozen=True):
-    """Where a function runs if not simply in the node's own environment: a host process has one place for its life."""
+    """Variables, folder and user that a function asks for. A host process has one environment for its whole life."""
 
     env: tuple[tuple[str, str], ...] = ()
-    """Added to the environment; "file:PATH" is read when the host starts."""
+    """Added to the environment; the file of "file:PATH" is read when the host starts."""
     cwd: str | None = None
     user: str | None = None
 
 
 class _JobEnvironment(Struct):
-    """What a packed model.Job says of its place; everything else in it is passed over."""
+    """What a packed model.Job says of its environment; all other fields are ignored."""
 
     env: dict[str, str] = {}
     cwd: str | None = None
     user: str | None = None
 
 
-_whereabouts: Final = msgspec.msgpack.Decoder(_JobEnvironment)
+_job_environment: Final = msgspec.msgpack.Decoder(_JobEnvironment)
 NODE_ENVIRONMENT: Final = HostEnvironment()
 """The environment, folder and user of the node itself."""
 HOST_ENVIRONMENT_VARIABLE: Final = "EVENBEAT_PLACE"
-"""In the environment of a host process: its place, as JSON. Nobody else can read it there, unlike an argument."""
+"""Environment variable of a host process: its HostEnvironment as JSON. Other users cannot read it, unlike an
+argument."""
 
 
 def host_environment_of(run: "RunSpec") -> HostEnvironment:
-    """Where the function of this run is to be called; a job that cannot be read is for the host to refuse."""
+    """The environment that the function of this run asks for. An unreadable job is left for the host to refuse."""
     try:
-        found = _whereabouts.decode(run.job)
+        found = _job_environment.decode(run.job)
     except msgspec.DecodeError:
         return NODE_ENVIRONMENT
     if not (found.env or found.cwd or found.user):
@@ -96,7 +101,7 @@ def host_environment_of(run: "RunSpec") -> HostEnvironment:
 
 
 class RunsFrame(Struct, array_like=True, tag=1):
-    """Node to worker: make these."""
+    """Node to worker: execute these runs."""
 
     runs: list[RunSpec]
 
@@ -106,17 +111,17 @@ class ClockFrame(Struct, array_like=True, tag=2):
 
     offset: int
     set_by: int = 0
-    """The clock was set, by so much: runs that are not started yet move with it."""
+    """If the clock was set: by how much. Runs that have not started move with it."""
 
 
 class CancelFrame(Struct, array_like=True, tag=3):
-    """Node to worker: end these runs now; all of them, if none is named. Their outcome is `cancelled`."""
+    """Node to worker: end these runs now, or all if none is named. Their outcome is `cancelled`."""
 
     tokens: list[int]
 
 
 class StartedFrame(Struct, array_like=True, tag=4):
-    """Worker to node: these have started (token, when) and did not end at once."""
+    """Worker to node: these runs (token, start time) have started and did not end at once."""
 
     starts: list[tuple[int, int]]
 
@@ -130,37 +135,38 @@ class RunResult(Struct, array_like=True, gc=False):
     started: int
     ended: int
     output: bytes
-    """At most OUTPUT_LIMIT; for what could not be started, the reason."""
+    """At most OUTPUT_LIMIT bytes; for a run that could not be started, the reason."""
     cursor: bytes | None = None
-    """What the next run shall find; None if this one did not set it."""
+    """The new cursor of the task; None if this run did not set it."""
     truncated: bool = False
     stop_node: bool = False
     """The function asked for the node to be stopped."""
 
 
 class ResultsFrame(Struct, array_like=True, tag=5):
-    """Worker to node: these have ended."""
+    """Worker to node: these runs have ended."""
 
     results: list[RunResult]
     held: int = 0
-    """Runs that it has begun and that have not ended, and those that are not due yet. What else it was given it could
-    not begin, as it had others to begin."""
+    """Runs that it has started and that have not ended, and those that are not due yet. All others that it was given
+    are
+    still waiting to be started."""
 
 
 class ReadyFrame(Struct, array_like=True, tag=6):
-    """Worker to node: up and running."""
+    """Worker to node: ready for runs."""
 
     pid: int
 
 
 class WrongHostFrame(Struct, array_like=True, tag=7):
-    """Function host to node: not begun, because these functions are asynchronous and belong to the other host."""
+    """Sync host to node: these runs were not started. Their functions are asynchronous and belong on the async host."""
 
     tokens: list[int]
 
 
 class OutOfResourcesFrame(Struct, array_like=True, tag=8):
-    """Worker to node: nothing can be started now, for want of descriptors, processes or memory; "" if it can again."""
+    """Worker to node: no run can be started now for lack of descriptors, processes or memory; "" if it can again."""
 
     reason: str
 
@@ -180,7 +186,7 @@ def encode_frame(message: FrameToWorker | FrameToNode) -> bytes:
 
 
 class FrameSplitter:
-    """Cuts what arrives on a stream into frames."""
+    """Splits the bytes that arrive on a stream into frames."""
 
     def __init__(self, limit: int = MAX_FRAME_SIZE) -> None:
         self._rest = bytearray()
@@ -188,7 +194,7 @@ class FrameSplitter:
         self._limit = limit
 
     def split(self, data: bytes) -> list[memoryview]:
-        """The frames that are complete with this data; raise ValueError if one is too large to be true."""
+        """The frames that this data completes; raise ValueError if one is longer than the limit."""
         if self._rest:
             self._rest += data
             if len(self._rest) < self._needed:
@@ -212,12 +218,12 @@ class FrameSplitter:
 
 
 worker_frame_decoder: Final = msgspec.msgpack.Decoder(FrameToWorker)
-"""Decodes a frame on the worker's side ..."""
+"""Decodes one frame on the worker's side."""
 _node_frames_decoder: Final = msgspec.msgpack.Decoder(list[FrameToNode])
 _ARRAY: Final = b"\xdd"
-"""What an array begins with, before the number of its elements in four bytes."""
+"""First byte of a msgpack array whose length follows in four bytes."""
 
 
 def decode_node_frames(frames: list[memoryview]) -> list[FrameToNode]:
-    """... and on the node's: all at once, as hosts tell each result in a frame of its own."""
+    """Decode frames on the node's side, all at once: hosts send each result in a frame of its own."""
     return _node_frames_decoder.decode(b"".join((_ARRAY, len(frames).to_bytes(4, "big"), *frames)))

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenbeat.core import run_lease
-from evenbeat.model import MINUTE, SECOND, Job
+from evenbeat.model import SECOND, Job
 from evenbeat.queue.nats.address import parse_queue_address
 from evenbeat.queue.nats.batches import (
     HandedOverRun,
@@ -17,7 +17,6 @@ from evenbeat.queue.nats.batches import (
     packed_offer,
     packed_size,
     split_into_offers,
-    timebox_class,
 )
 from evenbeat.queue.nats.cluster_clock import ClusterClock
 from evenbeat.queue.nats.connection import NatsConnection
@@ -62,13 +61,6 @@ def test_every_run_is_in_one_piece_that_fits_a_message(sizes: list[int], workers
 )
 def test_all_workers_of_a_pool_get_a_piece(runs: int, workers: int, lengths: list[int]) -> None:
     assert [len(piece) for piece in split_into_offers([item(token) for token in range(runs)], workers)] == lengths
-
-
-def test_a_message_has_runs_of_one_class_of_timeboxes() -> None:
-    classes = [
-        timebox_class(t) for t in (1, 10 * SECOND, 10 * SECOND + 1, MINUTE, MINUTE + 1, 10 * MINUTE, 3_600 * SECOND)
-    ]
-    assert classes == [0, 0, 1, 1, 2, 2, 3]
 
 
 @given(st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 10**6)), min_size=1, max_size=30))

@@ -4,12 +4,9 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from evenbeat.core.run_lease import RunLease
-from evenbeat.model import MINUTE, SECOND
 from evenbeat.wire.cluster_messages import MAX_MESSAGE_SIZE, MAX_RUNS_PER_OFFER, RunOffer, encode_message
 from evenbeat.wire.worker_frames import RunSpec
 
-_TIMEBOX_CLASSES: Final = (10 * SECOND, MINUTE, 10 * MINUTE)
-"""Runs of one message have timeboxes of one class: a message is done with when its last run is."""
 _RUN_OVERHEAD: Final = 256
 """Bytes of a run beside its job and its texts, at most."""
 
@@ -52,11 +49,6 @@ class OutgoingOffer:
         """Of the stream it is in."""
         self.when = now
         """When it was sent, or last seen in the stream, on the node's own clock."""
-
-
-def timebox_class(timebox: int) -> int:
-    """Which runs a run may share a message with."""
-    return sum(timebox > limit for limit in _TIMEBOX_CLASSES)
 
 
 def packed_size(run: RunSpec) -> int:

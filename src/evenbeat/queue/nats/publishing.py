@@ -18,7 +18,6 @@ from evenbeat.queue.nats.batches import (
     packed_offer,
     packed_size,
     split_into_offers,
-    timebox_class,
 )
 from evenbeat.queue.nats.connection import NO_RESPONDERS, NatsConnection, NatsUnavailable, response_status
 from evenbeat.queue.nats.stream import RunStream
@@ -69,7 +68,7 @@ class OfferPublisher:
         groups: dict[tuple[str, int], list[HandedOverRun]] = {}
         for item in items:
             assert item.run is not None
-            groups.setdefault((item.pool, timebox_class(item.run.timebox)), []).append(item)
+            groups.setdefault((item.pool, run_lease.timebox_class(item.run.timebox)), []).append(item)
         for (pool, _), group in groups.items():
             for piece in split_into_offers(group, workers(pool)):
                 self._count += 1
