@@ -167,7 +167,7 @@ class Cluster:
         codes = [new_link_code() for _ in self.pages]
         with open_client(self._environment["EVENBEAT_DB"], _WHO) as door:
             for code in codes:
-                door.make_link(link_code_digest(code), GENERATED_TOKEN_NAME)
+                door.create_sign_in_link(link_code_digest(code), GENERATED_TOKEN_NAME)
         return [sign_in_url(page, code) for page, code in zip(self.pages, codes, strict=True)]
 
     def leader(self) -> Part:

@@ -15,29 +15,28 @@ Keys are those of the files. Functions run in processes of their own, which impo
 import asyncio
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
-from evenbeat.client.database import Client, in_process_client, open_client
-from evenbeat.client.in_process import InProcessBackend
+from evenbeat.client.database import DatabaseClient
+from evenbeat.client.in_process import InProcessBackend, InProcessClient, client_on_own_loop
+from evenbeat.client.local import LocalClient
 from evenbeat.load.config import Config, parse_node_duration
 from evenbeat.load.function_reference import can_be_imported, definition_place, main_program, reference_of
 from evenbeat.load.one_off import resolve_relative_at
 from evenbeat.load.task_keys import change_table, task_from_table, task_to_table
-from evenbeat.model import Entry, Instant, Invalid
+from evenbeat.model import Entry, Invalid
 from evenbeat.node.loop.clock import Clock
 from evenbeat.node.process.run_node import run_node, run_node_in_process
 from evenbeat.node.scheduler import NodeOptions, Scheduler
-from evenbeat.report.history import find_task_or_removed
-from evenbeat.report.task_status import ConditionReader
 from evenbeat.store.addresses import is_shared_database
 from evenbeat.store.cluster_contract import ClusterStore
 from evenbeat.store.contract import Condition, Filter, RunRecord, Store
 from evenbeat.store.memory import MemoryStore
-from evenbeat.store.opening import IN_MEMORY, open_store
+from evenbeat.store.opening import IN_MEMORY
 from evenbeat.wire.replies import ChangeResult, EndedRun
 
 _F = TypeVar("_F", bound=Callable[..., object])
@@ -283,87 +282,70 @@ class App:
     def create(self, name: str, *, check: bool = False, owner: str | None = None, **keys: Any) -> Entry:
         """A new task. It belongs to `owner`, by default to this program: see `list` and `delete`."""
         task = task_from_table(name, resolve_relative_at(keys, Clock().now()), check=check)
-        return self._do(lambda d: d.add([task], owner or self._creator)).created[0]
+        return self._do(lambda client: client.add([task], owner or self._creator)).created[0]
 
     def read(self, name: str) -> Condition:
-        """A task by name or id, and how it is."""
-        with self._store() as store:
-            entry = store.find(name)
-            found = [*self._with_next(store, Filter(names=(entry.id,)))] if entry is not None else []
-        if not found:
-            raise Invalid(f"there is no task {name!r}")
-        return found[0]
+        """A task by name or id, and its condition."""
+        with self._client() as client:
+            entry = client.find(name)
+            if entry is None:
+                raise Invalid(f"there is no task {name!r}")
+            return client.condition(entry)
 
     def update(self, name: str, **keys: Any) -> Entry:
         """Change some keys of a task; None takes a key away."""
         before = self.read(name).entry
         keys = resolve_relative_at(keys, Clock().now())
         new = task_from_table(before.task.name, change_table(task_to_table(before.task), keys), check=before.task.check)
-        done = self._do(lambda d: d.set(before.task.name, new, before.version))
+        done = self._do(lambda client: client.set(before.task.name, new, before.version))
         return done.changed[0] if done.changed else before
 
     def delete(self, *names: str, owner: str | None = None) -> None:
         """Remove tasks, by name, id or pattern, or all of an owner; a run that is under way finishes."""
-        self._do(lambda d: d.remove(_filter_of(names, owner)))
+        self._do(lambda client: client.remove(_filter_of(names, owner)))
 
     def history(self, name: str | None = None, most: int = 100) -> list[RunRecord]:
         """Runs, newest first; also of a task that was removed."""
-        with self._store() as store:
-            return store.runs(None if name is None else find_task_or_removed(store, name).number, most=most)
+        with self._client() as client:
+            return [run for run in client.records(name, most, runs=True) if isinstance(run, RunRecord)]
 
     def pause(self, *names: str, owner: str | None = None) -> None:
         """Disable tasks by hand."""
-        self._do(lambda d: d.pause(_filter_of(names, owner), paused=True))
+        self._do(lambda client: client.pause(_filter_of(names, owner), paused=True))
 
     def resume(self, *names: str, owner: str | None = None) -> None:
         """Enable them again."""
-        self._do(lambda d: d.pause(_filter_of(names, owner), paused=False))
+        self._do(lambda client: client.pause(_filter_of(names, owner), paused=False))
 
     def set_slots(self, most: int | None) -> None:
         """So many runs at the same time, also after a restart; None for what files say."""
-        self._do(lambda d: d.set_slots(most))
+        self._do(lambda client: client.set_slots(most))
 
     def set_limit(self, name: str, most: int | None) -> None:
         """The same for a limit."""
-        self._do(lambda d: d.set_limit(name, most))
+        self._do(lambda client: client.set_limit(name, most))
 
     def force(self, *names: str, wait: bool = False) -> list[EndedRun]:
         """Run tasks now."""
-        with self._door() as door:
-            return door.run_now(names, wait=wait)
+        with self._client() as client:
+            return client.run_now(names, wait=wait)
 
-    def _do(self, change: Callable[[Client], ChangeResult]) -> ChangeResult:
-        with self._door() as door:
-            return change(door)
+    def _do(self, change: Callable[[LocalClient], ChangeResult]) -> ChangeResult:
+        with self._client() as client:
+            return change(client)
 
-    def _door(self) -> Client:
-        # On the loop of our own node nobody may wait for it.
+    def _client(self) -> LocalClient:
+        # On the loop of our own node nothing may wait for that loop.
         if self._node is not None and self._thread == threading.get_ident():
-            return in_process_client(self._node, "program")
+            return client_on_own_loop(self._node, "program")
         if self._inside is not None:
-            return Client(self._inside, "program")
-        return open_client(self.database, "program")
-
-    @contextmanager
-    def _store(self) -> Iterator[Store]:
-        if self._inside is not None:
-            yield self._inside.store
-            return
-        store = open_store(self.database, read_only=True)
-        try:
-            yield store
-        finally:
-            store.close()
+            return InProcessClient(self._inside.store, self._inside, "program")
+        return DatabaseClient(self.database, "program")
 
     def list(self, **only: Any) -> list[Condition]:
-        """Tasks and how they are: by `owner`, `labels`, `state`, or `names` with * and ?."""
-        with self._store() as store:
-            return [*self._with_next(store, Filter(**only))]
-
-    @staticmethod
-    def _with_next(store: Store, only: Filter) -> Iterator[Condition]:
-        now = Instant(store.clock()) if isinstance(store, ClusterStore) else Clock().now()
-        return ConditionReader(store, now).conditions(only)
+        """Tasks and their conditions: by `owner`, `labels`, `state`, or `names` with * and ?."""
+        with self._client() as client:
+            return [*client.conditions(Filter(**only))]
 
 
 def _filter_of(names: tuple[str, ...], owner: str | None) -> Filter:

@@ -1,6 +1,7 @@
 """commands = "files": only files named at `up` say what is executed, whoever asks, live or not; all else is skipped."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,8 +18,7 @@ from evenbeat.load.task_keys import task_from_table
 from evenbeat.model import MINUTE, SECOND, CommandSource, Instant, Job, State
 from evenbeat.node.process.files_at_start import apply_files_at_start
 from evenbeat.report.task_now import live_task_state_of, next_run_time
-from evenbeat.report.why import why
-from evenbeat.report.why_facts import task_facts_of
+from evenbeat.report.why import explain
 from evenbeat.store.contract import Filter
 from evenbeat.wire.replies import Forbidden
 from evenbeat.wire.requests import AddTasks, ApplyConfigs, ChangeRequest, SetPeriods, SetTask
@@ -62,8 +62,8 @@ def test_what_is_there_already_is_listed_and_not_run_and_every_nominal_time_is_a
     moment = live_task_state_of(hand.node, number)
     entry = hand.desk.find_or_raise("theirs")
     for live in (True, False):
-        facts = task_facts_of(hand.store, entry, Instant(hand.now), None, is_live=live, moment=moment if live else None)
-        said = why(facts).answer
+        seen = (live, moment if live else None)
+        said = explain(hand.store, entry.id, None, Instant(hand.now), partial(lambda seen, _: seen, seen)).answer
         assert said.startswith("theirs does not run: not from a file")
         assert "`evenbeat up`" in said
 

@@ -6,7 +6,7 @@ import pytest
 from api.asking import Api
 from conftest import Evenbeat
 from evenbeat.api.http.context import ApiContext
-from evenbeat.node.process.control_socket import ControlClient
+from evenbeat.client.socket import SocketBackend
 from evenbeat.when.instant import parse_instant
 from evenbeat.when.zone import zone
 from evenbeat.wire.requests import GetLiveTaskState
@@ -62,7 +62,7 @@ def test_a_task_goes_by_a_changed_period_at_once(api: Api, house: ApiContext) ->
     api.add("mover", every="1m", phase="0s", period="moving")
     entry = house.store.find("mover")
     assert entry is not None
-    client = ControlClient(Path(house.database))
+    client = SocketBackend(Path(house.database))
     for day in ("2031-01-01", "2032-02-02"):
         api.ask("PUT", "/v1/periods/moving", json={"ranges": [day]})
         moment = client.ask(GetLiveTaskState(entry.number)).moment

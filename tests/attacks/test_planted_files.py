@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from evenbeat.client.socket import SocketBackend
 from evenbeat.model import Invalid
-from evenbeat.node.process.control_socket import ControlClient
 from evenbeat.node.process.run_node import run_node
 from evenbeat.node.scheduler import NodeOptions
 from evenbeat.store.contract import StoreError
@@ -122,5 +122,5 @@ def test_a_socket_of_another_user_is_sent_nothing(shared: Path) -> None:
     assert os.read(ready, 1) == b"x"
     os.close(ready)
     with pytest.raises(StoreError, match="nothing was sent there"):
-        ControlClient(database)
+        SocketBackend(database)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0

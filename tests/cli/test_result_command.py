@@ -9,7 +9,7 @@ import pytest
 from live_node import Living
 
 from conftest import Evenbeat
-from evenbeat.node.process.control_socket import ControlClient
+from evenbeat.client.socket import SocketBackend
 from evenbeat.wire.requests import HeartbeatSignal, SendHeartbeat
 
 
@@ -97,7 +97,7 @@ class TestWithANode:
 
     def test_a_token_is_told_once_and_taken_away(self, evenbeat: Evenbeat, live: Living) -> None:
         token = evenbeat("heartbeat", "backup").out.strip()
-        client = ControlClient(live.database)
+        client = SocketBackend(live.database)
         taken = client.ask(SendHeartbeat(token, HeartbeatSignal.SUCCESS, "curl")).taken
         client.close()
         assert taken is not None

@@ -11,17 +11,19 @@ import msgspec
 import pytest
 from live_node import PATIENCE, Living, eventually
 
-from evenbeat.client.database import Client, connect_to_live_node, in_process_client, open_client
+from evenbeat.client.database import connect_to_live_node, open_client
+from evenbeat.client.in_process import client_on_own_loop
+from evenbeat.client.local import LocalClient
+from evenbeat.client.socket import SocketBackend
 from evenbeat.load.task_keys import task_from_table
 from evenbeat.model import Invalid, Task
-from evenbeat.node.process.control_socket import ControlClient
 from evenbeat.store.contract import Conflict, Filter, StoreError
 from evenbeat.store.sqlite.ownership import DatabaseOwnership, socket_path
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
 from evenbeat.wire.requests import GetLiveTaskState, GetStatus
 
 T = TypeVar("T")
-Use = Callable[[Callable[[Client], T]], T]
+Use = Callable[[Callable[[LocalClient], T]], T]
 
 
 @pytest.fixture
@@ -47,13 +49,13 @@ class Within:
     def __init__(self, node: Living) -> None:
         self._node = node
 
-    def use(self, work: Callable[[Client], Any]) -> Any:
+    def use(self, work: Callable[[LocalClient], Any]) -> Any:
         found: list[Any] = []
         done = threading.Event()
 
         def on_the_loop() -> None:
             try:
-                with in_process_client(self._node.node, "ana") as door:
+                with client_on_own_loop(self._node.node, "ana") as door:
                     found.append(work(door))
             except Exception as e:
                 found.append(e)
@@ -67,8 +69,8 @@ class Within:
 
 
 @contextmanager
-def side(kind: str, database: Path) -> Iterator[Callable[[Callable[[Client], Any]], Any]]:
-    def use(work: Callable[[Client], Any]) -> Any:
+def side(kind: str, database: Path) -> Iterator[Callable[[Callable[[LocalClient], Any]], Any]]:
+    def use(work: Callable[[LocalClient], Any]) -> Any:
         with open_client(database, "ana") as door:
             assert door.is_live is (kind == "live")
             return work(door)
@@ -225,7 +227,7 @@ def test_nobody_becomes_the_node_while_somebody_changes_something_alone(database
 @pytest.mark.parametrize(
     "work", [lambda d: d.run_now(["a"], wait=True), lambda d: d.status(), lambda d: d.backup(Path("x"))]
 )
-def test_on_the_loop_of_the_node_nobody_may_wait_for_it(database: Path, work: Callable[[Client], Any]) -> None:
+def test_on_the_loop_of_the_node_nobody_may_wait_for_it(database: Path, work: Callable[[LocalClient], Any]) -> None:
     with Living(database) as node, pytest.raises(RuntimeError, match="call it from another thread"):
         Within(node).use(work)
 
@@ -304,7 +306,7 @@ class TestSocket:
         with Living(database) as node:
             with node.door() as door:
                 (entry,) = door.add([task("a")], "cli").created
-            client = ControlClient(database)
+            client = SocketBackend(database)
             moment = client.ask(GetLiveTaskState(entry.number)).moment
             assert moment is not None
             assert (moment.waiting, moment.pending) == ("", 0)

@@ -17,7 +17,7 @@ from cluster_house import Cluster
 from oracle import SECOND, Task
 from path_model import nominal_times
 
-from evenbeat.client.database import Client, ClusterBackend
+from evenbeat.client.database import open_client
 from evenbeat.load.task_keys import task_from_table
 from evenbeat.store.contract import Filter
 
@@ -59,7 +59,7 @@ class Editor:
 
     def begin(self, cluster: Cluster) -> None:
         self.cluster = cluster
-        self._door = Client(ClusterBackend(cluster.dsn), "ana")
+        self._door = open_client(cluster.dsn, "ana")
         (self._folder / "more.toml").touch()
         self._note(0)
 

@@ -16,8 +16,8 @@ from typing import Final
 import oracle
 
 from evenbeat.client.database import connect_to_live_node
+from evenbeat.client.socket import SocketBackend
 from evenbeat.model import Invalid
-from evenbeat.node.process.control_socket import ControlClient
 from evenbeat.store.contract import Filter, StoreError
 from evenbeat.wire.requests import ForceTasks, RemoveTasks
 
@@ -196,7 +196,7 @@ class House:
             node = connect_to_live_node(self.database)
             if node is not None:
                 # One whose store fails answers when it has healed, which may be after the end of this test.
-                assert isinstance(node, ControlClient)
+                assert isinstance(node, SocketBackend)
                 node._socket.settimeout(1.0)
                 with suppress(StoreError, OSError):
                     reply = node.ask(request)

@@ -6,13 +6,13 @@ import pytest
 from hand_driven_node import Hand
 from live_node import Living, eventually
 
+from evenbeat.client.socket import SocketBackend
 from evenbeat.load.task_keys import task_from_table
 from evenbeat.model import HOUR, MINUTE, SECOND, Entry, RunKind, State
-from evenbeat.node.process.control_socket import ControlClient
 from evenbeat.report.obstacles import NO_WORKERS_TEXT
 from evenbeat.report.task_now import live_task_state_of
-from evenbeat.report.why import Answer, why
-from evenbeat.report.why_facts import task_facts_of
+from evenbeat.report.why import explain
+from evenbeat.report.why_facts import Answer
 from evenbeat.store.contract import Filter
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
 from evenbeat.wire.requests import GetLiveTaskState, GetNodeMetrics, SubmitResult
@@ -21,7 +21,7 @@ from evenbeat.wire.requests import GetLiveTaskState, GetNodeMetrics, SubmitResul
 def answer(hand: Hand, name: str) -> Answer:
     entry = hand.desk.find_or_raise(name)
     now, moment = hand.node.clock.now(), live_task_state_of(hand.node, entry.number)
-    return why(task_facts_of(hand.store, entry, now, None, is_live=True, moment=moment))
+    return explain(hand.store, name, None, now, lambda _: (True, moment))
 
 
 class TestAFailingStore:
@@ -94,7 +94,7 @@ class TestWithoutWorkers:
     def test_tasks_wait_and_are_executed_by_a_node_that_has_some(self, node: Living) -> None:
         with node:
             entries = self.tasks(node)
-            client = ControlClient(node.database)
+            client = SocketBackend(node.database)
             eventually(lambda: (status := node.node.status()).waiting == 1 and status.late == 1)
             moment = client.ask(GetLiveTaskState(entries["often"].number)).moment
             assert moment is not None
@@ -112,7 +112,7 @@ class TestWithoutWorkers:
     def test_results_from_outside_are_taken(self, node: Living) -> None:
         with node:
             self.tasks(node)
-            client = ControlClient(node.database)
+            client = SocketBackend(node.database)
             taken = client.ask(SubmitResult("told", 2, "ana", "it burns")).taken
             client.close()
             assert taken is not None
@@ -128,7 +128,7 @@ class TestWithoutWorkers:
             eventually(lambda: node.node.status().waiting == 1)
             store = SqliteStore(node.database, read_only=True)
             now, moment = node.node.clock.now(), live_task_state_of(node.node, entry.number)
-            found = why(task_facts_of(store, entry, now, None, is_live=True, moment=moment))
+            found = explain(store, "often", None, now, lambda _: (True, moment))
             store.close()
         assert found.answer == f"often is due and does not start: {NO_WORKERS_TEXT}."
 

@@ -11,8 +11,7 @@ from evenbeat.core.times import ScheduleTimes
 from evenbeat.core.timetable import Timetable
 from evenbeat.model import MINUTE, RunKind
 from evenbeat.report.task_now import live_task_state_of
-from evenbeat.report.why import why
-from evenbeat.report.why_facts import task_facts_of
+from evenbeat.report.why import explain
 from evenbeat.wire.live_runs import LiveTaskState
 
 
@@ -23,9 +22,7 @@ def moment(hand: Hand, name: str) -> LiveTaskState:
 
 
 def sentence(hand: Hand, name: str) -> str:
-    entry = hand.desk.find_or_raise(name)
-    found = task_facts_of(hand.store, entry, hand.node.clock.now(), None, is_live=True, moment=moment(hand, name))
-    return why(found).answer
+    return explain(hand.store, name, None, hand.node.clock.now(), lambda _: (True, moment(hand, name))).answer
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ from evenbeat.core.gate import Reason
 from evenbeat.core.next_time import ScheduleProgress, next_run
 from evenbeat.load.task_keys import task_from_table
 from evenbeat.model import DAY, MINUTE, SECOND, Entry, Instant, Outcome, Period, RunKind, State
-from evenbeat.report.why import Answer, TaskFacts, why
+from evenbeat.report.why import why_now
+from evenbeat.report.why_facts import Answer, TaskFacts
 from evenbeat.report.why_past import why_then
 from evenbeat.store.contract import FOREVER, NEVER, Condition, RunRecord, SkipRecord
 from evenbeat.when.instant import parse_instant
@@ -91,7 +92,7 @@ def then(of: Condition, time: str, length: int = MINUTE, **known: Any) -> Answer
 
 class TestNow:
     def test_it_runs_next_because_of_its_schedule(self) -> None:
-        found = why(facts(condition(), runs=[run("2026-11-16T12:00")]))
+        found = why_now(facts(condition(), runs=[run("2026-11-16T12:00")]))
         assert found.answer == "web runs next on Mon 2026-11-16 12:05:00+00:00, in 4 min 30 s."
         assert found.reasons == [
             "its schedule is every 5m",
@@ -99,92 +100,92 @@ class TestNow:
         ]
 
     def test_times_are_in_the_zone_of_the_task(self) -> None:
-        found = why(facts(condition({"zone": "Europe/Paris"})))
+        found = why_now(facts(condition({"zone": "Europe/Paris"})))
         assert "Mon 2026-11-16 13:05:00+01:00" in found.answer
 
     def test_it_is_running(self) -> None:
-        found = why(facts(condition({"timebox": "1m"}, running_since=at("2026-11-16T12:00"))))
+        found = why_now(facts(condition({"timebox": "1m"}, running_since=at("2026-11-16T12:00"))))
         assert found.answer == "web is running, since Mon 2026-11-16 12:00:00+00:00: 30 s."
         assert "its timebox ends on Mon 2026-11-16 12:01:00+00:00, in 30 s" in found.reasons
 
     def test_somebody_has_paused_it_and_here_is_how_to_resume_it(self) -> None:
-        found = why(facts(condition(paused=True)))
+        found = why_now(facts(condition(paused=True)))
         assert found.answer == "web does not run: somebody has paused it."
         assert "`evenbeat resume web` lets it run again" in found.reasons
 
     def test_its_definition_disables_it(self) -> None:
-        assert "enabled = false" in why(facts(condition({"enabled": False}))).answer
+        assert "enabled = false" in why_now(facts(condition({"enabled": False}))).answer
 
     def test_no_node_lives(self) -> None:
-        found = why(facts(condition(accounted=at("2026-11-16T10:55")), is_live=False))
+        found = why_now(facts(condition(accounted=at("2026-11-16T10:55")), is_live=False))
         assert found.answer == "web does not run: no node lives on this database."
         assert any("due since Mon 2026-11-16 11:00:00" in reason for reason in found.reasons)
 
     def test_a_run_that_was_under_way_when_the_node_died_is_not_called_running(self) -> None:
-        found = why(facts(condition(running_since=at("2026-11-16T11:00")), is_live=False))
+        found = why_now(facts(condition(running_since=at("2026-11-16T11:00")), is_live=False))
         assert "no node lives" in found.answer
         assert any("the next one will resolve it" in reason for reason in found.reasons)
 
     @pytest.mark.parametrize("reason", [Reason.NO_SLOT, Reason.LIMIT, Reason.RUNNING])
     def test_it_is_due_and_waits(self, reason: Reason) -> None:
         moment = LiveTaskState(at("2026-11-16T12:00"), RunKind.GRID, reason.value, 512, 512)
-        found = why(facts(condition({"limit": "db"}), moment=moment))
+        found = why_now(facts(condition({"limit": "db"}), moment=moment))
         assert found.answer == f"web is due and {reason.value}, since Mon 2026-11-16 12:00:00+00:00."
 
     @pytest.mark.parametrize("of", [condition(paused=True), condition({"enabled": False})])
     def test_a_forced_run_starts_all_the_same(self, of: Condition) -> None:
-        found = why(facts(of, moment=LiveTaskState(NOW, RunKind.FORCED, "", 0, 512)))
+        found = why_now(facts(of, moment=LiveTaskState(NOW, RunKind.FORCED, "", 0, 512)))
         assert found.answer == "web runs now: a forced run is due."
         assert any("a forced run starts all the same" in reason for reason in found.reasons)
 
     def test_a_forced_run_waits_for_the_next_node(self) -> None:
-        found = why(facts(condition(paused=True, next_run=NOW, next_kind=RunKind.FORCED), is_live=False))
+        found = why_now(facts(condition(paused=True, next_run=NOW, next_kind=RunKind.FORCED), is_live=False))
         assert "no node lives" in found.answer
         assert "a forced run waits: the next node makes it, whether the task is paused or not" in found.reasons
 
     def test_a_forced_run_does_not_mind_a_closed_period(self) -> None:
         moment = LiveTaskState(NOW, RunKind.FORCED, Reason.NO_SLOT.value, 512, 512)
-        found = why(facts(condition({"period": "office"}), now=at("2026-11-16T18:00"), moment=moment))
+        found = why_now(facts(condition({"period": "office"}), now=at("2026-11-16T18:00"), moment=moment))
         assert found.answer.startswith("web is due and waits for a slot")
         assert "its period 'office' is closed: a forced run starts all the same" in found.reasons
         assert "what waits is a forced run" in found.reasons
 
     def test_a_forced_run_waits_for_the_one_that_is_running(self) -> None:
         moment = LiveTaskState(NOW, RunKind.FORCED, Reason.RUNNING.value, 1, 512)
-        found = why(facts(condition(paused=True, running_since=at("2026-11-16T12:00")), moment=moment))
+        found = why_now(facts(condition(paused=True, running_since=at("2026-11-16T12:00")), moment=moment))
         assert found.answer.startswith("web is running")
         assert "a forced run waits for this one to end" in found.reasons
         assert not any("no other follows" in reason for reason in found.reasons)
 
     def test_its_period_is_closed_and_opens_at_a_time(self) -> None:
         of = condition({"period": "office"}, accounted=at("2026-11-16T17:00"))
-        found = why(facts(of, now=at("2026-11-16T18:00")))
+        found = why_now(facts(of, now=at("2026-11-16T18:00")))
         opens = "opens on Tue 2026-11-17 09:00:00+00:00, in 15 h"
         assert found.answer == f"web does not run now: its period 'office' is closed, and {opens}."
 
     def test_it_retries(self) -> None:
         of = condition(check=True, state=State.CRITICAL, hard=False, attempt=2)
         moment = LiveTaskState(at("2026-11-16T12:01:30"), RunKind.RETRY, "", 0, 512)
-        found = why(facts(of, moment=moment))
+        found = why_now(facts(of, moment=moment))
         assert found.answer == "web runs next on Mon 2026-11-16 12:01:30+00:00, in 1 min."
         assert "it is CRITICAL (SOFT, attempt 2 of 3); after attempt 3 the problem is HARD" in found.reasons
         assert "that is a retry" in found.reasons
 
     def test_a_single_time_that_has_passed_does_not_come_again(self) -> None:
         of = condition({"every": None, "phase": None, "at": "2026-11-02T09:00"})
-        assert why(facts(of)).answer == "web does not run again: no time of its schedule is left."
+        assert why_now(facts(of)).answer == "web does not run again: no time of its schedule is left."
 
     def test_an_occasion_has_no_time(self) -> None:
         of = condition({"every": None, "phase": None, "cron": "@reboot"})
-        assert why(facts(of)).answer == "web runs at every start of the node."
+        assert why_now(facts(of)).answer == "web runs at every start of the node."
 
     def test_a_task_that_no_node_has_seen_is_due_by_its_schedule(self) -> None:
-        found = why(facts(condition(accounted=None), is_live=False))
+        found = why_now(facts(condition(accounted=None), is_live=False))
         assert "it would be due on Mon 2026-11-16 12:05:00+00:00, in 4 min 30 s" in found.reasons
 
     def test_the_last_skip_is_told(self) -> None:
         skipped = skip("2026-11-16T10:00", "2026-11-16T10:55", 12, Reason.COALESCED)
-        found = why(facts(condition(), skips=[skipped]))
+        found = why_now(facts(condition(), skips=[skipped]))
         span = "from Mon 2026-11-16 10:00:00+00:00 to Mon 2026-11-16 10:55:00+00:00"
         assert f"the last skip: 12 times coalesced, {span}" in found.reasons
 

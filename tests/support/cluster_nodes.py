@@ -7,7 +7,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from evenbeat.client.database import Client, ClusterBackend
+from evenbeat.client.database import open_client
+from evenbeat.client.local import LocalClient
 from evenbeat.core.guard import kill_after
 from evenbeat.model import Job, Schedule, Task
 from evenbeat.node.cluster.cluster_scheduler import ClusterScheduler
@@ -95,11 +96,11 @@ class Cluster:
     async def add(self, *tasks: Task) -> None:
         await self.do(lambda door: door.add(tasks, "test"))
 
-    async def do(self, what: Callable[[Client], Any]) -> Any:
+    async def do(self, what: Callable[[LocalClient], Any]) -> Any:
         """As a command would, from a process that is no node."""
 
         def work() -> Any:
-            with Client(ClusterBackend(self.dsn), "somebody") as door:
+            with open_client(self.dsn, "somebody") as door:
                 return what(door)
 
         return await asyncio.to_thread(work)

@@ -8,7 +8,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from evenbeat.client.database import Client, open_client
+from evenbeat.client.database import open_client
+from evenbeat.client.local import LocalClient
 from evenbeat.node.process.run_node import run_node
 from evenbeat.node.scheduler import NodeOptions, Scheduler
 from evenbeat.store.contract import RunRecord
@@ -78,7 +79,7 @@ class Living:
         if self.error is not None:
             raise self.error
 
-    def door(self) -> Client:
+    def door(self) -> LocalClient:
         return open_client(self.database, "ana")
 
     def runs(self, name: str) -> list[RunRecord]:

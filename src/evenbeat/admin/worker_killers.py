@@ -40,4 +40,14 @@ class StoredWorkerDeaths(WorkerDeaths):
 def deaths_by_task(store: Store) -> dict[int, int]:
     """By the number of the task: how many worker processes in a row have died with its runs."""
     found = {key.removeprefix(DEATHS_PREFIX): value for key, value in store.settings(DEATHS_PREFIX).items()}
-    return {int(task): int(deaths) for task, deaths in found.items() if task.isdigit() and deaths.isdigit()}
+    return {int(task): stored_deaths(deaths) for task, deaths in found.items() if task.isdigit()}
+
+
+def deaths_key(task: int) -> str:
+    """The setting in which the deaths of a task are kept."""
+    return f"{DEATHS_PREFIX}{task}"
+
+
+def stored_deaths(setting: str | None) -> int:
+    """The deaths that such a setting says."""
+    return int(setting) if setting is not None and setting.isdigit() else 0

@@ -5,7 +5,7 @@ import getpass
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from rich.text import Text
 
 from evenbeat.cli.output.common import SafeConsole, print_json
-from evenbeat.client.contract import ChangeClient, QueryClient
+from evenbeat.client.contract import Client
 from evenbeat.load.config import BadFileError
 from evenbeat.model import Entry, Invalid
 from evenbeat.store.addresses import is_shared_database
@@ -23,8 +23,7 @@ from evenbeat.store.sqlite.ownership import is_node_running
 from evenbeat.store.user_store import is_custom_store
 
 if TYPE_CHECKING:
-    from evenbeat.client.database import Client
-    from evenbeat.client.http import HttpClient
+    from evenbeat.client.database import DatabaseClient
     from evenbeat.wire.replies import ChangeResult, Names
 
 _DEFAULT: Final = "evenbeat.db"
@@ -64,40 +63,22 @@ def user_name() -> str:
 
 
 @contextmanager
-def open_queries(args: argparse.Namespace) -> Iterator[QueryClient]:
-    """Whoever answers questions: a database, on which a node may live meanwhile, or a node elsewhere."""
-    from evenbeat.client.local import DatabaseQueryClient  # noqa: PLC0415
-
+def open_client(args: argparse.Namespace, *, new: bool = False) -> Iterator[Client]:
+    """Whoever answers: a database, with or without a node, or a node elsewhere; `new` where it need not exist yet."""
     url = url_option(args)
-    side = DatabaseQueryClient(_existing_database(args)) if url is None else _remote(args, url)
-    try:
-        yield side
-    finally:
-        side.close()
-
-
-@contextmanager
-def open_changes(args: argparse.Namespace, *, new: bool = False) -> Iterator[ChangeClient]:
-    """The same for changes; `new` where the database need not exist yet."""
-    url = url_option(args)
+    client: Client
     if url is None:
-        with open_database_client(args, new=new) as door:
-            yield door
-        return
-    with _bad_file_as_invalid():
-        remote = _remote(args, url)
-        try:
-            yield remote
-        finally:
-            remote.close()
+        from evenbeat.client.database import DatabaseClient  # noqa: PLC0415 - not every command has a database
 
+        client = DatabaseClient(database_option(args) if new else _existing_database(args), user_name())
+    else:
+        from evenbeat.client.http import HttpClient  # noqa: PLC0415 - a database needs no TLS
+        from evenbeat.client.http_connection import ApiConnection  # noqa: PLC0415
 
-def _remote(args: argparse.Namespace, url: str) -> "HttpClient":
-    from evenbeat.client.http import HttpClient  # noqa: PLC0415 - who asks a database needs no TLS
-    from evenbeat.client.http_connection import ApiConnection  # noqa: PLC0415
-
-    token, authority = os.environ.get("EVENBEAT_TOKEN", ""), args.ca_file or os.environ.get("EVENBEAT_CA")
-    return HttpClient(ApiConnection(url, token, authority or None))
+        token, authority = os.environ.get("EVENBEAT_TOKEN", ""), args.ca_file or os.environ.get("EVENBEAT_CA")
+        client = HttpClient(ApiConnection(url, token, authority or None))
+    with _bad_file_as_invalid(), closing(client):
+        yield client
 
 
 @contextmanager
@@ -112,14 +93,14 @@ def open_store_read_only(args: argparse.Namespace) -> Iterator[Store]:
 
 
 @contextmanager
-def open_database_client(args: argparse.Namespace, *, new: bool = False) -> Iterator["Client"]:
-    """The door to a database; `new` where it need not exist yet."""
-    from evenbeat.client.database import open_client  # noqa: PLC0415 - it needs numpy, which questions need not wait for
+def open_database_client(args: argparse.Namespace, *, new: bool = False) -> Iterator["DatabaseClient"]:
+    """The client of a database, for what is never done over HTTP; `new` where it need not exist yet."""
+    from evenbeat.client.database import open_client as connect  # noqa: PLC0415
 
     url_option(args)
     path = database_option(args) if new else _existing_database(args)
-    with _bad_file_as_invalid(), open_client(path, user_name()) as door:
-        yield door
+    with _bad_file_as_invalid(), connect(path, user_name()) as client:
+        yield client
 
 
 @contextmanager
@@ -138,16 +119,16 @@ def _existing_database(args: argparse.Namespace) -> Path | str:
     return path
 
 
-def require_task(side: QueryClient, name: str) -> Entry:
+def require_task(client: Client, name: str) -> Entry:
     """A task that must be there."""
-    entry = side.find(name)
+    entry = client.find(name)
     if entry is None:
-        raise Invalid(f"there is no task {name!r}{_similar_name(side, name)}")
+        raise Invalid(f"there is no task {name!r}{_similar_name(client, name)}")
     return entry
 
 
-def _similar_name(side: QueryClient, name: str) -> str:
-    like = get_close_matches(name, side.names(), n=1)
+def _similar_name(client: Client, name: str) -> str:
+    like = get_close_matches(name, client.names(), n=1)
     return f"; did you mean {like[0]!r}?" if like else ""
 
 
@@ -158,15 +139,18 @@ def task_filter(args: argparse.Namespace) -> Filter:
     )
 
 
-def required_task_filter(args: argparse.Namespace) -> Filter:
-    """The same for a change: nobody means everything by saying nothing, and every plain name must be there."""
+def required_task_filter(args: argparse.Namespace, client: Client) -> Filter:
+    """The tasks that a change is about: it takes an option or a name to mean any, and every plain name must exist."""
+    for name in args.names:
+        if not is_pattern(name):
+            require_task(client, name)
+    return task_filter(args)
+
+
+def require_selection(args: argparse.Namespace) -> None:
+    """Refuse a change that names no tasks, before anything is asked."""
     if not args.names and args.owner is None and not args.label and args.state is None:
         raise Invalid("which tasks? Give names or patterns, --owner, --label or --state; '*' means all")
-    with open_queries(args) as side:
-        for name in args.names:
-            if not is_pattern(name):
-                require_task(side, name)
-    return task_filter(args)
 
 
 def is_pattern(name: str) -> bool:

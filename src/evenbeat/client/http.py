@@ -18,7 +18,7 @@ from evenbeat.model import SECOND, Entry, Instant, Invalid, Task
 from evenbeat.report.cluster_document import ClusterDocument
 from evenbeat.report.documents import iso_time
 from evenbeat.report.history import HistoryRecord, record_time
-from evenbeat.report.why import Answer
+from evenbeat.report.why_facts import Answer
 from evenbeat.store.contract import AuditFilter, Change, Condition, Conflict, Filter, RunRecord, SkipRecord
 from evenbeat.when.duration import format_duration
 from evenbeat.wire.decoded import (
@@ -98,9 +98,12 @@ class HttpClient:
             self._convert(to_skip_record, skip) for skip in skips
         ]
 
-    def records(self, name_or_id: str | None, most: int, *, failed: bool, skips: bool) -> list[HistoryRecord]:
+    def records(
+        self, name_or_id: str | None, most: int, *, failed: bool = False, skips: bool = False, runs: bool = False
+    ) -> list[HistoryRecord]:
         path = "/v1/history" if name_or_id is None else f"{_task_path(name_or_id)}/history"
-        query = [("failed", "true")] if failed else [("skips", "true")] if skips else []
+        only = "failed" if failed else "skips" if skips else "runs" if runs else ""
+        query = [(only, "true")] if only else []
         found: list[HistoryRecord] = []
         edge: Instant | None = None
         overlap = 1  # microsecond: of what happened at the very same time, a part may be on the page before
@@ -135,8 +138,8 @@ class HttpClient:
             before = page.next
         return found
 
-    def why(self, entry: Entry, at: str | None) -> Answer:
-        return self._get(f"{_task_path(entry.id)}/why", Answer, [] if at is None else [("at", at)])
+    def why(self, name_or_id: str, at: str | None = None) -> Answer:
+        return self._get(f"{_task_path(name_or_id)}/why", Answer, [] if at is None else [("at", at)])
 
     def has_node(self) -> bool:
         return self._get("/v1/tasks", ReceivedTaskPage, [("limit", "1")]).live

@@ -1,19 +1,20 @@
-"""A store that lives inside a program, with or without a node on it: how the program's own threads change it.
+"""The client of a store inside a program, and of the node that this program runs on it from time to time.
 
-Nobody else can reach such a store, so there is no lock file and no control socket.
+No other process can reach such a store, so there is no lock file and no control socket.
 """
 
 import asyncio
 import threading
-import time
+from collections.abc import Sequence
 from concurrent.futures import CancelledError
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
-from evenbeat.admin.perform import perform_change, reply_to_change
+from evenbeat.admin.perform import affected_tasks, perform_change, perform_sign_in, reply_to_change
 from evenbeat.admin.task_admin import TaskAdmin
-from evenbeat.model import Instant, Invalid
-from evenbeat.node.process.control_socket import ControlServer
+from evenbeat.client.contract import Backend
+from evenbeat.client.local import LocalClient, wall_clock
+from evenbeat.model import Entry, Invalid
 from evenbeat.store.contract import Store, StoreError
 from evenbeat.wire.replies import Reply, raise_if_refused
 from evenbeat.wire.requests import (
@@ -28,43 +29,108 @@ from evenbeat.wire.requests import (
 )
 
 _LOOP_CHECK_INTERVAL: Final = 0.5
-"""Seconds between two looks whether the loop that is to answer is still there."""
+"""Seconds between two checks that the loop that is to answer still runs."""
+
+
+class RequestHandler(Protocol):
+    """The part of a node that answers requests, on the loop of the node."""
+
+    async def reply_within(self, request: Request) -> Reply | None: ...
+
+
+class NodeSettings(Protocol):
+    """How the node was started."""
+
+    @property
+    def files(self) -> Sequence[Path]: ...
+
+
+class RunningNode(Protocol):
+    """A node of this program, used on its own loop."""
+
+    @property
+    def store(self) -> Store: ...
+
+    @property
+    def admin(self) -> TaskAdmin: ...
+
+    @property
+    def options(self) -> NodeSettings: ...
+
+    @property
+    def page(self) -> str: ...
+
+    def force(self, entries: Sequence[Entry], named: int) -> dict[str, str]: ...
+
+    def apply_changes(self) -> None: ...
+
+
+class InProcessClient(LocalClient):
+    """Reads the store of the program; its backend performs changes."""
+
+    def __init__(self, store: Store, backend: Backend, who: str) -> None:
+        super().__init__(who)
+        self._program_store = store
+        self._performs = backend
+
+    @property
+    def _store(self) -> Store:
+        return self._program_store
+
+    @property
+    def _backend(self) -> Backend:
+        return self._performs
+
+    def _live_node(self) -> Backend | None:
+        return self._performs if self._performs.is_live else None
+
+    def _release(self, node: Backend) -> None:
+        """The node stays with the program."""
+
+    def has_node(self) -> bool:
+        return self._performs.is_live
+
+    def close(self) -> None:
+        """The program closes its store itself."""
+
+
+def client_on_own_loop(node: RunningNode, who: str) -> InProcessClient:
+    """For code that runs on the loop of the node itself."""
+    return InProcessClient(node.store, _OwnLoopBackend(node), who)
 
 
 class InProcessBackend:
-    """The store of a program, and the node that runs on it from time to time."""
+    """The store of a program, and the node that runs on it from time to time; for other threads than the node's."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
         self.lock: Final = threading.RLock()
-        """Held while a node takes the place of the desk, so that no change goes unnoticed by it."""
-        self._idle: Final = TaskAdmin(store, _wall_now)
-        self._desk = self._idle
-        self._control: ControlServer | None = None
+        """Held while a node takes over from `_idle`, so that it misses no change."""
+        self._idle: Final = TaskAdmin(store, wall_clock)
+        self._admin = self._idle
+        self._handler: RequestHandler | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    def attach_scheduler(self, desk: TaskAdmin) -> None:
-        """From now on everything is changed through the desk of this node; hold the lock until it is."""
-        self._desk = desk
+    def attach_scheduler(self, admin: TaskAdmin) -> None:
+        """From now on the node's task administration makes all changes; the caller holds the lock."""
+        self._admin = admin
 
-    def attach_control(self, control: ControlServer) -> None:
-        """From now on it can be asked."""
-        self._control, self._loop = control, asyncio.get_running_loop()
+    def attach_control(self, handler: RequestHandler) -> None:
+        """From now on the node answers."""
+        self._handler, self._loop = handler, asyncio.get_running_loop()
 
     def detach(self) -> None:
-        """There is only the store."""
+        """The node has ended; only the store is left."""
         with self.lock:
-            self._desk, self._control, self._loop = self._idle, None, None
-
-    # What a door needs
+            self._admin, self._handler, self._loop = self._idle, None, None
 
     @property
     def is_live(self) -> bool:
-        """Does a node run on it?"""
-        return self._control is not None
+        """Does a node run on the store?"""
+        return self._handler is not None
 
     def ask(self, request: Request) -> Reply:
-        """Do it, or raise why not. Not on the loop of the node itself."""
+        """Perform the request, or raise why not. Not to be called on the loop of the node."""
         if isinstance(request, BackUpDatabase):
             self.store.backup(Path(request.path))
             return Reply()
@@ -73,17 +139,17 @@ class InProcessBackend:
         ):
             return self._ask_the_node(request)
         with self.lock:
-            return reply_to_change(request, perform_change(self._desk, request))
+            return reply_to_change(request, perform_change(self._admin, request))
 
     def close(self) -> None:
-        """Whoever opened the store closes it."""
+        """The program closes its store itself."""
 
     def _ask_the_node(self, request: Request) -> Reply:
-        control, loop = self._control, self._loop
-        if control is None or loop is None:
+        handler, loop = self._handler, self._loop
+        if handler is None or loop is None:
             raise Invalid("no node of this program runs; run() or start() starts one")
         try:
-            answer = asyncio.run_coroutine_threadsafe(control.reply_within(request), loop)
+            answer = asyncio.run_coroutine_threadsafe(handler.reply_within(request), loop)
             while True:
                 try:
                     reply = answer.result(_LOOP_CHECK_INTERVAL)
@@ -98,5 +164,30 @@ class InProcessBackend:
         return reply
 
 
-def _wall_now() -> Instant:
-    return Instant(time.time_ns() // 1_000)
+class _OwnLoopBackend:
+    """The node of this very thread: it can be told to do something, but nothing may wait for its loop."""
+
+    is_live = True
+
+    def __init__(self, node: RunningNode) -> None:
+        self._node = node
+
+    def ask(self, request: Request) -> Reply:
+        node = self._node
+        if isinstance(request, SignInRequest):
+            return perform_sign_in(node.admin, request, node.page)
+        if isinstance(request, BackUpDatabase | ResultRequest | SubscribeToEvents | NodeQuery) or (
+            isinstance(request, ForceTasks) and request.wait
+        ):
+            raise RuntimeError("this would wait for the loop it is called on; call it from another thread")
+        if isinstance(request, ForceTasks):
+            entries = node.admin.select_forced(request.names, request.who, request.only)
+            waiting = node.force(entries, request.named)
+            return Reply(ended=[], waiting=waiting, touched=affected_tasks(entries, named=request.named))
+        try:
+            return reply_to_change(request, perform_change(node.admin, request, node.options.files))
+        finally:
+            node.apply_changes()
+
+    def close(self) -> None:
+        """There is nothing to let go of."""

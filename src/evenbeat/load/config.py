@@ -11,6 +11,9 @@ from evenbeat.when.duration import parse_duration
 
 NOTHING_TO_RUN: Final = "there is nothing to run, say `command`, `function` or `passive = true`"
 
+DEFAULT_KEEP: Final = 30 * DAY
+"""How long history is kept, unless a file says otherwise."""
+
 
 class Durability(StrEnum):
     """What a commit survives: the end of the process, or the end of the power too."""

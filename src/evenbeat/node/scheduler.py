@@ -23,9 +23,10 @@ from evenbeat.core.downtime import clock_set_back, resume
 from evenbeat.core.guard import kill_after
 from evenbeat.core.pace import MAX_START_RATE, START_WINDOW
 from evenbeat.core.task import Flag, SkipColumns
+from evenbeat.load.config import DEFAULT_KEEP
 from evenbeat.load.parse_process import load_in_subprocess
 from evenbeat.load.pause_gc import without_garbage_collection
-from evenbeat.model import DAY, SECOND, Entry, Instant, Invalid
+from evenbeat.model import SECOND, Entry, Instant, Invalid
 from evenbeat.node.loop.clock import Clock
 from evenbeat.node.loop.outbox import Outbox
 from evenbeat.node.loop.records import task_positions_of
@@ -55,7 +56,6 @@ if TYPE_CHECKING:
     from evenbeat.wire.replies import Reply
     from evenbeat.wire.requests import ForceTasks, Request
 
-DEFAULT_KEEP: Final = 30 * DAY
 DEFAULT_STOP_GRACE: Final = 30.0
 """Seconds that runs have to end when the node is stopped."""
 _CHANGES_AT_ONCE: Final = 2_000

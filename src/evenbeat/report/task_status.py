@@ -2,7 +2,7 @@
 when its result is expected, and whether they are late or stale.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from itertools import islice
 
@@ -39,35 +39,21 @@ class ConditionReader:
         return permission_of(self._store)
 
     def condition(self, entry: Entry) -> Condition:
-        """How a task is that was just found; Invalid if it is not there any more."""
+        """The condition of a task that was just found; Invalid if it is no longer there."""
         found = next(iter(self._store.conditions(Filter(names=(entry.id,)))), None)
         if found is None:
-            why = "it was removed a moment ago, or the database is damaged, which its next node says"
-            raise Invalid(f"{entry.task.name!r} cannot be read: {why}")
+            raise unreadable(entry.task.name)
         return self.of(found)
 
     def of(self, condition: Condition) -> Condition:
-        """The same, with its next run."""
-        extra = FOREVER if condition.extra is None else condition.extra
-        progress = ScheduleProgress(
-            condition.accounted, extra, condition.extra_kind, condition.pause_from, condition.pause_until
-        )
-        task = condition.entry.task
-        blocked = is_blocked(self._permission, condition.entry.owner, task)
-        periods = self._periods if task.period is not None else {}
-        found = next_run(task, progress, periods, self._now, is_blocked=blocked)
-        is_off = task.paused or not task.enabled
-        expected = None if found is None or is_off else result_expected_by(task, found.nominal)
-        is_running = condition.running_since is not None
-        return replace(
+        """A condition from the store, completed."""
+        return with_next_run(
             condition,
-            blocked=Reason.NOT_FROM_A_FILE.value if blocked else "",
+            self._now,
+            self._periods if condition.entry.task.period is not None else {},
+            self._permission,
             deaths=self._deaths.get(condition.entry.number, 0),
-            next_run=None if found is None else found.at,
-            next_kind=RunKind.GRID if found is None else found.kind,
-            expected_by=expected,
-            late=is_late(task, found, self._now, is_running=is_running),
-            stale=(expected is not None and expected < self._now) or self._is_missing(condition),
+            is_missing=self._is_missing(condition),
         )
 
     def _is_missing(self, condition: Condition) -> bool:
@@ -99,3 +85,43 @@ class ConditionReader:
         if only.state not in COMPUTED_FILTER_STATES:
             return self._store.entries(only)
         return (condition.entry for condition in self.conditions(only))
+
+
+def with_next_run(
+    condition: Condition,
+    now: Instant,
+    periods: Mapping[str, CompiledPeriod],
+    permission: CommandPolicy,
+    *,
+    deaths: int,
+    is_missing: bool,
+) -> Condition:
+    """A condition from the store, with its next run and whether it is late, stale or blocked.
+
+    `is_missing`: the latest result of a passive check says that there was none.
+    """
+    extra = FOREVER if condition.extra is None else condition.extra
+    progress = ScheduleProgress(
+        condition.accounted, extra, condition.extra_kind, condition.pause_from, condition.pause_until
+    )
+    task = condition.entry.task
+    blocked = is_blocked(permission, condition.entry.owner, task)
+    found = next_run(task, progress, periods, now, is_blocked=blocked)
+    is_off = task.paused or not task.enabled
+    expected = None if found is None or is_off else result_expected_by(task, found.nominal)
+    return replace(
+        condition,
+        blocked=Reason.NOT_FROM_A_FILE.value if blocked else "",
+        deaths=deaths,
+        next_run=None if found is None else found.at,
+        next_kind=RunKind.GRID if found is None else found.kind,
+        expected_by=expected,
+        late=is_late(task, found, now, is_running=condition.running_since is not None),
+        stale=(expected is not None and expected < now) or (is_missing and condition.state not in (None, State.OK)),
+    )
+
+
+def unreadable(name: str) -> Invalid:
+    """A task that was found, but whose condition cannot be read."""
+    why = "it was removed a moment ago, or the database is damaged, which its next node says"
+    return Invalid(f"{name!r} cannot be read: {why}")

@@ -1,101 +1,103 @@
-"""Why does a task run, or not, and when next? One sentence and what it rests on, from records and the live node."""
+"""Why does a task run, or not, and when next? Composed here, from the store and the live node."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable
+from typing import Final
 
-from msgspec import Struct
-
-from evenbeat.admin.command_permission import blocked_advice
+from evenbeat.admin.command_permission import blocked_advice, permission_of
+from evenbeat.admin.cross_check import node_settings_by_owner
+from evenbeat.admin.worker_killers import deaths_key, stored_deaths
 from evenbeat.core.gate import Reason
 from evenbeat.core.guard import attempts_of, grace_of
 from evenbeat.core.task_columns import default_timebox_of
-from evenbeat.model import SECOND, Instant, Period, RunKind, State, Task
+from evenbeat.load.config import DEFAULT_KEEP
+from evenbeat.model import DAY, HOUR, MINUTE, SECOND, Instant, RunKind, State
+from evenbeat.report.task_status import unreadable, with_next_run
+from evenbeat.report.why_facts import Answer, ExplainedTask, TaskFacts, typed_time_span
+from evenbeat.report.why_past import why_then
 from evenbeat.report.words import (
     RUN_KIND_WORDS,
     deaths_words,
     is_set_aside,
     long_schedule,
-    nominals_of,
-    run_words,
-    skip_words,
     state_words,
-    zone_of,
 )
-from evenbeat.store.contract import Condition, RunRecord, SkipRecord
+from evenbeat.store.cluster_contract import ClusterStore
+from evenbeat.store.contract import Condition, Filter, RunRecord, Store
 from evenbeat.when.duration import spoken_duration
-from evenbeat.when.inside import within_period
-from evenbeat.when.instant import spoken_instant
-from evenbeat.when.period import CompiledPeriod, compile_periods
+from evenbeat.when.period import compile_periods
 from evenbeat.when.schedule import NodeEventSchedule
 from evenbeat.wire.cluster_messages import DEFAULT_POOL
 from evenbeat.wire.live_runs import LiveTaskState
+from evenbeat.wire.replies import NotFound
+
+_MAX_RECORDS: Final = 5_000
+"""Records that are searched for the time in question."""
+_RECENT_RECORDS: Final = 10
+
+NodeAnswer = tuple[bool, LiveTaskState | None]
+"""Is a node running, and what does it say of the task? None if it cannot answer yet."""
 
 
-class Answer(Struct, frozen=True):
-    """What a person would say, and why they would say it."""
-
-    answer: str
-    reasons: list[str]
-
-
-class TaskFacts(Struct, frozen=True):
-    """All that is known of a task."""
-
-    condition: Condition
-    runs: Sequence[RunRecord]
-    """Newest first, as the skips are."""
-    skips: Sequence[SkipRecord]
-    periods: Mapping[str, Period]
-    now: Instant
-    keep: int
-    """Microseconds for which history is kept."""
-    is_live: bool
-    """Does a node live on the database?"""
-    moment: LiveTaskState | None = None
-    """What that node says of the task; None also if it cannot answer yet."""
-    is_shared: bool = False
-    """May several nodes live on the database?"""
-
-
-class ExplainedTask:
-    """The task that is asked about, compiled: its times, its period, its zone, and how to say an instant."""
-
-    def __init__(self, facts: TaskFacts) -> None:
-        self.facts = facts
-        self.task: Task = facts.condition.entry.task
-        self.times = nominals_of(self.task)
-        self.zone = zone_of(self.task, self.times)
-        self.period: CompiledPeriod | None = None
-        if self.task.period is not None and self.task.period in facts.periods:
-            self.period = compile_periods(facts.periods)[self.task.period]
-        self.inside = within_period(self.times, self.period)
-
-    @property
-    def is_forced(self) -> bool:
-        """Does a forced run wait?"""
-        moment = self.facts.moment
-        return (self.facts.condition.next_kind if moment is None else moment.kind) is RunKind.FORCED
-
-    def at(self, t: Instant) -> str:
-        return spoken_instant(t, self.zone)
-
-    def ahead(self, t: Instant) -> str:
-        """ "on Mon 2026-11-16 09:00:37+01:00, in 3 min 20 s"."""
-        distance = t - self.facts.now
-        return f"on {self.at(t)}, " + (f"in {spoken_duration(distance)}" if distance > 0 else "which is now")
-
-    def latest(self) -> list[str]:
-        """The last run and the last skip."""
-        facts = self.facts
-        ended = next((run for run in facts.runs if run.ended is not None), None)
-        what = "the last run" if ended and ended.kind not in (RunKind.TOLD, RunKind.STALE) else "the last result"
-        nothing = "nobody has told a result yet" if self.task.passive else "it has not run yet"
-        found = [f"{what} {run_words(ended, self.zone)}" if ended else nothing]
-        if facts.skips:
-            found.append(f"the last skip: {skip_words(facts.skips[0], self.zone)}")
-        return found
+def explain(
+    store: Store, name_or_id: str, at: str | None, now: Instant, ask_node: Callable[[int], NodeAnswer]
+) -> Answer:
+    """Why does a task run, or not, now or at a time that a person has typed? `ask_node` is given its number."""
+    stored = _stored_condition(store, name_or_id)
+    entry = stored.entry
+    number, task = entry.number, entry.task
+    span = None if at is None else typed_time_span(at, entry)
+    is_live, live = ask_node(number)
+    runs = store.runs(number, most=_RECENT_RECORDS) if span is None else _runs_around(store, number, *span)
+    periods = {} if task.period is None else {name: period for name, (_, period) in store.periods().items()}
+    condition = with_next_run(
+        stored,
+        now,
+        compile_periods(periods),
+        permission_of(store),
+        deaths=stored_deaths(store.setting(deaths_key(number))),
+        is_missing=task.passive and bool(runs) and runs[0].kind is RunKind.STALE,
+    )
+    facts = TaskFacts(
+        condition=condition,
+        runs=runs,
+        skips=store.skips(number, most=_RECENT_RECORDS if span is None else _MAX_RECORDS),
+        periods=periods,
+        now=now,
+        keep=DEFAULT_KEEP if span is None else _history_kept(store),
+        is_live=is_live,
+        moment=live,
+        is_shared=isinstance(store, ClusterStore),
+    )
+    return why_now(facts) if span is None else why_then(facts, *span)
 
 
-def why(facts: TaskFacts) -> Answer:
+def _stored_condition(store: Store, name_or_id: str) -> Condition:
+    for condition in store.conditions(Filter(names=(name_or_id,))):
+        if name_or_id in (condition.entry.task.name, condition.entry.id):  # it may contain * or ?
+            return condition
+    if store.find(name_or_id) is not None:
+        raise unreadable(name_or_id)
+    raise NotFound(f"there is no task {name_or_id!r}")
+
+
+def _history_kept(store: Store) -> int:
+    """Microseconds: of two owners that say so the later name counts."""
+    said = [settings.keep for settings in node_settings_by_owner(store).values() if settings.keep is not None]
+    return said[-1] if said else DEFAULT_KEEP
+
+
+def _runs_around(store: Store, number: int, start: Instant, end: Instant) -> list[RunRecord]:
+    """The runs of a span, and as many later ones as can be read: what was due in the span may have started later."""
+    found = store.runs(number, before=end, most=_MAX_RECORDS)
+    for beyond in (MINUTE, HOUR, DAY):
+        more = store.runs(number, before=Instant(end + beyond), most=_MAX_RECORDS)
+        if len(more) == _MAX_RECORDS and more[-1].claimed > start:
+            break
+        found = more
+    return found
+
+
+def why_now(facts: TaskFacts) -> Answer:
     """Does it run now, and if not, why, and when?"""
     subject = ExplainedTask(facts)
     reasons = [f"its schedule is {long_schedule(subject.task, subject.times)}"]

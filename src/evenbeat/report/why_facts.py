@@ -1,62 +1,88 @@
-"""All that must be read to say why a task runs, or not."""
+"""What an answer to `why` rests on: the facts of a task, and that task compiled."""
 
 import re
-from typing import Final
+from collections.abc import Mapping, Sequence
 
-from evenbeat.admin.task_admin import TaskAdmin
-from evenbeat.model import DAY, HOUR, MINUTE, SECOND, Entry, Instant
-from evenbeat.node.scheduler import DEFAULT_KEEP
-from evenbeat.report.task_status import ConditionReader
-from evenbeat.report.why import TaskFacts
-from evenbeat.report.words import nominals_of, zone_of
-from evenbeat.store.cluster_contract import ClusterStore
-from evenbeat.store.contract import RunRecord, Store
-from evenbeat.when.instant import parse_instant
+from msgspec import Struct
+
+from evenbeat.model import DAY, HOUR, MINUTE, SECOND, Entry, Instant, Period, RunKind, Task
+from evenbeat.report.words import nominals_of, run_words, skip_words, zone_of
+from evenbeat.store.contract import Condition, RunRecord, SkipRecord
+from evenbeat.when.duration import spoken_duration
+from evenbeat.when.inside import within_period
+from evenbeat.when.instant import parse_instant, spoken_instant
+from evenbeat.when.period import CompiledPeriod, compile_periods
 from evenbeat.wire.live_runs import LiveTaskState
 
-_MAX_RECORDS: Final = 5_000
-"""Records that are looked through for the time that was asked about."""
-_RECENT_RECORDS: Final = 10
+
+class Answer(Struct, frozen=True):
+    """One sentence, and the reasons for it."""
+
+    answer: str
+    reasons: list[str]
+
+
+class TaskFacts(Struct, frozen=True):
+    """What the store and the live node know of a task."""
+
+    condition: Condition
+    runs: Sequence[RunRecord]
+    """Newest first, as the skips are."""
+    skips: Sequence[SkipRecord]
+    periods: Mapping[str, Period]
+    now: Instant
+    keep: int
+    """Microseconds for which history is kept."""
+    is_live: bool
+    """Is a node running on the database?"""
+    moment: LiveTaskState | None = None
+    """What that node says of the task; None also if the node cannot answer yet."""
+    is_shared: bool = False
+    """Is the database that of a cluster?"""
+
+
+class ExplainedTask:
+    """The task in question, compiled: its times, its period, its zone, and how to write an instant."""
+
+    def __init__(self, facts: TaskFacts) -> None:
+        self.facts = facts
+        self.task: Task = facts.condition.entry.task
+        self.times = nominals_of(self.task)
+        self.zone = zone_of(self.task, self.times)
+        self.period: CompiledPeriod | None = None
+        if self.task.period is not None and self.task.period in facts.periods:
+            self.period = compile_periods(facts.periods)[self.task.period]
+        self.inside = within_period(self.times, self.period)
+
+    @property
+    def is_forced(self) -> bool:
+        """Is a forced run due or waiting?"""
+        moment = self.facts.moment
+        return (self.facts.condition.next_kind if moment is None else moment.kind) is RunKind.FORCED
+
+    def at(self, t: Instant) -> str:
+        return spoken_instant(t, self.zone)
+
+    def ahead(self, t: Instant) -> str:
+        """ "on Mon 2026-11-16 09:00:37+01:00, in 3 min 20 s"."""
+        distance = t - self.facts.now
+        return f"on {self.at(t)}, " + (f"in {spoken_duration(distance)}" if distance > 0 else "which is now")
+
+    def latest(self) -> list[str]:
+        """The last run and the last skip."""
+        facts = self.facts
+        ended = next((run for run in facts.runs if run.ended is not None), None)
+        what = "the last run" if ended and ended.kind not in (RunKind.TOLD, RunKind.STALE) else "the last result"
+        nothing = "nobody has told a result yet" if self.task.passive else "it has not run yet"
+        found = [f"{what} {run_words(ended, self.zone)}" if ended else nothing]
+        if facts.skips:
+            found.append(f"the last skip: {skip_words(facts.skips[0], self.zone)}")
+        return found
 
 
 def typed_time_span(text: str, entry: Entry) -> tuple[Instant, Instant]:
-    """The second, the minute, the hour or the day that somebody means who types a time, in the task's zone."""
+    """The second, minute, hour or day that a typed time names, in the zone of the task."""
     start = parse_instant(text, zone_of(entry.task, nominals_of(entry.task)))
     clock = re.search(r"[T ]\d\d(?P<minutes>:?\d\d)?(?P<seconds>:?\d\d)?", text)
     length = DAY if clock is None else SECOND if clock["seconds"] else MINUTE if clock["minutes"] else HOUR
     return start, Instant(start + length)
-
-
-def task_facts_of(
-    store: Store,
-    entry: Entry,
-    now: Instant,
-    span: tuple[Instant, Instant] | None,
-    *,
-    is_live: bool,
-    moment: LiveTaskState | None,
-) -> TaskFacts:
-    """All that `why` (and, with a span, `why_then`) must know of a task."""
-    number = entry.number
-    return TaskFacts(
-        condition=ConditionReader(store, now).condition(entry),
-        runs=store.runs(number, most=_RECENT_RECORDS) if span is None else _runs_around(store, number, *span),
-        skips=store.skips(number, most=_RECENT_RECORDS if span is None else _MAX_RECORDS),
-        periods={name: period for name, (_, period) in store.periods().items()},
-        now=now,
-        keep=TaskAdmin(store, lambda: now).settings().keep or DEFAULT_KEEP,
-        is_live=is_live,
-        moment=moment,
-        is_shared=isinstance(store, ClusterStore),
-    )
-
-
-def _runs_around(store: Store, number: int, start: Instant, end: Instant) -> list[RunRecord]:
-    """The runs of a span, and as far beyond it as can be read: what was due within it may have started later."""
-    found = store.runs(number, before=end, most=_MAX_RECORDS)
-    for beyond in (MINUTE, HOUR, DAY):
-        more = store.runs(number, before=Instant(end + beyond), most=_MAX_RECORDS)
-        if len(more) == _MAX_RECORDS and more[-1].claimed > start:
-            break
-        found = more
-    return found

@@ -4,7 +4,7 @@ from typing import Final
 
 from evenbeat.core.gate import Reason
 from evenbeat.model import DAY, MINUTE, Instant, RunKind
-from evenbeat.report.why import Answer, ExplainedTask, TaskFacts
+from evenbeat.report.why_facts import Answer, ExplainedTask, TaskFacts
 from evenbeat.report.words import (
     RUN_KIND_WORDS,
     duration_words,

@@ -15,6 +15,8 @@ from evenbeat.store.contract import Filter
 
 MAX_REQUEST_BYTES: Final = 64 << 20
 """Of one request, or one reply, on the control socket."""
+RELAY_TIMEOUT: Final = 30.0
+"""Seconds within which a node of the cluster replies to a request that is passed on to it through the database."""
 MAX_NAMES_IN_REPLY: Final = 100
 """Task names in a short reply, unless the request asks for more."""
 THIS_MACHINE: Final = "this machine"

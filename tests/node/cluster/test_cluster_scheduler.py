@@ -11,7 +11,7 @@ import psycopg
 import pytest
 from cluster_nodes import Cluster, Member, cluster, sleeping, task, until
 
-from evenbeat.client.database import Client
+from evenbeat.client.local import LocalClient
 from evenbeat.core import authority
 from evenbeat.load.config import BadFileError
 from evenbeat.model import PARTITION_COUNT, Outcome, RunKind, State, partition_of
@@ -243,7 +243,7 @@ def _knows_all(member: Member) -> bool:
     return seen is not None and len(seen.nodes) == 2 and len(seen.workers) == 1
 
 
-def _tell_down(name: str, door: Client) -> Any:
+def _tell_down(name: str, door: LocalClient) -> Any:
     return door.submit_result(name, 2, "DOWN")
 
 

@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from evenbeat.model import PARTITION_COUNT, SECOND, Instant
-from evenbeat.node.cluster.node_info import cluster_view_of, merge_statuses
 from evenbeat.report.cluster_document import ClusterDocument, cluster_document
+from evenbeat.report.cluster_view import cluster_view_of, merge_statuses
 from evenbeat.store.cluster_contract import ClusterSnapshot, NodeLease
 from evenbeat.wire.cluster_view import ClusterView, NodeInfo, PoolView, WorkerView
 from evenbeat.wire.status import Lateness, Status

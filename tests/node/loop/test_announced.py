@@ -15,10 +15,11 @@ from hand_driven_node import T0, Hand
 from live_node import eventually
 
 from evenbeat.cli.output.run_messages import RunEndLogger
+from evenbeat.client.socket import SocketBackend
 from evenbeat.load.task_keys import task_from_table
 from evenbeat.model import MINUTE, Instant, Outcome
 from evenbeat.node.loop.clock import Clock
-from evenbeat.node.process.control_socket import ControlClient, ControlServer
+from evenbeat.node.process.control_socket import ControlServer
 from evenbeat.node.process.event_publisher import EventBroadcaster
 from evenbeat.store.contract import Batch, Filter, StoreError
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
@@ -375,8 +376,8 @@ def test_what_a_node_has_answered_is_in_the_history_if_it_is_killed_at_that_mome
     assert run.output.strip() == ("done" if isinstance(request_, ForceTasks) else "it burns")
 
 
-def _connected(database: Path) -> ControlClient | None:
+def _connected(database: Path) -> SocketBackend | None:
     try:
-        return ControlClient(database)
+        return SocketBackend(database)
     except StoreError:
         return None

@@ -7,7 +7,7 @@ from hand_driven_node import T0, Hand
 from evenbeat.cli.commands.status import status_lines
 from evenbeat.load.task_keys import task_from_table
 from evenbeat.model import MINUTE, SECOND, RunKind
-from evenbeat.node.cluster.node_info import merge_statuses
+from evenbeat.report.cluster_view import merge_statuses
 from evenbeat.report.status import status_of
 
 

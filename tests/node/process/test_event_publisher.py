@@ -10,13 +10,12 @@ import pytest
 from hand_driven_node import T0, Hand
 from live_node import PATIENCE, Living, eventually
 
-from evenbeat.client.event_stream import subscribe_to_events
+from evenbeat.client.socket import subscribe_to_events
 from evenbeat.load.task_keys import task_from_table
 from evenbeat.model import HOUR, MINUTE, SECOND, Instant, Outcome, Period, RunKind, State
 from evenbeat.node.process import control_socket, event_publisher
-from evenbeat.node.process.control_socket import socket_address
 from evenbeat.store.contract import Filter, StoreError
-from evenbeat.store.sqlite.ownership import socket_path
+from evenbeat.store.sqlite.ownership import socket_address, socket_path
 from evenbeat.wire.events import Event, EventMessage, RunEvent, TaskEvent
 from evenbeat.wire.requests import ForceTasks, SubscribeToEvents
 

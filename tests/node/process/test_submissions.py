@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 from live_node import Living, eventually
 
-from evenbeat.client.database import Client, open_client
+from evenbeat.client.database import open_client
+from evenbeat.client.local import LocalClient
+from evenbeat.client.socket import SocketBackend
 from evenbeat.core.submitted_results import join_perfdata
 from evenbeat.load.task_keys import task_from_table
 from evenbeat.model import HOUR, SECOND, Instant, Invalid, Outcome, RunKind, State
-from evenbeat.node.process.control_socket import ControlClient
 from evenbeat.store.contract import Condition, Conflict, Filter
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
 from evenbeat.wire.replies import NotFound
@@ -47,7 +48,7 @@ def database(tmp_path: Path) -> Path:
     return path
 
 
-def add_tasks(door: Client) -> None:
+def add_tasks(door: LocalClient) -> None:
     passive = task_from_table("backup", {"passive": True, "every": "1h", "timebox": "10m", "attempts": 3}, check=False)
     check = task_from_table("web", {"every": "1d", "phase": "0s", "command": ["sleep", "1"]}, check=True)
     task = task_from_table("job", {"every": "1d", "command": ["noop"]}, check=False)
@@ -55,8 +56,8 @@ def add_tasks(door: Client) -> None:
 
 
 @pytest.fixture
-def client(node: Living) -> Iterator[ControlClient]:
-    client = ControlClient(node.database)
+def client(node: Living) -> Iterator[SocketBackend]:
+    client = SocketBackend(node.database)
     yield client
     client.close()
 
@@ -81,7 +82,7 @@ def settings(database: Path) -> dict[str, str]:
 # Results
 
 
-def test_a_result_is_told_by_name_or_id_and_safe_when_it_is_answered(client: ControlClient, node: Living) -> None:
+def test_a_result_is_told_by_name_or_id_and_safe_when_it_is_answered(client: SocketBackend, node: Living) -> None:
     id_ = condition(node.database, "backup").entry.id
     for name, attempt in (("backup", 1), (id_, 2)):
         taken = client.ask(SubmitResult(name, 2, "ana", "disk full\nfor long", "free=0B")).taken
@@ -92,7 +93,7 @@ def test_a_result_is_told_by_name_or_id_and_safe_when_it_is_answered(client: Con
         assert found.output == "disk full | free=0B\nfor long"
 
 
-def test_an_older_one_says_that_it_changed_nothing(client: ControlClient, node: Living) -> None:
+def test_an_older_one_says_that_it_changed_nothing(client: SocketBackend, node: Living) -> None:
     now = node.node.clock.now()
     assert client.ask(SubmitResult("backup", 0, "ana", at=now)).taken is not None
     taken = client.ask(SubmitResult("backup", 2, "ana", at=Instant(now - HOUR))).taken
@@ -100,7 +101,7 @@ def test_an_older_one_says_that_it_changed_nothing(client: ControlClient, node: 
     assert (taken.state, taken.is_newest) == (State.OK, False)
 
 
-def test_a_check_that_runs_is_told_of_and_runs_on(client: ControlClient, node: Living) -> None:
+def test_a_check_that_runs_is_told_of_and_runs_on(client: SocketBackend, node: Living) -> None:
     with node.door() as door:
         door.run_now(["web"], wait=False)
     eventually(lambda: condition(node.database, "web").running_since)
@@ -111,7 +112,7 @@ def test_a_check_that_runs_is_told_of_and_runs_on(client: ControlClient, node: L
     assert {run.kind for run in node.runs("web")} >= {RunKind.TOLD, RunKind.FORCED}
 
 
-def test_what_cannot_be_told_is_refused(client: ControlClient, node: Living) -> None:
+def test_what_cannot_be_told_is_refused(client: SocketBackend, node: Living) -> None:
     with pytest.raises(NotFound, match="there is no task 'nobody'"):
         client.ask(SubmitResult("nobody", 0, "ana"))
     with pytest.raises(Conflict, match="'job' is a task and no check"):
@@ -161,11 +162,11 @@ def test_performance_data_stands_behind_the_first_line(output: str, perfdata: st
 # Heartbeats
 
 
-def new_token(client: ControlClient, name: str = "backup") -> str:
+def new_token(client: SocketBackend, name: str = "backup") -> str:
     return client.ask(CreateHeartbeatToken(name, "ana")).token
 
 
-def test_a_token_is_enough_to_tell_that_all_is_well_or_not(client: ControlClient, node: Living) -> None:
+def test_a_token_is_enough_to_tell_that_all_is_well_or_not(client: SocketBackend, node: Living) -> None:
     token = new_token(client)
     assert token.startswith("evb_beat_")
     assert len(token) == len("evb_beat_") + 32
@@ -177,7 +178,7 @@ def test_a_token_is_enough_to_tell_that_all_is_well_or_not(client: ControlClient
     assert token not in str(settings(node.database)), "only its digest is kept"
 
 
-def test_start_tells_when_it_began(client: ControlClient, node: Living) -> None:
+def test_start_tells_when_it_began(client: SocketBackend, node: Living) -> None:
     token = new_token(client)
     client.ask(SendHeartbeat(token, HeartbeatSignal.START, "curl"))
     assert node.runs("backup") == []
@@ -193,7 +194,7 @@ def test_start_tells_when_it_began(client: ControlClient, node: Living) -> None:
 
 def test_what_began_is_known_to_the_next_node(database: Path) -> None:
     with Living(database) as node:
-        client = ControlClient(database)
+        client = SocketBackend(database)
         token = new_token(client)
         client.ask(SendHeartbeat(token, HeartbeatSignal.START, "curl"))
         client.close()
@@ -202,7 +203,7 @@ def test_what_began_is_known_to_the_next_node(database: Path) -> None:
         assert node.node.turns.passive.begun_rows == began
 
 
-def test_a_new_token_takes_the_place_of_the_old_one(client: ControlClient, node: Living) -> None:
+def test_a_new_token_takes_the_place_of_the_old_one(client: SocketBackend, node: Living) -> None:
     old, new = new_token(client), new_token(client)
     with pytest.raises(NotFound, match="nobody has this token"):
         client.ask(SendHeartbeat(old, HeartbeatSignal.SUCCESS, "curl"))
@@ -217,7 +218,7 @@ def test_a_new_token_takes_the_place_of_the_old_one(client: ControlClient, node:
     ]  # fmt: skip
 
 
-def test_only_passive_checks_have_heartbeats(client: ControlClient, node: Living) -> None:
+def test_only_passive_checks_have_heartbeats(client: SocketBackend, node: Living) -> None:
     with pytest.raises(Conflict, match="only passive checks have heartbeats"):
         new_token(client, "web")
     with pytest.raises(NotFound, match="there is no task 'nobody'"):
@@ -229,7 +230,7 @@ def test_only_passive_checks_have_heartbeats(client: ControlClient, node: Living
         client.ask(SendHeartbeat(token, HeartbeatSignal.SUCCESS, "curl"))
 
 
-def test_all_that_was_kept_goes_with_the_task(client: ControlClient, node: Living) -> None:
+def test_all_that_was_kept_goes_with_the_task(client: SocketBackend, node: Living) -> None:
     token = new_token(client)
     client.ask(SendHeartbeat(token, HeartbeatSignal.START, "curl"))
     client.ask(SubmitResult("backup", 0, "ana", ttl=HOUR))

@@ -1,37 +1,32 @@
 """What handlers of the api process share: the store to read, the node to ask, and the live feed of the node."""
 
-import asyncio
-import os
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final, TypeVar
-
-import msgspec
 
 from evenbeat.api.http.refusals import RefusalCounter
 from evenbeat.api.http.threads import FairThreadPool
 from evenbeat.api.live.outlook_cache import OutlookCache
 from evenbeat.api.live.status_feed import LiveFeed
 from evenbeat.api.live.task_counts import TaskCountCache
+from evenbeat.client.socket import ask_node
 from evenbeat.core.authority import is_over
 from evenbeat.model import Instant
 from evenbeat.node.cluster.membership import DatabaseClock
 from evenbeat.node.loop.clock import Clock, boot_time
-from evenbeat.node.process.control_socket import socket_address
 from evenbeat.store.addresses import is_shared_database
 from evenbeat.store.cluster_contract import ClusterStore
 from evenbeat.store.contract import Store, StoreError
 from evenbeat.store.opening import open_store
 from evenbeat.store.sqlite.ownership import is_node_running, socket_path
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
-from evenbeat.wire.replies import Reply, raise_if_refused
-from evenbeat.wire.requests import MAX_REQUEST_BYTES, Request
+from evenbeat.wire.replies import Reply
+from evenbeat.wire.requests import Request
 
 T = TypeVar("T")
 _CLOCK_CHECK_SECONDS: Final = 10.0
 """Seconds between two readings of the clock of a database that several nodes share."""
-_reply_decoder: Final = msgspec.json.Decoder(Reply)
 
 
 class ApiContext:
@@ -77,24 +72,7 @@ class ApiContext:
 
     async def ask_node(self, request: Request) -> Reply:
         """Ask the node; raise what it refuses (Invalid, Conflict, Missing), or StoreError if it does not answer."""
-        try:
-            with socket_address(self.control) as path:
-                reader, writer = await asyncio.open_unix_connection(path, limit=MAX_REQUEST_BYTES)
-        except OSError as e:
-            raise StoreError(f"the node does not answer: {os.strerror(e.errno or 0)}") from None
-        try:
-            writer.write(msgspec.json.encode(request) + b"\n")
-            await writer.drain()
-            line = await reader.readline()
-        except (OSError, ValueError) as e:
-            raise StoreError(f"the node stopped before it had answered: {e}") from None
-        finally:
-            writer.close()
-        if not line:
-            raise StoreError("the node stopped before it had answered")
-        reply = _reply_decoder.decode(line)
-        raise_if_refused(reply)
-        return reply
+        return await ask_node(self.control, request)
 
     def has_node(self) -> bool:
         """Is a node running on the database, even if it does not answer?"""

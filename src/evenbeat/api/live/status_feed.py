@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
-from evenbeat.client.event_stream import subscribe_to_events
+from evenbeat.client.socket import subscribe_to_events
 from evenbeat.report.documents import iso_time
 from evenbeat.store.contract import StoreError
 from evenbeat.wire.events import Event, EventMessage, RunEvent, TaskEvent

@@ -14,9 +14,8 @@ from evenbeat.core.scope import Scope
 from evenbeat.model import SECOND, Instant
 from evenbeat.report.documents import change_document, iso_time, run_document, skip_document
 from evenbeat.report.history import HistoryRecord, RecordQuery, history_records, record_time
-from evenbeat.report.why import Answer, why
-from evenbeat.report.why_facts import task_facts_of, typed_time_span
-from evenbeat.report.why_past import why_then
+from evenbeat.report.why import explain
+from evenbeat.report.why_facts import Answer, typed_time_span
 from evenbeat.store.contract import Change, RunRecord, SkipRecord, Store, StoreError
 from evenbeat.wire.live_runs import LiveTaskState, RunningRun
 from evenbeat.wire.requests import GetLiveTaskState, GetRunningRuns
@@ -134,23 +133,17 @@ async def read_task_changes(call: Call) -> dict[str, Any]:
 
 
 async def explain_why(call: Call) -> Answer:
-    entry, now, text = await task_in_path(call), call.context.now(), call.query.at
-    span = None
-    if text is not None:
+    entry, now, at = await task_in_path(call), call.context.now(), call.query.at
+    if at is not None:
         with errors_at("/query/at"):
-            span = typed_time_span(text, entry)
-    seen: LiveTaskState | None = None
+            typed_time_span(at, entry)
+    live: LiveTaskState | None = None
     try:
-        seen = (await call.context.ask_node(GetLiveTaskState(entry.number))).moment
+        live = (await call.context.ask_node(GetLiveTaskState(entry.number))).moment
         is_live = True
     except StoreError:
         is_live = await call.context.run_in_thread(call.context.has_node)
-
-    def read(store: Store) -> Answer:
-        facts = task_facts_of(store, entry, now, span, is_live=is_live, moment=seen)
-        return why(facts) if span is None else why_then(facts, *span)
-
-    return await call.context.read_store(read)
+    return await call.context.read_store(lambda store: explain(store, entry.id, at, now, lambda _: (is_live, live)))
 
 
 async def list_running(call: Call) -> dict[str, Any]:

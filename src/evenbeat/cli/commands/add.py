@@ -5,7 +5,7 @@ from typing import Any
 
 from evenbeat.cli.arguments import KEY_OPTIONS
 from evenbeat.cli.output.common import now
-from evenbeat.cli.task_commands import key_value_options, open_changes, print_changes, user_name
+from evenbeat.cli.task_commands import key_value_options, open_client, print_changes, user_name
 from evenbeat.cli.typed_values import parse_value
 from evenbeat.load.one_off import resolve_relative_at
 from evenbeat.load.task_keys import task_from_table
@@ -18,8 +18,8 @@ _TEXT_OPTIONS = ("function", "cwd", "user", "limit", "period", "zone", "cron", "
 def run_command(args: argparse.Namespace) -> int:
     """Add it; exit 0."""
     task = task_from_table(args.name, resolve_relative_at(_task_table(args), now()), check=args.check)
-    with open_changes(args, new=True) as door:
-        changed = door.add([task], args.owner or user_name())
+    with open_client(args, new=True) as client:
+        changed = client.add([task], args.owner or user_name())
     print_changes(args, changed)
     return 0
 

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from evenbeat.cli.task_commands import open_changes, print_changes, show_progress
+from evenbeat.cli.task_commands import open_client, print_changes, show_progress
 
 
 def run_command(args: argparse.Namespace) -> int:
@@ -11,8 +11,8 @@ def run_command(args: argparse.Namespace) -> int:
     files = [Path(file) for file in args.files]
     with (
         show_progress(f"applying {', '.join(args.files)}" if files else "reloading"),
-        open_changes(args, new=bool(files)) as door,
+        open_client(args, new=bool(files)) as client,
     ):
-        changed = door.apply(files)
+        changed = client.apply(files)
     print_changes(args, changed)
     return 0

@@ -7,7 +7,7 @@ import msgspec
 from rich.text import Text
 
 from evenbeat.cli.output.common import console, now, number_option, print_json
-from evenbeat.cli.task_commands import open_queries
+from evenbeat.cli.task_commands import open_client
 from evenbeat.model import Instant, Invalid
 from evenbeat.report.documents import change_document
 from evenbeat.store.contract import AuditFilter, Change
@@ -25,10 +25,10 @@ def run_command(args: argparse.Namespace) -> int:
     """List them; exit 0."""
     most = number_option(args.limit, "--limit", MAX_CHANGES) or 0
     since = None if args.since is None else _since(args.since, now())
-    with open_queries(args) as side:
-        entry = None if args.name is None else side.find(args.name)  # it may be an id
+    with open_client(args) as client:
+        entry = None if args.name is None else client.find(args.name)  # it may be an id
         name = args.name if entry is None else entry.task.name
-        found = side.audit(AuditFilter(name, args.who, since, most=most))
+        found = client.audit(AuditFilter(name, args.who, since, most=most))
     if args.json:
         print_json({"changes": [change_document(change) for change in found]})
     else:

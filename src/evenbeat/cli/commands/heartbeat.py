@@ -4,19 +4,18 @@ import argparse
 import sys
 
 from evenbeat.cli.output.common import print_json
-from evenbeat.cli.task_commands import open_changes, open_queries, require_task
+from evenbeat.cli.task_commands import open_client, require_task
 
 
 def run_command(args: argparse.Namespace) -> int:
     """Make one, or take it away; exit 0."""
-    with open_queries(args) as side:
-        name = require_task(side, args.name).task.name
-    with open_changes(args) as door:
+    with open_client(args) as client:
+        name = require_task(client, args.name).task.name
         if args.drop:
-            door.remove_heartbeat(name)
+            client.remove_heartbeat(name)
             token = None
         else:
-            token = door.create_heartbeat(name)
+            token = client.create_heartbeat(name)
     if args.json:
         print_json({"task": name, "token": token})
     elif token is None:

@@ -7,7 +7,7 @@ from typing import Final
 from rich.text import Text
 
 from evenbeat.cli.output.common import console, print_json
-from evenbeat.cli.task_commands import open_queries, require_task
+from evenbeat.cli.task_commands import open_client, require_task
 from evenbeat.model import SECOND, Instant, Invalid, Outcome
 from evenbeat.report.documents import run_document, skip_document
 from evenbeat.report.history import HistoryRecord
@@ -24,16 +24,16 @@ def run_command(args: argparse.Namespace) -> int:
     if not 1 <= args.n <= MAX_RECORDS:
         raise Invalid(f"{args.n} is out of range, accepted: 1 to {MAX_RECORDS}", place="-n")
     where = zone("UTC")
-    with open_queries(args) as side:
-        entry = None if args.name is None else side.find(args.name)
+    with open_client(args) as client:
+        entry = None if args.name is None else client.find(args.name)
         if entry is not None:
             where = zone_of(entry.task, nominals_of(entry.task))
         asked = args.name if entry is None else entry.id
         try:
-            found = side.records(asked, args.n, failed=args.failed, skips=args.skips)
+            found = client.records(asked, args.n, failed=args.failed, skips=args.skips)
         except Invalid:
             if args.name is not None:
-                require_task(side, args.name)  # says which name is like it
+                require_task(client, args.name)  # says which name is like it
             raise
     if args.json:
         print_json(

@@ -13,7 +13,7 @@ from rich.text import Text
 from evenbeat.cli.output.common import console, now
 from evenbeat.cli.output.task_words import condition_words, no_node_notice, relative_time
 from evenbeat.cli.output.terminal import raw_stream
-from evenbeat.cli.task_commands import open_queries, task_filter
+from evenbeat.cli.task_commands import open_client, task_filter
 from evenbeat.load.safe_text import escaped_line, safe_json
 from evenbeat.model import Instant
 from evenbeat.report.documents import task_document
@@ -28,9 +28,9 @@ _ROWS_PER_BLOCK: Final = 1_000
 
 def run_command(args: argparse.Namespace) -> int:
     """List them; exit 0, or 1 if no task has a name that was given."""
-    with open_queries(args) as side:
-        live = side.has_node()
-        conditions = side.conditions(task_filter(args))
+    with open_client(args) as client:
+        live = client.has_node()
+        conditions = client.conditions(task_filter(args))
         count = _print_json(conditions, live=live) if args.json else _show(conditions, now(), live=live)
     if note := no_node_notice(live=live):
         print(note, file=sys.stderr)

@@ -2,13 +2,14 @@
 
 import argparse
 
-from evenbeat.cli.task_commands import open_changes, print_changes, required_task_filter
+from evenbeat.cli.task_commands import open_client, print_changes, require_selection, required_task_filter
 
 
 def run_command(args: argparse.Namespace) -> int:
     """Do it; exit 0, or 1 if no task is meant."""
-    only = required_task_filter(args)
-    with open_changes(args) as door:
-        changed = door.pause(only, paused=args.command == "pause")
+    require_selection(args)
+    with open_client(args) as client:
+        only = required_task_filter(args, client)
+        changed = client.pause(only, paused=args.command == "pause")
     print_changes(args, changed)
     return 0 if changed.changed or changed.unchanged else 1

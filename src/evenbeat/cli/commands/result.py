@@ -4,7 +4,7 @@ import argparse
 from typing import Final
 
 from evenbeat.cli.output.common import at_option, now, print_json
-from evenbeat.cli.task_commands import open_changes, open_queries, require_task
+from evenbeat.cli.task_commands import open_client, require_task
 from evenbeat.core.guard import attempts_of
 from evenbeat.model import OUTPUT_LIMIT, Invalid, State
 from evenbeat.report.words import nominals_of, state_words, zone_of
@@ -21,12 +21,11 @@ def run_command(args: argparse.Namespace) -> int:
     if len(args.output) > OUTPUT_LIMIT:
         raise Invalid(f"{len(args.output):,} characters of output, accepted: up to {OUTPUT_LIMIT:,}")
     ttl = None if args.ttl is None else _ttl(args.ttl)
-    with open_queries(args) as side:
-        entry = require_task(side, args.name)
-    task = entry.task
-    at = None if args.at is None else at_option(args.at, zone_of(task, nominals_of(task)), now(), "--at")
-    with open_changes(args) as door:
-        taken = door.submit_result(entry.id, state, args.output, ttl=ttl, at=at)
+    with open_client(args) as client:
+        entry = require_task(client, args.name)
+        task = entry.task
+        at = None if args.at is None else at_option(args.at, zone_of(task, nominals_of(task)), now(), "--at")
+        taken = client.submit_result(entry.id, state, args.output, ttl=ttl, at=at)
     if args.json:
         document = {"task": taken.task, "state": taken.state.name.lower(), "hard": taken.hard, "attempt": taken.attempt}
         print_json({**document, "newest": taken.is_newest})

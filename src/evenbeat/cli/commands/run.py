@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import msgspec
 
 from evenbeat.cli.output.common import console, print_json
-from evenbeat.cli.task_commands import open_changes, open_queries, require_task, show_progress
+from evenbeat.cli.task_commands import open_client, require_task, show_progress
 from evenbeat.model import Instant, Outcome
 from evenbeat.report.documents import iso_time
 from evenbeat.report.words import duration_words, outcome_words
@@ -15,14 +15,13 @@ from evenbeat.wire.replies import EndedRun
 
 def run_command(args: argparse.Namespace) -> int:
     """Ask for them; exit 0, with --wait only if all of them succeeded."""
-    with open_queries(args) as side:
-        names = [require_task(side, name).task.name for name in args.names]
-    with open_changes(args) as door:
+    with open_client(args) as client:
+        names = [require_task(client, name).task.name for name in args.names]
         if not args.wait:
-            _print_asked(args, names, door.request_run(names))
+            _print_asked(args, names, client.request_run(names))
             return 0
         with show_progress(f"waiting for {', '.join(names)}"):
-            ended = door.run_now(names, wait=True)
+            ended = client.run_now(names, wait=True)
     if args.json:
         print_json({"runs": [_document(run) for run in ended]})
     else:

@@ -6,7 +6,7 @@ from typing import Any
 
 from evenbeat.admin.file_owner import OVERWRITTEN_NOTICE, file_of_owner
 from evenbeat.cli.output.common import now
-from evenbeat.cli.task_commands import open_changes, open_queries, print_changes, require_task
+from evenbeat.cli.task_commands import open_client, print_changes, require_task
 from evenbeat.cli.typed_values import parse_value
 from evenbeat.load.one_off import resolve_relative_at
 from evenbeat.load.task_keys import change_table as changed_table
@@ -17,12 +17,11 @@ from evenbeat.model import Invalid
 def run_command(args: argparse.Namespace) -> int:
     """Change it; exit 0."""
     changes = resolve_relative_at(_changes(args.changes), now())
-    with open_queries(args) as side:
-        entry = require_task(side, args.name)
-    before = entry.task
-    task = task_from_table(before.name, changed_table(task_to_table(before), changes), check=before.check)
-    with open_changes(args) as door:
-        changed = door.set(entry.id, task, entry.version)
+    with open_client(args) as client:
+        entry = require_task(client, args.name)
+        before = entry.task
+        task = task_from_table(before.name, changed_table(task_to_table(before), changes), check=before.check)
+        changed = client.set(entry.id, task, entry.version)
     print_changes(args, changed)
     if (file := file_of_owner(entry.owner)) is not None:
         print(f"evenbeat set: {before.name} comes from {file}: {OVERWRITTEN_NOTICE}", file=sys.stderr)

@@ -9,7 +9,7 @@ from rich.text import Text
 from evenbeat.admin.command_permission import blocked_advice
 from evenbeat.cli.output.common import console, now, print_json
 from evenbeat.cli.output.task_words import condition_words, no_node_notice, relative_time
-from evenbeat.cli.task_commands import open_queries, require_task
+from evenbeat.cli.task_commands import open_client, require_task
 from evenbeat.load.task_keys import task_to_table
 from evenbeat.load.write_toml import write_document
 from evenbeat.model import Instant
@@ -23,11 +23,11 @@ _RUNS_SHOWN: Final = 5
 
 def run_command(args: argparse.Namespace) -> int:
     """Show it; exit 0."""
-    with open_queries(args) as side:
-        entry = require_task(side, args.name)
-        condition = side.condition(entry)
-        runs, skips = side.latest_records(entry, _RUNS_SHOWN)
-        live = side.has_node()
+    with open_client(args) as client:
+        entry = require_task(client, args.name)
+        condition = client.condition(entry)
+        runs, skips = client.latest_records(entry, _RUNS_SHOWN)
+        live = client.has_node()
     if args.json:
         latest = {"runs": [run_document(run) for run in runs], "skips": [skip_document(skip) for skip in skips]}
         print_json({**task_document(condition, secrets=True), **latest, "live": live})

@@ -4,7 +4,7 @@ import argparse
 
 from evenbeat.cli.commands.status import run_command as status
 from evenbeat.cli.output.common import number_option
-from evenbeat.cli.task_commands import open_changes
+from evenbeat.cli.task_commands import open_client
 from evenbeat.model import Invalid
 
 _MAX_SLOTS = 1_000_000
@@ -15,10 +15,10 @@ def run_command(args: argparse.Namespace) -> int:
     if (args.most is None) is not args.reset:
         raise Invalid("accepted: a number, or --reset for what the command line or files say")
     most = number_option(args.most, "N", _MAX_SLOTS)
-    with open_changes(args) as door:
+    with open_client(args) as client:
         if args.command == "slots":
-            door.set_slots(most)
+            client.set_slots(most)
         else:
-            door.set_limit(args.name, most)
+            client.set_limit(args.name, most)
     status(args)
     return 0

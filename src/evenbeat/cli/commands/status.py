@@ -11,7 +11,7 @@ from rich.markup import escape
 from evenbeat.admin.capacity import limit_capacities, slot_capacity
 from evenbeat.cli.output.cluster_lines import cluster_lines
 from evenbeat.cli.output.common import console, print_json
-from evenbeat.cli.task_commands import database_option, open_queries, open_store_read_only
+from evenbeat.cli.task_commands import database_option, open_client, open_store_read_only
 from evenbeat.model import SECOND, State
 from evenbeat.report.obstacles import NO_WORKERS_TEXT
 from evenbeat.store.addresses import is_shared_database, without_password
@@ -22,9 +22,9 @@ from evenbeat.wire.status import LimitStatus, Status
 
 def run_command(args: argparse.Namespace) -> int:
     """Tell it; exit 0, or 1 if no node lives on the database or something keeps it from executing tasks."""
-    with open_queries(args) as side:
-        status = side.status()
-        cluster = None if status is None else side.cluster()
+    with open_client(args) as client:
+        status = client.status()
+        cluster = None if status is None else client.cluster()
     if status is None:
         with open_store_read_only(args) as store:
             return _print_without_node(args, store)

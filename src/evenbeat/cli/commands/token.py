@@ -79,7 +79,7 @@ def _remove(args: argparse.Namespace, name: str) -> None:
 def _link(args: argparse.Namespace) -> None:
     code = new_link_code()
     with open_database_client(args) as door:
-        made = door.make_link(link_code_digest(code), args.name)
+        made = door.create_sign_in_link(link_code_digest(code), args.name)
     link = sign_in_url(made.page, code)
     if args.json:
         expires = format_instant(made.expires, zone("UTC"))

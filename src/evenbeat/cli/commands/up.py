@@ -18,7 +18,7 @@ from evenbeat.cli.output.common import duration_option, log_to_stderr, number_op
 from evenbeat.cli.output.node_screen import StatusScreen, log_stop_progress
 from evenbeat.cli.output.run_messages import RunEndLogger
 from evenbeat.cli.task_commands import database_option, show_progress, user_name
-from evenbeat.client.database import in_process_client
+from evenbeat.client.in_process import client_on_own_loop
 from evenbeat.core.access_rules import SIGN_IN_LINK_LIFETIME
 from evenbeat.load.config import BadFileError
 from evenbeat.model import MAX_EVERY, SECOND, Invalid
@@ -146,7 +146,7 @@ def _sign_in_text(node: Scheduler, path: Path | str) -> str:
     """A link that works once, for the person at the terminal. It goes nowhere else: no log has it, and no argument."""
     code = new_link_code()
     try:
-        made = in_process_client(node, user_name()).make_link(link_code_digest(code), None)
+        made = client_on_own_loop(node, user_name()).create_sign_in_link(link_code_digest(code), None)
     except (Invalid, StoreError):
         return f"Sign in at {node.page} with a token; `evenbeat token link NAME --db {path}` makes a link."
     again = f"`evenbeat token link --db {path}` makes another"

@@ -6,19 +6,23 @@ import msgspec
 from rich.text import Text
 
 from evenbeat.cli.output.common import console, print_json
-from evenbeat.cli.task_commands import open_queries, require_task
+from evenbeat.cli.task_commands import open_client, require_task
 from evenbeat.model import prefix_place
 from evenbeat.report.why_facts import typed_time_span
+from evenbeat.wire.replies import NotFound
 
 
 def run_command(args: argparse.Namespace) -> int:
-    """Say it; exit 0."""
-    with open_queries(args) as side:
-        entry = require_task(side, args.name)
+    """Print the answer and its reasons; exit 0."""
+    with open_client(args) as client:
         if args.at is not None:
             with prefix_place("--at"):
-                typed_time_span(args.at, entry)
-        found = side.why(entry, args.at)
+                typed_time_span(args.at, require_task(client, args.name))
+        try:
+            found = client.why(args.name, args.at)
+        except NotFound:
+            require_task(client, args.name)  # its error suggests a similar name
+            raise
     if args.json:
         print_json(msgspec.to_builtins(found))
         return 0

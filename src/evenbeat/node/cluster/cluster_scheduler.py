@@ -16,8 +16,8 @@ from evenbeat.core.limit_shares import ALL_SLOTS_KEY, SMALL_LIMIT_PAUSE, LimitSh
 from evenbeat.core.task import SkipColumns
 from evenbeat.model import PARTITION_COUNT, SECOND, Entry, Instant, partition_of
 from evenbeat.node.cluster.membership import DatabaseClock, HeldLease
-from evenbeat.node.cluster.node_info import cluster_view_of, decode_node_info, merge_statuses, node_info_of
-from evenbeat.node.cluster.orders import ANSWER_TIMEOUT, ForwardedRequests
+from evenbeat.node.cluster.node_info import node_info_of
+from evenbeat.node.cluster.orders import ForwardedRequests
 from evenbeat.node.cluster.relay import EventRelay
 from evenbeat.node.cluster.shares import ask_for_shares, limit_demands_of, running_by_key, shares_view_of
 from evenbeat.node.loop.clock import Clock, boot_time
@@ -25,6 +25,7 @@ from evenbeat.node.loop.restart import GENERATION_KEY, restore_partitions
 from evenbeat.node.scheduler import NodeOptions, Scheduler
 from evenbeat.queue.nats.address import QueueAddress
 from evenbeat.queue.nats.nats_queue import NatsQueue
+from evenbeat.report.cluster_view import cluster_view_of, decode_node_info, merge_statuses
 from evenbeat.report.metrics import cluster_metrics_of
 from evenbeat.report.status import status_of
 from evenbeat.report.task_now import running_runs_of
@@ -41,7 +42,7 @@ from evenbeat.wire.cluster_view import ClusterView
 from evenbeat.wire.live_runs import RunningRuns
 from evenbeat.wire.metrics import ClusterMetrics
 from evenbeat.wire.replies import ChangeResult, HeldByOtherNode, Reply, raise_if_refused
-from evenbeat.wire.requests import ForceTasks, Request
+from evenbeat.wire.requests import RELAY_TIMEOUT, ForceTasks, Request
 from evenbeat.wire.status import Status
 from evenbeat.wire.worker_frames import RunResult
 
@@ -149,7 +150,7 @@ class ClusterScheduler(Scheduler):
             self.forward(
                 entry.number,
                 ForceTasks((entry.id,), request.who, request.wait, is_passed_on=True),
-                None if request.wait else ANSWER_TIMEOUT,
+                None if request.wait else RELAY_TIMEOUT,
             )
             for entry in entries
             if self.tasks.row(entry.number) is None
@@ -546,7 +547,7 @@ class ClusterScheduler(Scheduler):
         if self.may_act():
             await self.orders.do(self._held_partitions, self.look_for_news)
 
-    async def forward(self, number: int, request: Request, patience: float | None = ANSWER_TIMEOUT) -> Reply:
+    async def forward(self, number: int, request: Request, patience: float | None = RELAY_TIMEOUT) -> Reply:
         return await self.orders.give(number, request, patience)
 
     # Runs

@@ -11,10 +11,8 @@ import msgspec
 from evenbeat.store.cluster_contract import ClusterStore, ForwardedRequest
 from evenbeat.store.contract import StoreError
 from evenbeat.wire.replies import HeldByOtherNode, Reply
-from evenbeat.wire.requests import Request
+from evenbeat.wire.requests import RELAY_TIMEOUT, Request
 
-ANSWER_TIMEOUT: Final = 30.0
-"""Seconds in which a node that is asked answers."""
 _POLL_INTERVAL: Final = 0.2
 """Seconds between two looks for an answer, should the hint have been lost."""
 _log: Final = logging.getLogger("evenbeat.cluster")
@@ -56,7 +54,7 @@ class ForwardedRequests:
         except (StoreError, msgspec.DecodeError) as e:
             _log.error("an order was not done: %s", e, extra={"action": "order_failed"})
 
-    async def give(self, number: int, request: Request, patience: float | None = ANSWER_TIMEOUT) -> Reply:
+    async def give(self, number: int, request: Request, patience: float | None = RELAY_TIMEOUT) -> Reply:
         """Have it done by the node that has this task."""
         loop = asyncio.get_running_loop()
         id_ = await asyncio.to_thread(self._store.forward_request, number, msgspec.json.encode(request))

@@ -4,9 +4,8 @@ import asyncio
 import logging
 import os
 import socket
-import struct
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -25,9 +24,8 @@ from evenbeat.report.metrics import node_metrics_of
 from evenbeat.report.status import node_identity_of
 from evenbeat.report.task_now import live_task_state_of
 from evenbeat.store.contract import Batch, Conflict, Finish, StoreError
-from evenbeat.store.foreign_files import trusted_users, user_name
-from evenbeat.store.sqlite.ownership import socket_path
-from evenbeat.wire.replies import EndedRun, Forbidden, HeldByOtherNode, NotFound, Reply, raise_if_refused
+from evenbeat.store.sqlite.ownership import socket_address
+from evenbeat.wire.replies import EndedRun, Forbidden, HeldByOtherNode, NotFound, Reply
 from evenbeat.wire.requests import (
     MAX_REQUEST_BYTES,
     ApplyFiles,
@@ -52,7 +50,6 @@ _READ_SIZE: Final = 4_096
 _log: Final = logging.getLogger("evenbeat.control")
 
 _request_decoder: Final = msgspec.json.Decoder(Request)
-_reply_decoder: Final = msgspec.json.Decoder(Reply)
 
 
 class _RunWaiter(NamedTuple):
@@ -320,70 +317,3 @@ class ControlServer:
         if self._waiting:
             left = {number: [w for w in some if not w.end.done()] for number, some in self._waiting.items()}
             self._waiting = {number: some for number, some in left.items() if some}
-
-
-class ControlClient:
-    """The other side, for programs that wait."""
-
-    is_live = True
-
-    def __init__(self, database: Path) -> None:
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
-        try:
-            with socket_address(socket_path(database)) as address:
-                self._socket.connect(address)
-        except OSError as e:
-            self._socket.close()
-            raise StoreError(
-                f"the node of {database} does not answer on {socket_path(database)}: {e.strerror}"
-            ) from None
-        _, user, _ = struct.unpack("3i", self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
-        if user not in trusted_users(database):
-            self._socket.close()
-            words = (
-                f"{socket_path(database)} is of {user_name(user)}, and no node of {database}: nothing was sent there"
-            )
-            raise StoreError(f"{words}; remove it, or use a folder that only you can write to")
-
-    def ask(self, request: Request) -> Reply:
-        """Ask the node; raise what it refuses."""
-        line = msgspec.json.encode(request) + b"\n"
-        if len(line) > MAX_REQUEST_BYTES:
-            raise Invalid(
-                f"a request of {len(line) >> 20} MiB, accepted: up to {MAX_REQUEST_BYTES >> 20}; ask in parts"
-            )
-        try:
-            answer = self._exchange(line)
-        except OSError as e:
-            raise StoreError(f"the node stopped before it had answered: {e.strerror}") from None
-        if not answer:
-            raise StoreError("the node stopped before it had answered")
-        reply = _reply_decoder.decode(answer)
-        raise_if_refused(reply)
-        return reply
-
-    def _exchange(self, line: bytes) -> bytes:
-        self._socket.sendall(line)
-        data = bytearray()
-        while not data.endswith(b"\n"):
-            piece = self._socket.recv(1 << 20)
-            if not piece:
-                return b""
-            data += piece
-        return bytes(data)
-
-    def close(self) -> None:
-        self._socket.close()
-
-
-@contextmanager
-def socket_address(path: Path) -> Iterator[str]:
-    """A socket's address has room for 107 bytes; a directory that is open has a short name."""
-    if len(os.fsencode(path)) <= 100:
-        yield str(path)
-        return
-    directory = os.open(path.parent, os.O_PATH | os.O_CLOEXEC)
-    try:
-        yield f"/proc/self/fd/{directory}/{path.name}"
-    finally:
-        os.close(directory)

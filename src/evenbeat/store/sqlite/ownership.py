@@ -11,7 +11,8 @@ import os
 import stat
 import tempfile
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from pathlib import Path
 from types import TracebackType
@@ -45,6 +46,21 @@ def socket_path(database: Path) -> Path:
     if len(name) <= _MAX_SOCKET_NAME:
         return path
     return path.with_name(blake2b(name, digest_size=16).hexdigest() + ".sock")
+
+
+@contextmanager
+def socket_address(path: Path) -> Iterator[str]:
+    """An address for a socket at this path. Addresses are limited to 107 bytes: a long one is reached through the
+    descriptor of its folder.
+    """
+    if len(os.fsencode(path)) <= 100:
+        yield str(path)
+        return
+    directory = os.open(path.parent, os.O_PATH | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{directory}/{path.name}"
+    finally:
+        os.close(directory)
 
 
 def token_path(database: Path) -> Path:
