@@ -12,6 +12,8 @@ from hypothesis import settings
 
 from evenbeat.cli.main import main
 
+pytest_plugins = ["api_fixtures"]
+
 # Machines are shared and slow at times, so no example has a deadline. Examples are the same in every run, so that a
 # change is judged by what it changes; HYPOTHESIS_PROFILE=explore looks for new ones.
 settings.register_profile("steady", deadline=None, derandomize=True)

@@ -5,36 +5,17 @@ import functools
 import os
 import subprocess
 import sys
-import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
+from waiting import PATIENCE, eventually, eventually_async
 
 from evenbeat.app import App
 from evenbeat.model import Invalid, Outcome, State
 from evenbeat.store.contract import Condition, RunRecord, StoreError
 from evenbeat.store.sqlite.ownership import DatabaseInUse, DatabaseOwnership, is_node_running
-
-PATIENCE = 60.0
-T = TypeVar("T")
-
-
-def eventually(question: Callable[[], T]) -> T:
-    deadline = time.monotonic() + PATIENCE
-    while not (answer := question()):
-        assert time.monotonic() < deadline, "it never happened"
-        time.sleep(0.01)
-    return answer
-
-
-async def eventually_on_the_loop(question: Callable[[], T]) -> T:
-    deadline = time.monotonic() + PATIENCE
-    while not (answer := question()):
-        assert time.monotonic() < deadline, "it never happened"
-        await asyncio.sleep(0.01)
-    return answer
 
 
 @pytest.fixture
@@ -280,7 +261,7 @@ class TestWithin:
                 app.force("here")
                 (ended,) = await asyncio.to_thread(app.force, "there", wait=True)
                 assert (ended.outcome, ended.output) == ("succeeded", "there\n")
-                runs = await eventually_on_the_loop(lambda: [run for run in app.history("here") if run.ended])
+                runs = await eventually_async(lambda: [run for run in app.history("here") if run.ended])
                 with pytest.raises(RuntimeError, match="call it from another thread"):
                     app.force("here", wait=True)
                 await asyncio.to_thread(app.pause, "there")
@@ -323,7 +304,7 @@ class TestWithin:
             async with app:
                 app.create("long", every="1d", command=["sleep", "0.4"])
                 app.force("long")
-                await eventually_on_the_loop(lambda: app.read("long").running_since)
+                await eventually_async(lambda: app.read("long").running_since)
                 app.stop()
                 await asyncio.sleep(0)
 

@@ -8,30 +8,18 @@ import json
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
+from waiting import PATIENCE, eventually
 
 from evenbeat.app import App
 from evenbeat.model import Invalid, Outcome
 from evenbeat.store.contract import Batch, StoreError, WithdrawnTasks
 from evenbeat.store.memory import MemoryStore
 from evenbeat.store.opening import IN_MEMORY
-
-PATIENCE = 60.0
-T = TypeVar("T")
-
-
-def eventually(question: Callable[[], T]) -> T:
-    deadline = time.monotonic() + PATIENCE
-    while not (answer := question()):
-        assert time.monotonic() < deadline, "it never happened"
-        time.sleep(0.01)
-    return answer
 
 
 @pytest.fixture

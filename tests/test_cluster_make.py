@@ -13,8 +13,8 @@ from tempfile import TemporaryDirectory
 from urllib.request import Request, urlopen
 
 import pytest
+from waiting import PATIENCE
 
-PATIENCE = 60.0
 ROOT = Path(__file__).parents[1]
 TASKS = """
 [tasks.here]

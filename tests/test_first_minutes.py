@@ -10,8 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from waiting import PATIENCE
 
-PATIENCE = 60.0
 ROOT = Path(__file__).parent.parent
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from hand_driven_node import Hand
-from live_node import Living
+from live_node import LiveNode
 
 from conftest import Evenbeat
 from evenbeat.admin.capacity import EffectiveLimit, limit_capacities, slot_capacity
@@ -96,7 +96,7 @@ def test_on_the_command_line(evenbeat: Evenbeat, tmp_path: Path) -> None:
     database, file = tmp_path / "a.db", tmp_path / "a.toml"
     file.write_text(FILE)
     db = ("--db", str(database))
-    with Living(database, files=(file,), max_concurrent=2):
+    with LiveNode(database, files=(file,), max_concurrent=2):
         found = evenbeat("status", "--json", *db).json
         assert (found["slots"], found["slots_source"]) == (2, "command line")
         assert found["limits"] == {"db": {"most": 3, "running": 0, "source": str(file)}}

@@ -3,9 +3,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from in_process_server import InProcessServer
 from starlette.requests import Request
 
-from api.asked import Asked
 from evenbeat.admin.tokens import TOKEN_PREFIX, create_api_token, secret_matches, split_token
 from evenbeat.api.application import ROUTES
 from evenbeat.api.auth import authenticator, cookie_sessions
@@ -25,14 +25,14 @@ ROLES: tuple[RoleName, ...] = ("read", "operate", "admin")
 
 
 @pytest.fixture
-def asked(tmp_path: Path) -> Iterator[Asked]:
-    with Asked(tmp_path) as asked:
+def asked(tmp_path: Path) -> Iterator[InProcessServer]:
+    with InProcessServer(tmp_path) as asked:
         yield asked
 
 
 @pytest.fixture(scope="module")
-def with_tokens(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Asked, dict[str, str]]]:
-    with Asked(tmp_path_factory.mktemp("roles")) as asked:
+def with_tokens(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[InProcessServer, dict[str, str]]]:
+    with InProcessServer(tmp_path_factory.mktemp("roles")) as asked:
         yield asked, {role: asked.token(role, role) for role in ROLES}
 
 
@@ -42,7 +42,9 @@ def path_of(route: Route) -> str:
 
 
 @pytest.mark.parametrize("route", ALL, ids=lambda route: f"{route.method} {route.path}")
-def test_every_route_is_for_its_role_and_those_above(route: Route, with_tokens: tuple[Asked, dict[str, str]]) -> None:
+def test_every_route_is_for_its_role_and_those_above(
+    route: Route, with_tokens: tuple[InProcessServer, dict[str, str]]
+) -> None:
     asked, tokens = with_tokens
     path = path_of(route)
     asked.later(1)
@@ -65,7 +67,7 @@ def test_the_table_of_routes_has_all_roles_in_it() -> None:
     assert all(route.role is Role.ADMIN for route in ALL if route.method in ("PUT", "PATCH"))
 
 
-def test_a_token_is_an_id_and_a_secret_of_which_only_a_hash_is_kept(asked: Asked) -> None:
+def test_a_token_is_an_id_and_a_secret_of_which_only_a_hash_is_kept(asked: InProcessServer) -> None:
     text = asked.token("ci", "read")
     assert len(text) == 44
     found = split_token(text)
@@ -81,7 +83,7 @@ def test_a_token_is_an_id_and_a_secret_of_which_only_a_hash_is_kept(asked: Asked
     assert split_token(f"{text}x") is None
 
 
-def test_names_of_tokens_are_plain_and_unique(asked: Asked) -> None:
+def test_names_of_tokens_are_plain_and_unique(asked: InProcessServer) -> None:
     asked.token("ci", "read")
     with pytest.raises(Conflict, match="token rm ci"):
         asked.token("ci", "admin")
@@ -96,7 +98,7 @@ def test_names_of_tokens_are_plain_and_unique(asked: Asked) -> None:
 
 
 def test_without_tokens_nobody_gets_in_unless_the_node_is_open(tmp_path: Path) -> None:
-    with Asked(tmp_path, is_open=False) as asked:
+    with InProcessServer(tmp_path, is_open=False) as asked:
         refused = asked("GET", "/v1/tasks")
         assert refused.status_code == 401
         assert "`evenbeat token add NAME --role ROLE` makes one" in refused.json()["detail"]
@@ -109,26 +111,26 @@ def test_without_tokens_nobody_gets_in_unless_the_node_is_open(tmp_path: Path) -
         assert asked("GET", "/v1/tasks").status_code == asked("GET", "/v1/tasks", text).status_code == 401
 
 
-def test_without_tokens_everybody_on_this_machine_is_admin(asked: Asked) -> None:
+def test_without_tokens_everybody_on_this_machine_is_admin(asked: InProcessServer) -> None:
     assert asked("GET", "/v1/tasks").status_code == 200
     assert asked("DELETE", "/v1/tasks/x").status_code not in (401, 403)
     assert asked("GET", "/v1/session").json() == {"role": "admin", "needs_token": False}
 
 
-def test_the_first_token_shuts_the_open_door(asked: Asked) -> None:
+def test_the_first_token_shuts_the_open_door(asked: InProcessServer) -> None:
     asked.token("ana", "admin")
     assert asked("GET", "/v1/tasks").status_code == 401
     assert asked("GET", "/v1/session").json() == {"role": None, "needs_token": True}
 
 
 def test_elsewhere_nobody_gets_in_without_a_token_even_if_there_is_none(tmp_path: Path) -> None:
-    with Asked(tmp_path, "192.0.2.7") as asked:
+    with InProcessServer(tmp_path, "192.0.2.7") as asked:
         assert asked("GET", "/v1/tasks").status_code == 401
         text = asked.token("ana", "read")
         assert asked("GET", "/v1/tasks", text).status_code == 200
 
 
-def test_a_removed_token_works_for_seconds_at_most(asked: Asked) -> None:
+def test_a_removed_token_works_for_seconds_at_most(asked: InProcessServer) -> None:
     asked.token("other", "admin")
     text = asked.token("ci", "read")
     assert asked("GET", "/v1/tasks", text).status_code == 200
@@ -137,7 +139,7 @@ def test_a_removed_token_works_for_seconds_at_most(asked: Asked) -> None:
     assert asked("GET", "/v1/tasks", text).status_code == 401
 
 
-def test_a_token_that_is_over_works_no_more(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_token_that_is_over_works_no_more(asked: InProcessServer, monkeypatch: pytest.MonkeyPatch) -> None:
     text = asked.token("ci", "read", Instant(asked.house.now() + HOUR))
     assert asked("GET", "/v1/tasks", text).status_code == 200
     over = Instant(asked.house.now() + HOUR)
@@ -147,12 +149,12 @@ def test_a_token_that_is_over_works_no_more(asked: Asked, monkeypatch: pytest.Mo
     assert "expired" in refused.json()["detail"]
 
 
-def test_a_damaged_token_opens_no_door(asked: Asked) -> None:
+def test_a_damaged_token_opens_no_door(asked: InProcessServer) -> None:
     asked.desk.store.set_settings({TOKEN_PREFIX + "AAAAAAAA": "{"})
     assert asked("GET", "/v1/tasks").status_code == 503
 
 
-def test_scrypt_is_worked_once_for_many_requests(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scrypt_is_worked_once_for_many_requests(asked: InProcessServer, monkeypatch: pytest.MonkeyPatch) -> None:
 
     worked: list[str] = []
 
@@ -180,7 +182,7 @@ def test_scrypt_is_worked_once_for_many_requests(asked: Asked, monkeypatch: pyte
     assert worked == ["ci", "ci"]
 
 
-def test_wrong_tokens_are_limited_and_right_ones_are_not_shut_out(asked: Asked) -> None:
+def test_wrong_tokens_are_limited_and_right_ones_are_not_shut_out(asked: InProcessServer) -> None:
     text = asked.token("ci", "read")
     stranger = create_api_token("x", "admin", Instant(0)).text
     answers = [asked("GET", "/v1/tasks", stranger).status_code for _ in range(11)]
@@ -193,7 +195,7 @@ def test_wrong_tokens_are_limited_and_right_ones_are_not_shut_out(asked: Asked) 
     assert asked("GET", "/v1/tasks", stranger).status_code == 401
 
 
-def test_guessing_the_secret_of_a_token_is_limited_too(asked: Asked) -> None:
+def test_guessing_the_secret_of_a_token_is_limited_too(asked: InProcessServer) -> None:
     text = asked.token("ci", "read")
     wrong = text[:-1] + ("A" if text[-1] != "A" else "B")
     assert [asked("GET", "/v1/tasks", wrong).status_code for _ in range(11)] == [401] * 10 + [429]
@@ -202,7 +204,7 @@ def test_guessing_the_secret_of_a_token_is_limited_too(asked: Asked) -> None:
 # Sessions
 
 
-def signed_in(asked: Asked, text: str, **headers: str) -> str:
+def signed_in(asked: InProcessServer, text: str, **headers: str) -> str:
     answer = asked("POST", "/v1/session", json={"token": text}, headers=headers)
     assert answer.status_code == 200, answer.text
     return answer.headers["set-cookie"]
@@ -212,7 +214,7 @@ def cookie(set_cookie: str) -> dict[str, str]:
     return {"cookie": set_cookie.partition(";")[0]}
 
 
-def test_a_session_stands_for_its_token(asked: Asked) -> None:
+def test_a_session_stands_for_its_token(asked: InProcessServer) -> None:
     text = asked.token("ana", "operate")
     said = signed_in(asked, text)
     assert all(word in said for word in ("HttpOnly", "SameSite=strict", "Path=/", "Max-Age=43200"))
@@ -226,7 +228,7 @@ def test_a_session_stands_for_its_token(asked: Asked) -> None:
     assert asked("GET", "/v1/tasks", headers=headers).status_code == 401
 
 
-def test_a_session_ends_with_its_token_and_after_twelve_hours(asked: Asked) -> None:
+def test_a_session_ends_with_its_token_and_after_twelve_hours(asked: InProcessServer) -> None:
     asked.token("other", "admin")
     first, second = (cookie(signed_in(asked, asked.token(name, "read"))) for name in ("ana", "bob"))
     asked.remove("ana")
@@ -237,16 +239,16 @@ def test_a_session_ends_with_its_token_and_after_twelve_hours(asked: Asked) -> N
     assert asked("GET", "/v1/tasks", headers=second).status_code == 401
 
 
-def test_the_cookie_is_secure_with_tls_here_or_before_us(asked: Asked, tmp_path: Path) -> None:
+def test_the_cookie_is_secure_with_tls_here_or_before_us(asked: InProcessServer, tmp_path: Path) -> None:
     text = asked.token("ana", "read")
     assert "Secure" in signed_in(asked, text, origin="https://127.0.0.1:8629")
     other = tmp_path / "other"
     other.mkdir()
-    with Asked(other, is_secure=True) as secure:
+    with InProcessServer(other, is_secure=True) as secure:
         assert "Secure" in signed_in(secure, secure.token("ana", "read"))
 
 
-def test_wrong_tokens_begin_no_session(asked: Asked) -> None:
+def test_wrong_tokens_begin_no_session(asked: InProcessServer) -> None:
     asked.token("ana", "read")
     stranger = create_api_token("x", "admin", Instant(0)).text
     for text in (stranger, "", "evb_", "x" * 200):
@@ -257,7 +259,7 @@ def test_wrong_tokens_begin_no_session(asked: Asked) -> None:
     assert asked("POST", "/v1/session", json={"token": 1}).status_code == 422
 
 
-def test_wrong_links_are_limited_and_log_no_code(asked: Asked, caplog: pytest.LogCaptureFixture) -> None:
+def test_wrong_links_are_limited_and_log_no_code(asked: InProcessServer, caplog: pytest.LogCaptureFixture) -> None:
     text, code = asked.token("ana", "read"), "B" * 43
     answers = [asked("POST", "/v1/session/link", json={"code": code}) for _ in range(11)]
     assert [answer.status_code for answer in answers] == [401] * 10 + [429]
@@ -270,7 +272,7 @@ def test_wrong_links_are_limited_and_log_no_code(asked: Asked, caplog: pytest.Lo
         assert asked("POST", "/v1/session/link", json=body).status_code == 422
 
 
-def test_nodes_on_two_ports_of_a_host_have_cookies_of_their_own(asked: Asked) -> None:
+def test_nodes_on_two_ports_of_a_host_have_cookies_of_their_own(asked: InProcessServer) -> None:
     found = [TokenAuthenticator(asked.house, "127.0.0.1", port).cookie for port in (8629, 8630, None)]
     assert found == ["evenbeat_session_8629", "evenbeat_session_8630", "evenbeat_session"]
 
@@ -283,7 +285,7 @@ def test_sessions_are_bounded() -> None:
     assert sessions.find("") is None
 
 
-def test_a_problem_names_no_secret(asked: Asked, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_problem_names_no_secret(asked: InProcessServer, caplog: pytest.LogCaptureFixture) -> None:
     text = asked.token("ci", "read")
     wrong = text[:-1] + ("A" if text[-1] != "A" else "B")
     refused = asked("GET", "/v1/tasks", wrong)

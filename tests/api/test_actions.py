@@ -1,22 +1,23 @@
 import pytest
-from live_node import Living, eventually
+from api_client import ApiClient, RoleNameAuthenticator
+from live_node import LiveNode
+from waiting import eventually
 
-from api.asking import Api, Porter
 from evenbeat.api.http.context import ApiContext
 
 
 @pytest.fixture(scope="module")
-def several(api: Api) -> Api:
+def several(api: ApiClient) -> ApiClient:
     for number in range(4):
         api.add(f"bulk-{number}", labels={"team": "web" if number else "db"})
     return api
 
 
-def names_of(api: Api, query: str) -> list[str]:
+def names_of(api: ApiClient, query: str) -> list[str]:
     return [task["name"] for task in api.get(f"/v1/tasks?{query}").json()["tasks"]]
 
 
-def test_pause_and_resume_by_filter(several: Api) -> None:
+def test_pause_and_resume_by_filter(several: ApiClient) -> None:
     body = {"action": "pause", "filter": {"labels": {"team": "web"}}}
     dry = several.post("/v1/actions", json={**body, "dry_run": True}).json()
     assert dry == {"action": "pause", "count": 3, "names": ["bulk-1", "bulk-2", "bulk-3"], "unchanged": 0, "files": []}
@@ -30,13 +31,13 @@ def test_pause_and_resume_by_filter(several: Api) -> None:
     assert resumed["count"] == 3
 
 
-def test_run_by_filter(several: Api, living: Living) -> None:
+def test_run_by_filter(several: ApiClient, living: LiveNode) -> None:
     done = several.post("/v1/actions", json={"action": "run", "filter": {"names": ["bulk-0", "bulk-[x]", "*-1"]}})
     assert done.json() == {"action": "run", "count": 2, "names": ["bulk-0", "bulk-1"], "unchanged": 0, "files": []}
     eventually(lambda: living.runs("bulk-0") and living.runs("bulk-1"))
 
 
-def test_some_run_together_or_none_does(several: Api) -> None:
+def test_some_run_together_or_none_does(several: ApiClient) -> None:
     answer = several.post("/v1/runs", json={"tasks": ["bulk-0", "bulk-1"], "wait": True})
     assert answer.status_code == 200
     assert [run["task"] for run in answer.json()["runs"]] == ["bulk-0", "bulk-1"]
@@ -45,8 +46,8 @@ def test_some_run_together_or_none_does(several: Api) -> None:
     assert len(several.get("/v1/tasks/bulk-0/history?runs=true").json()["runs"]) == before
 
 
-def test_delete_takes_an_admin_and_tells_the_first_names(several: Api, house: ApiContext) -> None:
-    operator = Api(house, Porter(), who="operator")
+def test_delete_takes_an_admin_and_tells_the_first_names(several: ApiClient, house: ApiContext) -> None:
+    operator = ApiClient(house, RoleNameAuthenticator(), who="operator")
     body = {"action": "delete", "filter": {"names": ["bulk-2", "bulk-3"]}}
     assert operator.post("/v1/actions", json=body).status_code == 403
     assert operator.post("/v1/actions", json={**body, "action": "pause"}).status_code == 200
@@ -55,7 +56,7 @@ def test_delete_takes_an_admin_and_tells_the_first_names(several: Api, house: Ap
     assert names_of(several, "name=bulk-*") == ["bulk-0", "bulk-1"]
 
 
-def test_nobody_means_everything_by_saying_nothing(several: Api) -> None:
+def test_nobody_means_everything_by_saying_nothing(several: ApiClient) -> None:
     for body in ({"action": "pause"}, {"action": "pause", "filter": {"names": [], "labels": {}, "contains": ""}}):
         answer = several.post("/v1/actions", json=body)
         assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (422, "/filter")
@@ -63,6 +64,6 @@ def test_nobody_means_everything_by_saying_nothing(several: Api) -> None:
     assert everything["count"] == several.get("/v1/tasks").json()["total"]
 
 
-def test_an_action_that_does_not_exist_is_pointed_at(several: Api) -> None:
+def test_an_action_that_does_not_exist_is_pointed_at(several: ApiClient) -> None:
     answer = several.post("/v1/actions", json={"action": "explode", "all": True})
     assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (422, "/action")

@@ -5,11 +5,11 @@ from typing import Annotated, Any
 
 import httpx
 import pytest
+from api_client import ApiClient, RoleNameAuthenticator
 from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from api.asking import Api, Porter
 from evenbeat.api.application import ROUTES
 from evenbeat.api.http.context import ApiContext
 from evenbeat.api.http.errors import PROBLEM_MEDIA_TYPE
@@ -73,8 +73,8 @@ OWN = (
 
 
 @pytest.fixture(scope="module")
-def own(house: ApiContext) -> Iterator[Api]:
-    api = Api(house, Porter(), OWN)
+def own(house: ApiContext) -> Iterator[ApiClient]:
+    api = ApiClient(house, RoleNameAuthenticator(), OWN)
     yield api
     api.close()
 
@@ -88,7 +88,7 @@ def problem(answer: httpx.Response, status: int) -> dict[str, Any]:
     return document
 
 
-def test_what_is_nowhere_is_a_404_and_what_has_other_methods_a_405(own: Api) -> None:
+def test_what_is_nowhere_is_a_404_and_what_has_other_methods_a_405(own: ApiClient) -> None:
     for path in ("/v1/nowhere", "/", "/v1/one/", "/v1//one/x", "/v1/one/a/b/c", "/v1/one/%FF", "/V1/echo"):
         if path != "/":  # which is the page
             problem(own.get(path), 404)
@@ -97,7 +97,7 @@ def test_what_is_nowhere_is_a_404_and_what_has_other_methods_a_405(own: Api) -> 
     assert answer.headers["allow"] == "GET, HEAD, POST"
 
 
-def test_paths_are_split_before_they_are_decoded(own: Api) -> None:
+def test_paths_are_split_before_they_are_decoded(own: ApiClient) -> None:
     assert own.get("/v1/one/a%2Fb%3F").json()["path"] == {"name": "a/b?"}
     assert own.get("/v1/%6Fne/x").json()["path"] == {"name": "x"}
     assert own.get("/v1/one/a/b").json()["path"] == {"name": "a", "other": "b"}
@@ -110,7 +110,7 @@ def test_a_route_that_is_there_twice_is_a_mistake_of_ours() -> None:
         Router((route("GET", "/v1/x"), route("GET", "/v1/x", Role.ADMIN)))
 
 
-def test_a_head_is_a_get_without_its_body_and_never_endless(own: Api) -> None:
+def test_a_head_is_a_get_without_its_body_and_never_endless(own: ApiClient) -> None:
     whole, head = own.get("/v1/one/x"), own.ask("HEAD", "/v1/one/x")
     assert (head.status_code, head.content) == (200, b"")
     assert head.headers["content-length"] == str(len(whole.content))
@@ -118,7 +118,7 @@ def test_a_head_is_a_get_without_its_body_and_never_endless(own: Api) -> None:
     assert own.ask("HEAD", "/v1/nowhere").status_code == 404
 
 
-def test_bodies_are_json_and_within_bounds(own: Api) -> None:
+def test_bodies_are_json_and_within_bounds(own: ApiClient) -> None:
     def post(content: bytes, kind: str = "application/json") -> httpx.Response:
         return own.post("/v1/echo", content=content, headers={"content-type": kind})
 
@@ -132,7 +132,7 @@ def test_bodies_are_json_and_within_bounds(own: Api) -> None:
     problem(post(b" " * (1 << 20) + b" "), 413)
 
 
-def test_a_body_that_never_says_its_length_is_cut_off(own: Api) -> None:
+def test_a_body_that_never_says_its_length_is_cut_off(own: ApiClient) -> None:
     sent = 0
 
     async def pieces() -> Any:
@@ -145,7 +145,7 @@ def test_a_body_that_never_says_its_length_is_cut_off(own: Api) -> None:
     assert sent <= 2 << 20
 
 
-def test_a_body_may_be_anything_where_the_route_says_so(own: Api) -> None:
+def test_a_body_may_be_anything_where_the_route_says_so(own: ApiClient) -> None:
     assert own.post("/v1/raw", content=b"ten bytes!").status_code == 200
     problem(own.post("/v1/raw", content=b"eleven byte"), 413)
 
@@ -161,13 +161,13 @@ def test_a_body_may_be_anything_where_the_route_says_so(own: Api) -> None:
         ([], ""),
     ],
 )
-def test_a_wrong_value_is_pointed_at(own: Api, body: Any, pointer: str) -> None:
+def test_a_wrong_value_is_pointed_at(own: ApiClient, body: Any, pointer: str) -> None:
     document = problem(own.post("/v1/echo", json=body), 422)
     assert [error["pointer"] for error in document["errors"]] == [pointer]
     assert document["errors"][0]["detail"] in document["detail"]
 
 
-def test_parameters_are_converted_and_several_only_where_a_list_is_meant(own: Api) -> None:
+def test_parameters_are_converted_and_several_only_where_a_list_is_meant(own: ApiClient) -> None:
     whole = own.get("/v1/echo?many=1&many=2&flag=true&from=3").json()["query"]
     assert whole == {"many": [1, 2], "flag": True, "from": 3}
     assert problem(own.get("/v1/echo?from=null"), 422)["errors"][0]["pointer"] == "/query/from"
@@ -176,7 +176,7 @@ def test_parameters_are_converted_and_several_only_where_a_list_is_meant(own: Ap
     problem(own.get("/v1/one/x?y=1"), 422)
 
 
-def test_every_exception_has_its_status(own: Api) -> None:
+def test_every_exception_has_its_status(own: ApiClient) -> None:
     invalid = problem(own.get("/v1/fail/invalid"), 422)
     assert invalid["errors"] == [{"pointer": "", "detail": "field 1, column 3: no", "column": 3}]
     assert problem(own.get("/v1/fail/conflict"), 409)["detail"] == "taken"
@@ -185,7 +185,7 @@ def test_every_exception_has_its_status(own: Api) -> None:
     assert store.headers["retry-after"] == "1"
 
 
-def test_a_defect_tells_a_reference_and_the_log_the_rest(own: Api, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_defect_tells_a_reference_and_the_log_the_rest(own: ApiClient, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.ERROR, "evenbeat.api"):
         document = problem(own.get("/v1/fail/otherwise"), 500)
     (record,) = caplog.records
@@ -195,7 +195,7 @@ def test_a_defect_tells_a_reference_and_the_log_the_rest(own: Api, caplog: pytes
 
 
 def test_nobody_is_heard_before_the_doorman_has_let_them_in(house: ApiContext) -> None:
-    api = Api(house, Porter(), OWN, who="reader")
+    api = ApiClient(house, RoleNameAuthenticator(), OWN, who="reader")
     problem(api.post("/v1/admin"), 403)
     # A refusal comes before anything of the request is looked at.
     problem(api.post("/v1/admin?nonsense=1", content=b"{"), 403)
@@ -205,12 +205,12 @@ def test_nobody_is_heard_before_the_doorman_has_let_them_in(house: ApiContext) -
 def test_the_doorman_is_asked_even_where_there_is_nothing(house: ApiContext) -> None:
     asked = []
 
-    class Watchful(Porter):
+    class Watchful(RoleNameAuthenticator):
         async def authenticate(self, request: Request, role: Role) -> Any:
             asked.append((request.url.path, role))
             return await super().authenticate(request, role)
 
-    api = Api(house, Watchful(), OWN)
+    api = ApiClient(house, Watchful(), OWN)
     api.get("/v1/nowhere")
     api.ask("DELETE", "/v1/echo")
     api.close()
@@ -223,7 +223,7 @@ def test_every_route_but_sessions_health_and_heartbeats_needs_a_role() -> None:
     assert not [path for path in everybody if not path.startswith(allowed)]
 
 
-def test_a_websocket_is_closed(own: Api) -> None:
+def test_a_websocket_is_closed(own: ApiClient) -> None:
     sent: list[Any] = []
 
     async def receive() -> Any:
@@ -238,7 +238,7 @@ def test_a_websocket_is_closed(own: Api) -> None:
 
 
 def test_without_a_node_changes_are_refused_and_reading_goes_on(empty_house: ApiContext) -> None:
-    api = Api(empty_house, Porter())
+    api = ApiClient(empty_house, RoleNameAuthenticator())
     assert api.get("/v1/tasks").json() == {"tasks": [], "next": None, "total": 0, "live": False}
     body = {"name": "x", "every": "5m", "command": ["noop"]}
     assert "does not answer" in problem(api.post("/v1/tasks", json=body), 503)["detail"]

@@ -1,21 +1,21 @@
 from typing import Any
 
-from live_node import Living, eventually
-
-from api.asking import Api
+from api_client import ApiClient
+from live_node import LiveNode
+from waiting import eventually
 
 
 def said(*names: str, every: str = "1d", **more: Any) -> dict[str, Any]:
     return {"tasks": {name: {"every": every, "command": ["noop"]} for name in names}, **more}
 
 
-def apply(api: Api, **owners: Any) -> Any:
+def apply(api: ApiClient, **owners: Any) -> Any:
     answer = api.post("/v1/apply", json={"owners": owners})
     assert answer.status_code == 200, answer.text
     return answer.json()
 
 
-def test_an_owner_has_what_it_says(api: Api) -> None:
+def test_an_owner_has_what_it_says(api: ApiClient) -> None:
     week = {"week": {"ranges": ["monday-friday"]}}
     check = {"ap-c": {"every": "1d", "command": ["noop"], "limit": "two", "period": "week"}}
     first = said("ap-a", "ap-b", checks=check, periods=week, limits={"two": 2}, node={"keep": "30d"})
@@ -38,7 +38,7 @@ def test_an_owner_has_what_it_says(api: Api) -> None:
     assert apply(api, me={})["removed"] == ["ap-a"]
 
 
-def test_several_owners_are_one_change(api: Api) -> None:
+def test_several_owners_are_one_change(api: ApiClient) -> None:
     week = {"week": {"ranges": ["monday-friday"]}}
     uses = {"tasks": {"ap-d": {"every": "1d", "command": ["noop"], "period": "week"}}}
     assert api.post("/v1/apply", json={"owners": {"two": uses}}).status_code == 422
@@ -48,7 +48,7 @@ def test_several_owners_are_one_change(api: Api) -> None:
     apply(api, one={}, two={})
 
 
-def test_all_of_it_or_nothing(api: Api) -> None:
+def test_all_of_it_or_nothing(api: ApiClient) -> None:
     api.add("ap-mine")
     taken = api.post("/v1/apply", json={"owners": {"me": said("ap-e", "ap-mine")}})
     assert taken.status_code == 409
@@ -69,7 +69,7 @@ def test_all_of_it_or_nothing(api: Api) -> None:
     assert api.get("/v1/tasks/ap-e").status_code == 404
 
 
-def test_all_that_does_not_fit_is_told_with_its_place(api: Api) -> None:
+def test_all_that_does_not_fit_is_told_with_its_place(api: ApiClient) -> None:
     tasks = {"fit-x": {"every": "1d"}, "fit-y": {"every": "1d", "command": ["noop"], "period": "p", "limit": "l"}}
     answer = api.post("/v1/apply", json={"owners": {"me": {"tasks": tasks}}})
     assert answer.status_code == 422
@@ -84,7 +84,7 @@ def test_all_that_does_not_fit_is_told_with_its_place(api: Api) -> None:
     assert [error["pointer"] for error in answer.json()["errors"]] == ["/period", "/limit", ""]
 
 
-def test_some_run_now_all_or_none(api: Api, living: Living) -> None:
+def test_some_run_now_all_or_none(api: ApiClient, living: LiveNode) -> None:
     for name in ("rn-a", "rn-b"):
         api.add(name)
     api.post("/v1/tasks", json={"name": "rn-told", "every": "1d", "passive": True, "check": True})
@@ -103,7 +103,7 @@ def test_some_run_now_all_or_none(api: Api, living: Living) -> None:
     assert api.post("/v1/runs", json={"tasks": ["rn-none"]}).status_code == 422
 
 
-def test_who_creates_may_say_whose_it_is_and_a_history_may_be_of_runs_alone(api: Api) -> None:
+def test_who_creates_may_say_whose_it_is_and_a_history_may_be_of_runs_alone(api: ApiClient) -> None:
     task = {"name": "of-bo", "every": "1d", "command": ["noop"]}
     assert api.post("/v1/tasks?owner=bo", json=task).json()["owner"] == "bo"
     api.post("/v1/tasks/of-bo/run?wait=true")

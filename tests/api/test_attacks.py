@@ -4,10 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from http_server import HttpServer, all_of
+from in_process_server import InProcessServer
+from waiting import PATIENCE
 
-from api.asked import Asked
-from api.home import WAIT
-from api.serving import Serving, all_of
 from evenbeat.api.http.guard import SECURITY_HEADERS, SecurityMiddleware
 from evenbeat.api.http.rate_limit import RateLimiter, client_network
 
@@ -15,22 +15,22 @@ POST = b"POST /v1/tasks HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application
 
 
 @pytest.fixture(scope="module")
-def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
+def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcessServer]:
     """Without tokens."""
-    with Asked(tmp_path_factory.mktemp("open")) as asked:
+    with InProcessServer(tmp_path_factory.mktemp("open")) as asked:
         yield asked
 
 
 @pytest.fixture(scope="module")
-def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Asked, str]]:
+def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[InProcessServer, str]]:
     """With one, of an admin."""
-    with Asked(tmp_path_factory.mktemp("closed")) as asked:
+    with InProcessServer(tmp_path_factory.mktemp("closed")) as asked:
         yield asked, asked.token("ana", "admin")
 
 
 @pytest.fixture(scope="module")
-def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
-    with Serving(tmp_path_factory.mktemp("serving")) as serving:
+def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpServer]:
+    with HttpServer(tmp_path_factory.mktemp("serving")) as serving:
         yield serving
 
 
@@ -42,19 +42,19 @@ def status(answer: bytes) -> int:
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:8629", "127.0.0.1.evil.example", "localhost.evil", ""])
-def test_a_page_whose_name_leads_to_us_is_refused(asked: Asked, host: str) -> None:
+def test_a_page_whose_name_leads_to_us_is_refused(asked: InProcessServer, host: str) -> None:
     for method in ("GET", "DELETE"):
         assert asked(method, "/v1/tasks/x", headers={"host": host}).status_code == 403
     assert asked("GET", "/v1/session", headers={"host": host}).status_code == 403
 
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:8629", "127.0.0.1", "127.9.9.9:1", "[::1]", "[::1]:8629"])
-def test_names_of_this_machine_are_ours(asked: Asked, host: str) -> None:
+def test_names_of_this_machine_are_ours(asked: InProcessServer, host: str) -> None:
     assert asked("GET", "/v1/tasks", headers={"host": host}).status_code == 200
 
 
 @pytest.mark.parametrize("header", ["forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip"])
-def test_what_came_through_a_proxy_is_not_from_this_machine(asked: Asked, header: str) -> None:
+def test_what_came_through_a_proxy_is_not_from_this_machine(asked: InProcessServer, header: str) -> None:
     assert asked("GET", "/v1/tasks", headers={header: "127.0.0.1"}).status_code == 403
 
 
@@ -75,29 +75,31 @@ def test_what_came_through_a_proxy_is_not_from_this_machine(asked: Asked, header
 @pytest.mark.parametrize(
     ("method", "path"), [("POST", "/v1/tasks"), ("DELETE", "/v1/tasks/x"), ("POST", "/v1/session")]
 )
-def test_pages_of_others_change_nothing(asked: Asked, headers: dict[str, str], method: str, path: str) -> None:
+def test_pages_of_others_change_nothing(
+    asked: InProcessServer, headers: dict[str, str], method: str, path: str
+) -> None:
     assert asked(method, path, headers=headers).status_code == 403
 
 
-def test_a_page_has_no_token_to_send_so_whoever_sends_one_is_believed(closed: tuple[Asked, str]) -> None:
+def test_a_page_has_no_token_to_send_so_whoever_sends_one_is_believed(closed: tuple[InProcessServer, str]) -> None:
     asked, text = closed
     headers = {"origin": "http://evil.example"}
     assert asked("DELETE", "/v1/tasks/x", text, headers=headers).status_code not in (401, 403)
     assert asked("POST", "/v1/session", text, headers=headers, json={"token": text}).status_code == 403
 
 
-def test_our_own_page_may(asked: Asked) -> None:
+def test_our_own_page_may(asked: InProcessServer) -> None:
     headers = {"origin": asked.url, "sec-fetch-site": "same-origin"}
     assert asked("DELETE", "/v1/tasks/x", headers=headers).status_code not in (401, 403)
 
 
 def test_with_tls_a_page_without_it_is_somebody_elses(tmp_path: Path) -> None:
-    with Asked(tmp_path, is_secure=True) as asked:
+    with InProcessServer(tmp_path, is_secure=True) as asked:
         assert asked("DELETE", "/v1/tasks/x", headers={"origin": "http://127.0.0.1:8629"}).status_code == 403
         assert asked("DELETE", "/v1/tasks/x", headers={"origin": asked.url}).status_code != 403
 
 
-def test_a_cookie_changes_nothing_without_our_header(closed: tuple[Asked, str]) -> None:
+def test_a_cookie_changes_nothing_without_our_header(closed: tuple[InProcessServer, str]) -> None:
     asked, text = closed
     answer = asked("POST", "/v1/session", json={"token": text})
     headers = {"cookie": answer.headers["set-cookie"].partition(";")[0]}
@@ -108,7 +110,7 @@ def test_a_cookie_changes_nothing_without_our_header(closed: tuple[Asked, str]) 
 
 
 @pytest.mark.parametrize("said", ["Basic YTpi", "Bearer", "Bearer ", "evb_x", "Bearer é", "bearer\tx"])
-def test_what_is_no_token_lets_nobody_in(closed: tuple[Asked, str], said: str) -> None:
+def test_what_is_no_token_lets_nobody_in(closed: tuple[InProcessServer, str], said: str) -> None:
     asked, _ = closed
     assert asked("GET", "/v1/tasks", headers={"authorization": said.encode()}).status_code == 401
 
@@ -131,13 +133,13 @@ def test_what_is_no_token_lets_nobody_in(closed: tuple[Asked, str], said: str) -
         b"/v1/tasks/%ff",
     ],
 )
-def test_tricky_paths_lead_nowhere(serving: Serving, path: bytes) -> None:
+def test_tricky_paths_lead_nowhere(serving: HttpServer, path: bytes) -> None:
     answer = serving.say(b"GET " + path + b" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
     assert status(answer) == 404, answer
 
 
 @pytest.mark.parametrize("path", [b"/v1/tasks/%00", b"/static/%00", b"http://127.0.0.1/v1/tasks", b"*", b"v1/tasks"])
-def test_what_is_no_path_of_ours_is_refused(serving: Serving, path: bytes) -> None:
+def test_what_is_no_path_of_ours_is_refused(serving: HttpServer, path: bytes) -> None:
     answer = serving.say(b"GET " + path + b" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
     assert status(answer) == 400, answer
 
@@ -145,13 +147,13 @@ def test_what_is_no_path_of_ours_is_refused(serving: Serving, path: bytes) -> No
 # Too much, and too slow
 
 
-def test_a_body_that_says_it_is_too_large_is_not_read(serving: Serving) -> None:
+def test_a_body_that_says_it_is_too_large_is_not_read(serving: HttpServer) -> None:
     answer = serving.say(POST + b"Content-Length: 999999999999\r\n\r\n")
     assert status(answer) == 413
     assert b"connection: close" in answer.lower()
 
 
-def test_a_body_that_does_not_say_so_is_read_up_to_the_limit(serving: Serving) -> None:
+def test_a_body_that_does_not_say_so_is_read_up_to_the_limit(serving: HttpServer) -> None:
     chunk = b"10000\r\n" + b"x" * 0x10000 + b"\r\n"
     with serving.connect() as connection:
         connection.sendall(POST + b"Transfer-Encoding: chunked\r\n\r\n")
@@ -189,22 +191,22 @@ def test_the_guard_has_a_limit_of_its_own_for_routes_without_one() -> None:
     assert [asyncio.run(ask(size)) for size in (10, 11)] == [200, 413]
 
 
-def test_a_slow_body_is_ended_with_408(serving: Serving) -> None:
+def test_a_slow_body_is_ended_with_408(serving: HttpServer) -> None:
     answer = serving.say(POST + b"Content-Length: 10\r\n\r\n{")
     assert status(answer) == 408
     assert b"connection: close" in answer.lower()
 
 
 @pytest.mark.parametrize("begin", [b"", b"GET /v1/ta", b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Slow: "])
-def test_slow_headers_are_not_waited_for(serving: Serving, begin: bytes) -> None:
+def test_slow_headers_are_not_waited_for(serving: HttpServer, begin: bytes) -> None:
     assert serving.say(begin) == b""
 
 
-def test_a_byte_now_and_then_keeps_no_connection(serving: Serving) -> None:
+def test_a_byte_now_and_then_keeps_no_connection(serving: HttpServer) -> None:
     with serving.connect() as connection:
         # A body that no handler reads: the answer is there at once, and still they do not wait for the rest for ever.
         connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\n")
-        deadline = time.monotonic() + WAIT
+        deadline = time.monotonic() + PATIENCE
         connection.settimeout(0.05)
         answer, is_closed = b"", False
         while not is_closed:
@@ -220,12 +222,12 @@ def test_a_byte_now_and_then_keeps_no_connection(serving: Serving) -> None:
     assert status(answer) == 200
 
 
-def test_headers_are_bounded(serving: Serving) -> None:
+def test_headers_are_bounded(serving: HttpServer) -> None:
     answer = serving.say(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Long: " + b"x" * 100_000)
     assert status(answer) == 400
 
 
-def test_two_requests_on_one_connection_are_both_answered(serving: Serving) -> None:
+def test_two_requests_on_one_connection_are_both_answered(serving: HttpServer) -> None:
     request = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
     with serving.connect() as connection:
         connection.sendall(request + b"\r\n" + request + b"Connection: close\r\n\r\n")
@@ -239,7 +241,7 @@ def test_too_many_requests_are_told_when_to_come_again(tmp_path: Path) -> None:
     assert buckets.take_token("b") == 0
     now = 0.5
     assert [buckets.take_token("a") for _ in range(2)] == [0, 1]
-    with Asked(tmp_path) as asked:
+    with InProcessServer(tmp_path) as asked:
         answers = [asked("GET", "/v1/session") for _ in range(3)]
         asked._app._requests = RateLimiter(1, 1, lambda: now)
         answers += [asked("GET", "/v1/session") for _ in range(2)]
@@ -265,7 +267,7 @@ def test_a_network_of_ipv6_is_one_client() -> None:
 
 
 @pytest.mark.parametrize("path", ["/", "/v1/tasks", "/v1/nothing", "/healthz", "/static/app.js", "/docs", "/%00"])
-def test_every_answer_has_the_rules_for_browsers(asked: Asked, path: str) -> None:
+def test_every_answer_has_the_rules_for_browsers(asked: InProcessServer, path: str) -> None:
     answer = asked("GET", path)
     for name, value in SECURITY_HEADERS.items():
         assert answer.headers[name.decode()] == value.decode()

@@ -1,9 +1,9 @@
 from collections.abc import Iterator
 
 import pytest
-from live_node import Living
+from api_client import ApiClient, RoleNameAuthenticator
+from live_node import LiveNode
 
-from api.asking import Api, Porter
 from evenbeat.admin.submitters import SUBMITTED_ACTION
 from evenbeat.api.http.context import ApiContext
 from evenbeat.api.routes.documents import AuditPage, ChangeDocument
@@ -14,17 +14,17 @@ OPERATOR = {"authorization": "Bearer operator"}
 
 
 @pytest.fixture(scope="module")
-def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
+def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiClient]:
     """A node of which nobody else changes anything."""
-    with Living(tmp_path_factory.mktemp("audit") / "evenbeat.db", grace=0.1) as living:
+    with LiveNode(tmp_path_factory.mktemp("audit") / "evenbeat.db", grace=0.1) as living:
         house = ApiContext(living.database)
-        api = Api(house, Porter())
+        api = ApiClient(house, RoleNameAuthenticator())
         yield api
         api.close()
         house.close()
 
 
-def audit(api: Api, **query: object) -> list[ChangeDocument]:
+def audit(api: ApiClient, **query: object) -> list[ChangeDocument]:
     answer = api.get("/v1/audit", params=query, headers=READER)
     assert answer.status_code == 200, answer.text
     found = answer.json()
@@ -33,7 +33,7 @@ def audit(api: Api, **query: object) -> list[ChangeDocument]:
     return [ChangeDocument(**change) for change in found["changes"]]
 
 
-def test_a_reader_learns_from_what_to_what_and_no_secret(own: Api) -> None:
+def test_a_reader_learns_from_what_to_what_and_no_secret(own: ApiClient) -> None:
     own.add("job", env={"PASSWORD": "hunter2", "KEY": "file:/run/key"})
     own.ask("PATCH", "/v1/tasks/job", json={"every": "2h", "env": {"PASSWORD": "hunter3"}})
     own.ask("DELETE", "/v1/tasks/job")
@@ -48,7 +48,7 @@ def test_a_reader_learns_from_what_to_what_and_no_secret(own: Api) -> None:
     assert "file:/run/key" in everything
 
 
-def test_it_comes_in_pages_that_miss_nothing(own: Api) -> None:
+def test_it_comes_in_pages_that_miss_nothing(own: ApiClient) -> None:
     for i in range(7):
         own.add(f"page {i}")
     whole = audit(own, limit=1_000)
@@ -66,11 +66,11 @@ def test_it_comes_in_pages_that_miss_nothing(own: Api) -> None:
 
 
 @pytest.mark.parametrize("query", ["limit=0", "limit=1001", "before=-1", "since=soon", "what=1"])
-def test_what_makes_no_sense_is_refused(own: Api, query: str) -> None:
+def test_what_makes_no_sense_is_refused(own: ApiClient, query: str) -> None:
     assert own.get(f"/v1/audit?{query}").status_code == 422
 
 
-def test_who_submits_results_is_noted_when_it_is_another(own: Api) -> None:
+def test_who_submits_results_is_noted_when_it_is_another(own: ApiClient) -> None:
     own.post("/v1/tasks", json={"name": "backup", "every": "1d", "check": True, "passive": True})
     url = own.post("/v1/tasks/backup/beat").json()["url"]
 
@@ -90,7 +90,7 @@ def test_who_submits_results_is_noted_when_it_is_another(own: Api) -> None:
     ]
 
 
-def test_everything_that_people_do_is_in_it(own: Api) -> None:
+def test_everything_that_people_do_is_in_it(own: ApiClient) -> None:
     own.add("target")
     said = {"node": {"keep": "20d"}, "limits": {"db": 4}, "tasks": {"new": {"every": "1h", "command": ["noop"]}}}
     for path, how, body in (

@@ -1,10 +1,9 @@
 import pytest
-
-from api.asking import Api
+from api_client import ApiClient
 
 
 @pytest.fixture(scope="module")
-def passive(api: Api) -> Api:
+def passive(api: ApiClient) -> ApiClient:
     # A first run of its own would come between two results.
     api.add("told", command=["noop"], check=True, attempts=2, start_at="2099-01-01T00:00Z")
     answer = api.post("/v1/tasks", json={"name": "nightly/backup", "every": "1d", "check": True, "passive": True})
@@ -12,7 +11,7 @@ def passive(api: Api) -> Api:
     return api
 
 
-def test_a_result_is_told_and_makes_a_state(passive: Api) -> None:
+def test_a_result_is_told_and_makes_a_state(passive: ApiClient) -> None:
     body = {"status": 2, "output": "disk <full>", "perfdata": "used=99%"}
     first = passive.post("/v1/tasks/told/result", json=body)
     assert first.status_code == 202
@@ -37,13 +36,13 @@ def test_a_result_is_told_and_makes_a_state(passive: Api) -> None:
         ({"status": 0, "output": "x" * 70_000}, "/output"),
     ],
 )
-def test_a_result_that_makes_no_sense_is_pointed_at(passive: Api, body: dict[str, object], pointer: str) -> None:
+def test_a_result_that_makes_no_sense_is_pointed_at(passive: ApiClient, body: dict[str, object], pointer: str) -> None:
     answer = passive.post("/v1/tasks/told/result", json=body)
     assert answer.status_code == 422
     assert answer.json()["errors"][0]["pointer"] == pointer
 
 
-def test_only_checks_have_results_and_only_passive_ones_heartbeats(passive: Api) -> None:
+def test_only_checks_have_results_and_only_passive_ones_heartbeats(passive: ApiClient) -> None:
     passive.add("plain")
     assert passive.post("/v1/tasks/plain/result", json={"status": 0}).status_code == 409
     assert passive.post("/v1/tasks/plain/beat").status_code == 409
@@ -52,7 +51,7 @@ def test_only_checks_have_results_and_only_passive_ones_heartbeats(passive: Api)
     assert passive.ask("DELETE", "/v1/tasks/plain/beat").status_code == 404
 
 
-def test_a_heartbeat_needs_its_token_and_nothing_else(passive: Api) -> None:
+def test_a_heartbeat_needs_its_token_and_nothing_else(passive: ApiClient) -> None:
     made = passive.post("/v1/tasks/nightly%2Fbackup/beat")
     assert (made.status_code, made.headers["cache-control"]) == (201, "no-store")
     url, nobody = made.json()["url"], {"authorization": ""}
@@ -68,7 +67,7 @@ def test_a_heartbeat_needs_its_token_and_nothing_else(passive: Api) -> None:
     assert passive.post(f"{url}/success", content=b"x" * (2 << 20), headers=nobody).status_code == 413
 
 
-def test_a_token_that_was_replaced_or_removed_is_nobodys(passive: Api) -> None:
+def test_a_token_that_was_replaced_or_removed_is_nobodys(passive: ApiClient) -> None:
     path = "/v1/tasks/nightly%2Fbackup/beat"
     first, second = (passive.post(path).json()["url"] for _ in range(2))
     assert passive.get(first).status_code == 404

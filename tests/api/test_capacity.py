@@ -1,7 +1,7 @@
-from api.asking import Api
+from api_client import ApiClient
 
 
-def test_slots_and_limits_are_told_set_and_reset(api: Api) -> None:
+def test_slots_and_limits_are_told_set_and_reset(api: ApiClient) -> None:
     said = {"limits": {"cap-db": 3}, "tasks": {"cap-x": {"every": "1d", "command": ["noop"], "limit": "cap-db"}}}
     assert api.post("/v1/apply", json={"owners": {"cap": said}}).status_code == 200
     before = api.get("/v1/limits").json()

@@ -1,15 +1,15 @@
 """A node that is alone answers what is asked of a cluster: it is one of one."""
 
 import msgspec
-from live_node import Living
+from api_client import ApiClient, RoleNameAuthenticator
+from live_node import LiveNode
 
-from api.asking import Api, Porter
 from conftest import Evenbeat
 from evenbeat.api.http.context import ApiContext
 from evenbeat.report.cluster_document import ClusterDocument
 
 
-def test_a_node_that_is_alone_is_a_cluster_of_one(api: Api, living: Living) -> None:
+def test_a_node_that_is_alone_is_a_cluster_of_one(api: ApiClient, living: LiveNode) -> None:
     answer = api.get("/v1/cluster")
     found = msgspec.json.decode(answer.content, type=ClusterDocument)
     assert found.is_single
@@ -24,7 +24,7 @@ def test_a_node_that_is_alone_is_a_cluster_of_one(api: Api, living: Living) -> N
     assert found.shares.slots == {node.id: 512}
 
 
-def test_its_worker_is_listed_and_its_processes_are_those_of_the_node(api: Api, living: Living) -> None:
+def test_its_worker_is_listed_and_its_processes_are_those_of_the_node(api: ApiClient, living: LiveNode) -> None:
     (worker,) = api.get("/v1/workers").json()["workers"]
     (node,) = api.get("/v1/nodes").json()["nodes"]
     assert worker["id"] == node["id"] == living.node.start_id
@@ -33,14 +33,14 @@ def test_its_worker_is_listed_and_its_processes_are_those_of_the_node(api: Api, 
     assert node["database"] == str(living.database)
 
 
-def test_who_is_not_let_in_learns_nothing_of_it(api: Api) -> None:
+def test_who_is_not_let_in_learns_nothing_of_it(api: ApiClient) -> None:
     for path in ("/v1/cluster", "/v1/workers", "/v1/nodes"):
         assert api.get(path, headers={"authorization": ""}).status_code == 401
         assert api.get(path, headers={"authorization": "Bearer reader"}).status_code == 200
 
 
 def test_without_a_node_there_is_nobody_to_tell(empty_house: ApiContext) -> None:
-    api = Api(empty_house, Porter())
+    api = ApiClient(empty_house, RoleNameAuthenticator())
     try:
         for path in ("/v1/cluster", "/v1/workers", "/v1/nodes"):
             assert api.get(path).status_code == 503
@@ -48,7 +48,7 @@ def test_without_a_node_there_is_nobody_to_tell(empty_house: ApiContext) -> None
         api.close()
 
 
-def test_status_of_a_single_node_says_nothing_of_a_cluster(living: Living, evenbeat: Evenbeat) -> None:
+def test_status_of_a_single_node_says_nothing_of_a_cluster(living: LiveNode, evenbeat: Evenbeat) -> None:
     told = evenbeat("status", "--db", str(living.database), "--json").json
     assert told["live"] is True
     assert "cluster" not in told

@@ -11,10 +11,10 @@ from typing import Any
 
 import httpx
 import pytest
+from live_cluster import WORKER_SECRETS, LiveCluster, LiveScheduler
 from prometheus_client.parser import text_string_to_metric_families
+from waiting import PATIENCE, eventually
 
-from api.clustered import WORKER_SECRETS, Clustered, Member
-from api.home import WAIT, eventually
 from api.test_metrics import lint, values
 from conftest import Evenbeat
 from evenbeat.node.process.listen import ListenAddress, check_listen_safety
@@ -25,8 +25,8 @@ pytestmark = pytest.mark.skipif(not find_postgres_binaries(), reason="no Postgre
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clustered]:
-    with Clustered(tmp_path_factory.mktemp("cluster")) as cluster:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCluster]:
+    with LiveCluster(tmp_path_factory.mktemp("cluster")) as cluster:
         yield cluster
 
 
@@ -37,7 +37,7 @@ def _is_settled(found: dict[str, Any]) -> bool:
     return is_shared and not found["unheld"] and bool(found["workers"])
 
 
-def test_who_there_is_and_who_has_what(cluster: Clustered) -> None:
+def test_who_there_is_and_who_has_what(cluster: LiveCluster) -> None:
     for member in (cluster.first, cluster.second):
         deadline = time.monotonic() + 60
         while not _is_settled(found := member.get("/v1/cluster")):
@@ -68,7 +68,7 @@ def test_who_there_is_and_who_has_what(cluster: Clustered) -> None:
         eventually(lambda member=member: member.get("/readyz") == {"ok": True, "problems": []})  # type: ignore[misc]
 
 
-def test_what_a_worker_runs_has_neither_its_secrets_nor_more_variables_than_it_should(cluster: Clustered) -> None:
+def test_what_a_worker_runs_has_neither_its_secrets_nor_more_variables_than_it_should(cluster: LiveCluster) -> None:
     tell = cluster.folder / "tell_environment.py"
     tell.write_text("import json, os\ndef tell():\n    return json.dumps(dict(os.environ))\n")
     cluster.first.post("/v1/tasks", 201, name="env of a command", every="1d", command=["/usr/bin/env"])
@@ -85,7 +85,7 @@ def test_what_a_worker_runs_has_neither_its_secrets_nor_more_variables_than_it_s
     assert ("OTHER" in command, function["OTHER"]) == (False, "paris")
 
 
-def test_tasks_are_changed_through_either_node(cluster: Clustered) -> None:
+def test_tasks_are_changed_through_either_node(cluster: LiveCluster) -> None:
     first, second = cluster.first, cluster.second
     ours, theirs = cluster.tasks("changed", labels={"team": "a"})
     listed = second.get("/v1/tasks", label="team=a", limit=1_000)
@@ -109,7 +109,7 @@ def test_tasks_are_changed_through_either_node(cluster: Clustered) -> None:
     eventually(lambda: not second.has(theirs))
 
 
-def test_a_file_is_applied_to_all(cluster: Clustered) -> None:
+def test_a_file_is_applied_to_all(cluster: LiveCluster) -> None:
     tables = {f"applied {i}": {"every": "1d", "command": ["noop"]} for i in range(12)}
     owners = {"upload:x": {"tasks": tables, "limits": {"few": 30}}}
     assert len(cluster.first.post("/v1/apply", owners=owners)["created"]) == 12
@@ -120,7 +120,7 @@ def test_a_file_is_applied_to_all(cluster: Clustered) -> None:
     assert len(cluster.second.post("/v1/apply", owners=owners)["removed"]) == 12
 
 
-def test_what_another_node_has_is_run_and_explained_by_whoever_is_asked(cluster: Clustered) -> None:
+def test_what_another_node_has_is_run_and_explained_by_whoever_is_asked(cluster: LiveCluster) -> None:
     first, second = cluster.first, cluster.second
     ours, theirs = cluster.tasks("forced", command=["echo", "done"])
     for name in (ours, theirs):
@@ -138,19 +138,19 @@ def test_what_another_node_has_is_run_and_explained_by_whoever_is_asked(cluster:
         eventually(partial(_knows_of, member, total))
 
 
-def _has_run(member: Member, name: str, times: int) -> bool:
+def _has_run(member: LiveScheduler, name: str, times: int) -> bool:
     return len(member.get(f"/v1/tasks/{name}/history")["runs"]) == times
 
 
-def _knows_of(member: Member, tasks: int) -> bool:
+def _knows_of(member: LiveScheduler, tasks: int) -> bool:
     return bool(member.get("/v1/status")["tasks"] == tasks)
 
 
-def _minute(member: Member, name: str) -> str:
+def _minute(member: LiveScheduler, name: str) -> str:
     return str(member.get(f"/v1/tasks/{name}/history")["runs"][0]["started"])[:16]
 
 
-def test_results_and_heartbeats_reach_the_node_that_has_the_check(cluster: Clustered) -> None:
+def test_results_and_heartbeats_reach_the_node_that_has_the_check(cluster: LiveCluster) -> None:
     first = cluster.first
     for name in cluster.tasks("told", check=True, passive=True, command=None):
         taken = first.post(f"/v1/tasks/{name}/result", 202, status=2, output="disk full")
@@ -160,7 +160,7 @@ def test_results_and_heartbeats_reach_the_node_that_has_the_check(cluster: Clust
         assert cluster.second.get(f"/v1/tasks/{name}")["state"] == "ok"
 
 
-def test_plans_are_of_all_tasks(cluster: Clustered) -> None:
+def test_plans_are_of_all_tasks(cluster: LiveCluster) -> None:
     both = set(cluster.tasks("planned", every="10m"))
     planned = cluster.first.get("/v1/upcoming", seconds=660, limit=1_000)["upcoming"]
     assert both <= {run["task"] for run in planned}
@@ -168,7 +168,7 @@ def test_plans_are_of_all_tasks(cluster: Clustered) -> None:
     assert sum(cluster.second.get("/v1/load/day")["planned"]) >= 2 * 143
 
 
-def test_what_happens_at_one_node_is_told_to_who_watches_the_other(cluster: Clustered) -> None:
+def test_what_happens_at_one_node_is_told_to_who_watches_the_other(cluster: LiveCluster) -> None:
     ours, theirs = cluster.tasks("watched", command=["sleep", "2"])
     heard: list[tuple[str, dict[str, Any]]] = []
     is_open = threading.Event()
@@ -187,13 +187,13 @@ def test_what_happens_at_one_node_is_told_to_who_watches_the_other(cluster: Clus
 
     thread = threading.Thread(target=listen, daemon=True)
     thread.start()
-    assert is_open.wait(WAIT)
+    assert is_open.wait(PATIENCE)
     eventually(lambda: cluster.second.on_loop(lambda: cluster.second.node.relay.is_watched))  # type: ignore[union-attr]
     cluster.second.post("/v1/runs", 202, tasks=[ours, theirs])
     eventually(lambda: {ours, theirs} <= {run["task"] for run in cluster.first.get("/v1/running")["running"]})
     assert cluster.first.get("/v1/running")["total"] >= 2
     cluster.first.ask("PATCH", f"/v1/tasks/{theirs}", json={"labels": {"seen": "yes"}})
-    thread.join(WAIT)
+    thread.join(PATIENCE)
     assert not thread.is_alive(), heard
 
 
@@ -211,7 +211,7 @@ def _started(heard: list[tuple[str, dict[str, Any]]]) -> int:
 
 
 def test_a_pool_without_a_worker_is_seen_everywhere(
-    cluster: Clustered, evenbeat: Evenbeat, monkeypatch: pytest.MonkeyPatch
+    cluster: LiveCluster, evenbeat: Evenbeat, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, theirs = cluster.tasks("far", pool="far [away]", command=["true"])
     cluster.first.post("/v1/runs", 202, tasks=[theirs])
@@ -252,7 +252,7 @@ def test_a_pool_without_a_worker_is_seen_everywhere(
     assert as_json["cluster"]["nodes"][0].keys() == over_http["cluster"]["nodes"][0].keys()
 
 
-def test_status_without_a_node_says_what_starts_one_and_no_password(cluster: Clustered, evenbeat: Evenbeat) -> None:
+def test_status_without_a_node_says_what_starts_one_and_no_password(cluster: LiveCluster, evenbeat: Evenbeat) -> None:
     dsn = cluster.postgres.create_database().replace("evenbeat@", "evenbeat:secret@")
     PostgresStore(dsn).close()
     told = evenbeat("status", "--db", dsn)
@@ -266,14 +266,14 @@ def _untaken(why: dict[str, Any]) -> dict[str, Any] | None:
     return why if any("has had no worker" in reason for reason in why["reasons"]) else None
 
 
-def _seconds_alone(member: Member) -> str:
+def _seconds_alone(member: LiveScheduler) -> str:
     text = member.client.get("/metrics").text
     found = re.search(r'evenbeat_pool_without_worker_seconds{pool="far \[away\]"} (\S+)', text)
     return text if found and float(found[1]) > 0 else ""
 
 
 def test_a_cluster_makes_no_token_and_says_which_command_does(
-    cluster: Clustered, evenbeat: Evenbeat, monkeypatch: pytest.MonkeyPatch
+    cluster: LiveCluster, evenbeat: Evenbeat, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("EVENBEAT_DB", raising=False)
     bare = cluster.postgres.create_database("bare")
@@ -291,7 +291,7 @@ def test_a_cluster_makes_no_token_and_says_which_command_does(
 
 
 def test_a_link_of_a_cluster_works_once_at_any_of_its_nodes(
-    cluster: Clustered, evenbeat: Evenbeat, monkeypatch: pytest.MonkeyPatch
+    cluster: LiveCluster, evenbeat: Evenbeat, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EVENBEAT_DB", cluster.dsn)
     assert "`evenbeat token link NAME`, one of: tests" in evenbeat("token", "link").err

@@ -5,10 +5,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from live_node import PATIENCE, Living
+from api_client import ApiClient, RoleNameAuthenticator
+from http_server import HttpServer, all_of
+from live_node import LiveNode
+from waiting import PATIENCE
 
-from api.asking import Api, Porter
-from api.serving import Serving, all_of
 from evenbeat.api.http.context import ApiContext
 from evenbeat.api.live.status_feed import FeedPosition, LiveFeed, parse_feed_position
 from evenbeat.api.routes import events
@@ -287,7 +288,7 @@ def test_runs_changes_and_the_status_of_a_real_node_survive_its_restart(tmp_path
     task = Task(name="failing", schedule=Schedule(every=86_400_000_000), job=Job(command=("false",)))
 
     async def story() -> None:
-        with Living(database) as living:
+        with LiveNode(database) as living:
             house = ApiContext(database)
             listening = house.live_feed
             listening.start()
@@ -310,7 +311,7 @@ def test_runs_changes_and_the_status_of_a_real_node_survive_its_restart(tmp_path
             await again.until(names)
             assert names(again.heard) == ["failing"]
         before = len(connected.heard)
-        with Living(database):
+        with LiveNode(database):
             await connected.until(lambda heard: resets(heard[before:]))
             late = browser(listening, last)
             await late.until(lambda heard: heard)
@@ -320,7 +321,7 @@ def test_runs_changes_and_the_status_of_a_real_node_survive_its_restart(tmp_path
         await listening.stop()
         house.close()
 
-    def change(living: Living) -> None:
+    def change(living: LiveNode) -> None:
         with living.door() as door:
             door.add([task], "me")
             door.run_now(["failing"], wait=True)
@@ -332,7 +333,7 @@ def test_runs_changes_and_the_status_of_a_real_node_survive_its_restart(tmp_path
 # Over HTTP
 
 
-async def connect(api: Api, path: str, headers: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
+async def connect(api: ApiClient, path: str, headers: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
     """Ask the application, hear its answer until there is a status, and go away."""
     start: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
     body = bytearray()
@@ -375,13 +376,13 @@ READER = {"host": "localhost", "authorization": "Bearer reader"}
 
 
 @pytest.fixture
-def over_http(living: Living) -> Any:
+def over_http(living: LiveNode) -> Any:
     """Ask on one loop: what listens to the node lives on it."""
 
     def ask(path: str = "/v1/events", **headers: str) -> tuple[int, dict[str, str], bytes, int]:
         async def story() -> tuple[int, dict[str, str], bytes, int]:
             house = ApiContext(living.database)
-            api = Api(house, Porter())
+            api = ApiClient(house, RoleNameAuthenticator())
             try:
                 return *await connect(api, path, READER | headers), house.live_feed.streams
             finally:
@@ -429,7 +430,7 @@ def test_there_are_only_so_many_connections(over_http: Any, monkeypatch: pytest.
 
 
 def test_a_server_that_stops_ends_its_streams_properly(tmp_path: Path) -> None:
-    with Serving(tmp_path) as serving, Living(tmp_path / "serving.db"):
+    with HttpServer(tmp_path) as serving, LiveNode(tmp_path / "serving.db"):
         connection = serving.connect()
         connection.sendall(f"GET /v1/events HTTP/1.1\r\nHost: 127.0.0.1:{serving.port}\r\n\r\n".encode())
         heard = b""

@@ -1,14 +1,14 @@
 import asyncio
 import threading
 from collections.abc import Iterator
-from pathlib import Path
+from contextlib import closing
 from typing import Any
 
 import httpx
 import pytest
+from live_node import LiveNode
 from msgspec.structs import replace
 
-from api.home import Home
 from evenbeat.api.auth.authenticator import TokenAuthenticator
 from evenbeat.api.http.context import ApiContext
 from evenbeat.api.routes import health
@@ -19,25 +19,16 @@ from evenbeat.wire.metrics import ClusterMetrics, NodeMetrics
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
-    with Home(tmp_path_factory.mktemp("home") / "home.db") as home:
-        yield home
-        home.house.close()
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveNode]:
+    with LiveNode(tmp_path_factory.mktemp("node") / "node.db", grace=0.1) as node:
+        yield node
 
 
 @pytest.fixture
-def house(home: Home) -> ApiContext:
-    """With a node in it."""
-    return home.house
-
-
-@pytest.fixture
-def empty_house(tmp_path: Path) -> Iterator[ApiContext]:
-    """Whose node has stopped."""
-    with Home(tmp_path / "empty.db") as home:
-        pass
-    yield home.house
-    home.house.close()
+def house(node: LiveNode) -> Iterator[ApiContext]:
+    """With a live node."""
+    with closing(ApiContext(node.database)) as context:
+        yield context
 
 
 @pytest.fixture(autouse=True)
@@ -73,7 +64,9 @@ def test_without_a_node_the_server_is_alive_and_not_ready(empty_house: ApiContex
     assert "the node does not answer" in problem
 
 
-def test_a_node_that_stands_still_is_not_ready(house: ApiContext, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_that_stands_still_is_not_ready(
+    house: ApiContext, node: LiveNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(health, "UNRESPONSIVE_SECONDS", 0.2)
     over, stands = threading.Event(), threading.Event()
 
@@ -81,7 +74,7 @@ def test_a_node_that_stands_still_is_not_ready(house: ApiContext, home: Home, mo
         stands.set()
         over.wait(60)
 
-    home.do(stand_still)
+    node.do(stand_still)
     assert stands.wait(60)
     try:
         answer = ask(house, "/readyz")
@@ -92,18 +85,18 @@ def test_a_node_that_stands_still_is_not_ready(house: ApiContext, home: Home, mo
 
 
 def test_a_store_that_fails_makes_it_not_ready_and_its_reason_is_not_for_everybody(
-    house: ApiContext, home: Home
+    house: ApiContext, node: LiveNode
 ) -> None:
     done = threading.Event()
 
     def fail(said: str) -> None:
-        home.node.outbox.store_error = said
+        node.node.outbox.store_error = said
         done.set()
 
-    home.do(lambda: fail("/secret/place: the disk is full"))
+    node.do(lambda: fail("/secret/place: the disk is full"))
     assert done.wait(60)
     answer = ask(house, "/readyz")
-    home.do(lambda: fail(""))
+    node.do(lambda: fail(""))
     assert answer.status_code == 503
     assert "the store cannot take anything" in answer.json()["problems"][0]
     assert "/secret" not in answer.text

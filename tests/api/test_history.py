@@ -1,13 +1,14 @@
 import os
 
-from live_node import Living, eventually
+from api_client import ApiClient
+from live_node import LiveNode
+from waiting import eventually
 
-from api.asking import Api
 from evenbeat.api.routes.documents import ChangeDocument, NodeDocument, RunningDocument, SkipDocument
 from evenbeat.wire.status import Status
 
 
-def test_history_comes_newest_first_and_in_pages(api: Api) -> None:
+def test_history_comes_newest_first_and_in_pages(api: ApiClient) -> None:
     api.add("often", command=["false"])
     for _ in range(5):
         api.post("/v1/tasks/often/run?wait=true")
@@ -23,7 +24,7 @@ def test_history_comes_newest_first_and_in_pages(api: Api) -> None:
     assert {run["task"] for run in api.get("/v1/history?failed=true").json()["runs"]} == {"often"}
 
 
-def test_failed_leaves_out_what_succeeded_and_skips_are_told_alone(api: Api) -> None:
+def test_failed_leaves_out_what_succeeded_and_skips_are_told_alone(api: ApiClient) -> None:
     api.add("mixed")
     api.post("/v1/tasks/mixed/run?wait=true")
     assert len(api.get("/v1/tasks/mixed/history").json()["runs"]) == 1
@@ -31,7 +32,7 @@ def test_failed_leaves_out_what_succeeded_and_skips_are_told_alone(api: Api) -> 
     assert api.get("/v1/tasks/mixed/history?skips=true").json()["runs"] == []
 
 
-def test_a_skip_is_told_with_its_reason(api: Api) -> None:
+def test_a_skip_is_told_with_its_reason(api: ApiClient) -> None:
     api.add("slow", every="1s", command=["sleep", "30"], timebox="40s")
     eventually(lambda: api.get("/v1/tasks/slow").json()["running_since"])
     skips = eventually(lambda: api.get("/v1/tasks/slow/history?skips=true").json()["skips"])
@@ -40,7 +41,7 @@ def test_a_skip_is_told_with_its_reason(api: Api) -> None:
     api.ask("DELETE", "/v1/tasks/slow")
 
 
-def test_the_history_of_a_removed_task_is_told_while_it_is_kept(api: Api) -> None:
+def test_the_history_of_a_removed_task_is_told_while_it_is_kept(api: ApiClient) -> None:
     api.add("gone")
     api.post("/v1/tasks/gone/run?wait=true")
     before = api.get("/v1/tasks/gone").json()
@@ -52,7 +53,7 @@ def test_the_history_of_a_removed_task_is_told_while_it_is_kept(api: Api) -> Non
     assert api.get("/v1/tasks/never/history").status_code == 404
 
 
-def test_the_audit_tells_who_changed_what(api: Api) -> None:
+def test_the_audit_tells_who_changed_what(api: ApiClient) -> None:
     api.add("watched")
     api.post("/v1/tasks/watched/pause")
     found = api.get("/v1/tasks/watched/changes").json()["changes"]
@@ -62,7 +63,7 @@ def test_the_audit_tells_who_changed_what(api: Api) -> None:
     assert len(api.get("/v1/tasks/watched/changes?limit=1").json()["changes"]) == 1
 
 
-def test_why_answers_for_now_and_for_then(api: Api) -> None:
+def test_why_answers_for_now_and_for_then(api: ApiClient) -> None:
     api.add("asked")
     api.post("/v1/tasks/asked/pause")
     now = api.get("/v1/tasks/asked/why").json()
@@ -76,7 +77,7 @@ def test_why_answers_for_now_and_for_then(api: Api) -> None:
     assert api.get("/v1/history?before=soon").json()["errors"][0]["pointer"] == "/query/before"
 
 
-def test_what_runs_is_told_while_it_runs(api: Api) -> None:
+def test_what_runs_is_told_while_it_runs(api: ApiClient) -> None:
     api.add("lasting", command=["sleep", "30"], timebox="45s")
     api.post("/v1/tasks/lasting/run")
     found = eventually(
@@ -89,7 +90,7 @@ def test_what_runs_is_told_while_it_runs(api: Api) -> None:
     assert api.get("/v1/running?limit=1").json()["total"] >= 1
 
 
-def test_the_node_tells_how_and_who_it_is(api: Api, living: Living) -> None:
+def test_the_node_tells_how_and_who_it_is(api: ApiClient, living: LiveNode) -> None:
     status = api.get("/v1/status").json()
     assert status["live"] is True
     assert set(status) == {"live", *Status.__struct_fields__}

@@ -6,9 +6,10 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from live_node import Living, eventually
+from api_client import ApiClient
+from live_node import LiveNode
+from waiting import eventually
 
-from api.asking import Api
 from evenbeat.api.http.context import ApiContext
 from evenbeat.model import MINUTE, SECOND, Instant, Job, Schedule, Task
 from evenbeat.report.outlook.outlook import Outlook
@@ -24,13 +25,13 @@ def pointers(answer: Any) -> list[str]:
     return [error["pointer"] for error in answer.json()["errors"]]
 
 
-def upcoming(api: Api, prefix: str, **query: Any) -> list[dict[str, str]]:
+def upcoming(api: ApiClient, prefix: str, **query: Any) -> list[dict[str, str]]:
     answer = api.get("/v1/upcoming", params={"limit": 1000, **query})
     assert answer.status_code == 200, answer.text
     return [run for run in answer.json()["upcoming"] if run["task"].startswith(prefix)]
 
 
-def test_the_load_is_what_schedules_plan_and_history_has(api: Api, living: Living) -> None:
+def test_the_load_is_what_schedules_plan_and_history_has(api: ApiClient, living: LiveNode) -> None:
     api.add("load/steady", every="1s", phase="500ms")
     eventually(lambda: len(living.runs("load/steady")) >= 4)
     answer = api.get("/v1/load", params={"back": 60, "ahead": 30}).json()
@@ -50,7 +51,7 @@ def test_the_load_is_what_schedules_plan_and_history_has(api: Api, living: Livin
     api.ask("DELETE", "/v1/tasks/load%2Fsteady")
 
 
-def test_longer_steps_are_sums_and_begin_at_full_ones(api: Api) -> None:
+def test_longer_steps_are_sums_and_begin_at_full_ones(api: ApiClient) -> None:
     api.add("load/minutely", every="10s")
     answer = api.get("/v1/load", params={"back": 90, "ahead": 600, "step": 60}).json()
     assert datetime.fromisoformat(answer["from"]).second == 0
@@ -62,7 +63,7 @@ def test_longer_steps_are_sums_and_begin_at_full_ones(api: Api) -> None:
     api.ask("DELETE", "/v1/tasks/load%2Fminutely")
 
 
-def test_who_makes_a_peak(api: Api) -> None:
+def test_who_makes_a_peak(api: ApiClient) -> None:
     for i in range(5):
         task = {"name": f"peak/{i}", "cron": "0 3 1 1 *", "second": 0, "command": ["noop"]}
         assert api.post("/v1/tasks", json=task).status_code == 201
@@ -80,7 +81,7 @@ def test_who_makes_a_peak(api: Api) -> None:
         api.ask("DELETE", f"/v1/tasks/peak%2F{i}")
 
 
-def test_upcoming_runs_are_in_order_and_follow_every_change(api: Api) -> None:
+def test_upcoming_runs_are_in_order_and_follow_every_change(api: ApiClient) -> None:
     assert upcoming(api, "up/") == []
     api.add("up/a", every="1m")
     found = upcoming(api, "up/", seconds=600)
@@ -96,7 +97,7 @@ def test_upcoming_runs_are_in_order_and_follow_every_change(api: Api) -> None:
     eventually(lambda: upcoming(api, "up/") == [])
 
 
-def test_a_start_that_was_asked_for_is_told_as_such(api: Api) -> None:
+def test_a_start_that_was_asked_for_is_told_as_such(api: ApiClient) -> None:
     soon = (datetime.fromtimestamp(time.time()).astimezone() + timedelta(minutes=5)).replace(microsecond=0)
     api.add("later", every="1m", start_at=soon.isoformat())
     first, second, *_ = upcoming(api, "later")
@@ -106,7 +107,7 @@ def test_a_start_that_was_asked_for_is_told_as_such(api: Api) -> None:
     api.ask("DELETE", "/v1/tasks/later")
 
 
-def test_a_forecast_tells_the_load_without_and_with_some_tasks(api: Api) -> None:
+def test_a_forecast_tells_the_load_without_and_with_some_tasks(api: ApiClient) -> None:
     crowd = [{"name": f"new-{i}", "every": "1m", "command": ["noop"]} for i in range(60)]
     answer = api.post("/v1/forecast", json={"tasks": crowd})
     assert answer.status_code == 200, answer.text
@@ -121,7 +122,7 @@ def test_a_forecast_tells_the_load_without_and_with_some_tasks(api: Api) -> None
     assert api.get("/v1/tasks", params={"contains": "new-"}).json()["total"] == 0
 
 
-def test_a_forecast_of_a_change_counts_the_task_once(api: Api) -> None:
+def test_a_forecast_of_a_change_counts_the_task_once(api: ApiClient) -> None:
     api.add("twice", every="1m")
     faster = {"name": "twice", "every": "30s", "command": ["noop"]}
     forecast = api.post("/v1/forecast", json={"tasks": [faster]}).json()
@@ -129,7 +130,7 @@ def test_a_forecast_of_a_change_counts_the_task_once(api: Api) -> None:
     api.ask("DELETE", "/v1/tasks/twice")
 
 
-def test_what_cannot_be_forecast_is_refused_with_pointers(api: Api) -> None:
+def test_what_cannot_be_forecast_is_refused_with_pointers(api: ApiClient) -> None:
     good = {"name": "a", "every": "1m"}
     bad = {"name": "b", "cron": "61 * * * *"}
     assert pointers(api.post("/v1/forecast", json={"tasks": [good, bad, good]})) == ["/tasks/1/cron", "/tasks/2/name"]
@@ -151,7 +152,7 @@ def test_what_cannot_be_forecast_is_refused_with_pointers(api: Api) -> None:
         ("/v1/upcoming?limit=1001", "/query/limit"),
     ],
 )
-def test_every_question_is_bounded(api: Api, path: str, pointer: str) -> None:
+def test_every_question_is_bounded(api: ApiClient, path: str, pointer: str) -> None:
     assert pointers(api.get(path)) == [pointer]
 
 
@@ -168,7 +169,7 @@ class Counting:
         return getattr(self._store, name)
 
 
-def test_tasks_are_read_once_for_all_who_ask_and_again_only_after_a_change(living: Living) -> None:
+def test_tasks_are_read_once_for_all_who_ask_and_again_only_after_a_change(living: LiveNode) -> None:
     house = ApiContext(living.database)
     house.store = store = Counting(house.store)
 

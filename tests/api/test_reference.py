@@ -2,9 +2,9 @@ import re
 from html.parser import HTMLParser
 from typing import Any
 
+from api_client import ApiClient
 from msgspec import Struct
 
-from api.asking import Api
 from evenbeat.api.application import ROUTES
 from evenbeat.api.http.errors import PROBLEM_TYPES
 from evenbeat.api.http.route import Call, Role, Route
@@ -39,7 +39,7 @@ class Reader(HTMLParser):
         assert self._open.pop() == tag
 
 
-def test_every_route_is_in_the_document_with_its_role(api: Api) -> None:
+def test_every_route_is_in_the_document_with_its_role(api: ApiClient) -> None:
     whole = api.get("/v1/openapi.json").json()
     for route in ROUTES:
         operation = whole["paths"][route.path][route.method.lower()]
@@ -50,7 +50,7 @@ def test_every_route_is_in_the_document_with_its_role(api: Api) -> None:
     assert len(identifiers) == len(set(identifiers))
 
 
-def test_every_reference_of_the_document_leads_somewhere(api: Api) -> None:
+def test_every_reference_of_the_document_leads_somewhere(api: ApiClient) -> None:
     text = api.get("/v1/openapi.json").text
     schemas = api.get("/v1/openapi.json").json()["components"]["schemas"]
     wanted = set(re.findall(r'"#/components/schemas/([^"]+)"', text))
@@ -58,7 +58,7 @@ def test_every_reference_of_the_document_leads_somewhere(api: Api) -> None:
     assert "TaskDocument" in wanted
 
 
-def test_the_page_needs_nothing_from_elsewhere_and_its_links_lead_somewhere(api: Api) -> None:
+def test_the_page_needs_nothing_from_elsewhere_and_its_links_lead_somewhere(api: ApiClient) -> None:
     answer = api.get("/docs")
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
     page = Reader(answer.text)
@@ -88,7 +88,7 @@ def test_what_the_page_is_made_of_is_escaped() -> None:
     assert "<b>tag" not in page
 
 
-def test_files_of_the_page_that_are_not_there_are_problems_too(api: Api) -> None:
+def test_files_of_the_page_that_are_not_there_are_problems_too(api: ApiClient) -> None:
     answer = api.get("/static/nothing.js")
     assert (answer.status_code, answer.json()["status"]) == (404, 404)
     answer = api.post("/static/reference.css")

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 import schemathesis
+from api_client import ApiClient, FakeCaller, RoleNameAuthenticator
 from hypothesis import HealthCheck, settings
 from schemathesis.config import SchemathesisConfig
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from api.asking import Api, Porter, Somebody
 from evenbeat.api.application import ROUTES
 from evenbeat.api.auth.authenticator import TokenAuthenticator
 from evenbeat.api.http.context import ApiContext
@@ -57,14 +57,14 @@ class Later:
 LATER = SCHEMA.app = Later()
 
 
-class Receptionist(Porter):
+class Receptionist(RoleNameAuthenticator):
     """Also has what sessions are made with."""
 
     def __init__(self, house: ApiContext) -> None:
         super().__init__()
         self._access = TokenAuthenticator(house, "127.0.0.1", is_open=True)
 
-    async def authenticate(self, request: Request, role: Role) -> Somebody:
+    async def authenticate(self, request: Request, role: Role) -> FakeCaller:
         request.scope["evenbeat.access"] = self._access
         return await super().authenticate(request, role)
 
@@ -72,7 +72,7 @@ class Receptionist(Porter):
 @pytest.fixture(scope="module", autouse=True)
 def application(house: ApiContext) -> Iterator[None]:
     """The one that the requests go to."""
-    api = Api(house, Receptionist(house))
+    api = ApiClient(house, Receptionist(house))
     LATER.app = api.app
     assert api.get("/v1/openapi.json").json() == DOCUMENT
     house.live_feed.end_streams()  # so that a stream of events ends

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from live_node import Living
+from api_client import ApiClient, RoleNameAuthenticator
+from in_process_server import InProcessServer
+from live_node import LiveNode
 
-from api.asked import Asked
-from api.asking import Api, Porter
 from evenbeat.admin.tokens import add_token, create_api_token
 from evenbeat.api.application import ROUTES
 from evenbeat.api.auth.scopes import SCOPE_POLICIES, ScopePolicy, events_within, narrow_filter
@@ -27,14 +27,14 @@ PARTS = {"{name}": "theirs", "{token}": "x" * 32}
 
 
 @pytest.fixture(scope="module", params=[SHOP, OPS], ids=["owner", "label"])
-def limited(request: pytest.FixtureRequest, house: ApiContext, api: Api) -> Iterator[Api]:
+def limited(request: pytest.FixtureRequest, house: ApiContext, api: ApiClient) -> Iterator[ApiClient]:
     """An admin whose token is limited; `mine-*` is within, `theirs-*` is not."""
     if api.get("/v1/tasks/mine").status_code == 404:
         for name, owner, team in (("mine", "shop", "ops"), ("theirs", "bank", "dev")):
             body = {"name": name, "every": "1d", "command": ["noop"], "labels": {"team": team}}
             assert api.post(f"/v1/tasks?owner={owner}", json=body).status_code == 201
             assert api.post(f"/v1/tasks/{name}/run?wait=true").status_code == 200
-    api = Api(house, Porter(request.param))
+    api = ApiClient(house, RoleNameAuthenticator(request.param))
     yield api
     api.close()
 
@@ -60,7 +60,7 @@ def test_a_route_that_names_a_task_treats_it_as_one() -> None:
 
 
 @pytest.mark.parametrize("route", ALL, ids=lambda route: f"{route.method} {route.path}")
-def test_no_route_tells_of_or_touches_what_is_outside(limited: Api, api: Api, route: Route) -> None:
+def test_no_route_tells_of_or_touches_what_is_outside(limited: ApiClient, api: ApiClient, route: Route) -> None:
     if route.path == "/v1/events" or route.role is Role.ANYBODY:
         return
     path = route.path
@@ -83,7 +83,7 @@ def test_no_route_tells_of_or_touches_what_is_outside(limited: Api, api: Api, ro
     limited.post("/v1/tasks/mine/resume")
 
 
-def test_what_is_within_is_seen_and_done(limited: Api) -> None:
+def test_what_is_within_is_seen_and_done(limited: ApiClient) -> None:
     listed = limited.get("/v1/tasks").json()
     assert ([task["name"] for task in listed["tasks"]], listed["total"]) == (["mine"], 1)
     assert limited.get("/v1/tasks?owner=bank").json()["tasks"] == []
@@ -103,7 +103,7 @@ def test_what_is_within_is_seen_and_done(limited: Api) -> None:
     assert limited.post("/v1/tasks/mine/resume").json()["paused"] is False
 
 
-def test_what_is_made_is_within_and_stays_so(limited: Api, api: Api) -> None:
+def test_what_is_made_is_within_and_stays_so(limited: ApiClient, api: ApiClient) -> None:
     body = {"name": "new", "every": "1d", "command": ["noop"], "labels": {"team": "ops"}}
     made = limited.post("/v1/tasks", json=body)
     assert made.status_code == 201
@@ -130,7 +130,7 @@ def test_a_filter_is_narrowed(only: Filter, expected: Filter) -> None:
     assert narrow_filter(only, None) == only
 
 
-def test_events_are_those_of_the_scope(limited: Api, house: ApiContext) -> None:
+def test_events_are_those_of_the_scope(limited: ApiClient, house: ApiContext) -> None:
     async def pieces() -> AsyncIterator[bytes]:
         yield b"retry: 1000\n\n"
         yield sse_frame("run", {"task": "mine", "number": numbers["mine"]}, parse_feed_position("b-1"))
@@ -152,9 +152,9 @@ def test_events_are_those_of_the_scope(limited: Api, house: ApiContext) -> None:
 
 
 def test_the_token_carries_its_scope(tmp_path: Path) -> None:
-    with Living(tmp_path / "evenbeat.db"):
+    with LiveNode(tmp_path / "evenbeat.db"):
         pass
-    with Asked(tmp_path) as asked:
+    with InProcessServer(tmp_path) as asked:
         new = create_api_token("ci", "operate", asked.house.now(), None, Scope("shop", {"team": "ops"}))
         add_token(asked.desk, new.id, new.token, "ana")
         asked.later(3)

@@ -14,9 +14,10 @@ from typing import Any
 
 import httpx
 import pytest
+from live_node import LiveNode
 from rich.console import Console
+from waiting import PATIENCE, eventually
 
-from api.home import WAIT, Home, eventually
 from evenbeat.cli.output.node_screen import StatusScreen
 from evenbeat.model import Invalid
 from evenbeat.node.process.listen import ListenAddress, bind_socket, check_listen_safety, is_loopback, parse_listen
@@ -45,7 +46,7 @@ class Process:
         return found[1]
 
     def ended(self) -> int:
-        return self.process.wait(WAIT)
+        return self.process.wait(PATIENCE)
 
 
 @pytest.fixture
@@ -94,15 +95,15 @@ def is_gone(process: int) -> bool:
 def test_a_node_serves_its_page_and_api_and_replaces_the_process_that_does(up: Start, tmp_path: Path) -> None:
     node = up("--listen", "127.0.0.1:0")
     url = node.url()
-    assert httpx.get(f"{url}readyz", timeout=WAIT).json() == {"ok": True, "problems": []}
-    assert httpx.get(url, timeout=WAIT).headers["content-type"].startswith("text/html")
+    assert httpx.get(f"{url}readyz", timeout=PATIENCE).json() == {"ok": True, "problems": []}
+    assert httpx.get(url, timeout=PATIENCE).headers["content-type"].startswith("text/html")
     headers = {"authorization": f"Bearer {(tmp_path / 'a.db.token').read_text().strip()}"}
-    assert httpx.get(f"{url}v1/tasks", headers=headers, timeout=WAIT).json()["total"] == 0
+    assert httpx.get(f"{url}v1/tasks", headers=headers, timeout=PATIENCE).json()["total"] == 0
     first = api_process(node.pid)
     assert os.getpriority(os.PRIO_PROCESS, first) > os.getpriority(os.PRIO_PROCESS, node.pid)
     os.kill(first, signal.SIGKILL)
     eventually(lambda: api_process(node.pid) not in (0, first))
-    assert httpx.get(f"{url}healthz", timeout=WAIT).status_code == 200  # at the same address
+    assert httpx.get(f"{url}healthz", timeout=PATIENCE).status_code == 200  # at the same address
     assert "action=api_failed" in node.log
     second = api_process(node.pid)
     node.process.send_signal(signal.SIGTERM)
@@ -113,7 +114,7 @@ def test_a_node_serves_its_page_and_api_and_replaces_the_process_that_does(up: S
 
 def test_a_node_that_is_killed_takes_it_along(up: Start) -> None:
     node = up("--listen", "127.0.0.1:0")
-    httpx.get(f"{node.url()}healthz", timeout=WAIT)
+    httpx.get(f"{node.url()}healthz", timeout=PATIENCE)
     serving = api_process(node.pid)
     node.process.kill()
     node.ended()
@@ -154,10 +155,10 @@ def test_others_are_served_if_they_have_a_token(up: Start, evenbeat: Any, tmp_pa
     node = up("--listen", "0.0.0.0:0", "--no-tls")
     port = httpx.URL(node.url()).port
     url = f"http://127.0.0.1:{port}/v1/tasks"
-    assert httpx.get(url, timeout=WAIT).status_code == 401
-    answer = httpx.get(url, headers={"authorization": f"Bearer {token}"}, timeout=WAIT)
+    assert httpx.get(url, timeout=PATIENCE).status_code == 401
+    answer = httpx.get(url, headers={"authorization": f"Bearer {token}"}, timeout=PATIENCE)
     assert answer.status_code == 200
-    httpx.get(url, headers={"authorization": f"Bearer {token[:-4]}AAAA"}, timeout=WAIT)
+    httpx.get(url, headers={"authorization": f"Bearer {token[:-4]}AAAA"}, timeout=PATIENCE)
     assert token[4:] not in node.log
     assert token[4:-4] not in node.log
 
@@ -193,15 +194,15 @@ def test_tls_is_spoken(up: Start, pair: tuple[Path, Path]) -> None:
     url = node.url()
     assert url.startswith("https://localhost:")
     context = ssl.create_default_context(cafile=str(cert))
-    assert httpx.get(f"{url}readyz", verify=context, timeout=WAIT).status_code == 200
+    assert httpx.get(f"{url}readyz", verify=context, timeout=PATIENCE).status_code == 200
     with pytest.raises(httpx.HTTPError):
-        httpx.get(url.replace("https", "http"), timeout=WAIT)
+        httpx.get(url.replace("https", "http"), timeout=PATIENCE)
 
 
 def test_it_also_runs_by_itself_and_says_that_no_node_is_there(start: Start, tmp_path: Path) -> None:
     SqliteStore(tmp_path / "b.db").close()
     alone = start("evenbeat.api.server", "--db", str(tmp_path / "b.db"), "--listen", "0")
-    assert httpx.get(f"{alone.url()}readyz", timeout=WAIT).status_code == 503
+    assert httpx.get(f"{alone.url()}readyz", timeout=PATIENCE).status_code == 503
     alone.process.send_signal(signal.SIGTERM)
     alone.ended()
     none = start("evenbeat.api.server", "--db", str(tmp_path / "none.db"), "--listen", "0")
@@ -253,12 +254,11 @@ def test_addresses_that_cannot_be_had_are_explained(tmp_path: Path, pair: tuple[
 
 
 def test_the_screen_says_where_the_page_is(tmp_path: Path) -> None:
-    with Home(tmp_path / "a.db") as home:
-        screen = StatusScreen(home.node, tmp_path / "a.db")
+    with LiveNode(tmp_path / "a.db", grace=0.1) as live:
+        screen = StatusScreen(live.node, tmp_path / "a.db")
         assert "page http" not in shown(screen)
-        home.node.page = "http://127.0.0.1:8629/"
+        live.node.page = "http://127.0.0.1:8629/"
         assert "page http://127.0.0.1:8629/\n" in shown(screen)
-        home.house.close()
 
 
 def shown(screen: StatusScreen) -> str:

@@ -1,9 +1,10 @@
 from typing import Any
 
 import pytest
-from live_node import Living, eventually
+from api_client import ApiClient
+from live_node import LiveNode
+from waiting import eventually
 
-from api.asking import Api
 from evenbeat.api.routes.documents import FilterState, RunDocument, SkipDocument, TaskDocument, TaskKeys, TaskPatch
 from evenbeat.load.tasks import TASK_KEYS
 from evenbeat.model import Outcome, RunKind, State
@@ -15,7 +16,7 @@ def errors(answer: Any) -> list[tuple[str, str]]:
     return [(error["pointer"], error["detail"]) for error in answer.json()["errors"]]
 
 
-def test_a_task_is_created_read_changed_and_deleted(api: Api) -> None:
+def test_a_task_is_created_read_changed_and_deleted(api: ApiClient) -> None:
     made = api.post("/v1/tasks", json={"name": "life", "every": "5m", "command": ["noop"], "check": True})
     assert made.status_code == 201
     assert (made.headers["location"], made.headers["etag"]) == ("/v1/tasks/life", '"1"')
@@ -36,13 +37,13 @@ def test_a_task_is_created_read_changed_and_deleted(api: Api) -> None:
     assert api.get("/v1/tasks/life").status_code == 404
 
 
-def test_a_task_belongs_to_whoever_made_it_or_was_named(api: Api) -> None:
+def test_a_task_belongs_to_whoever_made_it_or_was_named(api: ApiClient) -> None:
     assert api.add("mine").json()["owner"] == "admin"
     answer = api.post("/v1/tasks?owner=bo", json={"name": "his", "every": "1d", "command": ["noop"]})
     assert answer.json()["owner"] == "bo"
 
 
-def test_put_replaces_the_whole_definition_and_may_rename(api: Api) -> None:
+def test_put_replaces_the_whole_definition_and_may_rename(api: ApiClient) -> None:
     api.add("before", labels={"a": "b"})
     answer = api.ask("PUT", "/v1/tasks/before", json={"name": "after", "cron": "H 3 * * *", "command": ["noop"]})
     assert (answer.status_code, answer.headers["location"]) == (200, "/v1/tasks/after")
@@ -52,7 +53,7 @@ def test_put_replaces_the_whole_definition_and_may_rename(api: Api) -> None:
 
 
 @pytest.mark.parametrize("keys", [{"every": "5m"}, {"every": "5m", "phase": "7s"}, {"cron": "H 3 * * *"}])
-def test_a_document_that_is_put_back_changes_nothing(api: Api, keys: dict[str, str]) -> None:
+def test_a_document_that_is_put_back_changes_nothing(api: ApiClient, keys: dict[str, str]) -> None:
     api.post("/v1/tasks", json={"name": "same", "command": ["noop"], **keys})
     before = api.get("/v1/tasks/same").json()
     after = api.ask("PUT", "/v1/tasks/same", json=before["task"])
@@ -63,7 +64,7 @@ def test_a_document_that_is_put_back_changes_nothing(api: Api, keys: dict[str, s
     api.ask("DELETE", "/v1/tasks/same")
 
 
-def test_a_one_off_may_be_relative_and_not_in_the_past(api: Api) -> None:
+def test_a_one_off_may_be_relative_and_not_in_the_past(api: ApiClient) -> None:
     made = api.post("/v1/tasks", json={"name": "once", "at": "+10m", "command": ["noop"]})
     assert (made.status_code, made.json()["task"]["at"][-6:]) == (201, "+00:00")
     for body in ({"at": "2020-01-01"}, {"at": "+soon"}):
@@ -72,7 +73,7 @@ def test_a_one_off_may_be_relative_and_not_in_the_past(api: Api) -> None:
     api.ask("DELETE", "/v1/tasks/once")
 
 
-def test_who_changes_a_task_of_a_file_hears_that_it_does_not_last(api: Api) -> None:
+def test_who_changes_a_task_of_a_file_hears_that_it_does_not_last(api: ApiClient) -> None:
     body = {
         "owners": {"upload:/etc/evenbeat/ü.toml": {"tasks": {n: {"every": "1d", "command": ["noop"]} for n in "xyz"}}}
     }
@@ -89,7 +90,7 @@ def test_who_changes_a_task_of_a_file_hears_that_it_does_not_last(api: Api) -> N
         assert api.post("/v1/actions", json={**action, "dry_run": dry_run}).json()["files"] == ["/etc/evenbeat/ü.toml"]
 
 
-def test_a_name_is_one_encoded_segment_whatever_is_in_it(api: Api) -> None:
+def test_a_name_is_one_encoded_segment_whatever_is_in_it(api: ApiClient) -> None:
     for name, path in (
         ("web/ping", "web%2Fping"),
         ("a b?c#d%2F", "a%20b%3Fc%23d%252F"),
@@ -103,7 +104,7 @@ def test_a_name_is_one_encoded_segment_whatever_is_in_it(api: Api) -> None:
     assert api.get("/v1/tasks/web/ping").status_code == 404
 
 
-def test_a_taken_name_is_a_conflict(api: Api) -> None:
+def test_a_taken_name_is_a_conflict(api: ApiClient) -> None:
     api.add("taken")
     answer = api.post("/v1/tasks", json={"name": "taken", "every": "5m", "command": ["noop"]})
     assert answer.status_code == 409
@@ -113,7 +114,7 @@ def test_a_taken_name_is_a_conflict(api: Api) -> None:
 
 
 @pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE"])
-def test_if_match_lets_only_the_present_version_be_changed(api: Api, method: str) -> None:
+def test_if_match_lets_only_the_present_version_be_changed(api: ApiClient, method: str) -> None:
     name = f"version-{method}"
     api.add(name)
     path, body = f"/v1/tasks/{name}", {"every": "10m", "command": ["noop"]}
@@ -127,7 +128,7 @@ def test_if_match_lets_only_the_present_version_be_changed(api: Api, method: str
     assert answer.status_code in (200, 204)
 
 
-def test_everything_that_is_wrong_is_told_at_once_with_pointers(api: Api) -> None:
+def test_everything_that_is_wrong_is_told_at_once_with_pointers(api: ApiClient) -> None:
     body = {"cron": "61 * * * *", "zone": "Mars/Olympus", "timebx": "5m", "priority": 1000, "command": ["x"]}
     found = errors(api.post("/v1/tasks", json={"name": "bad", **body}))
     assert {pointer for pointer, _ in found} == {"/timebx", "/zone", "/cron", "/priority"}
@@ -141,7 +142,7 @@ def test_everything_that_is_wrong_is_told_at_once_with_pointers(api: Api) -> Non
     assert api.get("/v1/tasks/bad").status_code == 404
 
 
-def test_a_patch_is_held_to_the_same_rules(api: Api) -> None:
+def test_a_patch_is_held_to_the_same_rules(api: ApiClient) -> None:
     api.add("patched")
     assert errors(api.ask("PATCH", "/v1/tasks/patched", json={"every": "soon"}))[0][0] == "/every"
     assert errors(api.ask("PATCH", "/v1/tasks/patched", json={"labels.team": "x"}))[0][0] == "/labels.team"
@@ -150,7 +151,7 @@ def test_a_patch_is_held_to_the_same_rules(api: Api) -> None:
     assert "no such period" in errors(refused)[0][1]
 
 
-def test_lists_come_in_pages_and_by_filter(api: Api) -> None:
+def test_lists_come_in_pages_and_by_filter(api: ApiClient) -> None:
     for number in range(5):
         api.add(f"page-{number}", labels={"parity": "odd" if number % 2 else "even"})
     first = api.get("/v1/tasks?name=page-*&limit=2").json()
@@ -182,11 +183,11 @@ def test_lists_come_in_pages_and_by_filter(api: Api) -> None:
         ("label=novalue", "/query/label/0"),
     ],
 )
-def test_a_wrong_parameter_is_pointed_at(api: Api, query: str, pointer: str) -> None:
+def test_a_wrong_parameter_is_pointed_at(api: ApiClient, query: str, pointer: str) -> None:
     assert [found for found, _ in errors(api.get(f"/v1/tasks?{query}"))] == [pointer]
 
 
-def test_tasks_are_listed_by_what_depends_on_the_time(api: Api) -> None:
+def test_tasks_are_listed_by_what_depends_on_the_time(api: ApiClient) -> None:
     api.add("on-time", every="1d", phase="0s")
     found = api.get("/v1/tasks?name=on-time").json()
     assert found["live"] is True
@@ -203,7 +204,7 @@ def test_tasks_are_listed_by_what_depends_on_the_time(api: Api) -> None:
     assert would.json()["count"] == 0
 
 
-def test_a_task_runs_when_asked(api: Api, living: Living) -> None:
+def test_a_task_runs_when_asked(api: ApiClient, living: LiveNode) -> None:
     api.add("forced", command=["sh", "-c", "echo '<b>done</b>'; exit 3"])
     answer = api.post("/v1/tasks/forced/run?wait=true")
     assert answer.status_code == 200
@@ -217,7 +218,7 @@ def test_a_task_runs_when_asked(api: Api, living: Living) -> None:
     assert api.post("/v1/tasks/nobody/run").status_code == 404
 
 
-def test_paused_is_paused_until_resumed(api: Api) -> None:
+def test_paused_is_paused_until_resumed(api: ApiClient) -> None:
     api.add("rests")
     paused = api.post("/v1/tasks/rests/pause")
     assert (paused.status_code, paused.json()["paused"], paused.json()["next"]) == (200, True, None)
@@ -228,7 +229,7 @@ def test_paused_is_paused_until_resumed(api: Api) -> None:
     assert api.post("/v1/tasks/nobody/pause").status_code == 404
 
 
-def test_documents_have_the_keys_that_the_reference_says(api: Api) -> None:
+def test_documents_have_the_keys_that_the_reference_says(api: ApiClient) -> None:
     made = api.add("keys", command=["false"]).json()
     assert list(made) == list(TaskDocument.__struct_fields__)
     api.post("/v1/tasks/keys/run?wait=true")
@@ -250,7 +251,7 @@ def test_the_described_words_are_those_of_the_model() -> None:
     assert SkipDocument.__annotations__["kind"] == hints["kind"]
 
 
-def test_nobody_forges_an_owner_that_stands_for_a_file(api: Api) -> None:
+def test_nobody_forges_an_owner_that_stands_for_a_file(api: ApiClient) -> None:
     body = {"name": "forged", "every": "1d", "command": ["noop"]}
     made = api.post("/v1/tasks?owner=file%3A%2Fetc%2Fevenbeat.toml", json=body)
     assert (made.status_code, "stands for a file" in made.json()["detail"]) == (403, True)

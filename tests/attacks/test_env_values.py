@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from live_node import Living
+from api_client import ApiClient, RoleNameAuthenticator
+from live_node import LiveNode
 
-from api.asking import Api, Porter
 from evenbeat.api.application import ROUTES
 from evenbeat.api.http.context import ApiContext
 from evenbeat.api.http.route import Role
@@ -20,10 +20,10 @@ KEYS: dict[str, Any] = {"every": "1d", "command": ["noop"], "env": ENV}
 
 
 @pytest.fixture(scope="module")
-def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
-    with Living(tmp_path_factory.mktemp("node") / "evenbeat.db", grace=0.1) as node:
+def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiClient]:
+    with LiveNode(tmp_path_factory.mktemp("node") / "evenbeat.db", grace=0.1) as node:
         house = ApiContext(node.database)
-        api = Api(house, Porter())
+        api = ApiClient(house, RoleNameAuthenticator())
         api.add("t", env=ENV)
         # So that there is something of it everywhere: a change, a run, an audit.
         api.ask("PATCH", "/v1/tasks/t", json={"env": {"OTHER": SECRET + "-too"}})
@@ -44,30 +44,30 @@ def read_routes() -> list[str]:
 
 
 @pytest.mark.parametrize("role", ["reader", "operator"])
-def test_no_route_that_reads_shows_a_value(api: Api, role: str) -> None:
+def test_no_route_that_reads_shows_a_value(api: ApiClient, role: str) -> None:
     assert "/v1/tasks/t" in read_routes()
     for path in read_routes():
         assert SECRET not in api.get(path, headers=of(role)).text, path
 
 
 @pytest.mark.parametrize("role", ["reader", "operator"])
-def test_names_and_references_are_shown(api: Api, role: str) -> None:
+def test_names_and_references_are_shown(api: ApiClient, role: str) -> None:
     assert api.get("/v1/tasks/t", headers=of(role)).json()["task"]["env"] == SHOWN
     assert api.get("/v1/tasks", headers=of(role)).json()["tasks"][0]["task"]["env"] == SHOWN
 
 
-def test_admin_is_shown_the_values(api: Api) -> None:
+def test_admin_is_shown_the_values(api: ApiClient) -> None:
     assert api.get("/v1/tasks/t").json()["task"]["env"] == ENV
     assert api.get("/v1/tasks").json()["tasks"][0]["task"]["env"] == ENV
 
 
 @pytest.mark.parametrize("action", ["pause", "resume"])
-def test_who_operates_a_task_is_not_answered_with_its_values(api: Api, action: str) -> None:
+def test_who_operates_a_task_is_not_answered_with_its_values(api: ApiClient, action: str) -> None:
     answer = api.post(f"/v1/tasks/t/{action}", headers=of("operator"))
     assert (answer.status_code, answer.json()["task"]["env"]) == (200, SHOWN)
 
 
-def test_what_a_reader_was_shown_cannot_be_written_back_over_the_values(api: Api) -> None:
+def test_what_a_reader_was_shown_cannot_be_written_back_over_the_values(api: ApiClient) -> None:
     shown = api.get("/v1/tasks/t", headers=of("reader")).json()["task"]
     for body in (shown, {"env": shown["env"]}):
         for role in ("reader", "operator"):

@@ -6,9 +6,9 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from http_server import HttpServer, all_of
+from waiting import eventually
 
-from api.home import eventually
-from api.serving import Serving, all_of
 from evenbeat.admin.task_admin import TaskAdmin
 from evenbeat.admin.tokens import add_token, create_api_token
 from evenbeat.api.routes.events import MAX_STREAMS, MAX_STREAMS_PER_CALLER
@@ -17,8 +17,8 @@ from evenbeat.store.sqlite.sqlite_store import SqliteStore
 
 
 @pytest.fixture
-def serving(tmp_path: Path) -> Iterator[tuple[Serving, str, str]]:
-    with Serving(tmp_path) as serving:
+def serving(tmp_path: Path) -> Iterator[tuple[HttpServer, str, str]]:
+    with HttpServer(tmp_path) as serving:
         store = SqliteStore(tmp_path / "serving.db")
         desk = TaskAdmin(store, lambda: Instant(0))
         greedy, modest = (create_api_token(name, "read", Instant(0), None) for name in ("greedy", "modest"))
@@ -28,7 +28,7 @@ def serving(tmp_path: Path) -> Iterator[tuple[Serving, str, str]]:
         yield serving, greedy.text, modest.text
 
 
-def listen(serving: Serving, token: str) -> socket.socket:
+def listen(serving: HttpServer, token: str) -> socket.socket:
     connection = serving.connect()
     head = f"GET /v1/events HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {token}\r\n\r\n"
     connection.sendall(head.encode())
@@ -42,7 +42,7 @@ def begin(connection: socket.socket) -> bytes:
     return heard
 
 
-def test_a_token_has_some_streams_and_others_have_theirs(serving: tuple[Serving, str, str]) -> None:
+def test_a_token_has_some_streams_and_others_have_theirs(serving: tuple[HttpServer, str, str]) -> None:
     server, greedy, modest = serving
     assert MAX_STREAMS_PER_CALLER < MAX_STREAMS
     with ExitStack() as stack:
@@ -61,7 +61,7 @@ def test_a_token_has_some_streams_and_others_have_theirs(serving: tuple[Serving,
     assert not server.house.live_feed.streams_of
 
 
-def test_the_reason_is_said(serving: tuple[Serving, str, str]) -> None:
+def test_the_reason_is_said(serving: tuple[HttpServer, str, str]) -> None:
     server, greedy, _ = serving
     server.house.live_feed.streams_of["greedy"] = MAX_STREAMS_PER_CALLER
     head = f"GET /v1/events HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {greedy}\r\nConnection: close\r\n\r\n"

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from live_node import eventually
+from waiting import eventually
 
 from evenbeat.child_processes.process_table import SessionLeader
 from evenbeat.child_processes.worker_records import WorkerRecordFile

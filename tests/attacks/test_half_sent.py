@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from http_server import HttpServer, all_of
+from in_process_server import InProcessServer
+from waiting import PATIENCE, eventually
 
-from api.asked import Asked
-from api.home import WAIT, eventually
-from api.serving import Serving, all_of
 from evenbeat.api.http import connections, guard
 from evenbeat.api.http.connections import (
     IDLE_GRACE_SECONDS,
@@ -36,7 +36,7 @@ HALF_A_BODY = (
 class Patient(TimeoutProtocol):
     """Longer than the test: what was opened stays open unless it must give way."""
 
-    headers_timeout = body_timeout = response_timeout = 2 * WAIT
+    headers_timeout = body_timeout = response_timeout = 2 * PATIENCE
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -52,13 +52,13 @@ def descriptors() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
-    with Serving(tmp_path_factory.mktemp("serving"), Patient) as serving:
+def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpServer]:
+    with HttpServer(tmp_path_factory.mktemp("serving"), Patient) as serving:
         yield serving
 
 
 @contextmanager
-def many(serving: Serving, count: int, begin: bytes) -> Iterator[list[socket.socket]]:
+def many(serving: HttpServer, count: int, begin: bytes) -> Iterator[list[socket.socket]]:
     with ExitStack() as stack:
         opened = []
         for _ in range(count):
@@ -68,13 +68,13 @@ def many(serving: Serving, count: int, begin: bytes) -> Iterator[list[socket.soc
         yield opened
 
 
-def get(serving: Serving, path: str) -> int:
+def get(serving: HttpServer, path: str) -> int:
     request = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
     return int(serving.say(request.encode()).split(b" ", 2)[1])
 
 
 @pytest.mark.parametrize("begin", [b"", BEGUN, HALF_A_BODY], ids=["nothing", "half a head", "half a body"])
-def test_two_thousand_half_sent_requests_keep_nobody_from_being_answered(serving: Serving, begin: bytes) -> None:
+def test_two_thousand_half_sent_requests_keep_nobody_from_being_answered(serving: HttpServer, begin: bytes) -> None:
     before = serving.house.refusals.counts[CONNECTION_REASON]
     with many(serving, HALF_SENT, begin):
         listed: ConnectionTable = serving._server._connections  # type: ignore[attr-defined]
@@ -94,7 +94,7 @@ def test_two_thousand_half_sent_requests_keep_nobody_from_being_answered(serving
     eventually(lambda: listed.total == 0)
 
 
-def test_a_connection_that_gives_way_is_closed_and_the_younger_ones_work(serving: Serving) -> None:
+def test_a_connection_that_gives_way_is_closed_and_the_younger_ones_work(serving: HttpServer) -> None:
     listed: ConnectionTable = serving._server._connections  # type: ignore[attr-defined]
     with many(serving, MAX_IDLE_PER_ADDRESS, BEGUN) as opened:
         eventually(lambda: listed.idle_count() == MAX_IDLE_PER_ADDRESS)
@@ -109,7 +109,7 @@ def test_a_connection_that_gives_way_is_closed_and_the_younger_ones_work(serving
         assert all_of(opened[-1]).startswith(b"HTTP/1.1 200")
 
 
-def test_answers_are_counted_and_health_is_not_among_them(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answers_are_counted_and_health_is_not_among_them(serving: HttpServer, monkeypatch: pytest.MonkeyPatch) -> None:
     before = Counter(serving.house.refusals.counts)
     monkeypatch.setattr(guard, "MAX_CONCURRENT_REQUESTS_PER_ADDRESS", 0)
     assert get(serving, "/v1/tasks") == 503
@@ -122,7 +122,7 @@ def test_answers_are_counted_and_health_is_not_among_them(serving: Serving, monk
 
 
 def test_who_asks_too_often_does_not_make_us_look_dead(tmp_path: Path) -> None:
-    with Asked(tmp_path) as asked:
+    with InProcessServer(tmp_path) as asked:
         asked._app._requests = RateLimiter(1, 1, lambda: 0.0)
         assert [asked("GET", "/v1/tasks").status_code for _ in range(2)] == [200, 429]
         assert asked("GET", "/healthz").status_code == 200
@@ -134,7 +134,7 @@ class Impatient(TimeoutProtocol):
 
 
 def test_an_answer_that_nobody_reads_is_given_up(tmp_path: Path) -> None:
-    with Serving(tmp_path, Impatient) as serving, socket.socket() as connection:
+    with HttpServer(tmp_path, Impatient) as serving, socket.socket() as connection:
         listed: ConnectionTable = serving._server._connections  # type: ignore[attr-defined]
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
         connection.connect(("127.0.0.1", serving.port))
@@ -151,7 +151,7 @@ def test_a_handshake_that_never_ends_is_a_connection_that_waits() -> None:
     with ListeningSocket.of(socket.create_server(("127.0.0.1", 0)), listed) as listener, ExitStack() as stack:
         accepted = []
         for _ in range(MAX_IDLE_PER_ADDRESS + 1):
-            stack.enter_context(socket.create_connection(listener.getsockname(), WAIT))
+            stack.enter_context(socket.create_connection(listener.getsockname(), PATIENCE))
             accepted.append(stack.enter_context(listener.accept()[0]))
             now[0] += IDLE_GRACE_SECONDS / MAX_IDLE_PER_ADDRESS
         assert (listed.total, listed.idle_count()) == (MAX_IDLE_PER_ADDRESS + 1, MAX_IDLE_PER_ADDRESS)

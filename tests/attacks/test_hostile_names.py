@@ -1,17 +1,16 @@
 """Names that cannot be addressed, or that read as another name, are refused by every path; old ones can be removed."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
+from api_client import ApiClient, RoleNameAuthenticator
 from hypothesis import example, given
 from hypothesis import strategies as st
-from live_node import Living
+from live_node import LiveNode
 
-from api.asking import Api, Porter
 from conftest import Evenbeat
 from evenbeat.api.http.context import ApiContext
 from evenbeat.app import App
@@ -60,21 +59,6 @@ GOOD = [
 KEYS: dict[str, Any] = {"every": "1d", "command": ["noop"]}
 
 
-@pytest.fixture(scope="module")
-def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Living]:
-    with Living(tmp_path_factory.mktemp("node") / "evenbeat.db", grace=0.1) as node:
-        yield node
-
-
-@pytest.fixture(scope="module")
-def api(node: Living) -> Iterator[Api]:
-    house = ApiContext(node.database)
-    api = Api(house, Porter())
-    yield api
-    api.close()
-    house.close()
-
-
 @pytest.mark.parametrize("text", CONTROL)
 def test_control_characters_and_marks_of_direction_are_refused(text: str) -> None:
     assert "accepted: no control characters" in text_error(text)
@@ -92,7 +76,7 @@ def test_names_that_mean_something_else_in_an_address_are_refused(name: str) -> 
 
 
 @pytest.mark.parametrize("name", GOOD)
-def test_other_names_are_accepted_and_can_be_addressed(api: Api, name: str) -> None:
+def test_other_names_are_accepted_and_can_be_addressed(api: ApiClient, name: str) -> None:
     assert name_error(name) == ""
     assert safe_name(name) == name
     where = api.post("/v1/tasks", json={"name": name, **KEYS}).headers["location"]
@@ -156,7 +140,7 @@ def test_so_are_periods_limits_labels_pools_and_variables(
 
 
 @pytest.mark.parametrize("name", [*CONTROL, *UNADDRESSABLE])
-def test_the_api_refuses_with_a_pointer(api: Api, name: str) -> None:
+def test_the_api_refuses_with_a_pointer(api: ApiClient, name: str) -> None:
     api.post("/v1/tasks", json={"name": "known", **KEYS})
     for answer in (
         api.post("/v1/tasks", json={"name": name, **KEYS}),
@@ -173,7 +157,7 @@ def test_the_api_refuses_with_a_pointer(api: Api, name: str) -> None:
 
 
 @pytest.mark.parametrize("text", CONTROL)
-def test_the_api_refuses_owners_and_labels(api: Api, text: str) -> None:
+def test_the_api_refuses_owners_and_labels(api: ApiClient, text: str) -> None:
     owner = api.post("/v1/tasks", params={"owner": text}, json={"name": "x", **KEYS})
     assert (owner.status_code, owner.json()["errors"][0]["pointer"]) == (422, "/query/owner")
     owner = api.post("/v1/apply", json={"owners": {text: {"tasks": {"x": KEYS}}}})
@@ -230,9 +214,9 @@ def test_an_old_database_with_such_a_name_opens_and_the_task_can_be_paused_renam
     store = SqliteStore(database)
     (entry,) = store.create([a_task(name)], "me", T0)
     store.close()
-    with Living(database, grace=0.1) as node:
+    with LiveNode(database, grace=0.1) as node:
         house = ApiContext(database)
-        api = Api(house, Porter())
+        api = ApiClient(house, RoleNameAuthenticator())
         listed = api.get("/v1/tasks").json()["tasks"]
         assert [task["name"] for task in listed] == [name]
         paused = api.post(f"/v1/tasks/{entry.id}/pause")

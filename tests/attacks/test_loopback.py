@@ -10,33 +10,23 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple
 
 import pytest
+from waiting import PATIENCE, eventually
 
 from conftest import Evenbeat
 from evenbeat.api.application import ROUTES
 from evenbeat.api.http.route import Role
 
-PATIENCE = 60.0
 NOBODY = 65_534
 is_root = os.geteuid() == 0
 as_root = pytest.mark.skipif(not is_root, reason="only root can become another user of the machine")
-T = TypeVar("T")
-
-
-def eventually(question: Callable[[], T]) -> T:
-    deadline = time.monotonic() + PATIENCE
-    while not (answer := question()):
-        assert time.monotonic() < deadline, "it never happened"
-        time.sleep(0.02)
-    return answer
 
 
 class Target(NamedTuple):

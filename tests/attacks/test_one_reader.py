@@ -10,9 +10,9 @@ from typing import Any
 
 import httpx
 import pytest
+from in_process_server import HERE, InProcessServer
+from waiting import PATIENCE
 
-from api.asked import HERE, Asked
-from api.home import WAIT
 from evenbeat.api.http import receive
 from evenbeat.api.http import threads as workshop
 from evenbeat.api.http.errors import MAX_ERRORS, HttpError
@@ -28,8 +28,8 @@ LARGEST_ANSWER = 64 << 10
 
 
 @pytest.fixture(scope="module")
-def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
-    with Asked(tmp_path_factory.mktemp("reader")) as asked:
+def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcessServer]:
+    with InProcessServer(tmp_path_factory.mktemp("reader")) as asked:
         tasks = [Task("a" * 200 + str(i), Schedule(every=60_000_000), job=Job(command=("noop",))) for i in range(50)]
         asked.desk.add(tasks, "ana", "ana")
         yield asked
@@ -49,7 +49,7 @@ def comparisons(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return made
 
 
-def test_eighty_thousand_unknown_keys_are_counted_not_compared(asked: Asked, comparisons: list[int]) -> None:
+def test_eighty_thousand_unknown_keys_are_counted_not_compared(asked: InProcessServer, comparisons: list[int]) -> None:
     body = json.dumps({f"k{i}": 1 for i in range(80_000)})
     assert len(body) < MEGABYTE
     answer = asked("POST", "/v1/validate", content=body, headers={"content-type": "application/json"})
@@ -81,7 +81,7 @@ MONSTERS: dict[str, tuple[str, Any]] = {
 
 
 @pytest.mark.parametrize("monster", MONSTERS)
-def test_answers_and_suggestions_are_bounded(asked: Asked, comparisons: list[int], monster: str) -> None:
+def test_answers_and_suggestions_are_bounded(asked: InProcessServer, comparisons: list[int], monster: str) -> None:
     path, body = MONSTERS[monster]
     answer = asked("POST", path, json=body)
     assert answer.status_code in (200, 413, 422), answer.text[:500]
@@ -100,7 +100,7 @@ def test_an_unknown_word_is_not_compared_with_any_number_of_known_ones(compariso
 
 
 def test_small_values_by_the_hundred_thousand_are_refused_before_they_are_decoded(
-    asked: Asked, monkeypatch: pytest.MonkeyPatch
+    asked: InProcessServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(receive, "_decode_json", pytest.fail)
     for piece in (b"[]", b"{}", b"1", b'""'):
@@ -109,7 +109,7 @@ def test_small_values_by_the_hundred_thousand_are_refused_before_they_are_decode
         assert (answer.status_code, "values" in answer.json()["detail"]) == (413, True)
 
 
-def test_parameters_are_bounded_too(asked: Asked) -> None:
+def test_parameters_are_bounded_too(asked: InProcessServer) -> None:
     answer = asked("GET", f"/v1/tasks?{'&'.join(['x'] * 10_000)}")
     assert (answer.status_code, len(answer.json()["errors"])) == (422, 1)
     answer = asked("GET", f"/v1/tasks?{'x' * 30_000}=1")
@@ -117,7 +117,7 @@ def test_parameters_are_bounded_too(asked: Asked) -> None:
     assert len(answer.content) < LARGEST_ANSWER
 
 
-def test_a_forecast_walks_only_so_many_times(asked: Asked) -> None:
+def test_a_forecast_walks_only_so_many_times(asked: InProcessServer) -> None:
     every_second = [{"name": f"t{i}", "calendar": "*-*-* *:*:*", "command": ["x"]} for i in range(3)]
     answer = asked("POST", "/v1/forecast", json={"tasks": every_second, "hours": 24})
     assert (answer.status_code, "fewer tasks or hours" in answer.text) == (422, True)
@@ -129,7 +129,7 @@ def test_a_forecast_walks_only_so_many_times(asked: Asked) -> None:
 
 @pytest.mark.parametrize("path", ["/v1/validate", "/v1/forecast"])
 def test_definitions_and_large_bodies_are_worked_on_beside_the_loop(
-    asked: Asked, monkeypatch: pytest.MonkeyPatch, path: str
+    asked: InProcessServer, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
     threads = set()
 
@@ -166,7 +166,7 @@ def test_a_caller_has_some_of_the_threads_and_others_get_theirs() -> None:
 
         def long() -> None:
             began.release()
-            assert end.wait(WAIT)
+            assert end.wait(PATIENCE)
 
         async def of(caller: str, work: Callable[[], Any]) -> Any:
             set_current_caller(caller)
@@ -177,16 +177,16 @@ def test_a_caller_has_some_of_the_threads_and_others_get_theirs() -> None:
             for _ in range(workshop.MAX_RUNNING_PER_CALLER + workshop.MAX_WAITING_PER_CALLER)
         ]
         for _ in range(workshop.MAX_RUNNING_PER_CALLER):
-            assert await asyncio.to_thread(began.acquire, timeout=WAIT)
+            assert await asyncio.to_thread(began.acquire, timeout=PATIENCE)
         assert not began.acquire(blocking=False)
         # Others are worked for, and so is whoever has yet to be recognised.
-        assert await asyncio.wait_for(asyncio.create_task(of("modest", lambda: 7)), WAIT) == 7
-        assert await asyncio.wait_for(asyncio.create_task(of("", lambda: 8)), WAIT) == 8
+        assert await asyncio.wait_for(asyncio.create_task(of("modest", lambda: 7)), PATIENCE) == 7
+        assert await asyncio.wait_for(asyncio.create_task(of("", lambda: 8)), PATIENCE) == 8
         with pytest.raises(HttpError, match="4 requests of greedy are running and 100 are waiting") as refused:
             await asyncio.create_task(of("greedy", long))
         assert (refused.value.status, refused.value.headers["retry-after"]) == (429, "1")
         end.set()
-        await asyncio.wait_for(asyncio.gather(*greedy), WAIT)
+        await asyncio.wait_for(asyncio.gather(*greedy), PATIENCE)
         assert not shop._lanes
         shop.close()
 
@@ -201,14 +201,14 @@ def test_requests_are_worked_on_in_the_name_of_their_token(tmp_path: Path, monke
         seen.add(workshop._current_caller.get())
         return await do(self, work)
 
-    with Asked(tmp_path) as asked:
+    with InProcessServer(tmp_path) as asked:
         reader = asked.token("grafana", "read")
         monkeypatch.setattr(FairThreadPool, "run", watched)
         asyncio.run(_get(asked, reader))
     assert seen == {"", "grafana"}
 
 
-async def _get(asked: Asked, token: str) -> None:
+async def _get(asked: InProcessServer, token: str) -> None:
     transport = httpx.ASGITransport(app=asked._app, client=(HERE, 40_000))
     async with httpx.AsyncClient(transport=transport, base_url=asked.url) as client:
         answer = await client.get("/v1/tasks", headers={"authorization": f"Bearer {token}"})

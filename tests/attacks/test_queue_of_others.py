@@ -17,7 +17,8 @@ import nats.errors
 import pytest
 from nats.aio.client import Client
 from nats.aio.msg import Msg
-from nats_nodes import Node, until
+from nats_nodes import Node
+from waiting import PATIENCE, eventually_async
 
 from evenbeat.cli.main import main
 from evenbeat.core.guard import kill_after
@@ -30,7 +31,6 @@ from evenbeat.queue.nats.worker import ClusterWorker, WorkerOptions
 from evenbeat.testing.certificates import CertificateAuthority
 from evenbeat.testing.nats_server import NatsServer
 
-PATIENCE = 60.0
 SECRET = "the secret of pool b"
 
 
@@ -87,8 +87,10 @@ async def staffed(stack: AsyncExitStack, served: Served) -> tuple[Node, dict[str
         worker = workers[pool] = ClusterWorker(where, WorkerOptions(kill_after, hosts=1, pools=(pool,)))
         await worker.start()
         stack.push_async_callback(worker.stop)
-    await until(lambda: {worker.id for worker in workers.values()} <= {w.id for w in node.queue.worker_views})
-    await until(lambda: all(worker.has_recent_answer for worker in workers.values()))
+    await eventually_async(
+        lambda: {worker.id for worker in workers.values()} <= {w.id for w in node.queue.worker_views}
+    )
+    await eventually_async(lambda: all(worker.has_recent_answer for worker in workers.values()))
     return node, workers
 
 
@@ -135,7 +137,7 @@ def test_everything_works_and_a_worker_of_one_pool_cannot_read_the_work_of_anoth
         for subject in ways:
             await client.subscribe(subject, cb=spy.hear)
         await client.flush()
-        await until(lambda: len(spy.refused) >= len(ways))
+        await eventually_async(lambda: len(spy.refused) >= len(ways))
         assert all("permissions violation" in said for said in spy.refused)
 
         node, _ = await staffed(stack, served)
@@ -164,11 +166,11 @@ def test_everything_works_and_a_worker_of_one_pool_cannot_read_the_work_of_anoth
         await client.publish(f"{prefix}.runs.a", b"run this")
         await client.publish(f"{prefix}.worker.pool-b.x", b"you may")
         await client.flush()
-        await until(lambda: len(spy.refused) >= before + len(requests) + 3)
+        await eventually_async(lambda: len(spy.refused) >= before + len(requests) + 3)
         # What it may ask is only about its own pool: another filter in the body is refused by the server.
         body = {"stream_name": stream, "config": {"durable_name": "pool-a", "filter_subject": f"{prefix}.runs.b"}}
         await client.publish(f"$JS.API.{filters}", json.dumps(body).encode(), inbox)
-        await until(lambda: spy.heard)
+        await eventually_async(lambda: spy.heard)
         assert [json.loads(message.data)["error"]["code"] for message in spy.heard] == [400]
 
         # And nothing is worse for all that.
@@ -187,7 +189,7 @@ def test_a_server_with_another_certificate_is_not_believed(served: Served, tmp_p
         link = NatsConnection(parse_queue_address(url), "wary", lambda: None)
         starting = asyncio.create_task(link.start())
         stack.push_async_callback(link.stop)
-        await until(lambda: "certificate" in link.problem.lower())
+        await eventually_async(lambda: "certificate" in link.problem.lower())
         assert not link.is_up
         starting.cancel()
 
@@ -307,7 +309,7 @@ def test_credentials_files_are_taken_and_renewed_ones_are_read_again(tmp_path: P
         link = NatsConnection(where, "stranger", lambda: None)
         starting = asyncio.create_task(link.start())
         stack.push_async_callback(link.stop)
-        await until(lambda: "authorization" in link.problem.lower())
+        await eventually_async(lambda: "authorization" in link.problem.lower())
         creds.write_text(text)
         await starting
         assert link.is_up

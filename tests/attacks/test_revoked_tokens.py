@@ -3,24 +3,25 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import httpx
 import msgspec
 import pytest
+from in_process_server import InProcessServer
+from live_node import LiveNode
+from waiting import PATIENCE
 
-from api.asked import Asked
-from api.home import Home
 from evenbeat.admin.tokens import TOKEN_PREFIX, create_api_token, decode_tokens
 from evenbeat.api.auth import authenticator, while_authorized
 from evenbeat.api.auth.authenticator import TokenAuthenticator
+from evenbeat.api.http.context import ApiContext
 from evenbeat.api.live.status_feed import FeedPosition, LiveFeed
 from evenbeat.api.routes import events
 from evenbeat.api.server import protected_application
 from evenbeat.client.database import open_client
 from evenbeat.model import HOUR, SECOND, Instant, Job, Schedule, Task
-
-PATIENCE = 60.0
 
 
 @pytest.fixture(autouse=True)
@@ -31,12 +32,12 @@ def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def asked(tmp_path: Path) -> Iterator[Asked]:
-    with Asked(tmp_path) as asked:
+def asked(tmp_path: Path) -> Iterator[InProcessServer]:
+    with InProcessServer(tmp_path) as asked:
         yield asked
 
 
-async def looked_at(asked: Asked, monkeypatch: pytest.MonkeyPatch, times: int = 5) -> None:
+async def looked_at(asked: InProcessServer, monkeypatch: pytest.MonkeyPatch, times: int = 5) -> None:
     """Return when whoever waits was looked at so many times more, and is still welcome."""
     count, real = 0, TokenAuthenticator.is_still_authorized
     enough = asyncio.Event()
@@ -55,7 +56,7 @@ async def looked_at(asked: Asked, monkeypatch: pytest.MonkeyPatch, times: int = 
 
 
 def stream_ends(
-    asked: Asked, monkeypatch: pytest.MonkeyPatch, headers: dict[str, str], revoke: Callable[[], object]
+    asked: InProcessServer, monkeypatch: pytest.MonkeyPatch, headers: dict[str, str], revoke: Callable[[], object]
 ) -> None:
     async def scenario() -> None:
         transport = httpx.ASGITransport(app=asked._app)
@@ -79,18 +80,18 @@ def bearer(text: str) -> dict[str, str]:
     return {"authorization": f"Bearer {text}"}
 
 
-def cookie(asked: Asked, text: str) -> dict[str, str]:
+def cookie(asked: InProcessServer, text: str) -> dict[str, str]:
     answer = asked("POST", "/v1/session", json={"token": text})
     assert answer.status_code == 200, answer.text
     return {"cookie": answer.headers["set-cookie"].partition(";")[0]}
 
 
-By = Callable[[Asked, str], dict[str, str]]
+By = Callable[[InProcessServer, str], dict[str, str]]
 BOTH: list[By] = [lambda _, text: bearer(text), cookie]
 
 
 @pytest.mark.parametrize("by", BOTH, ids=["token", "session"])
-def test_an_event_stream_ends_with_its_token(asked: Asked, monkeypatch: pytest.MonkeyPatch, by: By) -> None:
+def test_an_event_stream_ends_with_its_token(asked: InProcessServer, monkeypatch: pytest.MonkeyPatch, by: By) -> None:
     asked.token("other", "admin")
     headers = by(asked, asked.token("ci", "read"))
 
@@ -102,7 +103,9 @@ def test_an_event_stream_ends_with_its_token(asked: Asked, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("by", BOTH, ids=["token", "session"])
-def test_an_event_stream_ends_when_its_token_expires(asked: Asked, monkeypatch: pytest.MonkeyPatch, by: By) -> None:
+def test_an_event_stream_ends_when_its_token_expires(
+    asked: InProcessServer, monkeypatch: pytest.MonkeyPatch, by: By
+) -> None:
     expires = Instant(asked.house.now() + HOUR)
     headers = by(asked, asked.token("ci", "read", expires))
     stream_ends(asked, monkeypatch, headers, lambda: monkeypatch.setattr(asked.house, "now", lambda: expires))
@@ -110,7 +113,7 @@ def test_an_event_stream_ends_when_its_token_expires(asked: Asked, monkeypatch: 
 
 @pytest.mark.parametrize("by", BOTH, ids=["token", "session"])
 def test_an_event_stream_ends_when_its_token_becomes_another(
-    asked: Asked, monkeypatch: pytest.MonkeyPatch, by: By
+    asked: InProcessServer, monkeypatch: pytest.MonkeyPatch, by: By
 ) -> None:
     text = asked.token("ci", "admin")
     headers = by(asked, text)
@@ -124,7 +127,7 @@ def test_an_event_stream_ends_when_its_token_becomes_another(
     stream_ends(asked, monkeypatch, headers, expire)
 
 
-def test_an_event_stream_ends_when_somebody_signs_out(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_event_stream_ends_when_somebody_signs_out(asked: InProcessServer, monkeypatch: pytest.MonkeyPatch) -> None:
     headers = cookie(asked, asked.token("ci", "read"))
 
     def sign_out() -> None:
@@ -134,14 +137,14 @@ def test_an_event_stream_ends_when_somebody_signs_out(asked: Asked, monkeypatch:
 
 
 def test_an_event_stream_ends_when_its_session_is_twelve_hours_old(
-    asked: Asked, monkeypatch: pytest.MonkeyPatch
+    asked: InProcessServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     headers = cookie(asked, asked.token("ci", "read"))
     stream_ends(asked, monkeypatch, headers, lambda: asked.later(12 * 3600))
 
 
 def test_an_event_stream_of_an_open_door_ends_when_the_first_token_shuts_it(
-    asked: Asked, monkeypatch: pytest.MonkeyPatch
+    asked: InProcessServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stream_ends(asked, monkeypatch, {}, lambda: asked.token("first", "admin"))
 
@@ -169,14 +172,14 @@ def test_a_run_that_is_waited_for_is_not_told_to_a_token_that_is_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The run itself goes on: whoever asked for it was allowed to."""
-    with Home(tmp_path / "a.db") as home:
+    with LiveNode(tmp_path / "a.db", grace=0.1) as live, closing(ApiContext(live.database)) as context:
         new = create_api_token("ci", "operate", Instant(0))
         with open_client(tmp_path / "a.db", "test") as door:
             door.add_token(new)
             door.add([Task(name, Schedule(every=24 * HOUR), Job(command=("sleep", "600"))) for name in "ab"], "test")
         now = 1_000.0
-        gate = TokenAuthenticator(home.house, "127.0.0.1", now=lambda: now)
-        transport = httpx.ASGITransport(app=protected_application(home.house, gate))
+        gate = TokenAuthenticator(context, "127.0.0.1", now=lambda: now)
+        transport = httpx.ASGITransport(app=protected_application(context, gate))
 
         async def scenario() -> None:
             nonlocal now
@@ -187,7 +190,7 @@ def test_a_run_that_is_waited_for_is_not_told_to_a_token_that_is_gone(
                     asyncio.create_task(client.post("/v1/runs", json={"tasks": ["b"], "wait": True}, headers=headers)),
                 ]
                 async with asyncio.timeout(PATIENCE):
-                    while len(home.node.turns.pending_runs) < 2:
+                    while len(live.node.turns.pending_runs) < 2:
                         await asyncio.sleep(0.01)
                 await asyncio.to_thread(_remove, tmp_path / "a.db")
                 now += 2.5
@@ -195,10 +198,9 @@ def test_a_run_that_is_waited_for_is_not_told_to_a_token_that_is_gone(
                     answers = await asyncio.gather(*waits)
                 assert [answer.status_code for answer in answers] == [401, 401]
                 assert "not good any more" in answers[0].json()["detail"]
-                assert len(home.node.turns.pending_runs) == 2
+                assert len(live.node.turns.pending_runs) == 2
 
         asyncio.run(scenario())
-        home.house.close()
 
 
 def _remove(database: Path) -> None:
@@ -207,7 +209,7 @@ def _remove(database: Path) -> None:
 
 
 def test_an_expired_token_costs_no_scrypt_and_counts_as_wrong(
-    asked: Asked, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    asked: InProcessServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     other = asked.token("other", "read")
     text = asked.token("ci", "read", Instant(asked.house.now() + HOUR))
@@ -228,7 +230,7 @@ def test_an_expired_token_costs_no_scrypt_and_counts_as_wrong(
     assert asked("GET", "/v1/tasks", other).status_code == 200  # whoever is known is not shut out by it
 
 
-def test_the_session_of_an_expired_token_ends(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_session_of_an_expired_token_ends(asked: InProcessServer, monkeypatch: pytest.MonkeyPatch) -> None:
     headers = cookie(asked, asked.token("ci", "read", Instant(asked.house.now() + HOUR)))
     assert asked("GET", "/v1/tasks", headers=headers).status_code == 200
     over = Instant(asked.house.now() + HOUR)
@@ -239,14 +241,14 @@ def test_the_session_of_an_expired_token_ends(asked: Asked, monkeypatch: pytest.
 
 def test_a_cookie_that_somebody_got_while_the_node_was_stopped_opens_nothing_when_it_is_back(tmp_path: Path) -> None:
     """Another user can take the port of a stopped node, and browsers send their cookies there. With TLS they do not."""
-    with Home(tmp_path / "a.db") as home:
+    with LiveNode(tmp_path / "a.db", grace=0.1) as live, closing(ApiContext(live.database)) as context:
         new = create_api_token("ana", "admin", Instant(0))
         with open_client(tmp_path / "a.db", "test") as door:
             door.add_token(new)
 
         async def served(life: str, port: int, headers: dict[str, str] | None = None) -> httpx.Response:
-            gate = TokenAuthenticator(home.house, "127.0.0.1", port, life)
-            transport = httpx.ASGITransport(app=protected_application(home.house, gate))
+            gate = TokenAuthenticator(context, "127.0.0.1", port, life)
+            transport = httpx.ASGITransport(app=protected_application(context, gate))
             async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", timeout=PATIENCE) as client:
                 if headers is None:
                     return await client.post("/v1/session", json={"token": new.text})
@@ -259,4 +261,3 @@ def test_a_cookie_that_somebody_got_while_the_node_was_stopped_opens_nothing_whe
                 assert (await served(later, 8629, cookie)).status_code == expected, (life, later)
 
         asyncio.run(scenario())
-        home.house.close()

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from live_node import Living, eventually
+from live_node import LiveNode
+from waiting import eventually
 
 from conftest import Evenbeat
 from evenbeat.child_processes.process_table import all_processes, children_by_parent, descendants
@@ -70,7 +71,7 @@ FUNCTION = "import json, os\ndef tell():\n    return json.dumps(dict(os.environ)
 
 
 @pytest.fixture(scope="module")
-def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Living]:
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveNode]:
     folder = tmp_path_factory.mktemp("node")
     (folder / "tell_environment.py").write_text(FUNCTION)
     (folder / "x.toml").write_text(CONFIG.replace("tell_environment.py", str(folder / "tell_environment.py")))
@@ -78,17 +79,17 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Living]:
     with pytest.MonkeyPatch.context() as environment:
         for name, value in {**SECRETS, **others}.items():
             environment.setenv(name, value)
-        with Living(folder / "x.db", files=(folder / "x.toml",), grace=0.1) as node:
+        with LiveNode(folder / "x.db", files=(folder / "x.toml",), grace=0.1) as node:
             yield node
 
 
-def ran(node: Living, name: str) -> tuple[str, str]:
+def ran(node: LiveNode, name: str) -> tuple[str, str]:
     with node.door() as door:
         (end,) = door.run_now([name], wait=True)
     return end.outcome, end.output
 
 
-def variables(node: Living, name: str) -> dict[str, str]:
+def variables(node: LiveNode, name: str) -> dict[str, str]:
     outcome, output = ran(node, name)
     assert outcome == "succeeded", output
     assert SECRET not in output
@@ -98,7 +99,7 @@ def variables(node: Living, name: str) -> dict[str, str]:
     return dict(line.split("=", 1) for line in output.splitlines())
 
 
-def test_a_command_gets_a_short_list_and_what_is_named(node: Living) -> None:
+def test_a_command_gets_a_short_list_and_what_is_named(node: LiveNode) -> None:
     found = variables(node, "command")
     assert not found.keys() & (SECRETS.keys() | {"API_KEY"})
     assert (found["SITE"], found["DB_HOST"], found["PATH"]) == ("berlin", "db1", os.environ["PATH"])
@@ -110,7 +111,7 @@ def test_a_command_gets_a_short_list_and_what_is_named(node: Living) -> None:
     assert (with_env["OWN"], with_env["HOME"]) == ("mine", "/elsewhere")
 
 
-def test_a_check_writes_numbers_with_a_point_unless_its_task_says_otherwise(node: Living) -> None:
+def test_a_check_writes_numbers_with_a_point_unless_its_task_says_otherwise(node: LiveNode) -> None:
     assert variables(node, "command")["LC_ALL"] == "C.UTF-8"
     found = variables(node, "check")
     assert ("LC_ALL" in found, found["LC_NUMERIC"], found["LC_TIME"]) == (False, "C", "de_DE")
@@ -118,7 +119,7 @@ def test_a_check_writes_numbers_with_a_point_unless_its_task_says_otherwise(node
 
 
 @pytest.mark.parametrize("name", ["function", "function-with-env"])
-def test_a_function_gets_all_but_our_secrets(node: Living, name: str) -> None:
+def test_a_function_gets_all_but_our_secrets(node: LiveNode, name: str) -> None:
     found = variables(node, name)
     assert not found.keys() & SECRETS.keys()
     assert (found["API_KEY"], found["SITE"]) == ("for functions", "berlin")
@@ -126,13 +127,13 @@ def test_a_function_gets_all_but_our_secrets(node: Living, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["thief", "function-thief"])
-def test_no_reference_leads_to_a_secret_of_ours(node: Living, name: str) -> None:
+def test_no_reference_leads_to_a_secret_of_ours(node: LiveNode, name: str) -> None:
     outcome, output = ran(node, name)
     assert (outcome, SECRET in output) == ("broken", False)
     assert "the worker has no variable EVENBEAT_" in output
 
 
-def test_worker_processes_have_no_secret_in_their_environment_or_arguments(node: Living) -> None:
+def test_worker_processes_have_no_secret_in_their_environment_or_arguments(node: LiveNode) -> None:
     variables(node, "function")
     assert len(node.node.queue.workers) >= 2
     for pid, _ in node.node.queue.workers:
@@ -204,7 +205,7 @@ def test_the_first_start_after_an_upgrade_names_what_is_no_longer_passed(
 
     def told(path: Path) -> list[str]:
         caplog.clear()
-        with caplog.at_level(logging.INFO), Living(path, grace=0.1):
+        with caplog.at_level(logging.INFO), LiveNode(path, grace=0.1):
             pass
         return [record.getMessage() for record in caplog.records if getattr(record, "action", "") == "environment"]
 
@@ -221,7 +222,7 @@ def test_the_first_start_after_an_upgrade_names_what_is_no_longer_passed(
 def test_another_list_counts_from_the_next_start(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     file = tmp_path / "x.toml"
     file.write_text('[node]\npass_env = ["SITE"]\n')
-    with caplog.at_level(logging.WARNING), Living(tmp_path / "x.db", files=(file,), grace=0.1) as node:
+    with caplog.at_level(logging.WARNING), LiveNode(tmp_path / "x.db", files=(file,), grace=0.1) as node:
         file.write_text('[node]\npass_env = ["OTHER"]\n')
         with node.door() as door:
             door.apply([file])

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from live_node import Living
+from in_process_server import HERE, InProcessServer
+from live_node import LiveNode
 
-from api.asked import HERE, Asked
 from evenbeat.admin.tokens import add_token, create_api_token, remove_token
 from evenbeat.api.auth.authenticator import TokenAuthenticator
 from evenbeat.api.http.context import ApiContext
@@ -15,10 +15,10 @@ from evenbeat.api.server import protected_application
 from evenbeat.model import Instant
 
 
-class AskedLive(Asked):
+class AskedLive(InProcessServer):
     """The same beside a node: what the audit is to know goes through it."""
 
-    def __init__(self, living: Living) -> None:
+    def __init__(self, living: LiveNode) -> None:
         self.house = ApiContext(living.database)
         self.desk = living.node.admin
         self._store = living.node.store  # type: ignore[assignment]
@@ -30,7 +30,7 @@ class AskedLive(Asked):
 
 @pytest.fixture
 def asked(tmp_path: Path) -> Iterator[AskedLive]:
-    with Living(tmp_path / "evenbeat.db", grace=0.1) as living:
+    with LiveNode(tmp_path / "evenbeat.db", grace=0.1) as living:
         asked = AskedLive(living)
         yield asked
         asked.house.close()
@@ -55,14 +55,14 @@ def test_tokens_and_sign_ins_are_in_the_audit_and_no_secret_is(asked: AskedLive)
 
 
 def test_a_session_begins_though_the_audit_cannot_be_written(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    with Asked(tmp_path) as asked:  # no node
+    with InProcessServer(tmp_path) as asked:  # no node
         text = asked.token("ana", "read")
         assert asked("POST", "/v1/session", json={"token": text}).status_code == 200
     assert "a sign-in is not in the audit" in caplog.text
 
 
 def test_who_is_refused_is_logged_and_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    with Asked(tmp_path) as asked:
+    with InProcessServer(tmp_path) as asked:
         reader = asked.token("grafana", "read")
         caplog.set_level(logging.WARNING)
         asked("GET", "/v1/tasks", client="10.0.0.1")
@@ -86,7 +86,7 @@ def test_who_is_refused_is_logged_and_counted(tmp_path: Path, caplog: pytest.Log
 
 def test_nobody_hides_a_change_by_making_more_of_them(tmp_path: Path) -> None:
     """The names of tokens cannot be used again for another story: each line stays."""
-    with Asked(tmp_path) as asked:
+    with InProcessServer(tmp_path) as asked:
         for _ in range(3):
             new = create_api_token("ci", "admin", Instant(0))
             add_token(asked.desk, new.id, new.token, "mallory")

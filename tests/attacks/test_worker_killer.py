@@ -5,8 +5,9 @@ import signal
 from pathlib import Path
 
 import pytest
-from live_node import Living, eventually
+from live_node import LiveNode
 from queue_node import Courier, is_alive, play
+from waiting import eventually
 
 from conftest import Evenbeat
 from evenbeat.model import Job, Outcome
@@ -30,13 +31,13 @@ def test_a_forced_killer_is_repeated_twice_and_then_set_aside_for_good(evenbeat:
         assert evenbeat("add", name, "--every", "1d", "--shell", "--db", database, "--", waits).code == 0
     assert evenbeat("add", "killer", "--every", "1d", "--shell", "--db", database, "--", KILLER).code == 0
 
-    def lost(living: Living, name: str) -> int:
+    def lost(living: LiveNode, name: str) -> int:
         return sum(run.outcome is Outcome.LOST for run in living.runs(name))
 
-    def succeeded(living: Living, name: str) -> int:
+    def succeeded(living: LiveNode, name: str) -> int:
         return sum(run.outcome is Outcome.SUCCEEDED for run in living.runs(name))
 
-    with Living(Path(database)) as living:
+    with LiveNode(Path(database)) as living:
         forced(evenbeat, database, *names)
         eventually(lambda: all(living.runs(name) and living.runs(name)[0].started for name in names))
         forced(evenbeat, database, "killer")
@@ -52,7 +53,7 @@ def test_a_forced_killer_is_repeated_twice_and_then_set_aside_for_good(evenbeat:
         assert (
             "set aside, as 3 worker processes in a row died with it" in evenbeat("show", "killer", "--db", database).out
         )
-    with Living(Path(database)) as living:
+    with LiveNode(Path(database)) as living:
         shown = evenbeat("show", "killer", "--db", database, "--json").json
         assert (shown["worker_deaths"], shown["set_aside"]) == (3, True)
         forced(evenbeat, database, "bystander-0", "killer")

@@ -4,11 +4,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from waiting import eventually
 
 from evenbeat.child_processes.process_table import all_processes, process_info
 
@@ -48,7 +48,7 @@ class Supervisor:
         assert self.process.stdout is not None
         self.guardian, *self.workers = map(int, self.process.stdout.readline().split())
         files = [folder / name for name in ("plain", "bare", "apart")]
-        until(lambda: all(file.exists() and file.read_text().strip() for file in files))
+        eventually(lambda: all(file.exists() and file.read_text().strip() for file in files))
         self.runs = [int(file.read_text()) for file in files]
 
     def expect(self, microseconds: int) -> None:
@@ -66,13 +66,6 @@ class Supervisor:
 def is_alive(pid: int) -> bool:
     now = process_info(pid)
     return now is not None and now.is_alive
-
-
-def until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not is_so():
-        assert time.monotonic() < deadline, "it never happened"
-        time.sleep(0.01)
 
 
 @pytest.fixture
@@ -95,8 +88,8 @@ def test_pkill_of_all_that_is_called_evenbeat_leaves_nothing(supervisor: Supervi
     for number in (signal.SIGSTOP, signal.SIGKILL):  # none of them sees another end
         for pid in victims:
             os.kill(pid, number)
-    until(lambda: not any(map(is_alive, supervisor.runs)))
-    until(lambda: not is_alive(supervisor.guardian))
+    eventually(lambda: not any(map(is_alive, supervisor.runs)))
+    eventually(lambda: not is_alive(supervisor.guardian))
 
 
 def test_an_orderly_stop_leaves_neither_guardian_nor_records(supervisor: Supervisor, tmp_path: Path) -> None:
@@ -113,12 +106,12 @@ def test_a_guardian_that_ends_is_replaced_and_knows_all_that_the_first_did(super
     def another() -> list[int]:
         return [one.pid for one in all_processes().values() if one.parent == supervisor.process.pid]
 
-    until(lambda: bool(set(another()) - children))
+    eventually(lambda: bool(set(another()) - children))
     (supervisor.guardian,) = set(another()) - children
     for number in (signal.SIGSTOP, signal.SIGKILL):
         for pid in (supervisor.process.pid, *supervisor.workers):
             os.kill(pid, number)
-    until(lambda: not any(map(is_alive, supervisor.runs)))
+    eventually(lambda: not any(map(is_alive, supervisor.runs)))
 
 
 def test_a_stopped_guardian_does_not_keep_its_supervisor_from_ending(supervisor: Supervisor) -> None:
@@ -134,7 +127,7 @@ def test_what_a_stopped_supervisor_runs_ends_when_it_may_run_no_longer(superviso
     assert all(map(is_alive, supervisor.runs))
     supervisor.expect(300_000)
     os.kill(supervisor.process.pid, signal.SIGSTOP)
-    until(lambda: not any(map(is_alive, [*supervisor.runs, *supervisor.workers])))
+    eventually(lambda: not any(map(is_alive, [*supervisor.runs, *supervisor.workers])))
     assert is_alive(supervisor.guardian)
     assert is_alive(other.pid)
     other.kill()

@@ -4,12 +4,12 @@ import os
 import signal
 import subprocess
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from waiting import eventually
 
 from evenbeat.child_processes import leftovers
 from evenbeat.child_processes.leftovers import end_leftovers
@@ -28,13 +28,6 @@ def leader_of(started: "subprocess.Popen[str]") -> SessionLeader:
     now = process_info(started.pid)
     assert now is not None
     return SessionLeader(now.pid, now.started)
-
-
-def until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not is_so():
-        assert time.monotonic() < deadline, "it never happened"
-        time.sleep(0.01)
 
 
 @pytest.fixture
@@ -93,7 +86,7 @@ def test_a_worker_that_was_killed_leaves_nothing(start: Start, tmp_path: Path) -
     runs = said(worker, 3)
     path = recorded_by(dead(), tmp_path / "x.workers", leader_of(worker))
     end_leftovers([path])
-    until(lambda: not any(map(is_alive, [worker.pid, *runs])))
+    eventually(lambda: not any(map(is_alive, [worker.pid, *runs])))
     assert not path.exists()
 
 
@@ -104,7 +97,7 @@ def test_what_its_own_session_was_left_by_a_dead_leader_is_found(start: Start, t
     worker.wait()
     assert is_alive(runs[0])
     end_leftovers([recorded_by(dead(), tmp_path / "x.workers", leader)])
-    until(lambda: not is_alive(runs[0]))
+    eventually(lambda: not is_alive(runs[0]))
 
 
 def test_the_workers_of_a_supervisor_that_lives_are_its_own(start: Start, tmp_path: Path) -> None:
@@ -166,7 +159,7 @@ def test_runs_of_a_worker_that_was_not_recorded_are_known_by_the_secret(start: S
     for one in (worker, other):
         one.wait()
     end_leftovers([path])
-    until(lambda: not is_alive(ours))
+    eventually(lambda: not is_alive(ours))
     assert is_alive(theirs)
     assert not path.exists()
     os.kill(theirs, signal.SIGKILL)

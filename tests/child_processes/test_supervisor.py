@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
+from waiting import eventually_async
 
 from evenbeat.child_processes.process_table import process_info
 from evenbeat.child_processes.supervisor import ProcessSupervisor, RestartBackoff, SupervisedProcess
@@ -45,12 +46,6 @@ def descriptors() -> set[str]:
     return {entry.name for entry in os.scandir("/proc/self/fd")}
 
 
-async def until(is_so: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
-        while not is_so():
-            await asyncio.sleep(0.005)
-
-
 def play(scene: Callable[[], Coroutine[Any, Any, None]]) -> None:
     before = descriptors()
     asyncio.run(scene())
@@ -63,7 +58,7 @@ def test_a_process_that_is_killed_is_replaced_at_once() -> None:
         keeper.start()
         (first,) = keeper.supervisor.processes
         first.signal(signal.SIGKILL)
-        await until(lambda: bool(keeper.statuses) and bool(keeper.supervisor.processes))
+        await eventually_async(lambda: bool(keeper.statuses) and bool(keeper.supervisor.processes))
         assert keeper.supervisor.processes[0].pid != first.pid
         assert (keeper.statuses, keeper.pauses, keeper.supervisor.restarts) == ([-signal.SIGKILL], [0], 1)
         await keeper.supervisor.stop(30)
@@ -79,7 +74,7 @@ def test_processes_that_end_at_once_are_started_ever_later(monkeypatch: pytest.M
     async def scene() -> None:
         keeper = Keeper("raise SystemExit(3)")
         keeper.start()
-        await until(lambda: len(keeper.statuses) == 4)
+        await eventually_async(lambda: len(keeper.statuses) == 4)
         await keeper.supervisor.stop(30)
         assert keeper.hopeless == [False, False, False, True]
         assert keeper.statuses == [3, 3, 3, 3]
@@ -133,7 +128,7 @@ def test_a_machine_that_is_full_is_tried_again(monkeypatch: pytest.MonkeyPatch) 
         assert keeper.supervisor.processes == []
         assert keeper.supervisor.start_problem == "Too many open files"
         keeper.options.pop("owned_descriptors")  # the failed start has closed it
-        await until(lambda: bool(keeper.supervisor.processes))
+        await eventually_async(lambda: bool(keeper.supervisor.processes))
         assert keeper.supervisor.start_problem == ""
         await keeper.supervisor.stop(30)
         assert not any(process_info(pid) for pid in started)

@@ -6,27 +6,15 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
+from waiting import PATIENCE, eventually
 
 from conftest import Evenbeat
-
-PATIENCE = 60.0
-"""Seconds; only a broken node needs them."""
-
-
-def eventually(question: Callable[[], Any]) -> Any:
-    deadline = time.monotonic() + PATIENCE
-    while not (answer := question()):
-        assert time.monotonic() < deadline, "it never happened"
-        time.sleep(0.02)
-    return answer
 
 
 def free_port() -> int:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from live_node import Living
+from live_node import LiveNode
 
 from conftest import Evenbeat
 from evenbeat.client.socket import SocketBackend
@@ -14,13 +14,13 @@ from evenbeat.wire.requests import HeartbeatSignal, SendHeartbeat
 
 
 @pytest.fixture(scope="module")
-def living(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Living]:
-    with Living(tmp_path_factory.mktemp("node") / "a.db") as node:
+def living(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveNode]:
+    with LiveNode(tmp_path_factory.mktemp("node") / "a.db") as node:
         yield node
 
 
 @pytest.fixture
-def live(living: Living, monkeypatch: pytest.MonkeyPatch, evenbeat: Evenbeat) -> Iterator[Living]:
+def live(living: LiveNode, monkeypatch: pytest.MonkeyPatch, evenbeat: Evenbeat) -> Iterator[LiveNode]:
     """A node with a passive check."""
     monkeypatch.setenv("EVENBEAT_DB", str(living.database))
     assert evenbeat("add", "backup", "--passive", "--cron", "0 2 * * *", "--grace", "1h").code == 0
@@ -95,7 +95,7 @@ class TestWithANode:
         assert "it becomes WARNING if none is submitted by " in evenbeat("why", "disk").out
         assert evenbeat("rm", "disk").code == 0
 
-    def test_a_token_is_told_once_and_taken_away(self, evenbeat: Evenbeat, live: Living) -> None:
+    def test_a_token_is_told_once_and_taken_away(self, evenbeat: Evenbeat, live: LiveNode) -> None:
         token = evenbeat("heartbeat", "backup").out.strip()
         client = SocketBackend(live.database)
         taken = client.ask(SendHeartbeat(token, HeartbeatSignal.SUCCESS, "curl")).taken

@@ -13,23 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import PATIENCE, eventually
 
 from conftest import Evenbeat
 from evenbeat.client.database import connect_to_live_node
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
 from evenbeat.wire.requests import GetLiveTaskState
 
-PATIENCE = 60.0
-"""Seconds; only a broken node needs them."""
 Up = Callable[..., "subprocess.Popen[str]"]
-
-
-def eventually(question: Callable[[], Any]) -> Any:
-    deadline = time.monotonic() + PATIENCE
-    while not (answer := question()):
-        assert time.monotonic() < deadline, "it never happened"
-        time.sleep(0.02)
-    return answer
 
 
 @pytest.fixture(autouse=True)

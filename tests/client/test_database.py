@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 
 import msgspec
 import pytest
-from live_node import PATIENCE, Living, eventually
+from live_node import LiveNode
+from waiting import PATIENCE, eventually
 
 from evenbeat.client.database import connect_to_live_node, open_client
 from evenbeat.client.in_process import client_on_own_loop
@@ -46,7 +47,7 @@ def names(database: Path) -> list[str]:
 class Within:
     """A door that is only used on the loop of the node."""
 
-    def __init__(self, node: Living) -> None:
+    def __init__(self, node: LiveNode) -> None:
         self._node = node
 
     def use(self, work: Callable[[LocalClient], Any]) -> Any:
@@ -78,7 +79,7 @@ def side(kind: str, database: Path) -> Iterator[Callable[[Callable[[LocalClient]
     if kind == "alone":
         yield use
         return
-    with Living(database) as node:
+    with LiveNode(database) as node:
         yield use if kind == "live" else Within(node).use
 
 
@@ -122,7 +123,7 @@ def test_a_backup_is_a_copy_and_overwrites_nothing(kind: str, database: Path, tm
 
 
 def test_what_is_changed_through_a_live_node_is_true_of_it_at_once(database: Path) -> None:
-    with Living(database) as node, node.door() as door:
+    with LiveNode(database) as node, node.door() as door:
         door.add([task("a", every="1s", command=["true"])], "cli")
         eventually(lambda: node.runs("a"))
         door.remove(Filter(names=("a",)))
@@ -132,7 +133,7 @@ def test_what_is_changed_through_a_live_node_is_true_of_it_at_once(database: Pat
 
 
 def test_a_forced_run_can_be_waited_for(database: Path) -> None:
-    with Living(database) as node, node.door() as door:
+    with LiveNode(database) as node, node.door() as door:
         door.add([task("a"), task("b")], "cli")
         ended = door.run_now(["a", "b", "a"], wait=True)
         assert [(e.task, e.outcome, e.output) for e in ended] == [
@@ -146,7 +147,7 @@ def test_a_forced_run_can_be_waited_for(database: Path) -> None:
 
 
 def test_a_run_that_is_forced_while_one_is_running_is_the_one_after_it(database: Path) -> None:
-    with Living(database) as node, node.door() as door:
+    with LiveNode(database) as node, node.door() as door:
         door.add([task("a", command=["sleep", "0.3"])], "cli")
         door.run_now(["a"], wait=False)
         eventually(lambda: node.runs("a"))
@@ -156,7 +157,7 @@ def test_a_run_that_is_forced_while_one_is_running_is_the_one_after_it(database:
 
 
 def test_whoever_waits_for_a_run_of_a_task_that_is_removed_is_told(database: Path) -> None:
-    with Living(database, max_concurrent=1) as node, node.door() as door:
+    with LiveNode(database, max_concurrent=1) as node, node.door() as door:
         door.add([task("busy", command=["sleep", "600"]), task("a")], "cli")
         door.run_now(["busy"], wait=False)
         eventually(lambda: node.runs("busy"))
@@ -180,7 +181,7 @@ def test_whoever_waits_for_a_run_of_a_task_that_is_removed_is_told(database: Pat
 
 def test_whoever_waits_for_a_run_when_the_node_stops_is_told(database: Path) -> None:
     told: list[str] = []
-    with Living(database, max_concurrent=1, grace=0.0) as node:
+    with LiveNode(database, max_concurrent=1, grace=0.0) as node:
         with node.door() as door:
             door.add([task("busy", command=["sleep", "600"]), task("a")], "cli")
             door.run_now(["busy"], wait=False)
@@ -199,7 +200,7 @@ def test_whoever_waits_for_a_run_when_the_node_stops_is_told(database: Path) -> 
 
 
 def test_who_still_holds_a_door_of_a_node_that_is_gone_is_told(database: Path) -> None:
-    with Living(database) as node:
+    with LiveNode(database) as node:
         door = node.door()
         assert door.status() is not None
     with door, pytest.raises(StoreError, match="the node stopped before it had answered"):
@@ -228,12 +229,12 @@ def test_nobody_becomes_the_node_while_somebody_changes_something_alone(database
     "work", [lambda d: d.run_now(["a"], wait=True), lambda d: d.status(), lambda d: d.backup(Path("x"))]
 )
 def test_on_the_loop_of_the_node_nobody_may_wait_for_it(database: Path, work: Callable[[LocalClient], Any]) -> None:
-    with Living(database) as node, pytest.raises(RuntimeError, match="call it from another thread"):
+    with LiveNode(database) as node, pytest.raises(RuntimeError, match="call it from another thread"):
         Within(node).use(work)
 
 
 def test_from_within_a_run_can_be_forced(database: Path) -> None:
-    with Living(database) as node:
+    with LiveNode(database) as node:
         within = Within(node)
         within.use(lambda d: d.add([task("a")], "cli"))
         within.use(lambda d: d.run_now(["a"], wait=False))
@@ -250,7 +251,7 @@ class TestSocket:
         folder.mkdir(parents=True)
         database = folder / ("n" * 120 + ".db")
         before = descriptors()
-        with Living(database) as node:
+        with LiveNode(database) as node:
             with node.door() as door:
                 assert door.is_live
                 door.add([task("a")], "cli")
@@ -262,19 +263,19 @@ class TestSocket:
         eventually(lambda: descriptors() <= before)
 
     def test_only_the_user_of_the_node_may_connect(self, database: Path) -> None:
-        with Living(database):
+        with LiveNode(database):
             assert socket_path(database).stat().st_mode & 0o777 == 0o600
 
     def test_a_socket_that_a_killed_node_left_behind_is_no_trouble(self, database: Path) -> None:
         with socket.socket(socket.AF_UNIX) as stale:
             stale.bind(str(socket_path(database)))
         assert connect_to_live_node(database) is None
-        with Living(database) as node, node.door() as door:
+        with LiveNode(database) as node, node.door() as door:
             assert door.is_live
 
     @pytest.mark.parametrize("line", [b"hello\n", b"{}\n", b'{"type":"dance"}\n', b"\xff\xfe\n", b"\n"])
     def test_what_is_no_request_is_refused_and_the_next_is_answered(self, database: Path, line: bytes) -> None:
-        with Living(database), socket.socket(socket.AF_UNIX) as client:
+        with LiveNode(database), socket.socket(socket.AF_UNIX) as client:
             client.connect(str(socket_path(database)))
             client.settimeout(PATIENCE)
             with client.makefile("rwb") as lines:
@@ -289,13 +290,13 @@ class TestSocket:
 
     def test_a_request_beyond_all_measure_is_refused_before_it_is_sent(self, database: Path) -> None:
         huge = [task(f"t{i}", command=["x" * 90_000]) for i in range(800)]
-        with Living(database), open_client(database, "ana") as door:
+        with LiveNode(database), open_client(database, "ana") as door:
             with pytest.raises(Invalid, match=r"a request of 6\d MiB, accepted: up to 64"):
                 door.add(huge, "cli")
             assert door.status() is not None
 
     def test_one_who_hangs_up_in_the_middle_harms_nobody(self, database: Path) -> None:
-        with Living(database):
+        with LiveNode(database):
             with socket.socket(socket.AF_UNIX) as client:
                 client.connect(str(socket_path(database)))
                 client.sendall(b'{"type":"sta')
@@ -303,7 +304,7 @@ class TestSocket:
                 assert door.status() is not None
 
     def test_a_node_knows_the_moment_of_a_task(self, database: Path) -> None:
-        with Living(database) as node:
+        with LiveNode(database) as node:
             with node.door() as door:
                 (entry,) = door.add([task("a")], "cli").created
             client = SocketBackend(database)

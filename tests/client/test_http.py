@@ -6,7 +6,6 @@ import ssl
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stdout
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -15,24 +14,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from waiting import PATIENCE, eventually
 
 from conftest import Evenbeat, Result
 from evenbeat.cli.main import main
 from evenbeat.client import http, http_connection
 
-PATIENCE = 60.0
-"""Seconds; only a broken node needs them."""
 SECRET = "evb_AAAAAAAA_of-nobody"
 PLACES = ("d", "u")
 """What `@` stands for: each side has tasks of its own, of names of the same length."""
-
-
-def eventually(question: Callable[[], Any]) -> Any:
-    deadline = time.monotonic() + PATIENCE
-    while not (answer := question()):
-        assert time.monotonic() < deadline, "it never happened"
-        time.sleep(0.02)
-    return answer
 
 
 class Served(NamedTuple):

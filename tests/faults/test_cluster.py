@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from breakable_cluster import BreakableCluster, Servers
 from cluster_faults import FAULTS
-from cluster_house import Cluster, Servers
-from cluster_proxy import Address, Network
 from cluster_tasks import idle, mixed
-from house import eventually
+from network_proxy import Address, Network
+from waiting import eventually
 
 from evenbeat.core.authority import LEASE_DURATION
 from evenbeat.core.run_lease import RUN_LEASE_DURATION, RUN_LEASE_MARGIN
@@ -35,7 +35,7 @@ KILLS = 20 if IS_FULL else 1
 APART = 300
 """Seconds between the wall clocks of the nodes."""
 
-Make = Callable[..., Cluster]
+Make = Callable[..., BreakableCluster]
 
 
 @pytest.fixture(scope="module")
@@ -57,10 +57,10 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
 
 @pytest.fixture
 def make(tmp_path: Path, servers: Servers) -> Iterator[Make]:
-    made: list[Cluster] = []
+    made: list[BreakableCluster] = []
 
-    def cluster(tasks: str | None = None, **options: Any) -> Cluster:
-        made.append(Cluster(tmp_path, servers, mixed(tmp_path) if tasks is None else tasks, **options))
+    def cluster(tasks: str | None = None, **options: Any) -> BreakableCluster:
+        made.append(BreakableCluster(tmp_path, servers, mixed(tmp_path) if tasks is None else tasks, **options))
         made[-1].begin()
         return made[-1]
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from breakable_cluster import BreakableCluster, Servers
 from cluster_edits import Editor
-from cluster_house import Cluster, Servers
 
 from evenbeat.testing.nats_server import NatsServer
 from evenbeat.testing.postgres_server import PostgresServer
@@ -43,7 +43,7 @@ def test_edits_by_every_path_while_schedulers_come_and_go(
 ) -> None:
     chance = random.Random(str(names))
     editor = Editor(tmp_path, chance)
-    cluster = Cluster(tmp_path, servers, editor.text())
+    cluster = BreakableCluster(tmp_path, servers, editor.text())
     try:
         cluster.begin()
         editor.begin(cluster)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import cluster_oracle
 import pytest
 from cluster_oracle import Books, Sighting
-from oracle import Evidence, Line, Run, Skip, Task
+from run_oracle import Evidence, Line, Run, Skip, Task
 
 SECOND = 1_000_000
 BEGIN = 1_800_000_000 * SECOND

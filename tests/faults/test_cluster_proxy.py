@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
-from cluster_proxy import Address, Link, Network
-from house import eventually
+from network_proxy import Address, Link, Network
+from waiting import eventually
 
 
 class Echo:

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cluster_house import Cluster, Servers
-from cluster_standby import Pair, promoted_with_a_loss
+from breakable_cluster import BreakableCluster, Servers
 from cluster_tasks import mixed
+from postgres_standby import PrimaryAndStandby, promoted_with_a_loss
 
 from evenbeat.testing.nats_server import NatsServer
 
@@ -30,8 +30,8 @@ def nats(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsServer]:
 
 @pytest.mark.parametrize("seconds", LOSSES)
 def test_an_asynchronous_standby_is_promoted(tmp_path: Path, nats: NatsServer, seconds: float) -> None:
-    pair = Pair()
-    cluster = Cluster(tmp_path, Servers(pair.primary, nats), mixed(tmp_path))
+    pair = PrimaryAndStandby()
+    cluster = BreakableCluster(tmp_path, Servers(pair.primary, nats), mixed(tmp_path))
     try:
         cluster.begin()
         before = {program.pid for program in cluster.programs.values()}
@@ -50,8 +50,8 @@ def test_an_asynchronous_standby_is_promoted(tmp_path: Path, nats: NatsServer, s
 @pytest.mark.parametrize("times", PROMOTIONS)
 def test_a_synchronous_standby_is_promoted_and_nothing_is_missing(tmp_path: Path, nats: NatsServer, times: int) -> None:
     """No moment is forgiven: whatever a run has written down, the promoted server accounts for."""
-    pair = Pair()
-    cluster = Cluster(tmp_path, Servers(pair.primary, nats), mixed(tmp_path))
+    pair = PrimaryAndStandby()
+    cluster = BreakableCluster(tmp_path, Servers(pair.primary, nats), mixed(tmp_path))
     try:
         cluster.begin()
         pair.follow()

@@ -10,10 +10,11 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-import oracle
 import pytest
-from house import House, eventually
-from oracle_checks import Result, unretried
+import run_oracle
+from crashing_node import CrashingNode
+from run_oracle_checks import Result, unretried
+from waiting import eventually
 
 IS_FULL = os.environ.get("EVENBEAT_FAULTS") == "full"
 BOUNDARIES = (
@@ -35,19 +36,19 @@ STORMS = range(1, 61) if IS_FULL else range(1)
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> Iterator[House]:
-    made = House(tmp_path)
+def house(tmp_path: Path) -> Iterator[CrashingNode]:
+    made = CrashingNode(tmp_path)
     yield made
     made.close()
 
 
-def outcomes(house: House) -> Counter[str]:
-    tasks = oracle.read(house.database, house.log).tasks
+def outcomes(house: CrashingNode) -> Counter[str]:
+    tasks = run_oracle.read(house.database, house.log).tasks
     return Counter(run.outcome for task in tasks for run in task.runs)
 
 
 @pytest.mark.parametrize("points", CHAINS, ids="; ".join)
-def test_a_node_is_killed_at_every_boundary(house: House, points: tuple[str, ...]) -> None:
+def test_a_node_is_killed_at_every_boundary(house: CrashingNode, points: tuple[str, ...]) -> None:
     for i, point in enumerate(points):
         # Not too soon the first time, so that there is something to lose; then as soon as it comes back.
         house.start(crash=(point, 1 if i else 8))
@@ -60,7 +61,7 @@ def test_a_node_is_killed_at_every_boundary(house: House, points: tuple[str, ...
     assert bool(outcomes(house)["lost"]) or LOSING.isdisjoint(points)
 
 
-def test_workers_and_children_are_killed(house: House) -> None:
+def test_workers_and_children_are_killed(house: CrashingNode) -> None:
     house.start()
     eventually(lambda: bool(house.running("forks")), "it runs, with a child of its own")
     house.kill_runs("forks")
@@ -77,7 +78,7 @@ def test_workers_and_children_are_killed(house: House) -> None:
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
-def test_a_node_is_killed_with_all_who_could_clear_up_after_it(house: House, how: signal.Signals) -> None:
+def test_a_node_is_killed_with_all_who_could_clear_up_after_it(house: CrashingNode, how: signal.Signals) -> None:
     house.start()
     eventually(lambda: bool(house.running("slow") and house.running("forks")), "both run")
     house.kill_all_but_runs(how, guardian=True)
@@ -89,7 +90,7 @@ def test_a_node_is_killed_with_all_who_could_clear_up_after_it(house: House, how
     assert outcomes(house)["lost"]
 
 
-def test_a_node_and_its_workers_are_killed_and_no_other_comes(house: House) -> None:
+def test_a_node_and_its_workers_are_killed_and_no_other_comes(house: CrashingNode) -> None:
     house.start()
     eventually(lambda: bool(house.running("slow") and house.running("forks")), "both run")
     house.kill_all_but_runs(signal.SIGKILL, guardian=False)
@@ -100,7 +101,7 @@ def test_a_node_and_its_workers_are_killed_and_no_other_comes(house: House) -> N
     assert house.findings() == []
 
 
-def test_retries_of_a_check_go_on_where_they_were(house: House) -> None:
+def test_retries_of_a_check_go_on_where_they_were(house: CrashingNode) -> None:
     """Attempts neither skip nor count double when the node, a worker or the run of a SOFT check is killed."""
     house.start()
     for blow in (house.kill, house.kill_workers, lambda: house.kill_runs("sick"), house.kill) * (5 if IS_FULL else 1):
@@ -115,26 +116,26 @@ def test_retries_of_a_check_go_on_where_they_were(house: House) -> None:
     house.live_on()
     house.stop()
     assert house.findings() == []
-    (sick,) = (task for task in oracle.read(house.database, house.log).tasks if task.name == "sick")
-    disturbed = [line.at for line in oracle.read_log(house.log) if line.word in ("taken-up", "up")]
+    (sick,) = (task for task in run_oracle.read(house.database, house.log).tasks if task.name == "sick")
+    disturbed = [line.at for line in run_oracle.read_log(house.log) if line.word in ("taken-up", "up")]
     lost = [run.claimed for run in sick.results if run.state is None]
     assert unretried(sick.definition, sick.results, [*disturbed, *lost]) == []
     assert any(run.kind == RETRY for run in sick.results)
 
 
-def results(house: House, name: str) -> list[Result]:
+def results(house: CrashingNode, name: str) -> list[Result]:
     """Of a check, so far."""
-    (task,) = (task for task in oracle.read(house.database, house.log).tasks if task.name == name)
+    (task,) = (task for task in run_oracle.read(house.database, house.log).tasks if task.name == name)
     return sorted((run for run in task.results if run.state is not None), key=lambda run: run.started)
 
 
-def is_soft(house: House, name: str) -> bool:
+def is_soft(house: CrashingNode, name: str) -> bool:
     """Is that what its latest result says?"""
     known = results(house, name)
     return bool(known) and not known[-1].hard
 
 
-def test_a_task_is_removed_while_it_runs_and_the_node_is_killed(house: House) -> None:
+def test_a_task_is_removed_while_it_runs_and_the_node_is_killed(house: CrashingNode) -> None:
     house.start()
     eventually(lambda: bool(house.running("leaving")), "it runs")
     house.remove("leaving")
@@ -146,7 +147,7 @@ def test_a_task_is_removed_while_it_runs_and_the_node_is_killed(house: House) ->
 
 
 @pytest.mark.parametrize("heals", [True, False] if IS_FULL else [True])
-def test_a_store_fails_for_a_while(house: House, heals: bool) -> None:
+def test_a_store_fails_for_a_while(house: CrashingNode, heals: bool) -> None:
     for fault in STORE_FAULTS:
         house.start(store=(fault, 3, 1.0 if heals else 600.0))
         eventually(lambda: house.wrote("fault"), "the store fails")
@@ -161,7 +162,7 @@ def test_a_store_fails_for_a_while(house: House, heals: bool) -> None:
 
 
 @pytest.mark.parametrize("seed", STORMS)
-def test_a_storm(house: House, seed: int) -> None:
+def test_a_storm(house: CrashingNode, seed: int) -> None:
     chance = random.Random(seed)
     for _ in range(4):
         crash = (chance.choice(BOUNDARIES), chance.choice([1, 1, 2, 3, 5, 8, 13]))

@@ -7,15 +7,14 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import PATIENCE, eventually
 
-PATIENCE = 60.0
 LIMIT = 100
 IS_FULL = os.environ.get("EVENBEAT_FAULTS") == "full"
 TASKS = """
@@ -32,13 +31,6 @@ command = "echo begin >> lasting; sleep 1; echo end >> lasting"
 """
 
 
-def until(is_so: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not is_so():
-        assert time.monotonic() < deadline, f"never: {what}"
-        time.sleep(0.02)
-
-
 class Node:
     """`evenbeat up` in a folder, with few descriptors."""
 
@@ -52,7 +44,7 @@ class Node:
         self.process = subprocess.Popen([sys.executable, "-m", "evenbeat", *words], cwd=folder, stderr=self._log)
         resource.prlimit(self.process.pid, resource.RLIMIT_NOFILE, (descriptors, descriptors))
         self._clients: list[socket.socket] = []
-        until(lambda: "action=ready" in self.log, "it is up")
+        eventually(lambda: "action=ready" in self.log, "it is up")
 
     @property
     def log(self) -> str:
@@ -74,7 +66,7 @@ class Node:
 
     def must_run(self, what: str, name: str = "runs") -> None:
         before = self.runs(name)
-        until(lambda: self.runs(name) > before + 1, what)
+        eventually(lambda: self.runs(name) > before + 1, what)
 
     def connect(self, count: int) -> None:
         """So many clients that ask nothing; the node has a descriptor for each, as long as it has any."""
@@ -148,16 +140,16 @@ def node(tmp_path: Path) -> Iterator[Node]:
 def test_a_worker_is_replaced_while_clients_hold_every_descriptor(node: Node) -> None:
     node.must_run("it runs")
     node.connect(150)
-    until(lambda: "out of system resource" in node.log, "there is no descriptor left")
+    eventually(lambda: "out of system resource" in node.log, "there is no descriptor left")
     (worker,) = node.workers()
     os.kill(worker, signal.SIGKILL)
-    until(lambda: node.workers() not in ([], [worker]), "another worker is up")
+    eventually(lambda: node.workers() not in ([], [worker]), "another worker is up")
     node.must_run("it runs again", "runs")
     node.must_run("and so does what lasts", "lasting")
     # Asyncio reports each of a hundred attempts per second, with a traceback.
     assert len(node.log.splitlines()) < 200
     node.disconnect()
-    until(lambda: node.status()[0] == 0, "all is well")
+    eventually(lambda: node.status()[0] == 0, "all is well")
     node.process.terminate()
     assert node.process.wait(PATIENCE) == 0
 
@@ -167,7 +159,7 @@ def test_a_node_whose_limit_was_lowered_raises_it_again(node: Node) -> None:
     (worker,) = node.workers()
     resource.prlimit(node.process.pid, resource.RLIMIT_NOFILE, (0, LIMIT))
     os.kill(worker, signal.SIGKILL)
-    until(lambda: node.workers() not in ([], [worker]), "another worker is up")
+    eventually(lambda: node.workers() not in ([], [worker]), "another worker is up")
     node.must_run("it runs again")
     assert node.status()[0] == 0
 
@@ -175,29 +167,29 @@ def test_a_node_whose_limit_was_lowered_raises_it_again(node: Node) -> None:
 @pytest.mark.skipif(not IS_FULL, reason="half a minute: only in `make faults`")
 def test_a_node_that_can_replace_no_worker_says_so_and_can_be_stopped(node: Node) -> None:
     node.must_run("it runs", "lasting")
-    until(lambda: node.last("lasting") == "begin", "it runs")
+    eventually(lambda: node.last("lasting") == "begin", "it runs")
     node.connect(1)
     asked = node.ask_status()
     (worker,) = node.workers()
     resource.prlimit(node.process.pid, resource.RLIMIT_NOFILE, (0, 0))
     os.kill(worker, signal.SIGKILL)
-    until(lambda: "cannot be ended yet" in node.log, "it does not know what is left of the worker")
-    until(lambda: "cannot be ended" in str(asked()["problems"]), "it says so")
+    eventually(lambda: "cannot be ended yet" in node.log, "it does not know what is left of the worker")
+    eventually(lambda: "cannot be ended" in str(asked()["problems"]), "it says so")
     node.process.terminate()
     node.process.terminate()
     node.process.wait(PATIENCE)
     assert len(node.log.splitlines()) < 100
     lines = node.runs("lasting")
-    until(lambda: not node.left(), "nothing is left")
+    eventually(lambda: not node.left(), "nothing is left")
     assert node.runs("lasting") == lines
 
 
 def test_a_worker_without_any_descriptor_sees_its_children_end(node: Node) -> None:
-    until(lambda: node.last("lasting") == "begin", "it runs")
+    eventually(lambda: node.last("lasting") == "begin", "it runs")
     (worker,) = node.workers()
     before = resource.prlimit(worker, resource.RLIMIT_NOFILE, (0, LIMIT))
-    until(lambda: node.last("lasting") == "end", "what was begun ends")
-    until(lambda: node.outcomes().get("broken"), "what cannot be started is told")
+    eventually(lambda: node.last("lasting") == "end", "what was begun ends")
+    eventually(lambda: node.outcomes().get("broken"), "what cannot be started is told")
     resource.prlimit(worker, resource.RLIMIT_NOFILE, before)
     node.must_run("it runs again", "lasting")
     assert node.workers() == [worker]

@@ -7,6 +7,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from waiting import PATIENCE
 
 from evenbeat.cli.main import main
 from evenbeat.model import Invalid
@@ -16,8 +17,6 @@ from evenbeat.store.contract import StoreError
 
 IS_FULL = os.environ.get("EVENBEAT_FAULTS") == "full"
 SEEDS = range(400) if IS_FULL else range(12)
-PATIENCE = 60.0
-"""Seconds; only a node that never ends needs them."""
 FILE = """
 [node]
 max_concurrent = 20

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from live_cluster import LiveScheduler, admin_token
+from waiting import eventually
 
-from api.clustered import Member, admin_token
-from api.home import eventually
 from conftest import Evenbeat
 from evenbeat.testing.nats_server import NatsServer
 from evenbeat.testing.postgres_server import PostgresServer, find_postgres_binaries
@@ -40,7 +40,7 @@ def dsn() -> Iterator[str]:
 def test_it_is_said_by_why_status_and_readyz_until_they_are_back(
     nats: NatsServer, dsn: str, evenbeat: Evenbeat
 ) -> None:
-    with Member(dsn, nats.url, admin_token(dsn), replicas=3) as member:
+    with LiveScheduler(dsn, nats.url, admin_token(dsn), replicas=3) as member:
         member.post("/v1/tasks", 201, name="t", every="1s", command=["noop"])
         for stays, words in list(WORDS.items())[: None if IS_FULL else 1]:
             eventually(lambda: member.client.get("/readyz").status_code == 200)

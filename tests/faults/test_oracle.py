@@ -5,8 +5,8 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
-import oracle
 import pytest
+import run_oracle
 
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
 
@@ -49,7 +49,7 @@ class Books:
     def findings(self) -> list[str]:
         self._store.commit()
         self.log.write_text("".join(f"{line}\n" for line in self._lines))
-        return oracle.findings(oracle.read(self.database, self.log))
+        return run_oracle.findings(run_oracle.read(self.database, self.log))
 
     def close(self) -> None:
         self._store.close()

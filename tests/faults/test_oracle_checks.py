@@ -1,7 +1,7 @@
 """Can the oracle of checks fail? Results that are right, and every way to miscount them."""
 
 import pytest
-from oracle_checks import Result, miscounted, unretried
+from run_oracle_checks import Result, miscounted, unretried
 
 SECOND = 1_000_000
 RETRY = 3

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from house import House, eventually
+from crashing_node import CrashingNode
+from waiting import eventually
 
 IS_FULL = os.environ.get("EVENBEAT_FAULTS") == "full"
 SEEDS = range(12) if IS_FULL else range(1)
@@ -32,17 +33,17 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> Iterator[House]:
-    one = House(tmp_path, durability="full")
+def house(tmp_path: Path) -> Iterator[CrashingNode]:
+    one = CrashingNode(tmp_path, durability="full")
     yield one
     one.close()
 
 
-def preloaded(library: Path, house: House, **more: str) -> dict[str, str]:
+def preloaded(library: Path, house: CrashingNode, **more: str) -> dict[str, str]:
     return {"LD_PRELOAD": str(library), "POWERLOSS_DATABASE": str(house.database), **more}
 
 
-def come_back(house: House, chance: random.Random) -> None:
+def come_back(house: CrashingNode, chance: random.Random) -> None:
     """The machine is booted again: every process is gone, and files have what the disk has."""
     eventually(lambda: not house.running(), "no run is left")
     survivors = chance.choice([0.0, 0.0, 0.5])
@@ -64,7 +65,7 @@ def come_back(house: House, chance: random.Random) -> None:
 
 def test_what_is_not_synced_is_gone(library: Path, tmp_path: Path) -> None:
     """The library can fail: with durability "normal" a commit is not synced, and such a power loss forgets it."""
-    house = House(tmp_path)
+    house = CrashingNode(tmp_path)
     try:
         house.start(environment=preloaded(library, house))
         eventually(lambda: len(house.running()) > 2, "it runs")
@@ -83,7 +84,7 @@ def test_the_power_goes_within_a_large_checkpoint_while_more_is_committed(
 ) -> None:
     """Hundreds of commits a second go on while what was committed before is moved from the log to the database."""
     chance = random.Random(seed)
-    house = House(tmp_path, durability="full", load=LOAD)
+    house = CrashingNode(tmp_path, durability="full", load=LOAD)
     try:
         for _ in range(ROUNDS if IS_FULL else 1):
             at = {"POWERLOSS_CHECKPOINT": str(chance.choice([2, 3, 5]))}
@@ -100,7 +101,7 @@ def test_the_power_goes_within_a_large_checkpoint_while_more_is_committed(
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("where", ["anywhere", "POWERLOSS_COMMIT", "POWERLOSS_CHECKPOINT"])
-def test_the_power_goes(house: House, library: Path, where: str, seed: int) -> None:
+def test_the_power_goes(house: CrashingNode, library: Path, where: str, seed: int) -> None:
     chance = random.Random(f"{where} {seed}")
     for _ in range(ROUNDS):
         at = {} if where == "anywhere" else {where: str(chance.choice([3, 5, 8, 13, 21]))}

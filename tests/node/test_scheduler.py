@@ -10,7 +10,8 @@ import threading
 from pathlib import Path
 
 import pytest
-from live_node import PATIENCE, Living, eventually
+from live_node import LiveNode
+from waiting import PATIENCE, eventually
 
 from evenbeat.client.database import open_client
 from evenbeat.load.config import BadFileError
@@ -48,7 +49,7 @@ def condition(database: Path, name: str) -> Condition:
 LONG = '[tasks.long]\nevery = "1d"\ntimebox = "1h"\ncommand = ["sleep", "{}"]\n'
 
 
-def forced(node: Living, name: str) -> None:
+def forced(node: LiveNode, name: str) -> None:
     with node.door() as door:
         door.run_now([name], wait=False)
     eventually(lambda: node.runs(name))
@@ -79,7 +80,7 @@ def test_the_collector_is_as_it_was_when_the_node_is_up_or_could_not_start(
 
 
 def test_a_stop_lets_runs_end(database: Path, tmp_path: Path) -> None:
-    with Living(database, files=(write(tmp_path / "a.toml", LONG.format(0.5)),)) as node:
+    with LiveNode(database, files=(write(tmp_path / "a.toml", LONG.format(0.5)),)) as node:
         forced(node, "long")
     assert condition(database, "long").outcome == Outcome.SUCCEEDED
     assert not is_node_running(database)
@@ -87,7 +88,7 @@ def test_a_stop_lets_runs_end(database: Path, tmp_path: Path) -> None:
 
 
 def test_what_takes_longer_than_the_grace_is_cancelled_and_made_up_for_later(database: Path, tmp_path: Path) -> None:
-    with Living(database, grace=0.1, files=(write(tmp_path / "a.toml", LONG.format(600)),)) as node:
+    with LiveNode(database, grace=0.1, files=(write(tmp_path / "a.toml", LONG.format(600)),)) as node:
         forced(node, "long")
     found = condition(database, "long")
     assert (found.outcome, found.running_since) == (Outcome.CANCELLED, None)
@@ -95,7 +96,7 @@ def test_what_takes_longer_than_the_grace_is_cancelled_and_made_up_for_later(dat
 
 
 def test_asked_a_second_time_it_stops_at_once(database: Path, tmp_path: Path) -> None:
-    with Living(database, grace=600, files=(write(tmp_path / "a.toml", LONG.format(600)),)) as node:
+    with LiveNode(database, grace=600, files=(write(tmp_path / "a.toml", LONG.format(600)),)) as node:
         forced(node, "long")
         node.do(lambda: node.node.stop_or_stop_now("SIGTERM"))
         node.do(lambda: node.node.stop_or_stop_now("SIGTERM"))
@@ -105,7 +106,7 @@ def test_asked_a_second_time_it_stops_at_once(database: Path, tmp_path: Path) ->
 
 def test_whoever_else_asks_for_a_stop_meanwhile_does_not_hurry_it(database: Path, tmp_path: Path) -> None:
     file = write(tmp_path / "a.toml", LONG.format(0.5) + '[tasks.bye]\ncron = "@shutdown"\ncommand = ["true"]\n')
-    with Living(database, files=(file,)) as node:
+    with LiveNode(database, files=(file,)) as node:
         forced(node, "long")
         for reason in ("its time is over", "a task asked for it"):
             node.do(lambda reason=reason: node.node.stop(reason))  # type: ignore[misc]
@@ -118,7 +119,7 @@ def test_whoever_else_asks_for_a_stop_meanwhile_does_not_hurry_it(database: Path
 def test_what_is_to_be_done_at_a_stop_is_done_all_of_it_even_with_one_slot(database: Path, tmp_path: Path) -> None:
     text = "".join(f'[tasks.bye{i}]\ncron = "@shutdown"\ncommand = ["true"]\n' for i in range(3))
     file = write(tmp_path / "a.toml", text + '[tasks.other]\nevery = "1s"\ncommand = ["true"]\n')
-    with Living(database, max_concurrent=1, files=(file,)) as node:
+    with LiveNode(database, max_concurrent=1, files=(file,)) as node:
         eventually(lambda: node.runs("other"))
         assert not node.runs("bye0")
     assert [condition(database, f"bye{i}").outcome for i in range(3)] == [Outcome.SUCCEEDED] * 3
@@ -126,7 +127,7 @@ def test_what_is_to_be_done_at_a_stop_is_done_all_of_it_even_with_one_slot(datab
 
 def test_not_if_somebody_is_in_a_hurry(database: Path, tmp_path: Path) -> None:
     file = write(tmp_path / "a.toml", LONG.format(600) + '[tasks.bye]\ncron = "@shutdown"\ncommand = ["true"]\n')
-    with Living(database, grace=600, files=(file,)) as node:
+    with LiveNode(database, grace=600, files=(file,)) as node:
         forced(node, "long")
         node.do(lambda: node.node.stop_or_stop_now("SIGTERM"))
         node.do(lambda: node.node.stop_or_stop_now("SIGTERM"))
@@ -135,7 +136,7 @@ def test_not_if_somebody_is_in_a_hurry(database: Path, tmp_path: Path) -> None:
 
 
 def test_after_its_time_it_stops_by_itself(database: Path) -> None:
-    with Living(database, length=0.05) as node:
+    with LiveNode(database, length=0.05) as node:
         node.has_stopped()
     assert node.node.reason == "its time is over"
 
@@ -143,7 +144,7 @@ def test_after_its_time_it_stops_by_itself(database: Path) -> None:
 def test_a_function_can_stop_the_node_when_it_has_ended(database: Path, tmp_path: Path) -> None:
     module = write(tmp_path / "mod.py", "def last(run):\n    run.stop_node()\n")
     file = write(tmp_path / "a.toml", f'[tasks.last]\ncron = "@reboot"\nfunction = "{module}:last"\n')
-    with Living(database, files=(file,)) as node:
+    with LiveNode(database, files=(file,)) as node:
         node.has_stopped()
     assert node.node.reason == "a task asked for it"
     assert condition(database, "last").outcome == Outcome.SUCCEEDED
@@ -152,7 +153,7 @@ def test_a_function_can_stop_the_node_when_it_has_ended(database: Path, tmp_path
 def test_a_check_that_is_a_function_says_its_state(database: Path, tmp_path: Path) -> None:
     module = write(tmp_path / "mod.py", 'def disk(run):\n    return 2, "full"\n')
     file = write(tmp_path / "a.toml", f'[checks.disk]\nevery = "1d"\nfunction = "{module}:disk"\n')
-    with Living(database, files=(file,)) as node, node.door() as door:
+    with LiveNode(database, files=(file,)) as node, node.door() as door:
         (ended,) = door.run_now(["disk"], wait=True)
     assert (ended.outcome, ended.status, ended.output) == ("failed", 2, "full\n")
     assert condition(database, "disk").state == 2
@@ -178,7 +179,7 @@ def test_tasks_of_a_file_and_those_that_a_program_adds_before_the_start_all_live
 
 def test_a_large_file_is_read_by_a_live_node_too(database: Path, tmp_path: Path) -> None:
     file = write(tmp_path / "a.toml", LONG.format(1))
-    with Living(database, files=(file,)) as node:
+    with LiveNode(database, files=(file,)) as node:
         write(file, "#" * SUBPROCESS_FROM_BYTES + "\n" + LONG.format(2) + LONG.format(3).replace("long", "other"))
         with node.door() as door:
             changed = door.apply([file])
@@ -189,13 +190,13 @@ def test_a_large_file_is_read_by_a_live_node_too(database: Path, tmp_path: Path)
 
 
 def test_a_database_that_has_a_node_gets_no_second_one(database: Path) -> None:
-    with Living(database), pytest.raises(DatabaseInUse, match=f"process {os.getpid()}"), Living(database):
+    with LiveNode(database), pytest.raises(DatabaseInUse, match=f"process {os.getpid()}"), LiveNode(database):
         pass
 
 
 def test_a_bad_file_keeps_a_node_from_starting_and_leaves_nothing_behind(database: Path, tmp_path: Path) -> None:
     file = write(tmp_path / "a.toml", '[tasks.a]\nevery = "x"\n')
-    with pytest.raises(BadFileError), Living(database, files=(file,)):
+    with pytest.raises(BadFileError), LiveNode(database, files=(file,)):
         pass
     assert not is_node_running(database)
     assert not socket_path(database).exists()
@@ -203,7 +204,7 @@ def test_a_bad_file_keeps_a_node_from_starting_and_leaves_nothing_behind(databas
 
 def test_a_node_that_cannot_listen_does_not_leave_its_workers_behind(database: Path) -> None:
     socket_path(database).mkdir()
-    living = Living(database)
+    living = LiveNode(database)
     with pytest.raises(OSError, match="Is a directory"), living:
         pass
     assert not is_node_running(database)
@@ -211,7 +212,7 @@ def test_a_node_that_cannot_listen_does_not_leave_its_workers_behind(database: P
 
 def test_a_store_that_fails_at_the_stop_does_not_hold_it_up_for_ever(database: Path, tmp_path: Path) -> None:
     file = write(tmp_path / "a.toml", LONG.format(0.2))
-    with Living(database, grace=0.3, files=(file,)) as node:
+    with LiveNode(database, grace=0.3, files=(file,)) as node:
         forced(node, "long")
 
         def fail(_: object) -> object:
@@ -279,7 +280,7 @@ def exists(database: Path, name: str) -> bool:
 def test_a_period_that_changes_moves_its_tasks_in_the_store_too(database: Path, tmp_path: Path) -> None:
     text = '[periods.p]\nranges = ["{}"]\n[tasks.a]\nevery = "1m"\nperiod = "p"\ncommand = ["noop"]\n'
     file = write(tmp_path / "a.toml", text.format("2040-01-01"))
-    with Living(database, files=(file,)) as node, node.door() as door:
+    with LiveNode(database, files=(file,)) as node, node.door() as door:
         far = condition(database, "a").next_run
         write(file, text.format("2041-01-01"))
         door.apply([file])
@@ -290,7 +291,7 @@ def test_a_period_that_changes_moves_its_tasks_in_the_store_too(database: Path, 
 
 
 def test_changes_are_taken_over_in_the_order_in_which_they_were_made(database: Path) -> None:
-    with Living(database) as node:
+    with LiveNode(database) as node:
         task = task_from_table("a", {"every": "1h", "command": ["true"]}, check=False)
         seen: list[int] = []
         done = threading.Event()
@@ -327,7 +328,7 @@ def test_a_turn_that_fails_is_the_end_of_the_node_not_of_its_work(
     database: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = write(tmp_path / "a.toml", '[tasks.a]\nevery = "1s"\ncommand = ["true"]\n')
-    with pytest.raises(ZeroDivisionError), Living(database, files=(file,)) as node:
+    with pytest.raises(ZeroDivisionError), LiveNode(database, files=(file,)) as node:
 
         def fail(_: object) -> None:
             raise ZeroDivisionError
@@ -336,7 +337,7 @@ def test_a_turn_that_fails_is_the_end_of_the_node_not_of_its_work(
         node.has_stopped()
     assert not is_node_running(database)
     assert "the node failed" in caplog.text
-    with Living(database, files=(file,)) as node:
+    with LiveNode(database, files=(file,)) as node:
         eventually(lambda: [run for run in node.runs("a") if run.outcome == Outcome.SUCCEEDED])
 
 
@@ -352,6 +353,6 @@ def test_the_history_is_shortened_again_when_a_failing_store_has_healed(
             raise StoreError("the disk is full")
         return 0
 
-    with Living(database) as node:
+    with LiveNode(database) as node:
         node.node.store.prune = prune  # type: ignore[method-assign, assignment]
         eventually(lambda: len(pruned) >= 4)

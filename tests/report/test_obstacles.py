@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 from hand_driven_node import Hand
-from live_node import Living, eventually
+from live_node import LiveNode
+from waiting import eventually
 
 from evenbeat.client.socket import SocketBackend
 from evenbeat.load.task_keys import task_from_table
@@ -82,16 +83,16 @@ class TestWithoutWorkers:
     """`up --workers 0`: it schedules, takes results from outside, and shows."""
 
     @pytest.fixture
-    def node(self, tmp_path: Path) -> Living:
-        return Living(tmp_path / "a.db", workers=0)
+    def node(self, tmp_path: Path) -> LiveNode:
+        return LiveNode(tmp_path / "a.db", workers=0)
 
-    def tasks(self, node: Living) -> dict[str, Entry]:
+    def tasks(self, node: LiveNode) -> dict[str, Entry]:
         often = task_from_table("often", {"every": "1s", "phase": "0s", "command": ["true"]}, check=False)
         told = task_from_table("told", {"every": "1h", "passive": True}, check=True)
         with node.door() as door:
             return {entry.task.name: entry for entry in door.add([often, told], "ana").created}
 
-    def test_tasks_wait_and_are_executed_by_a_node_that_has_some(self, node: Living) -> None:
+    def test_tasks_wait_and_are_executed_by_a_node_that_has_some(self, node: LiveNode) -> None:
         with node:
             entries = self.tasks(node)
             client = SocketBackend(node.database)
@@ -104,12 +105,12 @@ class TestWithoutWorkers:
             assert (numbers.workers, numbers.status.executes, numbers.status.problems) == (0, False, [])
             client.close()
             assert node.runs("often") == []
-        with Living(node.database) as other:
+        with LiveNode(node.database) as other:
             eventually(lambda: any(run.ended for run in other.runs("often")))
             first = other.runs("often")[-1]
             assert first.kind is RunKind.CATCH_UP
 
-    def test_results_from_outside_are_taken(self, node: Living) -> None:
+    def test_results_from_outside_are_taken(self, node: LiveNode) -> None:
         with node:
             self.tasks(node)
             client = SocketBackend(node.database)
@@ -122,7 +123,7 @@ class TestWithoutWorkers:
         store.close()
         assert told.output == "it burns"
 
-    def test_why_says_that_no_worker_executes(self, node: Living) -> None:
+    def test_why_says_that_no_worker_executes(self, node: LiveNode) -> None:
         with node:
             entry = self.tasks(node)["often"]
             eventually(lambda: node.node.status().waiting == 1)

@@ -18,16 +18,7 @@ from evenbeat.queue.nats.address import QueueAddress, parse_queue_address
 from evenbeat.queue.nats.worker import ClusterWorker, WorkerOptions
 from evenbeat.store.postgres.postgres_store import PostgresStore
 
-PATIENCE = 60.0
 SECOND = 1_000_000
-
-
-async def until(is_so: Callable[[], Any], what: str = "it") -> None:
-    """Wait for something that will happen soon."""
-    deadline = time.monotonic() + PATIENCE
-    while not is_so():
-        assert time.monotonic() < deadline, f"{what} did not happen"
-        await asyncio.sleep(0.02)
 
 
 def task(name: str, every: float = 1, *command: str, **more: Any) -> Task:

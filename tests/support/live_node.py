@@ -2,11 +2,12 @@
 
 import asyncio
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self
+
+from waiting import PATIENCE
 
 from evenbeat.client.database import open_client
 from evenbeat.client.local import LocalClient
@@ -15,22 +16,9 @@ from evenbeat.node.scheduler import NodeOptions, Scheduler
 from evenbeat.store.contract import RunRecord
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
 
-PATIENCE = 60.0
-"""Seconds; only a broken node needs them."""
-T = TypeVar("T")
 
-
-def eventually(question: Callable[[], T]) -> T:
-    """The answer, as soon as there is one."""
-    deadline = time.monotonic() + PATIENCE
-    while not (answer := question()):
-        assert time.monotonic() < deadline, "it never happened"
-        time.sleep(0.01)
-    return answer
-
-
-class Living:
-    """`with Living(database, grace=1) as node: ...` - it is up when the block begins, and stopped after it."""
+class LiveNode:
+    """`with LiveNode(database, grace=1) as node: ...` - it is up when the block begins, and stopped after it."""
 
     def __init__(self, database: Path, **options: Any) -> None:
         self.database = database

@@ -16,6 +16,7 @@ import msgspec
 import nats
 import pytest
 from nats.aio.client import Client
+from waiting import PATIENCE, eventually_async
 
 from evenbeat.core import run_lease
 from evenbeat.core.guard import kill_after
@@ -30,7 +31,6 @@ from evenbeat.queue.nats.worker import ClusterWorker, WorkerOptions
 from evenbeat.wire.worker_frames import RunResult, RunSpec
 
 NEVER = -(2**63)
-PATIENCE = 40.0
 
 QUICK = {
     "WORKER_STATUS_INTERVAL": 200_000,
@@ -50,14 +50,6 @@ def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nats_worker, "_POLL_INTERVAL", 0.03)
     monkeypatch.setattr(nats_stream, "ACK_WAIT", 1.0)
     monkeypatch.setattr(nats_hands, "IN_PROGRESS_INTERVAL", 0.3)
-
-
-async def until(is_so: Callable[[], Any]) -> None:
-    """Wait for something that will happen soon; fail if it does not."""
-    deadline = time.monotonic() + PATIENCE
-    while not is_so():
-        assert time.monotonic() < deadline, "it did not happen"
-        await asyncio.sleep(0.005)
 
 
 class Node:
@@ -122,11 +114,11 @@ class Node:
         return self.send(*[Job(command=(line,), shell=True)] * count, **fields)
 
     async def answers(self, tokens: list[int]) -> list[RunResult]:
-        await until(lambda: all(token in self.results for token in tokens))
+        await eventually_async(lambda: all(token in self.results for token in tokens))
         return [self.results[token] for token in tokens]
 
 
-class House:
+class NatsScene:
     """Everything of one test: a prefix of its own on the servers, nodes, and workers in this process or in others."""
 
     _prefixes = itertools.count()
@@ -136,7 +128,7 @@ class House:
         self._stack = AsyncExitStack()
         self._processes: list[subprocess.Popen[bytes]] = []
 
-    async def __aenter__(self) -> "House":
+    async def __aenter__(self) -> "NatsScene":
         return self
 
     async def __aexit__(
@@ -163,9 +155,9 @@ class House:
         worker = ClusterWorker(self.where, WorkerOptions(kill_after, **{"hosts": 2, **options}))
         await worker.start()
         self._stack.push_async_callback(worker.stop)
-        await until(lambda: all(worker.id in [w.id for w in node.queue.worker_views] for node in nodes))
+        await eventually_async(lambda: all(worker.id in [w.id for w in node.queue.worker_views] for node in nodes))
         if is_heard and nodes:
-            await until(lambda: worker.has_recent_answer)
+            await eventually_async(lambda: worker.has_recent_answer)
         return worker
 
     async def process(self, node: Node, *arguments: str, name: str = "w") -> subprocess.Popen[bytes]:
@@ -179,7 +171,7 @@ class House:
         command = [sys.executable, "-c", code, "worker", "--queue", url, "--name", name, "--workers", "1", *arguments]
         process = subprocess.Popen(command, stdout=subprocess.PIPE)
         self._processes.append(process)
-        await until(lambda: any(w.pid == process.pid for w in node.queue.worker_views))
+        await eventually_async(lambda: any(w.pid == process.pid for w in node.queue.worker_views))
         return process
 
     async def client(self) -> Client:
@@ -189,9 +181,9 @@ class House:
         return client
 
 
-def play(url: str, scene: Callable[[House], Any]) -> None:
+def play(url: str, scene: Callable[[NatsScene], Any]) -> None:
     async def whole() -> None:
-        async with House(url) as house:
+        async with NatsScene(url) as house:
             async with asyncio.timeout(2 * PATIENCE):
                 await scene(house)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from waiting import PATIENCE
 
 from evenbeat.core.guard import kill_after
 from evenbeat.model import SECOND, Job
@@ -15,7 +16,6 @@ from evenbeat.queue.local.local_queue import LocalQueue
 from evenbeat.wire.worker_frames import RunResult, RunSpec
 
 NEVER = -(2**63)
-PATIENCE = 30.0
 
 
 def clock_offset() -> int:

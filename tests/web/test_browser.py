@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browsing import CHROMIUMS, NodeProcess, Sight, browsing, chromium, eventually
+from browser import CHROMIUMS, BrowserTab, NodeProcess, chromium, headless_browser
 from playwright.sync_api import Browser, Page, expect
+from waiting import eventually
 
 from evenbeat.model import DAY, Instant, Job, Schedule, Task
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
@@ -71,7 +72,7 @@ command = ["echo", "beats"]
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    with browsing() as browser:
+    with headless_browser() as browser:
         yield browser
 
 
@@ -84,8 +85,8 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
 
 
 @pytest.fixture
-def sight(browser: Browser, node: NodeProcess) -> Iterator[Sight]:
-    sight = Sight(browser, node.url, node.token)
+def sight(browser: Browser, node: NodeProcess) -> Iterator[BrowserTab]:
+    sight = BrowserTab(browser, node.url, node.token)
     yield sight
     sight.close()
     assert sight.complaints == []
@@ -110,7 +111,7 @@ def is_gone(page: Page, where: str) -> None:
     expect(page.locator(where)).to_have_count(0, timeout=60_000)
 
 
-def test_a_check_that_becomes_critical_is_seen_without_a_reload(sight: Sight, node: NodeProcess) -> None:
+def test_a_check_that_becomes_critical_is_seen_without_a_reload(sight: BrowserTab, node: NodeProcess) -> None:
     page = sight.go("/now")
     critical = ".tile.look-critical .tile-number"
     shows(page, critical, "0")
@@ -128,7 +129,7 @@ def test_a_check_that_becomes_critical_is_seen_without_a_reload(sight: Sight, no
     assert page.evaluate("window.stillHere") is True
 
 
-def test_slots_can_be_changed_and_reset(sight: Sight) -> None:
+def test_slots_can_be_changed_and_reset(sight: BrowserTab) -> None:
     page = sight.go("/now")
     page.locator("[data-do=capacity]").click()
     shows(page, ".capacity", "default")
@@ -141,7 +142,7 @@ def test_slots_can_be_changed_and_reset(sight: Sight) -> None:
 
 
 @pytest.mark.parametrize("state", ["late", "stale", "disabled"])
-def test_the_numbers_lead_to_the_tasks_that_they_count(sight: Sight, state: str) -> None:
+def test_the_numbers_lead_to_the_tasks_that_they_count(sight: BrowserTab, state: str) -> None:
     page = sight.go("/now")
     number = page.locator(f'.measures a.number[href="#/tasks?state={state}"]')
     # The first status fills tiles and numbers and moves what is below them: nobody aims at a number before it is there.
@@ -151,7 +152,7 @@ def test_the_numbers_lead_to_the_tasks_that_they_count(sight: Sight, state: str)
     shows(page, ".total", "")
 
 
-def test_a_task_can_be_run_now(sight: Sight) -> None:
+def test_a_task_can_be_run_now(sight: BrowserTab) -> None:
     page = sight.go("/tasks/on%20demand")
     shows(page, ".output", "It has not run yet")
     page.get_by_role("button", name="Run now").click()
@@ -159,7 +160,7 @@ def test_a_task_can_be_run_now(sight: Sight) -> None:
     shows(page, ".table tbody", "forced")
 
 
-def test_many_tasks_are_paused_and_resumed_at_once(sight: Sight, node: NodeProcess) -> None:
+def test_many_tasks_are_paused_and_resumed_at_once(sight: BrowserTab, node: NodeProcess) -> None:
     page = sight.go("/tasks")
     page.get_by_label("Name contains").fill("bulk")
     shows(page, ".total", "30")
@@ -174,7 +175,7 @@ def test_many_tasks_are_paused_and_resumed_at_once(sight: Sight, node: NodeProce
         expect(remarks.first if is_paused else remarks).to_have_count(1 if is_paused else 0, timeout=60_000)
 
 
-def test_a_schedule_is_edited_with_its_times_shown_before_it_is_saved(sight: Sight, node: NodeProcess) -> None:
+def test_a_schedule_is_edited_with_its_times_shown_before_it_is_saved(sight: BrowserTab, node: NodeProcess) -> None:
     before = node.task("report")
     page = sight.go("/editor/report")
     shows(page, ".times", "09:30:00")
@@ -196,7 +197,7 @@ def test_a_schedule_is_edited_with_its_times_shown_before_it_is_saved(sight: Sig
     assert after["version"] == before["version"] + 1
 
 
-def test_nobody_overwrites_unknowingly_what_another_has_changed(sight: Sight, node: NodeProcess) -> None:
+def test_nobody_overwrites_unknowingly_what_another_has_changed(sight: BrowserTab, node: NodeProcess) -> None:
     page = sight.go("/editor/contested")
     shows(page, ".editor-columns", "Every 1d")
     node.ask("PATCH", "/v1/tasks/contested", {"priority": 9})
@@ -211,7 +212,7 @@ def test_nobody_overwrites_unknowingly_what_another_has_changed(sight: Sight, no
     assert node.task("contested")["task"]["priority"] == 9
 
 
-def test_a_new_task_is_made_by_keyboard_and_refused_at_its_field(sight: Sight, node: NodeProcess) -> None:
+def test_a_new_task_is_made_by_keyboard_and_refused_at_its_field(sight: BrowserTab, node: NodeProcess) -> None:
     page = sight.go("/now")
     is_live(page)
     page.keyboard.press("g")
@@ -230,7 +231,7 @@ def test_a_new_task_is_made_by_keyboard_and_refused_at_its_field(sight: Sight, n
     assert node.task("made here")["task"]["command"] == ["echo", "hello there"]
 
 
-def test_script_in_names_and_output_stays_text(sight: Sight) -> None:
+def test_script_in_names_and_output_stays_text(sight: BrowserTab) -> None:
     page = sight.go("/tasks")
     page.get_by_label("Name contains").fill("<img")
     page.locator(".task-row a.task-name").first.click()
@@ -262,11 +263,11 @@ async () => {
 """
 
 
-def test_who_leaves_in_the_middle_of_an_answer_gets_none(sight: Sight) -> None:
+def test_who_leaves_in_the_middle_of_an_answer_gets_none(sight: BrowserTab) -> None:
     assert sight.go("/tasks").evaluate(LEAVE_IN_THE_MIDDLE) == "none: true"
 
 
-def test_a_period_is_made_looked_at_and_deleted(sight: Sight, node: NodeProcess) -> None:
+def test_a_period_is_made_looked_at_and_deleted(sight: BrowserTab, node: NodeProcess) -> None:
     page = sight.go("/periods")
     shows(page, ".view-periods", "There are no periods")
     page.get_by_role("link", name="New period").click()
@@ -287,7 +288,7 @@ def test_a_period_is_made_looked_at_and_deleted(sight: Sight, node: NodeProcess)
     shows(page, ".view-periods", "There are no periods")
 
 
-def test_who_makes_a_peak_is_told_by_keyboard(sight: Sight) -> None:
+def test_who_makes_a_peak_is_told_by_keyboard(sight: BrowserTab) -> None:
     page = sight.go("/timetable")
     shows(page, ".summary", "peak / mean")
     page.locator("canvas").first.focus()
@@ -298,7 +299,7 @@ def test_who_makes_a_peak_is_told_by_keyboard(sight: Sight) -> None:
     shows(page, "h1", "web")
 
 
-def test_nothing_is_wider_than_a_telephone(sight: Sight) -> None:
+def test_nothing_is_wider_than_a_telephone(sight: BrowserTab) -> None:
     page = sight.page
     page.set_viewport_size({"width": 375, "height": 812})
     for place, what in FILLED.items():
@@ -307,7 +308,7 @@ def test_nothing_is_wider_than_a_telephone(sight: Sight) -> None:
         assert page.evaluate("document.documentElement.scrollWidth") <= 375, place
 
 
-def test_a_node_that_is_alone_is_shown_and_how_it_could_grow(sight: Sight) -> None:
+def test_a_node_that_is_alone_is_shown_and_how_it_could_grow(sight: BrowserTab) -> None:
     page = sight.go("/now")
     is_live(page)
     page.keyboard.press("g")
@@ -320,7 +321,7 @@ def test_a_node_that_is_alone_is_shown_and_how_it_could_grow(sight: Sight) -> No
     is_gone(page, ".notices li")
 
 
-def test_a_cluster_is_shown_with_what_is_wrong_with_it(sight: Sight, node: NodeProcess) -> None:
+def test_a_cluster_is_shown_with_what_is_wrong_with_it(sight: BrowserTab, node: NodeProcess) -> None:
     alone = node.ask("GET", "/v1/cluster")
     told = _cluster(alone)
     sight.page.route("**/v1/cluster", lambda route: route.fulfill(json=told))
@@ -353,7 +354,7 @@ def test_a_cluster_is_shown_with_what_is_wrong_with_it(sight: Sight, node: NodeP
     assert (page.locator(".partitions").get_attribute("aria-label") or "").startswith("256 partitions: 146 B, two 12")
 
 
-def test_a_pool_is_chosen_in_the_editor_and_shown(sight: Sight, node: NodeProcess) -> None:
+def test_a_pool_is_chosen_in_the_editor_and_shown(sight: BrowserTab, node: NodeProcess) -> None:
     page = sight.go("/editor")
     page.get_by_label("Name").fill("elsewhere")
     page.get_by_label("Pool").fill("berlin")
@@ -370,7 +371,7 @@ def test_a_pool_is_chosen_in_the_editor_and_shown(sight: Sight, node: NodeProces
     assert "pool" not in node.task("elsewhere")["task"]
 
 
-def test_a_passive_check_keeps_what_it_runs_in_the_editor(sight: Sight, node: NodeProcess) -> None:
+def test_a_passive_check_keeps_what_it_runs_in_the_editor(sight: BrowserTab, node: NodeProcess) -> None:
     keys = {"name": "asked", "passive": True, "every": "1h", "command": ["true"], "when_missing": "warning"}
     node.ask("POST", "/v1/tasks", keys)
     page = sight.go("/editor/asked")
@@ -389,7 +390,7 @@ def test_a_passive_check_keeps_what_it_runs_in_the_editor(sight: Sight, node: No
 
 def test_a_page_finds_the_node_again_when_it_is_back(browser: Browser, tmp_path: Path) -> None:
     with NodeProcess(tmp_path, SHORT) as node:
-        sight = Sight(browser, node.url, node.token)
+        sight = BrowserTab(browser, node.url, node.token)
         page = sight.go("/now")
         is_live(page)
         page.locator(".latest").first.wait_for(timeout=60_000)
@@ -414,7 +415,7 @@ def test_a_banner_says_that_the_files_are_broken_until_they_are_not(browser: Bro
         file = tmp_path / "tasks.toml"
         file.write_text(SHORT + "[tasks.torn\n")
         node.start()
-        sight = Sight(browser, node.url, node.token)
+        sight = BrowserTab(browser, node.url, node.token)
         page = sight.go("/now")
         shows(page, "#banner", "The files could not be applied; what was last applied of them counts:")
         shows(page, "#banner", "tasks.toml:5:")
@@ -430,7 +431,7 @@ def test_a_banner_says_that_the_files_are_broken_until_they_are_not(browser: Bro
 
 def test_a_view_that_could_not_be_loaded_is_loaded_when_the_node_is_back(browser: Browser, tmp_path: Path) -> None:
     with NodeProcess(tmp_path, SHORT) as node:
-        sight = Sight(browser, node.url, node.token)
+        sight = BrowserTab(browser, node.url, node.token)
         page = sight.go("/now")
         is_live(page)
         page.locator(".latest").first.wait_for(timeout=60_000)
@@ -453,7 +454,7 @@ def test_a_hundred_thousand_tasks_are_filtered_without_a_frozen_page(browser: Br
     store.create(tasks, "test", Instant(1_700_000_000_000_000))
     store.close()
     with NodeProcess(tmp_path) as node:
-        sight = Sight(browser, node.url, node.token)
+        sight = BrowserTab(browser, node.url, node.token)
         page = sight.go("/tasks")
         shows(page, ".total", "100,000")
         sight.measure()
@@ -474,7 +475,7 @@ def test_a_hundred_thousand_tasks_are_filtered_without_a_frozen_page(browser: Br
 def test_a_token_opens_the_page_and_says_what_may_be_done(browser: Browser, tmp_path: Path) -> None:
     tokens = {role: _token(tmp_path / "evenbeat.db", role) for role in ("read", "admin")}
     with NodeProcess(tmp_path, SHORT, token=tokens["admin"]) as node:
-        sight = Sight(browser, node.url)
+        sight = BrowserTab(browser, node.url)
         page = sight.go("/tasks/pulse")
         field = page.get_by_label("Token")
         field.fill("evb_wrong")
@@ -509,7 +510,7 @@ def test_a_link_signs_in_once_and_says_kindly_that_it_was_used(browser: Browser,
         link = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
         code = link.partition("#/sign-in/")[2]
         assert code
-        sight = Sight(browser, node.url)
+        sight = BrowserTab(browser, node.url)
         requested: list[str] = []
         sight.page.on("request", lambda request: requested.append(request.url + str(request.headers)))
         page = sight.page
@@ -526,7 +527,7 @@ def test_a_link_signs_in_once_and_says_kindly_that_it_was_used(browser: Browser,
         is_live(page)
         sight.close()
 
-        other = Sight(browser, node.url)
+        other = BrowserTab(browser, node.url)
         other.page.goto(link)
         shows(other.page, ".dialog", "This link has been used, or is too old; `evenbeat token link` makes another.")
         assert other.page.url == f"{node.url}/#/now"

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 from hand_driven_node import Hand
-from live_node import Living, eventually
+from live_node import LiveNode
+from waiting import eventually
 
 from evenbeat.client.database import open_client
 from evenbeat.client.socket import SocketBackend
@@ -45,19 +46,19 @@ def database(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def node(database: Path) -> Iterator[Living]:
-    with Living(database) as node:
+def node(database: Path) -> Iterator[LiveNode]:
+    with LiveNode(database) as node:
         yield node
 
 
 @pytest.fixture
-def client(node: Living) -> Iterator[SocketBackend]:
+def client(node: LiveNode) -> Iterator[SocketBackend]:
     client = SocketBackend(node.database)
     yield client
     client.close()
 
 
-def add(node: Living, *tasks: Task) -> None:
+def add(node: LiveNode, *tasks: Task) -> None:
     with node.door() as door:
         door.add(tasks, "cli")
 
@@ -65,7 +66,7 @@ def add(node: Living, *tasks: Task) -> None:
 # Actions by filter
 
 
-def test_tasks_are_forced_paused_and_removed_by_what_fits(node: Living, client: SocketBackend) -> None:
+def test_tasks_are_forced_paused_and_removed_by_what_fits(node: LiveNode, client: SocketBackend) -> None:
     add(node, task("web/a"), task("Web/b"), task("disk"))
     only = Filter(contains="WEB")
     reply = client.ask(ForceTasks(("disk", "web/a"), "ana", wait=True, only=only))
@@ -83,7 +84,7 @@ def test_tasks_are_forced_paused_and_removed_by_what_fits(node: Living, client: 
     assert (status.tasks, status.disabled, status.runs) == (1, 1, 3)
 
 
-def test_a_short_answer_names_a_hundred(node: Living, client: SocketBackend) -> None:
+def test_a_short_answer_names_a_hundred(node: LiveNode, client: SocketBackend) -> None:
     add(node, *(task(f"t{i:03}") for i in range(120)))
     touched = client.ask(ForceTasks((), "ana", only=Filter(contains="t"))).touched
     assert touched is not None
@@ -94,7 +95,7 @@ def test_a_short_answer_names_a_hundred(node: Living, client: SocketBackend) -> 
 # Periods
 
 
-def test_a_period_comes_changes_and_goes_while_the_node_lives(node: Living, client: SocketBackend) -> None:
+def test_a_period_comes_changes_and_goes_while_the_node_lives(node: LiveNode, client: SocketBackend) -> None:
     client.ask(SetPeriods({"work": WORK, "rest": Period(exclude=("work",))}, "ana"))
     add(node, task("a", period="work"))
     assert node.node.tasks.periods.keys() >= {"work", "rest"}
@@ -119,7 +120,7 @@ def test_a_period_comes_changes_and_goes_while_the_node_lives(node: Living, clie
     store.close()
 
 
-def test_a_bad_period_is_refused_and_nothing_is_changed(node: Living, client: SocketBackend) -> None:
+def test_a_bad_period_is_refused_and_nothing_is_changed(node: LiveNode, client: SocketBackend) -> None:
     client.ask(SetPeriods({"work": WORK}, "ana"))
     for bad in ({"work": Period(ranges=("noneday 09:00",))}, {"x": Period(include=("nobody",))}, {"x" * 300: WORK}):
         with pytest.raises(Invalid):
@@ -140,7 +141,7 @@ def test_a_period_that_is_changed_stays_with_its_owner() -> None:
 # What a node tells of itself
 
 
-def test_a_node_says_who_it_is(node: Living, client: SocketBackend) -> None:
+def test_a_node_says_who_it_is(node: LiveNode, client: SocketBackend) -> None:
     identity = client.ask(GetNodeIdentity()).node
     assert identity is not None
     assert identity.id == node.node.start_id
@@ -151,7 +152,7 @@ def test_a_node_says_who_it_is(node: Living, client: SocketBackend) -> None:
     assert [worker.kind for worker in identity.workers] == ["commands"]
 
 
-def test_a_node_counts_what_it_does_and_shows_that_it_lives(node: Living, client: SocketBackend) -> None:
+def test_a_node_counts_what_it_does_and_shows_that_it_lives(node: LiveNode, client: SocketBackend) -> None:
     add(node, task("a", check=True), task("bad", command=["false"]))
     client.ask(ForceTasks(("a", "bad", "bad"), "ana", wait=True))
     numbers = client.ask(GetNodeMetrics()).numbers
@@ -169,7 +170,7 @@ def test_a_node_counts_what_it_does_and_shows_that_it_lives(node: Living, client
     assert numbers.cpu > 0
 
 
-def test_a_worker_that_dies_is_counted(node: Living, client: SocketBackend) -> None:
+def test_a_worker_that_dies_is_counted(node: LiveNode, client: SocketBackend) -> None:
     identity = client.ask(GetNodeIdentity()).node
     assert identity is not None
     os.kill(identity.workers[0].pid, signal.SIGKILL)
@@ -214,7 +215,7 @@ def test_a_check_without_a_result_is_not_ok() -> None:
 # What runs
 
 
-def test_what_runs_is_told_with_its_start_and_its_timebox(node: Living, client: SocketBackend) -> None:
+def test_what_runs_is_told_with_its_start_and_its_timebox(node: LiveNode, client: SocketBackend) -> None:
     add(node, task("a", command=["sleep", "600"], timebox="20m", missed="skip"))
     assert client.ask(GetRunningRuns()).running.total == 0  # type: ignore[union-attr]
     client.ask(ForceTasks(("a",), "ana"))

@@ -9,7 +9,8 @@ from typing import Any
 
 import psycopg
 import pytest
-from cluster_nodes import Cluster, Member, cluster, sleeping, task, until
+from cluster_nodes import Cluster, Member, cluster, sleeping, task
+from waiting import eventually_async
 
 from evenbeat.client.local import LocalClient
 from evenbeat.core import authority
@@ -63,12 +64,12 @@ def test_a_node_alone_has_everything_and_who_joins_gets_a_share(tell: Callable[[
         assert one.names == names
         phases = {entry.task.name: entry.task.schedule.phase for entry in c.store.entries()}
         two = await c.start()
-        await until(lambda: len(two.names) + len(one.names) == len(names) and two.names, "a share")
+        await eventually_async(lambda: len(two.names) + len(one.names) == len(names) and two.names, "a share")
         assert one.names | two.names == names
         assert not one.names & two.names
         view = c.store.view()
         owners = authority.partition_owners([lease.node for lease in view.leases])
-        await until(lambda: c.store.view().holders == owners, "the assignment")
+        await eventually_async(lambda: c.store.view().holders == owners, "the assignment")
         assert phases == {entry.task.name: entry.task.schedule.phase for entry in c.store.entries()}
         assert two.node.status().tasks == len(names) or await _sums_up(two, len(names))
 
@@ -76,7 +77,7 @@ def test_a_node_alone_has_everything_and_who_joins_gets_a_share(tell: Callable[[
 
 
 async def _sums_up(member: Any, tasks: int) -> bool:
-    await until(lambda: member.node.status().tasks == tasks, "the status of all")
+    await eventually_async(lambda: member.node.status().tasks == tasks, "the status of all")
     return True
 
 
@@ -86,14 +87,14 @@ def test_a_node_that_leaves_hands_everything_over_and_nothing_is_missed(tell: Ca
         tasks = [task(f"t{i}", tolerance=990_000) for i in range(8)]  # a slow machine may be late by most of a second
         await c.add(*tasks, task("long", 3600, "sleep", "3"))
         one, two = await c.start(), await c.start()
-        await until(lambda: one.names and two.names and all(c.runs(f"t{i}") for i in range(8)), "first runs")
+        await eventually_async(lambda: one.names and two.names and all(c.runs(f"t{i}") for i in range(8)), "first runs")
         await c.do(lambda door: door.run_now(["long"], wait=False))
-        await until(lambda: any(run.ended is None and run.started for run in c.runs("long")), "the long run")
+        await eventually_async(lambda: any(run.ended is None and run.started for run in c.runs("long")), "the long run")
         leaving, staying = (one, two) if "long" in one.names else (two, one)
         c.members.remove(leaving)
         await leaving.stop()
-        await until(lambda: len(staying.names) == 9, "the takeover")
-        await until(lambda: c.runs("long")[0].ended, "the end of the long run")
+        await eventually_async(lambda: len(staying.names) == 9, "the takeover")
+        await eventually_async(lambda: c.runs("long")[0].ended, "the end of the long run")
         assert c.runs("long")[0].outcome is Outcome.SUCCEEDED
         await asyncio.sleep(1.5)
         for i in range(8):
@@ -114,11 +115,11 @@ def test_what_no_worker_has_taken_goes_out_again_after_a_handover(tell: Callable
         await c.add(*(sleeping(name, pool="far") for name in names))
         one = await c.start()
         await c.do(lambda door: door.run_now(names, wait=False))
-        await until(lambda: all(c.runs(name) for name in names), "claims")
+        await eventually_async(lambda: all(c.runs(name) for name in names), "claims")
         two = await c.start()
-        await until(lambda: two.names, "a share")
+        await eventually_async(lambda: two.names, "a share")
         await c.start_worker("far")
-        await until(lambda: all(c.runs(name)[0].ended for name in names), "the runs")
+        await eventually_async(lambda: all(c.runs(name)[0].ended for name in names), "the runs")
         assert one.names
         assert {c.runs(name)[0].outcome for name in names} == {Outcome.SUCCEEDED}
         assert [c.runs(name) for name in names if len(c.runs(name)) != 1] == []
@@ -140,23 +141,23 @@ def test_a_task_that_is_removed_and_comes_back_while_it_runs_is_the_same(
         number = c.store.find("job").number  # type: ignore[union-attr]
         one = await c.start()
         await c.do(lambda door: door.run_now(["job"], wait=False))
-        await until(log.exists, "the run")
+        await eventually_async(log.exists, "the run")
         await c.do(lambda door: door.remove(Filter(names=("job",))))
-        await until(lambda: not one.names, "the removal")
+        await eventually_async(lambda: not one.names, "the removal")
         if is_handed_over:
             two = await c.start()
             c.members.remove(one)
             await one.stop()
-            await until(lambda: two.node.turns.pending_runs, "the takeover")
+            await eventually_async(lambda: two.node.turns.pending_runs, "the takeover")
             one = two
         await c.add(job)
         assert c.store.find("job").number == number  # type: ignore[union-attr]
-        await until(lambda: one.names, "the return")
+        await eventually_async(lambda: one.names, "the return")
         await c.do(lambda door: door.run_now(["job"], wait=False))
         assert len(one.node.turns.pending_runs) == 1
         hold.unlink()
-        await until(lambda: log.read_text().split() == ["start", "end"] * 2, "the next run")
-        await until(lambda: [run.outcome for run in c.runs("job")] == [Outcome.SUCCEEDED] * 2, "both ends")
+        await eventually_async(lambda: log.read_text().split() == ["start", "end"] * 2, "the next run")
+        await eventually_async(lambda: [run.outcome for run in c.runs("job")] == [Outcome.SUCCEEDED] * 2, "both ends")
 
     tell(story)
 
@@ -166,16 +167,16 @@ def test_a_node_whose_lease_was_taken_starts_over_and_keeps_nothing(tell: Callab
         await c.start_worker()
         await c.add(*(task(f"t{i}") for i in range(8)))
         one = await c.start()
-        await until(lambda: all(c.runs(f"t{i}") for i in range(8)), "first runs")
+        await eventually_async(lambda: all(c.runs(f"t{i}") for i in range(8)), "first runs")
         before = one.node.lease.id
         with psycopg.connect(c.dsn, autocommit=True) as connection:
             connection.execute("UPDATE evenbeat.leases SET expires = 0")
         view = c.store.view()
         assert c.store.revoke_expired_lease(before, view.leases[0].epoch)
-        await until(lambda: one.node.fenced == 1 and one.node.lease.id != before, "a new identity")
-        await until(lambda: len(one.names) == 8, "a new start")
+        await eventually_async(lambda: one.node.fenced == 1 and one.node.lease.id != before, "a new identity")
+        await eventually_async(lambda: len(one.names) == 8, "a new start")
         seen = {name: len(c.runs(name)) for name in one.names}
-        await until(lambda: all(len(c.runs(name)) > count for name, count in seen.items()), "runs after it")
+        await eventually_async(lambda: all(len(c.runs(name)) > count for name, count in seen.items()), "runs after it")
         for i in range(8):
             nominal = [run.nominal for run in c.runs(f"t{i}") if run.kind is RunKind.GRID]
             assert len(nominal) == len(set(nominal))
@@ -186,20 +187,22 @@ def test_a_node_whose_lease_was_taken_starts_over_and_keeps_nothing(tell: Callab
 def test_changes_by_anybody_reach_whoever_has_the_task(tell: Callable[[Story], None]) -> None:
     async def story(c: Cluster) -> None:
         one, two = await c.start(), await c.start()
-        await until(lambda: len(two.node.lease.holds) + len(one.node.lease.holds) == PARTITION_COUNT, "shares")
+        await eventually_async(
+            lambda: len(two.node.lease.holds) + len(one.node.lease.holds) == PARTITION_COUNT, "shares"
+        )
         await c.add(*(task(f"t{i}", 3600) for i in range(30)))
-        await until(lambda: len(one.names) + len(two.names) == 30, "the news")
+        await eventually_async(lambda: len(one.names) + len(two.names) == 30, "the news")
         assert one.names
         assert two.names
         await c.do(lambda door: door.set("t3", task("t3", 1800)))
         holder = one if "t3" in one.names else two
         row = holder.node.tasks.names.find("t3")
         assert row is not None
-        await until(lambda: holder.node.tasks.columns.every[row] == 1800 * 1_000_000, "the change")
+        await eventually_async(lambda: holder.node.tasks.columns.every[row] == 1800 * 1_000_000, "the change")
         from evenbeat.store.contract import Filter
 
         await c.do(lambda door: door.remove(Filter(names=("t1*",))))
-        await until(lambda: len(one.names) + len(two.names) == 19, "the removal")
+        await eventually_async(lambda: len(one.names) + len(two.names) == 19, "the removal")
 
     tell(story)
 
@@ -212,7 +215,9 @@ def test_what_only_the_holder_can_do_is_passed_on_to_it(tell: Callable[[Story], 
         checks = [task(name, 3600, check=True, passive=True) for name in ("check", "check2")]
         await c.add(*(sleeping(name, "echo", name) for name in names), *checks)
         one, two = await c.start(), await c.start()
-        await until(lambda: len(one.names) + len(two.names) == MANY + 2 and one.names and two.names, "shares")
+        await eventually_async(
+            lambda: len(one.names) + len(two.names) == MANY + 2 and one.names and two.names, "shares"
+        )
         ended = await c.do(lambda door: door.run_now(names, wait=True))
         found = sorted((end.task, end.outcome, end.output) for end in ended)
         assert found == sorted((name, "succeeded", f"{name}\n") for name in names)
@@ -228,7 +233,7 @@ def test_what_only_the_holder_can_do_is_passed_on_to_it(tell: Callable[[Story], 
             here = next(name for name in names if name in member.names)
             reply = await perform(GetLiveTaskState(numbers[here]))
             assert reply is not None and reply.moment is not None
-            await until(partial(_knows_all, member), "news of the others")
+            await eventually_async(partial(_knows_all, member), "news of the others")
             reply = await perform(GetCluster())
             assert reply is not None and reply.cluster is not None
             assert {node.id for node in reply.cluster.nodes} == {one.node.lease.id, two.node.lease.id}
@@ -263,8 +268,8 @@ def test_limits_hold_for_all_nodes_together(tell: Callable[[Story], None], tmp_p
         one, two = await c.start(files=(file,)), await c.start()
         await c.start_worker()
         await c.start_worker()
-        await until(lambda: one.names and two.names, "shares")
-        await until(lambda: log.read_text().count("-") >= 20, "runs")
+        await eventually_async(lambda: one.names and two.names, "shares")
+        await eventually_async(lambda: log.read_text().count("-") >= 20, "runs")
         running = most = 0
         for line in log.read_text().splitlines():
             running += 1 if line[0] == "+" else -1
@@ -285,11 +290,11 @@ def test_slots_and_limits_that_are_set_at_run_time_hold_for_all_nodes(tell: Call
         await c.do(lambda door: door.set_limit("db", 2))
         for member in (one, two):
             node = member.node
-            await until(lambda node=node: (node.slots.most, node.limits["db"].most) == (7, 2), "the news")  # type: ignore[misc]
+            await eventually_async(lambda node=node: (node.slots.most, node.limits["db"].most) == (7, 2), "the news")  # type: ignore[misc]
             assert (node.slots.source, node.limits["db"].source) == ("set by somebody", "set by somebody")
-        await until(lambda: one.node.status().slots <= 7, "the shares")
+        await eventually_async(lambda: one.node.status().slots <= 7, "the shares")
         await c.do(lambda door: door.set_slots(None))
-        await until(lambda: two.node.slots.source == "default", "the reset")
+        await eventually_async(lambda: two.node.slots.source == "default", "the reset")
 
     tell(story)
 
@@ -304,9 +309,9 @@ def test_reboot_runs_once_for_a_start_of_the_cluster_and_shutdown_when_the_last_
         both = [Task(f"at {w}", Schedule(cron=f"@{w}"), Job(command=("noop",))) for w in ("reboot", "shutdown")]
         await c.add(*both)
         await c.start()
-        await until(lambda: c.runs("at reboot"), "@reboot")
+        await eventually_async(lambda: c.runs("at reboot"), "@reboot")
         await c.start()
-        await until(lambda: all(len(m.node.lease.holds) > 0 for m in c.members), "shares")
+        await eventually_async(lambda: all(len(m.node.lease.holds) > 0 for m in c.members), "shares")
         await c.members.pop(0).stop()
         assert not c.runs("at shutdown")
         await c.members.pop(0).stop()
@@ -325,7 +330,7 @@ def test_shutdown_runs_once_when_all_stop_at_once(tell: Callable[[Story], None])
         await c.add(*(Task(f"t{i}", Schedule(cron="@shutdown"), Job(command=("noop",))) for i in range(MANY)))
         for _ in range(3):
             await c.start()
-        await until(lambda: all(m.node.lease.holds for m in c.members), "shares")
+        await eventually_async(lambda: all(m.node.lease.holds for m in c.members), "shares")
         await asyncio.gather(*(m.stop() for m in c.members))
         c.members.clear()
         assert [len(c.runs(f"t{i}")) for i in range(MANY)] == [1] * MANY
@@ -355,7 +360,7 @@ def test_a_node_whose_file_is_broken_when_it_comes_back_goes_on_with_what_was_la
         file.write_text(good)
         await c.start_worker()
         first = await c.start(files=(file,))
-        await until(lambda: c.runs("a"), "a run")
+        await eventually_async(lambda: c.runs("a"), "a run")
         await first.stop()
         file.write_text("[tasks.a\n")
         with pytest.raises(BadFileError, match=r"tasks\.toml:1:"):
@@ -363,9 +368,9 @@ def test_a_node_whose_file_is_broken_when_it_comes_back_goes_on_with_what_was_la
         broken, other = await c.start(files=(file,)), await c.start()
         assert f"{file}:1:" in broken.node.files_error
         ran = len(c.runs("a"))
-        await until(lambda: len(c.runs("a")) > ran + 1, "it goes on")
+        await eventually_async(lambda: len(c.runs("a")) > ran + 1, "it goes on")
         assert f"{file}:1:" in broken.node.status().files
-        await until(lambda: f"{file}:1:" in other.node.status().files, "whoever is asked, it is said")
+        await eventually_async(lambda: f"{file}:1:" in other.node.status().files, "whoever is asked, it is said")
         file.write_text(good)
         assert broken.node.orders.perform is not None
         await broken.node.orders.perform(ApplyFiles((str(file),), "ana"))
@@ -385,14 +390,16 @@ def test_commands_from_files_only_counts_on_every_node(tell: Callable[[Story], N
         await c.start_worker()
         first = await c.start()
         await c.add(*(task(f"theirs-{i}") for i in range(8)))
-        await until(lambda: all(c.runs(f"theirs-{i}") for i in range(8)), "runs before")
+        await eventually_async(lambda: all(c.runs(f"theirs-{i}") for i in range(8)), "runs before")
         second = await c.start(files=(file,))
         # The first has not read the file, and goes by what the second has written down.
-        await until(lambda: all(c.runs(name) for name in names) and first.names and second.names, "runs of the file")
+        await eventually_async(
+            lambda: all(c.runs(name) for name in names) and first.names and second.names, "runs of the file"
+        )
         theirs = [entry.number for entry in c.store.entries(Filter(owner="test"))]
         for number in theirs:
             reasons = partial(lambda of: [skip.reason for skip in c.store.skips(of, most=100)], number)
-            await until(lambda: "not from a file" in reasons(), "what is not from a file is skipped")  # noqa: B023
+            await eventually_async(lambda: "not from a file" in reasons(), "what is not from a file is skipped")  # noqa: B023
         for refused in (
             lambda door: door.request_run(["theirs-0"]),
             lambda door: door.add([task("new")], "somebody"),
@@ -402,14 +409,14 @@ def test_commands_from_files_only_counts_on_every_node(tell: Callable[[Story], N
                 await c.do(refused)
         before = len(c.runs("mine-0"))
         await c.do(lambda door: door.request_run(["mine-0"]))
-        await until(lambda: len(c.runs("mine-0")) > before, "the forced run")
+        await eventually_async(lambda: len(c.runs("mine-0")) > before, "the forced run")
         # A file that says nothing of the node counts for all of them, too, as soon as one is started with it.
         more = [f"more-{i}" for i in range(8)]
         other = tmp_path / "more.toml"
         other.write_text("".join(f'[tasks.{name}]\nevery = "1s"\ncommand = ["noop"]\n' for name in more))
         other.chmod(0o600)
         await c.start(files=(other,))
-        await until(lambda: all(c.runs(name) for name in more), "runs of the other file")
+        await eventually_async(lambda: all(c.runs(name) for name in more), "runs of the other file")
         # What is taken away with its tasks counts no more, for all of them.
         await c.do(lambda door: door.remove(Filter(owner=f"file:{file}")))
         with pytest.raises(Forbidden, match="only the files named"):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 from hand_driven_node import T0, Hand
-from live_node import eventually
+from waiting import eventually
 
 from evenbeat.cli.output.run_messages import RunEndLogger
 from evenbeat.client.socket import SocketBackend

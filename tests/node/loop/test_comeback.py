@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 from hand_driven_node import Hand
-from live_node import Living, eventually
+from live_node import LiveNode
+from waiting import eventually
 
 from evenbeat.admin.file_owner import file_owner_of
 from evenbeat.model import MINUTE, SECOND, Entry, Outcome, State
@@ -237,7 +238,7 @@ def test_a_real_node_does_not_start_a_moved_task_beside_its_run(tmp_path: Path) 
     a.write_text(LOGGING.format(tmp_path))
     b.write_text(TICK)
     hold.touch()
-    with Living(tmp_path / "a.db", files=(a, b)) as node:
+    with LiveNode(tmp_path / "a.db", files=(a, b)) as node:
         eventually(log.exists)
         a.write_text("")
         b.write_text(TICK + LOGGING.format(tmp_path))

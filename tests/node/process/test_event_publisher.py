@@ -8,7 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 from hand_driven_node import T0, Hand
-from live_node import PATIENCE, Living, eventually
+from live_node import LiveNode
+from waiting import PATIENCE, eventually
 
 from evenbeat.client.socket import subscribe_to_events
 from evenbeat.load.task_keys import task_from_table
@@ -325,7 +326,7 @@ def test_what_was_before_is_told_to_those_who_were_there(house: House) -> None:
 
 def test_a_real_node_is_watched_until_it_stops(tmp_path: Path) -> None:
     database = tmp_path / "a.db"
-    node = Living(database)
+    node = LiveNode(database)
 
     seen: list[Event] = []
 
@@ -350,7 +351,7 @@ def test_a_real_node_is_watched_until_it_stops(tmp_path: Path) -> None:
         asyncio.run(asyncio.wait_for(see(), PATIENCE))
 
 
-def _add_and_run(node: Living) -> None:
+def _add_and_run(node: LiveNode) -> None:
     with node.door() as door:
         door.add([task_from_table("a", {"every": "1h", "command": ["echo", "hello"]}, check=False)], "cli")
         door.run_now(["a"], wait=False)
@@ -363,7 +364,7 @@ def test_whoever_does_not_read_is_dropped_not_waited_for(
     monkeypatch.setattr(event_publisher, "MAX_NAMED_TASKS", 1_000_000)  # long lines, soon more than the kernel keeps
     caplog.set_level(logging.WARNING, "evenbeat.control")
     long_name = "x" * 240
-    with Living(tmp_path / "a.db") as node, node.door() as door, socket.socket(socket.AF_UNIX) as idle:
+    with LiveNode(tmp_path / "a.db") as node, node.door() as door, socket.socket(socket.AF_UNIX) as idle:
         tasks = [
             task_from_table(f"{long_name}{i}", {"every": "1h", "command": ["noop"]}, check=False) for i in range(90)
         ]
@@ -385,7 +386,7 @@ def test_whoever_does_not_read_is_dropped_not_waited_for(
 
 
 def test_a_connection_may_ask_before_it_watches(tmp_path: Path) -> None:
-    with Living(tmp_path / "a.db") as node, node.door() as door, socket.socket(socket.AF_UNIX) as mine:
+    with LiveNode(tmp_path / "a.db") as node, node.door() as door, socket.socket(socket.AF_UNIX) as mine:
         door.add([task_from_table("a", {"every": "1h", "command": ["noop"]}, check=False)], "cli")
         with socket_address(socket_path(node.database)) as address:
             mine.connect(address)

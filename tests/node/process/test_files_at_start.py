@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from live_node import Living
+from live_node import LiveNode
 
 from evenbeat.client.database import connect_to_live_node
 from evenbeat.load.config import BadFileError
@@ -22,7 +22,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def status_files(node: Living) -> str:
+def status_files(node: LiveNode) -> str:
     client = connect_to_live_node(node.database)
     assert client is not None
     status = client.ask(GetStatus()).status
@@ -33,10 +33,10 @@ def status_files(node: Living) -> str:
 
 def test_a_node_comes_back_with_what_was_last_applied_of_a_file_that_is_broken_now(tmp_path: Path, file: Path) -> None:
     database = tmp_path / "x.db"
-    with Living(database, files=(file,)) as node:
+    with LiveNode(database, files=(file,)) as node:
         assert status_files(node) == "ok"
     file.write_text(BROKEN)
-    with Living(database, files=(file,)) as node:
+    with LiveNode(database, files=(file,)) as node:
         assert f"{file}:1:" in status_files(node)
         assert node.node.status().tasks == 1
         assert node.node.status().slots == 7
@@ -47,16 +47,16 @@ def test_a_node_comes_back_with_what_was_last_applied_of_a_file_that_is_broken_n
 
 
 def test_a_file_that_is_gone_is_like_a_broken_one(tmp_path: Path, file: Path) -> None:
-    with Living(tmp_path / "x.db", files=(file,)):
+    with LiveNode(tmp_path / "x.db", files=(file,)):
         pass
     file.unlink()
-    with Living(tmp_path / "x.db", files=(file,)) as node:
+    with LiveNode(tmp_path / "x.db", files=(file,)) as node:
         assert str(file) in status_files(node)
         assert node.node.status().tasks == 1
 
 
 def test_a_reload_that_fails_is_seen_until_one_succeeds(tmp_path: Path, file: Path) -> None:
-    with Living(tmp_path / "x.db", files=(file,)) as node:
+    with LiveNode(tmp_path / "x.db", files=(file,)) as node:
         file.write_text(BROKEN)
         with node.door() as door:
             with pytest.raises(Invalid):
@@ -70,7 +70,7 @@ def test_a_reload_that_fails_is_seen_until_one_succeeds(tmp_path: Path, file: Pa
 def test_another_file_that_cannot_be_applied_is_no_problem_of_the_node(tmp_path: Path, file: Path) -> None:
     other = tmp_path / "other.toml"
     other.write_text(BROKEN)
-    with Living(tmp_path / "x.db", files=(file,)) as node:
+    with LiveNode(tmp_path / "x.db", files=(file,)) as node:
         with node.door() as door, pytest.raises(Invalid):
             door.apply([other])
         assert status_files(node) == "ok"
@@ -79,11 +79,11 @@ def test_another_file_that_cannot_be_applied_is_no_problem_of_the_node(tmp_path:
 def test_a_file_of_which_nothing_was_ever_applied_is_refused(tmp_path: Path, file: Path) -> None:
     new = tmp_path / "new.toml"
     new.write_text(BROKEN)
-    with pytest.raises(BadFileError), Living(tmp_path / "x.db", files=(new,)):
+    with pytest.raises(BadFileError), LiveNode(tmp_path / "x.db", files=(new,)):
         pass
-    with Living(tmp_path / "x.db", files=(file,)):
+    with LiveNode(tmp_path / "x.db", files=(file,)):
         pass
-    with pytest.raises(BadFileError), Living(tmp_path / "x.db", files=(file, new)):
+    with pytest.raises(BadFileError), LiveNode(tmp_path / "x.db", files=(file, new)):
         pass
     store = SqliteStore(tmp_path / "x.db", read_only=True)
     assert store.count() == 1
@@ -91,8 +91,8 @@ def test_a_file_of_which_nothing_was_ever_applied_is_refused(tmp_path: Path, fil
 
 
 def test_strict_refuses_what_is_broken_now(tmp_path: Path, file: Path) -> None:
-    with Living(tmp_path / "x.db", files=(file,)):
+    with LiveNode(tmp_path / "x.db", files=(file,)):
         pass
     file.write_text(BROKEN)
-    with pytest.raises(BadFileError, match=r"a\.toml:1:"), Living(tmp_path / "x.db", files=(file,), is_strict=True):
+    with pytest.raises(BadFileError, match=r"a\.toml:1:"), LiveNode(tmp_path / "x.db", files=(file,), is_strict=True):
         pass

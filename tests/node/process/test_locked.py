@@ -6,7 +6,8 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
-from live_node import Living, eventually
+from live_node import LiveNode
+from waiting import eventually
 
 from evenbeat.node.process import run_node
 from evenbeat.store.contract import DatabaseLocked
@@ -32,7 +33,7 @@ def test_a_node_waits_for_another_program_and_says_so(
 
     thread = Thread(target=let_go)
     thread.start()
-    with Living(tmp_path / "x.db") as node:
+    with LiveNode(tmp_path / "x.db") as node:
         assert node.node.status().store == "ok"
     thread.join()
 
@@ -44,7 +45,7 @@ def test_a_node_that_has_waited_long_enough_ends_with_a_refusal(
     with pytest.raises(
         DatabaseLocked, match=r"has locked the file for 1 s: close that program, and start the node again"
     ):
-        Living(tmp_path / "x.db").__enter__()
+        LiveNode(tmp_path / "x.db").__enter__()
     other.execute("ROLLBACK")
-    with Living(tmp_path / "x.db"):
+    with LiveNode(tmp_path / "x.db"):
         pass

@@ -3,7 +3,8 @@
 from pathlib import Path
 
 import pytest
-from live_node import Living, eventually
+from live_node import LiveNode
+from waiting import eventually
 
 from evenbeat.client.database import connect_to_live_node
 from evenbeat.node.process import run_node
@@ -26,7 +27,7 @@ def test_a_deleted_socket_is_made_anew_and_whoever_was_connected_stays_so(
 ) -> None:
     monkeypatch.setattr(run_node, "_REACHABLE_CHECK_INTERVAL", 0.02)
     database = tmp_path / "x.db"
-    with Living(database):
+    with LiveNode(database):
         before = connect_to_live_node(database)
         assert before is not None
         socket_path(database).unlink()
@@ -45,14 +46,14 @@ def test_a_deleted_lock_lets_no_second_node_in_and_is_made_anew(
 ) -> None:
     database = tmp_path / "x.db"
     monkeypatch.setattr(run_node, "_REACHABLE_CHECK_INTERVAL", 3600.0)
-    with Living(database):
+    with LiveNode(database):
         (tmp_path / "x.db.lock").unlink()
-        with pytest.raises(DatabaseInUse, match="was deleted"), Living(database):
+        with pytest.raises(DatabaseInUse, match="was deleted"), LiveNode(database):
             pass
         assert is_node_running(database) is False
     monkeypatch.setattr(run_node, "_REACHABLE_CHECK_INTERVAL", 0.02)
-    with Living(database):
+    with LiveNode(database):
         (tmp_path / "x.db.lock").unlink()
         eventually(lambda: is_node_running(database))
-        with pytest.raises(DatabaseInUse, match="process"), Living(database):
+        with pytest.raises(DatabaseInUse, match="process"), LiveNode(database):
             pass

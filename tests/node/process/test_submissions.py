@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from live_node import Living, eventually
+from live_node import LiveNode
+from waiting import eventually
 
 from evenbeat.client.database import open_client
 from evenbeat.client.local import LocalClient
@@ -25,13 +26,13 @@ from evenbeat.wire.requests import (
 
 
 @pytest.fixture(scope="module")
-def living(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Living]:
-    with Living(tmp_path_factory.mktemp("node") / "a.db") as node:
+def living(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveNode]:
+    with LiveNode(tmp_path_factory.mktemp("node") / "a.db") as node:
         yield node
 
 
 @pytest.fixture
-def node(living: Living) -> Iterator[Living]:
+def node(living: LiveNode) -> Iterator[LiveNode]:
     """The same for all tests, with tasks of their own."""
     with living.door() as door:
         add_tasks(door)
@@ -56,7 +57,7 @@ def add_tasks(door: LocalClient) -> None:
 
 
 @pytest.fixture
-def client(node: Living) -> Iterator[SocketBackend]:
+def client(node: LiveNode) -> Iterator[SocketBackend]:
     client = SocketBackend(node.database)
     yield client
     client.close()
@@ -82,7 +83,7 @@ def settings(database: Path) -> dict[str, str]:
 # Results
 
 
-def test_a_result_is_told_by_name_or_id_and_safe_when_it_is_answered(client: SocketBackend, node: Living) -> None:
+def test_a_result_is_told_by_name_or_id_and_safe_when_it_is_answered(client: SocketBackend, node: LiveNode) -> None:
     id_ = condition(node.database, "backup").entry.id
     for name, attempt in (("backup", 1), (id_, 2)):
         taken = client.ask(SubmitResult(name, 2, "ana", "disk full\nfor long", "free=0B")).taken
@@ -93,7 +94,7 @@ def test_a_result_is_told_by_name_or_id_and_safe_when_it_is_answered(client: Soc
         assert found.output == "disk full | free=0B\nfor long"
 
 
-def test_an_older_one_says_that_it_changed_nothing(client: SocketBackend, node: Living) -> None:
+def test_an_older_one_says_that_it_changed_nothing(client: SocketBackend, node: LiveNode) -> None:
     now = node.node.clock.now()
     assert client.ask(SubmitResult("backup", 0, "ana", at=now)).taken is not None
     taken = client.ask(SubmitResult("backup", 2, "ana", at=Instant(now - HOUR))).taken
@@ -101,7 +102,7 @@ def test_an_older_one_says_that_it_changed_nothing(client: SocketBackend, node: 
     assert (taken.state, taken.is_newest) == (State.OK, False)
 
 
-def test_a_check_that_runs_is_told_of_and_runs_on(client: SocketBackend, node: Living) -> None:
+def test_a_check_that_runs_is_told_of_and_runs_on(client: SocketBackend, node: LiveNode) -> None:
     with node.door() as door:
         door.run_now(["web"], wait=False)
     eventually(lambda: condition(node.database, "web").running_since)
@@ -112,7 +113,7 @@ def test_a_check_that_runs_is_told_of_and_runs_on(client: SocketBackend, node: L
     assert {run.kind for run in node.runs("web")} >= {RunKind.TOLD, RunKind.FORCED}
 
 
-def test_what_cannot_be_told_is_refused(client: SocketBackend, node: Living) -> None:
+def test_what_cannot_be_told_is_refused(client: SocketBackend, node: LiveNode) -> None:
     with pytest.raises(NotFound, match="there is no task 'nobody'"):
         client.ask(SubmitResult("nobody", 0, "ana"))
     with pytest.raises(Conflict, match="'job' is a task and no check"):
@@ -132,10 +133,10 @@ def test_without_a_node_nobody_is_told(database: Path) -> None:
 
 
 def test_a_ttl_outlives_the_node(database: Path) -> None:
-    with Living(database) as node, node.door() as door:
+    with LiveNode(database) as node, node.door() as door:
         door.submit_result("backup", 0, ttl=HOUR)
         assert len(settings(database)) == 1
-    with Living(database) as node:
+    with LiveNode(database) as node:
         row = node.node.tasks.row(condition(database, "backup").entry.number)
         assert row is not None
         (remembered,) = settings(database).values()
@@ -166,7 +167,7 @@ def new_token(client: SocketBackend, name: str = "backup") -> str:
     return client.ask(CreateHeartbeatToken(name, "ana")).token
 
 
-def test_a_token_is_enough_to_tell_that_all_is_well_or_not(client: SocketBackend, node: Living) -> None:
+def test_a_token_is_enough_to_tell_that_all_is_well_or_not(client: SocketBackend, node: LiveNode) -> None:
     token = new_token(client)
     assert token.startswith("evb_beat_")
     assert len(token) == len("evb_beat_") + 32
@@ -178,7 +179,7 @@ def test_a_token_is_enough_to_tell_that_all_is_well_or_not(client: SocketBackend
     assert token not in str(settings(node.database)), "only its digest is kept"
 
 
-def test_start_tells_when_it_began(client: SocketBackend, node: Living) -> None:
+def test_start_tells_when_it_began(client: SocketBackend, node: LiveNode) -> None:
     token = new_token(client)
     client.ask(SendHeartbeat(token, HeartbeatSignal.START, "curl"))
     assert node.runs("backup") == []
@@ -193,17 +194,17 @@ def test_start_tells_when_it_began(client: SocketBackend, node: Living) -> None:
 
 
 def test_what_began_is_known_to_the_next_node(database: Path) -> None:
-    with Living(database) as node:
+    with LiveNode(database) as node:
         client = SocketBackend(database)
         token = new_token(client)
         client.ask(SendHeartbeat(token, HeartbeatSignal.START, "curl"))
         client.close()
         began = dict(node.node.turns.passive.begun_rows)
-    with Living(database) as node:
+    with LiveNode(database) as node:
         assert node.node.turns.passive.begun_rows == began
 
 
-def test_a_new_token_takes_the_place_of_the_old_one(client: SocketBackend, node: Living) -> None:
+def test_a_new_token_takes_the_place_of_the_old_one(client: SocketBackend, node: LiveNode) -> None:
     old, new = new_token(client), new_token(client)
     with pytest.raises(NotFound, match="nobody has this token"):
         client.ask(SendHeartbeat(old, HeartbeatSignal.SUCCESS, "curl"))
@@ -218,7 +219,7 @@ def test_a_new_token_takes_the_place_of_the_old_one(client: SocketBackend, node:
     ]  # fmt: skip
 
 
-def test_only_passive_checks_have_heartbeats(client: SocketBackend, node: Living) -> None:
+def test_only_passive_checks_have_heartbeats(client: SocketBackend, node: LiveNode) -> None:
     with pytest.raises(Conflict, match="only passive checks have heartbeats"):
         new_token(client, "web")
     with pytest.raises(NotFound, match="there is no task 'nobody'"):
@@ -230,7 +231,7 @@ def test_only_passive_checks_have_heartbeats(client: SocketBackend, node: Living
         client.ask(SendHeartbeat(token, HeartbeatSignal.SUCCESS, "curl"))
 
 
-def test_all_that_was_kept_goes_with_the_task(client: SocketBackend, node: Living) -> None:
+def test_all_that_was_kept_goes_with_the_task(client: SocketBackend, node: LiveNode) -> None:
     token = new_token(client)
     client.ask(SendHeartbeat(token, HeartbeatSignal.START, "curl"))
     client.ask(SubmitResult("backup", 0, "ana", ttl=HOUR))

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
-from nats_nodes import hurry, until
+from nats_nodes import hurry
+from waiting import eventually_async
 
 from evenbeat.core.guard import kill_after
 from evenbeat.queue.contract import Queue
@@ -55,7 +56,7 @@ class TestNatsQueue(QueueContract):
         await queue.start()
         executor = ClusterWorker(where, WorkerOptions(kill_after, hosts=1))
         await executor.start()
-        await until(lambda: queue.workers and executor.has_recent_answer)
+        await eventually_async(lambda: queue.workers and executor.has_recent_answer)
         yield queue
         await executor.stop()
         await queue.stop(0)

@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 from nats.aio.msg import Msg
-from nats_nodes import House, Node, hurry, lines, play, until
+from nats_nodes import NatsScene, Node, hurry, lines, play
 from queue_node import is_alive
+from waiting import eventually_async
 
 from evenbeat.core import run_lease
 from evenbeat.model import SECOND, Outcome
@@ -47,7 +48,7 @@ def disturb(monkeypatch: pytest.MonkeyPatch, how: Callable[[Send], Send]) -> Non
     )
 
 
-async def run_many(house: House, node: Node, file: Path, count: int = 150) -> None:
+async def run_many(house: NatsScene, node: Node, file: Path, count: int = 150) -> None:
     """Runs that write down their numbers: each has run once, and has one good result."""
     tokens = [t for n in range(count) for t in node.commands(f"echo {n} >>{file}")]
     results = await node.answers(tokens)
@@ -64,7 +65,7 @@ def test_doubled_messages_start_nothing_twice(
 
     disturb(monkeypatch, twice)
 
-    async def scene(house: House) -> None:
+    async def scene(house: NatsScene) -> None:
         node = await house.node()
         for _ in range(2):
             await house.worker(node)
@@ -75,7 +76,7 @@ def test_doubled_messages_start_nothing_twice(
 
 
 def test_delivered_again_and_again_they_start_nothing_twice(server: NatsServer, tmp_path: Path) -> None:
-    async def scene(house: House) -> None:
+    async def scene(house: NatsScene) -> None:
         node = await house.node()
         client = await house.client()
         copies = 0
@@ -91,7 +92,7 @@ def test_delivered_again_and_again_they_start_nothing_twice(server: NatsServer, 
         for _ in range(2):
             await house.worker(node)
         await run_many(house, node, tmp_path / "ran", 60)
-        await until(lambda: copies == 300)
+        await eventually_async(lambda: copies == 300)
 
     play(server.url, scene)
 
@@ -110,7 +111,7 @@ def test_lost_messages_lose_no_run(server: NatsServer, tmp_path: Path, monkeypat
 
     disturb(monkeypatch, sometimes)
 
-    async def scene(house: House) -> None:
+    async def scene(house: NatsScene) -> None:
         node = await house.node()
         for _ in range(2):
             await house.worker(node)
@@ -127,21 +128,21 @@ def test_a_wiped_queue_loses_no_run(
     monkeypatch.setattr(run_lease, "NO_WORKER_TIMEOUT", 60 * SECOND)
     file = tmp_path / "ran"
 
-    async def scene(house: House) -> None:
+    async def scene(house: NatsScene) -> None:
         node = await house.node()
         jetstream = (await house.client()).jetstream()
-        await until(lambda: node.queue._shipping._stream.created)
+        await eventually_async(lambda: node.queue._shipping._stream.created)
         tokens = [t for n in range(50) for t in node.commands(f"echo {n} >>{file}")]
         while (await jetstream.stream_info(house.where.stream)).state.messages < 50:
             await asyncio.sleep(0.01)
         await (jetstream.delete_stream if wiping == "delete" else jetstream.purge_stream)(house.where.stream)
-        await until(lambda: node.queue.counts.redispatched)
+        await eventually_async(lambda: node.queue.counts.redispatched)
         worker = await house.worker(node)
         results = await node.answers(tokens)
         assert {r.outcome for r in results} == {Outcome.SUCCEEDED}
         # And once more, with a worker that fetches, and runs that it has.
         lasting = node.commands(f"echo lasting >>{file}; sleep 1")
-        await until(lambda: lasting[0] in node.started)
+        await eventually_async(lambda: lasting[0] in node.started)
         await (jetstream.delete_stream if wiping == "delete" else jetstream.purge_stream)(house.where.stream)
         results = await node.answers(lasting + node.commands(f"echo after >>{file}"))
         assert {r.outcome for r in results} == {Outcome.SUCCEEDED}
@@ -159,22 +160,22 @@ def test_servers_that_are_away_lose_no_run(tmp_path: Path, monkeypatch: pytest.M
     server.start()
     file = tmp_path / "ran"
 
-    async def scene(house: House) -> None:
+    async def scene(house: NatsScene) -> None:
         node = await house.node()
         worker = await house.worker(node)
         tokens = node.commands(f"echo lasting >>{file}; sleep 1")
-        await until(lambda: node.started)
+        await eventually_async(lambda: node.started)
         server.kill()
         tokens += [t for n in range(20) for t in node.commands(f"echo {n} >>{file}")]
-        await until(lambda: node.queue.problem and worker.problem)
+        await eventually_async(lambda: node.queue.problem and worker.problem)
         assert str(server.ports[0]) in node.queue.problem
-        await until(lambda: worker.held and worker.runs == 1)  # it has ended, and nobody hears of it
+        await eventually_async(lambda: worker.held and worker.runs == 1)  # it has ended, and nobody hears of it
         tokens += [t for n in range(20, 40) for t in node.commands(f"echo {n} >>{file}")]
         await asyncio.sleep(1.5)  # longer than a run waits for a pool without a worker
         server.start()
         assert {r.outcome for r in await node.answers(tokens)} == {Outcome.SUCCEEDED}
         assert sorted(lines(file)) == sorted([*map(str, range(40)), "lasting"])
-        await until(lambda: not node.queue.problem)
+        await eventually_async(lambda: not node.queue.problem)
 
     try:
         play(server.url, scene)
@@ -188,7 +189,7 @@ def test_a_cluster_goes_on_without_the_leader_of_its_stream(tmp_path: Path, monk
     server = NatsServer(tmp_path / "nats", 3)
     server.start()
 
-    async def scene(house: House) -> None:
+    async def scene(house: NatsScene) -> None:
         house.replicate(3)
         node = await house.node()
         await house.worker(node)
@@ -206,10 +207,10 @@ def test_a_cluster_goes_on_without_the_leader_of_its_stream(tmp_path: Path, monk
 
 
 def test_more_replicas_than_servers_are_a_problem_that_is_told(server: NatsServer) -> None:
-    async def scene(house: House) -> None:
+    async def scene(house: NatsScene) -> None:
         house.replicate(3)
         node = await house.node()
-        await until(lambda: "stream" in node.queue.problem)
+        await eventually_async(lambda: "stream" in node.queue.problem)
         assert "replicas" in node.queue.problem
 
     play(server.url, scene)
@@ -221,11 +222,11 @@ def test_what_nobody_takes_though_it_is_fetched_is_set_aside(
     monkeypatch.setattr(nats_shipping, "_STREAM_CHECK_AGE", 100_000)
     monkeypatch.setattr(run_lease, "NO_WORKER_TIMEOUT", 60 * SECOND)
 
-    async def scene(house: House) -> None:
+    async def scene(house: NatsScene) -> None:
         node = await house.node()
-        await until(lambda: not node.queue.problem)
+        await eventually_async(lambda: not node.queue.problem)
         client = await house.client()
-        await until(lambda: node.queue._shipping._stream.created)
+        await eventually_async(lambda: node.queue._shipping._stream.created)
         thief = await client.jetstream().pull_subscribe(house.where.runs("default"), durable="thief")
         tokens = node.commands("true", 2)
         for _ in range(run_lease.MAX_DISPATCH_ATTEMPTS):
@@ -240,13 +241,13 @@ def test_what_nobody_takes_though_it_is_fetched_is_set_aside(
 
 
 def test_a_killed_worker_loses_its_runs_after_a_while_and_no_others(server: NatsServer, tmp_path: Path) -> None:
-    async def scene(house: House) -> None:
+    async def scene(house: NatsScene) -> None:
         node = await house.node()
         process = await house.process(node)
         await house.worker(node, pools=("other",))
         lost = node.commands(f"echo $$ >>{tmp_path / 'pids'}; exec sleep 300", 3, timebox=600)
         kept = node.commands("sleep 300", timebox=600, pool="other")
-        await until(lambda: len(node.started) == 4)
+        await eventually_async(lambda: len(node.started) == 4)
         process.kill()
         results = await node.answers(lost)
         assert {r.outcome for r in results} == {Outcome.LOST}
@@ -256,7 +257,9 @@ def test_a_killed_worker_loses_its_runs_after_a_while_and_no_others(server: Nats
         assert (kept[0] in node.results, node.queue.counts.lost) == (False, 3)
         assert node.queue.worker_deaths.deaths(lost[0]) == 0, "it may be cut off"
         await house.process(node)
-        await until(lambda: [node.queue.worker_deaths.deaths(task) for task in (*lost, *kept)] == [1, 1, 1, 0])
+        await eventually_async(
+            lambda: [node.queue.worker_deaths.deaths(task) for task in (*lost, *kept)] == [1, 1, 1, 0]
+        )
 
     play(server.url, scene)
 
@@ -283,12 +286,12 @@ def cut_off(worker: ClusterWorker) -> Callable[[], None]:
 
 
 def test_a_worker_that_is_cut_off_ends_its_runs_before_they_are_lost(server: NatsServer, tmp_path: Path) -> None:
-    async def scene(house: House) -> None:
+    async def scene(house: NatsScene) -> None:
         node = await house.node()
         worker = await house.worker(node)
         polite = node.commands(f"echo $$ >>{tmp_path / 'pids'}; exec sleep 300", timebox=600)
         stubborn = node.commands(f"trap '' TERM; echo $$ >>{tmp_path / 'pids'}; sleep 300", timebox=600)
-        await until(lambda: len(lines(tmp_path / "pids")) == 2 and len(node.started) == 2)
+        await eventually_async(lambda: len(lines(tmp_path / "pids")) == 2 and len(node.started) == 2)
         pids = list(map(int, lines(tmp_path / "pids")))
         heal = cut_off(worker)
         lived: list[bool] = []
@@ -300,9 +303,9 @@ def test_a_worker_that_is_cut_off_ends_its_runs_before_they_are_lost(server: Nat
         assert (worker.fenced, node.late) == (2, [])
         heal()
         # It tells what became of them, which nobody waits for any more, and goes on.
-        await until(lambda: len(node.late) == 2)
+        await eventually_async(lambda: len(node.late) == 2)
         assert {r.outcome for _, r in node.late} == {Outcome.LOST}
-        await until(lambda: worker.held == 0)
+        await eventually_async(lambda: worker.held == 0)
         assert (await node.answers(node.commands("true")))[0].outcome == Outcome.SUCCEEDED
         assert node.told_twice == []
         assert [node.queue.worker_deaths.deaths(task) for task in polite + stubborn] == [0, 0]
@@ -311,12 +314,12 @@ def test_a_worker_that_is_cut_off_ends_its_runs_before_they_are_lost(server: Nat
 
 
 def test_the_runs_of_a_worker_that_is_stopped_end_before_they_are_lost(server: NatsServer, tmp_path: Path) -> None:
-    async def scene(house: House) -> None:
+    async def scene(house: NatsScene) -> None:
         node = await house.node()
         process = await house.process(node)
         line = f"trap '' TERM; echo $$ >>{tmp_path / 'pids'}; while :; do sleep 0.1; done"
         tokens = node.commands(line, 2, timebox=600)
-        await until(lambda: len(lines(tmp_path / "pids")) == 2 and len(node.started) == 2)
+        await eventually_async(lambda: len(lines(tmp_path / "pids")) == 2 and len(node.started) == 2)
         pids = list(map(int, lines(tmp_path / "pids")))
         os.kill(process.pid, signal.SIGSTOP)
         lived: list[bool] = []
@@ -326,7 +329,7 @@ def test_the_runs_of_a_worker_that_is_stopped_end_before_they_are_lost(server: N
         assert lived == [False, False], "it was lost before it had ended"
         assert {r.outcome for r in await node.answers(tokens)} == {Outcome.LOST}
         os.kill(process.pid, signal.SIGCONT)
-        await until(lambda: len(node.late) == 2)
+        await eventually_async(lambda: len(node.late) == 2)
         assert (await node.answers(node.commands("true")))[0].outcome == Outcome.SUCCEEDED
 
     play(server.url, scene)
@@ -335,14 +338,14 @@ def test_the_runs_of_a_worker_that_is_stopped_end_before_they_are_lost(server: N
 def test_permissions_that_come_too_late_are_not_used(server: NatsServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_lease, "PERMISSION_DURATION", 200_000)
 
-    async def scene(house: House) -> None:
+    async def scene(house: NatsScene) -> None:
         node = await house.node()
         worker = await house.worker(node)
         real: Any = worker._handle_start_reply
         held_back: list[Any] = []
         monkeypatch.setattr(worker, "_handle_start_reply", held_back.append)
         tokens = node.commands("true")
-        await until(lambda: node.queue.counts.reopened)
+        await eventually_async(lambda: node.queue.counts.reopened)
         monkeypatch.setattr(worker, "_handle_start_reply", real)
         for permission in held_back:
             real(permission)
@@ -355,14 +358,14 @@ def test_permissions_that_come_too_late_are_not_used(server: NatsServer, monkeyp
 def test_a_worker_drains_on_sigterm(server: NatsServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_lease, "NO_WORKER_TIMEOUT", 60 * SECOND)
 
-    async def scene(house: House) -> None:
+    async def scene(house: NatsScene) -> None:
         node = await house.node()
         process = await house.process(node, "--json", "--slots", "1")
         running = node.commands("sleep 1; echo done")
-        await until(lambda: node.started)
+        await eventually_async(lambda: node.started)
         waiting = node.commands("echo later")
         process.send_signal(signal.SIGTERM)
-        await until(lambda: process.poll() is not None)
+        await eventually_async(lambda: process.poll() is not None)
         assert process.returncode == 0
         assert json.loads(process.communicate()[0]) == {"runs": 1, "fenced": 0, "unconfirmed": 0}
         assert (await node.answers(running))[0].output == b"done\n"
@@ -374,16 +377,16 @@ def test_a_worker_drains_on_sigterm(server: NatsServer, monkeypatch: pytest.Monk
 
 
 def test_a_second_signal_ends_a_worker_at_once(server: NatsServer) -> None:
-    async def scene(house: House) -> None:
+    async def scene(house: NatsScene) -> None:
         node = await house.node()
         process = await house.process(node, "--grace", "10m")
         running = node.commands("sleep 300", timebox=600)
-        await until(lambda: node.started)
+        await eventually_async(lambda: node.started)
         process.send_signal(signal.SIGTERM)
-        await until(lambda: node.queue.worker_views[0].is_leaving)
+        await eventually_async(lambda: node.queue.worker_views[0].is_leaving)
         assert process.poll() is None
         process.send_signal(signal.SIGINT)
-        await until(lambda: process.poll() is not None)
+        await eventually_async(lambda: process.poll() is not None)
         assert (await node.answers(running))[0].outcome == Outcome.CANCELLED
 
     play(server.url, scene)

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from nats_nodes import House, Node, hurry, play, until
+from nats_nodes import NatsScene, Node, hurry, play
+from waiting import eventually_async
 
 from evenbeat.core import run_lease
 from evenbeat.model import SECOND, Job, Outcome
@@ -24,7 +25,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def test_commands_and_functions_of_both_kinds_are_run(url: str) -> None:
-    async def scene(house: House) -> None:
+    async def scene(house: NatsScene) -> None:
         node = await house.node()
         await house.worker(node)
         tokens = node.send(
@@ -48,14 +49,14 @@ def test_commands_and_functions_of_both_kinds_are_run(url: str) -> None:
 
 
 def test_thousands_of_runs_get_one_result_each_and_nothing_stays_behind(url: str) -> None:
-    async def scene(house: House) -> None:
+    async def scene(house: NatsScene) -> None:
         node = await house.node()
         workers = [await house.worker(node, slots=100), await house.worker(node, slots=1_000)]
         tokens = [token for _ in range(10) for token in node.noops(500)]
         assert {r.outcome for r in await node.answers(tokens)} == {Outcome.SUCCEEDED}
         assert node.told_twice == []
         assert sum(worker.runs for worker in workers) == 5_000
-        await until(lambda: not any(worker.held for worker in workers))
+        await eventually_async(lambda: not any(worker.held for worker in workers))
         client = await house.client()
         jetstream = client.jetstream()
         deadline = time.monotonic() + 20
@@ -68,13 +69,13 @@ def test_thousands_of_runs_get_one_result_each_and_nothing_stays_behind(url: str
 
 
 def test_a_worker_runs_no_more_at_a_time_than_it_has_slots_and_others_get_the_rest(url: str) -> None:
-    async def scene(house: House) -> None:
+    async def scene(house: NatsScene) -> None:
         node = await house.node()
         small = await house.worker(node, slots=2)
         tokens = node.commands("sleep 300", 3, timebox=600)
-        await until(lambda: len(node.started) == 2)
+        await eventually_async(lambda: len(node.started) == 2)
         large = await house.worker(node, slots=10)
-        await until(lambda: len(node.started) == 3)
+        await eventually_async(lambda: len(node.started) == 3)
         assert (small.held, large.held) == (2, 1)
         node.queue.cancel()
         assert {r.outcome for r in await node.answers(tokens)} == {Outcome.CANCELLED}
@@ -83,7 +84,7 @@ def test_a_worker_runs_no_more_at_a_time_than_it_has_slots_and_others_get_the_re
 
 
 def test_runs_go_to_workers_of_their_pool_whatever_its_name(url: str) -> None:
-    async def scene(house: House) -> None:
+    async def scene(house: NatsScene) -> None:
         node = await house.node()
         odd = await house.worker(node, pools=("Köln, Halle 3", "gpu"))
         plain = await house.worker(node)
@@ -103,11 +104,11 @@ def test_runs_go_to_workers_of_their_pool_whatever_its_name(url: str) -> None:
 def test_a_pool_without_workers_is_seen_and_its_runs_are_told_so(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     hurry(monkeypatch)
 
-    async def scene(house: House) -> None:
+    async def scene(house: NatsScene) -> None:
         node = await house.node()
         await house.worker(node)
         tokens = node.commands("true", 2, pool="moon")
-        await until(lambda: node.queue.pools["moon"].without_worker_for)
+        await eventually_async(lambda: node.queue.pools["moon"].without_worker_for)
         assert (node.queue.pools["moon"].waiting, node.queue.pools["default"].without_worker_for) == (2, None)
         results = await node.answers(tokens)
         assert {(r.outcome, r.output) for r in results} == {(Outcome.BROKEN, b"no worker of pool 'moon' for 1 s")}
@@ -120,7 +121,7 @@ def test_a_pool_without_workers_is_seen_and_its_runs_are_told_so(url: str, monke
 
 
 def test_a_run_too_large_for_a_message_is_told_so(url: str) -> None:
-    async def scene(house: House) -> None:
+    async def scene(house: NatsScene) -> None:
         node = await house.node()
         await house.worker(node)
         large = Job(command=("true", *["x" * 90_000] * 11))
@@ -136,7 +137,7 @@ def test_a_run_too_large_for_a_message_is_told_so(url: str) -> None:
 
 
 def test_large_outputs_come_back_whole(url: str) -> None:
-    async def scene(house: House) -> None:
+    async def scene(house: NatsScene) -> None:
         node = await house.node()
         await house.worker(node, processes=2)
         results = await node.answers(node.commands("head -c 60000 /dev/zero", 60))
@@ -146,12 +147,12 @@ def test_large_outputs_come_back_whole(url: str) -> None:
 
 
 def test_cancelled_runs_end_wherever_they_are(url: str) -> None:
-    async def scene(house: House) -> None:
+    async def scene(house: NatsScene) -> None:
         node = await house.node()
         await house.worker(node)
         waiting = node.commands("true", pool="moon")
         running, other = node.commands("sleep 300", timebox=600), node.commands("sleep 300", timebox=600)
-        await until(lambda: len(node.started) == 2)
+        await eventually_async(lambda: len(node.started) == 2)
         node.queue.cancel(waiting + running)
         assert [r.outcome for r in await node.answers(waiting + running)] == [Outcome.CANCELLED] * 2
         assert other[0] not in node.results
@@ -163,7 +164,7 @@ def test_cancelled_runs_end_wherever_they_are(url: str) -> None:
 
 
 def test_a_result_is_kept_by_its_worker_until_it_is_stored(url: str) -> None:
-    async def scene(house: House) -> None:
+    async def scene(house: NatsScene) -> None:
         node = await house.node()
         worker = await house.worker(node)
         node.is_storing = False
@@ -172,19 +173,19 @@ def test_a_result_is_kept_by_its_worker_until_it_is_stored(url: str) -> None:
         await asyncio.sleep(2.5)  # it is told again meanwhile
         assert worker.held == 1
         node.queue.confirm_stored(tokens)
-        await until(lambda: worker.held == 0)
+        await eventually_async(lambda: worker.held == 0)
         assert (node.told_twice, node.late) == ([], [])
 
     play(url, scene)
 
 
 def test_what_a_node_forgets_is_adopted_by_another_with_its_result(url: str) -> None:
-    async def scene(house: House) -> None:
+    async def scene(house: NatsScene) -> None:
         first, second = await house.node("first"), await house.node("second")
         await house.worker(first, second)
         second.owned = lambda task: False
         tokens = first.commands("sleep 2; echo done", 2)
-        await until(lambda: len(first.started) == 2)
+        await eventually_async(lambda: len(first.started) == 2)
         first.owned, second.owned = second.owned, first.owned
         first.queue.forget(tokens)
         second.queue.adopt([(token, token) for token in tokens], {})
@@ -198,10 +199,10 @@ def test_what_a_node_forgets_is_adopted_by_another_with_its_result(url: str) -> 
 def test_what_is_adopted_and_nobody_has_is_lost_and_never_started(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     hurry(monkeypatch)
 
-    async def scene(house: House) -> None:
+    async def scene(house: NatsScene) -> None:
         first = await house.node("first")
         tokens = first.commands("true", 2)
-        await until(lambda: not first.queue.problem)
+        await eventually_async(lambda: not first.queue.problem)
         await first.queue.stop(0)
         second = await house.node("second")
         second.queue.adopt([(token, token) for token in tokens], {})
@@ -214,7 +215,7 @@ def test_what_is_adopted_and_nobody_has_is_lost_and_never_started(url: str, monk
 
 
 def test_late_and_repeated_results_are_told_as_such_and_change_nothing(url: str) -> None:
-    async def scene(house: House) -> None:
+    async def scene(house: NatsScene) -> None:
         node = await house.node()
         worker = await house.worker(node)
         (token,) = await _ran(node)
@@ -224,7 +225,7 @@ def test_late_and_repeated_results_are_told_as_such_and_change_nothing(url: str)
         late = RunReport("another", [], [(token, result), (7, RunResult(1 << 40, Outcome.SUCCEEDED, 0, 5, 6, b""))])
         for report in (repeated, repeated, late, late):
             await client.publish(house.where.nodes, encode_message(report))
-        await until(lambda: len(node.late) == 2)
+        await eventually_async(lambda: len(node.late) == 2)
         await node.answers(node.commands("true"))
         assert [r.token for _, r in node.late] == [token, 1 << 40]
         assert node.results[token].outcome == Outcome.SUCCEEDED
@@ -243,11 +244,11 @@ def test_a_node_without_its_lease_answers_nothing(url: str, monkeypatch: pytest.
     hurry(monkeypatch)
     monkeypatch.setattr(run_lease, "RUN_LEASE_DURATION", 20 * SECOND)
 
-    async def scene(house: House) -> None:
+    async def scene(house: NatsScene) -> None:
         node = await house.node()
         worker = await house.worker(node)
         running = node.commands("sleep 0.5; echo done")
-        await until(lambda: node.started)
+        await eventually_async(lambda: node.started)
         node.has_lease = False
         waiting = node.commands("true")
         await asyncio.sleep(1.5)
@@ -260,7 +261,7 @@ def test_a_node_without_its_lease_answers_nothing(url: str, monkeypatch: pytest.
 
 
 def test_what_makes_no_sense_disturbs_nobody(url: str) -> None:
-    async def scene(house: House) -> None:
+    async def scene(house: NatsScene) -> None:
         node = await house.node()
         worker = await house.worker(node)
         client = await house.client()
@@ -274,19 +275,19 @@ def test_what_makes_no_sense_disturbs_nobody(url: str) -> None:
 
 
 def test_workers_are_shown_and_take_their_leave(url: str) -> None:
-    async def scene(house: House) -> None:
+    async def scene(house: NatsScene) -> None:
         node = await house.node()
         worker = await house.worker(node, name="east", pools=("a", "b"), slots=7)
-        await until(lambda: node.queue.worker_views[0].started)
+        await eventually_async(lambda: node.queue.worker_views[0].started)
         (shown,) = node.queue.worker_views
         assert (shown.name, shown.pools, shown.slots, shown.is_leaving) == ("east", ["a", "b"], 7, False)
         assert shown.silent_for < 10
         assert abs(shown.started / 1e6 - time.time()) < 30
         assert node.queue.workers == [(shown.pid, "east: a, b")]
         running = node.commands("sleep 1; echo done", pool="a")
-        await until(lambda: node.started)
+        await eventually_async(lambda: node.started)
         leaving = asyncio.create_task(worker.leave(20))
-        await until(lambda: node.queue.worker_views[0].is_leaving)
+        await eventually_async(lambda: node.queue.worker_views[0].is_leaving)
         assert node.queue.pools["a"].workers == 0
         await leaving
         assert (await node.answers(running))[0].outcome == Outcome.SUCCEEDED
@@ -296,11 +297,11 @@ def test_workers_are_shown_and_take_their_leave(url: str) -> None:
 
 
 def test_one_that_is_told_to_leave_cancels_what_does_not_end_in_time(url: str, tmp_path: Path) -> None:
-    async def scene(house: House) -> None:
+    async def scene(house: NatsScene) -> None:
         node = await house.node()
         worker = await house.worker(node)
         running = node.commands("sleep 300", timebox=600)
-        await until(lambda: node.started)
+        await eventually_async(lambda: node.started)
         await worker.leave(0.1)
         assert (await node.answers(running))[0].outcome == Outcome.CANCELLED
 

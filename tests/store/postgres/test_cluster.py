@@ -2,13 +2,13 @@
 
 import random
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
 from msgspec.structs import replace
+from waiting import eventually
 
 from evenbeat.model import DAY, PARTITION_COUNT, SECOND, Instant, Period, partition_of
 from evenbeat.store.cluster_contract import LeaseLost
@@ -45,13 +45,6 @@ def a(open_store: Callable[[], PostgresStore]) -> PostgresStore:
 @pytest.fixture
 def b(open_store: Callable[[], PostgresStore]) -> PostgresStore:
     return open_store()
-
-
-def until(question: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not question():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def is_waiting(store: PostgresStore) -> bool:
@@ -150,7 +143,7 @@ def test_burying_waits_for_what_the_dead_is_recording(a: PostgresStore, dsn: str
         dead.execute("INSERT INTO settings VALUES ('last', 'words')")
         with ThreadPoolExecutor() as pool:
             burying = pool.submit(a.revoke_expired_lease, "dead", epoch)
-            until(lambda: is_waiting(a))
+            eventually(lambda: is_waiting(a))
             assert not burying.done()
             dead.commit()
             assert burying.result()
@@ -473,7 +466,7 @@ def test_who_listens_hears_what_to_look_at(a: PostgresStore, b: PostgresStore) -
     a.set_settings({"limits:x": "{}"})
     a.answer(a.forward_request(entry.number, b""), b"")
     a.join("a", LONG, b"")
-    until(lambda: len(heard) == 5)
+    eventually(lambda: len(heard) == 5)
     assert heard == ["tasks", "settings", "orders", "answers", "partitions"]
     stop()
     a.leave()
@@ -487,7 +480,7 @@ def test_a_listener_whose_connection_is_cut_comes_back_and_looks_at_everything(a
     with psycopg.connect(dsn, autocommit=True) as other:
         asked = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'"
         assert other.execute(asked).fetchall() == [(True,)]
-    until(lambda: len(heard) >= 6)
+    eventually(lambda: len(heard) >= 6)
     assert set(heard) == {"tasks", "settings", "orders", "answers", "partitions", "shares"}
     stop()
 

@@ -9,15 +9,13 @@ from pathlib import Path
 from queue import SimpleQueue
 
 import pytest
+from waiting import PATIENCE
 
 from evenbeat.store.contract import DatabaseDamaged
 from evenbeat.store.sqlite import checkpoint as sqlite_checkpoint
 from evenbeat.store.sqlite import inspection as sqlite_inspect
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
 from evenbeat.testing.samples import T0, a_task
-
-PATIENCE = 60.0
-"""Seconds; only a broken store needs them."""
 
 GROW = """
 WITH RECURSIVE count(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM count WHERE n < 300)

@@ -1,32 +1,32 @@
-"""A node that lives, and the application beside it."""
+"""Fixtures: a live node, one for all tests of a module, and the API application that is asked in this process."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from live_node import Living
+from api_client import ApiClient, RoleNameAuthenticator
+from live_node import LiveNode
 
-from api.asking import Api, Porter
 from evenbeat.api.http.context import ApiContext
 
 
 @pytest.fixture(scope="module")
-def living(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Living]:
+def living(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveNode]:
     """One node for all tests of a module: they give their tasks names of their own."""
-    with Living(tmp_path_factory.mktemp("node") / "evenbeat.db", grace=0.1) as node:
+    with LiveNode(tmp_path_factory.mktemp("node") / "evenbeat.db", grace=0.1) as node:
         yield node
 
 
 @pytest.fixture(scope="module")
-def house(living: Living) -> Iterator[ApiContext]:
+def house(living: LiveNode) -> Iterator[ApiContext]:
     house = ApiContext(living.database)
     yield house
     house.close()
 
 
 @pytest.fixture(scope="module")
-def api(house: ApiContext) -> Iterator[Api]:
-    api = Api(house, Porter())
+def api(house: ApiContext) -> Iterator[ApiClient]:
+    api = ApiClient(house, RoleNameAuthenticator())
     yield api
     api.close()
 
@@ -35,7 +35,7 @@ def api(house: ApiContext) -> Iterator[Api]:
 def empty_house(tmp_path: Path) -> Iterator[ApiContext]:
     """A database whose node has stopped."""
     database = tmp_path / "evenbeat.db"
-    with Living(database):
+    with LiveNode(database):
         pass
     house = ApiContext(database)
     yield house

@@ -10,24 +10,24 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from cluster_house import Cluster, children_of, is_called
+from breakable_cluster import BreakableCluster, children_of, is_called
 from cluster_tasks import BOUNDARY, LONGEST
-from house import eventually
-from oracle import Line
+from run_oracle import Line
+from waiting import eventually
 
 from evenbeat.core.authority import LEASE_DURATION
 from evenbeat.core.run_lease import RUN_LEASE_DURATION
 from evenbeat.core.run_lease import RUN_LEASE_MARGIN as ENDING
 from evenbeat.model import SECOND
 
-Fault = Callable[[Cluster, random.Random], None]
+Fault = Callable[[BreakableCluster, random.Random], None]
 _FRESH: Final = 7.0
 """Seconds: a run that began so lately goes on when its worker should have ended it."""
 _WHILE: Final = (RUN_LEASE_DURATION + 2 * ENDING) / SECOND
 """Seconds: who is cut off for so long has lost all it ran."""
 
 
-def kill_scheduler(cluster: Cluster, chance: random.Random) -> None:
+def kill_scheduler(cluster: BreakableCluster, chance: random.Random) -> None:
     victim = cluster.programs[chance.choice(["s0", "s1"])]
     cluster.wait_for_run("long", "slow")
     with cluster.fault("kill-scheduler"):
@@ -38,7 +38,7 @@ def kill_scheduler(cluster: Cluster, chance: random.Random) -> None:
         _wait_until_buried(cluster, node)
 
 
-def stop_scheduler(cluster: Cluster, chance: random.Random) -> None:
+def stop_scheduler(cluster: BreakableCluster, chance: random.Random) -> None:
     """In order, right at a moment when tasks are due, and another comes."""
     leaving = cluster.programs[chance.choice(["s0", "s1"])]
     with cluster.fault("stop-scheduler"):
@@ -50,7 +50,7 @@ def stop_scheduler(cluster: Cluster, chance: random.Random) -> None:
         leaving.wait_until_ready()
 
 
-def swap_at_the_minute(cluster: Cluster, chance: random.Random) -> None:
+def swap_at_the_minute(cluster: BreakableCluster, chance: random.Random) -> None:
     """The same at a full minute, with one that comes while the other leaves."""
     leaving, coming = cluster.programs["s0"], cluster.programs["s1"]
     with cluster.fault("swap"):
@@ -67,7 +67,7 @@ def swap_at_the_minute(cluster: Cluster, chance: random.Random) -> None:
         leaving.wait_until_ready()
 
 
-def hold_scheduler(cluster: Cluster, chance: random.Random) -> None:
+def hold_scheduler(cluster: BreakableCluster, chance: random.Random) -> None:
     """Past its lease: it wakes up as a node that was buried, with all that it wanted to do."""
     victim = cluster.programs[chance.choice(["s0", "s1"])]
     cluster.wait_for_run("long", "slow")
@@ -78,7 +78,7 @@ def hold_scheduler(cluster: Cluster, chance: random.Random) -> None:
         victim.go_on()
 
 
-def kill_worker(cluster: Cluster, chance: random.Random) -> None:
+def kill_worker(cluster: BreakableCluster, chance: random.Random) -> None:
     run, victim = cluster.wait_for_run(LONGEST, "long", "slow", "forks")
     with cluster.fault("kill-worker"):
         victim.kill()
@@ -87,7 +87,7 @@ def kill_worker(cluster: Cluster, chance: random.Random) -> None:
         _wait_until_lost(cluster, run)
 
 
-def kill_all_of_a_worker(cluster: Cluster, chance: random.Random) -> None:
+def kill_all_of_a_worker(cluster: BreakableCluster, chance: random.Random) -> None:
     """The worker and every process it has started but the runs, as `pkill -9 -f` does: nobody sees another end."""
     run, victim = cluster.wait_for_run(LONGEST, fresh=_FRESH)
     with cluster.fault("kill-all-of-a-worker"):
@@ -101,7 +101,7 @@ def kill_all_of_a_worker(cluster: Cluster, chance: random.Random) -> None:
         _wait_until_lost(cluster, run)
 
 
-def stop_worker(cluster: Cluster, chance: random.Random) -> None:
+def stop_worker(cluster: BreakableCluster, chance: random.Random) -> None:
     """In order: what does not end within its grace is made up for elsewhere."""
     run, leaving = cluster.wait_for_run(LONGEST, fresh=_FRESH)
     with cluster.fault("stop-worker"):
@@ -112,7 +112,7 @@ def stop_worker(cluster: Cluster, chance: random.Random) -> None:
         eventually(lambda: cluster.outcome(run) in ("cancelled", "lost"), "its run has ended")
 
 
-def hold_worker(cluster: Cluster, chance: random.Random) -> None:
+def hold_worker(cluster: BreakableCluster, chance: random.Random) -> None:
     """For so long that all it ran is lost; then it wakes up."""
     run, victim = cluster.wait_for_run(LONGEST, fresh=_FRESH)
     with cluster.fault("hold-worker"):
@@ -121,7 +121,7 @@ def hold_worker(cluster: Cluster, chance: random.Random) -> None:
         victim.go_on()
 
 
-def kill_nats_leader(cluster: Cluster, chance: random.Random) -> None:
+def kill_nats_leader(cluster: BreakableCluster, chance: random.Random) -> None:
     nats = cluster.servers.nats
     with cluster.fault("kill-nats-leader"):
         leader = nats.leader(cluster.stream)
@@ -130,7 +130,7 @@ def kill_nats_leader(cluster: Cluster, chance: random.Random) -> None:
         nats.start(leader)
 
 
-def part_nats_servers(cluster: Cluster, chance: random.Random) -> None:
+def part_nats_servers(cluster: BreakableCluster, chance: random.Random) -> None:
     """One of the three cannot talk to the others, and whoever is connected to it can talk to nobody else."""
     nats, network = cluster.servers.nats, cluster.servers.network
     assert network is not None
@@ -146,12 +146,12 @@ def part_nats_servers(cluster: Cluster, chance: random.Random) -> None:
         network.heal()
 
 
-def restart_postgres(cluster: Cluster, chance: random.Random) -> None:
+def restart_postgres(cluster: BreakableCluster, chance: random.Random) -> None:
     with cluster.fault("restart-postgres"):
         cluster.servers.postgres.restart("immediate" if chance.random() < 0.5 else "fast")
 
 
-def cut_node_store(cluster: Cluster, chance: random.Random) -> None:
+def cut_node_store(cluster: BreakableCluster, chance: random.Random) -> None:
     name = chance.choice(["s0", "s1"])
     link = cluster.link(f"{name}-store")
     with cluster.fault("cut-node-store"):
@@ -161,7 +161,7 @@ def cut_node_store(cluster: Cluster, chance: random.Random) -> None:
         link.heal()
 
 
-def cut_node_queue(cluster: Cluster, chance: random.Random) -> None:
+def cut_node_queue(cluster: BreakableCluster, chance: random.Random) -> None:
     link = cluster.link(chance.choice(["s0-queue", "s1-queue"]))
     with cluster.fault("cut-node-queue"):
         link.cut(silently=chance.random() < 0.5)
@@ -169,7 +169,7 @@ def cut_node_queue(cluster: Cluster, chance: random.Random) -> None:
         link.heal()
 
 
-def cut_worker_queue(cluster: Cluster, chance: random.Random) -> None:
+def cut_worker_queue(cluster: BreakableCluster, chance: random.Random) -> None:
     run, worker = cluster.wait_for_run(LONGEST, fresh=_FRESH)
     link = cluster.link(f"{worker.name}-queue")
     with cluster.fault("cut-worker-queue"):
@@ -178,7 +178,7 @@ def cut_worker_queue(cluster: Cluster, chance: random.Random) -> None:
         link.heal()
 
 
-def slow_links(cluster: Cluster, chance: random.Random) -> None:
+def slow_links(cluster: BreakableCluster, chance: random.Random) -> None:
     """Everything arrives, late."""
     with cluster.fault("slow-links"):
         for link in cluster.network.links.values():
@@ -195,11 +195,11 @@ def sleep_until(moment: float, chance: random.Random) -> None:
         pass
 
 
-def _wait_until_buried(cluster: Cluster, node: str) -> None:
+def _wait_until_buried(cluster: BreakableCluster, node: str) -> None:
     eventually(lambda: node not in cluster.leases(), f"{node} is taken for dead")
 
 
-def _wait_until_lost(cluster: Cluster, run: Line) -> None:
+def _wait_until_lost(cluster: BreakableCluster, run: Line) -> None:
     eventually(lambda: cluster.outcome(run) == "lost", f"the run of {run.name} is lost")
 
 

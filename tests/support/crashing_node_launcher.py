@@ -1,4 +1,4 @@
-"""A real node in a process of its own, with a fault planted: `launcher.py DATABASE FILE LOG FAULT`, FAULT in JSON.
+"""A node in a process of its own, with a fault planted: `crashing_node_launcher.py DATABASE FILE LOG FAULT` (JSON).
 
 Nothing in the node knows of faults. They are planted around the two places where everything passes that is to last:
 the outbox on its way in, and the store's writer.

@@ -14,8 +14,8 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import httpx
+from waiting import PATIENCE, eventually
 
-from api.home import WAIT, eventually
 from evenbeat.admin.tokens import create_api_token
 from evenbeat.client.database import open_client
 from evenbeat.model import Instant
@@ -44,8 +44,8 @@ def admin_token(dsn: str) -> str:
     return new.text
 
 
-class Member:
-    """`with Member(dsn, queue) as member: member.get("/v1/cluster")` - a scheduler on a loop of its own."""
+class LiveScheduler:
+    """`with LiveScheduler(dsn, queue) as member: member.get("/v1/cluster")` - a scheduler on a loop of its own."""
 
     def __init__(self, dsn: str, queue: str, token: str, replicas: int = 1) -> None:
         self._dsn = dsn
@@ -72,11 +72,11 @@ class Member:
 
     def __enter__(self) -> Self:
         self._thread.start()
-        assert self._ready.wait(WAIT)
+        assert self._ready.wait(PATIENCE)
         if self.error is not None:
             raise self.error
         headers = {"authorization": f"Bearer {self._token}"}
-        self.client = httpx.Client(base_url=self.node.page, headers=headers, timeout=WAIT)
+        self.client = httpx.Client(base_url=self.node.page, headers=headers, timeout=PATIENCE)
         return self
 
     def __exit__(
@@ -84,7 +84,7 @@ class Member:
     ) -> None:
         self.client.close()
         self.node.loop.call_soon_threadsafe(self.node.stop, "the test is over")
-        self._thread.join(WAIT)
+        self._thread.join(PATIENCE)
         assert not self._thread.is_alive()
 
     def on_loop(self, question: Callable[[], T]) -> T:
@@ -93,7 +93,7 @@ class Member:
         async def asking() -> T:
             return question()
 
-        return asyncio.run_coroutine_threadsafe(asking(), self.node.loop).result(WAIT)
+        return asyncio.run_coroutine_threadsafe(asking(), self.node.loop).result(PATIENCE)
 
     def has(self, task: str) -> bool:
         return self.on_loop(lambda: self.node.tasks.names.find(task) is not None)
@@ -110,7 +110,7 @@ class Member:
         return self.ask("POST", path, expected, json=body)
 
 
-class Clustered:
+class LiveCluster:
     """Two members; the first is asked, the second has half of the tasks."""
 
     def __init__(self, folder: Path) -> None:
@@ -118,8 +118,8 @@ class Clustered:
         self._stack = ExitStack()
         self.dsn: str
         self.token: str
-        self.first: Member
-        self.second: Member
+        self.first: LiveScheduler
+        self.second: LiveScheduler
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
@@ -132,8 +132,8 @@ class Clustered:
             self.worker = self._worker(nats.url)
             stack.callback(self._end_worker)
             self.token = admin_token(self.dsn)
-            self.first = stack.enter_context(Member(self.dsn, nats.url, self.token))
-            self.second = stack.enter_context(Member(self.dsn, nats.url, self.token))
+            self.first = stack.enter_context(LiveScheduler(self.dsn, nats.url, self.token))
+            self.second = stack.enter_context(LiveScheduler(self.dsn, nats.url, self.token))
             eventually(self._is_settled)
             self._stack = stack.pop_all()
         return self
@@ -154,7 +154,7 @@ class Clustered:
     def _end_worker(self) -> None:
         self.worker.terminate()
         try:
-            self.worker.wait(WAIT)
+            self.worker.wait(PATIENCE)
         except subprocess.TimeoutExpired:
             self.worker.kill()
             self.worker.wait()
@@ -180,6 +180,6 @@ class Clustered:
                 break
         return found[True], found[False]
 
-    def holder(self, name: str) -> Member | None:
+    def holder(self, name: str) -> LiveScheduler | None:
         """Who has a task."""
         return next((member for member in (self.first, self.second) if member.has(name)), None)

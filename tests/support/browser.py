@@ -6,19 +6,17 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 from urllib.parse import quote
 from urllib.request import Request, urlopen
 
 from playwright.sync_api import Browser, ConsoleMessage, Dialog, Error, Page, sync_playwright
+from waiting import PATIENCE, eventually
 
-PATIENCE = 60.0
-"""Seconds; only something broken needs them."""
 CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
 OPTIONS = (
     "--no-sandbox",
@@ -38,21 +36,11 @@ LISTEN_TO_THE_CLOCK = """() => {
         last = now;
     }, 20);
 }"""
-T = TypeVar("T")
 
 
 def chromium() -> str | None:
     """The first Chromium on the PATH."""
     return next(filter(None, map(shutil.which, CHROMIUMS)), None)
-
-
-def eventually(question: Callable[[], T], what: str = "it never happened") -> T:
-    """The answer, as soon as there is one."""
-    deadline = time.monotonic() + PATIENCE
-    while not (answer := question()):
-        assert time.monotonic() < deadline, what
-        time.sleep(0.05)
-    return answer
 
 
 class NodeProcess:
@@ -128,7 +116,7 @@ class NodeProcess:
 
 
 @contextmanager
-def browsing() -> Iterator[Browser]:
+def headless_browser() -> Iterator[Browser]:
     """A browser without a head."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=OPTIONS, timeout=PATIENCE * 1_000)
@@ -138,7 +126,7 @@ def browsing() -> Iterator[Browser]:
             browser.close()
 
 
-class Sight:
+class BrowserTab:
     """A page that somebody looks at, and all that it complained of."""
 
     def __init__(self, browser: Browser, url: str, token: str | None = None) -> None:

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import psycopg
 from cluster_oracle import OPEN, Books, Sighting
-from oracle import SECOND, Evidence, Run, Skip, Task, read_log
-from oracle_checks import COLUMNS, Result
+from run_oracle import SECOND, Evidence, Run, Skip, Task, read_log
+from run_oracle_checks import COLUMNS, Result
 
 _LOOK: Final = 0.05
 """Seconds between two looks at the open claims."""

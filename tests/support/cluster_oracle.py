@@ -8,8 +8,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from oracle import _NOT_STARTED, _RAN, SECOND, Evidence, Line, Task, _crowds, _not_made_up, _overlaps, _unaccounted
-from oracle_checks import miscounted
+from run_oracle import _NOT_STARTED, _RAN, SECOND, Evidence, Line, Task, _crowds, _not_made_up, _overlaps, _unaccounted
+from run_oracle_checks import miscounted
 
 OPEN: Final = "open"
 """The outcome of a run that was claimed and has not ended, as far as the store knows."""

@@ -7,7 +7,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from api.home import WAIT, eventually
+from waiting import PATIENCE, eventually
+
 from evenbeat.api.auth.authenticator import TokenAuthenticator
 from evenbeat.api.http.context import ApiContext
 from evenbeat.api.http.protocol import TimeoutProtocol
@@ -16,15 +17,15 @@ from evenbeat.node.process.listen import ListenAddress, bind_socket
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
 
 
-class Hasty(TimeoutProtocol):
+class ImpatientProtocol(TimeoutProtocol):
     headers_timeout = 0.3
     body_timeout = 0.3
 
 
-class Serving:
-    """`with Serving(folder) as serving: serving.say(b"GET / HTTP/1.1 ...")`."""
+class HttpServer:
+    """`with HttpServer(folder) as serving: serving.say(b"GET / HTTP/1.1 ...")`."""
 
-    def __init__(self, folder: Path, protocol: type[TimeoutProtocol] = Hasty) -> None:
+    def __init__(self, folder: Path, protocol: type[TimeoutProtocol] = ImpatientProtocol) -> None:
         SqliteStore(folder / "serving.db").close()
         self.house = house = ApiContext(folder / "serving.db")
         listen = ListenAddress("127.0.0.1", 0)
@@ -37,8 +38,8 @@ class Serving:
         self._thread = threading.Thread(target=lambda: asyncio.run(self._server.serve([self._socket])), daemon=True)
 
     def connect(self) -> socket.socket:
-        connection = socket.create_connection(("127.0.0.1", self.port), timeout=WAIT)
-        connection.settimeout(WAIT)
+        connection = socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE)
+        connection.settimeout(PATIENCE)
         return connection
 
     def say(self, text: bytes) -> bytes:
@@ -56,7 +57,7 @@ class Serving:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._server.should_exit = True
-        self._thread.join(WAIT)
+        self._thread.join(PATIENCE)
         assert not self._thread.is_alive()
 
 

@@ -1,4 +1,4 @@
-"""`evenbeat` in a process of its own, with a fault planted: `cluster_launcher.py PLANTED ARGUMENT...`, PLANTED in JSON.
+"""`evenbeat` in its own process, with a fault: `cluster_process_launcher.py PLANTED ARGUMENT...` (PLANTED in JSON).
 
 Nothing in evenbeat knows of faults, nor of the bugs that the oracle must find. They are planted before it is run.
 """

@@ -17,7 +17,7 @@ _EXITING = 0x4
 
 
 def main() -> None:
-    """`witness.py FOLDER SECONDS STATUS [WHAT]...`: a WHAT is `fork`, or `KEY=MOST` for a limit to be watched.
+    """`recording_command.py FOLDER SECONDS STATUS [WHAT]...`: a WHAT is `fork`, or `KEY=MOST` to watch a limit.
 
     STATUS `sick`: well for eight seconds, then for eight seconds not, in two ways.
     """

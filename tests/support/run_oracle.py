@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from oracle_checks import COLUMNS, Result, miscounted
+from run_oracle_checks import COLUMNS, Result, miscounted
 
 SECOND: Final = 1_000_000
 _DAY: Final = 86_400

@@ -19,8 +19,8 @@ from evenbeat.wire.requests import RoleName
 HERE = "127.0.0.1"
 
 
-class Asked:
-    """`with Asked(folder) as asked: asked("GET", "/v1/tasks")`; its clock stands still until it is moved."""
+class InProcessServer:
+    """`with InProcessServer(folder) as asked: asked("GET", "/v1/tasks")`; its clock stands still until it is moved."""
 
     def __init__(self, folder: Path, host: str = HERE, *, is_secure: bool = False, is_open: bool = True) -> None:
         self._store = SqliteStore(folder / "asked.db")

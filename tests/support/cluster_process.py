@@ -8,12 +8,12 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-from house import PATIENCE, eventually
+from waiting import PATIENCE, eventually
 
 _HERE: Final = Path(__file__).parent
 
 
-class Program:
+class ClusterProcess:
     """`evenbeat ARGUMENT...`, again and again; all lives write to one log."""
 
     def __init__(self, name: str, folder: Path, arguments: list[str], planted: dict[str, Any] | None = None) -> None:
@@ -29,7 +29,11 @@ class Program:
     def start(self) -> None:
         """It is on its way when this returns, and up when `is_ready` says so."""
         assert not self.is_alive
-        words = [str(_HERE / "cluster_launcher.py"), json.dumps(self.planted)] if self.planted else ["-m", "evenbeat"]
+        words = (
+            [str(_HERE / "cluster_process_launcher.py"), json.dumps(self.planted)]
+            if self.planted
+            else ["-m", "evenbeat"]
+        )
         self._began = self._log.stat().st_size
         with self._log.open("ab") as output:
             self._process = subprocess.Popen(

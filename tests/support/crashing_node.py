@@ -7,13 +7,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
-import oracle
+import run_oracle
+from waiting import PATIENCE, eventually
 
 from evenbeat.client.database import connect_to_live_node
 from evenbeat.client.socket import SocketBackend
@@ -21,23 +22,13 @@ from evenbeat.model import Invalid
 from evenbeat.store.contract import Filter, StoreError
 from evenbeat.wire.requests import ForceTasks, RemoveTasks
 
-PATIENCE: Final = 120.0
-"""Seconds; only a broken node needs them."""
 _HERE: Final = Path(__file__).parent
 _SLOTS: Final = 10
 _OUTSIDE: Final = ("rare",)
 """Tasks whose grid does not come within a test."""
 
 
-def eventually(question: Callable[[], bool], what: str) -> None:
-    """Wait until it is so."""
-    deadline = time.monotonic() + PATIENCE
-    while not question():
-        assert time.monotonic() < deadline, f"never: {what}"
-        time.sleep(0.05)
-
-
-class House:
+class CrashingNode:
     """One folder: tasks, database, log, locks."""
 
     def __init__(self, folder: Path, durability: str = "normal", load: int = 0) -> None:
@@ -60,7 +51,15 @@ class House:
         def add(name: str, every: str, lasts: float, *more: str, status: int | str = 0, section: str = "tasks") -> None:
             watch = [word for word in more if "=" not in word]
             limits = ["two=2"] if 'limit = "two"' in more else []
-            words = [sys.executable, "-I", "-S", str(_HERE / "witness.py"), str(self.folder), str(lasts), str(status)]
+            words = [
+                sys.executable,
+                "-I",
+                "-S",
+                str(_HERE / "recording_command.py"),
+                str(self.folder),
+                str(lasts),
+                str(status),
+            ]
             command = json.dumps([*words, *watch, *limits, f"slot={_SLOTS}"])
             lines = [f'every = "{every}"', 'timebox = "30s"', f"command = {command}", *(m for m in more if "=" in m)]
             parts.append("\n".join([f"[{section}.{name}]", *lines, ""]))
@@ -98,7 +97,14 @@ class House:
         """A node, with a fault planted; when it returns it is up, or has crashed already."""
         planted = (("crash", crash), ("store", store), ("checkpoints", checkpoints))
         fault = {name: value for name, value in planted if value}
-        command = [sys.executable, str(_HERE / "launcher.py"), self.database, self._file, self.log, json.dumps(fault)]
+        command = [
+            sys.executable,
+            str(_HERE / "crashing_node_launcher.py"),
+            self.database,
+            self._file,
+            self.log,
+            json.dumps(fault),
+        ]
         with (self.folder / "node.log").open("ab") as output:
             whole = {**os.environ, **(environment or {})}
             self.node = subprocess.Popen(list(map(str, command)), stdout=output, stderr=output, env=whole)
@@ -135,7 +141,7 @@ class House:
 
     def wrote(self, word: str) -> bool:
         """Has this node said so in the log?"""
-        return any(line.word == word and line.pid == self._living().pid for line in oracle.read_log(self.log))
+        return any(line.word == word and line.pid == self._living().pid for line in run_oracle.read_log(self.log))
 
     def workers(self) -> list[int]:
         """The processes of this node that run commands."""
@@ -143,9 +149,9 @@ class House:
         found = [int(pid) for pid in Path(parent).read_text().split()]
         return [pid for pid in found if b"evenbeat.work.runner" in Path(f"/proc/{pid}/cmdline").read_bytes()]
 
-    def running(self, *names: str) -> list[oracle.Line]:
+    def running(self, *names: str) -> list[run_oracle.Line]:
         """Runs that began and did not end yet, of some tasks or of all."""
-        begun = {line.pid: line for line in oracle.read_log(self.log) if line.word in ("start", "end")}
+        begun = {line.pid: line for line in run_oracle.read_log(self.log) if line.word in ("start", "end")}
         living = [line for line in begun.values() if line.word == "start" and self._is_ours(line.pid)]
         return [line for line in living if not names or line.name in names]
 
@@ -153,7 +159,7 @@ class House:
         """Numbers of processes are used again, and tests must kill nobody else's."""
         with suppress(OSError):
             words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-            return str(self.folder).encode() in words and str(_HERE / "witness.py").encode() in words
+            return str(self.folder).encode() in words and str(_HERE / "recording_command.py").encode() in words
         return False
 
     def kill_runs(self, *names: str) -> None:
@@ -213,24 +219,24 @@ class House:
 
     def live_on(self, runs: int = 1) -> None:
         """Until every task has ended so many runs more, and who makes up for all it missed is up to date."""
-        already = len(oracle.read_log(self.log))
+        already = len(run_oracle.read_log(self.log))
 
         def is_well() -> bool:
             assert not self._is_over(), (self.folder / "node.log").read_text()
-            ended = [line.name for line in oracle.read_log(self.log)[already:] if line.word == "end"]
-            tasks = [task for task in oracle.read(self.database, self.log).tasks if task.removed is None]
+            ended = [line.name for line in run_oracle.read_log(self.log)[already:] if line.word == "end"]
+            tasks = [task for task in run_oracle.read(self.database, self.log).tasks if task.removed is None]
             wanted = [task for task in tasks if task.name not in _OUTSIDE and not task.is_silent]
             return all(ended.count(task.name) >= runs for task in wanted) and self._is_up_to_date(tasks)
 
         eventually(is_well, f"every task ends {runs} runs")
 
-    def _is_up_to_date(self, tasks: list[oracle.Task]) -> bool:
-        since = max(int(line.name) for line in oracle.read_log(self.log) if line.word == "taken-up")
+    def _is_up_to_date(self, tasks: list[run_oracle.Task]) -> bool:
+        since = max(int(line.name) for line in run_oracle.read_log(self.log) if line.word == "taken-up")
         return all(task.accounted is not None and task.following > since for task in tasks)
 
     def findings(self) -> list[str]:
         """What is not right, now that the last node was stopped."""
-        return oracle.findings(oracle.read(self.database, self.log)) + self._left_behind()
+        return run_oracle.findings(run_oracle.read(self.database, self.log)) + self._left_behind()
 
     def _left_behind(self) -> list[str]:
         """Processes that outlived everything hold their locks."""

@@ -7,12 +7,12 @@ import time
 from pathlib import Path
 
 import psycopg
-from house import eventually
+from waiting import eventually
 
 from evenbeat.testing.postgres_server import PostgresServer
 
 
-class Pair:
+class PrimaryAndStandby:
     """A primary, and a standby that takes its place, on the same port."""
 
     def __init__(self) -> None:
@@ -67,7 +67,7 @@ class Pair:
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
-def promoted_with_a_loss(pair: Pair, seconds: float) -> int:
+def promoted_with_a_loss(pair: PrimaryAndStandby, seconds: float) -> int:
     """Promote a standby that lacks the commits of the last seconds; since when they are missing."""
     since = time.time_ns() // 1_000  # before it: what is committed while it falls behind may be missing already
     pair.fall_behind()

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from cluster_house import Cluster
-from oracle import SECOND, Task
+from breakable_cluster import BreakableCluster
 from path_model import nominal_times
+from run_oracle import SECOND, Task
 
 from evenbeat.client.database import open_client
 from evenbeat.load.task_keys import task_from_table
@@ -28,7 +28,7 @@ _JUST_BEFORE: Final = SECOND // 4
 """What is due so shortly after its claim may be claimed already."""
 _FAILOVER: Final = 30 * SECOND
 """So long after a kill tasks may have been nobody's."""
-_WITNESS: Final = Path(__file__).parent / "witness.py"
+_WITNESS: Final = Path(__file__).parent / "recording_command.py"
 _GRID, _CATCH_UP = 0, 2
 
 
@@ -57,7 +57,7 @@ class Editor:
         """The first file as it is at first."""
         return self._file("tasks")
 
-    def begin(self, cluster: Cluster) -> None:
+    def begin(self, cluster: BreakableCluster) -> None:
         self.cluster = cluster
         self._door = open_client(cluster.dsn, "ana")
         (self._folder / "more.toml").touch()

@@ -13,30 +13,30 @@ from evenbeat.api.http.route import Authenticator, Role
 from evenbeat.core.scope import Scope
 
 
-class Somebody(NamedTuple):
+class FakeCaller(NamedTuple):
     who: str
     role: Role
     scope: Scope | None = None
 
 
-class Porter:
+class RoleNameAuthenticator:
     """Knows three words, one for each role; everybody is limited to the scope, if there is one."""
 
     def __init__(self, scope: Scope | None = None) -> None:
         self._scope = scope
 
-    async def authenticate(self, request: Request, role: Role) -> Somebody:
+    async def authenticate(self, request: Request, role: Role) -> FakeCaller:
         word = request.headers.get("authorization", "").removeprefix("Bearer ")
         found = {"reader": Role.READ, "operator": Role.OPERATE, "admin": Role.ADMIN}.get(word, Role.ANYBODY)
         if found < role:
             raise HttpError(403 if found else 401, f"{word or 'nobody'} may not")
-        return Somebody(word, found, self._scope)
+        return FakeCaller(word, found, self._scope)
 
     async def is_still_authorized(self, request: Request) -> bool:
         return True
 
 
-class Api:
+class ApiClient:
     """Asks the application as a client would, one request after the other."""
 
     def __init__(self, house: ApiContext, doorman: Authenticator, routes: Any = ROUTES, who: str = "admin") -> None:

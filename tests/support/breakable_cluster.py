@@ -13,16 +13,16 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
 import cluster_oracle
-import oracle
-from cluster_books import Watcher, connect, read, tasks_of
-from cluster_program import Program
-from cluster_proxy import Address, Link, Network
-from house import PATIENCE, eventually
+import run_oracle
+from cluster_process import ClusterProcess
+from cluster_records import Watcher, connect, read, tasks_of
+from network_proxy import Address, Link, Network
+from waiting import PATIENCE, eventually
 
 from evenbeat.testing.nats_server import NatsServer
 from evenbeat.testing.postgres_server import PostgresServer
 
-_OFTEN: Final = 10 * oracle.SECOND
+_OFTEN: Final = 10 * run_oracle.SECOND
 """Tasks that are due more rarely are not waited for."""
 _LOOK: Final = 0.1
 
@@ -36,7 +36,7 @@ class Servers(NamedTuple):
     """Between the NATS servers, if it can be broken: `nats0-nats1` is the way from the first to the second."""
 
 
-class Cluster:
+class BreakableCluster:
     """Some schedulers `s0`, `s1` ... and workers `w0`, `w1` ..., each with its own links to the servers."""
 
     def __init__(
@@ -55,7 +55,7 @@ class Cluster:
         self.log.touch()
         self.dsn = servers.postgres.create_database()
         self.network = Network()
-        self.programs: dict[str, Program] = {}
+        self.programs: dict[str, ClusterProcess] = {}
         self._prefix = f"t{secrets.token_hex(4)}"
         self._file = folder / "tasks.toml"
         self._file.write_text(tasks)
@@ -65,10 +65,10 @@ class Cluster:
         planted = planted or {}
         for name in [f"s{i}" for i in range(schedulers)]:
             words = ["scheduler", "--db", self._store(name), "--queue", self._queue(name), "--replicas", "3"]
-            self.programs[name] = Program(name, folder, words, planted.get(name))
+            self.programs[name] = ClusterProcess(name, folder, words, planted.get(name))
         for name in [f"w{i}" for i in range(workers)]:
             words = ["worker", "--queue", self._queue(name), "--workers", "1", "--grace", "5s"]
-            self.programs[name] = Program(name, folder, words, planted.get(name))
+            self.programs[name] = ClusterProcess(name, folder, words, planted.get(name))
 
     def _store(self, name: str) -> str:
         whole = urlsplit(self.dsn)
@@ -160,21 +160,21 @@ class Cluster:
             assert time.monotonic() < deadline, f"never: {what}; missing: {sorted(self.waiting_for)}\n{self.tails()}"
             time.sleep(_LOOK)
 
-    def lines(self) -> list[oracle.Line]:
-        return oracle.read_log(self.log)
+    def lines(self) -> list[run_oracle.Line]:
+        return run_oracle.read_log(self.log)
 
-    def running(self, *names: str) -> list[oracle.Line]:
+    def running(self, *names: str) -> list[run_oracle.Line]:
         """Runs that began and have not ended, of some tasks."""
         ended = {(line.name, line.nominal) for line in self.lines() if line.word == "end"}
         begun = [line for line in self.lines() if line.word == "start" and (line.name, line.nominal) not in ended]
         return [line for line in begun if line.name in names and Path(f"/proc/{line.pid}").exists()]
 
-    def wait_for_run(self, *names: str, fresh: float = 60.0) -> tuple[oracle.Line, Program]:
+    def wait_for_run(self, *names: str, fresh: float = 60.0) -> tuple[run_oracle.Line, ClusterProcess]:
         """Until one of these runs that began at most so many seconds ago; it, and the worker that has it."""
-        found: list[oracle.Line] = []
+        found: list[run_oracle.Line] = []
 
         def is_there() -> bool:
-            begun = time.time_ns() // 1_000 - round(fresh * oracle.SECOND)
+            begun = time.time_ns() // 1_000 - round(fresh * run_oracle.SECOND)
             found[:] = [line for line in self.running(*names) if line.at >= begun]
             return bool(found)
 
@@ -185,7 +185,7 @@ class Cluster:
             process = parent_of(process)
         return found[-1], workers[process]
 
-    def outcome(self, run: oracle.Line) -> str:
+    def outcome(self, run: run_oracle.Line) -> str:
         """What the store knows of a run."""
         tasks = {task.name: task for task in self.books().evidence.tasks}
         return next((row.outcome for row in tasks[run.name].runs if row.nominal == run.nominal), "")

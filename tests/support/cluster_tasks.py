@@ -11,7 +11,7 @@ BOUNDARY: Final = 5
 """Seconds: some tasks are due exactly at each multiple."""
 LONGEST: Final = "longest"
 """A task that nearly always runs, and whose runs outlast every fault."""
-_WITNESS: Final = Path(__file__).parent / "witness.py"
+_WITNESS: Final = Path(__file__).parent / "recording_command.py"
 _IDLE: Final = "noop"
 
 
