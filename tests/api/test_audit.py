@@ -6,8 +6,8 @@ from live_node import LiveNode
 
 from evenbeat.admin.submitters import SUBMITTED_ACTION
 from evenbeat.api.http.context import ApiContext
-from evenbeat.api.routes.documents import AuditPage, ChangeDocument
 from evenbeat.model import HIDDEN_VALUE
+from evenbeat.wire.documents import AuditPage, ChangeDocument
 
 READER = {"authorization": "Bearer reader"}
 OPERATOR = {"authorization": "Bearer operator"}

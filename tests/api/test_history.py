@@ -4,7 +4,7 @@ from api_client import ApiClient
 from live_node import LiveNode
 from waiting import eventually
 
-from evenbeat.api.routes.documents import ChangeDocument, NodeDocument, RunningDocument, SkipDocument
+from evenbeat.wire.documents import ChangeDocument, NodeDocument, RunningDocument, SkipDocument
 from evenbeat.wire.status import Status
 
 

@@ -5,10 +5,10 @@ from api_client import ApiClient
 from live_node import LiveNode
 from waiting import eventually
 
-from evenbeat.api.routes.documents import FilterState, RunDocument, SkipDocument, TaskDocument, TaskKeys, TaskPatch
 from evenbeat.load.tasks import TASK_KEYS
 from evenbeat.model import Outcome, RunKind, State
 from evenbeat.store.contract import COMPUTED_FILTER_STATES, FILTER_STATES
+from evenbeat.wire.documents import FilterState, RunDocument, SkipDocument, TaskDocument, TaskKeys, TaskPatch
 
 
 def errors(answer: Any) -> list[tuple[str, str]]:

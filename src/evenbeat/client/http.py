@@ -10,6 +10,17 @@ import msgspec
 from evenbeat.admin.cross_check import refusal_of_findings
 from evenbeat.admin.file_owner import upload_owner_of
 from evenbeat.client.http_connection import LONG_RESPONSE_TIMEOUT, RESPONSE_TIMEOUT, ApiConnection, QueryParameters
+from evenbeat.client.http_documents import (
+    TaskAsSent,
+    TaskPageAsSent,
+    to_accepted_result,
+    to_change,
+    to_condition,
+    to_ended_run,
+    to_instant,
+    to_run_record,
+    to_skip_record,
+)
 from evenbeat.load.config import NODE_DURATIONS, Config
 from evenbeat.load.cross_check import ValidationFinding
 from evenbeat.load.files import load_file, load_parsed_file
@@ -21,23 +32,7 @@ from evenbeat.report.history import HistoryRecord, record_time
 from evenbeat.report.why_facts import Answer
 from evenbeat.store.contract import AuditFilter, Change, Condition, Conflict, Filter, RunRecord, SkipRecord
 from evenbeat.when.duration import format_duration
-from evenbeat.wire.decoded import (
-    ReceivedActionResult,
-    ReceivedAuditPage,
-    ReceivedCheckState,
-    ReceivedForcedRuns,
-    ReceivedHeartbeat,
-    ReceivedHistory,
-    ReceivedTask,
-    ReceivedTaskPage,
-    to_accepted_result,
-    to_change,
-    to_condition,
-    to_ended_run,
-    to_instant,
-    to_run_record,
-    to_skip_record,
-)
+from evenbeat.wire.documents import AuditPage, Done, ForcedRuns, Heartbeat, History, Taken
 from evenbeat.wire.replies import AcceptedResult, EndedRun, Names, NotFound
 from evenbeat.wire.status import Status
 
@@ -63,7 +58,7 @@ class HttpClient:
 
     def find(self, name_or_id: str) -> Entry | None:
         try:
-            return self._convert(to_condition, self._get(_task_path(name_or_id), ReceivedTask)).entry
+            return self._convert(to_condition, self._get(_task_path(name_or_id), TaskAsSent)).entry
         except NotFound:
             return None
 
@@ -79,7 +74,7 @@ class HttpClient:
         left, after = only.most, only.after
         while left > 0:
             page = self._get(
-                "/v1/tasks", ReceivedTaskPage, [*query, ("after", after), ("limit", str(min(left, _PAGE_SIZE)))]
+                "/v1/tasks", TaskPageAsSent, [*query, ("after", after), ("limit", str(min(left, _PAGE_SIZE)))]
             )
             for document in page.tasks:
                 yield self._convert(to_condition, document)
@@ -88,12 +83,12 @@ class HttpClient:
             left, after = left - len(page.tasks), page.next
 
     def condition(self, entry: Entry) -> Condition:
-        return self._convert(to_condition, self._get(_task_path(entry.id), ReceivedTask))
+        return self._convert(to_condition, self._get(_task_path(entry.id), TaskAsSent))
 
     def latest_records(self, entry: Entry, most: int) -> tuple[list[RunRecord], list[SkipRecord]]:
         path, limit = f"{_task_path(entry.id)}/history", ("limit", str(most))
-        runs = self._get(path, ReceivedHistory, [("runs", "true"), limit]).runs
-        skips = self._get(path, ReceivedHistory, [("skips", "true"), limit]).skips
+        runs = self._get(path, History, [("runs", "true"), limit]).runs
+        skips = self._get(path, History, [("skips", "true"), limit]).skips
         return [self._convert(to_run_record, run) for run in runs], [
             self._convert(to_skip_record, skip) for skip in skips
         ]
@@ -109,7 +104,7 @@ class HttpClient:
         overlap = 1  # microsecond: of what happened at the very same time, a part may be on the page before
         while len(found) < most:
             before = [] if edge is None else [("before", iso_time(Instant(edge + overlap)) or "")]
-            page = self._get(path, ReceivedHistory, [*query, *before, ("limit", str(_PAGE_SIZE))])
+            page = self._get(path, History, [*query, *before, ("limit", str(_PAGE_SIZE))])
             known = [record for record in found if record_time(record) == edge]
             new = [record for record in self._records(page) if record not in known]
             found += new
@@ -118,7 +113,7 @@ class HttpClient:
             edge, overlap = self._convert(to_instant, page.next), 1 if new else 0
         return found[:most]
 
-    def _records(self, page: ReceivedHistory) -> list[HistoryRecord]:
+    def _records(self, page: History) -> list[HistoryRecord]:
         found: list[HistoryRecord] = [self._convert(to_run_record, run) for run in page.runs]
         found += [self._convert(to_skip_record, skip) for skip in page.skips]
         return sorted(found, key=record_time, reverse=True)
@@ -131,7 +126,7 @@ class HttpClient:
         while len(found) < only.most:
             page_of = [] if before is None else [("before", str(before))]
             limit = ("limit", str(min(only.most - len(found), _PAGE_SIZE)))
-            page = self._get("/v1/audit", ReceivedAuditPage, [*query, *page_of, limit])
+            page = self._get("/v1/audit", AuditPage, [*query, *page_of, limit])
             found += (self._convert(to_change, change) for change in page.changes)
             if page.next is None:
                 break
@@ -142,7 +137,7 @@ class HttpClient:
         return self._get(f"{_task_path(name_or_id)}/why", Answer, [] if at is None else [("at", at)])
 
     def has_node(self) -> bool:
-        return self._get("/v1/tasks", ReceivedTaskPage, [("limit", "1")]).live
+        return self._get("/v1/tasks", TaskPageAsSent, [("limit", "1")]).live
 
     def status(self) -> Status:
         return self._get("/v1/status", Status)
@@ -158,12 +153,12 @@ class HttpClient:
 
     def add(self, tasks: Sequence[Task], owner: str) -> Names:
         (task,) = tasks
-        created = self._send("POST", "/v1/tasks", ReceivedTask, _task_body(task), query=[("owner", owner)])
+        created = self._send("POST", "/v1/tasks", TaskAsSent, _task_body(task), query=[("owner", owner)])
         return Names(created=[created.name])
 
     def set(self, name: str, task: Task, version: int | None = None) -> Names:
         headers = {} if version is None else {"If-Match": f'"{version}"'}
-        new = self._send("PUT", _task_path(name), ReceivedTask, _task_body(task), headers=headers)
+        new = self._send("PUT", _task_path(name), TaskAsSent, _task_body(task), headers=headers)
         return Names(unchanged=1) if new.version == version else Names(changed=[new.name])
 
     def remove(self, only: Filter) -> Names:
@@ -219,32 +214,30 @@ class HttpClient:
 
     def run_now(self, names: Sequence[str], *, wait: bool) -> list[EndedRun]:
         body = {"tasks": list(names), "wait": wait}
-        ended = self._send(
-            "POST", "/v1/runs", ReceivedForcedRuns, body, patience=None if wait else RESPONSE_TIMEOUT
-        ).runs
+        ended = self._send("POST", "/v1/runs", ForcedRuns, body, patience=None if wait else RESPONSE_TIMEOUT).runs
         return [self._convert(to_ended_run, run) for run in ended]
 
     def request_run(self, names: Sequence[str]) -> dict[str, str]:
-        return self._send("POST", "/v1/runs", ReceivedForcedRuns, {"tasks": list(names), "wait": False}).waiting
+        return self._send("POST", "/v1/runs", ForcedRuns, {"tasks": list(names), "wait": False}).waiting
 
     def submit_result(
         self, name: str, status: int, output: str = "", *, ttl: int | None = None, at: Instant | None = None
     ) -> AcceptedResult:
         body: dict[str, Any] = {"status": int(status), "output": output, "at": iso_time(at)}
         body["ttl"] = None if ttl is None else ttl / SECOND
-        taken = self._send("POST", f"{_task_path(name)}/result", ReceivedCheckState, body)
+        taken = self._send("POST", f"{_task_path(name)}/result", Taken, body)
         return self._convert(to_accepted_result, taken)
 
     def create_heartbeat(self, name: str) -> str:
-        return self._send("POST", f"{_task_path(name)}/beat", ReceivedHeartbeat).token
+        return self._send("POST", f"{_task_path(name)}/beat", Heartbeat).token
 
     def remove_heartbeat(self, name: str) -> None:
         self._wire.request("DELETE", f"{_task_path(name)}/beat")
 
-    def _act(self, action: str, only: Filter) -> ReceivedActionResult:
+    def _act(self, action: str, only: Filter) -> Done:
         said = {"names": only.names, "owner": only.owner, "labels": only.labels, "state": only.state}
         body = {"action": action, "filter": said, "named": _MAX_NAMES_RETURNED}
-        return self._send("POST", "/v1/actions", ReceivedActionResult, body, patience=LONG_RESPONSE_TIMEOUT)
+        return self._send("POST", "/v1/actions", Done, body, patience=LONG_RESPONSE_TIMEOUT)
 
     # To and fro
 

@@ -11,11 +11,11 @@ from evenbeat.api.auth.scopes import narrow_filter, task_ids_within
 from evenbeat.api.auth.while_authorized import while_authorized
 from evenbeat.api.http.errors import FieldError, HttpError, invalid_request
 from evenbeat.api.http.route import Call, Role, Route
-from evenbeat.api.routes.documents import Count, FilterState, Forced
 from evenbeat.api.routes.tasks import ended_document
 from evenbeat.model import Instant, Name
 from evenbeat.report.task_status import ConditionReader
 from evenbeat.store.contract import Filter, Store
+from evenbeat.wire.documents import Done, FilterState, ForcedRuns
 from evenbeat.wire.requests import MAX_NAMES_IN_REPLY, ForceTasks, PauseTasks, RemoveTasks, Request
 
 
@@ -43,18 +43,6 @@ class Action(Struct, forbid_unknown_fields=True):
     """Of how many the answer tells the names."""
 
 
-class Done(Struct):
-    """To how many it was done, and to whom first."""
-
-    action: Literal["pause", "resume", "run", "delete"]
-    count: Count
-    names: list[str]
-    unchanged: Count
-    """Those that fit and were so already."""
-    files: list[str]
-    """That own some of them: a task that was deleted is created again when its file is next applied."""
-
-
 class Runs(Struct, forbid_unknown_fields=True):
     """Which tasks are to run now."""
 
@@ -62,14 +50,6 @@ class Runs(Struct, forbid_unknown_fields=True):
     """Names or ids; if one of them cannot run, none does."""
     wait: bool = False
     """Until all of them have ended."""
-
-
-class ForcedRuns(Struct):
-    """How they ended, if that was waited for."""
-
-    runs: list[Forced]
-    waiting: dict[str, str]
-    """Of the tasks that could not start at once: what each waited for, by its name."""
 
 
 async def apply_action(call: Call) -> dict[str, Any]:

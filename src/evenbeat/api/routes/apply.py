@@ -10,12 +10,12 @@ from evenbeat.admin.cross_check import known_of_other_owners
 from evenbeat.api.http.errors import FieldError, HttpError, invalid_request, json_pointer
 from evenbeat.api.http.route import Call, Role, Route
 from evenbeat.api.routes import definitions
-from evenbeat.api.routes.documents import Duration, TaskKeys
 from evenbeat.api.routes.task_answers import errors_at
 from evenbeat.load.config import NODE_DURATIONS, Config, Durability, NodeSettings, parse_node_duration
 from evenbeat.load.cross_check import MAX_FINDINGS_SHOWN, validate_configs
 from evenbeat.model import Name, Period, Task
 from evenbeat.store.contract import Filter, Store
+from evenbeat.wire.documents import Duration, TaskKeys
 from evenbeat.wire.replies import Names
 from evenbeat.wire.requests import ApplyConfigs
 

@@ -5,10 +5,10 @@ from typing import Annotated, Any, Final
 from msgspec import Meta, Struct
 
 from evenbeat.api.http.route import Call, Role, Route
-from evenbeat.api.routes.documents import AuditPage, TimeText
 from evenbeat.api.routes.task_answers import parse_request_time
 from evenbeat.report.documents import change_document
 from evenbeat.store.contract import AuditFilter
+from evenbeat.wire.documents import AuditPage, TimeText
 
 
 class AuditQuery(Struct):

@@ -6,7 +6,6 @@ from msgspec import Struct
 
 from evenbeat.api.http.context import ApiContext
 from evenbeat.api.http.route import Call, Role, Route
-from evenbeat.api.routes.documents import NodeDocument, Nodes, WorkerDocument
 from evenbeat.api.routes.health import cluster_view_of, numbers_of
 from evenbeat.report.cluster_document import (
     ClusterDocument,
@@ -17,6 +16,7 @@ from evenbeat.report.cluster_document import (
 )
 from evenbeat.report.documents import iso_time
 from evenbeat.store.addresses import without_password
+from evenbeat.wire.documents import NodeDocument, Nodes, WorkerDocument
 from evenbeat.wire.requests import GetNodeIdentity
 
 _TAG: Final = "Now"

@@ -8,10 +8,10 @@ from starlette.responses import PlainTextResponse, Response
 
 from evenbeat.api.http.errors import FieldError, HttpError, invalid_request
 from evenbeat.api.http.route import JSON, Call, Handler, Role, Route, address_of
-from evenbeat.api.routes.documents import Duration, StateWord, TimeText
 from evenbeat.api.routes.task_answers import errors_at, parse_request_time, task_in_path
 from evenbeat.model import MAX_EVERY, NAME_LIMIT, OUTPUT_LIMIT
 from evenbeat.when.duration import parse_duration
+from evenbeat.wire.documents import Duration, Heartbeat, Taken, TimeText
 from evenbeat.wire.requests import (
     CreateHeartbeatToken,
     HeartbeatSignal,
@@ -34,24 +34,6 @@ class Result(Struct, forbid_unknown_fields=True):
     """For how long it is good: after that, without a newer one, the check is UNKNOWN."""
     at: TimeText | None = None
     """When it was so, if not just now."""
-
-
-class Taken(Struct):
-    """How the check is now."""
-
-    task: str
-    state: StateWord
-    hard: bool
-    attempt: int
-    is_newest: bool
-    """False if a newer result was known: then it has changed nothing."""
-
-
-class Heartbeat(Struct):
-    """Told once: only a digest of the token is kept."""
-
-    token: str
-    url: str
 
 
 async def submit_result(call: Call) -> dict[str, Any]:

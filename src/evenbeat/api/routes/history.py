@@ -7,7 +7,6 @@ from msgspec import Meta, Struct
 
 from evenbeat.api.auth.scopes import TaskIdentity, changes_within, tasks_within
 from evenbeat.api.http.route import Call, Role, Route
-from evenbeat.api.routes.documents import Changes, History, RunningNow, TimeText
 from evenbeat.api.routes.health import status_of
 from evenbeat.api.routes.task_answers import errors_at, parse_request_time, task_in_path, task_in_path_or_removed
 from evenbeat.core.scope import Scope
@@ -17,6 +16,7 @@ from evenbeat.report.history import HistoryRecord, RecordQuery, history_records,
 from evenbeat.report.why import explain
 from evenbeat.report.why_facts import Answer, typed_time_span
 from evenbeat.store.contract import Change, RunRecord, SkipRecord, Store, StoreError
+from evenbeat.wire.documents import Changes, History, RunningNow, TimeText
 from evenbeat.wire.live_runs import LiveTaskState, RunningRun
 from evenbeat.wire.requests import GetLiveTaskState, GetRunningRuns
 from evenbeat.wire.status import Status

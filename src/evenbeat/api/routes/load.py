@@ -7,7 +7,6 @@ from msgspec import Meta, Struct
 from evenbeat.api.http.errors import MAX_ERRORS, FieldError, HttpError, invalid_request, json_pointer
 from evenbeat.api.http.route import Call, Role, Route
 from evenbeat.api.routes import definitions
-from evenbeat.api.routes.documents import Count, KindWord, NewTask, TimestampText, TimeText
 from evenbeat.api.routes.task_answers import errors_at, parse_request_time
 from evenbeat.model import HOUR, SECOND, Instant, RunKind, Task
 from evenbeat.report.documents import iso_time
@@ -17,6 +16,7 @@ from evenbeat.when.curve import Floats, Stretch, summarize
 from evenbeat.when.instant import LATEST
 from evenbeat.when.nearest import list_known
 from evenbeat.when.period import CompiledPeriod, compile_periods
+from evenbeat.wire.documents import Count, KindWord, NewTask, TimestampText, TimeText
 
 _TAG: Final = "Load"
 _MINUTE: Final = 60

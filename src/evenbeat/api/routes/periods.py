@@ -8,7 +8,6 @@ from starlette.responses import Response
 
 from evenbeat.api.http.errors import FieldError, HttpError, invalid_request, json_pointer
 from evenbeat.api.http.route import JSON, Call, Role, Route
-from evenbeat.api.routes.documents import TimestampText, TimeText, ZoneName
 from evenbeat.api.routes.task_answers import parse_request_time
 from evenbeat.load.safe_text import name_error
 from evenbeat.model import DAY, NAME_LIMIT, WEEK, Instant, Invalid, Name, Period, Prefer, ShortText
@@ -16,6 +15,7 @@ from evenbeat.store.contract import Store
 from evenbeat.when.instant import LATEST, format_instant
 from evenbeat.when.period import CompiledPeriod, compile_periods
 from evenbeat.when.windows import Window
+from evenbeat.wire.documents import TimestampText, TimeText, ZoneName
 from evenbeat.wire.requests import RemovePeriod, SetPeriods
 
 _TAG: Final = "Periods"

@@ -12,7 +12,6 @@ from evenbeat.admin.task_admin import TaskAdmin
 from evenbeat.api.http.errors import FieldError, HttpError, invalid_request
 from evenbeat.api.http.route import Call, Role, Route
 from evenbeat.api.routes import definitions
-from evenbeat.api.routes.documents import TaskDraft, TimestampText, TimeText
 from evenbeat.api.routes.task_answers import find_task, parse_request_time
 from evenbeat.core.permission import is_blocked
 from evenbeat.model import Instant, Invalid, Job, Task
@@ -20,6 +19,7 @@ from evenbeat.report.preview import SchedulePreview, preview_of_blocked, preview
 from evenbeat.store.contract import Store
 from evenbeat.when.period import CompiledPeriod, compile_periods
 from evenbeat.when.schedule import has_own_phase
+from evenbeat.wire.documents import TaskDraft, TimestampText, TimeText
 
 _TAG: Final = "Schedules"
 _TIMES_SHOWN: Final = 10

@@ -12,7 +12,6 @@ from evenbeat.api.auth.while_authorized import while_authorized
 from evenbeat.api.http.errors import FieldError, HttpError, invalid_request, json_pointer
 from evenbeat.api.http.route import Call, Role, Route
 from evenbeat.api.routes import definitions
-from evenbeat.api.routes.documents import FilterState, Forced, NewTask, TaskDocument, TaskPage, TaskPatch, WholeTask
 from evenbeat.api.routes.task_answers import (
     check_if_match,
     errors_at,
@@ -28,6 +27,7 @@ from evenbeat.model import Entry, Instant, Name, Task
 from evenbeat.report.documents import iso_time, task_document
 from evenbeat.report.task_status import ConditionReader
 from evenbeat.store.contract import Conflict, Filter, Store
+from evenbeat.wire.documents import FilterState, Forced, NewTask, TaskDocument, TaskPage, TaskPatch, WholeTask
 from evenbeat.wire.replies import EndedRun
 from evenbeat.wire.requests import AddTasks, ForceTasks, PauseTasks, RemoveTasks, SetTask
 

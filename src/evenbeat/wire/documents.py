@@ -1,6 +1,7 @@
-"""What goes over the wire, described: the documents of `evenbeat.report.documents` and the keys of a task.
+"""The JSON documents of the HTTP API: what its handlers send and what the HTTP client reads.
 
-Answers may be dicts of these shapes; tests compare them.
+The names of these classes are the component names of the OpenAPI document. Handlers may answer with dicts of these
+shapes, as `evenbeat.report.documents` makes them; tests compare the two.
 """
 
 from typing import Annotated, Any, Final, Literal, get_type_hints
@@ -263,6 +264,44 @@ class Forced(Struct, omit_defaults=True):
     output: str | UnsetType = UNSET
     waiting: str | UnsetType = UNSET
     """What it waits for, if it could not start at once and its end was not waited for."""
+
+
+class ForcedRuns(Struct):
+    """How they ended, if that was waited for."""
+
+    runs: list[Forced]
+    waiting: dict[str, str]
+    """Of the tasks that could not start at once: what each waited for, by its name."""
+
+
+class Done(Struct):
+    """To how many it was done, and to whom first."""
+
+    action: Literal["pause", "resume", "run", "delete"]
+    count: Count
+    names: list[str]
+    unchanged: Count
+    """Those that fit and were so already."""
+    files: list[str]
+    """That own some of them: a task that was deleted is created again when its file is next applied."""
+
+
+class Taken(Struct):
+    """How the check is now."""
+
+    task: str
+    state: StateWord
+    hard: bool
+    attempt: int
+    is_newest: bool
+    """False if a newer result was known: then it has changed nothing."""
+
+
+class Heartbeat(Struct):
+    """Told once: only a digest of the token is kept."""
+
+    token: str
+    url: str
 
 
 class RunningDocument(Struct):
