@@ -29,10 +29,10 @@ async def live():
     courier = Courier(2, records=Path(sys.argv[1]) / "x.workers")
     courier.queue.start()
     courier.send(*[Job(command=(script,), shell=True, cwd=sys.argv[1]) for script in SCRIPTS], timebox=600)
-    print(courier.queue.keeper.guardian.pid, *courier.queue.pids, flush=True)
+    print(courier.queue.orphan_guard.guardian.pid, *courier.queue.pids, flush=True)
     while line := await asyncio.to_thread(sys.stdin.readline):
         now = time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000
-        courier.queue.keeper.guardian.set_deadline(int(line) and now + int(line))
+        courier.queue.orphan_guard.guardian.set_deadline(int(line) and now + int(line))
         print("told", flush=True)
     await courier.queue.stop(0)
 

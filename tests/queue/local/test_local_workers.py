@@ -76,8 +76,8 @@ def test_what_a_worker_has_not_begun_is_known_also_if_it_was_given_more_while_it
     unbegun: list[int] = []
 
     async def scene(courier: Courier) -> None:
-        (worker,) = courier.queue._team.workers
-        hear = worker._heard
+        (worker,) = courier.queue._command_workers.workers
+        hear = worker._on_frames
         tokens = courier.send(*[Job(command=("true",))] * 150, timebox=60)
 
         def listen(who: WorkerHandle, messages: list[FrameToNode]) -> None:
@@ -88,7 +88,7 @@ def test_what_a_worker_has_not_begun_is_known_also_if_it_was_given_more_while_it
             if told:
                 unbegun.append(who.unstarted_count)
 
-        worker._heard = listen
+        worker._on_frames = listen
         await courier.until(lambda: bool(unbegun))
         await courier.answers(tokens)
 
@@ -325,7 +325,7 @@ def test_a_worker_whose_word_could_not_be_taken_is_replaced() -> None:
     async def scene(courier: Courier) -> None:
         await courier.command("true")
         (worker,) = courier.queue.pids
-        command_workers = courier.queue._team
+        command_workers = courier.queue._command_workers
         take, failures = command_workers._results, iter([RuntimeError("a bug")])
 
         def failing(results: list[RunResult]) -> None:

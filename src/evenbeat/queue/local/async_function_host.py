@@ -1,4 +1,7 @@
-"""The one host for asynchronous functions. It times its runs itself; it is killed when its loop has stopped turning."""
+"""Supervise the async host, one process for all asynchronous functions.
+
+The host enforces timeboxes itself; it is killed when its event loop is blocked.
+"""
 
 import asyncio
 import signal
@@ -26,13 +29,13 @@ from evenbeat.wire.worker_frames import (
 
 _PROGRAM: Final = ("evenbeat.work.host", "async")
 _POLL_INTERVAL: Final = 1.0
-"""Seconds between two looks for runs that should long have ended."""
+"""Seconds between two checks for runs that should have ended."""
 UNRESPONSIVE_AFTER: Final = 30.0
-"""Seconds after which a host that owes a run, was asked and does not answer has a function that blocks its loop."""
+"""Seconds: a host with an overdue run that does not answer a ping for so long has a function that blocks its loop."""
 
 
 class AsyncHostSupervisor:
-    """Started with the first run, replaced when it dies."""
+    """The async host: started with the first run, replaced when it dies."""
 
     def __init__(
         self,
@@ -40,21 +43,21 @@ class AsyncHostSupervisor:
         started: Callable[[list[tuple[int, int]]], None],
         now: Callable[[], int],
         kill_after: Callable[[int], int],
-        keeper: OrphanGuard,
+        orphan_guard: OrphanGuard,
         launcher: HostLauncher,
     ) -> None:
         self._launcher = launcher
-        self._keeper = keeper
+        self._orphan_guard = orphan_guard
         self._results = results
         self._started = started
         self._now = now
         self._kill_after = kill_after
         self._offset = 0
         self._supervisor = ProcessSupervisor(self._new_host, self._resume)
-        self._sent: dict[int, float] = {}
+        self._sent_at: dict[int, float] = {}
         self._waiting: list[RunSpec] = []
-        self._asked: float | None = None
-        self._look: asyncio.TimerHandle | None = None
+        self._pinged_at: float | None = None
+        self._check_timer: asyncio.TimerHandle | None = None
 
     @property
     def workers(self) -> list[WorkerHandle]:
@@ -82,18 +85,18 @@ class AsyncHostSupervisor:
             worker.send(ClockFrame(offset, by))
 
     def give(self, runs: list[RunSpec]) -> None:
-        """Send them all: an asynchronous run costs little while it waits."""
+        """Send all runs at once: an asynchronous run costs little while it waits."""
         worker = None if self._supervisor.is_pausing or self._supervisor.is_stopping else self._living_host()
         if worker is None:
             self._waiting += runs
             return
-        self._sent.update(dict.fromkeys((run.token for run in runs), time.monotonic()))
+        self._sent_at.update(dict.fromkeys((run.token for run in runs), time.monotonic()))
         worker.give(runs)
-        if self._look is None:
-            self._look = asyncio.get_running_loop().call_later(_POLL_INTERVAL, self._look_for_overdue)
+        if self._check_timer is None:
+            self._check_timer = asyncio.get_running_loop().call_later(_POLL_INTERVAL, self._check_overdue)
 
     def _living_host(self) -> WorkerHandle | None:
-        """The host, started if there is none; None if it has just ended, or cannot be started now."""
+        """The running host, started if there is none; None if it has just ended, or cannot be started now."""
         if self.workers:
             return None if self.workers[0].is_gone else self.workers[0]
         worker = self._supervisor.start()
@@ -102,10 +105,10 @@ class AsyncHostSupervisor:
         return worker
 
     def _new_host(self) -> WorkerHandle:
-        return self._launcher.start(_PROGRAM, self._hear, self._replace, self._keeper)
+        return self._launcher.start(_PROGRAM, self._on_frames, self._has_ended, self._orphan_guard)
 
     def cancel(self, tokens: set[int]) -> None:
-        """End these runs; all, if none is named."""
+        """End these runs, or all if none is named."""
         unsent = [run for run in self._waiting if not tokens or run.token in tokens]
         self._waiting = [run for run in self._waiting if tokens and run.token not in tokens]
         self._resolve(unsent, Outcome.CANCELLED, "not started")
@@ -115,19 +118,19 @@ class AsyncHostSupervisor:
                 worker.send(CancelFrame(found))
 
     def close(self) -> None:
-        """Let the host go; what it still runs ends with it."""
+        """Kill the host, and its runs with it."""
         self._supervisor.is_stopping = True
         for worker in self.workers:
             worker.signal(signal.SIGKILL)
 
-    def _hear(self, worker: WorkerHandle, messages: list[FrameToNode]) -> None:
+    def _on_frames(self, worker: WorkerHandle, messages: list[FrameToNode]) -> None:
         for message in self._launcher.trusted_part(worker, messages, self._now()):
             match message:
                 case ResultsFrame(results):
                     for result in results:
                         worker.outstanding.pop(result.token, None)
                         worker.reported_running.pop(result.token, None)
-                        self._sent.pop(result.token, None)
+                        self._sent_at.pop(result.token, None)
                     self._results(results)
                 case StartedFrame(starts):
                     worker.reported_running.update(starts)
@@ -139,31 +142,31 @@ class AsyncHostSupervisor:
         return [
             token
             for token, run in worker.outstanding.items()
-            if now > self._sent[token] + (run.timebox + self._kill_after(run.timebox)) / SECOND + _POLL_INTERVAL
+            if now > self._sent_at[token] + (run.timebox + self._kill_after(run.timebox)) / SECOND + _POLL_INTERVAL
         ]
 
-    def _look_for_overdue(self) -> None:
-        self._look = None
+    def _check_overdue(self) -> None:
+        self._check_timer = None
         worker, now = next(iter(self.workers), None), time.monotonic()
         if worker is None or not worker.outstanding:
             return
-        self._look = asyncio.get_running_loop().call_later(_POLL_INTERVAL, self._look_for_overdue)
-        if self._asked is not None and worker.last_heard > self._asked:
-            self._asked = None
-        elif self._asked is not None and now - self._asked > UNRESPONSIVE_AFTER:
+        self._check_timer = asyncio.get_running_loop().call_later(_POLL_INTERVAL, self._check_overdue)
+        if self._pinged_at is not None and worker.last_heard > self._pinged_at:
+            self._pinged_at = None
+        elif self._pinged_at is not None and now - self._pinged_at > UNRESPONSIVE_AFTER:
             worker.signal(signal.SIGKILL)
-        elif self._asked is None and self._overdue(worker, now):
-            self._asked = now
+        elif self._pinged_at is None and self._overdue(worker, now):
+            self._pinged_at = now
             worker.send(ClockFrame(self._offset))
 
-    def _replace(self, worker: WorkerHandle) -> None:
+    def _has_ended(self, worker: WorkerHandle) -> None:
         self._supervisor.ended(worker)
-        asked, self._asked = self._asked, None
+        pinged_at, self._pinged_at = self._pinged_at, None
         orphans = list(worker.outstanding.values())
         if self._supervisor.is_stopping:
             self._resolve(orphans, Outcome.CANCELLED, "the node was stopped", worker.reported_running)
         elif worker.is_ready:
-            overdue = set(self._overdue(worker, time.monotonic())) if asked is not None else set()
+            overdue = set(self._overdue(worker, time.monotonic())) if pinged_at is not None else set()
             self._resolve(
                 [run for run in orphans if run.token in overdue],
                 Outcome.TIMEBOXED,
@@ -181,7 +184,7 @@ class AsyncHostSupervisor:
             self._resolve(orphans, Outcome.BROKEN, "no function host can be started: see the node's log")
         else:
             self._waiting = orphans + self._waiting
-        self._sent.clear()
+        self._sent_at.clear()
 
     def _resume(self) -> None:
         waiting, self._waiting = self._waiting, []

@@ -1,4 +1,4 @@
-"""The workers for commands: one per core, all work spread evenly over them, each replaced when it dies."""
+"""The worker processes for commands: one per core, runs spread evenly over them, each replaced when it dies."""
 
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -22,11 +22,11 @@ from evenbeat.wire.worker_frames import (
 
 _PROGRAM: Final = ("evenbeat.work.runner",)
 _BUSY_BACKLOG: Final = 100
-"""Runs that keep a worker busy for longer than it is silent and than we may take: half a millisecond each, or so."""
+"""Unstarted runs that keep a worker busy, at about half a millisecond each, until the node can send more."""
 
 
 class CommandWorkers:
-    """Process workers, and what waits for one of them to come up."""
+    """The command workers, and the runs that wait for one of them to come up."""
 
     def __init__(
         self,
@@ -34,12 +34,12 @@ class CommandWorkers:
         results: Callable[[list[RunResult]], None],
         started: Callable[[list[tuple[int, int]]], None],
         now: Callable[[], int],
-        keeper: OrphanGuard,
+        orphan_guard: OrphanGuard,
         pass_env: Sequence[str] = (),
     ) -> None:
         self._size = size
         self._program = (*_PROGRAM, ",".join(pass_env))
-        self._keeper = keeper
+        self._orphan_guard = orphan_guard
         self._results = results
         self._started = started
         self._now = now
@@ -74,11 +74,11 @@ class CommandWorkers:
 
     @property
     def is_busy(self) -> bool:
-        """Has each worker more than enough that it could not begin yet?"""
+        """Does every worker have many runs that it could not start yet?"""
         return bool(self.workers) and all(w.unstarted_count >= _BUSY_BACKLOG for w in self.workers)
 
     def start(self, offset: int) -> None:
-        """Bring up all workers."""
+        """Start all workers."""
         self._offset = offset
         for _ in range(self._size):
             self._start_one()
@@ -94,7 +94,7 @@ class CommandWorkers:
             worker.send(ClockFrame(offset, by))
 
     def give(self, runs: list[RunSpec]) -> None:
-        """Level the backlogs of the workers with these runs."""
+        """Spread these runs over the workers so that their backlogs become even."""
         living = self._living
         if not living:
             self._waiting += runs
@@ -110,7 +110,7 @@ class CommandWorkers:
             given += len(part)
 
     def cancel(self, tokens: set[int]) -> None:
-        """End these runs; all, if none is named."""
+        """End these runs, or all if none is named."""
         unsent = [run for run in self._waiting if not tokens or run.token in tokens]
         self._waiting = [run for run in self._waiting if tokens and run.token not in tokens]
         self._resolve(unsent, Outcome.CANCELLED, "not started", {})
@@ -120,13 +120,13 @@ class CommandWorkers:
                 worker.send(CancelFrame(found))
 
     def close(self) -> None:
-        """Let all workers go; what they still run ends with them."""
+        """Tell all workers to end, and their runs with them."""
         self._supervisor.is_stopping = True
         for worker in self.workers:
             worker.close()
 
     def _new_worker(self) -> WorkerHandle:
-        return WorkerHandle(self._program, self._hear, self._replace, self._keeper, lifeline=False)
+        return WorkerHandle(self._program, self._on_frames, self._has_ended, self._orphan_guard, lifeline=False)
 
     def _start_one(self) -> None:
         worker = self._supervisor.start()
@@ -136,11 +136,11 @@ class CommandWorkers:
         waiting, self._waiting = self._waiting, []
         self.give(waiting)
 
-    def _hear(self, worker: WorkerHandle, messages: list[FrameToNode]) -> None:
+    def _on_frames(self, worker: WorkerHandle, messages: list[FrameToNode]) -> None:
         for message in messages:
             match message:
-                case ResultsFrame(results, held):
-                    worker.accepted_count = held
+                case ResultsFrame(results, accepted):
+                    worker.accepted_count = accepted
                     for result in results:
                         worker.outstanding.pop(result.token, None)
                         if worker.reported_running:
@@ -154,7 +154,7 @@ class CommandWorkers:
                 case OutOfResourcesFrame(reason):
                     worker.resource_problem = reason
 
-    def _replace(self, worker: WorkerHandle) -> None:
+    def _has_ended(self, worker: WorkerHandle) -> None:
         self._supervisor.ended(worker)
         orphans = list(worker.outstanding.values())
         if self._supervisor.is_stopping:
@@ -175,5 +175,5 @@ class CommandWorkers:
 def results_without_worker(
     runs: list[RunSpec], outcome: Outcome, reason: str, now: int, starts: dict[int, int]
 ) -> list[RunResult]:
-    """Results of runs that no worker can tell about; one whose start is not known started when it ended."""
+    """Results of runs whose worker cannot report them. A run whose start is unknown counts as started when it ended."""
     return [RunResult(run.token, outcome, None, starts.get(run.token, now), now, reason.encode()) for run in runs]

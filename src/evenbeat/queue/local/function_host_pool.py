@@ -1,7 +1,7 @@
-"""The hosts for ordinary functions: a pool, started on demand, each host one run at a time.
+"""The sync hosts: a pool of processes for ordinary functions, started on demand, one run at a time each.
 
-An ordinary function may hang where nothing but the end of its process helps. So a host gets another run only while it
-has none, or while all that it has is known to be quick.
+An ordinary function may hang in a way that only the end of its process stops. So a host gets another run only while it
+has none, or while all of its runs are known to be quick.
 """
 
 import asyncio
@@ -34,24 +34,25 @@ from evenbeat.wire.worker_frames import (
 
 _PROGRAM: Final = ("evenbeat.work.host", "sync")
 _MAX_QUEUED_WORK: Final = 5_000
-"""Microseconds of work a host may have before it."""
+"""Microseconds of work that may be queued on one host."""
 _MAX_QUEUED_RUNS: Final = 128
 _UNKNOWN_DURATION: Final = _MAX_QUEUED_WORK + 1
-"""What a function is taken to last before it has been seen: more than may wait."""
+"""Assumed duration of a function that has not run yet: more than may be queued."""
 _HISTORY_WEIGHT: Final = 8
-"""Of the runs before in the mean duration of a function."""
+"""Weight of the earlier runs in the mean duration of a function."""
 _QUICK_DURATION: Final = 500
-"""Microseconds: only what lasts no longer may have a host before it is due, as nothing else can run there till then."""
+"""Microseconds: only a function that lasts no longer may take a host before it is due, as it blocks the host till
+then."""
 _POLL_INTERVAL: Final = 0.05
-"""Seconds between two looks at what runs."""
+"""Seconds between two checks of the current runs."""
 _REPORT_START_AFTER: Final = 0.1
-"""Seconds after which a run that has not ended is told as started."""
+"""Seconds after which a run that has not ended is reported as started."""
 IMPORT_TIMEOUT: Final = 60.0
-"""Seconds an import may last. It does not count against the timebox of the run that needs it."""
+"""Seconds an import may take. It does not count against the timebox of the run that needs it."""
 
 
 class _SyncHostQueue:
-    """A sync host and what it has been given: the first of its outstanding runs is the one it is at."""
+    """A sync host and its outstanding runs; the first of them is the one that it is executing."""
 
     def __init__(self, worker: WorkerHandle) -> None:
         self.worker = worker
@@ -61,11 +62,11 @@ class _SyncHostQueue:
         self.imported: set[str] = set()
         self.batch: list[RunSpec] = []
         self.since = 0.0
-        """When it began with the run it is at, as far as we know."""
-        self.is_told = False
-        self.is_warned = False
+        """When it began with the current run, as far as we know."""
+        self.is_start_reported = False
+        self.is_told_to_end = False
         self.kill_reason: tuple[int, Outcome, str] | None = None
-        """For which run, and with which outcome, we killed it."""
+        """If we killed the host: because of which run, and the outcome and output of that."""
 
     @property
     def current_run(self) -> RunSpec | None:
@@ -79,19 +80,19 @@ class _SyncHostQueue:
         self.batch.append(run)
 
     def room_for(self, cost: int) -> int:
-        """How many more runs that cost so much it may have; one, whatever it costs, if it has none."""
+        """How many more runs of this cost fit; at least one if the host has none."""
         if not self.costs:
             return max(1, min(_MAX_QUEUED_WORK // cost, _MAX_QUEUED_RUNS))
         return max(0, min((_MAX_QUEUED_WORK - self.cost) // cost, _MAX_QUEUED_RUNS - len(self.costs)))
 
     def age(self, head: RunSpec, now: float, wall: int) -> float:
-        """Seconds for which it has been at this run, its first; none while it waits until that is due."""
+        """Seconds that the current run has taken; waiting until the run is due does not count."""
         age = now - self.since
         waited = max(age - (wall - head.due) / SECOND, 0.0)
         return max(age - min(waited, 2 * EARLY_DELIVERY / SECOND), 0.0)
 
     def remove(self, token: int) -> str:
-        """It is done with this run; the function of it, if it had it."""
+        """The run has left this host; the function of the run, "" if the host did not have it."""
         self.worker.outstanding.pop(token, None)
         function, cost = self.costs.pop(token, ("", 0))
         self.cost -= cost
@@ -100,7 +101,7 @@ class _SyncHostQueue:
         return function
 
     def turn_to_next(self, now: float) -> None:
-        self.since, self.is_told, self.is_warned = now, False, False
+        self.since, self.is_start_reported, self.is_told_to_end = now, False, False
 
 
 def _queued_cost(host: _SyncHostQueue) -> int:
@@ -108,7 +109,7 @@ def _queued_cost(host: _SyncHostQueue) -> int:
 
 
 def _begins_next_run(host: _SyncHostQueue, message: FrameToNode) -> bool:
-    """Is it with another run than before, or has the import of one just ended? Its timebox is counted from then on."""
+    """Has the host moved on to its next run, or just finished an import? The timebox is counted from then on."""
     match message:
         case StartedFrame(starts):
             return any(host.costs[token][0] not in host.imported for token, _ in starts if token in host.costs)
@@ -125,30 +126,30 @@ class SyncHosts:
         size: int,
         results: Callable[[list[RunResult]], None],
         started: Callable[[list[tuple[int, int]]], None],
-        elsewhere: Callable[[list[tuple[RunSpec, str]]], None],
+        on_wrong_host: Callable[[list[tuple[RunSpec, str]]], None],
         now: Callable[[], int],
         kill_after: Callable[[int], int],
-        keeper: OrphanGuard,
+        orphan_guard: OrphanGuard,
         launcher: HostLauncher,
     ) -> None:
         self._launcher = launcher
         self._size = size
-        self._keeper = keeper
+        self._orphan_guard = orphan_guard
         self._results = results
         self._started = started
-        self._elsewhere = elsewhere
+        self._on_wrong_host = on_wrong_host
         self._now = now
         self._kill_after = kill_after
         self._offset = 0
         self._hosts: dict[WorkerHandle, _SyncHostQueue] = {}
         self._early: list[tuple[int, int, RunSpec, str]] = []
-        """Those that are not due yet and not known to be quick, as a heap: when they are due, and their tokens."""
-        self._moment: asyncio.TimerHandle | None = None
-        """When the first of them is due."""
+        """Runs that are not due yet and not known to be quick, as a heap of due time, token, run and function."""
+        self._early_timer: asyncio.TimerHandle | None = None
+        """Set for the due time of the first of them."""
         self._waiting: deque[tuple[RunSpec, str]] = deque()
         self._durations: dict[str, int] = {}
         self._supervisor = ProcessSupervisor(self._new_host, self._assign)
-        self._look: asyncio.TimerHandle | None = None
+        self._check_timer: asyncio.TimerHandle | None = None
 
     @property
     def workers(self) -> list[WorkerHandle]:
@@ -177,7 +178,7 @@ class SyncHosts:
             worker.send(ClockFrame(offset, by))
 
     def give(self, runs: list[tuple[RunSpec, str]]) -> None:
-        """Runs and their functions, those that are not due yet behind the others."""
+        """Runs and their functions; runs that are not due yet come last."""
         now = self._now()
         if runs and runs[-1][0].wait(now):
             for run, function in runs:
@@ -190,7 +191,7 @@ class SyncHosts:
         self._assign()
 
     def cancel(self, tokens: set[int]) -> None:
-        """End these runs; all, if none is named."""
+        """End these runs, or all if none is named."""
         unsent = [run for run, _ in self._waiting if not tokens or run.token in tokens]
         unsent += [run for _, token, run, _ in self._early if not tokens or token in tokens]
         self._waiting = deque((r, f) for r, f in self._waiting if tokens and r.token not in tokens)
@@ -207,14 +208,14 @@ class SyncHosts:
                     worker.signal(signal.SIGTERM)
 
     def close(self) -> None:
-        """Let all hosts go; what they still run ends with them."""
+        """Kill all hosts, and their runs with them."""
         self._supervisor.is_stopping = True
         for worker in self._hosts:
             worker.signal(signal.SIGKILL)
 
     def _assign(self) -> None:
         if self._early:
-            self._look_at_early()
+            self._queue_due_runs()
         while self._waiting and not self._supervisor.is_stopping:
             function = self._waiting[0][1]
             cost = self._durations.get(function, _UNKNOWN_DURATION)
@@ -234,23 +235,23 @@ class SyncHosts:
             if host.batch:
                 batch, host.batch = host.batch, []
                 host.worker.give(batch)
-        if self._look is None and any(host.costs for host in self._hosts.values()):
-            self._look = asyncio.get_running_loop().call_later(_POLL_INTERVAL, self._look_at_heads)
+        if self._check_timer is None and any(host.costs for host in self._hosts.values()):
+            self._check_timer = asyncio.get_running_loop().call_later(_POLL_INTERVAL, self._check_current_runs)
 
-    def _look_at_early(self) -> None:
-        """What is due by now waits for a host; what is not is looked at again when the first of it is."""
+    def _queue_due_runs(self) -> None:
+        """Queue early runs that are due by now, and set the timer for the next one."""
         now, wait = self._now(), 0
         while self._early and not (wait := self._early[0][2].wait(now)):
             _, _, run, function = heapq.heappop(self._early)
             self._waiting.append((run, function))
-        if self._moment is not None:
-            self._moment.cancel()
-            self._moment = None
+        if self._early_timer is not None:
+            self._early_timer.cancel()
+            self._early_timer = None
         if self._early:
-            self._moment = asyncio.get_running_loop().call_later(wait / SECOND, self._assign)
+            self._early_timer = asyncio.get_running_loop().call_later(wait / SECOND, self._assign)
 
     def _new_host(self) -> WorkerHandle:
-        return self._launcher.start(_PROGRAM, self._hear, self._replace, self._keeper)
+        return self._launcher.start(_PROGRAM, self._on_frames, self._has_ended, self._orphan_guard)
 
     def _start_one(self) -> _SyncHostQueue | None:
         worker = self._supervisor.start()
@@ -260,7 +261,7 @@ class SyncHosts:
         host = self._hosts[worker] = _SyncHostQueue(worker)
         return host
 
-    def _hear(self, worker: WorkerHandle, messages: list[FrameToNode]) -> None:
+    def _on_frames(self, worker: WorkerHandle, messages: list[FrameToNode]) -> None:
         host = self._hosts[worker]
         messages = self._launcher.trusted_part(worker, messages, self._now())
         if any(_begins_next_run(host, message) for message in messages):
@@ -270,28 +271,28 @@ class SyncHosts:
             match message:
                 case ResultsFrame(results):
                     ended += results
-                    host.is_told = False
+                    host.is_start_reported = False
                 case StartedFrame(starts):
-                    host.is_told = True
+                    host.is_start_reported = True
                     host.imported.update(host.costs[token][0] for token, _ in starts if token in host.costs)
                     self._started(starts)
                 case WrongHostFrame(tokens):
                     runs = [(worker.outstanding[t], host.costs[t][0]) for t in tokens if t in worker.outstanding]
                     for token in tokens:
                         host.remove(token)
-                    self._elsewhere(runs)
+                    self._on_wrong_host(runs)
                 case ReadyFrame():
                     worker.is_ready = True
         if ended:
-            self._learn(host, ended)
-        # A host with work for a while is given more when it has little, not a run for each result.
+            self._record_durations(host, ended)
+        # A host with enough work is not given one more run per result, but several when it has little left.
         if self._waiting and len(host.costs) <= _MAX_QUEUED_RUNS // 2:
             self._assign()
         if ended:
             self._results(ended)
 
-    def _learn(self, host: _SyncHostQueue, ended: list[RunResult]) -> None:
-        """How long functions last, from those that have ended together."""
+    def _record_durations(self, host: _SyncHostQueue, ended: list[RunResult]) -> None:
+        """Update the mean durations of functions from runs that have ended together."""
         lasted: dict[str, list[int]] = {}
         for result in ended:
             lasted.setdefault(host.remove(result.token), []).append(result.ended - result.started)
@@ -302,8 +303,8 @@ class SyncHosts:
             mean = duration if before is None else before + (duration - before) // _HISTORY_WEIGHT
             self._durations[function] = max(mean, 1)
 
-    def _look_at_heads(self) -> None:
-        self._look = None
+    def _check_current_runs(self) -> None:
+        self._check_timer = None
         now = time.monotonic()
         starts = []
         for worker, host in self._hosts.items():
@@ -317,25 +318,25 @@ class SyncHosts:
                     reason = f"{function}: importing it took longer than {IMPORT_TIMEOUT:g} s"
                     self._kill(host, (head.token, Outcome.BROKEN, reason))
                 continue
-            if not host.is_told and age > _REPORT_START_AFTER:
-                host.is_told = True
+            if not host.is_start_reported and age > _REPORT_START_AFTER:
+                host.is_start_reported = True
                 starts.append((head.token, self._now() - int(age * SECOND)))
             if age * SECOND > head.timebox + self._kill_after(head.timebox):
                 self._kill(host, host.kill_reason or (head.token, Outcome.TIMEBOXED, "it did not end when told to"))
-            elif age * SECOND > head.timebox and not host.is_warned:
-                host.is_warned = True
+            elif age * SECOND > head.timebox and not host.is_told_to_end:
+                host.is_told_to_end = True
                 worker.signal(signal.SIGTERM)
         if starts:
             self._started(starts)
         if any(host.costs for host in self._hosts.values()):
-            self._look = asyncio.get_running_loop().call_later(_POLL_INTERVAL, self._look_at_heads)
+            self._check_timer = asyncio.get_running_loop().call_later(_POLL_INTERVAL, self._check_current_runs)
 
-    def _kill(self, host: _SyncHostQueue, sentence: tuple[int, Outcome, str]) -> None:
-        host.kill_reason = sentence
+    def _kill(self, host: _SyncHostQueue, reason: tuple[int, Outcome, str]) -> None:
+        host.kill_reason = reason
         host.worker.signal(signal.SIGKILL)
 
-    def _replace(self, worker: WorkerHandle) -> None:
-        """Only the run it was at is over; those behind it have not begun."""
+    def _has_ended(self, worker: WorkerHandle) -> None:
+        """A host has ended: its current run is over, the runs queued behind it have not started."""
         host = self._hosts.pop(worker)
         pause = self._supervisor.ended(worker, as_wanted=host.kill_reason is not None)
         orphans = [(run, host.costs[token][0]) for token, run in worker.outstanding.items()]

@@ -1,4 +1,4 @@
-"""All function hosts of one place: those for ordinary functions, and the one for asynchronous functions."""
+"""All function hosts of one environment: the sync hosts, the async host, and async hosts for single runs."""
 
 from collections.abc import Callable
 
@@ -12,35 +12,37 @@ from evenbeat.wire.worker_frames import HostEnvironment, RunResult, RunSpec
 
 
 class FunctionHosts:
-    """Started on demand. Which functions are asynchronous is found out by calling them."""
+    """Hosts are started on demand. A sync host that is given an asynchronous function sends it back."""
 
     def __init__(
         self,
-        place: HostEnvironment,
+        environment: HostEnvironment,
         size: int,
         results: Callable[[list[RunResult]], None],
         started: Callable[[list[tuple[int, int]]], None],
         now: Callable[[], int],
         kill_after: Callable[[int], int],
-        keeper: OrphanGuard,
+        orphan_guard: OrphanGuard,
     ) -> None:
         self._results = results
-        self._asynchronous: set[str] = set()
+        self._async_functions: set[str] = set()
         self._pending: set[int] = set()
         self.was_idle = False
-        """It had nothing to do when it was last looked at."""
+        """It had no run at the last check."""
         self._offset = 0
-        where = HostLauncher(place)
+        launcher = HostLauncher(environment)
 
         def new_loop_host(ended: Callable[[list[RunResult]], None]) -> AsyncHostSupervisor:
-            host = AsyncHostSupervisor(ended, started, now, kill_after, keeper, where)
+            host = AsyncHostSupervisor(ended, started, now, kill_after, orphan_guard, launcher)
             host.set_clock(self._offset)
             return host
 
-        self.sync_hosts = SyncHosts(size, self._ended, started, self._redirect, now, kill_after, keeper, where)
-        self.async_host = AsyncHostSupervisor(self._ended, started, now, kill_after, keeper, where)
-        self.isolated = IsolatedExecutors(new_loop_host, self._ended)
-        """Hosts of asynchronous functions for runs that must not share one; ordinary functions never share theirs."""
+        self.sync_hosts = SyncHosts(
+            size, self._on_results, started, self._on_wrong_host, now, kill_after, orphan_guard, launcher
+        )
+        self.async_host = AsyncHostSupervisor(self._on_results, started, now, kill_after, orphan_guard, launcher)
+        self.isolated = IsolatedExecutors(new_loop_host, self._on_results)
+        """Async hosts for runs that must not share one; ordinary functions never share theirs."""
 
     @property
     def workers(self) -> list[WorkerHandle]:
@@ -65,14 +67,14 @@ class FunctionHosts:
         """Runs and their functions."""
         self.was_idle = False
         self._pending.update(run.token for run, _ in runs)
-        ordinary = [(run, function) for run, function in runs if function not in self._asynchronous]
+        ordinary = [(run, function) for run, function in runs if function not in self._async_functions]
         if ordinary:
             self.sync_hosts.give(ordinary)
         if len(ordinary) < len(runs):
-            self._give_asynchronous([run for run, function in runs if function in self._asynchronous])
+            self._give_asynchronous([run for run, function in runs if function in self._async_functions])
 
     def cancel(self, tokens: set[int]) -> None:
-        """End these runs; all, if none is named."""
+        """End these runs, or all if none is named."""
         self.sync_hosts.cancel(tokens)
         self.async_host.cancel(tokens)
         self.isolated.cancel(tokens)
@@ -84,13 +86,13 @@ class FunctionHosts:
         self.isolated.set_clock(offset, by)
 
     def close(self) -> None:
-        """Let all hosts go; what they still run ends with them."""
+        """Kill all hosts, and their runs with them."""
         self.sync_hosts.close()
         self.async_host.close()
         self.isolated.close()
 
-    def _redirect(self, runs: list[tuple[RunSpec, str]]) -> None:
-        self._asynchronous.update(function for _, function in runs)
+    def _on_wrong_host(self, runs: list[tuple[RunSpec, str]]) -> None:
+        self._async_functions.update(function for _, function in runs)
         self._give_asynchronous([run for run, _ in runs])
 
     def _give_asynchronous(self, runs: list[RunSpec]) -> None:
@@ -99,6 +101,6 @@ class FunctionHosts:
             self.async_host.give(together)
         self.isolated.give([run for run in runs if run.alone])
 
-    def _ended(self, results: list[RunResult]) -> None:
+    def _on_results(self, results: list[RunResult]) -> None:
         self._pending.difference_update([result.token for result in results])
         self._results(results)

@@ -1,6 +1,6 @@
-"""The local queue: hands runs over to worker processes on this machine, and their results back to the node.
+"""The local queue: delivers runs to worker processes on this machine, and their results to the node.
 
-It lives on the node's asyncio loop and decides nothing: which run, when and how long is the node's to say.
+It lives on the node's asyncio loop and decides nothing: the node says which run starts when, and how long it may take.
 """
 
 import asyncio
@@ -33,16 +33,16 @@ from evenbeat.wire.worker_frames import (
 DEFAULT_HOSTS: Final = 4
 """Ordinary functions that can run at the same time."""
 _STOP_TIMEOUT: Final = 7.0
-"""Seconds for what was cancelled to end: kill_after is at most 5."""
+"""Seconds for cancelled runs to end: kill_after is at most 5."""
 _UNUSED_HOSTS_TIMEOUT: Final = 30.0
-"""Seconds between two looks at hosts with a user, folder or variables of their own: without work twice, they end."""
+"""Seconds between two checks of hosts with an environment of their own: those that are idle twice in a row end."""
 _END_TIMEOUT: Final = 5.0
 """Seconds for worker processes to end, and as many again once they were killed."""
 _log: Final = logging.getLogger("evenbeat.node")
 
 
 class LocalQueue:
-    """Process workers, function hosts, and the runs that are with them."""
+    """Command workers, function hosts, and the runs that they hold."""
 
     early_delivery: Final = EARLY_DELIVERY
 
@@ -58,55 +58,63 @@ class LocalQueue:
         records: Path | None = None,
         pass_env: Sequence[str] = (),
     ) -> None:
-        """`on_results` gets every dispatched run exactly once; `on_started` those that last (token, since when).
+        """For `on_results` and `on_started` see `queue.contract`.
 
         `clock_offset` is the node's clock minus the boot-time clock, `kill_after` the rule of `core.guard`.
-        Should worker processes and what they run outlive the node, its successor finds them by the file `records`.
+        By the file `records` the next node finds worker processes and runs that outlive this one.
         Commands get the variables that `pass_env` names: see `core.environment`.
         """
         self._on_results = on_results
         self._on_started = on_started
         self._offset = clock_offset
         self._pending: set[int] = set()
-        self._all_ended: asyncio.Event | None = None
+        self._none_pending: asyncio.Event | None = None
         self._kill_after = kill_after
         self._host_count = hosts
-        self.keeper: Final = OrphanGuard(records)
-        self._team = CommandWorkers(workers, self._take_results, on_started, self._now, self.keeper, pass_env)
+        self.orphan_guard: Final = OrphanGuard(records)
+        self._command_workers = CommandWorkers(
+            workers, self._take_results, on_started, self._now, self.orphan_guard, pass_env
+        )
         self._pass_env = pass_env
-        self._alone = IsolatedExecutors(self._new_team, self._take_results)
+        self._isolated = IsolatedExecutors(self._new_isolated_worker, self._take_results)
         self._hosts: dict[HostEnvironment, FunctionHosts] = {NODE_ENVIRONMENT: self._new_hosts(NODE_ENVIRONMENT)}
-        self._going: list[FunctionHosts] = []
-        """Hosts that were told to end."""
+        self._ending_hosts: list[FunctionHosts] = []
+        """Hosts that were told to end, and may not have ended."""
         self._restarts_of_ended = 0
-        self._look: asyncio.TimerHandle | None = None
+        self._idle_check: asyncio.TimerHandle | None = None
 
-    def _new_team(self, ended: Callable[[list[RunResult]], None]) -> CommandWorkers:
-        """One worker for commands, for runs that must not share one."""
-        team = CommandWorkers(1, ended, self._on_started, self._now, self.keeper, self._pass_env)
-        team.start(self._offset)
-        return team
+    def _new_isolated_worker(self, ended: Callable[[list[RunResult]], None]) -> CommandWorkers:
+        """A command worker for runs that must not share one."""
+        worker = CommandWorkers(1, ended, self._on_started, self._now, self.orphan_guard, self._pass_env)
+        worker.start(self._offset)
+        return worker
 
-    def _new_hosts(self, place: HostEnvironment) -> FunctionHosts:
+    def _new_hosts(self, environment: HostEnvironment) -> FunctionHosts:
         return FunctionHosts(
-            place, self._host_count, self._take_results, self._on_started, self._now, self._kill_after, self.keeper
+            environment,
+            self._host_count,
+            self._take_results,
+            self._on_started,
+            self._now,
+            self._kill_after,
+            self.orphan_guard,
         )
 
     @property
     def pending(self) -> int:
-        """Runs dispatched and not ended."""
+        """Runs that were dispatched and have not ended."""
         return len(self._pending)
 
     @property
     def is_busy(self) -> bool:
-        """Have workers more commands than they can begin for a while?"""
-        return self._team.is_busy
+        """Do workers have more commands than they can start for a while?"""
+        return self._command_workers.is_busy
 
     @property
     def workers(self) -> list[tuple[int, str]]:
-        """All worker processes that are up, and what they run."""
-        found = [(worker, "commands") for worker in (*self._team.workers, *self._alone.workers)]
-        for hosts in (*self._hosts.values(), *self._going):
+        """Process id of all worker processes that are up, and what they run."""
+        found = [(worker, "commands") for worker in (*self._command_workers.workers, *self._isolated.workers)]
+        for hosts in (*self._hosts.values(), *self._ending_hosts):
             found += [(worker, "functions") for worker in hosts.sync_hosts.workers]
             found += [(worker, "async functions") for worker in (*hosts.async_host.workers, *hosts.isolated.workers)]
         return [(worker.pid, kind) for worker, kind in found if not worker.is_gone]
@@ -114,13 +122,15 @@ class LocalQueue:
     @property
     def problem(self) -> str:
         """Why nothing, or not everything, can be started now, or ""."""
-        return self._team.problem or next((hosts.problem for hosts in self._hosts.values() if hosts.problem), "")
+        return self._command_workers.problem or next(
+            (hosts.problem for hosts in self._hosts.values() if hosts.problem), ""
+        )
 
     @property
     def restarts(self) -> int:
         """Worker processes that ended before they were told to."""
         of_hosts = self._restarts_of_ended + sum(hosts.restarts for hosts in self._hosts.values())
-        return self._team.restarts + self._alone.restarts + of_hosts
+        return self._command_workers.restarts + self._isolated.restarts + of_hosts
 
     @property
     def pids(self) -> list[int]:
@@ -128,141 +138,146 @@ class LocalQueue:
         return [pid for pid, _ in self.workers]
 
     def start(self) -> None:
-        """Bring up the process workers; function hosts come with the first function. Needs a running loop."""
-        self.keeper.start()
+        """Start the command workers; function hosts start with the first function. Needs a running loop."""
+        self.orphan_guard.start()
         for hosts in self._hosts.values():
             hosts.set_clock(self._offset)
-        self._team.start(self._offset)
+        self._command_workers.start(self._offset)
 
     def dispatch(
         self,
         runs: Sequence[RunSpec],
         functions: Sequence[str | None] | None = None,
         tasks: Sequence[int] = (),  # noqa: ARG002
-        pools: Sequence[str | None] | None = None,  # noqa: ARG002 - all workers are here, and serve every pool
+        pools: Sequence[str | None] | None = None,  # noqa: ARG002 - local workers serve every pool
     ) -> None:
-        """Make these runs. `functions` names the function of each, None for a command; left out, all are commands."""
+        """Execute these runs. `functions`: the function of each, None for a command; omitted if all are commands."""
         self._pending.update([run.token for run in runs])
         if functions is None:
             self._give_commands(list(runs))
             return
         commands: list[RunSpec] = []
-        by_place: dict[HostEnvironment, list[tuple[RunSpec, str]]] = {}
+        by_environment: dict[HostEnvironment, list[tuple[RunSpec, str]]] = {}
         for run, function in zip(runs, functions, strict=True):
             if function is None:
                 commands.append(run)
             else:
-                by_place.setdefault(host_environment_of(run), []).append((run, function))
+                by_environment.setdefault(host_environment_of(run), []).append((run, function))
         if commands:
             self._give_commands(commands)
-        for place, some in by_place.items():
-            self._hosts_at(place).give(some)
+        for environment, some in by_environment.items():
+            self._hosts_in(environment).give(some)
 
     def _give_commands(self, runs: list[RunSpec]) -> None:
         if any(run.alone for run in runs):
-            self._alone.give([run for run in runs if run.alone])
+            self._isolated.give([run for run in runs if run.alone])
             runs = [run for run in runs if not run.alone]
         if runs:
-            self._team.give(runs)
+            self._command_workers.give(runs)
 
-    def _hosts_at(self, place: HostEnvironment) -> FunctionHosts:
-        if place.user is not None and place.user == own_user():
-            place = msgspec.structs.replace(place, user=None)
-        hosts = self._hosts.get(place)
+    def _hosts_in(self, environment: HostEnvironment) -> FunctionHosts:
+        if environment.user is not None and environment.user == own_user():
+            environment = msgspec.structs.replace(environment, user=None)
+        hosts = self._hosts.get(environment)
         if hosts is None:
-            hosts = self._hosts[place] = self._new_hosts(place)
+            hosts = self._hosts[environment] = self._new_hosts(environment)
             hosts.set_clock(self._offset)
-            if self._look is None:
-                self._look = asyncio.get_running_loop().call_later(_UNUSED_HOSTS_TIMEOUT, self._end_unused_hosts)
+            if self._idle_check is None:
+                self._idle_check = asyncio.get_running_loop().call_later(_UNUSED_HOSTS_TIMEOUT, self._end_unused_hosts)
         return hosts
 
     def _end_unused_hosts(self) -> None:
-        """The node's own stay; others end when nobody has needed them for a while."""
-        self._look = None
-        self._going = [hosts for hosts in self._going if hosts.workers]
-        for place, hosts in list(self._hosts.items()):
-            if place == NODE_ENVIRONMENT or not hosts.is_idle:
+        """End hosts that had no run for a while, except those in the node's own environment."""
+        self._idle_check = None
+        self._ending_hosts = [hosts for hosts in self._ending_hosts if hosts.workers]
+        for environment, hosts in list(self._hosts.items()):
+            if environment == NODE_ENVIRONMENT or not hosts.is_idle:
                 continue
             if hosts.was_idle:
-                del self._hosts[place]
+                del self._hosts[environment]
                 self._restarts_of_ended += hosts.restarts
                 hosts.close()
-                self._going.append(hosts)
+                self._ending_hosts.append(hosts)
             hosts.was_idle = True
-        if len(self._hosts) > 1 or self._going:
-            self._look = asyncio.get_running_loop().call_later(_UNUSED_HOSTS_TIMEOUT, self._end_unused_hosts)
+        if len(self._hosts) > 1 or self._ending_hosts:
+            self._idle_check = asyncio.get_running_loop().call_later(_UNUSED_HOSTS_TIMEOUT, self._end_unused_hosts)
 
     def confirm_stored(self, tokens: Sequence[int]) -> None:
-        """Nobody here waits for that: the worker has told, and is done with it."""
+        """Nothing to do: a local worker forgets a run when it has reported the result."""
 
     def cancel(self, tokens: Sequence[int] = ()) -> None:
-        """End these runs, or all; each gets its result, `cancelled` unless it ended before it heard of it."""
+        """End these runs, or all if none is named. Each gets its result: `cancelled`, unless it had ended before."""
         wanted = set(tokens)
-        self._team.cancel(wanted)
-        self._alone.cancel(wanted)
+        self._command_workers.cancel(wanted)
+        self._isolated.cancel(wanted)
         for hosts in self._hosts.values():
             hosts.cancel(wanted)
 
     def kill(self, tokens: Sequence[int]) -> None:
-        """End the processes that have these runs, with all that they run: nothing of it lives on."""
+        """Kill the worker processes that hold these runs, with everything that they run."""
         wanted = set(tokens)
         for worker in self._all_workers():
             if not wanted.isdisjoint(worker.outstanding):
                 worker.signal(signal.SIGKILL)
 
     def set_clock(self, offset: int, by: int = 0) -> None:
-        """The node's clock is another: it was disciplined, or set by so much; then runs move with it."""
+        """The node's clock has a new offset: it was disciplined, or set by `by`; then unstarted runs move with it."""
         self._offset = offset
-        self._team.set_clock(offset, by)
-        self._alone.set_clock(offset, by)
+        self._command_workers.set_clock(offset, by)
+        self._isolated.set_clock(offset, by)
         for hosts in self._hosts.values():
             hosts.set_clock(offset, by)
 
     async def stop(self, grace: float) -> None:
-        """Wait so many seconds for what runs, cancel the rest, end all workers. Every result has come when it returns.
+        """Wait `grace` seconds for open runs, cancel the rest, end all workers. All results are reported when it
+        returns.
 
-        Nothing may be dispatched any more.
+        Nothing may be dispatched after this call.
         """
-        if not await self._ended_within(grace):
+        if not await self._none_pending_within(grace):
             self.cancel()
             if self.pids:
-                await self._ended_within(_STOP_TIMEOUT)
-        self._team.close()
-        self._alone.close()
-        if self._look is not None:
-            self._look.cancel()
+                await self._none_pending_within(_STOP_TIMEOUT)
+        self._command_workers.close()
+        self._isolated.close()
+        if self._idle_check is not None:
+            self._idle_check.cancel()
         for hosts in self._hosts.values():
             hosts.close()
-        if not await self._gone_within(_END_TIMEOUT):
+        if not await self._all_gone_within(_END_TIMEOUT):
             living = [worker for worker in self._all_workers() if not worker.is_gone]
             for worker in living:
                 worker.signal(signal.SIGKILL)
-            if not living or not await self._gone_within(_END_TIMEOUT):
-                told = {"action": "leftovers", "workers": [worker.pid for worker in self._all_workers()]}
-                _log.error("worker processes do not end: the guardian sees to them", extra=told)
-        self.keeper.stop()
-        self._resolve_forgotten()
+            if not living or not await self._all_gone_within(_END_TIMEOUT):
+                fields = {"action": "leftovers", "workers": [worker.pid for worker in self._all_workers()]}
+                _log.error("worker processes do not end: the guardian will kill them", extra=fields)
+        self.orphan_guard.stop()
+        self._cancel_pending()
 
-    async def _gone_within(self, seconds: float) -> bool:
+    async def _all_gone_within(self, seconds: float) -> bool:
         deadline = time.monotonic() + seconds
         while self._all_workers() and time.monotonic() < deadline:
             await asyncio.sleep(0.005)
         return not self._all_workers()
 
     def _all_workers(self) -> list[WorkerHandle]:
-        """Also those that have ended and have left something behind."""
-        hosts = (*self._hosts.values(), *self._going)
-        return [*self._team.workers, *self._alone.workers, *(worker for some in hosts for worker in some.workers)]
+        """All workers, also those that have ended and whose runs have not."""
+        hosts = (*self._hosts.values(), *self._ending_hosts)
+        return [
+            *self._command_workers.workers,
+            *self._isolated.workers,
+            *(worker for some in hosts for worker in some.workers),
+        ]
 
-    async def _ended_within(self, seconds: float) -> bool:
-        self._all_ended = asyncio.Event()
+    async def _none_pending_within(self, seconds: float) -> bool:
+        self._none_pending = asyncio.Event()
         if not self._pending:
             return True
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._all_ended.wait(), seconds)
+            await asyncio.wait_for(self._none_pending.wait(), seconds)
         return not self._pending
 
-    def _resolve_forgotten(self) -> None:
+    def _cancel_pending(self) -> None:
         now = self._now()
         left = [RunResult(t, Outcome.CANCELLED, None, now, now, b"the node was stopped") for t in self._pending]
         if left:
@@ -274,5 +289,5 @@ class LocalQueue:
     def _take_results(self, results: list[RunResult]) -> None:
         self._pending.difference_update([result.token for result in results])
         self._on_results(results)
-        if self._all_ended is not None and not self._pending:
-            self._all_ended.set()
+        if self._none_pending is not None and not self._pending:
+            self._none_pending.set()

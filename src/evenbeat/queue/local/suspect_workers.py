@@ -1,4 +1,5 @@
-"""Runs of tasks that may have killed a worker process: each has a worker for itself, and no other is lost with it."""
+"""Isolate runs of tasks that may have killed a worker process: each gets a worker of its own, so that no other is
+lost."""
 
 from collections.abc import Callable
 from typing import Final, Protocol
@@ -8,11 +9,11 @@ from evenbeat.queue.local.worker_process import WorkerHandle
 from evenbeat.wire.worker_frames import RunResult, RunSpec
 
 MAX_ISOLATED: Final = 16
-"""Worker processes for such runs. If there are more runs at the same time, some of them share one."""
+"""Worker processes for such runs. If more runs are open at the same time, some of them share one."""
 
 
 class RunExecutor(Protocol):
-    """What makes runs: a team of one worker process, or a host of asynchronous functions."""
+    """Executes runs: `CommandWorkers` with one worker, or `AsyncHostSupervisor`."""
 
     @property
     def restarts(self) -> int: ...
@@ -30,72 +31,72 @@ class RunExecutor(Protocol):
 
 
 class IsolatedExecutors:
-    """Parts that are started for a run, and end when none is left for them."""
+    """Executors that are started for a run, and end when they have no run left."""
 
     def __init__(
         self,
         new: Callable[[Callable[[list[RunResult]], None]], RunExecutor],
         results: Callable[[list[RunResult]], None],
     ) -> None:
-        """`new` makes a part, which tells its results to what it is given."""
+        """`new` makes an executor that reports its results to the callback it is given."""
         self._new = new
         self._results = results
-        self._parts: dict[int, RunExecutor] = {}
+        self._executors: dict[int, RunExecutor] = {}
         self._tokens: dict[int, set[int]] = {}
-        """What each part has."""
+        """The open runs of each executor."""
         self._ending: list[RunExecutor] = []
-        self._made = 0
+        self._count = 0
         self._restarts = 0
 
     @property
     def workers(self) -> list[WorkerHandle]:
-        """All that are there, also those that are about to end."""
-        self._ending = [part for part in self._ending if part.workers]
-        return [worker for part in (*self._parts.values(), *self._ending) for worker in part.workers]
+        """All workers, also those that are about to end."""
+        self._ending = [executor for executor in self._ending if executor.workers]
+        return [worker for executor in (*self._executors.values(), *self._ending) for worker in executor.workers]
 
     @property
     def restarts(self) -> int:
         """Worker processes that ended before they were told to."""
-        return self._restarts + sum(part.restarts for part in self._parts.values())
+        return self._restarts + sum(executor.restarts for executor in self._executors.values())
 
     def give(self, runs: list[RunSpec]) -> None:
-        """Each to a worker without any other run, as far as there are enough."""
+        """Give each run to a worker without any other run, as long as there are enough."""
         for run in runs:
-            numbers = list(self._parts)
+            numbers = list(self._executors)
             place = isolated_worker([len(self._tokens[number]) for number in numbers], MAX_ISOLATED)
             number = self._start() if place is None else numbers[place]
             self._tokens[number].add(run.token)
-            self._parts[number].give([run])
+            self._executors[number].give([run])
 
     def cancel(self, tokens: set[int]) -> None:
-        """End these runs; all, if none is named."""
-        for part in list(self._parts.values()):
-            part.cancel(tokens)
+        """End these runs, or all if none is named."""
+        for executor in list(self._executors.values()):
+            executor.cancel(tokens)
 
     def set_clock(self, offset: int, by: int = 0) -> None:
-        for part in self._parts.values():
-            part.set_clock(offset, by)
+        for executor in self._executors.values():
+            executor.set_clock(offset, by)
 
     def close(self) -> None:
-        """Let all workers go; what they still run ends with them."""
-        for part in self._parts.values():
-            part.close()
+        """End all workers, and their runs with them."""
+        for executor in self._executors.values():
+            executor.close()
 
     def _start(self) -> int:
-        self._made += 1
-        number = self._made
+        self._count += 1
+        number = self._count
         self._tokens[number] = set()
-        self._parts[number] = self._new(lambda results: self._ended(number, results))
+        self._executors[number] = self._new(lambda results: self._on_results(number, results))
         return number
 
-    def _ended(self, number: int, results: list[RunResult]) -> None:
+    def _on_results(self, number: int, results: list[RunResult]) -> None:
         has = self._tokens.get(number)
         if has is not None:
             has.difference_update([result.token for result in results])
             if not has:
-                part = self._parts.pop(number)
+                executor = self._executors.pop(number)
                 del self._tokens[number]
-                self._restarts += part.restarts
-                part.close()
-                self._ending.append(part)
+                self._restarts += executor.restarts
+                executor.close()
+                self._ending.append(executor)
         self._results(results)

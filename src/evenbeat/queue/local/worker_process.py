@@ -1,4 +1,4 @@
-"""One worker process as its node sees it: started, spoken to, and buried with all that it left behind."""
+"""One worker process as its node sees it: start it, exchange frames with it, and clean up when it has ended."""
 
 import asyncio
 import logging
@@ -23,60 +23,61 @@ from evenbeat.wire.worker_frames import CancelFrame, ClockFrame, FrameToNode, Ru
 _READ: Final = 1 << 20
 _RUNS_PER_FRAME: Final = 256
 _BYTES_PER_FRAME: Final = 1 << 20
-_LAST_LINES: Final = 4
-"""Reads from the socket of a dead process, which holds less than one of them takes: a daemon that has got hold of its
-end must not keep us listening."""
-_MAX_SWEEPS: Final = 3
-_SWEEP_INTERVAL: Final = 0.5
-"""Seconds between two attempts to clear up after a worker."""
+_MAX_LAST_READS: Final = 4
+"""Reads from the socket of a dead process. Its buffer holds less than one of them takes; a daemon that has inherited
+the
+other end must not keep us reading."""
+_KILL_ROUNDS: Final = 3
+_RETRY_CLEANUP_AFTER: Final = 0.5
+"""Seconds between two attempts to clean up after a worker."""
 _STANDARD_ERROR: Final = 2
 _log: Final = logging.getLogger("evenbeat.node")
 
 
 class WorkerHandle:
-    """A process that runs things, the socket to it, and the runs it has been given and not yet told the end of.
+    """A worker process, the socket to it, and its outstanding runs.
 
-    Creating one starts the process; OSError, if the machine is too full for that at the moment.
+    Creating one starts the process; raise OSError if the machine is too full for that at the moment.
     """
 
     def __init__(
         self,
         program: tuple[str, ...],
-        heard: Callable[["WorkerHandle", list[FrameToNode]], None],
-        died: Callable[["WorkerHandle"], None],
-        keeper: OrphanGuard,
+        on_frames: Callable[["WorkerHandle", list[FrameToNode]], None],
+        on_gone: Callable[["WorkerHandle"], None],
+        orphan_guard: OrphanGuard,
         *,
         lifeline: bool,
         environment: dict[str, str] | None = None,
         output: int = _STANDARD_ERROR,
         frame_limit: int = worker_frames.MAX_FRAME_SIZE,
     ) -> None:
-        """`environment` is ours without our secrets, unless another one is given; `output` is where it writes what no
-        run has said. `frame_limit`: bytes of what it may say at once.
+        """`environment` is by default ours without our secrets; `output` takes what the process writes outside of runs.
+        `frame_limit`: bytes of one frame from it.
         """
         self.outstanding: dict[int, RunSpec] = {}
-        """In the order they were sent."""
+        """Runs that it was given and has not reported the end of, by token, in the order they were sent."""
         self.accepted_count = 0
-        """Of them, those that it has begun or that were not due yet when it said so last."""
+        """How many of them it had started, or were not due yet, by its last report."""
         self.reported_running: dict[int, int] = {}
-        """Those known to have started, and when: they wait for something and cost next to nothing."""
+        """Tokens and start times of runs that are known to last: they cost next to nothing."""
         self.is_ready = False
-        """Before that, nothing it was given has been begun."""
+        """Until then it has started none of its runs."""
         self.is_gone = False
-        """It has ended. It is replaced when nothing of it is left."""
+        """It has ended. It is replaced when nothing that it started is left."""
         self.cleanup_problem = ""
-        """Why what it left behind cannot be ended yet."""
+        """Why the processes that it left cannot be ended yet."""
         self.resource_problem = ""
-        """Why it can start nothing now."""
+        """Why it can start no run now."""
         self.last_heard = time.monotonic()
-        self._heard = heard
-        self._died = died
-        self._keeper = keeper
+        self._on_frames = on_frames
+        self._on_gone = on_gone
+        self._orphan_guard = orphan_guard
         self._frames = worker_frames.FrameSplitter(frame_limit)
         self._unsent = bytearray()
         self._has_to_wait = False
         self._loop = asyncio.get_running_loop()
-        with keeper.reserve, ExitStack() as opened, ExitStack() as passed:
+        with orphan_guard.reserve, ExitStack() as opened, ExitStack() as passed:
             self._socket, theirs = socket.socketpair()
             opened.callback(self._socket.close)
             passed.callback(theirs.close)
@@ -89,10 +90,10 @@ class WorkerHandle:
             command = [sys.executable, "-P", "-m", program[0], *map(str, descriptors), *program[1:]]
             self._process = SupervisedProcess(
                 command,
-                self._bury,
+                self._has_ended,
                 environment={
                     **(without_secrets(os.environ) if environment is None else environment),
-                    WORKER_VARIABLE: keeper.secret,
+                    WORKER_VARIABLE: orphan_guard.secret,
                 },
                 output=output,
                 pass_fds=descriptors,
@@ -104,8 +105,8 @@ class WorkerHandle:
             about = process_info(self.pid)
             assert about is not None, "it is not reaped, so it is there"
             self.leader: Final = SessionLeader(self.pid, about.started)
-            keeper.add(self.leader)
-            opened.pop_all()  # from now on `_bury` closes them
+            orphan_guard.add(self.leader)
+            opened.pop_all()  # from now on `_has_ended` closes them
         self._listen()
 
     def _listen(self) -> None:
@@ -119,22 +120,22 @@ class WorkerHandle:
         return self._process.started_at
 
     def move(self, by: int) -> None:
-        """The clock was set; the process itself hears of it by its `Clock`."""
+        """The clock was set: move the outstanding runs. The process itself gets a ClockFrame."""
         for run in self.outstanding.values():
             run.move(by)
 
     @property
     def unstarted_count(self) -> int:
-        """Runs that it has not begun for want of time."""
+        """Runs that it has had no time to start."""
         return len(self.outstanding) - max(self.accepted_count, len(self.reported_running))
 
     @property
     def backlog(self) -> int:
-        """Runs that still cost something."""
+        """Runs that still cost processor time."""
         return len(self.outstanding) - len(self.reported_running)
 
     def give(self, runs: list[RunSpec]) -> None:
-        """Send runs, in frames of a bearable size."""
+        """Send runs, in frames of limited size."""
         self.outstanding.update((run.token, run) for run in runs)
         part: list[RunSpec] = []
         size = 0
@@ -148,7 +149,7 @@ class WorkerHandle:
             self.send(RunsFrame(part))
 
     def send(self, message: RunsFrame | ClockFrame | CancelFrame) -> None:
-        """Send it now, or as soon as the worker reads."""
+        """Send a frame now, or as soon as the worker reads."""
         if self.is_gone:
             return
         self._unsent += worker_frames.encode_frame(message)
@@ -159,11 +160,11 @@ class WorkerHandle:
                 self._loop.add_writer(self._descriptor, self._write)
 
     def signal(self, number: signal.Signals) -> None:
-        """Tell the process, not what it has started."""
+        """Send it to the process alone, not to what it has started."""
         self._process.signal(number)
 
     def close(self) -> None:
-        """Tell it to go: it kills what it runs, and ends."""
+        """Tell it to end: it kills its runs first."""
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_WR)
 
@@ -174,7 +175,7 @@ class WorkerHandle:
         except BlockingIOError:
             return
         except OSError:
-            self._unsent.clear()  # it is dying, and `_bury` will see to its runs
+            self._unsent.clear()  # it is dying, and `_has_ended` takes care of its runs
         if self._has_to_wait:
             self._has_to_wait = False
             self._loop.remove_writer(self._descriptor)
@@ -187,7 +188,7 @@ class WorkerHandle:
         except OSError:
             data = b""
         if not data:
-            # Its end of the socket is its life.
+            # A worker without its socket is of no use.
             self._loop.remove_reader(self._descriptor)
             self.signal(signal.SIGKILL)
             return False
@@ -195,50 +196,51 @@ class WorkerHandle:
         try:
             messages = worker_frames.decode_node_frames(self._frames.split(data))
         except ValueError:
-            self.signal(signal.SIGKILL)  # what cannot be understood cannot be trusted with runs
+            self.signal(signal.SIGKILL)  # a process that sends nonsense cannot be trusted with runs
             return False
         if messages:
             try:
-                self._heard(self, messages)
+                self._on_frames(self, messages)
             except Exception:
-                # Nobody knows which of its runs were seen to. When it has ended, all that are left are.
-                _log.exception("what worker process %d said was not understood", self.pid, extra={"action": "failed"})
+                # We do not know which of its runs were handled. When it has ended, the rest of them are.
+                message = "messages of worker process %d could not be handled"
+                _log.exception(message, self.pid, extra={"action": "failed"})
                 self.signal(signal.SIGKILL)
                 return False
         return True
 
-    def _bury(self, _process: SupervisedProcess) -> None:
-        """It has ended: hear its last words, end what it left behind, and let the owner see to its runs."""
-        for _ in range(_LAST_LINES):
+    def _has_ended(self, _process: SupervisedProcess) -> None:
+        """It has ended: read its last frames, kill what it left, and let the owner take care of its runs."""
+        for _ in range(_MAX_LAST_READS):
             if not self._read():
                 break
         self.is_gone = True
         self._loop.remove_reader(self._descriptor)
         self._loop.remove_writer(self._descriptor)
-        self._clear_up()
+        self._clean_up()
 
-    def _clear_up(self) -> None:
-        """Now, or as soon as it can be done: before nothing of it is left, none of its runs is over."""
+    def _clean_up(self) -> None:
+        """Clean up now, or as soon as possible: none of its runs is over before every process of it has ended."""
         try:
-            with self._keeper.reserve:
-                self._sweep()
+            with self._orphan_guard.reserve:
+                self._kill_leftovers()
         except OSError as e:
-            told = {"action": "leftovers", "worker": self.pid}
-            _log.error("what a dead worker process left cannot be ended yet: %s", e.strerror, extra=told)
+            fields = {"action": "leftovers", "worker": self.pid}
+            _log.error("processes that a dead worker left cannot be ended yet: %s", e.strerror, extra=fields)
             self.cleanup_problem = e.strerror or str(e)
             restore_raised_limit()
-            self._loop.call_later(_SWEEP_INTERVAL, self._clear_up)
+            self._loop.call_later(_RETRY_CLEANUP_AFTER, self._clean_up)
             return
-        self._keeper.remove(self.leader)
+        self._orphan_guard.remove(self.leader)
         self._process.reap()
         self._socket.close()
         try:
-            self._died(self)
+            self._on_gone(self)
         except Exception:
-            _log.exception("a dead worker process was not replaced in order", extra={"action": "failed"})
+            _log.exception("a dead worker process could not be replaced", extra={"action": "failed"})
 
-    def _sweep(self) -> None:
-        # Until it is reaped, its number names its session and nothing else. A process that is just forking may be
-        # missed once, hence more than one sweep; a daemon, whose parent has ended, wanted to stay.
-        for _ in range(_MAX_SWEEPS):
+    def _kill_leftovers(self) -> None:
+        # Until the worker is reaped, its process id identifies its session. A process that just forks may be missed
+        # once, hence several rounds. A daemon in its own session, whose parent has ended, is meant to stay.
+        for _ in range(_KILL_ROUNDS):
             kill_permitted(session_members([self.leader]))

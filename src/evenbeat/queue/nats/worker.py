@@ -383,7 +383,7 @@ class ClusterWorker:
 
     def _warn_guardian(self) -> None:
         oldest = min([mine.renewed_at for mine in self._running.values()], default=0)
-        self._local.keeper.guardian.set_deadline(
+        self._local.orphan_guard.guardian.set_deadline(
             oldest + run_lease.RUN_LEASE_DURATION + _GUARDIAN_DELAY if oldest else 0
         )
 
