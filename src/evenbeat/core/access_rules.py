@@ -1,4 +1,4 @@
-"""Who gets into the HTTP API without a token, when a node makes its first token, how long a sign-in link is good."""
+"""Rules of access to the HTTP API: access without a token, the first token of a node, the life of sign-in links."""
 
 from enum import Enum
 from typing import Final
@@ -22,8 +22,8 @@ class FirstToken(Enum):
 
 
 def first_token(*, has_tokens: bool, is_open: bool, is_loopback: bool, is_cluster: bool) -> FirstToken:
-    """Only a single node that serves its own machine makes a token: nodes of a cluster have no file in common, and who
-    serves other machines decides who they are.
+    """Only a single node that serves its own machine makes a token: nodes of a cluster share no file, and an operator
+    who serves other machines decides who gets in.
     """
     if has_tokens or is_open:
         return FirstToken.NOT_NEEDED
@@ -36,7 +36,7 @@ def needs_no_token(*, is_open: bool, is_loopback: bool, has_tokens: bool) -> boo
 
 
 def why_not_open(*, is_loopback: bool, is_root: bool) -> str:
-    """Why a node may not let everybody on its machine in without a token, and what to do instead; empty if it may."""
+    """Why a node may not let all users of its machine in without a token, and what to do instead; empty if it may."""
     instead = "leave --open out: a token is made, and a link to sign in with"
     if not is_loopback:
         return f"it lets in who has no token, so it is for a loopback address such as 127.0.0.1 only; {instead}"

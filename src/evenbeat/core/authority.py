@@ -1,9 +1,9 @@
 """Authority: which node decides about which tasks, and how long it may go on doing so.
 
-Tasks fall into partitions, a live node holds some of them. Its right to act is one lease, in the store, by the clock of
-the store. A node stops before its lease can be taken from it: it counts from when it asked for it, on a clock of its
-own that nobody sets, and keeps a margin. Whoever takes a lease away does it in a transaction that no claim of the old
-holder can pass: a lease has a number, and every claim checks it.
+Tasks fall into partitions; a live node holds some of them. Its right to act is one lease, in the store, by the clock of
+the store. A node stops before its lease can be taken from it: it counts from the moment at which it asked for it, on a
+clock of its own that cannot be set, and keeps a margin. Another node takes a lease away in a transaction that no
+claim of the old holder can pass: a lease has a number, and every claim checks it.
 
 Everything here is a function of its arguments: the node and the explorer run the same code. Times are microseconds.
 """
@@ -16,36 +16,36 @@ from evenbeat.core.run_lease import RUN_LEASE_DURATION
 from evenbeat.model import PARTITION_COUNT, SECOND
 
 LEASE_DURATION: Final = 5 * SECOND
-"""A node that has not been heard of for so long is taken for dead."""
+"""A node that has not renewed its lease for this long is taken for dead."""
 LEASE_RENEWAL_INTERVAL: Final = SECOND
 """How often a lease is renewed."""
 LEASE_MARGIN: Final = SECOND
-"""So much before its lease ends a node stops: clocks that run at different speeds, a process that was not scheduled."""
+"""A node stops this long before its lease ends: clocks run at different speeds, and a process may not be scheduled."""
 
 
 CUT_OFF_AFTER: Final = 5 * SECOND
-"""A node that can reach no server of the queue for so long lets others have its tasks ..."""
+"""A node that can reach no server of the queue for this long hands its tasks to other nodes."""
 ELECTION_TIMEOUT: Final = 15 * SECOND
-"""... and one that reaches servers which do not answer, after so long: they may be electing a leader, for all nodes."""
+"""The same for a node that reaches servers which do not answer: they may be electing a leader, for all nodes."""
 QUIET_AFTER_FORGETTING: Final = LEASE_DURATION + RUN_LEASE_DURATION
-"""After the store has forgotten its last commits, so long nothing begins in partitions that change hands: a node that
-has not noticed answers workers for LEASE - MARGIN at most, workers end what is not renewed after HOLD, and the margin
-of both is that of `run_lease`. Then no run is left that the store does not know of."""
+"""After the store has lost its last commits, nothing begins for this long in partitions that change hands. A node that
+has not noticed answers workers for less than LEASE_DURATION, and workers end a run that is not renewed for
+RUN_LEASE_DURATION. Then no run is left that the store does not know of."""
 
 
 class PartitionSteps(NamedTuple):
-    """What a node does about partitions, now."""
+    """What a node has to do about partitions now."""
 
     bury: list[str]
-    """Nodes whose leases have ended: taken from them first, what they held is free then."""
+    """Nodes whose leases have ended: their partitions become free first."""
     take: list[int]
-    """Partitions that are free, and its own by assignment ..."""
+    """Free partitions that belong to this node."""
     release: list[int]
-    """... and those that it holds and another live node should: let go in order, when all is safe."""
+    """Partitions that it holds and that belong to another live node: handed over when everything is committed."""
 
 
 def acts_until(asked: int, lease: int) -> int:
-    """How long a lease is good that was asked for then, on the clock of the one who asked."""
+    """Until when a node may act by a lease, on the clock on which it read `asked` as it asked for it."""
     return asked + lease - LEASE_MARGIN
 
 
@@ -60,9 +60,9 @@ def is_unwell(length: int, *, is_cut_off: bool) -> bool:
 
 
 def partition_owners(nodes: Sequence[str]) -> list[str]:
-    """Which of these nodes each partition belongs to; without any node, to nobody ("").
+    """Which of these nodes each partition belongs to; "" without any node.
 
-    The highest of the hashes of node and partition wins: who joins or leaves moves only its own share.
+    The highest of the hashes of node and partition wins: a node that joins or leaves moves only its own share.
     """
     return [
         max(nodes, key=lambda node: _node_rank(node, partition), default="") for partition in range(PARTITION_COUNT)

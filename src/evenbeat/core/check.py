@@ -98,7 +98,7 @@ def _is_flapping(changes: NDArray[np.uint32], was: Bools) -> Bools:
 
 
 def retry_due(nominal: Ints, retry: Ints, completed: Ints, next_grid: Ints) -> Ints:
-    """The first `nominal + k * retry` after completion, but never later than the next grid point, which then is it."""
+    """The first `nominal + k * retry` after completion, at the latest the next grid point, which is the retry then."""
     steps = (completed - nominal) // retry + 1
     due: Ints = np.minimum(nominal + np.maximum(steps, 1) * retry, next_grid)
     return due
@@ -125,5 +125,5 @@ def expected_by(next_nominal: Ints, timebox: Ints, grace: Ints) -> Ints:
 
 
 def is_stale(expected: Ints, now: Instant) -> Bools:
-    """Which checks have missed it."""
+    """Which checks have missed the time by which a result must be there."""
     return expected < now

@@ -31,14 +31,14 @@ class GrowingArray(Generic[T]):
             self.resize(max(length, 2 * len(self.array)))
 
     def resize(self, length: int) -> None:
-        """Give it room for `length` elements; what lies beyond is gone, what is new is zero."""
+        """Make room for exactly `length` elements: what lies beyond is gone, what is new is zero."""
         size = max(length * self.array.itemsize, PAGESIZE)
         # Memory that an array looks at cannot be moved.
         del self.array
         try:
             self._memory.resize(size)
         except (BufferError, SystemError, AttributeError):
-            # Somebody still looks at it, or this system cannot remap: they keep the old memory, we copy.
+            # A view of it still exists, or this system cannot remap: the view keeps the old memory, this one copies.
             kept = min(size, len(self._memory))
             moved = _private_memory(size)
             moved[:kept] = self._memory[:kept]
@@ -52,7 +52,7 @@ def _private_memory(size: int) -> mmap:
 
 
 class Column(Generic[T]):
-    """Declares a column of a `Columns` class: its type, and the value of a row that nobody has set."""
+    """Declares a column of a `Columns` class: its type, and the value of a row that has not been set."""
 
     def __init__(self, dtype: type[T], default: int | float) -> None:
         self.dtype = dtype
@@ -79,7 +79,7 @@ class Column(Generic[T]):
 
 
 class SharedValueColumn(Column[np.uint32]):
-    """Declares a column of int64 values of which only few differ, such as durations that people choose: 4 bytes a row.
+    """Declares a column of int64 values with few different ones, such as durations that people choose: 4 bytes a row.
 
     Each row holds the number of its value, so `columns.retry[rows]` can be read and set, and nothing else.
     """
@@ -102,7 +102,7 @@ class SharedValueColumn(Column[np.uint32]):
 
 
 class SharedValues:
-    """The values that there are, or were, in a `FewColumn`, by their numbers; the default is number 0."""
+    """The values that there are, or were, in a `SharedValueColumn`, by their numbers; the default is number 0."""
 
     def __init__(self, default: int) -> None:
         self.values: Ints = np.array([default], dtype=np.int64)
@@ -120,7 +120,7 @@ class SharedValues:
 
 
 class SharedValueRows:
-    """The rows of a `FewColumn`."""
+    """The rows of a `SharedValueColumn`."""
 
     __slots__ = ("_known", "_numbers")
 
@@ -140,7 +140,7 @@ class SharedValueRows:
 
 
 class Columns:
-    """Rows of columns. A subclass declares them, and those who need more columns declare a subclass of it:
+    """Rows of columns. A subclass declares them, and a subclass of it can declare more:
 
         class DueColumns(Columns):
             due = Column(np.int64, FOREVER)

@@ -1,4 +1,4 @@
-"""What passed without us, after a stop or a step of the clock: it is recorded and made up for, never in a burst."""
+"""After a stop or a step of the clock: what was missed is recorded and made up for, never in a burst."""
 
 import numpy as np
 
@@ -83,7 +83,7 @@ def clock_set_back(life: Lifecycle, rows: Ints, by: int, now: Instant) -> list[S
     for column in (c.last_start, c.result_at):
         known = rows[column[rows] > NEVER]
         column[known] -= by
-    # Somebody asked for a start at a time of the clock; all other off-grid runs are a matter of elapsed time.
+    # `start_at` names a time of the clock; all other off-grid runs go by elapsed time.
     asked = (c.off_grid_kind[rows] == RunKind.START_AT) & (c.off_grid_due[rows] < FOREVER)
     moving = rows[~asked & (c.off_grid_due[rows] < FOREVER)]
     c.off_grid_due[moving] -= by
@@ -103,7 +103,7 @@ def clock_set_back(life: Lifecycle, rows: Ints, by: int, now: Instant) -> list[S
 
 
 def _add_bridging_runs(life: Lifecycle, rows: Ints, planned: Ints, now: Instant) -> None:
-    """One run, off the grid, for those whose next nominal time is too far from the moment that was planned."""
+    """Plan one off-grid run for each row whose next nominal time is too far from the moment that was planned."""
     c = life.columns
     needed = _leaves_a_gap(life, rows, planned, now)
     rows, planned = rows[needed], planned[needed]

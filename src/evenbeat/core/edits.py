@@ -83,7 +83,7 @@ def _suspended(life: Lifecycle, rows: Ints) -> Ints:
 
 
 def _end_pauses(life: Lifecycle, rows: Ints, now: Instant) -> list[SkipColumns]:
-    """The nominal times of the pause are skipped; those before it are still owed."""
+    """Pauses end: nominal times within them are skipped, earlier ones are still owed."""
     skips = []
     for i, row in enumerate(rows.tolist()):
         one, since = rows[i : i + 1], life.pauses[row][0]

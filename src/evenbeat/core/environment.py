@@ -10,13 +10,13 @@ COMMANDS_GET: Final = frozenset(
 )
 """What a program needs to find its files and to write its texts; about as much as cron gives."""
 _MARK: Final = "EVENBEAT_WORKER"
-"""By which a worker's runs are recognised, should they outlive it: see `child_processes.records`."""
+"""The variable by which the runs of a worker are recognised if they outlive it: see `child_processes.records`."""
 _LOCALE: Final = "LC_"
 _POSTGRES: Final = ("postgresql://", "postgres://")
 _OF_POSTGRES: Final = frozenset({"PGPASSWORD", "PGPASSFILE", "PGSERVICEFILE", "PGSSLKEY"})
 """How evenbeat gets into its database, if that is PostgreSQL. On a node with a file they may be meant for a task."""
 _OF_SHELLS: Final = frozenset({"_", "PWD", "OLDPWD", "SHLVL"})
-"""What every shell sets anew: nobody misses it."""
+"""Variables that every shell sets anew: leaving them out changes nothing."""
 
 
 def own_secrets(environment: Mapping[str, str], *, in_cluster: bool = False) -> frozenset[str]:
@@ -56,7 +56,7 @@ def for_commands(environment: Mapping[str, str], pass_env: Iterable[str] = ()) -
 
 
 def for_checks(environment: Mapping[str, str]) -> dict[str, str]:
-    """The same for checks, as Icinga does it: a number in the output of a plugin has a point, whatever the locale."""
+    """The environment of a check, as in Icinga: numbers in the output of a plugin have a point, whatever the locale."""
     return {name: value for name, value in environment.items() if name != "LC_ALL"} | {"LC_NUMERIC": "C"}
 
 

@@ -18,11 +18,11 @@ from evenbeat.when.schedule import compile_schedule
 from evenbeat.when.windows import FOREVER
 
 LATE_AFTER: Final = SECOND
-"""What is due for longer and has not started is late."""
+"""A run that has been due for longer and has not started is late."""
 
 
 def is_late(task: Task, following: NextRun | None, now: Instant, *, is_running: bool) -> bool:
-    """Is its next run due for more than a moment, and has not started? A passive check waits for others, not for us."""
+    """Has its next run been due for more than a moment without starting? A passive check is never late."""
     if following is None or is_running or task.passive or task.paused or not task.enabled:
         return False
     return following.at < now - LATE_AFTER
@@ -50,7 +50,7 @@ def _since_previous(times: CompiledSchedule, nominal: int) -> int | None:
 
 
 def are_stale(nominal: Ints, timebox: Ints, interval: Ints, now: Instant) -> Bools:
-    """For rows of a live node that run something: is the next result overdue? An interval of 0 is none."""
+    """Of rows of a live node that run something: is the next result overdue? An interval of 0 means none."""
     box = np.where(timebox > 0, timebox, np.where(interval > 0, interval, default_timebox(None, check=False)))
     stale: Bools = (nominal < FOREVER) & (nominal < now - box)
     return stale

@@ -16,7 +16,7 @@ Bools = NDArray[np.bool_]
 Small = NDArray[np.uint8]
 
 PRIORITY_STEP: Final = 10 * SECOND
-"""What one step of priority is worth at saturation: so much longer waiting. Hence no task starves."""
+"""At saturation, one step of priority counts as this much longer waiting, so that no task starves."""
 
 
 class GateAction(IntEnum):
@@ -48,7 +48,7 @@ class Reason(StrEnum):
 
 
 REASONS: Final = tuple(Reason)
-"""Their numbers, as the columns hold them."""
+"""The reasons by their numbers, which columns hold."""
 
 
 class Arrivals(NamedTuple):
@@ -70,7 +70,7 @@ class Arrivals(NamedTuple):
 
 
 class Verdicts(NamedTuple):
-    """One verdict for each arrival, as numbers of Action and REASONS."""
+    """One verdict for each arrival, as numbers of GateAction and REASONS."""
 
     action: Small
     reason: Small
@@ -88,8 +88,8 @@ def verify(arrivals: Arrivals, free_slots: int, free_by_limit: Ints) -> Verdicts
     a = arrivals
     action = np.full(len(a.nominal), _EXECUTE, dtype=np.uint8)
     reason = np.full(len(a.nominal), _REASON_NUMBERS[Reason.NONE], dtype=np.uint8)
-    # Forced runs ignore enabled, period, reachability and guard; never authority, who may say what is executed, a
-    # running instance, slots or limits.
+    # Forced runs ignore enabled, period, reachability and guard; never authority, the permission to execute, a running
+    # instance, slots or limits.
     # A nominal time that finds its task running merges into that run; an off-grid run waits for its end.
     # The last that holds is the reason.
     _decide(action, reason, a.running, _WAIT, Reason.RUNNING)
@@ -109,14 +109,14 @@ def _decide(action: Small, reason: Small, which: Bools | Ints, verdict: int, why
 
 
 def _take_slots(a: Arrivals, action: Small, reason: Small, free_slots: int, free_by_limit: Ints) -> None:
-    """Of those that may run, in order, let through as many as limits and slots allow; the others wait.
+    """Let as many of the arrivals that may run through, in order, as limits and slots allow; the others wait.
 
-    Whoever comes too soon is dropped when it is its turn, not before: by then it may not be too soon any more.
+    A run that is too soon is dropped at its turn, not before: by then it may not be too soon any more.
     """
     ready = np.flatnonzero(action == _EXECUTE)
     takes = ~(~a.forced & a.on_grid & a.too_soon)[ready]
     limit = a.limit[ready]
-    # Where there is room for all, nobody's turn is before another's.
+    # Where there is room for all, their order does not matter.
     if len(ready) > free_slots or limit.any():
         head_start = a.priority[ready].astype(np.int64) * PRIORITY_STEP
         order = np.argsort(a.nominal[ready] - head_start, kind="stable")
@@ -132,7 +132,7 @@ def _take_slots(a: Arrivals, action: Small, reason: Small, free_slots: int, free
 
 
 def _takers_before(takes: Bools, key: NDArray[np.int16]) -> Ints:
-    """How many of the same key that take a slot come before each."""
+    """For each arrival: how many before it have the same key and take a slot."""
     order = np.argsort(key, kind="stable")
     sorted_key, sorted_takes = key[order], takes[order]
     before: Ints = np.cumsum(sorted_takes) - sorted_takes

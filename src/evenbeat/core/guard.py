@@ -1,4 +1,4 @@
-"""The guard: run or drop, how long a run may last, and where the next one proceeds. Used by the gate and by workers.
+"""The guard: is a run too soon, how long may it last, and where does the next one proceed? For gate and workers.
 
 A worker imports this without numpy; plain integers in microseconds throughout.
 """
@@ -8,14 +8,14 @@ from typing import Final, NamedTuple
 from evenbeat.model import HOUR, SECOND, Instant, Invalid, Task
 
 CHECK_TIMEBOX: Final = 60 * SECOND
-"""A check that has not answered within a minute is a result of its own."""
+"""A check that has not answered within a minute has a result: UNKNOWN."""
 TIMEBOX_WITHOUT_INTERVAL: Final = HOUR
 DEFAULT_ATTEMPTS: Final = 3
 LONGEST_DEFAULT_GRACE: Final = HOUR
 """A nightly backup takes its time, but a missing one should be known in the morning."""
 LONGEST_KILL_AFTER: Final = 5 * SECOND
 CURSOR_LIMIT: Final = 4_096
-"""A cursor says where to go on; what is larger belongs into the task's own storage."""
+"""A cursor says where to go on; what is larger belongs into storage of the task itself."""
 
 
 def is_too_soon(now: Instant, last_start: Instant | None, interval: int | None, tolerance: int) -> bool:
@@ -58,7 +58,7 @@ def default_grace(interval: int | None) -> int:
 
 
 def kill_after(timebox: int) -> int:
-    """How long after the polite signal the merciless one follows."""
+    """How long after SIGTERM the SIGKILL follows."""
     return min(LONGEST_KILL_AFTER, timebox // 2)
 
 

@@ -1,7 +1,7 @@
 """The life of tasks: arrive, be verified, execute, complete, and be due again; forced, postponed, removed, held back.
 
 Time and results come in, claims and skips come out. Every nominal time is accounted for exactly once: it is the
-nominal of a claim, or within a skip that names the reason. Stops and steps of the clock are in `absence`.
+nominal of a claim, or within a skip that names the reason. Stops and steps of the clock are in `downtime`.
 """
 
 from typing import Final
@@ -33,7 +33,7 @@ from evenbeat.when.windows import FOREVER, NEVER
 MOST_LIMITS: Final = 32_767
 
 
-# The gate and the timetable look at bits a thousand times a second: plain numbers, as enums are slow to ask.
+# Plain numbers for the hot path: enums are slow to ask.
 _ENABLED: Final = int(Flag.ENABLED)
 _MINE: Final = int(Flag.MINE)
 _REACHABLE: Final = int(Flag.REACHABLE)
@@ -44,20 +44,20 @@ _RUNNING: Final = int(Flag.RUNNING)
 _REMOVED: Final = int(Flag.REMOVED)
 _CATCHING_UP: Final = int(Flag.CATCHING_UP)
 _QUEUES: Final = int(Flag.EACH | Flag.CATCHING_UP)
-"""Nominal times that pass meanwhile are not merged: they wait for the end of the run before them."""
+"""Nominal times that pass during a run of these tasks are not merged: they wait for its end."""
 _PASSIVE: Final = int(Flag.PASSIVE)
 _POSTPONED: Final = int(Flag.POSTPONED)
 _OFF_GRID_ONLY: Final = int(Flag.CATCHING_UP | Flag.PASSIVE | Flag.POSTPONED)
-"""They arrive when their off-grid run is due, whatever their nominal time."""
+"""Tasks that arrive when their off-grid run is due, whatever their nominal time."""
 _NOT_IN_TIMETABLE: Final = int(Flag.WAITING | Flag.REMOVED | Flag.NOTHING_TO_RUN | Flag.LEAVING)
 _SPECIAL: Final = _QUEUES | _FORCED | _PASSIVE | _POSTPONED | _NOT_IN_TIMETABLE
-"""Not simply due at the nominal time or the off-grid one."""
+"""Tasks that are not simply due at the earlier of nominal time and off-grid run."""
 _RUNNABLE: Final = _ENABLED | _MINE | _REACHABLE | _PERMITTED
 _NEEDS_VERIFICATION: Final = _RUNNABLE | _RUNNING | _SPECIAL
 
 
 OWED: Final[Bools] = np.isin(np.arange(len(RunKind)), (RunKind.FIRST, RunKind.CATCH_UP, RunKind.RETRY))
-"""By the number of a kind: does a run of it stay owed while its task is disabled? All others are refused then."""
+"""By kind of run: does it stay owed while its task is disabled? Runs of other kinds are refused then."""
 _PERIOD_CLOSED: Final = REASONS.index(Reason.PERIOD_CLOSED)
 _DISABLED: Final = REASONS.index(Reason.DISABLED)
 _TOO_SOON: Final = REASONS.index(Reason.TOO_SOON)
@@ -77,17 +77,17 @@ def _merged(one: ReleaseResult, two: ReleaseResult) -> ReleaseResult:
 
 
 _QUEUE_FRONT_SIZE: Final = 128
-"""Of a long queue so many are looked at, and two for each free slot: some will be skipped, and have no need of one."""
+"""Of a long queue this many tasks are verified, and two more for each free slot, as some of them will be skipped."""
 _NO_ROWS: Final[Ints] = np.empty(0, dtype=np.int64)
 _NONE: Final[Small] = np.empty(0, dtype=np.uint8)
 _NONE_REFUSED: Final = RefusedRuns(_NO_ROWS, _NO_ROWS, _NONE, _NONE)
 
 
 class Lifecycle:
-    """All tasks of a node, who of them is idle and who pending, and what each event does to them.
+    """All tasks of a node, which of them are idle or pending, and what each event does to them.
 
-    Whoever sets `slots` or a limit releases afterwards: those who wait are looked at then. `pace.mean_rate` is set from
-    outside, to what the interval grids start per second.
+    After `slots` or a limit were set, the caller releases, so that waiting tasks are verified. The caller also sets
+    `pace.mean_rate` to what the interval grids start per second.
     """
 
     def __init__(
@@ -99,17 +99,17 @@ class Lifecycle:
         self.slots = slots
         self.pace = OffGridPace()
         self.generation = generation
-        """Of the clock: nominal times of another generation are others."""
+        """The generation of the clock: it is part of the identity of nominal times."""
         self.idle = 0
         self.pending = 0
         self.limits: Ints = np.array([MOST_LIMITS], dtype=np.int64)
         self.pending_by_limit: Ints = np.zeros(1, dtype=np.int64)
         self.front = _QUEUE_FRONT_SIZE
         self.waiting: Ints = _NO_ROWS
-        """Those with Flag.WAITING: out of the timetable until they may run or are skipped."""
+        """Rows with Flag.WAITING: not in the timetable until they may run or are skipped."""
         self.pauses: dict[int, tuple[int, int]] = {}
-        """Rows that were paused while they owed runs for several nominal times: those after the first of these instants
-        and up to the second are accounted for, those before still owed. While a pause lasts, the second is FOREVER.
+        """Start and end of the pause of rows that owed runs for several nominal times when it began. Nominal times
+        within the pause are accounted for, earlier ones still owed. While a pause lasts, its end is FOREVER.
         """
 
     # Tasks come, change and go
@@ -121,8 +121,8 @@ class Lifecycle:
         self._set_due(rows)
 
     def add_restored(self, rows: Ints) -> None:
-        """Tasks that were here before a stop enter the timetable again: what is accounted for is as it was, and what
-        comes next is as their schedules say now.
+        """Tasks from before a stop enter the timetable again: what is accounted for is as it was, and their current
+        schedules say what comes next.
         """
         c = self.columns
         self.idle += len(rows)
@@ -160,25 +160,25 @@ class Lifecycle:
         self.columns.free(rows)
 
     def adopt_running(self, rows: Ints) -> None:
-        """Of tasks that were restored, these are running: another node claimed the runs, their ends come to us."""
+        """Of restored tasks, these are running: another node claimed the runs, and their ends come to this node."""
         self.set_flag(rows, Flag.RUNNING, on=True)
         self._count_pending(rows, 1)
         self._set_due(rows)
 
     def prepare_hand_over(self, rows: Ints) -> None:
-        """Another node will have these tasks: nothing of them is released any more, what runs may end here."""
+        """Another node will have these tasks: nothing more of them is released, and running ones may still end here."""
         self.set_flag(rows, Flag.LEAVING, on=True)
         self.reset_due(rows)
 
     def hand_over(self, rows: Ints) -> None:
-        """They go as they are, running ones too: somebody else accounts for them."""
+        """These tasks go to another node as they are, running ones too: it accounts for them."""
         self._count_pending(rows[self._has_flag(rows, Flag.RUNNING)], -1)
         self.idle -= len(rows)
         self._free(rows)
         self.waiting = self.waiting[self._has_flag(self.waiting, Flag.WAITING)]
 
     def plan_first_runs(self, rows: Ints, now: Instant) -> None:
-        """Checks that are new get one run soon, evenly, unless their grid comes first or their period is closed."""
+        """New checks get one run soon, evenly spread, unless their grid comes first or their period is closed."""
         c = self.columns
         new = rows[(c.nominal[rows] > now) & self.times.is_open(rows, now)]
         c.off_grid_due[new] = self.off_grid_times(new, now)
@@ -207,7 +207,7 @@ class Lifecycle:
         return skips
 
     def trigger_node_event(self, rows: Ints, now: Instant) -> None:
-        """`@reboot` or `@shutdown`: they are due by this event."""
+        """Tasks with `@reboot` or `@shutdown` are due by this event."""
         self.columns.off_grid_due[rows] = now
         self.columns.off_grid_kind[rows] = RunKind.OCCASION
         self._set_due(rows)
@@ -251,7 +251,7 @@ class Lifecycle:
         self.recount_limits()
 
     def reset_due(self, rows: Ints) -> None:
-        """What they may be waiting for has changed: back into the timetable."""
+        """What these rows wait for may have changed: back into the timetable."""
         self.set_flag(rows, Flag.WAITING, on=False)
         self.waiting = self.waiting[self._has_flag(self.waiting, Flag.WAITING)]
         self._set_due(rows)
@@ -273,7 +273,7 @@ class Lifecycle:
         self.limits[key] = most
 
     def _declare_limits(self, highest: int) -> None:
-        """A key that nobody has set a limit for is unlimited."""
+        """A key without a limit is unlimited."""
         missing = highest + 1 - len(self.limits)
         if missing > 0:
             self.limits = np.append(self.limits, np.full(missing, MOST_LIMITS))
@@ -282,10 +282,10 @@ class Lifecycle:
     # Arrival, verification, execution
 
     def release(self, now: Instant, ahead: int = 0) -> ReleaseResult:
-        """Verify all that have arrived or still wait, and take slots for those that may run now.
+        """Verify all tasks that have arrived or still wait, and take slots for those that may run now.
 
-        Who will be due within `ahead` goes too, to be started when it is due, where nothing speaks against that now or
-        could by then. All others are verified when they are due.
+        Tasks that will be due within `ahead` are released too, to be started when they are due, if it is certain now
+        that they may run then. All others are verified when they are due.
         """
         arrived = self.timetable.arrived(Instant(now + ahead))
         skips = self.end_postponement(arrived[self.columns.off_grid_due[arrived] <= now + ahead])
@@ -297,28 +297,27 @@ class Lifecycle:
         return released._replace(skips=skips + released.skips) if skips else released
 
     def _certain_to_run(self, rows: Ints, now: Instant, horizon: Instant) -> Ints:
-        """Those of the rows that are due by the horizon of which is known already that they will run then."""
+        """Of rows that are due by the horizon, those that are certain to run then."""
         if not len(rows) or len(self.waiting) or self.pending + len(rows) > self.slots // 2:
             return _NO_ROWS
         c = self.columns
         nominal = c.nominal[rows]
         flags = c.flags[rows]
-        so = (flags & _NEEDS_VERIFICATION == _RUNNABLE) & (c.limit[rows] == 0)
+        certain = (flags & _NEEDS_VERIFICATION == _RUNNABLE) & (c.limit[rows] == 0)
         off_grid_due = c.off_grid_due[rows]
         is_one = nominal == off_grid_due
-        so &= (
-            np.maximum(nominal, off_grid_due) > horizon
-        ) | is_one  # not two at once, of which one would settle the other
+        # Not two runs at once, of which one would settle the other.
+        certain &= (np.maximum(nominal, off_grid_due) > horizon) | is_one
         if len(off_grid := np.flatnonzero((off_grid_due <= horizon) & ~is_one)):
-            so[off_grid] &= nominal[off_grid] - self.least_gap(rows[off_grid]) > horizon
-        so &= (nominal > horizon) | ~self._is_too_soon(rows, flags, nominal, now)
-        so &= self.times.is_open(rows, now) & self.times.is_open(rows, horizon)
-        unquestioned: Ints = rows[so]
-        return unquestioned
+            certain[off_grid] &= nominal[off_grid] - self.least_gap(rows[off_grid]) > horizon
+        certain &= (nominal > horizon) | ~self._is_too_soon(rows, flags, nominal, now)
+        certain &= self.times.is_open(rows, now) & self.times.is_open(rows, horizon)
+        found: Ints = rows[certain]
+        return found
 
     def _release_due(self, arrived: Ints, now: Instant) -> ReleaseResult:
-        """Of a long queue only the front is looked at, as much as there may be room for: who waits behind is verified
-        when it is near its turn.
+        """Of a long queue only the front is verified, as much as there may be room for: tasks behind it are verified
+        when they are near their turn.
         """
         before = len(self.waiting)
         rows = np.concatenate((self.waiting, arrived)) if before else arrived
@@ -328,7 +327,7 @@ class Lifecycle:
         order = np.argpartition(self._order_key(rows, now), front)
         first, rest = np.sort(order[:front]), order[front:]
         ahead = self._verify_and_execute(rows[first], now)
-        # With room left those behind have their turn too; without, only who has just arrived is verified.
+        # With room left, tasks behind have their turn too; without, only tasks that have just arrived are verified.
         has_turn = (rest >= before) | (self.pending < self.slots)
         still_waiting = np.concatenate((self.waiting, rows[rest[~has_turn]]))
         behind = self._verify_and_execute(rows[rest[has_turn]], now)
@@ -336,7 +335,7 @@ class Lifecycle:
         return _merged(ahead, behind)
 
     def _order_key(self, rows: Ints, now: Instant) -> Ints:
-        """What those who wait are served by: the time they are due, priority counted in."""
+        """The key by which waiting tasks are ordered: the time they are due, and their priority."""
         c = self.columns
         nominal = c.nominal[rows]
         settles = (nominal <= now) & (c.flags[rows] & (_FORCED | _PASSIVE) == 0)
@@ -353,7 +352,7 @@ class Lifecycle:
         flags, nominal, off_grid_due = c.flags[rows], c.nominal[rows], c.off_grid_due[rows]
         forced = flags & _FORCED != 0
         if forced.any():
-            # A forced run is due since it was first seen: it grows older as it waits, like everybody.
+            # A forced run is due since it was first seen: it grows older as it waits, like all others.
             first_seen = forced & (off_grid_due == FOREVER)
             c.off_grid_due[rows[first_seen]] = off_grid_due[first_seen] = now
         # What has come by the schedule is settled by this run, and an off-grid run that still waits merges into it.
@@ -408,9 +407,9 @@ class Lifecycle:
         return REASONS[int(reason[0])] if action[0] == GateAction.WAIT else Reason.NONE
 
     def _is_near_the_grid(self, rows: Ints, settles: Bools, kind: Small, off_grid_due: Ints, now: Instant) -> Bools:
-        """Which of them have waited so long for their first or catch-up run that the next one on the grid is as good?
+        """Which rows have waited so long for their first or catch-up run that the next one on the grid is as good?
 
-        One that is made in time keeps its distance by `off_grid_times`.
+        A run that is made in time keeps its distance by `off_grid_times`.
         """
         near: Bools = ~settles & ((kind == _FIRST) | (kind == _CATCH_UP)) & (off_grid_due < now)
         if not near.any():
@@ -418,7 +417,7 @@ class Lifecycle:
         which = np.flatnonzero(near)
         some = rows[which]
         gap = self.least_gap(some)
-        # Of a long interval it waits no longer for the grid than it has waited already.
+        # With a long interval, a task waits no longer for the grid than it has waited already.
         waits = np.where(
             gap < self.pace.window // 2, gap, np.minimum(gap, np.maximum(now - off_grid_due[which], SECOND))
         )
@@ -426,12 +425,12 @@ class Lifecycle:
         return near
 
     def _merge_into_grid(self, rows: Ints) -> None:
-        """They make no first or catch-up run: the next one on the grid serves."""
+        """Drop the first or catch-up runs of these rows: the next run on the grid serves."""
         self.columns.off_grid_due[rows] = FOREVER
         self._set_due(rows)
 
     def _go_on_retrying(self, rows: Ints, reason: Small, now: Instant) -> None:
-        """A run on the grid that would have been the retry of a SOFT problem was dropped: the retry is still made."""
+        """Runs on the grid that would have been retries of SOFT problems were dropped: the retries are still made."""
         c = self.columns
         soft = ~c.hard[rows] & (c.retry[rows] > 0) & (c.off_grid_due[rows] == FOREVER)
         soft &= (reason == _TOO_SOON) | (reason == _PERIOD_CLOSED)
@@ -484,7 +483,7 @@ class Lifecycle:
     def _execute(
         self, claims: ClaimColumns, flags: Flags, nominal: Ints, off_grid_due: Ints, now: Instant
     ) -> list[SkipColumns]:
-        # What the columns say of the claimed is handed in: reading them again is most of what a segment costs.
+        # The caller passes the columns of the claims: to read them again is most of what a segment costs.
         c, rows = self.columns, claims.rows
         self._count_pending(rows, 1)
         c.flags[rows] = (flags & (ALL_FLAGS ^ _FORCED)) | _RUNNING
@@ -521,13 +520,13 @@ class Lifecycle:
         """Icinga's rule: an execution, of whatever kind, sets the next nominal time. A backlog keeps to its grid."""
         which = np.flatnonzero(self.columns.has_moving_grid[claims.rows] & (flags & (_QUEUES | _POSTPONED) == 0))
         rows, due = claims.rows[which], claims.nominal[which]
-        # Half a second is the least that the rule corrects: who is less late is on time.
+        # The rule corrects half a second at least: a run that is less late is on time.
         executed = np.where(now - due < SECOND // 2, due, now)
         self._set_executed(rows, executed)
         nominal[which] = self.columns.nominal[rows]
 
     def record_past_executions(self, rows: Ints, at: Ints) -> None:
-        """Rows whose grid moves were executed then, before anything that is known here."""
+        """Rows whose grids move were executed then, before anything that is recorded here."""
         self._set_executed(rows, at)
         self.reset_due(rows)
 
@@ -536,18 +535,18 @@ class Lifecycle:
         self.columns.nominal[rows] = self.times.after_execution(rows, at)
 
     def assign_catch_up_turns(self, rows: Ints, now: Instant) -> None:
-        """Of those who catch up, who has more nominal times behind gets the turn for its next one."""
+        """Of these rows, which catch up, those with more nominal times behind get a turn for the next one."""
         if not len(rows):
             return
         c = self.columns
         behind = rows[c.nominal[rows] <= now]
-        # What comes by the grid joins the queue, and lets the first of it go: so the queue is not longer for it.
+        # A nominal time that comes by the grid joins the queue and releases the first one in it: it gets no longer.
         comes = self.times.next_after(behind, now)
         c.off_grid_due[behind] = np.minimum(self.pace.plan(comes, now), comes)
         c.off_grid_kind[behind] = RunKind.CATCH_UP
 
     def _end_catching_up(self, rows: Ints) -> None:
-        """Who has no further turn is an ordinary task again; what has come due meanwhile is not lost on it."""
+        """Rows without a further turn stop catching up; what has come due meanwhile stays due."""
         c = self.columns
         rows = rows[c.flags[rows] & _CATCHING_UP != 0]
         if not len(rows):
@@ -556,7 +555,7 @@ class Lifecycle:
         self.set_flag(rows[~has_turn], Flag.CATCHING_UP, on=False)
 
     def _clear_off_grid(self, rows: Ints, off_grid_due: Ints, now: Instant) -> None:
-        """Whatever runs or is skipped now, an off-grid run that was due by now is settled with it."""
+        """Rows run or are skipped: an off-grid run that was due by now is settled with that."""
         over = off_grid_due <= now
         self.columns.off_grid_due[rows[over]] = off_grid_due[over] = FOREVER
 
@@ -566,8 +565,8 @@ class Lifecycle:
         settled = (reason != _DISABLED) | ~OWED[c.off_grid_kind[rows]]
         self._clear_off_grid(rows[settled], c.off_grid_due[rows[settled]], now)
         c.flags[rows] = flags & (ALL_FLAGS ^ (_FORCED | _CATCHING_UP))
-        # Of a backlog each nominal time is judged on its own. All others go together, also those of a forced run that
-        # is refused and of one that catches up: what keeps one of them from running keeps them all.
+        # Each nominal time of a backlog is judged on its own. Other tasks skip all that have come, also where a forced
+        # run is refused or a task catches up: what keeps one nominal time from running keeps them all.
         passive = flags & _PASSIVE != 0
         single = (flags & _QUEUES == _EACH) & (c.nominal[rows] <= now) & ~passive
         some = rows[single]
@@ -586,7 +585,7 @@ class Lifecycle:
             reason = np.full(len(rows), REASONS.index(reason), np.uint8)
         skips = []
         if self.pauses:
-            # What is owed before a pause and what has come since are two ranges.
+            # What is owed from before a pause and what has come since are two ranges.
             apart = np.isin(rows, list(self.pauses))
             for i in np.flatnonzero(apart).tolist():
                 before = Instant(min(t, self.pauses[int(rows[i])][0]))
@@ -609,7 +608,7 @@ class Lifecycle:
     # What comes back
 
     def record_starts(self, rows: Ints, at: Ints) -> None:
-        """On-grid runs have really started, by the clock as it is now: from then on the guard counts."""
+        """On-grid runs have really started, by the current clock: the guard counts from then."""
         self.columns.last_start[rows] = at
 
     def complete(self, rows: Ints) -> None:
@@ -624,8 +623,8 @@ class Lifecycle:
             self._free(rows[gone])
             rows, flags = rows[~gone], flags[~gone]
         self._end_catching_up(rows)
-        # The backlog may go now; what waits for this end is looked at with the next release anyway. All others are in
-        # the timetable already.
+        # A backlog is due now. Tasks that wait for this end are verified with the next release anyway; all others are
+        # in the timetable already.
         apart = flags & _SPECIAL != 0
         if apart.any():
             self._set_due(rows[apart])
@@ -639,9 +638,9 @@ class Lifecycle:
             self.pending_by_limit += change * np.bincount(self.columns.limit[rows], minlength=len(self.limits))
 
     def apply_results(self, rows: Ints, result: Small, started: Ints, nominal: Ints, now: Instant) -> Bools:
-        """Results of checks: the new state, and a retry while the problem is SOFT. Says which changed."""
+        """Apply results of checks: their new states, and a retry while a problem is SOFT. Returns which changed."""
         c = self.columns
-        # Of a run from before the clock was set back they may lie ahead; then it was just now.
+        # These may lie ahead for a run from before the clock was set back: now is the best guess then.
         started, nominal = np.minimum(started, now), np.minimum(nominal, now)
         before = CheckStates(
             c.state[rows], c.hard[rows], c.attempt[rows], c.changes[rows], c.flapping[rows], c.result_at[rows]
@@ -654,7 +653,7 @@ class Lifecycle:
         some = rows[again]
         grid = self.next_grid_due(some)
         due = retry_due(nominal[again], c.retry[some], np.full(len(some), now, dtype=np.int64), grid)
-        # Never later than what is planned anyway, and never instead of a start that somebody asked for.
+        # Never later than what is planned anyway, and never in place of a `start_at`.
         asked = (c.off_grid_kind[some] == RunKind.START_AT) & (c.off_grid_due[some] < FOREVER)
         sooner = ~asked & (due < np.minimum(grid, c.off_grid_due[some]))
         c.off_grid_due[some[sooner]] = due[sooner]
@@ -667,17 +666,17 @@ class Lifecycle:
         the grid where that comes first, or so soon after it that the two are one.
         """
         grid, gap = self.next_grid_due(rows), self.least_gap(rows)
-        # What is promised within the start window does not come later only because the grid is near.
+        # A run that is promised within the start window does not come later only because the grid is near.
         in_time = grid <= now + self.pace.window
         least = np.where(in_time, gap, np.minimum(gap, SECOND))
         found = self.pace.plan(grid - np.maximum(least - 1, 0), now, wait)
-        # It stays owed until then: should the grid be moved away meanwhile, it is made all the same.
+        # It stays owed until then: if the grid is moved away meanwhile, it is made all the same.
         return np.minimum(found, grid)
 
     def least_gap(self, rows: Ints) -> Ints:
-        """A first or catch-up run and the run on the grid that follows sooner than this are one, the one on the grid.
+        """If the grid follows a first or catch-up run sooner than this, only the run on the grid is made.
 
-        It is the interval less the tolerance, but at most half of the interval, or of the start window: what was missed
+        It is the interval less the tolerance, but at most half of the interval or of the start window: a missed run
         does not wait for longer than that.
         """
         c = self.columns
@@ -688,12 +687,12 @@ class Lifecycle:
         return gap
 
     def next_grid_due(self, rows: Ints) -> Ints:
-        """When the schedule brings the next run of each; FOREVER for passive checks: theirs brings none."""
+        """When the schedule of each row makes its next run; FOREVER for passive checks, whose schedule makes none."""
         c = self.columns
         return np.where(c.flags[rows] & _PASSIVE != 0, FOREVER, c.nominal[rows])
 
     def _set_due(self, rows: Ints) -> None:
-        """Into the timetable, by what is known of each row: the one place that says when a task arrives."""
+        """Put rows into the timetable: the one place that decides when a task arrives."""
         c = self.columns
         flags, nominal, off_grid_due = c.flags[rows], c.nominal[rows], c.off_grid_due[rows]
         self._suspend(rows, flags, nominal, off_grid_due)
@@ -704,19 +703,19 @@ class Lifecycle:
             forced = flags & _FORCED != 0
             instead = np.where(flags & _OFF_GRID_ONLY != 0, off_grid_due[apart], due[apart])
             instead[forced] = NEVER
-            # A backlog waits for the run before it, one that waits for a slot is not in the timetable, most passive
-            # checks have nothing to run, and a removed task does not come back.
+            # A backlog waits for the end of the run before it, a task that waits for a slot is not in the timetable,
+            # most passive checks have nothing to run, and a removed task does not come back.
             instead[((flags & _RUNNING != 0) & ~forced) | (flags & _NOT_IN_TIMETABLE != 0)] = FOREVER
             due[apart] = instead
         self.timetable.set_due(rows, due)
 
     def expect_off_grid(self, rows: Ints, now: Instant) -> None:
-        """First and catch-up runs that were planned before a stop, or by another node, are part of the slope."""
+        """Add first and catch-up runs that were planned before a stop, or by another node, to the plan of the pace."""
         planned = self.columns.off_grid_due[rows[self.is_paced(rows)]]
         self.pace.add_planned(planned[planned > now])
 
     def _suspend(self, rows: Ints, flags: Flags, nominal: Ints, off_grid_due: Ints) -> None:
-        """What disabled tasks owe waits until they are enabled again."""
+        """Runs that disabled tasks owe wait until they are enabled again."""
         off = np.flatnonzero(flags & _ENABLED == 0)
         if not len(off):
             return
@@ -725,7 +724,7 @@ class Lifecycle:
             nominal[off[np.isin(rows[off], list(self.pauses))]] = FOREVER
 
     def is_paced(self, rows: Ints) -> Bools:
-        """Which of them have a first or a catch-up run to come, at the time that the pace gave it?"""
+        """Which rows have a first or catch-up run to come, at a time that the pace gave?"""
         c = self.columns
         kind = c.off_grid_kind[rows]
         off_grid_due = c.off_grid_due[rows]

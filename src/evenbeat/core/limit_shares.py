@@ -23,7 +23,7 @@ def limit_share(
     others_need: bool,
     running: int = 0,
 ) -> int:
-    """The new share of a node, whatever it was: `others` have so many together, it `need`s so many.
+    """The new share of a node that needs `need`, if all others together have `others`.
 
     It never grows beyond what is free, and shrinks to that if the limit was lowered. What it does not need goes back;
     while others need more, also what is more than fair. What is `running` is never cut, nor what came with a partition:
@@ -165,7 +165,7 @@ class LimitShares:
     ) -> dict[str, ShareRequest]:
         """The decisions to ask the store for. What is given back is no longer used when this returns.
 
-        `needed` says which other nodes want more of each key, and since when; `now` is on a clock that nobody sets.
+        `needed` says which other nodes want more of each key, and since when; `now` is on a clock that cannot be set.
         """
         nodes = sorted({*view.nodes, me})
         wishes: dict[str, ShareRequest] = {}

@@ -1,4 +1,4 @@
-"""Who is in which row: from a task's name to its row and back, without a Python object per task.
+"""From the name of a task to its row and back, without a Python object per task.
 
 Names lie one after the other in an arena. Their hashes (other ones in each process), sorted, lead to the rows; names
 added lately wait in a dict until there are enough of them to be sorted in at once.

@@ -20,12 +20,12 @@ MAX_START_RATE: Final = 200
 MIN_START_RATE: Final = 10.0
 """Runs per second that any machine can add: a few of them need not wait for each other."""
 _SHARE_OF_MEAN_RATE: Final = 0.9
-"""Of the mean rate, so that what is rounded up within a second does not exceed it."""
+"""The share of the mean rate that is used, so that rounding up within a second does not exceed it."""
 _GOLDEN: Final = 0.6180339887498949
 _RATE_TOLERANCE: Final = 1e-9
-"""Of a rate, or in runs: what is less is a rounding error."""
+"""A share of a rate, or runs: less is a rounding error."""
 _TIME_TOLERANCE: Final = 1e-2
-"""Of a microsecond: the same."""
+"""A share of a microsecond: less is a rounding error."""
 
 _Floats = NDArray[np.float64]
 
@@ -33,20 +33,20 @@ _Floats = NDArray[np.float64]
 class OffGridPace:
     """One plan for all off-grid runs, so that together they stay within the rate.
 
-    What is planned is kept as rates: from each time in `_times` on so many runs per microsecond, the last of them none.
+    The plan is kept as rates: from each time in `_times` on, that many runs per microsecond; the last rate is 0.
     """
 
     def __init__(self, mean_rate: float = 0.0) -> None:
         self.mean_rate = mean_rate
-        """What the timetable starts per second by itself, as its interval grids say."""
+        """Runs per second that the interval grids start by themselves."""
         self.window: int = START_WINDOW
         self.start_rate: float = MAX_START_RATE
         self.share = 1.0
-        """Of what all nodes together may release, this node's part."""
+        """The part of this node in what all nodes together may release."""
         self._times: _Floats = np.zeros(1)
         self._rates: _Floats = np.zeros(1)
         self._rate = 0.0
-        """Of the slope that is under way: it does not become flatter while there are runs to come."""
+        """The rate of the slope that is under way: it does not become lower while there are runs to come."""
         self._calls = 0
 
     def plan(self, grid: Ints, now: Instant, wait: int = 0) -> Ints:
@@ -65,11 +65,11 @@ class OffGridPace:
         step = np.searchsorted(room_before, turns, side="right") - 1
         # A step without room begins and ends with the same sum: its turns belong to the last one that has it.
         offsets = since[step] + (turns - room_before[step]) / room[step]
-        # Those whose grid point is farthest have the most to gain: they are served in order, the others fall out.
+        # Tasks whose grid point is farthest have the most to gain: they are served first, the last ones get no run.
         order = np.argsort(-grid, kind="stable")
         times = now + np.ceil(offsets - _TIME_TOLERANCE).astype(np.int64)
         served = grid[order] > times
-        # Once one's grid comes first, so does that of all behind it: they are nearer, and their turn is later.
+        # Once the grid of one comes first, so do those of all behind it: they are nearer, and their turns are later.
         count = int(served.argmin()) if not served.all() else len(grid)
         due[order[:count]] = times[:count]
         if count:
@@ -80,7 +80,7 @@ class OffGridPace:
         return due
 
     def add_planned(self, times: Ints) -> None:
-        """Off-grid runs that were planned elsewhere, or before a stop: they are part of the slope."""
+        """Add off-grid runs that were planned elsewhere, or before a stop."""
         if not len(times):
             return
         seconds, counts = np.unique(times // SECOND * SECOND, return_counts=True)
@@ -91,7 +91,7 @@ class OffGridPace:
         self._times, self._rates = both, self._rates_at(both) + _rates_at(edges, here, both)
 
     def move_back(self, by: int) -> None:
-        """The clock was set back: turns that were given move with it."""
+        """The clock was set back: move the plan with it."""
         self._times = self._times - by
 
     def _from(self, now: Instant, wait: int) -> tuple[_Floats, _Floats]:
@@ -106,7 +106,7 @@ class OffGridPace:
         return _rates_at(self._times, self._rates, times)
 
     def _allowed(self, new: int, since: _Floats, planned: _Floats) -> float:
-        """Runs per microsecond, all off-grid runs together."""
+        """The rate of all off-grid runs together, per microsecond."""
         coming = float((planned[:-1] * np.diff(since)).sum())
         least = max(self.mean_rate * _SHARE_OF_MEAN_RATE, MIN_START_RATE * self.share) / SECOND
         rate = max(least, (coming + new) / self.window)
@@ -115,8 +115,8 @@ class OffGridPace:
         return min(rate, max(self.start_rate * self.share, 1e-3) / SECOND)
 
     def _phase(self, room: _Floats, planned: _Floats) -> float:
-        """Where the first turn lies, in turns. Between others that are planned each call begins elsewhere, so that many
-        calls for one task each do not meet in one moment.
+        """Where the first turn lies, in turns. Where others are planned, each call begins elsewhere, so that many calls
+        for one task each do not get the same moment.
         """
         first = int(np.argmax(room > 0))
         if planned[first] == 0:

@@ -47,13 +47,13 @@ class SettledExpectations(NamedTuple):
     """What a look at some passive checks has found."""
 
     skips: list[SkipColumns]
-    """Of those that are disabled: nothing was expected of them."""
+    """Skips of disabled checks, of which nothing was expected."""
     fresh: Ints
-    """Rows with a result that is new enough ..."""
+    """Rows with a result that is new enough."""
     stale: Ints
-    """... and those without one, ..."""
+    """Rows without one."""
     nominal: Ints
-    """... each with the nominal time that it was expected for."""
+    """The nominal time that each stale row has no result for."""
 
 
 def settle_at(life: Lifecycle, rows: Ints, allowed: Ints, not_before: Ints) -> Ints:
@@ -77,7 +77,7 @@ def allowed_after(life: Lifecycle, rows: Ints, nominal: Ints, timebox: Ints, gra
 
 
 def run_own_job_instead(life: Lifecycle, rows: Ints, now: Instant) -> Bools:
-    """Results of these checks are missing: those that have something to run are run now, off the grid.
+    """Results of these checks are missing: those with a command or function are run now, off the grid.
 
     Says which have a run that provides a result: planned here, or under way already. The others have nothing to run or
     nothing that may be executed, or may not run now as their period is closed: that their result is missing is all that
@@ -119,9 +119,9 @@ def _settle(life: Lifecycle, rows: Ints, allowed: Ints, now: Instant, reason: Re
 def counts_from(life: Lifecycle, rows: Ints, nominal: Ints) -> Ints:
     """A result that is newer than this counts for the nominal time of its row.
 
-    The grid of an interval has a phase of ours, of which senders know nothing: theirs may come anywhere in between, so
-    all of the interval counts. The times of a calendar are those that the sender goes by too: `tolerance` says how much
-    too early a result may be, by default half of the time since the one before.
+    Senders do not know the phase of an interval grid: their results may come anywhere in between, so the whole interval
+    counts. Senders do know the times of a calendar: `tolerance` says how much too early a result may be, by default
+    half of the time since the nominal time before.
     """
     c = life.columns
     interval, tolerance = life.times.interval(rows, nominal), c.tolerance[rows]
@@ -131,27 +131,27 @@ def counts_from(life: Lifecycle, rows: Ints, nominal: Ints) -> Ints:
 
 
 def missing_result_time(life: Lifecycle, rows: Ints, nominal: Ints) -> Ints:
-    """The time of a result that says that there was none: just after the last one that was told.
+    """The time of a result that says that one is missing: just after the latest result.
 
-    So it replaces that one, is itself no sign of life, and whatever is told later is newer.
+    So it replaces that one, is no sign of life itself, and any result that is submitted later is newer.
     """
-    told = life.columns.result_at[rows]
-    since: Ints = np.where(told > NEVER, told + 1, nominal - life.times.interval(rows, nominal))
+    latest = life.columns.result_at[rows]
+    since: Ints = np.where(latest > NEVER, latest + 1, nominal - life.times.interval(rows, nominal))
     return since
 
 
 def record_missed_results(life: Lifecycle, rows: Ints, allowed: Ints, now: Instant) -> list[SkipColumns]:
-    """After a stop: what should have been told meanwhile is recorded, and nobody is called stale for it."""
+    """After a stop: record the results that were expected meanwhile as missed; no check becomes stale by that."""
     return _settle(life, rows, allowed, now, Reason.MISSED)
 
 
 def result_was_missed(life: Lifecycle, rows: Ints, allowed: Ints, stopped: Instant, now: Instant) -> Bools:
-    """Whose sender, going on at its interval since its last result, has told one in vain while nobody listened?
+    """Which rows have a sender that, at its interval since its last result, tried to submit one during the stop?
 
-    Of a calendar it has the rest of the time that is allowed, as always.
+    The sender of a check with a calendar has the rest of the allowed time, as always.
     """
     c = life.columns
-    told, every = c.result_at[rows], c.every[rows]
-    came = told + -(-(stopped - allowed - told) // every) * every
-    missed: Bools = (c.calendar[rows] < 0) & (told > NEVER) & (np.maximum(came, told + every) <= now)
+    latest, every = c.result_at[rows], c.every[rows]
+    came = latest + -(-(stopped - allowed - latest) // every) * every
+    missed: Bools = (c.calendar[rows] < 0) & (latest > NEVER) & (np.maximum(came, latest + every) <= now)
     return missed

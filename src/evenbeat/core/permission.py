@@ -1,4 +1,4 @@
-"""Who may say what is executed: whoever may change tasks, or only the files that the node was started with."""
+"""Who may say what is executed: everybody who may change tasks, or only the files that the node was started with."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,7 @@ from evenbeat.model import CommandSource, Job, Task
 
 
 class CommandPolicy(NamedTuple):
-    """What `[node] commands` says, and whom that leaves."""
+    """What `[node] commands` says, and the owners that it trusts."""
 
     commands: CommandSource = CommandSource.ANYONE
     files: frozenset[str] = frozenset()
@@ -24,10 +24,10 @@ def is_blocked(permission: CommandPolicy, owner: str, task: Task) -> bool:
 
 
 def may_define(permission: CommandPolicy, owner: str, before: Job, after: Job) -> bool:
-    """May somebody who is no file make this of a task: of what it executed, that? `before` is Job() for a new one.
+    """May a caller other than a file change the job of a task like this? `before` is Job() for a new task.
 
-    What a file says is executed stays as the file says it, and nobody else says anything that is executed. To take a
-    command away from a task of anybody else's is no harm.
+    What a trusted file says stays as the file says it, and no other caller says what is executed. To take the command
+    away from a task of another owner is allowed.
     """
     if permission.commands is CommandSource.ANYONE or before == after:
         return True
@@ -40,5 +40,5 @@ def has_runnable_job(task: Task) -> bool:
 
 
 def is_runnable(job: Job) -> bool:
-    """A command or a function."""
+    """Has the job a command or a function?"""
     return bool(job.command) or job.function is not None

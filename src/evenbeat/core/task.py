@@ -48,7 +48,7 @@ class Flag(IntFlag):
     POSTPONED = 32768
     """`start_at` lies ahead: `off_grid_due` is that start, and no nominal time before it has a run."""
     PERMITTED = 65536
-    """What it says is to be executed may be: see `core.permission`."""
+    """Its command or function may be executed: see `core.permission`."""
 
 
 ALL_FLAGS: Final = 0xFFFF_FFFF
@@ -60,16 +60,16 @@ class TaskColumns(ScheduleColumns):
 
     flags = Column(np.uint32, Flag.ENABLED | Flag.MINE | Flag.REACHABLE | Flag.PERMITTED)
     accounted = Column(np.int64, NEVER)
-    """Every nominal time up to this instant is accounted for: what a store keeps ..."""
+    """Every nominal time up to this instant is accounted for. A store keeps this."""
     nominal = Column(np.int64, FOREVER)
-    """... and the first one after it, by the schedule and period as they are now."""
+    """The first nominal time after that, by the current schedule and period."""
     waits_for = Column(np.uint8, 0)
     """Of a row with Flag.WAITING: what it waits for, as the gate last decided (a number of REASONS)."""
     off_grid_due = Column(np.int64, FOREVER)
     """When an off-grid run is to be made."""
     off_grid_kind = Column(np.uint8, RunKind.FIRST)
     last_start = Column(np.int64, NEVER)
-    """Of the last on-grid run: what the guard goes by."""
+    """The start of the last on-grid run, for the guard."""
     tolerance = SharedValueColumn(-1)
     """How much closer than their interval two on-grid starts may be; -1 for the default, see `tolerance_of`."""
     limit = Column(np.int16, 0)
@@ -105,7 +105,7 @@ class ClaimColumns(NamedTuple):
 
 
 class SkipColumns(NamedTuple):
-    """Nominal times without a run of their own: from first to last, so many, for this reason (a number of REASONS)."""
+    """Nominal times without a run of their own: first, last, how many, and the reason (a number of REASONS)."""
 
     rows: Ints
     first: Ints
@@ -130,4 +130,4 @@ class ReleaseResult(NamedTuple):
     skips: list[SkipColumns]
     refused: RefusedRuns
     moved: Ints
-    """Rows whose off-grid run was given up for one on the grid, or is made later: nothing else says so."""
+    """Rows whose off-grid run was dropped for one on the grid, or is made later; no other column says so."""

@@ -1,4 +1,4 @@
-"""Enrol tasks: from the noun Task to the columns by which the core decides."""
+"""Fills in the columns by which the core decides, from the definitions of tasks."""
 
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
@@ -125,8 +125,8 @@ def _flags(task: Task) -> int:
 
 
 def retry_interval_of(task: Task) -> int:
-    """A fifth of the interval, as Icinga's five minutes and one minute. The sender of a passive check comes when it
-    comes: what is run instead is retried only if the task says how often.
+    """A fifth of the interval, as Icinga's five minutes and one minute. A passive check cannot make its sender come
+    sooner: the run in its place is retried only if the task says how often.
     """
     if not task.check:
         return 0

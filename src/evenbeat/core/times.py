@@ -1,4 +1,4 @@
-"""Which nominal time comes next, for rows of the timetable, whatever their schedule; and whose period is open now."""
+"""Answers for rows of any schedule: which nominal time comes next, and is the period open?"""
 
 from typing import Protocol, TypeVar
 
@@ -89,7 +89,7 @@ class ScheduleTimes:
         return self._periods[number]
 
     def replace_period(self, number: int, period: CompiledPeriod) -> None:
-        """It was edited: rows that refer to it go by the new one; who they are must be rescheduled."""
+        """A period was edited: its rows go by the new one, and must be rescheduled."""
         self._periods[number] = period
         self._inside = {key: inside for key, inside in self._inside.items() if key[-1] != number}
 

@@ -16,9 +16,9 @@ SEGMENT: Final = SECOND
 _LONGEST: Final = 600 * SEGMENT
 """Farthest horizon: a look at the column every ten minutes costs nothing worth saving."""
 _NEAR_SHARE: Final = 16
-"""The horizon is moved to where one row in so many is near: sorting these then costs about as much as finding them."""
+"""The horizon is moved so that one row in this many is near: sorting these costs about as much as finding them."""
 _CROWD_SHARE: Final = 4
-"""If more than one row in so many is near, the near rows are not worth keeping."""
+"""If more than one row in this many is near, the near rows are not worth keeping."""
 _NO_ROWS: Final[Ints] = np.empty(0, dtype=np.int64)
 
 
