@@ -241,7 +241,7 @@ class TestCrudl:
 
     def test_without_a_node_nothing_is_run(self, app: App) -> None:
         app.create("web", every="5m", command=["true"])
-        with pytest.raises(Invalid, match="no node lives on"):
+        with pytest.raises(Invalid, match="no node is running on"):
             app.force("web")
 
     def test_without_a_database_there_is_nothing_to_read(self, app: App) -> None:

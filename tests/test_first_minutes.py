@@ -61,10 +61,10 @@ def test_start_look_add_run_pause_ask_why_stop_and_start_again(terminal: Termina
 
         node.send_signal(signal.SIGINT)
         assert node.wait(PATIENCE) == 0
-        assert "no node lives" in terminal("why", "greet")
+        assert "no node is running" in terminal("why", "greet")
 
         node = terminal.start("up", "examples/first.toml")
-        terminal.until(lambda out: "no node lives" not in out, "why", "greet")
+        terminal.until(lambda out: "no node is running" not in out, "why", "greet")
         again = json.loads(terminal("show", "greet", "--json"))
         assert [again[fact] for fact in ("id", "version", "task")] == [
             before[fact] for fact in ("id", "version", "task")

@@ -123,7 +123,7 @@ def test_a_database_without_a_node_says_what_the_next_one_has(evenbeat: Evenbeat
     evenbeat("apply", str(file), *db)
     changed = evenbeat("slots", "5", *db)
     assert changed.code == 0
-    assert "no node lives" in changed.out
+    assert "no node is running" in changed.out
     assert "slots: 5, set by " in changed.out
     assert f"limits: db 0 of 3 taken, from {file}" in changed.out
     found = evenbeat("limit", "db", "9", "--json", *db).json

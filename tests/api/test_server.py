@@ -263,5 +263,5 @@ def test_the_screen_says_where_the_page_is(tmp_path: Path) -> None:
 
 def shown(screen: StatusScreen) -> str:
     out = Console(file=io.StringIO(), width=200)
-    out.print(screen._look())
+    out.print(screen._render())
     return "\n".join(line.rstrip() for line in out.file.getvalue().splitlines())  # type: ignore[attr-defined]

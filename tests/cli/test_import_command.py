@@ -81,8 +81,8 @@ def test_two_crontabs_with_one_name_are_refused(evenbeat: Evenbeat, tmp_path: Pa
     [
         (["crontab", "/nowhere"], "/nowhere: No such file"),
         (["crontab", "/nowhere", "--zone", "Mars"], "--zone: 'Mars' is not a time zone"),
-        (["nagios", "/nowhere", "--spread"], "--spread: this belongs to crontabs, not to nagios"),
-        (["jenkins", "/nowhere", "--system"], "--system: this belongs to crontabs"),
+        (["nagios", "/nowhere", "--spread"], "--spread: only for crontabs, not for nagios"),
+        (["jenkins", "/nowhere", "--system"], "--system: only for crontabs"),
         (["cfengine", "/nowhere"], "invalid choice"),
     ],
 )

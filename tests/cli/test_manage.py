@@ -1,4 +1,4 @@
-"""Tasks are added, changed, listed and removed on a database that no node lives on."""
+"""Tasks are added, changed, listed and removed on a database that no node is running on."""
 
 import json
 import re
@@ -259,7 +259,7 @@ class TestWithoutNode:
         found = evenbeat("status", "--json")
         assert found.code == 1
         assert (found.json["live"], found.json["tasks"], found.json["pending"]) == (False, 1, None)
-        assert "no node lives" in evenbeat("status").out
+        assert "no node is running" in evenbeat("status").out
 
     @pytest.mark.parametrize("argv", [("run", "x"), ("reload",)])
     def test_what_needs_a_node_says_how_to_start_one(self, evenbeat: Evenbeat, argv: tuple[str, ...]) -> None:
@@ -269,7 +269,7 @@ class TestWithoutNode:
 
     def test_why_says_so_too(self, evenbeat: Evenbeat) -> None:
         found = evenbeat("why", "x", "--json").json
-        assert found["answer"] == "x does not run: no node lives on this database."
+        assert found["answer"] == "x does not run: no node is running on this database."
         assert found["reasons"][0] == "its schedule is every 5m"
 
     def test_history_is_empty(self, evenbeat: Evenbeat) -> None:
@@ -278,7 +278,7 @@ class TestWithoutNode:
 
     def test_a_list_says_that_nothing_runs(self, evenbeat: Evenbeat) -> None:
         found = evenbeat("ls")
-        assert "no node is running: nothing runs" in found.err
+        assert "no node is running: tasks do not run" in found.err
         assert "would run" in found.out.splitlines()[0]
         assert "expected by" in found.out.splitlines()[0]
         document = evenbeat("ls", "--json")

@@ -51,8 +51,8 @@ class TestWithANode:
     @pytest.mark.parametrize(
         ("argv", "message"),
         [
-            (("backup", "fine"), "'fine' is no status, accepted: ok, warning, critical, unknown, or 0 to 3"),
-            (("backup", "4"), "'4' is no status"),
+            (("backup", "fine"), "'fine' is not a status, accepted: ok, warning, critical, unknown, or 0 to 3"),
+            (("backup", "4"), "'4' is not a status"),
             (("back", "0"), "there is no task 'back'; did you mean 'backup'?"),
             (("backup", "0", "--ttl", "x"), "--ttl"),
             (("backup", "0", "--at", "2100-01-01"), "at: a result of "),
@@ -113,7 +113,7 @@ def test_without_a_node_there_is_nobody_to_tell(
     evenbeat("add", "backup", "--passive", "--every", "1h")
     found = evenbeat("result", "backup", "ok")
     assert found.code == 2
-    assert "no node lives on" in found.err
+    assert "no node is running on" in found.err
     assert "evenbeat up" in found.err
 
 

@@ -106,5 +106,5 @@ def test_removing_the_last_token_says_how_to_make_another(evenbeat: Evenbeat, da
 def test_without_tokens_ls_says_what_that_means(evenbeat: Evenbeat, database: Path) -> None:
     if not database.exists():
         SqliteStore(database).close()
-    assert "nobody is let in over HTTP; `evenbeat token add NAME" in evenbeat("token", "ls").out
+    assert "nobody can use the API; `evenbeat token add NAME" in evenbeat("token", "ls").out
     assert json.loads(evenbeat("token", "ls", "--json").out) == {"tokens": []}

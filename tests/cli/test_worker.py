@@ -8,7 +8,7 @@ from evenbeat.cli.main import main
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ([], "Give --queue nats://HOST:PORT"),
+        ([], "give --queue nats://HOST:PORT"),
         (["--queue", "http://me:s3cret@one"], "not the address of a queue"),
         (["--queue", "nats://one", "--slots", "0"], "--slots: 0 is out of range"),
         (["--queue", "nats://one", "--workers", "257"], "--workers: 257 is out of range"),

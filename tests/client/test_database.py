@@ -211,9 +211,9 @@ def test_without_a_node_nothing_can_be_run_and_it_is_said_how_to_start_one(datab
     with open_client(database, "ana") as door:
         door.add([task("a")], "cli")
         assert door.status() is None
-        with pytest.raises(Invalid, match=r"no node lives on .*a\.db; `evenbeat up --db .*a\.db` starts one"):
+        with pytest.raises(Invalid, match=r"no node is running on .*a\.db; `evenbeat up --db .*a\.db` starts one"):
             door.run_now(["a"], wait=False)
-        with pytest.raises(Invalid, match="no node lives on"):
+        with pytest.raises(Invalid, match="no node is running on"):
             door.apply([])
 
 

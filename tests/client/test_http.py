@@ -197,7 +197,7 @@ class TestChanging:
         assert both("show", "@-a", "--json").json["owner"] == owner
         said = "@.toml: your change is overwritten when that file is next applied"
         assert said in both("set", "@-a", "priority=1").err.replace("u.toml", "@.toml")
-        assert both("rm", "@-c").err.endswith("u.toml creates its tasks again when it is next applied\n")
+        assert both("rm", "@-c").err.endswith("u.toml creates its tasks again the next time it is applied\n")
         assert both("apply", file, "--json").json["created"] == ["u-c"]
         file = write("2d", "a")
         assert both("apply", file, "--json").json == {

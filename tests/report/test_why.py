@@ -118,12 +118,12 @@ class TestNow:
 
     def test_no_node_lives(self) -> None:
         found = why_now(facts(condition(accounted=at("2026-11-16T10:55")), is_live=False))
-        assert found.answer == "web does not run: no node lives on this database."
+        assert found.answer == "web does not run: no node is running on this database."
         assert any("due since Mon 2026-11-16 11:00:00" in reason for reason in found.reasons)
 
     def test_a_run_that_was_under_way_when_the_node_died_is_not_called_running(self) -> None:
         found = why_now(facts(condition(running_since=at("2026-11-16T11:00")), is_live=False))
-        assert "no node lives" in found.answer
+        assert "no node is running" in found.answer
         assert any("the next one will resolve it" in reason for reason in found.reasons)
 
     @pytest.mark.parametrize("reason", [Reason.NO_SLOT, Reason.LIMIT, Reason.RUNNING])
@@ -140,7 +140,7 @@ class TestNow:
 
     def test_a_forced_run_waits_for_the_next_node(self) -> None:
         found = why_now(facts(condition(paused=True, next_run=NOW, next_kind=RunKind.FORCED), is_live=False))
-        assert "no node lives" in found.answer
+        assert "no node is running" in found.answer
         assert "a forced run waits: the next node makes it, whether the task is paused or not" in found.reasons
 
     def test_a_forced_run_does_not_mind_a_closed_period(self) -> None:

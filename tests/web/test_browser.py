@@ -417,7 +417,7 @@ def test_a_banner_says_that_the_files_are_broken_until_they_are_not(browser: Bro
         node.start()
         sight = BrowserTab(browser, node.url, node.token)
         page = sight.go("/now")
-        shows(page, "#banner", "The files could not be applied; what was last applied of them counts:")
+        shows(page, "#banner", "The files could not be applied; their last applied versions are in effect:")
         shows(page, "#banner", "tasks.toml:5:")
         is_live(page)
         before = len(node.ask("GET", "/v1/tasks/pulse/history")["runs"])

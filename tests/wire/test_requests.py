@@ -259,5 +259,5 @@ def test_those_that_began_first_come_first() -> None:
     "request_", [GetNodeIdentity(), GetNodeMetrics(), GetRunningRuns(), ForceTasks((), "ana", only=Filter())]
 )
 def test_without_a_node_there_is_nobody_to_tell(database: Path, request_: Request) -> None:
-    with open_client(database, "ana") as door, pytest.raises(Invalid, match="no node lives"):
+    with open_client(database, "ana") as door, pytest.raises(Invalid, match="no node is running"):
         door.connect().ask(request_)

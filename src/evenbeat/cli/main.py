@@ -1,4 +1,4 @@
-"""The command `evenbeat`: what can be typed, and which module answers. Heavy imports happen in the answer, not here."""
+"""The command `evenbeat`: parses arguments and runs the module of the command. Only that module has heavy imports."""
 
 import argparse
 import os
@@ -20,7 +20,7 @@ EXIT_OK: Final = 0
 EXIT_FAILURE: Final = 1
 EXIT_BAD_INPUT: Final = 2
 EXIT_INTERRUPTED: Final = 130
-"""As shells count it: by signal 2."""
+"""As shells report an end by signal 2."""
 
 _EXAMPLES: Final = """\
 examples:
@@ -36,7 +36,7 @@ examples:
 
 
 class _Version(argparse.Action):
-    """Prints the version; only then is it worth the import that knows it."""
+    """Prints the version. The import that finds it is slow, so it happens only here."""
 
     def __call__(self, *_: object) -> NoReturn:
         from importlib.metadata import version  # noqa: PLC0415
@@ -46,7 +46,7 @@ class _Version(argparse.Action):
 
 
 def parser() -> argparse.ArgumentParser:
-    """Everything that can be typed."""
+    """The parser of all commands."""
     top = argparse.ArgumentParser(
         prog="evenbeat",
         description="Periodic work, spread evenly over time, never overlapping, every skipped run accounted for.",
@@ -81,12 +81,17 @@ def _command(commands: "_Commands", name: str, help_: str, answer: str) -> argpa
 
 def _add_cron_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--name", default="", metavar="N", help="the task's name, from which H takes its values")
-    command.add_argument("--hash", choices=_choice_words(Hash), default=Hash.STABLE, help="whose H: ours, or Jenkins'")
+    command.add_argument(
+        "--hash",
+        choices=_choice_words(Hash),
+        default=Hash.STABLE,
+        help="how H is computed: by evenbeat or as Jenkins does",
+    )
     command.add_argument(
         "--days",
         choices=_choice_words(Days),
         default=Days.OR,
-        help="day of month and of week restricted: either or both",
+        help="if both day of month and day of week are given: either or both must match",
     )
     command.add_argument(
         "--second", default="spread", metavar="N|spread", help="pin the second within the minute (default: spread)"
@@ -101,15 +106,19 @@ def _add_next(commands: "_Commands") -> None:
     command.add_argument("--calendar", metavar="C", help='a systemd expression: "Mon..Fri 09:00"')
     command.add_argument("--at", metavar="T", help="once, at this time")
     _add_cron_options(command)
-    command.add_argument("--phase", metavar="S", help="where in its interval it runs (default: by name, else 0)")
-    command.add_argument("--period", action="append", default=[], metavar="LINE", help="only inside; may be repeated")
-    command.add_argument("--exclude", action="append", default=[], metavar="LINE", help="never inside; may be repeated")
+    command.add_argument("--phase", metavar="S", help="offset within the interval (default: by name, else 0)")
+    command.add_argument(
+        "--period", action="append", default=[], metavar="LINE", help="only inside this period; may be repeated"
+    )
+    command.add_argument(
+        "--exclude", action="append", default=[], metavar="LINE", help="never inside this period; may be repeated"
+    )
     command.add_argument("--from", dest="from_", metavar="T", help="strictly after this time (default: now)")
     command.add_argument("-n", type=int, default=5, metavar="K", help="how many (default: 5)")
 
 
 def _add_explain(commands: "_Commands") -> None:
-    command = _command(commands, "explain", "a cron entry in plain English", "explain")
+    command = _command(commands, "explain", "explain a cron entry in plain English", "explain")
     command.add_argument("cron", metavar="CRON")
     _add_cron_options(command)
 
@@ -117,8 +126,8 @@ def _add_explain(commands: "_Commands") -> None:
 def _add_period(commands: "_Commands") -> None:
     command = _command(commands, "period", "when a period is open", "period")
     command.add_argument("lines", nargs="*", metavar="LINE", help='such as "monday-friday 09:00-17:00"; none: always')
-    command.add_argument("--exclude", action="append", default=[], metavar="LINE", help="but not then")
-    command.add_argument("--include", action="append", default=[], metavar="LINE", help="and then too")
+    command.add_argument("--exclude", action="append", default=[], metavar="LINE", help="closed during this")
+    command.add_argument("--include", action="append", default=[], metavar="LINE", help="also open during this")
     command.add_argument(
         "--prefer", choices=_choice_words(Prefer), default=Prefer.INCLUDE, help="which of the two wins"
     )
@@ -128,37 +137,41 @@ def _add_period(commands: "_Commands") -> None:
 
 
 def _add_spread(commands: "_Commands") -> None:
-    command = _command(commands, "spread", "the load each second gets, by strategy", "spread")
+    command = _command(commands, "spread", "show the load per second for each strategy", "spread")
     command.add_argument("file", nargs="?", metavar="FILE", help="a TOML file with checks and tasks")
-    command.add_argument("--tasks", type=int, metavar="N", help="or: so many tasks ...")
-    command.add_argument("--every", metavar="D[,D...]", help="... with these intervals in turn")
+    command.add_argument("--tasks", type=int, metavar="N", help="instead of a file: this many tasks")
+    command.add_argument("--every", metavar="D[,D...]", help="with --tasks: their intervals, in turn")
     command.add_argument(
         "--strategy", choices=[*_choice_words(Spread), "all"], default="even", help="how phases are chosen"
     )
-    command.add_argument("--for", dest="for_", metavar="D", help="look at so much time (default: 1h; a file: 1d)")
+    command.add_argument(
+        "--for", dest="for_", metavar="D", help="length of the simulated time (default: 1h; for a file: 1d)"
+    )
     command.add_argument("--from", dest="from_", metavar="T", help="from this time on (default: the next full hour)")
-    command.add_argument("--seed", type=int, default=0, metavar="N", help="for the strategies that draw lots")
+    command.add_argument("--seed", type=int, default=0, metavar="N", help="seed for the random strategies")
     command.add_argument("--plot", metavar="FILE.png", help="draw the curves (needs evenbeat[plot])")
 
 
 def _add_simulate(commands: "_Commands") -> None:
-    command = _command(commands, "simulate", "the real core on a virtual clock", "simulate")
+    command = _command(commands, "simulate", "simulate the tasks of a file on a virtual clock", "simulate")
     command.add_argument("file", metavar="FILE", help="a TOML file with checks and tasks")
-    command.add_argument("--for", dest="for_", default="1h", metavar="D", help="so much time (default: 1h)")
+    command.add_argument(
+        "--for", dest="for_", default="1h", metavar="D", help="length of the simulated time (default: 1h)"
+    )
     command.add_argument("--from", dest="from_", metavar="T", help="from this time on (default: the next full hour)")
-    command.add_argument("--seed", type=int, default=0, metavar="N", help="for the durations")
-    command.add_argument("--slots", type=int, default=1000, metavar="N", help="runs at the same time (default: 1000)")
+    command.add_argument("--seed", type=int, default=0, metavar="N", help="seed for the durations")
+    command.add_argument("--slots", type=int, default=1000, metavar="N", help="concurrent runs (default: 1000)")
 
 
 def _add_verify(commands: "_Commands") -> None:
-    command = _command(commands, "verify", "every reachable state of small worlds of tasks", "verify")
-    command.add_argument("--tasks", type=int, metavar="N", help="instead of the named worlds: one of so many tasks ...")
-    command.add_argument("--slots", type=int, metavar="N", help="... and so many runs at the same time")
+    command = _command(commands, "verify", "check every reachable state of small sets of tasks", "verify")
+    command.add_argument("--tasks", type=int, metavar="N", help="instead of the named worlds, one with this many tasks")
+    command.add_argument("--slots", type=int, metavar="N", help="and this many concurrent runs")
 
 
 def _add_bench(commands: "_Commands") -> None:
-    command = _command(commands, "bench", "measure this machine beside bare baselines", "bench")
-    what = "core: times, segments, memory; spawn: short commands; store: claims and finishes; node, cluster: all of it"
+    command = _command(commands, "bench", "compare evenbeat on this machine with bare baselines", "bench")
+    what = "core: times, segments, memory; spawn: short commands; store: claims and finishes; node, cluster: everything"
     command.add_argument("what", choices=["core", "spawn", "store", "node", "cluster"], help=what)
     command.add_argument("--pairs", type=int, default=5, metavar="N", help="interleaved pairs per measure (default: 5)")
     command.add_argument("--with-api-load", action="store_true", help="node: lateness while 1,000 requests/s are read")
@@ -166,7 +179,7 @@ def _add_bench(commands: "_Commands") -> None:
 
 
 def _add_check_config(commands: "_Commands") -> None:
-    help_ = "every problem of some files; nothing is changed"
+    help_ = "list all errors of files without changing anything"
     command = _command(commands, "check-config", help_, "check_config")
     command.add_argument("files", nargs="+", metavar="FILE", help="TOML files and crontabs that belong together")
 
@@ -175,11 +188,11 @@ def _add_import(commands: "_Commands") -> None:
     help_ = "turn other systems' files into evenbeat TOML"
     command = commands.add_parser("import", help=help_, description=help_)
     command.set_defaults(answer="evenbeat.cli.commands.import_")
-    command.add_argument("kind", choices=["crontab", "nagios", "jenkins"], help="whose files they are")
+    command.add_argument("kind", choices=["crontab", "nagios", "jenkins"], help="the system that the files are from")
     command.add_argument("files", nargs="+", metavar="FILE", help="crontabs, Nagios objects, or Jenkins jobs")
-    command.add_argument("--zone", metavar="Z", help="the zone their times were meant in (default: UTC)")
-    command.add_argument("--spread", action="store_true", help="crontab: let @daily and seconds be spread")
-    command.add_argument("--system", action="store_true", help="crontab: a user stands before each command")
+    command.add_argument("--zone", metavar="Z", help="time zone of the times in the files (default: UTC)")
+    command.add_argument("--spread", action="store_true", help="crontab: spread @daily and the like, and seconds")
+    command.add_argument("--system", action="store_true", help="crontab: a user precedes each command")
 
 
 def main(argv: list[str]) -> int:
@@ -206,14 +219,14 @@ def _main(argv: list[str]) -> int:
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        _detach_stdout()  # the reader has seen enough, as in `| head`
+        _detach_stdout()  # the reader has closed the pipe, as `head` does
         return EXIT_OK
     except OSError as e:
         _detach_stdout()
         print(f"evenbeat {args.command}: the output cannot be written: {e.strerror}", file=sys.stderr)
         return EXIT_FAILURE
     except Exception as e:
-        from evenbeat.store.contract import StoreError  # noqa: PLC0415 - nobody waits for it who needs no store
+        from evenbeat.store.contract import StoreError  # noqa: PLC0415 - not every command needs a store
 
         problem = e if isinstance(e, StoreError) else _database_error(args)
         if problem is None:
@@ -224,7 +237,7 @@ def _main(argv: list[str]) -> int:
 
 
 def _database_error(args: argparse.Namespace) -> Exception | None:
-    """What is wrong with the database, after something went wrong that should not: then that is why."""
+    """After an unforeseen exception: what is wrong with the database, if it is damaged, as the likely cause."""
     from evenbeat.cli.task_commands import database_option  # noqa: PLC0415
     from evenbeat.store.sqlite.inspection import check_tables  # noqa: PLC0415
     from evenbeat.store.sqlite.statements import migrations  # noqa: PLC0415
@@ -234,8 +247,8 @@ def _database_error(args: argparse.Namespace) -> Exception | None:
 
 
 def import_command(module: str) -> ModuleType:
-    """What answers. With it comes numpy, which would start threads to multiply matrices: a fifth of what it takes to
-    import all of this, and we have none. Programs that we start may have some: their environment stays as it is.
+    """Import the module of a command, with numpy's threads for matrices off: starting them takes a fifth of the
+    import time, and we multiply no matrices. The environment of programs that we start stays as it is.
     """
     if _THREADS_VARIABLE in os.environ:
         return import_module(module)
@@ -251,7 +264,7 @@ _LIST_OPTIONS: Final = ("lines", "period", "exclude", "include", *LIST_OPTIONS)
 
 
 def _split_off_command(argv: list[str]) -> tuple[list[str], list[str]]:
-    """What follows `--` in `add` is a command of somebody else, with options of its own."""
+    """Split off what follows `--` in `add`: the task's command, with options of its own."""
     if argv[:1] != ["add"] or "--" not in argv:
         return argv, []
     where = argv.index("--")
@@ -266,7 +279,7 @@ def _detach_stdout() -> None:
 def run() -> NoReturn:
     """The console script."""
     if sys.stdout is None:
-        sys.exit(EXIT_FAILURE)  # it was closed before we began; there is nobody to tell
+        sys.exit(EXIT_FAILURE)  # stdout was closed before the start
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
     escape_output()

@@ -1,4 +1,4 @@
-"""What the commands that manage tasks share: the database or the node, who types, which tasks are meant."""
+"""Shared by the commands that manage tasks: which database or node, which user, and which tasks are selected."""
 
 import argparse
 import getpass
@@ -31,21 +31,21 @@ _WILDCARDS: Final = ("*", "?")
 
 
 def database_option(args: argparse.Namespace) -> Path | str:
-    """`--db PATH` or an address, or what the environment says."""
-    said = args.db or os.environ.get("EVENBEAT_DB") or _DEFAULT
-    if said == IN_MEMORY:
+    """`--db PATH` or an address, or EVENBEAT_DB."""
+    database = args.db or os.environ.get("EVENBEAT_DB") or _DEFAULT
+    if database == IN_MEMORY:
         raise Invalid(f'a database in memory is for a program: App("{IN_MEMORY}"); accepted: a file, or an address')
-    return said if is_shared_database(said) else Path(said)
+    return database if is_shared_database(database) else Path(database)
 
 
 def url_option(args: argparse.Namespace) -> str | None:
-    """`--url URL`, or what the environment says; None where a database is meant."""
+    """`--url URL`, or EVENBEAT_URL; None if a database is meant."""
     if args.db:
         return None
     url, path = os.environ.get("EVENBEAT_URL"), os.environ.get("EVENBEAT_DB")
     if not hasattr(args, "url"):
         if url and not path:
-            raise Invalid("this cannot be done over HTTP, where EVENBEAT_URL leads; --db names a database")
+            raise Invalid("this cannot be done over HTTP, and EVENBEAT_URL is set: give --db")
         return None
     if args.url is not None:
         return str(args.url)
@@ -59,12 +59,12 @@ def user_name() -> str:
     try:
         return getpass.getuser()
     except (KeyError, OSError):
-        return str(os.getuid())  # a container may run as somebody without a name
+        return str(os.getuid())  # a container may run as a user without a name
 
 
 @contextmanager
 def open_client(args: argparse.Namespace, *, new: bool = False) -> Iterator[Client]:
-    """Whoever answers: a database, with or without a node, or a node elsewhere; `new` where it need not exist yet."""
+    """A client of a database, with or without a node, or of a node by URL; `new` if the database may not exist."""
     url = url_option(args)
     client: Client
     if url is None:
@@ -83,7 +83,7 @@ def open_client(args: argparse.Namespace, *, new: bool = False) -> Iterator[Clie
 
 @contextmanager
 def open_store_read_only(args: argparse.Namespace) -> Iterator[Store]:
-    """The store itself, for questions; a node may live on it meanwhile."""
+    """The store itself, for questions; a node may be running on it."""
     path = _existing_database(args)
     store = open_store(path, read_only=True)
     try:
@@ -94,7 +94,7 @@ def open_store_read_only(args: argparse.Namespace) -> Iterator[Store]:
 
 @contextmanager
 def open_database_client(args: argparse.Namespace, *, new: bool = False) -> Iterator["DatabaseClient"]:
-    """The client of a database, for what is never done over HTTP; `new` where it need not exist yet."""
+    """A client of a database, for what is never done over HTTP; `new` if it may not exist yet."""
     from evenbeat.client.database import open_client as connect  # noqa: PLC0415
 
     url_option(args)
@@ -120,7 +120,7 @@ def _existing_database(args: argparse.Namespace) -> Path | str:
 
 
 def require_task(client: Client, name: str) -> Entry:
-    """A task that must be there."""
+    """A task by name; raise Invalid, with a similar name, if it does not exist."""
     entry = client.find(name)
     if entry is None:
         raise Invalid(f"there is no task {name!r}{_similar_name(client, name)}")
@@ -133,7 +133,7 @@ def _similar_name(client: Client, name: str) -> str:
 
 
 def task_filter(args: argparse.Namespace) -> Filter:
-    """Which tasks are meant."""
+    """The tasks that the options select."""
     return Filter(
         names=tuple(args.names), owner=args.owner, labels=key_value_options(args.label, "--label"), state=args.state
     )
@@ -154,7 +154,7 @@ def require_selection(args: argparse.Namespace) -> None:
 
 
 def is_pattern(name: str) -> bool:
-    """Does it mean all names that look like it?"""
+    """Does it contain wildcards?"""
     return any(sign in name for sign in _WILDCARDS)
 
 
@@ -171,7 +171,7 @@ def key_value_options(texts: Sequence[str], option: str) -> dict[str, str]:
 
 @contextmanager
 def show_progress(doing: str) -> Iterator[None]:
-    """Say what takes long, on a terminal, while it does."""
+    """On a terminal: show what is being done while it takes long."""
     err = SafeConsole(stderr=True)
     if not err.is_terminal:
         yield
@@ -181,7 +181,7 @@ def show_progress(doing: str) -> Iterator[None]:
 
 
 def print_changes(args: argparse.Namespace, changed: "ChangeResult | Names") -> None:
-    """What is different now."""
+    """Print what was created, changed and removed."""
     for notice in changed.notices:
         print(f"evenbeat {args.command}: {notice}", file=sys.stderr)
     kinds = {

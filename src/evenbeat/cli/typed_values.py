@@ -1,11 +1,11 @@
-"""A value as somebody types it: TOML where it is TOML, else a plain word."""
+"""Parses a value on the command line: as TOML if it is TOML, otherwise as plain text."""
 
 import tomllib
 from typing import Any
 
 
 def parse_value(text: str) -> Any:
-    """`true`, `5`, `["a", "b"]`, `{ team = "web" }` mean what they mean in a file; `5m` and `a b` are texts."""
+    """`true`, `5`, `["a", "b"]`, `{ team = "web" }` have the same meaning as in a file; `5m` and `a b` are texts."""
     try:
         document = tomllib.loads(f"value = {text}")
     except (tomllib.TOMLDecodeError, RecursionError):

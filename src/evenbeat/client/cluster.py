@@ -88,7 +88,7 @@ class ClusterBackend:
     def _page(self) -> str:
         """The page of a node, preferably of one on this machine; empty if no node serves a page."""
         if not self.is_live:
-            raise Invalid(f"no node lives on {self._shown}; `evenbeat scheduler --db ... --queue ...` starts one")
+            raise Invalid(f"no node is running on {self._shown}; `evenbeat scheduler --db ... --queue ...` starts one")
         leases = [lease for lease in self.store.view().leases if not is_over(lease.expires, self.store.clock())]
         served = [info for info in map(decode_node_info, leases) if info.page]
         served.sort(key=lambda info: info.name != socket.gethostname())
@@ -110,7 +110,7 @@ class ClusterBackend:
 
     def _forward(self, number: int, request: Request) -> int:
         if not self.is_live:
-            raise Invalid(f"no node lives on {self._shown}; `evenbeat scheduler --db ... --queue ...` starts one")
+            raise Invalid(f"no node is running on {self._shown}; `evenbeat scheduler --db ... --queue ...` starts one")
         return self.store.forward_request(number, msgspec.json.encode(request))
 
     def _reply(self, id_: int, patience: float | None) -> Reply:

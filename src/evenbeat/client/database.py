@@ -122,7 +122,7 @@ def _connect(database: Path | str) -> Backend:
         except DatabaseInUse:
             if time.monotonic() > deadline:
                 raise StoreError(
-                    f"a node lives on {database}, but does not answer on {socket_path(database)}: "
+                    f"a node is running on {database}, but does not answer on {socket_path(database)}: "
                     "it is starting or stopping, so try again"
                 ) from None
 
@@ -174,7 +174,7 @@ class _StoreBackend:
         ):
             page = " --listen 8629" if isinstance(request, SignInRequest) else ""
             command = f"evenbeat up --db {self._database}{page}"
-            raise Invalid(f"no node lives on {self._database}; `{command}` starts one")
+            raise Invalid(f"no node is running on {self._database}; `{command}` starts one")
         if isinstance(request, BackUpDatabase):
             self._store.backup(Path(request.path))
             return Reply()

@@ -197,7 +197,7 @@ def _without_node(subject: ExplainedTask, reasons: list[str]) -> str:
         reasons.append(f"it has been due since {subject.at(due)}; what is missed is recorded when a node starts")
     elif due is not None:
         reasons.append(f"it would be due {subject.ahead(due)}")
-    return "does not run: no node lives on this database"
+    return "does not run: no node is running on this database"
 
 
 def _passive(subject: ExplainedTask, reasons: list[str]) -> str:

@@ -158,7 +158,7 @@ def _without_record(subject: ExplainedTask, start: Instant, end: Instant, reason
         reasons.append(f"what is due since {subject.at(following)} is not accounted for yet")
         if facts.is_live:
             return f"was due then, on {subject.at(due)}, and has not run yet"
-        reasons.append("no node lives on this database: the next one runs or records what was missed")
+        reasons.append("no node is running on this database: the next one runs or records what was missed")
         return f"did not run then: it was due on {subject.at(due)}, but no node was running"
     if entry.changed > start:
         reasons.append(f"its definition was changed on {subject.at(entry.changed)}, so it may have been due otherwise")

@@ -4,7 +4,7 @@ from collections import Counter
 
 from hand_driven_node import T0, Hand
 
-from evenbeat.cli.commands.status import status_lines
+from evenbeat.cli.output.status_lines import status_lines
 from evenbeat.load.task_keys import task_from_table
 from evenbeat.model import MINUTE, SECOND, RunKind
 from evenbeat.report.cluster_view import merge_statuses

@@ -26,7 +26,7 @@ def live(hand: Hand, edit: Callable[[], None]) -> None:
 
 
 def stopped(hand: Hand, edit: Callable[[], None]) -> None:
-    """No node lives while it is made."""
+    """No node is running while it is made."""
     hand.desk.on_changed = lambda _: None
     edit()
     hand.restart()

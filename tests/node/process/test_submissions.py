@@ -128,7 +128,7 @@ def test_what_cannot_be_told_is_refused(client: SocketBackend, node: LiveNode) -
 
 
 def test_without_a_node_nobody_is_told(database: Path) -> None:
-    with open_client(database, "ana") as door, pytest.raises(Invalid, match="no node lives on"):
+    with open_client(database, "ana") as door, pytest.raises(Invalid, match="no node is running on"):
         door.submit_result("backup", 0)
 
 

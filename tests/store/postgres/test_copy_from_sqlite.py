@@ -97,7 +97,7 @@ def test_what_a_node_lives_on_is_not_copied(empty: str, file: Path, evenbeat: Ev
     with DatabaseOwnership(file):
         result = evenbeat("migrate", "--db", empty, "--from", str(file))
     assert result.code == 2
-    assert "a node lives on" in result.err
+    assert "a node is already running on" in result.err
     store = PostgresStore(empty)
     assert store.count() == 0
     store.close()

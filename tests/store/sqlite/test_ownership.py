@@ -43,7 +43,7 @@ def owner(database: Path) -> Iterator["subprocess.Popen[str]"]:
 
 def test_a_second_node_is_refused_and_told_who_the_first_is(database: Path, owner: "subprocess.Popen[str]") -> None:
     assert is_node_running(database)
-    with pytest.raises(DatabaseInUse, match=f"lives on .*a.db already \\(process {owner.pid}\\); stop it"):
+    with pytest.raises(DatabaseInUse, match=f"already running on .*a.db \\(process {owner.pid}\\); stop it"):
         DatabaseOwnership(database)
 
 
@@ -109,9 +109,7 @@ class TestDeletedLock:
             assert owner.stdout is not None
             assert owner.stdout.readline() == "owned\n"
             (tmp_path / "a.db.lock").unlink()
-            with pytest.raises(
-                DatabaseInUse, match=r"already, though its lock file .*a\.db\.lock was deleted; stop it"
-            ):
+            with pytest.raises(DatabaseInUse, match=r"though its lock file .*a\.db\.lock was deleted; stop it"):
                 DatabaseOwnership(database)
             owner.communicate("")
         with DatabaseOwnership(database):

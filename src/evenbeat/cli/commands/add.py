@@ -1,4 +1,4 @@
-"""`evenbeat add`: one new task, by the same rules and with the same messages as in a file."""
+"""`evenbeat add`: add one task, with the same rules and messages as in a file."""
 
 import argparse
 from typing import Any
@@ -12,11 +12,11 @@ from evenbeat.load.task_keys import task_from_table
 from evenbeat.model import Invalid
 
 _TEXT_OPTIONS = ("function", "cwd", "user", "limit", "period", "zone", "cron", "calendar", "at", "start_at")
-"""Keys whose values are texts, whatever they look like."""
+"""Keys whose values are always texts, whatever they look like."""
 
 
 def run_command(args: argparse.Namespace) -> int:
-    """Add it; exit 0."""
+    """Add the task; exit 0."""
     task = task_from_table(args.name, resolve_relative_at(_task_table(args), now()), check=args.check)
     with open_client(args, new=True) as client:
         changed = client.add([task], args.owner or user_name())
@@ -25,7 +25,7 @@ def run_command(args: argparse.Namespace) -> int:
 
 
 def _task_table(args: argparse.Namespace) -> dict[str, Any]:
-    """What the options say, as a file would."""
+    """The table of the task, as a file would have it."""
     if args.work and args.function is not None:
         raise Invalid("a task has a command or a function, found both")
     table: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""`evenbeat apply` and `evenbeat reload`: make the tasks of files be what the files say, all of it or nothing."""
+"""`evenbeat apply` and `evenbeat reload`: create, change and remove tasks to match files, all or nothing."""
 
 import argparse
 from pathlib import Path
@@ -7,7 +7,7 @@ from evenbeat.cli.task_commands import open_client, print_changes, show_progress
 
 
 def run_command(args: argparse.Namespace) -> int:
-    """Apply them; exit 0. Without files those of the live node are read again."""
+    """Apply the files; exit 0. Without files, the running node applies its own again."""
     files = [Path(file) for file in args.files]
     with (
         show_progress(f"applying {', '.join(args.files)}" if files else "reloading"),

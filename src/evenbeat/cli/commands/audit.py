@@ -1,4 +1,4 @@
-"""`evenbeat audit`: who changed what, from what to what, newest first; of tasks that are gone as well."""
+"""`evenbeat audit`: who changed what, from what to what, newest first; includes tasks that were removed."""
 
 import argparse
 from typing import Any, Final
@@ -18,11 +18,11 @@ from evenbeat.when.zone import zone
 MAX_CHANGES: Final = 100_000
 _UTC: Final = zone("UTC")
 _MAX_WIDTH: Final = 200
-"""Characters of a value in a line; JSON has all that is kept."""
+"""Characters of a value on a line; JSON has the whole value."""
 
 
 def run_command(args: argparse.Namespace) -> int:
-    """List them; exit 0."""
+    """List the changes; exit 0."""
     most = number_option(args.limit, "--limit", MAX_CHANGES) or 0
     since = None if args.since is None else _since(args.since, now())
     with open_client(args) as client:
@@ -37,7 +37,7 @@ def run_command(args: argparse.Namespace) -> int:
 
 
 def _since(text: str, at: Instant) -> Instant:
-    """A time, or how long ago."""
+    """`--since`: a time, or how long ago."""
     try:
         return Instant(at - parse_duration(text))
     except Invalid:

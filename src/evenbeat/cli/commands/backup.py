@@ -1,4 +1,4 @@
-"""`evenbeat backup`: a consistent copy of the database, while everything goes on."""
+"""`evenbeat backup`: a consistent copy of the database, while the node keeps running."""
 
 import argparse
 from pathlib import Path
@@ -9,13 +9,13 @@ from evenbeat.model import Invalid
 
 
 def run_command(args: argparse.Namespace) -> int:
-    """Copy it; exit 0."""
+    """Copy the database; exit 0."""
     path = Path(args.file)
     if path.exists():
-        raise Invalid(f"{path} is there already; a backup replaces nothing")
+        raise Invalid(f"{path} already exists; a backup never overwrites a file")
     if not path.parent.is_dir():
         raise Invalid(f"there is no directory {path.parent}")
-    # Reading needs nobody's leave, so the node is not asked to stop and think.
+    # Reading needs no cooperation of the node, so the node is not asked and not delayed.
     with show_progress(f"copying {database_option(args)}"), open_store_read_only(args) as store:
         store.backup(path)
     size = path.stat().st_size

@@ -1,4 +1,4 @@
-"""`evenbeat bench`: measure this machine, always beside a bare baseline of the same work in the same run."""
+"""`evenbeat bench`: measure evenbeat on this machine, beside a bare baseline that does the same work."""
 
 import argparse
 from importlib import import_module
@@ -12,13 +12,13 @@ def run_command(args: argparse.Namespace) -> int:
     if not 1 <= args.pairs <= 1_000:
         raise Invalid(f"{args.pairs} is out of range, accepted: 1 to 1000", place="--pairs")
     if args.with_api_load and args.what != "node":
-        raise Invalid("only `bench node` has an API to be asked", place="--with-api-load")
+        raise Invalid("only `bench node` has an API to put load on", place="--with-api-load")
     what = "api_load" if args.with_api_load else args.what
-    bench = import_module(f"evenbeat.bench.{what}")  # each imports much that the others do not need
+    bench = import_module(f"evenbeat.bench.{what}")  # each has heavy imports that the others do not need
     if args.what == "core":
         bench.check_options(args.plot)
     elif args.plot is not None:
-        raise Invalid("only `bench core` draws a picture", place="--plot")
+        raise Invalid("only `bench core` draws a plot", place="--plot")
     document: dict[str, object] = {}
     out = console()
     for key, comparison in bench.comparisons(args.pairs):

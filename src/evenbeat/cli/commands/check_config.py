@@ -1,4 +1,4 @@
-"""`evenbeat check-config`: every problem and every warning of some files, with file, line and column."""
+"""`evenbeat check-config`: all errors and warnings of files, with file, line and column."""
 
 import argparse
 import sys
@@ -17,7 +17,7 @@ MAX_ERRORS_SHOWN = 1_000
 
 
 def run_command(args: argparse.Namespace) -> int:
-    """Print what was found; exit 2 if a file cannot be used."""
+    """Print errors and warnings; exit 2 if a file has errors."""
     sources: list[ParsedFile] = []
     errors: list[str] = []
     try:
@@ -45,7 +45,7 @@ def run_command(args: argparse.Namespace) -> int:
 
 
 def _permission_refusals(files: list[Path]) -> list[str]:
-    """What a node of this user would refuse, as only files say what is executed."""
+    """Errors that a node of this user would report because commands may only come from files."""
     found = []
     for file in files:
         try:

@@ -1,4 +1,4 @@
-"""`evenbeat explain`: a cron entry in plain English, its resolved form, its warnings."""
+"""`evenbeat explain`: a cron entry in plain English, with its resolved form and warnings."""
 
 import argparse
 

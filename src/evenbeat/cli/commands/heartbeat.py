@@ -1,4 +1,4 @@
-"""`evenbeat heartbeat`: a token by which anybody who has it tells that a passive check is alive."""
+"""`evenbeat heartbeat`: create or remove the token with which a program reports that a passive check is alive."""
 
 import argparse
 import sys
@@ -8,7 +8,7 @@ from evenbeat.cli.task_commands import open_client, require_task
 
 
 def run_command(args: argparse.Namespace) -> int:
-    """Make one, or take it away; exit 0."""
+    """Create or remove the token; exit 0."""
     with open_client(args) as client:
         name = require_task(client, args.name).task.name
         if args.drop:
@@ -19,8 +19,8 @@ def run_command(args: argparse.Namespace) -> int:
     if args.json:
         print_json({"task": name, "token": token})
     elif token is None:
-        print(f"the token of {name} is nobody's any more")
+        print(f"removed the token of {name}")
     else:
         print(token)
-        print(f"evenbeat heartbeat: this is told once; what {name} had before counts no more", file=sys.stderr)
+        print(f"evenbeat heartbeat: shown once. The previous token of {name} is now invalid.", file=sys.stderr)
     return 0

@@ -1,4 +1,4 @@
-"""`evenbeat history`: what became of runs and of nominal times without one, newest first."""
+"""`evenbeat history`: runs and skips, newest first."""
 
 import argparse
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ MAX_RECORDS: Final = 100_000
 
 
 def run_command(args: argparse.Namespace) -> int:
-    """List them; exit 0."""
+    """List runs and skips; exit 0."""
     if not 1 <= args.n <= MAX_RECORDS:
         raise Invalid(f"{args.n} is out of range, accepted: 1 to {MAX_RECORDS}", place="-n")
     where = zone("UTC")
@@ -33,7 +33,7 @@ def run_command(args: argparse.Namespace) -> int:
             found = client.records(asked, args.n, failed=args.failed, skips=args.skips)
         except Invalid:
             if args.name is not None:
-                require_task(client, args.name)  # says which name is like it
+                require_task(client, args.name)  # its error suggests a similar name
             raise
     if args.json:
         print_json(
@@ -66,7 +66,7 @@ def _start_text(run: RunRecord) -> Instant:
 
 
 def _run_cells(run: RunRecord) -> list[tuple[str, str]]:
-    """What it was and how late, how long it took, how it ended, what that made of a check, and what it said."""
+    """A run on one line: its kind, lateness, duration and outcome, the state of a check, and the output."""
     good = run.outcome in (None, Outcome.SUCCEEDED)
     took = "-" if run.ended is None else duration_words(run.ended - _start_text(run))
     is_claimed = run.started is None and run.ended is None

@@ -1,4 +1,4 @@
-"""`evenbeat import`: crontabs, Nagios objects and Jenkins timers as evenbeat TOML, their times unchanged."""
+"""`evenbeat import`: convert crontabs, Nagios objects and Jenkins timers to evenbeat TOML with unchanged times."""
 
 import argparse
 import sys
@@ -17,12 +17,12 @@ from evenbeat.when.zone import zone
 
 
 def run_command(args: argparse.Namespace) -> int:
-    """Print the TOML; warnings go to stderr and into its head."""
+    """Print the TOML; warnings go to stderr and to the top of the TOML."""
     with prefix_place("--zone"):
         zone_name = zone(args.zone or "UTC").name
     for option in ("spread", "system"):
         if getattr(args, option) and args.kind != "crontab":
-            raise Invalid(f"this belongs to crontabs, not to {args.kind}", place=f"--{option}")
+            raise Invalid(f"only for crontabs, not for {args.kind}", place=f"--{option}")
     try:
         imported = _import_files(args, zone_name)
         warnings = [str(warning) for warning in imported.warnings]

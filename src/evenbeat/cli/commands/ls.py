@@ -1,4 +1,4 @@
-"""`evenbeat ls`: which tasks there are, how they are, and when they run."""
+"""`evenbeat ls`: tasks with their state, next and last run."""
 
 import argparse
 import sys
@@ -23,11 +23,11 @@ from evenbeat.store.contract import Condition
 _HEADINGS: Final = ("name", "state", "next", "expected by", "last", "schedule")
 _WITHOUT_NODE: Final = {"next": "would run"}
 _ROWS_PER_BLOCK: Final = 1_000
-"""Rows that are as wide as the widest of them; a longer list goes on with the next ones, so that it begins at once."""
+"""Rows aligned with each other. A longer list is printed in such blocks, so that output begins at once."""
 
 
 def run_command(args: argparse.Namespace) -> int:
-    """List them; exit 0, or 1 if no task has a name that was given."""
+    """List tasks; exit 0, or 1 if no task matches a given name."""
     with open_client(args) as client:
         live = client.has_node()
         conditions = client.conditions(task_filter(args))
@@ -38,7 +38,7 @@ def run_command(args: argparse.Namespace) -> int:
 
 
 def _print_json(conditions: Iterator[Condition], *, live: bool) -> int:
-    """One document, written as it is read: there may be a million tasks."""
+    """Print one JSON document as it is read from the store: there may be a million tasks."""
     count, out = 0, raw_stream(sys.stdout)
     out.write('{"tasks": [')
     for condition in conditions:
@@ -52,20 +52,20 @@ def _print_json(conditions: Iterator[Condition], *, live: bool) -> int:
 def _show(conditions: Iterator[Condition], at: Instant, *, live: bool) -> int:
     out, count = console(), 0
     headings = _HEADINGS if live else [_WITHOUT_NODE.get(heading, heading) for heading in _HEADINGS]
-    while some := list(islice(conditions, _ROWS_PER_BLOCK)):
-        rows = [_row(condition, at) for condition in some]
+    while block := list(islice(conditions, _ROWS_PER_BLOCK)):
+        rows = [_row(condition, at) for condition in block]
         rows[:0] = [] if count else [tuple((heading, "dim") for heading in headings)]
         widths = [max(cell_len(row[i][0]) for row in rows) for i in range(len(_HEADINGS))]
         lines = (_padded(*cell, width) for row in rows for cell, width in zip(row, (*widths[:-1], None), strict=True))
         out.print(Text.assemble(*lines), end="")
-        count += len(some)
+        count += len(block)
     if not count:
         out.print("no tasks")
     return count
 
 
 def _row(condition: Condition, at: Instant) -> tuple[tuple[str, str], ...]:
-    """Words and their colours."""
+    """The cells of a task: texts and their colours."""
     task = condition.entry.task
     return (
         (escaped_line(task.name), ""),
@@ -83,5 +83,5 @@ def _next(condition: Condition, at: Instant) -> str:
 
 
 def _padded(words: str, colour: str, width: int | None) -> tuple[str, str]:
-    """A cell; None for the last of its row."""
+    """Pad a cell to a width; None for the last of its row."""
     return words + ("\n" if width is None else " " * (width - cell_len(words) + 3)), colour

@@ -14,15 +14,15 @@ from evenbeat.store.sqlite.ownership import DatabaseOwnership
 
 
 def run_command(args: argparse.Namespace) -> int:
-    """Do it; exit 0."""
+    """Migrate, and copy if asked to; exit 0."""
     target = database_option(args)
     if not is_shared_database(target):
         raise Invalid(
-            f"{target} is a file, which every node brings up to date by itself; accepted: postgresql://user@host/database",
+            f"{target} is a file, which every node brings up to date itself; accepted: postgresql://user@host/database",
             place="--db",
         )
     check_driver()
-    from evenbeat.store.postgres.connect import PostgresAddress, prepare  # noqa: PLC0415 - only if there is a driver
+    from evenbeat.store.postgres.connect import PostgresAddress, prepare  # noqa: PLC0415 - the driver is an extra
 
     source = None if args.from_ is None else _source(args.from_)
     before, after = prepare(PostgresAddress(str(target)))
@@ -39,7 +39,7 @@ def run_command(args: argparse.Namespace) -> int:
 
 def _source(text: str) -> Path:
     if is_shared_database(text):
-        raise Invalid("only an SQLite file can be copied; PostgreSQL copies its own with pg_dump", place="--from")
+        raise Invalid("only an SQLite file can be copied; for PostgreSQL use pg_dump", place="--from")
     path = Path(text)
     if not path.exists():
         raise Invalid(f"there is no database {path}", place="--from")
@@ -54,11 +54,11 @@ def _copy_to_postgres(source: Path, target: str) -> dict[str, int]:
     bars.disable = not err.is_terminal
     known: dict[str, TaskID] = {}
 
-    def told(table: str, done: int, total: int) -> None:
+    def report(table: str, done: int, total: int) -> None:
         if table not in known:
             known[table] = bars.add_task(table.replace("_", " "), total=total)
         bars.update(known[table], completed=done)
 
-    # Whoever owns the file, no node begins to live on it meanwhile.
+    # While this process owns the file, no node can start on it.
     with DatabaseOwnership(source), bars:
-        return copy_sqlite(source, target, told)
+        return copy_sqlite(source, target, report)

@@ -1,4 +1,4 @@
-"""`evenbeat nats-config`: a configuration for nats-server in which no pool hears the work of another."""
+"""`evenbeat nats-config`: a configuration for nats-server that keeps the work of each pool private."""
 
 import argparse
 import os
@@ -20,12 +20,12 @@ _KEY: Final = 32
 
 
 def run_command(args: argparse.Namespace) -> int:
-    """Print it, with new passwords, or with nkeys whose seeds are files; exit 0."""
+    """Print the configuration, with new passwords or with nkeys whose seeds are written to files; exit 0."""
     pools = tuple(dict.fromkeys(args.pools)) or (DEFAULT_POOL,)
     if len(pools) > _MAX_POOLS:
         raise Invalid(f"{len(pools)} pools, accepted: at most {_MAX_POOLS}", place="--pool")
     if bool(args.tls_cert) is not bool(args.tls_key) or (args.tls_ca and not args.tls_cert):
-        raise Invalid("TLS takes --tls-cert and --tls-key, and --tls-ca if clients must show certificates too")
+        raise Invalid("TLS needs --tls-cert and --tls-key, and --tls-ca to require client certificates")
     tls = NatsTls(args.tls_cert, args.tls_key, args.tls_ca or "") if args.tls_cert else None
     scheme = "nats" if tls is None else "tls"
     where = parse_queue_address(f"{scheme}://{args.server}/{args.prefix or DEFAULT_PREFIX}")
@@ -46,14 +46,14 @@ def run_command(args: argparse.Namespace) -> int:
         print_json({"config": text, "queues": urls})
         return 0
     print(text, end="")
-    print("Keep this file from others: `chmod 600`. EVENBEAT_QUEUE, for the schedulers and each pool:", file=sys.stderr)
+    print("Protect this file: `chmod 600`. EVENBEAT_QUEUE for the schedulers and for each pool:", file=sys.stderr)
     for name, url in urls.items():
         print(f"  {name:{max(map(len, urls))}}  {url}", file=sys.stderr)
     return 0
 
 
 def _new_user(name: str, folder: Path | None, scheme: str, places: str) -> tuple[NatsUser, str]:
-    """A user, and where they find the queue."""
+    """A new user, and the address of the queue with their credentials."""
     if folder is None:
         password = secrets.token_urlsafe(24)
         return NatsUser(name, password), f"{scheme}{quote(name, '')}:{password}@{places}"

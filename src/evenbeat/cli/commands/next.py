@@ -81,9 +81,9 @@ def _schedule(args: argparse.Namespace) -> tuple[Schedule, str]:
 def _refuse_unrelated_options(args: argparse.Namespace, kind: str) -> None:
     for option, default in (("hash", Hash.STABLE), ("days", Days.OR), ("second", "spread")):
         if kind != "cron" and getattr(args, option) != default:
-            raise Invalid(f"belongs to cron entries, not to --{kind}", place=f"--{option}")
+            raise Invalid(f"only for cron entries, not for --{kind}", place=f"--{option}")
     if kind != "every" and args.phase is not None:
-        raise Invalid("belongs to --every", place="--phase")
+        raise Invalid("only for --every", place="--phase")
 
 
 def _interval_grid(args: argparse.Namespace) -> tuple[int, int]:
@@ -96,7 +96,7 @@ def _interval_grid(args: argparse.Namespace) -> tuple[int, int]:
 def _inside(times: CompiledSchedule, args: argparse.Namespace, where: Zone) -> ListedSchedule:
     if not args.period and not args.exclude:
         return times
-    # Periods need numpy, whose import a plain `next` need not wait for.
+    # Periods need numpy, whose import would delay a plain `next`.
     from evenbeat.when.inside import within_period  # noqa: PLC0415
 
     return within_period(times, period_option(args.period, where.name, include=[], exclude=args.exclude))

@@ -1,4 +1,4 @@
-"""`evenbeat pause` and `evenbeat resume`: disable tasks by hand, whatever their files say, and enable them again."""
+"""`evenbeat pause` and `evenbeat resume`: pause tasks by hand, regardless of their files, and resume them."""
 
 import argparse
 
@@ -6,7 +6,7 @@ from evenbeat.cli.task_commands import open_client, print_changes, require_selec
 
 
 def run_command(args: argparse.Namespace) -> int:
-    """Do it; exit 0, or 1 if no task is meant."""
+    """Pause or resume; exit 0, or 1 if no task is selected."""
     require_selection(args)
     with open_client(args) as client:
         only = required_task_filter(args, client)

@@ -1,4 +1,4 @@
-"""`evenbeat period`: is a period open, when does it open and close next, and all its windows up to a time."""
+"""`evenbeat period`: whether a period is open, when it next opens and closes, and its windows up to a time."""
 
 import argparse
 
@@ -11,7 +11,7 @@ from evenbeat.when.windows import Window
 from evenbeat.when.zone import Zone, zone
 
 LONGEST = HORIZON
-"""As far as periods are looked ahead; a list beyond that would be a slip."""
+"""The longest span that is listed; anything beyond is probably a typing mistake."""
 
 
 def run_command(args: argparse.Namespace) -> int:

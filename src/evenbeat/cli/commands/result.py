@@ -1,4 +1,4 @@
-"""`evenbeat result`: tell the result of a check, as its plugin would."""
+"""`evenbeat result`: submit the result of a check, as its plugin would report it."""
 
 import argparse
 from typing import Final
@@ -14,10 +14,10 @@ _STATUS_WORDS: Final = {state.name.lower(): state for state in State} | {str(int
 
 
 def run_command(args: argparse.Namespace) -> int:
-    """Tell it; exit 0."""
+    """Submit the result; exit 0."""
     state = _STATUS_WORDS.get(args.status.lower())
     if state is None:
-        raise Invalid(f"{args.status!r} is no status, accepted: ok, warning, critical, unknown, or 0 to 3")
+        raise Invalid(f"{args.status!r} is not a status, accepted: ok, warning, critical, unknown, or 0 to 3")
     if len(args.output) > OUTPUT_LIMIT:
         raise Invalid(f"{len(args.output):,} characters of output, accepted: up to {OUTPUT_LIMIT:,}")
     ttl = None if args.ttl is None else _ttl(args.ttl)
@@ -41,5 +41,5 @@ def _ttl(text: str) -> int:
     except Invalid as e:
         raise Invalid(e.problem, column=e.column, place="--ttl") from None
     if ttl < 1:
-        raise Invalid(f"{text!r}: accepted: more than nothing, such as 10m", place="--ttl")
+        raise Invalid(f"{text!r} is out of range, accepted: more than 0, such as 10m", place="--ttl")
     return ttl

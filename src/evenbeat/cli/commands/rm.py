@@ -1,4 +1,4 @@
-"""`evenbeat rm`: delete tasks. A run that is under way finishes; history stays for as long as it is kept."""
+"""`evenbeat rm`: delete tasks. A run under way still finishes; the history is kept for its usual time."""
 
 import argparse
 import sys
@@ -9,12 +9,12 @@ from evenbeat.wire.replies import Names
 
 
 def run_command(args: argparse.Namespace) -> int:
-    """Delete them; exit 0, or 1 if there is nothing to delete."""
+    """Delete tasks; exit 0, or 1 if there is nothing to delete."""
     require_selection(args)
     with open_client(args) as client:
         only = required_task_filter(args, client)
         changed = client.remove(only)
     print_changes(args, changed)
     for file in changed.files if isinstance(changed, Names) else owning_files(changed.removed):
-        print(f"evenbeat rm: {file} creates its tasks again when it is next applied", file=sys.stderr)
+        print(f"evenbeat rm: {file} creates its tasks again the next time it is applied", file=sys.stderr)
     return 0 if changed.removed else 1

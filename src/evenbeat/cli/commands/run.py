@@ -1,4 +1,4 @@
-"""`evenbeat run`: run tasks now, ignoring enabled and period; slots and running instances count as ever."""
+"""`evenbeat run`: run tasks now, ignoring enabled and period; slots and runs under way still hold them back."""
 
 import argparse
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from evenbeat.wire.replies import EndedRun
 
 
 def run_command(args: argparse.Namespace) -> int:
-    """Ask for them; exit 0, with --wait only if all of them succeeded."""
+    """Request the runs; exit 0, with --wait only if all succeeded."""
     with open_client(args) as client:
         names = [require_task(client, name).task.name for name in args.names]
         if not args.wait:
@@ -36,8 +36,8 @@ def _print_asked(args: argparse.Namespace, names: list[str], waiting: Mapping[st
     by_reason: dict[str, list[str]] = {}
     for name in names:
         by_reason.setdefault(waiting.get(name, ""), []).append(name)
-    for reason, some in by_reason.items():
-        print(f"{', '.join(some)}: {f'{reason}, then runs' if reason else 'will run now'}")
+    for reason, tasks in by_reason.items():
+        print(f"{', '.join(tasks)}: {f'{reason}, then runs' if reason else 'will run now'}")
 
 
 def _document(run: EndedRun) -> dict[str, object]:

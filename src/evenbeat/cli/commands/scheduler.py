@@ -1,4 +1,4 @@
-"""`evenbeat scheduler`: a node of a cluster, without workers. `evenbeat up` on PostgreSQL is that and a worker."""
+"""`evenbeat scheduler`: a node of a cluster, without workers. `evenbeat up` on PostgreSQL adds a worker to it."""
 
 import argparse
 import asyncio
@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from typing import Final
 
-from evenbeat.cli.commands.up import node_options, run_with_display, summary
+from evenbeat.cli.node_commands import node_options, run_with_display, summary
 from evenbeat.cli.output.common import print_json, warn_of_secret_argument
 from evenbeat.cli.task_commands import database_option
 from evenbeat.load.config import BadFileError
@@ -20,20 +20,20 @@ _QUEUE: Final = "EVENBEAT_QUEUE"
 
 
 def run_command(args: argparse.Namespace) -> int:
-    """Run it; exit 0 when it has stopped in order and everything is in the store."""
+    """Run the scheduler; exit 0 after an orderly stop with everything in the store."""
     return _run(args, worker=False)
 
 
 def run_scheduler_and_worker(args: argparse.Namespace) -> int:
-    """A scheduler, and a worker beside it that ends with it."""
+    """Run a scheduler, and a worker beside it that ends with it."""
     return _run(args, worker=args.workers != 0)
 
 
 def _where(args: argparse.Namespace) -> QueueAddress:
-    said = args.queue or os.environ.get(_QUEUE)
-    if not said:
+    address = args.queue or os.environ.get(_QUEUE)
+    if not address:
         raise Invalid("a cluster needs a queue: give --queue nats://HOST:PORT, or set EVENBEAT_QUEUE", place="--queue")
-    return parse_queue_address(said, args.replicas)
+    return parse_queue_address(address, args.replicas)
 
 
 def _run(args: argparse.Namespace, *, worker: bool) -> int:
@@ -43,11 +43,11 @@ def _run(args: argparse.Namespace, *, worker: bool) -> int:
     if not isinstance(path, str):
         raise Invalid(f"{path} is a file, and a cluster needs PostgreSQL: --db postgresql://HOST/NAME", place="--db")
 
-    async def live(ready: Callable[[Scheduler], None]) -> Scheduler:
+    async def run(ready: Callable[[Scheduler], None]) -> Scheduler:
         return await run_cluster_node(path, where, options, ready, worker=worker)
 
     try:
-        node = asyncio.run(run_with_display(args, options, without_password(path), live))
+        node = asyncio.run(run_with_display(args, options, without_password(path), run))
     except BadFileError as e:
         raise Invalid(str(e)) from None
     if args.json:

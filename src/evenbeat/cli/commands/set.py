@@ -1,4 +1,4 @@
-"""`evenbeat set`: change keys of a task, by the same rules and with the same messages as in a file."""
+"""`evenbeat set`: change keys of a task, with the same rules and messages as in a file."""
 
 import argparse
 import sys
@@ -15,7 +15,7 @@ from evenbeat.model import Invalid
 
 
 def run_command(args: argparse.Namespace) -> int:
-    """Change it; exit 0."""
+    """Change the task; exit 0."""
     changes = resolve_relative_at(_changes(args.changes), now())
     with open_client(args) as client:
         entry = require_task(client, args.name)
@@ -33,6 +33,6 @@ def _changes(texts: list[str]) -> dict[str, Any]:
     for text in texts:
         key, equals, value = text.partition("=")
         if not key or not equals:
-            raise Invalid(f"{text!r} is not KEY=VALUE, such as every=10m; KEY= is back to the default")
+            raise Invalid(f"{text!r} is not KEY=VALUE, such as every=10m; KEY= restores the default")
         changes[key] = parse_value(value) if value else None
     return changes

@@ -1,4 +1,4 @@
-"""`evenbeat show`: everything about one task - its definition, how it is, and its latest runs."""
+"""`evenbeat show`: everything about one task: its definition, condition and latest runs."""
 
 import argparse
 import sys
@@ -22,7 +22,7 @@ _RUNS_SHOWN: Final = 5
 
 
 def run_command(args: argparse.Namespace) -> int:
-    """Show it; exit 0."""
+    """Show the task; exit 0."""
     with open_client(args) as client:
         entry = require_task(client, args.name)
         condition = client.condition(entry)

@@ -1,4 +1,4 @@
-"""`evenbeat simulate`: the real core on a virtual clock, with the tasks of a file."""
+"""`evenbeat simulate`: run the tasks of a file through the real core on a virtual clock."""
 
 import argparse
 from typing import Final
@@ -20,14 +20,14 @@ MOST_SLOTS: Final = 1_000_000
 
 
 def run_command(args: argparse.Namespace) -> int:
-    """Print what the simulation saw; exit 0."""
+    """Print the results of the simulation; exit 0."""
     if not 1 <= args.slots <= MOST_SLOTS:
         raise Invalid(f"{args.slots} is out of range, accepted: 1 to {MOST_SLOTS}", place="--slots")
     seed = seed_option(args.seed)
     length = length_option(args.for_, LONGEST)
     start = at_option(args.from_, zone("UTC"), Instant(now() // HOUR * HOUR + HOUR), "--from")
     config = load_file_option(args.file)
-    tasks = [task for task in config.tasks if not task.passive]  # those have nothing to run
+    tasks = [task for task in config.tasks if not task.passive]  # passive checks run nothing
     simulation = Simulation(
         tasks,
         compile_periods(config.periods),
@@ -48,7 +48,7 @@ def run_command(args: argparse.Namespace) -> int:
 
 
 def _durations(weights: "np.ndarray[tuple[int], np.dtype[np.float64]]", seed: int) -> Durations:
-    """A run lasts what its task is expected to take, more or less: exponentially distributed around it."""
+    """Random durations, exponentially distributed with the expected duration of each task as mean."""
     rng = np.random.default_rng(seed)
 
     def durations(rows: Ints, _: Instant) -> Ints:

@@ -1,4 +1,4 @@
-"""`evenbeat slots` and `evenbeat limit`: how many runs at the same time, changed while the node lives."""
+"""`evenbeat slots` and `evenbeat limit`: set the maximum of concurrent runs, while the node is running too."""
 
 import argparse
 
@@ -11,9 +11,9 @@ _MAX_SLOTS = 1_000_000
 
 
 def run_command(args: argparse.Namespace) -> int:
-    """Change it, and tell the status; exit 0. A database without a node keeps it for the next one."""
+    """Change the maximum and print the status; exit 0. Without a node, the database keeps it for the next one."""
     if (args.most is None) is not args.reset:
-        raise Invalid("accepted: a number, or --reset for what the command line or files say")
+        raise Invalid("accepted: a number, or --reset to return to the value of the command line or files")
     most = number_option(args.most, "N", _MAX_SLOTS)
     with open_client(args) as client:
         if args.command == "slots":

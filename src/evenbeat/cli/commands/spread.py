@@ -1,4 +1,4 @@
-"""`evenbeat spread`: the load each second gets under each spread strategy, in numbers and as a picture."""
+"""`evenbeat spread`: the load per second under each spread strategy, in numbers and as a plot."""
 
 import argparse
 import sys
@@ -72,7 +72,7 @@ def _from_file(args: argparse.Namespace, rng: np.random.Generator) -> SpreadWork
     if args.tasks is not None or args.every is not None:
         raise Invalid("give either a FILE or --tasks and --every, not both")
     config = load_file_option(args.file)
-    tasks = [task for task in config.tasks if not task.passive]  # those make no load
+    tasks = [task for task in config.tasks if not task.passive]  # passive checks make no load
     return workload_of(tasks, compile_periods(config.periods), *_draws(len(tasks), rng))
 
 
@@ -93,7 +93,7 @@ def _show(loads: dict[Spread, NDArray[np.float64]], workload: SpreadWorkload, st
             f"[bold]{s.peak_to_mean:>10.3f}[/bold]  {_sparkline(curve)}"
         )
     if workload.kept_phases:
-        out.print(f"\n[dim]{workload.kept_phases:,} of them keep the phase they say themselves[/dim]")
+        out.print(f"\n[dim]{workload.kept_phases:,} of them keep the phase given in the file[/dim]")
     if not any(curve.any() for curve in loads.values()):
         out.print("\n[dim]nothing starts in this time[/dim]")
 

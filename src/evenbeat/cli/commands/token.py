@@ -1,4 +1,4 @@
-"""`evenbeat token`: who may use the API. A secret, of a token or of a sign-in link, is shown once, on stdout alone."""
+"""`evenbeat token`: access to the API. The secret of a token or a sign-in link is shown once, on stdout only."""
 
 import argparse
 import sys
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def run_command(args: argparse.Namespace) -> int:
-    """Do it; exit 0."""
+    """Add, list or remove tokens, or make a sign-in link; exit 0."""
     match args.action:
         case "add":
             _add(args, _name(args))
@@ -35,14 +35,14 @@ def run_command(args: argparse.Namespace) -> int:
 
 def _name(args: argparse.Namespace) -> str:
     if not args.name:
-        raise Invalid(f"which one? `evenbeat token {args.action} NAME`")
+        raise Invalid(f"which token? `evenbeat token {args.action} NAME`")
     name: str = args.name
     return name
 
 
 def _add(args: argparse.Namespace, name: str) -> None:
     if args.role is None:
-        raise Invalid("what may it do? --role read, operate or admin")
+        raise Invalid("which role? --role read, operate or admin")
     expires = None if args.expires is None else Instant(now() + _length(args.expires))
     labels = key_value_options(args.label or (), "--label")
     scope = Scope(args.owner, labels) if args.owner is not None or labels else None
@@ -92,14 +92,14 @@ def _link(args: argparse.Namespace) -> None:
 
 def _list(args: argparse.Namespace) -> None:
     if args.name:
-        raise Invalid("`evenbeat token ls` lists all, and takes no name")
+        raise Invalid("`evenbeat token ls` lists all tokens, and takes no name")
     with open_store_read_only(args) as store:
         tokens = sorted(decode_tokens(store.settings(TOKEN_PREFIX)).values(), key=lambda token: token.name)
     if args.json:
         print_json({"tokens": [_document(token) for token in tokens]})
         return
     if not tokens:
-        print("no tokens: nobody is let in over HTTP; `evenbeat token add NAME --role admin` makes one")
+        print("no tokens: nobody can use the API; `evenbeat token add NAME --role admin` makes one")
     out, width = console(), max((len(token.name) for token in tokens), default=0)
     for token in tokens:
         limited = "" if token.scope is None else f", limited to {token.scope}"

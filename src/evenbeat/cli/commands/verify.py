@@ -1,4 +1,4 @@
-"""`evenbeat verify`: every reachable state of small worlds of tasks, and of small clusters, on the code that runs."""
+"""`evenbeat verify`: check every reachable state of small sets of tasks and small clusters, on the production code."""
 
 import argparse
 import sys
@@ -13,7 +13,7 @@ from evenbeat.sim.verify import WORLDS, VerifiedWorld, property_verdicts, verify
 
 
 def run_command(args: argparse.Namespace) -> int:
-    """Print what was explored and what holds; exit 1, with the shortest counterexample, if something does not."""
+    """Print what was explored and which properties hold; exit 1, with the shortest counterexample, if one does not."""
     given = args.tasks is not None or args.slots is not None
     shapes = (world_of(args.tasks, args.slots),) if given else WORLDS
     sentences = WORLD_SENTENCES if given else WORLD_SENTENCES | cluster.CLUSTER_SENTENCES
@@ -75,7 +75,7 @@ def _show_world(one: VerifiedWorld) -> None:
     end = "" if explored.counterexample is None else ", not explored to its end"
     out = console()
     out.print(f"{one.shape.name}: {explored.states:,} states, {explored.transitions:,} transitions{end}", markup=False)
-    # A world can take a minute: whoever reads along through a pipe sees it now.
+    # A world can take a minute: flush, so that the reader of a pipe sees this line now.
     sys.stdout.flush()
 
 

@@ -1,4 +1,4 @@
-"""`evenbeat why`: why does a task run, or not, now or then, and when is it next?"""
+"""`evenbeat why`: why a task runs or does not run, now or at a given time, and when it is next due."""
 
 import argparse
 

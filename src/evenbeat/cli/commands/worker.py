@@ -1,4 +1,4 @@
-"""`evenbeat worker`: run what the nodes of a cluster hand over, until it is told to stop. It needs no database."""
+"""`evenbeat worker`: execute runs for the schedulers of a cluster, until it is told to stop. It needs no database."""
 
 import argparse
 import asyncio
@@ -34,7 +34,7 @@ _log: Final = logging.getLogger("evenbeat.worker")
 
 
 def run_command(args: argparse.Namespace) -> int:
-    """Run it; exit 0 when it has left in order."""
+    """Run the worker; exit 0 after an orderly stop."""
     try:
         from evenbeat.queue.nats.worker import ClusterWorker, WorkerOptions  # noqa: PLC0415 - an extra
     except ImportError:
@@ -42,7 +42,7 @@ def run_command(args: argparse.Namespace) -> int:
     where = _where(args)
     warn_of_secret_argument(args.queue, "--queue", "EVENBEAT_QUEUE", is_secret=bool(where.password or where.token))
     for secret in own_secrets(os.environ):
-        del os.environ[secret]  # what it runs has no business with them
+        del os.environ[secret]  # commands must not see our secrets
     pass_env = _pass_env(args.pass_env)
     grace = duration_option(args.grace or _GRACE, "--grace")
     if not 0 <= grace <= MAX_EVERY:
@@ -65,19 +65,19 @@ def run_command(args: argparse.Namespace) -> int:
         leaving = asyncio.Event()
         at_once = asyncio.Event()
 
-        def told() -> None:
+        def on_signal() -> None:
             (at_once if leaving.is_set() else leaving).set()
 
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, told)
+            loop.add_signal_handler(number, on_signal)
 
-        def closed() -> None:
+        def on_stdin_closed() -> None:
             loop.remove_reader(0)
             leaving.set()
 
         if args.beside:
-            loop.add_reader(0, closed)
+            loop.add_reader(0, on_stdin_closed)
         pools = ",".join(options.pools)
         _log.info("up", extra={"action": "up", "worker": worker.id, "pools": pools, "queue": where})
         if names := not_passed(os.environ, pass_env):
@@ -103,7 +103,7 @@ def run_command(args: argparse.Namespace) -> int:
 
 
 async def _first_to_finish(task: asyncio.Task[None], event: asyncio.Event) -> asyncio.Task[None] | None:
-    """Whichever comes first: the end of the task (which is given back), or the event."""
+    """Wait for the end of the task, or for the event, whichever comes first; the task is returned."""
     waiting = asyncio.create_task(event.wait())
     done, _ = await asyncio.wait([task, waiting], return_when=asyncio.FIRST_COMPLETED)
     waiting.cancel()
@@ -114,7 +114,7 @@ async def _first_to_finish(task: asyncio.Task[None], event: asyncio.Event) -> as
 
 
 def _records() -> Path | None:
-    """Where it records its processes; a machine without such a folder is no reason not to work."""
+    """Records of the worker's processes, or None on a machine without a folder for them."""
     try:
         return runtime_folder()
     except Invalid as e:
@@ -125,7 +125,7 @@ def _records() -> Path | None:
 def _where(args: argparse.Namespace) -> QueueAddress:
     url = args.queue or os.environ.get("EVENBEAT_QUEUE")
     if not url:
-        raise Invalid("where is the queue? Give --queue nats://HOST:PORT, or set EVENBEAT_QUEUE")
+        raise Invalid("a worker needs a queue: give --queue nats://HOST:PORT, or set EVENBEAT_QUEUE")
     return parse_queue_address(url)
 
 

@@ -1,4 +1,4 @@
-"""What several commands share: the clock, reading options, printing JSON, and a console for people."""
+"""Shared by many commands: the clock, parsing of options, JSON output, and a console for people."""
 
 import json
 import logging
@@ -45,7 +45,7 @@ def number_option(value: int | None, option: str, most: int, least: int = 1) -> 
 
 
 def log_to_stderr() -> None:
-    """What happens, on stderr from now on."""
+    """Write log records to stderr from now on."""
     from evenbeat.node.process.log_format import CondensingHandler, KeyValueFormatter  # noqa: PLC0415 - most commands log nothing
 
     handler = CondensingHandler()
@@ -57,7 +57,7 @@ def log_to_stderr() -> None:
 
 
 def warn_of_secret_argument(argument: str | None, option: str, variable: str, *, is_secret: bool) -> None:
-    """Say that a secret was typed where every user of this machine can read it."""
+    """Warn that a secret was given as an argument, which every user of this machine can read."""
     if argument and is_secret:
         problem = "every user of this machine can read its password in the list of processes"
         print(f"{option}: {problem}; set {variable} instead", file=sys.stderr)
@@ -85,7 +85,7 @@ def length_option(text: str, longest: int) -> int:
 
 
 def load_file_option(path: str) -> "Config":
-    """A FILE of tasks; all its problems are one refusal."""
+    """Load a FILE of tasks; raise one Invalid for all of its errors."""
     from evenbeat.load.config import BadFileError  # noqa: PLC0415 - it needs numpy, for the periods
     from evenbeat.load.files import load_together  # noqa: PLC0415
 

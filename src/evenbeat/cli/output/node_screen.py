@@ -1,4 +1,4 @@
-"""A live node on a terminal: a few lines, once a second, and above them only what is worth reading."""
+"""A running node on a terminal: status lines, refreshed once a second, and notable log lines above them."""
 
 import asyncio
 import logging
@@ -12,8 +12,8 @@ from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
-from evenbeat.cli.commands.status import status_lines
 from evenbeat.cli.output.common import SafeConsole
+from evenbeat.cli.output.status_lines import status_lines
 from evenbeat.core.task import Flag
 from evenbeat.node.process.log_format import indent_continuation
 from evenbeat.node.scheduler import Scheduler
@@ -21,15 +21,15 @@ from evenbeat.when.duration import spoken_duration
 from evenbeat.when.windows import FOREVER
 
 _RATE_WINDOW: Final = 10
-"""Looks over which the present rate is taken: about as many seconds."""
+"""Refreshes over which the current rate is averaged: about as many seconds."""
 _REFRESH_COST_FACTOR: Final = 50
-"""Looking takes at most this part of the node's time: a million tasks are not counted every second."""
+"""A refresh takes at most one part in this many of the node's time: a million tasks are not counted every second."""
 _MAX_NAMES: Final = 5
 _log: Final = logging.getLogger("evenbeat.node")
 
 
 class StatusScreen:
-    """Shows a node."""
+    """The status lines of a node."""
 
     def __init__(self, node: Scheduler, database: Path | str) -> None:
         self._node = node
@@ -38,11 +38,11 @@ class StatusScreen:
         self._runs: deque[tuple[float, int]] = deque(maxlen=_RATE_WINDOW)
 
     def say(self, text: str) -> None:
-        """Above what is shown, in lines that a terminal may wrap and people can copy whole."""
+        """Print above the status lines; the terminal may wrap it, and it can be copied whole."""
         self._console.print(text, markup=False, soft_wrap=True)
 
     async def show(self) -> None:
-        """Until cancelled; the last look stays on the screen."""
+        """Refresh until cancelled; the last refresh stays on the screen."""
         logger, handler = logging.getLogger("evenbeat"), _LogAboveScreen(self._console)
         logger.addHandler(handler)
         logger.setLevel(logging.INFO)
@@ -50,12 +50,12 @@ class StatusScreen:
             try:
                 while True:
                     begun = time.monotonic()
-                    screen.update(self._look(), refresh=True)
+                    screen.update(self._render(), refresh=True)
                     await asyncio.sleep(max(1.0, _REFRESH_COST_FACTOR * (time.monotonic() - begun)))
             finally:
-                screen.update(self._look(), refresh=True)
+                screen.update(self._render(), refresh=True)
 
-    def _look(self) -> Group:
+    def _render(self) -> Group:
         status = self._node.status()
         self._runs.append((time.monotonic(), status.runs))
         (begun, before), (now, runs) = self._runs[0], self._runs[-1]
@@ -72,7 +72,7 @@ class StatusScreen:
 
 
 class _LogAboveScreen(logging.Handler):
-    """Log records as lines above what is shown."""
+    """Prints log records above the status lines."""
 
     def __init__(self, console: SafeConsole) -> None:
         super().__init__()
@@ -87,16 +87,16 @@ class _LogAboveScreen(logging.Handler):
 
 
 async def log_stop_progress(node: Scheduler) -> None:
-    """Without a terminal: say what a stop waits for, if it has to wait. Until cancelled."""
-    told = ""
+    """Without a terminal: log what a stop waits for. Runs until cancelled."""
+    logged = ""
     while True:
         await asyncio.sleep(1)
-        if node.reason and node.turns.pending_runs and told != (told := _stop_progress(node)):
-            _log.info(told, extra={"action": "waiting"})
+        if node.reason and node.turns.pending_runs and logged != (logged := _stop_progress(node)):
+            _log.info(logged, extra={"action": "waiting"})
 
 
 def _stop_progress(node: Scheduler) -> str:
-    """What keeps a stop from being done."""
+    """What a stop waits for."""
     rows = [run.row for run in node.turns.pending_runs.values()]
     names = ", ".join(node.tasks.names.name(row) for row in rows[:_MAX_NAMES])
     more = f" and {len(rows) - _MAX_NAMES:,} more" if len(rows) > _MAX_NAMES else ""
@@ -104,11 +104,11 @@ def _stop_progress(node: Scheduler) -> str:
 
 
 def _next_due(node: Scheduler) -> str:
-    """Which task is due next."""
+    """The task that is due next, in words."""
     c, rows = node.tasks.columns, node.tasks.all_rows()
     rows = rows[(c.flags[rows] & int(Flag.ENABLED) != 0) & (c.flags[rows] & int(Flag.WAITING) == 0)]
     due = np.minimum(c.nominal[rows], c.off_grid_due[rows])
     if not len(rows) or (first := int(due.min())) == FOREVER:
-        return "nothing is due; `evenbeat add` and `evenbeat apply` bring tasks"
+        return "nothing is due; add tasks with `evenbeat add` or `evenbeat apply`"
     name = node.tasks.names.name(int(rows[due.argmin()]))
     return f"next {name} in {spoken_duration(max(first - node.clock.now(), 0))}"

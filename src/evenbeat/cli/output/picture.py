@@ -1,4 +1,4 @@
-"""Pictures for people: a figure to draw on, if the extra is there, and a file to keep it in."""
+"""Plots: a matplotlib figure, if the extra is installed, saved as a PNG file."""
 
 from typing import TYPE_CHECKING
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def new_figure(path: str, width: float, height: float) -> "Figure":
-    """An empty figure that `save_figure` can keep there; refuses before any work is done for it."""
+    """An empty figure for `save_figure`; raises Invalid early if it could not be saved to `path`."""
     try:
         from matplotlib.figure import Figure  # noqa: PLC0415 - an extra, and slow to import
     except ImportError:
@@ -20,7 +20,7 @@ def new_figure(path: str, width: float, height: float) -> "Figure":
 
 
 def save_figure(figure: "Figure", path: str) -> None:
-    """Write it."""
+    """Save the figure as PNG."""
     try:
         figure.savefig(path, dpi=110)
     except OSError as e:

@@ -1,4 +1,4 @@
-"""How tasks are told to people: as words in a row."""
+"""The condition of tasks in words, for lists."""
 
 from typing import Final
 
@@ -18,7 +18,7 @@ _STATUS_COLOURS: Final = {
 
 
 def condition_words(condition: Condition) -> tuple[str, str]:
-    """How a task is, in a few words, and the colour of that."""
+    """The condition of a task in a few words, and its colour."""
     words, colour = _condition_words(condition)
     if is_set_aside(condition.deaths):
         words, colour = f"{words}, set aside", "red"
@@ -44,12 +44,12 @@ def _condition_words(condition: Condition) -> tuple[str, str]:
 
 
 def no_node_notice(*, live: bool) -> str:
-    """What those must know who see next times on a database without a node; empty if there is one."""
-    return "" if live else "no node is running: nothing runs, and the times are those at which tasks would"
+    """A notice for lists of next times when no node is running; empty if one is."""
+    return "" if live else "no node is running: tasks do not run; the times shown are when they would"
 
 
 def relative_time(t: Instant | None, now: Instant) -> str:
-    """From now: "in 3 min 20 s", "12 s ago"."""
+    """A time relative to now: "in 3 min 20 s", "12 s ago"."""
     if t is None:
         return "-"
     if t > now:

@@ -1,8 +1,8 @@
-"""The border between commands and a terminal: what is printed cannot command it, wherever the text comes from.
+"""Protects the terminal from escape sequences in printed texts.
 
-Names, labels, outputs and errors may hold escape sequences, which clear the screen, change what was printed before or
-type into the shell. `Visible` shows them as text. What rich prints passes `common.SafeConsole` instead, as its own
-colours are escape sequences too.
+Names, labels, outputs and errors may contain escape sequences that clear the screen, change what was printed before or
+type into the shell. `EscapingStream` shows them as text. Output of rich passes `common.SafeConsole` instead, as rich's
+own colours are escape sequences too.
 """
 
 import sys
@@ -14,13 +14,13 @@ from evenbeat.load.safe_text import escaped_text
 
 
 class EscapingStream:
-    """A stream of text in front of another one."""
+    """A text stream that escapes control characters and writes to another stream."""
 
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream
 
     def write(self, text: str) -> int:
-        """Write it with every control character as an escape, newlines and tabs apart."""
+        """Write a text with control characters escaped, except newlines and tabs."""
         self.stream.write(escaped_text(text))
         return len(text)
 
@@ -33,18 +33,18 @@ class EscapingStream:
 
 
 def raw_stream(stream: TextIO) -> TextIO:
-    """Where a stream leads to, for text that is safe already."""
+    """The stream behind an escaping one, for text that is safe already."""
     return stream.stream if isinstance(stream, EscapingStream) else stream
 
 
 def escape_output() -> None:
-    """From now on, to the end of the process."""
+    """Escape stdout and stderr from now on."""
     sys.stdout, sys.stderr = _escaping(sys.stdout), _escaping(sys.stderr)
 
 
 @contextmanager
 def escaped_output() -> Iterator[None]:
-    """Meanwhile."""
+    """Escape stdout and stderr within the context."""
     before = sys.stdout, sys.stderr
     escape_output()
     try:

@@ -109,7 +109,7 @@ class DatabaseOwnership:
                 if time.monotonic() > deadline:
                     pid = os.pread(self._file, 32, 0).decode(errors="replace").strip()
                     raise DatabaseInUse(
-                        f"a node lives on {database} already (process {pid}); stop it, or use another --db"
+                        f"a node is already running on {database} (process {pid}); stop it, or use another --db"
                     )
                 time.sleep(0.01)
                 if not self._is_there():  # whoever had it has deleted it
@@ -153,8 +153,8 @@ class DatabaseOwnership:
         if self._held is not None:
             return
         problem = DatabaseInUse(
-            f"a node lives on {self._database} already, though its lock file {self._path} was deleted; stop it, or use "
-            "another --db"
+            f"a node is already running on {self._database}, though its lock file {self._path} was deleted; "
+            "stop it, or use another --db"
         )
         try:
             about = self._database.stat()

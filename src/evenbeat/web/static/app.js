@@ -125,7 +125,7 @@ function showBanner(status) {
   const idle = status.executes === false ? ["No worker executes anything on this node."] : [];
   const files =
     status.files && status.files !== "ok"
-      ? [`The files could not be applied; what was last applied of them counts: ${status.files}`]
+      ? [`The files could not be applied; their last applied versions are in effect: ${status.files}`]
       : [];
   const wrong = [...(status.problems ?? []).map(capitalised), ...files, ...idle].join(" ");
   const text = status.live === false ? "No node is running on this database: nothing is being scheduled." : wrong;
