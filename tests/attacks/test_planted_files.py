@@ -86,7 +86,7 @@ def test_a_lock_that_is_another_file_of_ours_is_left_alone(tmp_path: Path, make:
     precious.chmod(0o644)
     assert callable(make)
     make(precious, tmp_path / "x.db.lock")
-    with pytest.raises(Invalid, match=r"x\.db\.lock is where the node is recorded, and it is .*: remove it"):
+    with pytest.raises(Invalid, match=r"x\.db\.lock is the lock file of the node, and it is .*: remove it"):
         DatabaseOwnership(tmp_path / "x.db")
     assert (precious.read_text(), stat.S_IMODE(precious.stat().st_mode)) == ("data", 0o644)
 

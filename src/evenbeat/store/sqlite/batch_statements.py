@@ -1,6 +1,7 @@
-"""A batch in SQL: many rows per statement.
+"""Records a batch in SQLite: many rows per statement.
 
-A statement per row takes half as long again, and longer beside a busy scheduler: Python's lock changes hands for each.
+One statement per row takes half as long again, and longer beside a busy scheduler: Python's global lock changes hands
+for each statement.
 """
 
 import sqlite3
@@ -27,32 +28,32 @@ from evenbeat.store.contract import (
 from evenbeat.store.sqlite.statements import as_list, query, query_of_rows, row_width
 
 _SIZES: Final = (8, 16, 32, 64, 128, 256, 512, 1024)
-"""Rows per statement. Each size is prepared once."""
+"""Rows per statement. The statement of each size is prepared once."""
 
 Row = tuple[object, ...]
 
 
 def record(connection: sqlite3.Connection, batch: Batch) -> WithdrawnTasks:
-    """Everything in a batch, in the order of the contract; raise Contradiction if it cannot be true."""
+    """Record a batch in the order of the contract; raise ContradictoryBatch if it contradicts the database."""
     withdrawn = NONE_WITHDRAWN
     if batch.starts:
         _execute(connection, "start", batch.starts)
     if batch.finishes:
         _finish(connection, batch.finishes)
-    for told in with_distinct_tasks(batch.told):
-        _tell(connection, told)
-    for standings in with_distinct_tasks(batch.standings):
-        _expect(connection, "stand", [standing[:6] for standing in standings])
-        _place_claimed(connection, standings)
-        _pause(connection, standings)
+    for submitted in with_distinct_tasks(batch.told):
+        _submit(connection, submitted)
+    for records in with_distinct_tasks(batch.standings):
+        _update_known(connection, "stand", [row[:6] for row in records])
+        _update_progress_of_claims(connection, records)
+        _update_pauses(connection, records)
     for skips in with_distinct_tasks(batch.skips):
         rows = [row[:7] for row in skips]
         _execute(connection, "skip", rows)
         _execute(connection, "extend_skip", rows)
-        _place(connection, [(s.task, s.accounted, s.extra, s.extra_kind) for s in skips])
+        _update_progress(connection, [(s.task, s.accounted, s.extra, s.extra_kind) for s in skips])
     for refusals in with_distinct_tasks(batch.refusals):
         _execute(connection, "refuse", [row[:5] for row in refusals])
-        _place(connection, [(r.task, r.accounted, r.extra, r.extra_kind) for r in refusals])
+        _update_progress(connection, [(r.task, r.accounted, r.extra, r.extra_kind) for r in refusals])
     if batch.claims:
         withdrawn = _claim(connection, batch.claims)
     if batch.settled:
@@ -61,7 +62,7 @@ def record(connection: sqlite3.Connection, batch: Batch) -> WithdrawnTasks:
 
 
 def _execute(connection: sqlite3.Connection, name: str, rows: Iterable[Row]) -> int:
-    """Run a many-row statement; how many rows of the database it changed."""
+    """Execute a many-row statement; return how many rows of the database it changed."""
     before = connection.total_changes
     values = list(chain.from_iterable(rows))
     per_row = row_width(name)
@@ -76,43 +77,44 @@ def _execute(connection: sqlite3.Connection, name: str, rows: Iterable[Row]) -> 
 
 
 def _size(rows: int) -> int:
-    """Of the next statement for so many rows: all of them, if not many must be filled up; else as many as fill one."""
+    """The size of the next statement: room for all rows if few places stay empty, else a size that the rows fill."""
     i = bisect_left(_SIZES, rows)
     if i == len(_SIZES):
         return _SIZES[-1]
     return _SIZES[i] if i == 0 or _SIZES[i] - rows <= _SIZES[i] // 8 else _SIZES[i - 1]
 
 
-def _expect(connection: sqlite3.Connection, name: str, rows: Sequence[Row]) -> None:
+def _update_known(connection: sqlite3.Connection, name: str, rows: Sequence[Row]) -> None:
+    """Execute a many-row statement that must find the task of each row."""
     if _execute(connection, name, rows) != len(rows):
         _, known = _open_and_known(connection, rows)
         raise ContradictoryBatch(f"there is no task {next(row[0] for row in rows if row[0] not in known)}")
 
 
-def _place(connection: sqlite3.Connection, places: Sequence[Row]) -> None:
-    _expect(connection, "place", places)
-    _place_claimed(connection, places)
+def _update_progress(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
+    _update_known(connection, "place", rows)
+    _update_progress_of_claims(connection, rows)
 
 
-def _pause(connection: sqlite3.Connection, standings: Sequence[ProgressRecord]) -> None:
-    """The pauses of tasks that owe earlier runs, of which there are nearly always none."""
+def _update_pauses(connection: sqlite3.Connection, records: Sequence[ProgressRecord]) -> None:
+    """Store the pauses of tasks that owe earlier runs. There is nearly always none."""
     if connection.execute(query("any_pause")).fetchone() is not None:
-        tasks = as_list([standing.task for standing in standings])
+        tasks = as_list([record.task for record in records])
         connection.execute(query("forget_pauses"), (tasks,))
-    paused = [(s.task, s.pause_from, s.pause_until) for s in standings if s.pause_until > NEVER]
+    paused = [(s.task, s.pause_from, s.pause_until) for s in records if s.pause_until > NEVER]
     connection.executemany(query("pause"), paused)
 
 
-def _place_claimed(connection: sqlite3.Connection, places: Sequence[Row]) -> None:
-    """Where those with an open claim stand, of which there may be none: a node that starts places all its tasks."""
+def _update_progress_of_claims(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
+    """Update the progress that open claims hold. A node that starts places all its tasks, when no claim may be open."""
     if connection.execute(query("any_claim")).fetchone() is not None:
-        _execute(connection, "place_claimed", [place[:4] for place in places])
+        _execute(connection, "place_claimed", [row[:4] for row in rows])
 
 
 def _claim(connection: sqlite3.Connection, claims: Sequence[Claim]) -> WithdrawnTasks:
-    """All but those of tasks that were removed meanwhile, which are named."""
+    """Record claims, except those of tasks that were removed meanwhile; return these tasks."""
     try:
-        # In order: then neighbours share a page while it is at hand. And one node alone needs no tokens.
+        # Sorted, so that neighbours share a page while it is in the cache. A single node needs no tokens.
         kept = _execute(connection, "claim", [claim[:8] for claim in sorted(claims)])
     except sqlite3.IntegrityError as e:
         opened, known = _open_and_known(connection, claims)
@@ -134,7 +136,7 @@ def _finish(connection: sqlite3.Connection, finishes: Sequence[Finish]) -> None:
     finishes = sorted(finishes, key=itemgetter(0))
     notable = [finish for finish in finishes if finish.notable]
     plain = [finish for finish in finishes if not finish.notable] if notable else finishes
-    history = _keep(connection, plain, "plain") + _keep(connection, notable, "notable")
+    history = _add_runs(connection, plain, "plain") + _add_runs(connection, notable, "notable")
     cursors = [(f.task, f.cursor) for f in finishes if f.cursor is not None]
     if cursors:
         _execute(connection, "save_cursor", cursors)
@@ -147,11 +149,12 @@ def _finish(connection: sqlite3.Connection, finishes: Sequence[Finish]) -> None:
         raise ContradictoryBatch(f"a run of task {without[0]} ended that has no open claim")
 
 
-def _keep(connection: sqlite3.Connection, finishes: Sequence[Finish], kind: Literal["plain", "notable"]) -> int:
-    """What ended, in the history of its kind and with its task; how many had a claim.
+def _add_runs(connection: sqlite3.Connection, finishes: Sequence[Finish], kind: Literal["plain", "notable"]) -> int:
+    """Add runs that ended to their history, and their results to the tasks; return how many had a claim.
 
-    By columns, as rows made one by one hold Python's lock for longer than it takes to bind them. The driver takes three
-    times as long for a bool as for an int, hence `pos`: +True is 1. Nor does it like None: state -1 is nothing.
+    Works by columns: making rows one by one holds Python's global lock for longer than it takes to bind them. The
+    driver takes three times as long for a bool as for an int, hence `pos`: +True is 1. It is slow with None too:
+    state -1 means no state.
     """
     if not finishes:
         return 0
@@ -162,41 +165,43 @@ def _keep(connection: sqlite3.Connection, finishes: Sequence[Finish], kind: Lite
     first = _next_id(connection, f"{kind}_runs")
     ids = range(first, first + len(finishes))
     hard = tuple(map(pos, hard))
-    told = [state if at == since else -1 for state, at, since in zip(state, result_at, started, strict=True)]
+    given = [state if at == since else -1 for state, at, since in zip(state, result_at, started, strict=True)]
     kept = [text[:PLAIN_OUTPUT_LENGTH] for text in output] if kind == "plain" else output
-    runs = zip(task, ids, started, ended, outcome, status, told, hard, attempt, kept, strict=True)
+    runs = zip(task, ids, started, ended, outcome, status, given, hard, attempt, kept, strict=True)
     history = _execute(connection, f"finish_{kind}", runs)
     newest = (ids, repeat(0)) if kind == "plain" else (repeat(0), ids)
-    lessons = zip(
+    results = zip(
         task, *newest, started, ended, outcome, output, last_start, state, hard, attempt, changes, map(pos, flapping),
         result_at, extra, extra_kind, strict=False,
     )  # fmt: skip
-    _execute(connection, "learn", lessons)
+    _execute(connection, "learn", results)
     return history
 
 
-def _tell(connection: sqlite3.Connection, told: Sequence[SubmittedResult]) -> None:
-    _must_be_known(connection, told)
-    plain = [t for t in told if not t.notable]
-    notable = [t for t in told if t.notable]
+def _submit(connection: sqlite3.Connection, submitted: Sequence[SubmittedResult]) -> None:
+    _check_known(connection, submitted)
+    plain = [s for s in submitted if not s.notable]
+    notable = [s for s in submitted if s.notable]
     first_plain = _next_id(connection, "plain_runs") if plain else 0
     first_notable = _next_id(connection, "notable_runs") if notable else 0
-    _execute(connection, "tell_plain", [_told(t, i, PLAIN_OUTPUT_LENGTH) for i, t in enumerate(plain, first_plain)])
-    _execute(connection, "tell_notable", [_told(t, i, len(t.output)) for i, t in enumerate(notable, first_notable)])
-    lessons = [_lesson_of_told(t, i, 0) for i, t in enumerate(plain, first_plain)]
-    lessons += [_lesson_of_told(t, 0, i) for i, t in enumerate(notable, first_notable)]
-    connection.executemany(query("learn_told"), lessons)
-    _place_claimed(connection, [(t.task, t.accounted, t.extra, t.extra_kind) for t in told])
+    _execute(connection, "tell_plain", [_run_row(s, i, PLAIN_OUTPUT_LENGTH) for i, s in enumerate(plain, first_plain)])
+    _execute(connection, "tell_notable", [_run_row(s, i, len(s.output)) for i, s in enumerate(notable, first_notable)])
+    results = [_result_row(s, i, 0) for i, s in enumerate(plain, first_plain)]
+    results += [_result_row(s, 0, i) for i, s in enumerate(notable, first_notable)]
+    connection.executemany(query("learn_told"), results)
+    _update_progress_of_claims(connection, [(s.task, s.accounted, s.extra, s.extra_kind) for s in submitted])
 
 
-def _told(t: SubmittedResult, number: int, most: int) -> Row:
+def _run_row(t: SubmittedResult, number: int, most: int) -> Row:
+    """The columns of a submitted result in the history of runs."""
     return (
         t.task, number, t.nominal, t.generation, t.kind, t.at, t.started, t.ended, t.outcome, t.status, t.made, +t.hard,
         t.attempt, t.output[:most],
     )  # fmt: skip
 
 
-def _lesson_of_told(t: SubmittedResult, plain: int, notable: int) -> Row:
+def _result_row(t: SubmittedResult, plain: int, notable: int) -> Row:
+    """The columns of a submitted result as the latest result of its task."""
     return (
         t.task, plain, notable, t.made is not None, t.started, t.ended, t.outcome, t.output, t.state, +t.hard,
         t.attempt, t.changes, +t.flapping, t.result_at, t.accounted, t.extra, t.extra_kind,
@@ -208,7 +213,7 @@ def _next_id(connection: sqlite3.Connection, table: str) -> int:
     return int(last) + 1
 
 
-def _must_be_known(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
+def _check_known(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
     _, known = _open_and_known(connection, rows)
     unknown = [row[0] for row in rows if row[0] not in known]
     if unknown:
@@ -216,7 +221,7 @@ def _must_be_known(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
 
 
 def _open_and_known(connection: sqlite3.Connection, rows: Iterable[Row]) -> tuple[set[int], set[int]]:
-    """Which tasks of these have an open claim, and which are known at all."""
+    """Those of the tasks that have an open claim, and those that exist."""
     tasks = as_list([row[0] for row in rows])
     found = connection.execute(query("open_claims"), (tasks,)).fetchall()
     return {task for task, is_open in found if is_open}, {task for task, is_open in found if not is_open}

@@ -1,7 +1,7 @@
-"""Moves what was committed from the write-ahead log to the database, and to the disk, beside the writer.
+"""Makes checkpoints beside the writer: moves commits from the write-ahead log to the database, and to the disk.
 
-SQLite itself would move it within a commit, every now and then: those who wait for that commit would wait for the disk.
-And with `durability = "normal"` it would leave it to the system when commits reach the disk, until they are moved.
+SQLite itself would make a checkpoint within a commit now and then, and the callers of that commit would wait for the
+disk. And with `durability = "normal"` it would let the system decide when commits reach the disk before a checkpoint.
 """
 
 import sqlite3
@@ -12,27 +12,28 @@ from typing import Final
 from evenbeat.store.sqlite.open_files import CheckpointStamps, sync
 
 _CHANGES: Final = 16_000
-"""Rows that may have changed since it was last done ..."""
+"""Changed rows after which a checkpoint is made ..."""
 _GROWTH: Final = 8 << 20
-"""... and bytes by which the log may have grown; both, as the log grows no more once it starts anew."""
+"""... or bytes by which the log has grown. Both are needed, as the log does not grow while it is reused."""
 _LONG_LOG: Final = 24 << 20
-"""Bytes from which on the writer helps: the log starts anew only if nothing at all is left to be moved."""
+"""Length of the log in bytes from which on the writer makes the rest of a checkpoint: the log is reused from its
+beginning only when nothing is left to be moved."""
 _SYNC: Final = 5.0
-"""Seconds of commits that a power loss may take away."""
+"""Seconds of commits that a power loss may lose."""
 _MOVE: Final = "PRAGMA wal_checkpoint(PASSIVE)"
 
 
 class Checkpointer:
-    """A thread with a connection of its own, which sleeps until the writer has written much, or some time ago."""
+    """A thread with its own connection, which wakes up when the writer has written much, and to sync the log."""
 
     def __init__(self, connection: sqlite3.Connection, stamps: CheckpointStamps, log: Path | None) -> None:
-        """`log` is the write-ahead log if it is to be synced; None if the writer syncs it with every commit."""
+        """`log` is the write-ahead log if this thread must sync it; None if the writer syncs it with every commit."""
         self._connection = connection
         self._stamps = stamps
         self._log = log
         self._is_unsynced = False
         self._is_named = False
-        """Is the log's own name safe?"""
+        """Whether the name of the log has been synced."""
         (self._page,) = connection.execute("PRAGMA page_size").fetchone()
         self._changes = 0
         self._size = 0
@@ -43,10 +44,10 @@ class Checkpointer:
         self._thread.start()
 
     def committed(self, writer: sqlite3.Connection, size: int) -> None:
-        """The writer has committed, and lets us use its connection; the log is so long."""
+        """Called by the writer after a commit, with its connection and the size of the log."""
         self._is_unsynced = True
         if self._log_is_long:
-            # Most of it has just been moved, and while the writer is here nothing is added: the rest is short.
+            # Most of the log has just been moved, and the writer adds nothing while it is here: the rest is short.
             self._log_is_long = False
             self._stamps.checkpoint(writer, _MOVE)
         self._size = min(self._size, size)
@@ -67,7 +68,7 @@ class Checkpointer:
             is_wanted = self._is_wanted.wait(pause)
             if is_wanted and not self._is_closed:
                 self._is_wanted.clear()
-                self._is_unsynced = False  # to move it, SQLite syncs it
+                self._is_unsynced = False  # a checkpoint syncs the log first
                 self._move()
             elif self._log is not None and self._is_unsynced:
                 self._sync(self._log)
@@ -76,12 +77,12 @@ class Checkpointer:
         try:
             pages = self._stamps.checkpoint(self._connection, _MOVE)
         except sqlite3.Error:
-            # It is only care: what is wrong with the file is told with the next commit.
+            # A checkpoint can wait; what is wrong with the file is reported by the next commit.
             return
         self._log_is_long = pages * self._page > _LONG_LOG
 
     def _sync(self, log: Path) -> None:
-        """The log has no POSIX locks, so that a descriptor of our own does no harm. Its name is synced once."""
+        """Sync the log. SQLite holds no POSIX locks on it, so that a descriptor of our own does no harm."""
         self._is_unsynced = False
         try:
             sync(log)
@@ -89,4 +90,4 @@ class Checkpointer:
                 sync(log.parent)
                 self._is_named = True
         except OSError:
-            self._is_unsynced = True  # and told by the next commit, if it lasts
+            self._is_unsynced = True  # and reported by the next commit, if it lasts

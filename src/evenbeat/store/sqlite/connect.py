@@ -1,7 +1,7 @@
-"""Opening an SQLite file: ours or refused, brought up to date by migrations; and what its errors mean to people.
+"""Opens SQLite files: refuses those of other programs, applies migrations, and explains SQLite's errors to people.
 
-The bytes of a database file are read by SQLite only, never by opening the file ourselves: POSIX locks belong to the
-process, and closing any descriptor of the file would release the locks of all SQLite connections of this process.
+Only SQLite may open a database file: POSIX locks belong to the process, and closing any descriptor of the file would
+release the locks of all SQLite connections of this process.
 """
 
 import logging
@@ -18,16 +18,16 @@ from evenbeat.store.private_files import create_private, make_private
 from evenbeat.store.sqlite.statements import Migration, migrations
 
 APPLICATION_ID: Final = 0x65766274
-"""The letters evbt, in the place where SQLite files say whose they are."""
+"""The letters evbt. SQLite files name in this place the program that they belong to."""
 _PATIENCE: Final = 5.0
-"""Seconds to wait for another program that writes to the file, such as a shell."""
+"""Seconds to wait for another program that writes to the file, such as the sqlite3 shell."""
 _PAGE: Final = 1024
-"""Bytes. A run changes one page at random, that of its task, and what is written are whole pages, twice: with the
-usual 4096 it was 8.4 kB per run instead of 3.3."""
+"""Bytes. A run changes one random page, that of its task, and whole pages are written, twice: with the usual 4096 bytes
+that was 8.4 kB per run instead of 3.3."""
 _WAL_LIMIT: Final = 32 << 20
 _WRITER_CACHE: Final = 32_000
 _READER_CACHE: Final = 4_000
-"""KiB of pages in memory, per connection."""
+"""KiB of pages in the cache of a connection."""
 
 DAMAGED_ADVICE: Final = (
     "the file is damaged and was left as it is: stop the node, move the file aside together with its -wal and -shm, "
@@ -54,10 +54,13 @@ _ADVICE: Final = {
 
 
 def explain(path: Path, error: sqlite3.Error | UnicodeDecodeError) -> StoreError:
-    """An error of SQLite's, for the person who must act. Its own messages quote names in the file, in UTF-8 or not."""
+    """Turn an error of SQLite into one for the person who must act.
+
+    SQLite's own messages quote names from the file, which may not be UTF-8.
+    """
     code = getattr(error, "sqlite_errorcode", None)
     if isinstance(error, UnicodeDecodeError) or (code is None and "decode to UTF-8" in str(error)):
-        code = sqlite3.SQLITE_CORRUPT  # what we write is UTF-8
+        code = sqlite3.SQLITE_CORRUPT  # the store itself writes only UTF-8
     code = None if code is None else code & 0xFF
     advice = None if code is None else _ADVICE.get(code)
     kind = DatabaseDamaged if code in _HOPELESS else DatabaseLocked if code in _BUSY else StoreError
@@ -66,7 +69,7 @@ def explain(path: Path, error: sqlite3.Error | UnicodeDecodeError) -> StoreError
 
 @contextmanager
 def explained(path: Path) -> Iterator[None]:
-    """Errors of SQLite's become StoreErrors."""
+    """Turn errors of SQLite into StoreErrors."""
     try:
         yield
     except (sqlite3.Error, UnicodeDecodeError) as e:
@@ -74,16 +77,16 @@ def explained(path: Path) -> Iterator[None]:
 
 
 def prepare(path: Path, durability: str) -> None:
-    """Create the file or bring it up to date; raise StoreError, and leave it alone, if it is not for us."""
+    """Create the file or migrate it; if it belongs to another program, raise StoreError and leave it alone."""
     known = migrations()
     with explained(path):
-        _look_at_header(path, len(known))
-        _look_at_empty(path)
+        _check_header(path, len(known))
+        _check_empty(path)
         check_owned_by_database_owner(path)
         _keep_to_owner(path)
         with closing(_connect(f"{path.absolute().as_uri()}?mode=rwc")) as connection:
             if not path.stat().st_size:
-                # Before anything else, so that a file with any content says whose it is.
+                # Before anything else, so that a file with any content names its program.
                 connection.execute(f"PRAGMA page_size = {_PAGE}")
                 connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             _begin_log(connection)
@@ -92,20 +95,20 @@ def prepare(path: Path, durability: str) -> None:
 
 
 def _keep_to_owner(path: Path) -> None:
-    """Only its owner can open the database: definitions and outputs may hold secrets.
+    """Let only its owner open the database: definitions and outputs may hold secrets.
 
-    SQLite gives its log and the index of that the mode of the main file. Should that not be ours to create, SQLite
-    says why.
+    SQLite gives its log and the index of the log the mode of the main file. If this process may not create the file,
+    SQLite reports why.
     """
-    whole = path.resolve()  # a link may lead to where no file is yet
+    whole = path.resolve()  # a link may lead to a file that does not exist yet
     with suppress(OSError):
         create_private(whole)
     for suffix in ("", "-wal", "-shm"):
         make_private(whole.with_name(whole.name + suffix))
 
 
-def _look_at_empty(path: Path) -> None:
-    """An empty file is taken for a new database, but not in silence: there may have been one."""
+def _check_empty(path: Path) -> None:
+    """Log that an empty file becomes a new database: it may have been a database before."""
     if not path.exists() or path.stat().st_size:
         return
     whole = path.resolve()
@@ -120,11 +123,11 @@ def _look_at_empty(path: Path) -> None:
 
 
 def is_writable(path: Path, patience: float) -> bool:
-    """Whether, within so many seconds, no other program writes to the file; or there is none yet."""
+    """Whether the file can be locked for writing within this many seconds; also True if it does not exist yet."""
     if not path.exists() or not path.stat().st_size:
         return True
     with explained(path):
-        _look_at_header(path, len(migrations()))
+        _check_header(path, len(migrations()))
         with closing(_connect(f"{path.absolute().as_uri()}?mode=rw", patience)) as connection:
             try:
                 connection.execute("BEGIN IMMEDIATE")
@@ -137,7 +140,7 @@ def is_writable(path: Path, patience: float) -> bool:
 
 
 def _begin_log(connection: sqlite3.Connection) -> None:
-    """WAL mode. Of two that begin it at once SQLite turns one away without any patience."""
+    """Switch to WAL mode. If two processes do so at once, SQLite refuses one of them without waiting."""
     deadline = time.monotonic() + _PATIENCE
     while True:
         try:
@@ -151,15 +154,15 @@ def _begin_log(connection: sqlite3.Connection) -> None:
 
 
 def connect_writer(path: Path, durability: str) -> sqlite3.Connection:
-    """The one connection that writes."""
+    """Open a connection that writes."""
     with explained(path), _closed_on_failure(_connect(f"{path.absolute().as_uri()}?mode=rw")) as connection:
         _tune(connection, durability, _WRITER_CACHE)
-        _version(connection)  # the first look opens the log too
+        _version(connection)  # the first read opens the log too
         return connection
 
 
 def connect_reader(path: Path, known: int) -> sqlite3.Connection:
-    """One of those that read."""
+    """Open a connection that only reads."""
     with explained(path), _closed_on_failure(_connect(f"{path.absolute().as_uri()}?mode=ro")) as connection:
         connection.execute(f"PRAGMA cache_size = -{_READER_CACHE}")
         _check_version(path, _version(connection), known, exactly=True)
@@ -176,17 +179,17 @@ def _closed_on_failure(connection: sqlite3.Connection) -> Iterator[sqlite3.Conne
 
 
 def check_readable(path: Path) -> None:
-    """Refuse what is not ours, or is not up to date, before anything is read."""
+    """Refuse a file of another program, and one that is not up to date, before anything is read."""
     if not path.exists():
         raise StoreError(f"{path}: there is no such file")
     known = len(migrations())
     with explained(path):
-        _look_at_header(path, known)
+        _check_header(path, known)
     connect_reader(path, known).close()
 
 
 def _connect(uri: str, patience: float = _PATIENCE) -> sqlite3.Connection:
-    # Connections go from thread to thread, one at a time.
+    # A connection is used by several threads, one at a time.
     return sqlite3.connect(
         uri, uri=True, timeout=patience, isolation_level=None, check_same_thread=False, cached_statements=256
     )
@@ -197,19 +200,19 @@ def _tune(connection: sqlite3.Connection, durability: str, cache: int) -> None:
     connection.execute(f"PRAGMA synchronous = {'FULL' if durability == 'full' else 'NORMAL'}")
     connection.execute("PRAGMA foreign_keys = ON")
     connection.execute(f"PRAGMA cache_size = -{cache}")
-    # What a statement of many rows may have to undo is kept in memory: a file would be written for each of them.
+    # A statement of many rows keeps its undo data in memory: otherwise it would write a file each time.
     connection.execute("PRAGMA temp_store = MEMORY")
-    connection.execute("PRAGMA wal_autocheckpoint = 0")  # see sqlite_checkpoint
+    connection.execute("PRAGMA wal_autocheckpoint = 0")  # see sqlite.checkpoint
     connection.execute(f"PRAGMA journal_size_limit = {_WAL_LIMIT}")
 
 
 def connect_untouched(path: Path) -> sqlite3.Connection:
-    """To read the main file as it is: without locks, without its log, and without tidying it up."""
+    """Open a connection that reads the main file as it is: without locks, without its log, and without recovery."""
     return _connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1")
 
 
-def _look_at_header(path: Path, known: int) -> None:
-    """Untouched: SQLite would tidy up a file as it opens it, and another program's is not ours to touch."""
+def _check_header(path: Path, known: int) -> None:
+    """Read the header without changing the file: SQLite would recover a file as it opens it, also another program's."""
     try:
         if not path.parent.is_dir():
             raise StoreError(f"{path}: there is no folder {path.parent}; create it first")
@@ -236,7 +239,7 @@ def _look_at_header(path: Path, known: int) -> None:
 
 
 def _read_header(connection: sqlite3.Connection) -> tuple[int, int]:
-    """Whose it is, and of which version."""
+    """The id of the program that the file belongs to, and the version of its schema."""
     with closing(connection):
         (whose,) = connection.execute("PRAGMA application_id").fetchone()
         return int(whose), _version(connection)
@@ -261,9 +264,9 @@ def _check_version(path: Path, found: int, known: int, *, exactly: bool) -> None
 
 
 def migrate(connection: sqlite3.Connection, path: Path, known: list[Migration]) -> None:
-    """Apply what is missing, each step as a whole or not at all; raise StoreError if the file is newer than us."""
+    """Apply missing migrations, each as a whole or not at all; raise StoreError if the file is too new."""
     while True:
-        # Asked with the lock in hand: another program may be doing the same.
+        # Read under the lock: another process may be migrating the same file.
         connection.execute("BEGIN IMMEDIATE")
         try:
             version = _version(connection)

@@ -1,4 +1,4 @@
-"""What a filter means as the condition of a statement for SQLite, `t` being the task."""
+"""Turns a filter into the condition of a statement for SQLite; `t` is the task."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -14,7 +14,7 @@ _EXACTLY: Final = """t.number IN (
     SELECT number FROM tasks WHERE removed IS NULL AND name IN said
     UNION SELECT number FROM tasks WHERE removed IS NULL AND id IN said
 )"""
-"""Through both indexes: no other task is looked at."""
+"""Uses both indexes: no other task is read."""
 _STATE_CONDITIONS: Final = {
     "running": "t.number IN (SELECT task FROM claims)",
     "unchecked": f"t.definition ->> 'check' AND t.number IN (SELECT task FROM progress WHERE result_at = {_LEAST})",  # noqa: S608 - a constant
@@ -28,7 +28,7 @@ _STATE_CONDITIONS: Final = {
 
 
 def sql_conditions(only: Filter) -> tuple[str, list[str | int]]:
-    """A condition and its parameters."""
+    """The condition and its parameters."""
     parts = list(_conditions(only))
     return " AND ".join(["1", *(text for text, _ in parts)]), [value for _, values in parts for value in values]
 
@@ -42,7 +42,7 @@ def _conditions(only: Filter) -> Iterator[tuple[str, list[str | int]]]:
         yield "instr(lower(t.name), ?)", [folded(only.contains)]
     if only.names:
         exact = [name for name in only.names if not is_pattern(name)]
-        # In a GLOB a bracket opens a set of characters; a set of only the bracket is the bracket.
+        # In a GLOB a bracket opens a set of characters; a set of only the bracket matches the bracket.
         globs = [name.replace("[", "[[]") for name in only.names if is_pattern(name)]
         either = [_EXACTLY.replace(":names", ", ".join(["(?)"] * len(exact)))] if exact else []
         either += ["t.name GLOB ?"] * len(globs)

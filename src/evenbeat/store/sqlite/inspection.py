@@ -1,7 +1,7 @@
-"""Looks after the file of a live node: is it the one that was opened, and is it whole? In a thread of its own.
+"""Inspects the database file of a running node, in a thread: is it the file that was opened, and is it undamaged?
 
-Every second: is it the same file, does it say what our checkpoints wrote? All the time, but only for a small part of
-it: one table after the other, as `PRAGMA quick_check` does, by a connection that has no page of it in memory.
+Every second it checks that the file is the same and has the stamp of the latest checkpoint. In between it checks one
+table after the other with `PRAGMA quick_check`, by a connection that has no page of it in its cache.
 """
 
 import logging
@@ -19,18 +19,18 @@ from evenbeat.store.sqlite.connect import DAMAGED_ADVICE, connect_reader, explai
 from evenbeat.store.sqlite.writer import SqliteWriter
 
 _LOOK: Final = 1.0
-"""Seconds between two looks at the files."""
+"""Seconds between two inspections of the files."""
 _PAUSE: Final = 5.0
-"""Seconds between two tables, at least ..."""
+"""Seconds between two tables, at least."""
 _SHARE: Final = 50
-"""... and so many times as long as the last one took: two hundredths of a processor and of the disk."""
+"""The pause after a table is this many times as long as its check took: two percent of a processor and of the disk."""
 _NICE: Final = 10
 """The scheduler goes first."""
 _log: Final = logging.getLogger("evenbeat.store")
 
 
 def check_tables(path: Path, schema: int, tables: list[str] | None = None) -> DatabaseDamaged | None:
-    """What is wrong with these tables of a file, and with their indexes; of all tables by default."""
+    """The damage to these tables of a file and to their indexes, if any; by default of all tables."""
     try:
         with closing(connect_reader(path, schema)) as connection:
             problem = problem_in(connection, tables)
@@ -44,7 +44,7 @@ def check_tables(path: Path, schema: int, tables: list[str] | None = None) -> Da
 
 
 def problem_in(connection: sqlite3.Connection, tables: list[str] | None = None) -> str:
-    """What is wrong with these tables, in SQLite's words; empty if nothing is."""
+    """The damage to these tables in SQLite's words; empty if there is none."""
     for table in tables_of(connection) if tables is None else tables:
         (found,) = connection.execute(f"PRAGMA quick_check({table})").fetchone()
         if found != "ok":
@@ -53,7 +53,7 @@ def problem_in(connection: sqlite3.Connection, tables: list[str] | None = None) 
 
 
 def _damage(error: StoreError, cause: BaseException | None) -> DatabaseDamaged | None:
-    """Only what will not pass: a lock, or too many open files, says nothing about the file."""
+    """The error if it will not go away by itself: a lock, or too many open files, does not mean damage."""
     if isinstance(error, DatabaseDamaged):
         return error
     code = getattr(cause, "sqlite_errorcode", 0) & 0xFF
@@ -61,13 +61,13 @@ def _damage(error: StoreError, cause: BaseException | None) -> DatabaseDamaged |
 
 
 def tables_of(connection: sqlite3.Connection) -> list[str]:
-    """In the order of their making."""
+    """The tables of a database, in the order of their creation."""
     names = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%'")
     return [name for (name,) in names]
 
 
 class FileInspector:
-    """Tells when something is wrong with the file, and when it is right again."""
+    """Reports when something is wrong with the file, and when it is right again."""
 
     def __init__(
         self,
@@ -99,8 +99,9 @@ class FileInspector:
     def close(self, writer: SqliteWriter) -> None:
         """Stop, and close the writer.
 
-        SQLite moves the log into the file, and deletes it by its name, with the last connection that may write. If the
-        file is not ours any more, or is spoiled, all is to be left as it is: then the last connection may only read.
+        When the last connection that may write is closed, SQLite moves the log into the file and deletes the log by its
+        name. If the file was replaced or is damaged, all files must stay as they are: then the connection that is
+        closed last is one that may only read.
         """
         self._closing.set()
         self._thread.join()
@@ -113,13 +114,13 @@ class FileInspector:
         try:
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
         except OSError:
-            _log.debug("the inspector cannot be nice")
+            _log.debug("the priority of the inspector cannot be lowered")
         while not self._closing.wait(_LOOK):
             try:
                 self._look()
                 self.looks += 1
             except Exception:
-                # A file that nobody looks after is still a file that works.
+                # A file that is not inspected still works.
                 _log.exception("the database file could not be inspected", extra={"action": "inspection_failed"})
 
     def _look(self) -> None:
@@ -128,24 +129,24 @@ class FileInspector:
             problem = self._content()
             self._is_damaged = problem is not None
         elif self._is_damaged:
-            problem = self._problem  # a file that is spoiled does not become whole by itself
+            problem = self._problem  # a damaged file does not repair itself
         if str(problem) != str(self._problem):
             self._problem = problem
             self._found(problem)
 
     def _content(self) -> DatabaseDamaged | None:
-        """What is wrong within the main file."""
+        """Damage within the main file."""
         self._was_written |= self._was_written_by_others()
-        return self._marks() or (self._all_tables() if self._was_written else self._next_table())
+        return self._stamp_problem() or (self._all_tables() if self._was_written else self._next_table())
 
     def _all_tables(self) -> DatabaseDamaged | None:
-        """At once, after somebody wrote to the file; but not all the time if somebody does so all the time."""
+        """Check all tables after another program wrote to the file, with pauses if it keeps writing."""
         begun = time.monotonic()
         if begun < self._next_whole_check:
             return None
         self._was_written = False
         _log.warning(
-            "another program has written to %s; all of it is checked now", self._path, extra={"action": "inspecting"}
+            "another program has written to %s; checking the whole file", self._path, extra={"action": "inspecting"}
         )
         problem = check_tables(self._path, self._schema)
         took = time.monotonic() - begun
@@ -153,7 +154,7 @@ class FileInspector:
         return problem
 
     def _was_written_by_others(self) -> bool:
-        """Only checkpoints write to the main file. Those of another program do no harm, other writers do."""
+        """Whether the main file changed without a checkpoint of this process, or its log got shorter."""
         looked_at = self._stamps.moves(), self._sizes()
         before, self._looked_at = self._looked_at, looked_at
         if before is None or looked_at[0] is None or looked_at[0] != before[0]:
@@ -165,8 +166,8 @@ class FileInspector:
         main = self._path.stat()
         return main.st_size, main.st_mtime_ns, self._path.with_name(self._path.name + "-wal").stat().st_size
 
-    def _marks(self) -> DatabaseDamaged | None:
-        """Said only of what was so at two looks: another program may be within a checkpoint."""
+    def _stamp_problem(self) -> DatabaseDamaged | None:
+        """A wrong stamp, if two inspections have found one: another program may be in the middle of a checkpoint."""
         suspect = None if self._stamps.moves() is None else self._stamps.problem()
         before, self._suspect = self._suspect, suspect
         return suspect if before is not None else None

@@ -1,6 +1,7 @@
-"""Are the files that SQLite has open still those at their paths? SQLite itself does not notice if they are not.
+"""Notices when the files that SQLite has open are no longer those at their paths, or were overwritten.
 
-It would go on to write into a file that was deleted or replaced, and nobody would ever read that again.
+SQLite itself does not notice: it would go on writing into a file that was deleted or replaced, where nobody ever reads
+it.
 """
 
 import os
@@ -16,7 +17,7 @@ from evenbeat.store.sqlite.connect import connect_untouched, explain
 from evenbeat.store.sqlite.statements import query
 
 _STAMP: Final = "file stamp"
-"""The setting that says up to which checkpoint the main file has come."""
+"""The setting that holds the stamp of the latest checkpoint in the main file."""
 _ADVICE: Final = (
     "nothing is recorded any more and nothing new starts. Put the file back where it was, or stop the node and start "
     "it on the database you want"
@@ -26,11 +27,11 @@ Identity = tuple[int, int]
 
 
 class OpenedFiles:
-    """The main file, its write-ahead log and the index of that, as they were when a connection had opened them."""
+    """The identities of the main file, its write-ahead log and the index of the log when they were opened."""
 
     def __init__(self, path: Path) -> None:
-        # As text: this is asked with every commit, and a Path would be made into it each time. The log is beside the
-        # file that a link leads to; the link itself may lead elsewhere one day.
+        # As text: this is checked with every commit, and a Path would be converted each time. The log lies beside the
+        # file that a link leads to; the link itself may be changed one day.
         whole = path.resolve()
         self._main = str(path.absolute())
         self._opened = {name: self._identity(name) for name in (self._main, f"{whole}-wal", f"{whole}-shm")}
@@ -40,11 +41,11 @@ class OpenedFiles:
             about = os.stat(name)  # noqa: PTH116 - with every commit, and a Path takes as long again
         except FileNotFoundError:
             return None
-        # A main file that is empty is none: whoever opened it now would make SQLite delete the log.
+        # An empty main file counts as none: a program that opens it now would make SQLite delete the log.
         return (about.st_dev, about.st_ino) if about.st_size or name != self._main else (0, 0)
 
     def problem(self) -> DatabaseDamaged | None:
-        """What became of them, if they are not the same any more."""
+        """What happened to the files, if they are no longer the same."""
         for name, opened in self._opened.items():
             try:
                 found = self._identity(name)
@@ -59,22 +60,23 @@ class OpenedFiles:
 
 
 class CheckpointStamps:
-    """Marks in the main file, a new one with each checkpoint, by which an old copy over it is found out.
+    """Stamps in the main file, a new one with each checkpoint, by which an old copy over the file is detected.
 
     `cp backup.db live.db` keeps the file and replaces its content. The content is then what it was some checkpoints
-    ago, except for pages that are in the log. A copy since the latest checkpoint is harmless: the log has the rest.
+    ago, except for pages that are in the log. A copy made since the latest checkpoint does no harm: the log has the
+    rest.
     """
 
     def __init__(self, path: Path, connection: sqlite3.Connection, *, log_was_empty: bool) -> None:
-        """`connection` reads what is in the log too; `log_was_empty`: before it was opened.
+        """`connection` reads the log too; `log_was_empty`: whether the log was empty before that connection was opened.
 
-        A log that is not empty is left by a crash, perhaps within a checkpoint: then the main file is a mixture, which
-        is whole only together with the log, and no mark is known before we have made a whole checkpoint.
+        A log that is not empty was left by a crash, perhaps within a checkpoint: then the main file is consistent only
+        together with the log, and its stamp is unknown until a complete checkpoint was made.
         """
         self._path = path
         self._lock = threading.Lock()
         self._known: list[str | None] = []
-        """What the main file may say: what it is known to say, and what was issued since."""
+        """Stamps that the main file may have: the one that it is known to have, and those issued since."""
         self._committed = ""
         self._under_way = 0
         self._moves = 0
@@ -83,10 +85,10 @@ class CheckpointStamps:
             try:
                 self._known += [self._read(), _stamp_in(connection)]
             except (sqlite3.Error, UnicodeDecodeError):
-                self._is_known = False  # known with the next whole checkpoint; what is wrong with it is found elsewhere
+                self._is_known = False  # known after the next complete checkpoint; damage is found elsewhere
 
     def issue(self, writer: sqlite3.Connection) -> None:
-        """Commit a new mark, before a checkpoint."""
+        """Commit a new stamp, before a checkpoint."""
         stamp = token_hex(8)
         with self._lock:
             self._known.append(stamp)
@@ -95,12 +97,12 @@ class CheckpointStamps:
             self._committed = stamp
 
     def checkpoint(self, connection: sqlite3.Connection, statement: str) -> int:
-        """Make a checkpoint; the number of pages that were in the log. None onto a file that is not as we left it."""
+        """Make a checkpoint, unless the file was overwritten; return how many pages were in the log."""
         if self.moves() is not None and self.problem() is not None:
             return 0
         with self._lock:
             self._under_way += 1
-            committed = self._committed  # not the latest that is known: its commit may be under way
+            committed = self._committed  # not the latest stamp in `_known`: its commit may be under way
         is_whole = False
         try:
             _, pages, moved = connection.execute(statement).fetchone()
@@ -109,19 +111,19 @@ class CheckpointStamps:
             with self._lock:
                 self._under_way -= 1
                 self._moves += 1
-                # One that a reader held up leaves out pages that were changed again since: the main file is a mixture.
+                # A checkpoint held up by a reader leaves out pages that changed since: the main file is inconsistent.
                 self._is_known = is_whole and committed in self._known
                 if self._is_known:
                     self._known = self._known[self._known.index(committed) :]
         return int(pages)
 
     def moves(self) -> int | None:
-        """How many checkpoints there were; None while one is under way."""
+        """How many checkpoints were made; None while one is under way."""
         with self._lock:
             return None if self._under_way else self._moves
 
     def problem(self) -> DatabaseDamaged | None:
-        """What is wrong with the main file, as far as its marks tell; asked while no checkpoint is under way."""
+        """What is wrong with the main file according to its stamp. Not to be called during a checkpoint."""
         with self._lock:
             known = list(self._known) if self._is_known else None
             moves = self._moves
@@ -131,7 +133,7 @@ class CheckpointStamps:
             found = self._read()
         except (sqlite3.Error, UnicodeDecodeError) as e:
             error = explain(self._path, e)
-            # Any other would be too many open files, say.
+            # Other errors, such as too many open files, do not mean damage.
             return error if isinstance(error, DatabaseDamaged) and self.moves() == moves else None
         if found in known or self.moves() != moves:
             return None
@@ -152,7 +154,7 @@ def _stamp_in(connection: sqlite3.Connection) -> str | None:
 
 
 def sync(path: Path) -> None:
-    """Have a file, or the names in a folder, on the disk. Not for the main file of a database: see `sqlite_open`."""
+    """Sync a file, or the names in a folder, to the disk. Not for the main file of a database: see `sqlite.connect`."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

@@ -1,7 +1,8 @@
-"""Who owns a database: the one node that lives on it. Others reach it through its control socket.
+"""Ownership of a database: one node at most runs on it, and other processes change it through its control socket.
 
-Two files are locked: one beside the database, which says who the owner is, and the database itself. The first can be
-deleted while the owner lives, which then makes it anew; whoever comes meanwhile finds the database locked.
+Two files are locked: one beside the database, which holds the process id of the owner, and the database itself. If the
+first is deleted while the owner runs, the owner creates it again; a node that is started meanwhile finds the database
+locked.
 """
 
 import errno
@@ -22,25 +23,25 @@ from evenbeat.model import Invalid
 from evenbeat.store.private_files import PRIVATE
 
 _LOCK_WAIT: Final = 0.5
-"""Seconds: somebody who changes a task, or only asks whether a node lives, is gone by then."""
+"""Seconds: a process that changes a task, or only asks whether a node is running, has finished by then."""
 _MAX_SOCKET_NAME: Final = 80
-"""Bytes: an address has room for 107, and some of it is for the directory."""
+"""Bytes: a socket address has room for 107, and part of that is for the folder."""
 
 
 _PROBE_BYTE: Final = 1 << 40
 """A byte of the file that SQLite never locks."""
 _locked_files: Final[set[tuple[int, int]]] = set()
-"""Databases that are locked by this process. Whoever opened such a file here and closed it again would release the
-locks that SQLite has on it: they belong to the process."""
+"""Databases that this process has locked. Opening such a file here and closing it again would release the locks that
+SQLite has on it: they belong to the process."""
 _log: Final = logging.getLogger("evenbeat.node")
 
 
 class DatabaseInUse(Invalid):
-    """Somebody else owns the database."""
+    """Another process owns the database."""
 
 
 def socket_path(database: Path) -> Path:
-    """Where the node of a database listens; by another name where the database's is too long for a socket's."""
+    """The control socket of the node of a database; its name is short if that of the database is too long."""
     path = _path_beside(database, ".sock")
     name = os.fsencode(path.name)
     if len(name) <= _MAX_SOCKET_NAME:
@@ -64,17 +65,17 @@ def socket_address(path: Path) -> Iterator[str]:
 
 
 def token_path(database: Path) -> Path:
-    """Where the node of a database keeps the token that it has made."""
+    """The file in which the node of a database keeps the token that it made."""
     return _path_beside(database, ".token")
 
 
 def cluster_socket_path(boot: str) -> Path:
-    """Where a node of a cluster listens, for those of its own user on its machine."""
+    """The control socket of a node of a cluster, for processes of the same user on its machine."""
     return runtime_folder() / f"{boot}.sock"
 
 
 def runtime_folder() -> Path:
-    """A folder of this user alone that is the same until the machine is booted again."""
+    """A folder that only this user can read, and that stays the same until the machine is booted again."""
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     folder = Path(runtime or tempfile.gettempdir()) / ("evenbeat" if runtime else f"evenbeat-{os.getuid()}")
     try:
@@ -85,7 +86,7 @@ def runtime_folder() -> Path:
     except OSError as e:
         raise Invalid(f"{folder} cannot be used for sockets and records: {e.strerror}") from None
     if about.st_uid != os.getuid() or about.st_mode & 0o077 or not stat.S_ISDIR(about.st_mode):
-        raise Invalid(f"{folder} is not ours alone: remove it, or set XDG_RUNTIME_DIR to a folder of yours")
+        raise Invalid(f"{folder} is not private: remove it, or set XDG_RUNTIME_DIR to a folder that only you can read")
     return folder
 
 
@@ -95,13 +96,13 @@ def _path_beside(database: Path, suffix: str) -> Path:
 
 
 class DatabaseOwnership:
-    """Held as long as the node lives; the system lets go of it when the process ends, however it ends."""
+    """Held as long as the node runs; the system releases it when the process ends, even if the process is killed."""
 
     def __init__(self, database: Path) -> None:
         self._database = database
         self._path = _path_beside(database, ".lock")
         self._held: tuple[int, tuple[int, int]] | None = None
-        """A descriptor of the database, and which file that is."""
+        """A descriptor of the database, and the identity of that file."""
         self._file = self._open()
         try:
             deadline = time.monotonic() + _LOCK_WAIT
@@ -112,7 +113,7 @@ class DatabaseOwnership:
                         f"a node is already running on {database} (process {pid}); stop it, or use another --db"
                     )
                 time.sleep(0.01)
-                if not self._is_there():  # whoever had it has deleted it
+                if not self._is_there():  # the last owner has deleted it
                     os.close(self._file)
                     self._file = self._open()
             self.hold_file(deadline)
@@ -126,19 +127,21 @@ class DatabaseOwnership:
             file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, PRIVATE)
         except OSError as e:
             if e.errno == errno.ELOOP:
-                raise Invalid(f"{self._path} is where the node is recorded, and it is a link: remove it") from None
+                raise Invalid(f"{self._path} is the lock file of the node, and it is a link: remove it") from None
             raise Invalid(f"{self._path} cannot be written: {e.strerror}") from None
         about = os.fstat(file)
         if not stat.S_ISREG(about.st_mode) or about.st_nlink > 1:
-            # What is in it is overwritten: somebody may have given another file of ours this name.
+            # The file is overwritten: it may be a hard link to another file of this user.
             os.close(file)
-            raise Invalid(f"{self._path} is where the node is recorded, and it is no file of its own: remove it")
+            raise Invalid(
+                f"{self._path} is the lock file of the node, and it is no regular file, or has other names: remove it"
+            )
         with suppress(OSError):  # another user who can open the file can lock it, and no node would start
             os.fchmod(file, PRIVATE)
         return file
 
     def _is_there(self) -> bool:
-        """Is the file that we have locked the one that others find?"""
+        """Whether the locked file is the one at its path, which other processes find."""
         try:
             return os.path.samestat(os.fstat(self._file), self._path.stat())
         except OSError:
@@ -149,7 +152,7 @@ class DatabaseOwnership:
         os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)
 
     def hold_file(self, deadline: float = 0.0) -> None:
-        """Lock the database itself too, if there is one yet: asked again when it was created."""
+        """Lock the database itself too, if it exists; to be called again when it was created."""
         if self._held is not None:
             return
         problem = DatabaseInUse(
@@ -163,7 +166,7 @@ class DatabaseOwnership:
                 raise problem
             file = os.open(self._database, os.O_RDWR | os.O_CLOEXEC)
         except OSError:
-            return  # there is none, or we may not write to it, which the store will tell better
+            return  # it does not exist, or is not writable, which the store explains better
         while not _try_lock(file):
             if time.monotonic() > deadline:
                 os.close(file)
@@ -176,7 +179,7 @@ class DatabaseOwnership:
         self._held = file, which
 
     def look(self) -> None:
-        """Make the lock file anew if somebody has deleted it. The owner asks for it about once a second."""
+        """Create the lock file again if it was deleted. The owner calls this about once a second."""
         if self._is_there():
             return
         try:
@@ -185,12 +188,12 @@ class DatabaseOwnership:
             _log.error("the lock file is gone: %s", e, extra={"action": "lock_gone"})
             return
         if not _try_lock(new):
-            os.close(new)  # by somebody who will find the database locked, and leave
+            os.close(new)  # locked by a node that will find the database locked, and end
             return
         os.close(self._file)
         self._file = new
         self._sign()
-        _log.warning("%s was deleted, and was made anew", self._path, extra={"action": "lock_made_anew"})
+        _log.warning("%s was deleted; the node has created it again", self._path, extra={"action": "lock_made_anew"})
 
     def __enter__(self) -> Self:
         return self
@@ -201,7 +204,7 @@ class DatabaseOwnership:
         self.close()
 
     def close(self) -> None:
-        """Somebody else may own it. Nothing of this process may use the database any more."""
+        """Release the database: another process may own it. This process must not use it any more."""
         if self._held is not None:
             file, which = self._held
             self._held = None
@@ -219,7 +222,7 @@ def _try_lock(file: int) -> bool:
 
 
 def _is_emulated_lock(file: int) -> bool:
-    """Over a network a lock of the whole file may be made of the kind of locks that SQLite needs: they would clash."""
+    """Whether a lock of the whole file uses the kind of locks that SQLite needs, as on network file systems."""
     try:
         fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _PROBE_BYTE)
     except OSError:
@@ -229,7 +232,7 @@ def _is_emulated_lock(file: int) -> bool:
 
 
 def is_node_running(database: Path | str) -> bool:
-    """Does a node live on it? Of a database that several share nobody is the owner: ask the store for leases."""
+    """Whether a node is running on a database file. A shared database has no owner: ask the store for leases."""
     if isinstance(database, str):
         return False
     path = _path_beside(database, ".lock")

@@ -1,4 +1,4 @@
-"""The store in an SQLite file: one thread writes, any thread reads; what is done survives `kill -9`."""
+"""The store in an SQLite file: one thread writes, any thread reads; a commit survives `kill -9`."""
 
 import os
 import sqlite3
@@ -46,7 +46,7 @@ from evenbeat.store.sqlite.writer import SqliteWriter, T, Work
 PLAIN_RUNS: Final = 1_000_000
 """Plain successes that history keeps, of all tasks together: about 130 MB."""
 _PRUNED_AT_ONCE: Final = 5_000
-"""Rows of each table that `prune` deletes in one go: some tens of milliseconds."""
+"""Rows of each table that one call of `prune` deletes: some tens of milliseconds."""
 _FETCHED_AT_ONCE: Final = 1_000
 
 N = TypeVar("N")
@@ -55,7 +55,7 @@ Parameters = Sequence[object] | Mapping[str, object]
 
 
 class SqliteStore:
-    """Opens the file, or creates it. With `durability="full"` what is done also survives a power loss."""
+    """Opens the file, or creates it. With `durability="full"` a commit also survives a power loss."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class SqliteStore:
         is_checked: bool = True,
         plain_runs: int = PLAIN_RUNS,
     ) -> None:
-        """With `is_checked=False` a file that cannot be read is refused when it is read, not now."""
+        """With `is_checked=False` a file that cannot be read is refused at the first read, not now."""
         self._path = path
         self._plain_runs = plain_runs
         self._schema = len(migrations())
@@ -99,19 +99,19 @@ class SqliteStore:
         self._do(lambda connection: sqlite_tasks.remove(connection, numbers, now, who))
 
     def find(self, name_or_id: str) -> Entry | None:
-        return next(self._told(rows.entry, self._select(query("find_task"), (name_or_id,))), None)
+        return next(self._converted(rows.entry, self._select(query("find_task"), (name_or_id,))), None)
 
     def find_removed(self, name_or_id: str) -> Entry | None:
-        return next(self._told(rows.entry, self._select(query("find_removed"), (name_or_id,))), None)
+        return next(self._converted(rows.entry, self._select(query("find_removed"), (name_or_id,))), None)
 
     def removed_running(self) -> list[Entry]:
-        return list(self._told(rows.entry, self._select(query("removed_running"))))
+        return list(self._converted(rows.entry, self._select(query("removed_running"))))
 
     def entries(self, only: Filter = ALL_TASKS) -> Iterator[Entry]:
-        return self._told(rows.entry, self._filtered("entries", only))
+        return self._converted(rows.entry, self._filtered("entries", only))
 
     def conditions(self, only: Filter = ALL_TASKS) -> Iterator[Condition]:
-        return self._told(rows.condition, self._filtered("conditions", only))
+        return self._converted(rows.condition, self._filtered("conditions", only))
 
     def count(self, only: Filter = ALL_TASKS) -> int:
         check_filter(only)
@@ -127,7 +127,7 @@ class SqliteStore:
     # Periods, settings, audit
 
     def periods(self) -> dict[str, tuple[str, Period]]:
-        return dict(self._told(rows.named_period, self._select(query("periods"))))
+        return dict(self._converted(rows.named_period, self._select(query("periods"))))
 
     def set_periods(
         self,
@@ -167,10 +167,10 @@ class SqliteStore:
         noted = list(changes)
         self._do(lambda connection: sqlite_tasks.note(connection, noted))
 
-    # Where tasks stand, and their runs
+    # Progress of tasks, and their runs
 
     def progress(self) -> Iterator[TaskProgress]:
-        return self._told(progress, self._select(query("progress")))
+        return self._converted(progress, self._select(query("progress")))
 
     def past_definitions(self) -> Iterator[PastDefinition]:
         return map(rows.past_definition, self._select(query("past_definitions")))
@@ -190,7 +190,7 @@ class SqliteStore:
         kinds = ["notable_runs"] if notable else ["notable_runs", "plain_runs"]
         names = [kind if task is None else f"{kind}_of" for kind in kinds] + ([] if notable else ["running"])
         asked = {"task": task, "before": FOREVER if before is None else before, "most": most}
-        found = [run for name in names for run in self._told(rows.run_record, self._select(query(name), asked))]
+        found = [run for name in names for run in self._converted(rows.run_record, self._select(query(name), asked))]
         return sorted(found, key=lambda run: (run.claimed, run.ended or FOREVER), reverse=True)[:most]
 
     def starts(self, since: Instant, until: Instant) -> dict[int, int]:
@@ -199,9 +199,9 @@ class SqliteStore:
     def skips(self, task: int | None = None, before: Instant | None = None, most: int = 100) -> list[SkipRecord]:
         asked = {"task": task, "before": FOREVER if before is None else before, "most": most}
         found = self._select(query("skips" if task is None else "skips_of"), asked)
-        return list(self._told(rows.skip_record, found))
+        return list(self._converted(rows.skip_record, found))
 
-    # Care
+    # Maintenance
 
     def prune(self, now: Instant, keep: int) -> int:
         asked = {"cutoff": now - keep, "bound": self._plain_runs, "part": _PRUNED_AT_ONCE}
@@ -222,8 +222,8 @@ class SqliteStore:
         return self._do(work)
 
     def backup(self, path: Path) -> None:
-        """In one step: a copy in many steps begins anew whenever somebody has written meanwhile."""
-        # A name that nobody can have taken before, to read along.
+        """Made in one step: a copy in many steps starts again whenever the database was written meanwhile."""
+        # A name that no other user can have created before, to read the backup.
         part = path.with_name(f"{path.name}.{token_hex(8)}.part")
         if path.exists():
             raise StoreError(f"{path}: there is a file already, and a backup overwrites nothing: choose another name")
@@ -236,32 +236,33 @@ class SqliteStore:
                 except sqlite3.DatabaseError as e:
                     problem = str(e)
             if problem:
-                # One that is kept in place of an older one must be worth it.
+                # A backup may replace an older one, so it must be undamaged.
                 raise DatabaseDamaged(f"{self._path}: no backup was made: {DAMAGED_ADVICE} ({problem})")
             sync(part)
-            # Unlike a rename, a link never replaces what somebody else has put there meanwhile.
+            # Unlike a rename, a link never replaces a file that was created there meanwhile.
             os.link(part, path)
-            sync(path.parent)  # the name is part of what must survive a power loss
+            sync(path.parent)  # the name of the backup must survive a power loss too
         except OSError as e:
             raise StoreError(f"{path}: the backup cannot be written: {e.strerror}") from e
         finally:
             part.unlink(missing_ok=True)
 
-    def inspect(self, told: Callable[[DatabaseDamaged | None], None]) -> None:
-        """Look after the file from now on. `told`, in a thread, what is wrong with it, and None when it is right again.
+    def inspect(self, report: Callable[[DatabaseDamaged | None], None]) -> None:
+        """Inspect the file from now on. A thread calls `report` with what is wrong, and with None when it is right again.
 
-        Meanwhile nothing is written, as nobody would ever read it, and nothing is read that may be of another file.
+        While something is wrong, nothing is written, as nobody would ever read it, and nothing is read, as it may be of
+        another file.
         """
         writer = self._write()
 
         def found(problem: DatabaseDamaged | None) -> None:
             writer.damage = problem
-            told(problem)
+            report(problem)
 
         self._inspector = FileInspector(self._path, self._schema, writer, found)
 
     def check(self) -> None:
-        """Raise Damaged if the file is; of a large one this takes seconds."""
+        """Raise DatabaseDamaged if the file is damaged; with a large file this takes seconds."""
         problem = check_tables(self._path, self._schema)
         if problem is not None:
             raise problem
@@ -290,7 +291,7 @@ class SqliteStore:
 
     @contextmanager
     def _read(self) -> Iterator[sqlite3.Connection]:
-        """A connection that nobody else uses meanwhile; there are as many as there are reads at the same time."""
+        """A connection that no other thread uses meanwhile; there are as many as there are reads at the same time."""
         if self._is_closed:
             raise StoreError(f"{self._path}: the store is closed")
         if self._writer is not None and self._writer.damage is not None:
@@ -312,12 +313,12 @@ class SqliteStore:
         if self._is_closed:
             self._close_readers()
 
-    def _told(self, noun: Callable[[rows.Row], N], found: Rows) -> Iterator[N]:
-        """Rows as what they stand for. One that makes no sense is damage: what we write does."""
+    def _converted(self, convert: Callable[[rows.Row], N], found: Rows) -> Iterator[N]:
+        """Turn rows into what they stand for. A row that cannot be converted means damage."""
         try:
-            with closing(found):  # what stumbles over a row gives the connection back
+            with closing(found):  # a failed conversion gives the connection back
                 for row in found:
-                    yield noun(row)
+                    yield convert(row)
         except rows.UnreadableDefinition as e:
             raise StoreError(f"{self._path}: {e}; if no other version wrote it: {DAMAGED_ADVICE}") from e
         except (ArithmeticError, LookupError, TypeError, ValueError) as e:

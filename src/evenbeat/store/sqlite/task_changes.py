@@ -1,4 +1,4 @@
-"""Changes of tasks and periods in SQL. Each is called with a transaction open."""
+"""Changes of tasks and periods in SQLite. Each function must be called within a transaction."""
 
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,11 +14,11 @@ from evenbeat.store.contract import Change, PastDefinition
 from evenbeat.store.sqlite.statements import as_list, query, query_of_rows
 
 _AT_ONCE: Final = 100
-"""Tasks that one statement creates: half the cost of one by one, and few enough statements to keep."""
+"""Tasks that one statement creates: half the cost of one by one, and few different statements to keep prepared."""
 
 
 def create(connection: sqlite3.Connection, tasks: Sequence[Task], owner: str, now: Instant, who: str) -> list[Entry]:
-    """New tasks, all or none."""
+    """Create tasks, all or none."""
     names = [task.name for task in tasks]
     (last,) = connection.execute(query("last_number"), ("tasks",)).fetchone()
     check_names(names, _taken(connection, names) if last else [])
@@ -39,7 +39,7 @@ def create(connection: sqlite3.Connection, tasks: Sequence[Task], owner: str, no
 def _create(
     connection: sqlite3.Connection, tasks: Sequence[Task], owner: str, now: Instant, who: str, last: int
 ) -> list[Entry]:
-    """Tasks that were never here; `last` is the largest number that any task has had."""
+    """Create tasks that are not restored; `last` is the largest number that any task has had."""
     entries = new_entries(tasks, last + 1, new_ids(len(tasks)), owner, now)
     rows = ((e.number, e.id, e.task.name, owner, now, as_text(e.task)) for e in entries)
     while some := list(islice(rows, _AT_ONCE)):
@@ -60,7 +60,7 @@ def update(
     version: int | None,
     owner: str | None,
 ) -> list[Entry]:
-    """New definitions, all or none; with `owner`, for tasks that belong to it from now on."""
+    """Give tasks new definitions, all or none; with `owner`, also a new owner."""
     numbers = [number for number, _ in changes]
     before = _by_number(connection, numbers)
     check_versions(numbers, before, version)
@@ -79,14 +79,14 @@ def update(
 
 
 def remove(connection: sqlite3.Connection, numbers: Sequence[int], now: Instant, who: str) -> None:
-    """Those that are there."""
+    """Remove those of the tasks that exist."""
     gone = _by_number(connection, numbers)
     connection.executemany(query("remove_task"), ((now, number) for number in gone))
     note(connection, audit.removed((gone[number] for number in dict.fromkeys(numbers) if number in gone), now, who))
 
 
 def keep_definitions(connection: sqlite3.Connection, past: Sequence[PastDefinition]) -> None:
-    """What was in force until now, for whoever settles it."""
+    """Keep the definitions that were valid until now, until a node settles them."""
     connection.executemany(query("keep_definition"), map(past_row, past))
 
 
@@ -98,7 +98,7 @@ def set_periods(
     who: str,
     past: Sequence[PastDefinition],
 ) -> None:
-    """Create, replace, delete."""
+    """Create, replace and delete periods."""
     keep_definitions(connection, past)
     before = {name: (whose, period(text)) for name, whose, text in connection.execute(query("periods"))}
     given = [(name, owner, as_text(definition)) for name, definition in periods.items() if definition is not None]
@@ -108,7 +108,7 @@ def set_periods(
 
 
 def note(connection: sqlite3.Connection, changes: Iterable[Change]) -> None:
-    """Add to the audit."""
+    """Add changes to the audit."""
     connection.executemany(query("note"), map(change_row, changes))
 
 
