@@ -93,7 +93,7 @@ def test_a_lock_that_is_another_file_of_ours_is_left_alone(tmp_path: Path, make:
 
 def test_a_lock_that_is_a_pipe_stops_nobody(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "x.db.lock")
-    with pytest.raises(Invalid, match="no file of its own"):
+    with pytest.raises(Invalid, match="no regular file"):
         DatabaseOwnership(tmp_path / "x.db")
 
 

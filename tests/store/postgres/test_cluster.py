@@ -153,7 +153,7 @@ def test_burying_waits_for_what_the_dead_is_recording(a: PostgresStore, dsn: str
 def test_a_dead_one_that_holds_on_to_its_lock_is_cut_off(
     a: PostgresStore, dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(postgres_cluster, "_BURY_TIMEOUT", 0.1)
+    monkeypatch.setattr(postgres_cluster, "_REVOKE_TIMEOUT", 0.1)
     epoch = a.join("dead", OVER, b"")
     with psycopg.connect(dsn, options="-c search_path=evenbeat", application_name="evenbeat dead") as dead:
         dead.execute("SELECT begin_writing('dead', 1, 'dead', %s)", (epoch,))

@@ -137,9 +137,9 @@ def test_a_database_of_another_encoding_is_refused(postgres: PostgresServer) -> 
 
 def test_a_server_that_may_only_be_read_says_so(dsn: str) -> None:
     store = PostgresStore(f"{dsn}?options=-c%20default_transaction_read_only%3Don")
-    with pytest.raises(StoreError, match=r"only lets us read.*primary"):
+    with pytest.raises(StoreError, match=r"is read-only.*primary"):
         store.create([a_task("a")], "me", T0)
-    with pytest.raises(StoreError, match=r"only lets us read.*primary"):
+    with pytest.raises(StoreError, match=r"is read-only.*primary"):
         store.record(Batch()).result()
     store.close()
 

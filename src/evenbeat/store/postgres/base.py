@@ -1,4 +1,4 @@
-"""What all parts of the PostgreSQL store share: its connections, and how a change is made."""
+"""The base of the PostgreSQL store: its connections, and how it makes changes."""
 
 import time
 from collections import deque
@@ -16,12 +16,12 @@ from evenbeat.store.postgres.write_session import ConfirmedCommits, SessionLease
 from evenbeat.store.postgres.writer import BatchRecorder
 
 _ALONE_LOCK_TIMEOUT: Final = 60.0
-"""Seconds to wait for somebody else who changes tasks in several steps."""
+"""Seconds to wait for another process that changes tasks in several steps."""
 _SESSIONS_KEPT: Final = 3
 
 
 class PostgresBase:
-    """Opens the database, and brings it up to date."""
+    """Opens the database and migrates it."""
 
     def __init__(self, dsn: str, *, read_only: bool = False) -> None:
         self._address = PostgresAddress(dsn)
@@ -38,7 +38,7 @@ class PostgresBase:
         self._recorder = None if read_only else BatchRecorder(self._address, lambda: self._held, self._confirmed)
 
     def close(self) -> None:
-        """Everything that was recorded is kept; the store is not used any more."""
+        """Finish what was recorded, and close the store."""
         self._is_closed = True
         for end in self._end_listeners:
             end()
@@ -57,18 +57,18 @@ class PostgresBase:
         return self._recorder
 
     def _change(self, work: WriteWork[T], held: SessionLease | None = None) -> T:
-        """Make a change, in the thread that asks for it, and wait until it is kept."""
+        """Make a change in the calling thread; it is committed when this returns."""
         with self._session() as session:
             return session.transaction(work, held)
 
     def _change_idempotent(self, *asked: tuple[str, Parameters]) -> list[list[Row]]:
-        """Changes that may be made twice, in one round trip and one transaction."""
+        """Make changes that may be made twice, in one round trip and one transaction."""
         with self._session() as session:
             is_second = False
             while True:
                 connection = session.connection()
                 try:
-                    session.be_called(self._held)  # the server waits for the rest of a pipeline as long as it takes
+                    session.name_connection(self._held)  # the server waits without a limit for the rest of a pipeline
                     with connection.pipeline():
                         cursors = [connection.execute(statement, values) for statement, values in asked]
                     return [cursor.fetchall() for cursor in cursors]
@@ -80,7 +80,7 @@ class PostgresBase:
 
     @contextmanager
     def _session(self) -> Iterator[WriteSession]:
-        """One that nobody else uses meanwhile; a change that takes long keeps no other waiting."""
+        """A session that no other thread uses meanwhile, so that a long change does not delay others."""
         self._record()
         if self._is_closed:
             raise StoreError(f"{self._address}: the store is closed")
@@ -103,9 +103,9 @@ class PostgresBase:
 
     @contextmanager
     def exclusive_change(self) -> Iterator[None]:
-        """For whoever changes tasks in several steps: nobody else who asks for this does so meanwhile.
+        """A lock among all processes, for changes of tasks that take several steps.
 
-        If the connection is lost, so is the lock: each step is still a transaction of its own.
+        The lock is lost with its connection, but each step is still a transaction of its own.
         """
         if self._is_closed:
             raise StoreError(f"{self._address}: the store is closed")
@@ -115,9 +115,11 @@ class PostgresBase:
             with self._address.explained():
                 while not (connection.execute(query("lock_desk")).fetchone() or (False,))[0]:
                     if time.monotonic() > deadline:
-                        raise StoreError(f"{self._address}: somebody else has been changing tasks for a minute; wait")
+                        raise StoreError(
+                            f"{self._address}: another process has been changing tasks for a minute; wait and try again"
+                        )
                     time.sleep(0.02)
             yield
         finally:
-            # The lock goes with its connection.
+            # This releases the lock too.
             connection.close()

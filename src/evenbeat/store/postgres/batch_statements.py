@@ -1,4 +1,4 @@
-"""A batch as statements for PostgreSQL: one for all rows of a kind, which come as one array per column."""
+"""Turns a batch into statements for PostgreSQL: one for all rows of a kind, with one array per column."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -10,30 +10,30 @@ from evenbeat.store.postgres.text import numbers, texts
 
 _OUTPUT_OF_FINISH = Finish._fields.index("output")
 _CURSOR = Finish._fields.index("cursor")
-_OUTPUT_OF_TOLD = SubmittedResult._fields.index("output")
+_OUTPUT_OF_RESULT = SubmittedResult._fields.index("output")
 _REASON_OF_SKIP = Skip._fields.index("reason")
 _REASON_OF_REFUSAL = Refusal._fields.index("reason")
 
 
 class Statement(NamedTuple):
-    """What is asked of the database, and the values for its holes."""
+    """A statement and its parameters."""
 
     text: str
     values: Sequence[object]
     claims: Sequence[Claim] = ()
-    """That it makes; it answers with the tasks that were removed before."""
+    """The claims that it makes; it returns the tasks that were removed before."""
 
 
 def batch_statements(batch: Batch) -> Iterator[Statement]:
-    """Everything in a batch, in the order of the contract."""
+    """The statements of a batch, in the order of the contract."""
     if batch.starts:
         yield Statement(query("start"), _columns(batch.starts))
     if batch.finishes:
         yield from _finish(batch.finishes)
-    for told in with_distinct_tasks(batch.told):
-        yield Statement(query("tell"), _columns(told, _OUTPUT_OF_TOLD))
-    for standings in with_distinct_tasks(batch.standings):
-        yield Statement(query("stand"), _columns(standings))
+    for submitted in with_distinct_tasks(batch.told):
+        yield Statement(query("tell"), _columns(submitted, _OUTPUT_OF_RESULT))
+    for records in with_distinct_tasks(batch.standings):
+        yield Statement(query("stand"), _columns(records))
     for skips in with_distinct_tasks(batch.skips):
         yield Statement(query("skip"), _columns(skips, _REASON_OF_SKIP))
     for refusals in with_distinct_tasks(batch.refusals):
@@ -45,7 +45,7 @@ def batch_statements(batch: Batch) -> Iterator[Statement]:
 
 
 def _columns(rows: Sequence[tuple[object, ...]], text: int = -1) -> list[str]:
-    """One array per column; that of any texts is named."""
+    """One array per column; `text` is the index of the column that holds arbitrary texts."""
     return [texts(column) if i == text else numbers(column) for i, column in enumerate(zip(*rows, strict=True))]
 
 

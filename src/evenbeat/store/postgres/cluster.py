@@ -1,4 +1,4 @@
-"""Authority, orders and news in PostgreSQL: what several nodes that share a store need. See `cluster`."""
+"""What nodes of a cluster share in PostgreSQL, see `cluster_contract`: leases, partitions, shares, requests."""
 
 import json
 import time
@@ -30,23 +30,23 @@ from evenbeat.store.postgres.text import from_text
 from evenbeat.store.postgres.write_session import SessionLease
 
 FORWARDED_REQUEST_LIFETIME: Final = 60 * SECOND
-"""An order that nobody has answered by then is not for anybody any more: whoever gave it has gone."""
+"""A request that is older is not taken any more: its sender no longer waits for an answer."""
 _MAX_REQUEST_SIZE: Final = 1 << 20
-"""Bytes of an order, an answer, or what a node tells of itself."""
-_BURY_TIMEOUT: Final = 2.0
-"""Seconds that a transaction of the dead may take to end; then it is ended."""
-_BURY_TRIES: Final = 3
+"""Bytes of a request, an answer, or what a node publishes about itself."""
+_REVOKE_TIMEOUT: Final = 2.0
+"""Seconds that a transaction of a node with an expired lease may take to end; then its connection is ended."""
+_REVOKE_TRIES: Final = 3
 _FENCE_JUMP: Final = 4096
-"""More fences than are given in what a server may forget."""
+"""More fences than are given out in the time of which a server may lose its commits."""
 
 
 class PostgresClusterStore(PostgresBase):
-    """The part of the store that nodes share."""
+    """The part of the store for nodes of a cluster."""
 
     _quiet = 0
-    """Microseconds to be careful after the server has forgotten something."""
+    """Microseconds without claims in taken partitions after the server has lost commits."""
     _seen = 0
-    """The highest fence that we know of."""
+    """The highest fence that this node knows."""
 
     def clock(self) -> int:
         """What time it is, by the clock of the store."""
@@ -56,7 +56,7 @@ class PostgresClusterStore(PostgresBase):
     # Authority
 
     def join(self, node: str, lease: int, about: bytes, *, quiet: int = 0, forgot: bool = False) -> int:
-        """A lease for so many microseconds; its epoch."""
+        """Get a lease for this many microseconds; return its epoch."""
         _check_size(about)
         former, self._quiet = self._held, quiet
         known = self._confirmed.question()
@@ -87,7 +87,7 @@ class PostgresClusterStore(PostgresBase):
         return self._seen
 
     def _notice_promotion(self, connection: Connection, *, has_forgotten: bool = False) -> int:
-        """The first node that sees that the server was promoted makes all nodes careful; until when they must be."""
+        """If the server was promoted, let all nodes wait before they claim; return until when they must wait."""
         now, before = connection.execute(query("timeline")).fetchall()[0]
         if now != before:
             connection.execute(query("set_timeline"), (now,))
@@ -96,7 +96,7 @@ class PostgresClusterStore(PostgresBase):
         return _number(connection, "quiet_until")
 
     def renew(self, lease: int, about: bytes, *, is_hint: bool = False) -> ClusterSnapshot:
-        """The same for another while, and who there is."""
+        """Extend the lease; return the state of the cluster."""
         _check_size(about)
         held = self._require_lease()
         known = self._confirmed.question()
@@ -113,22 +113,22 @@ class PostgresClusterStore(PostgresBase):
         if not renewed:
             raise LeaseLost(f"{self._address}: the lease of {held.node} was taken away")
         if forgotten or held == self._confirmed.forgotten:
-            raise CommitsForgotten(f"{self._address}: the database does not know any more what it had confirmed")
+            raise CommitsForgotten(f"{self._address}: the database has lost commits that it had confirmed")
         self._confirmed.renewed(held, renewed[0][0], asked)
         if now != before:
-            # We have lost nothing; but others may have, and what they had may come to us.
+            # This node has lost nothing; but other nodes may have, and their partitions may come here.
             self._change(self._notice_promotion)
         return _view(seen)
 
     def view(self) -> ClusterSnapshot:
-        """Who there is, without being one of them."""
+        """The state of the cluster, also for a process that has not joined."""
         return _view(self._readers.all(query("view")))
 
     def revoke_expired_lease(self, node: str, epoch: int) -> bool:
-        """Take a lease away that has ended, and free what its holder held."""
+        """Revoke a lease that has expired, and free what its node held."""
 
         def work(connection: Connection) -> bool:
-            connection.execute(f"SET LOCAL lock_timeout = {int(_BURY_TIMEOUT * 1_000)}")
+            connection.execute(f"SET LOCAL lock_timeout = {int(_REVOKE_TIMEOUT * 1_000)}")
             if connection.execute(query("bury"), (node, epoch)).fetchone() is None:
                 return False
             connection.execute(query("free_partitions"), (node,))
@@ -136,7 +136,7 @@ class PostgresClusterStore(PostgresBase):
             notify(connection, "partitions")
             return True
 
-        for _ in range(_BURY_TRIES):
+        for _ in range(_REVOKE_TRIES):
             if not self._readers.all(query("is_over"), (node, epoch))[0][0]:
                 return False
             try:
@@ -149,7 +149,7 @@ class PostgresClusterStore(PostgresBase):
         return self._change(work)
 
     def take(self, partitions: Sequence[int]) -> TakenPartitions:
-        """Hold those of these partitions that nobody holds."""
+        """Take those of these partitions that no node holds."""
         held = self._require_lease()
 
         def work(connection: Connection) -> TakenPartitions:
@@ -160,8 +160,8 @@ class PostgresClusterStore(PostgresBase):
             shares: dict[str, int] = {}
             silent: dict[int, int] = {}
             if ours:
-                for (told,) in connection.execute(query("take_settings"), ([_silence(p) for p in ours],)).fetchall():
-                    silent |= {int(token): age for token, age in json.loads(told).items()}
+                for (text,) in connection.execute(query("take_settings"), ([_silence(p) for p in ours],)).fetchall():
+                    silent |= {int(token): age for token, age in json.loads(text).items()}
                 carried = connection.execute(query("carry"), {"partitions": ours, "node": held.node})
                 shares = {from_text(key): share for key, share in carried.fetchall()}
                 notify(connection, "partitions")
@@ -177,7 +177,7 @@ class PostgresClusterStore(PostgresBase):
         untaken: Sequence[int] = (),
         silent: Mapping[int, Mapping[int, int]] | None = None,
     ) -> None:
-        """Hold these no longer. Of the runs with the tokens `untaken` it is known that nobody has them."""
+        """Release partitions. `untaken` are the tokens of runs that are known to be with no worker."""
         held = self._require_lease()
 
         def work(connection: Connection) -> None:
@@ -186,14 +186,14 @@ class PostgresClusterStore(PostgresBase):
             connection.execute(query("put_down"), {"partitions": list(partitions), "node": held.node})
             connection.execute(query("release"), (held.node, list(partitions)))
             if silent:
-                told = [json.dumps(runs) for runs in silent.values()]
-                connection.execute(query("set_settings"), ([_silence(p) for p in silent], told))
+                texts = [json.dumps(runs) for runs in silent.values()]
+                connection.execute(query("set_settings"), ([_silence(p) for p in silent], texts))
             notify(connection, "partitions")
 
         self._change(work, held)
 
     def retake(self, tokens: Sequence[int]) -> None:
-        """Runs that were untaken are handed over again: from now on that is not known any more."""
+        """Runs that were untaken are handed to workers again, so they no longer count as untaken."""
 
         def work(connection: Connection) -> None:
             connection.execute(query("untaken"), (False, list(tokens)))
@@ -201,11 +201,11 @@ class PostgresClusterStore(PostgresBase):
         self._change(work, self._require_lease())
 
     def may_leave(self) -> bool:
-        """Say that we are about to leave; False, and not said, if nobody else stays."""
+        """Announce that this node is about to leave, unless no other node stays; whether it did."""
         held = self._require_lease()
 
         def work(connection: Connection) -> bool:
-            connection.execute(query("lock_authority"))  # of two that leave at once, one is the last
+            connection.execute(query("lock_authority"))  # of two nodes that leave at once, one must be the last
             found = connection.execute(query("may_leave"), held).fetchone()
             if found is None:
                 raise LeaseLost(f"{self._address}: the lease of {held.node} was taken away")
@@ -214,7 +214,7 @@ class PostgresClusterStore(PostgresBase):
         return self._change(work)
 
     def leave(self) -> None:
-        """Release all, and give the lease back. What is recorded after this is refused."""
+        """Release everything, and give the lease back. Batches recorded after this are refused."""
         held = self._require_lease()
 
         def work(connection: Connection) -> None:
@@ -226,7 +226,7 @@ class PostgresClusterStore(PostgresBase):
         self._change(work)
 
     def set_share(self, key: str, limit: int, decide: Callable[[int], int], running: int = 0) -> int:
-        """Decide anew how much of a limit is ours; never more than the others leave."""
+        """Set the share of a limit that this node has; never more than the others leave."""
         held = self._require_lease()
 
         def work(connection: Connection) -> int:
@@ -236,7 +236,7 @@ class PostgresClusterStore(PostgresBase):
             mine, others, is_quiet = row
             share = decide(others)
             if share > mine and is_quiet:
-                share = mine  # runs that the database has forgotten may still use it
+                share = mine  # runs in the commits that were lost may still use it
             elif share > mine:
                 share = max(mine, min(share, limit - others))
             share = max(share, running)
@@ -245,7 +245,7 @@ class PostgresClusterStore(PostgresBase):
             else:
                 connection.execute(query("drop_share"), (key, held.node))
             if share < mine:
-                notify(connection, "shares")  # for those who wait for it
+                notify(connection, "shares")  # other nodes may wait for it
             return share
 
         return self._change(work, held)
@@ -253,28 +253,28 @@ class PostgresClusterStore(PostgresBase):
     # The tasks of some partitions
 
     def entries_in(self, partitions: Sequence[int]) -> Iterator[Entry]:
-        """In the order of their numbers."""
+        """The tasks of these partitions, in the order of their numbers."""
         return map(rows.entry, self._readers.many(query("entries_in"), (list(partitions),)))
 
     def progress_in(self, partitions: Sequence[int]) -> Iterator[TaskProgress]:
-        """With tokens; in the order of the tasks' numbers."""
+        """The progress of their tasks, with tokens, in the order of the tasks' numbers."""
         statement = fill_in("progress", ":filter", "mod(p.task, 256) = ANY(%s)")
         return map(rows.progress, self._readers.many(statement, (list(partitions),)))
 
     def past_definitions_in(self, partitions: Sequence[int]) -> Iterator[PastDefinition]:
-        """In the order of tasks and times."""
+        """Their past definitions, in the order of tasks and times."""
         statement = fill_in("past_definitions", ":filter", "mod(d.task, 256) = ANY(%s)")
         return map(past_definition, self._readers.many(statement, (list(partitions),)))
 
-    # What others do
+    # Changes and requests of other processes
 
     def stamp(self) -> int:
-        """Of the newest change."""
+        """The stamp of the newest change."""
         return int(self._readers.all(query("stamp"))[0][0])
 
     def changes_since(self, since: int, partitions: Sequence[int]) -> StoreChanges:
-        """What has changed after that stamp."""
-        # The stamp first: what comes between the two is told twice, and never missed.
+        """The changes after that stamp."""
+        # The stamp first: a change between the two reads is reported twice, but never missed.
         ((stamp, settings_stamp),) = self._readers.all(query("stamp"))
         news = StoreChanges(stamp, settings=settings_stamp > since)
         if stamp > since:
@@ -283,7 +283,7 @@ class PostgresClusterStore(PostgresBase):
         return news
 
     def forward_request(self, task: int, request: bytes) -> int:
-        """Ask something of the node that holds a task; its id."""
+        """Send a request to the node that holds a task; return the id of the request."""
         _check_size(request)
 
         def work(connection: Connection) -> int:
@@ -294,9 +294,9 @@ class PostgresClusterStore(PostgresBase):
         return self._change(work)
 
     def take_orders(self, partitions: Sequence[int]) -> list[ForwardedRequest]:
-        """Those that nobody has taken, oldest first: from now on they are ours to do, and nobody else's."""
+        """Take the requests for these partitions that no node has taken, oldest first."""
         asked = (list(partitions), FORWARDED_REQUEST_LIFETIME)
-        # Nearly always there is none, which needs no transaction.
+        # There is nearly always none, and that needs no transaction.
         if not self._readers.all(query("has_orders"), asked)[0][0]:
             return []
 
@@ -307,7 +307,7 @@ class PostgresClusterStore(PostgresBase):
         return self._change(work, self._require_lease())
 
     def give_back_order(self, id_: int) -> None:
-        """Somebody else is to do it."""
+        """Leave a request that was taken to another node."""
 
         def work(connection: Connection) -> None:
             connection.execute(query("give_back_order"), (id_,))
@@ -316,7 +316,7 @@ class PostgresClusterStore(PostgresBase):
         self._change(work)
 
     def answer(self, id_: int, reply: bytes) -> None:
-        """What became of an order."""
+        """Store the answer to a request."""
         _check_size(reply)
 
         def work(connection: Connection) -> None:
@@ -326,19 +326,19 @@ class PostgresClusterStore(PostgresBase):
         self._change(work)
 
     def reply(self, id_: int) -> bytes | None:
-        """The answer, once; None if there is none yet."""
+        """Fetch and delete the answer to a request; None if there is none yet."""
 
         def work(connection: Connection) -> bytes | None:
             found = connection.execute(query("reply"), (id_,)).fetchone()
             return None if found is None else bytes(found[0])
 
-        # Most questions come too early, and need no transaction.
+        # Most calls come before the answer, and need no transaction.
         if not self._readers.all(query("is_answered"), (id_,))[0][0]:
             return None
         return self._change(work)
 
     def listen(self, heard: Callable[[str], None]) -> Callable[[], None]:
-        """`heard` is told, on a thread of the store's, what to look at."""
+        """Call `heard`, on a thread of the store, with what has changed. Return a function that ends this."""
         listener = ChangeListener(self._address, heard)
         self._end_listeners.append(listener.close)
         return listener.close
@@ -350,7 +350,7 @@ class PostgresClusterStore(PostgresBase):
 
 
 def _forget(connection: Connection, node: str) -> None:
-    """In order: what it held is free at once. Waits for what it is recording."""
+    """Delete the lease of a node that leaves or joins again, and free what it held. Waits for its transactions."""
     connection.execute(query("drop_lease"), (node,))
     connection.execute(query("free_partitions"), (node,))
     connection.execute(query("drop_shares"), (node,))
@@ -381,10 +381,12 @@ def _number(connection: Connection, name: str, values: Parameters = ()) -> int:
 
 
 def _silence(partition: int) -> str:
-    """The setting that says which runs of a partition nobody had answered for, and for how long."""
+    """The key of the setting that holds for which runs of a partition no node had answered, and for how long."""
     return f"cluster:silent:{partition}"
 
 
-def _check_size(said: bytes) -> None:
-    if len(said) > _MAX_REQUEST_SIZE:
-        raise StoreError(f"{len(said)} bytes are too many to hand to another node, accepted: up to {_MAX_REQUEST_SIZE}")
+def _check_size(message: bytes) -> None:
+    if len(message) > _MAX_REQUEST_SIZE:
+        raise StoreError(
+            f"{len(message)} bytes are too many to send to another node, accepted: up to {_MAX_REQUEST_SIZE}"
+        )

@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL, the schema brought up to date by migrations; and what its errors mean to people."""
+"""Connects to PostgreSQL, applies migrations, and explains PostgreSQL's errors to people."""
 
 import logging
 from collections.abc import Iterator
@@ -14,17 +14,17 @@ from evenbeat.store.contract import ContradictoryBatch, StoreError
 from evenbeat.store.postgres.statements import migrations, query
 from evenbeat.store.postgres.text import TextDumper
 
-# What the driver has to say of a connection that broke, we say ourselves; who wants to hear it asks for its logger.
+# The store reports broken connections itself; the messages of the driver stay available in its logger.
 logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
 OLDEST_SERVER: Final = 150000
-"""The first version that everything here was tried with."""
+"""The oldest version that is tested."""
 _LOOKS: Final = 3
-"""How often a pooler may give two connections different ones of the server's by chance."""
+"""How often to look whether a pooler gives two connections the same one of the server: it may do so by chance."""
 _DAYS: Final = 3
-"""So many days ahead have their tables for runs."""
+"""Tables for runs are created this many days ahead."""
 _DEFAULTS: Final = {
     "connect_timeout": "5",
     "keepalives": "1",
@@ -43,15 +43,15 @@ _SETTINGS: Final = {
     "default_transaction_isolation": "read committed",
     "jit": "off",
 }
-"""Whoever falls silent in the middle of a transaction must not keep others waiting. Set when a connection is there: a
-pooler in between may ignore what stands in the address, or refuse it."""
+"""A client that stops in the middle of a transaction must not block others. Set after connecting: a pooler may ignore
+settings in the address, or refuse them."""
 _BY_KEY: Final = {
     "plan_cache_mode": "force_generic_plan",
     "enable_seqscan": "off",
     "enable_hashjoin": "off",
     "enable_mergejoin": "off",
 }
-"""For whoever records: always few rows of large tables, by their keys. The planner would read tables as a whole."""
+"""For recording, which always reads few rows of large tables by their keys: the planner would read whole tables."""
 _POOLER: Final = (
     "a pooler in transaction or statement mode (PgBouncer, pgcat ...) is not supported: it lets clients share a "
     "connection of PostgreSQL, while LISTEN, locks and settings need one each. Connect to PostgreSQL directly, or to a "
@@ -63,15 +63,15 @@ _ADVICE: Final = {
     _REFUSED: "a pooler refuses a part of the address: leave `options` out of it, or let the pooler ignore it",
     "26000": _POOLER,
     "42P05": _POOLER,
-    "28P01": "the server refuses the password: look at the address, PGPASSWORD or ~/.pgpass",
-    "28000": "the server does not let us in: look at the user in the address, and at pg_hba.conf",
+    "28P01": "the server refuses the password: check the address, PGPASSWORD or ~/.pgpass",
+    "28000": "the server refuses the connection: check the user in the address, and pg_hba.conf",
     "3D000": "there is no such database: create it with `createdb`",
     "42501": "the user of the address may not do this: it must own the schema evenbeat, or be allowed to create it",
     "53100": "the disk of the server is full: nothing that was recorded is lost; make room, and it goes on by itself",
-    "53300": "the server has no connection left: raise max_connections, or let others go; it goes on by itself",
-    "25006": "the server only lets us read, as a standby does: the address must be that of the primary",
-    "55P03": "somebody holds a lock on our tables: end that, and it goes on by itself",
-    "57014": "the server took longer than a minute: see what it is busy with in pg_stat_activity",
+    "53300": "the server has no connection left: raise max_connections, or close others; it goes on by itself",
+    "25006": "the server is read-only, as a standby is: the address must be that of the primary",
+    "55P03": "another session holds a lock on evenbeat's tables: end that session, and it goes on by itself",
+    "57014": "the server took longer than a minute: see pg_stat_activity for what it is doing",
     "57P03": "the server is starting or stopping: it goes on by itself when that is done",
 }
 _ADVICE_BY_WORDS: Final = (
@@ -84,18 +84,18 @@ _ADVICE_BY_WORDS: Final = (
     ("the database system is", "57P03"),
     ("unsupported startup parameter", _REFUSED),
 )
-"""What is refused before a connection is there has no code."""
+"""Errors before a connection exists have no code."""
 _GONE: Final = "the server cannot be reached: is it running, is the address right? It goes on by itself when it answers"
 
 
 class PostgresAddress:
-    """Where the database is. Whatever becomes text has no password in it."""
+    """The address of the database. Its text never contains the password."""
 
     def __init__(self, dsn: str) -> None:
         try:
             given = {key: str(value) for key, value in conninfo_to_dict(dsn).items() if value is not None}
         except psycopg.Error:
-            # What psycopg says of it may quote the password.
+            # The message of psycopg may quote the password.
             raise StoreError(
                 f"{without_password(dsn)}: this is no address of a PostgreSQL database, accepted: "
                 "postgresql://user@host:port/database"
@@ -108,7 +108,7 @@ class PostgresAddress:
         return self._shown
 
     def connect(self, *, by_key: bool = False) -> Connection:
-        """A new connection; raise StoreError if there is none to be had."""
+        """Open a connection; raise StoreError if that fails."""
         settings = _SETTINGS | _BY_KEY if by_key else _SETTINGS
         try:
             connection = psycopg.connect(autocommit=True, **self._given)  # type: ignore[arg-type]
@@ -124,7 +124,7 @@ class PostgresAddress:
         return connection
 
     def explain(self, error: psycopg.Error) -> StoreError:
-        """An error of PostgreSQL's, for the person who must act."""
+        """Turn an error of PostgreSQL into one for the person who must act."""
         code = error.sqlstate
         told = str(error.diag.message_primary or error).strip().replace("\n", " ")
         if self._password:
@@ -142,7 +142,7 @@ class PostgresAddress:
 
     @contextmanager
     def explained(self) -> Iterator[None]:
-        """Errors of PostgreSQL's become StoreErrors."""
+        """Turn errors of PostgreSQL into StoreErrors."""
         try:
             yield
         except psycopg.Error as e:
@@ -150,7 +150,7 @@ class PostgresAddress:
 
 
 def is_lost(error: psycopg.Error) -> bool:
-    """Whether it is the connection that failed, and not what was asked."""
+    """Whether the connection failed, not the statement."""
     code = error.sqlstate
     if code is None:
         return isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError))
@@ -158,7 +158,7 @@ def is_lost(error: psycopg.Error) -> bool:
 
 
 def schema_version(connection: Connection) -> int:
-    """Of the schema; 0 if there is none yet."""
+    """The version of the schema; 0 if there is none yet."""
     (is_there,) = _row(connection, query("has_version"))
     return int(_row(connection, query("version_number"))[0]) if is_there else 0
 
@@ -174,7 +174,7 @@ def prepare(address: PostgresAddress) -> tuple[int, int]:
             with connection.transaction():
                 connection.execute(query("lock_migrations"))
                 connection.execute("SET LOCAL statement_timeout = 0")
-                # Asked again with the lock in hand: another node may have done the same.
+                # Read again under the lock: another node may have migrated the schema.
                 before = schema_version(connection)
                 check_version(address, before, exactly=False)
                 connection.execute(query("create_schema"))
@@ -188,7 +188,7 @@ def prepare(address: PostgresAddress) -> tuple[int, int]:
 
 
 def ensure_day_tables(connection: Connection, now: int | None = None) -> None:
-    """The tables for the runs of the next days. Without them runs go to a table for all that is left over."""
+    """Create the tables for the runs of the next days. Without them, runs go to the default table."""
     if now is None:
         if not _row(connection, query("missing_days"))[0]:
             return
@@ -199,12 +199,12 @@ def ensure_day_tables(connection: Connection, now: int | None = None) -> None:
             connection.execute(query("lock_briefly"))
             connection.execute(query("ensure_days"), (now, _DAYS))
     except psycopg.errors.LockNotAvailable:
-        # Somebody is busy with these tables; there is a next time.
+        # Another session is using these tables; this is called again.
         return
 
 
 def check_readable(address: PostgresAddress) -> None:
-    """Refuse what is not up to date before anything is read."""
+    """Refuse a schema that is not up to date, before anything is read."""
     with address.connect() as connection, address.explained():
         _check_server(address, connection)
         check_version(address, schema_version(connection), exactly=True)
@@ -222,7 +222,7 @@ def _check_server(address: PostgresAddress, connection: Connection) -> None:
 
 
 def _check_sessions(address: PostgresAddress, connection: Connection) -> None:
-    """Refuse a pooler by which two connections that are open at the same time share one of the server's."""
+    """Refuse a pooler that lets two open connections share one of the server."""
     with address.connect() as other:
         for _ in range(_LOOKS):
             mine, others = (_row(one, query("backend"))[0] for one in (connection, other))
@@ -239,7 +239,7 @@ def check_version(address: PostgresAddress, found: int, *, exactly: bool) -> Non
             "is. Upgrade evenbeat"
         )
     if exactly and found < known:
-        what = "there is nothing of evenbeat's yet" if not found else f"written by an older evenbeat (schema {found})"
+        what = "it holds no data of evenbeat yet" if not found else f"written by an older evenbeat (schema {found})"
         raise StoreError(f"{address}: {what}: `evenbeat migrate --db ...` brings it up to date")
 
 

@@ -1,4 +1,4 @@
-"""Copies a store from an SQLite file to PostgreSQL: everything or nothing, with all numbers, ids and versions."""
+"""Copies a store from an SQLite file to PostgreSQL: all or nothing, with all numbers, ids and versions."""
 
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -18,7 +18,7 @@ from evenbeat.store.sqlite.connect import check_readable, explained
 
 _FETCHED_AT_ONCE: Final = 5_000
 _MOST_DAYS: Final = 400
-"""Days of history that get tables of their own; runs of a longer one are kept together."""
+"""Days of history that get tables of their own; the runs of a longer history go to the default table."""
 _RUN: Final = "task, nominal, claimed, started, ended, generation, status, attempt, kind, state, hard, outcome, output"
 _COLUMNS: Final = {
     "tasks": "number, id, name, owner, version, created, changed, removed, definition",
@@ -34,19 +34,19 @@ _COLUMNS: Final = {
     "periods": "name, owner, definition",
     "settings": "key, value",
 }
-"""Both sides have them, by the same names."""
+"""Tables and columns; they have the same names in both databases."""
 _ORDER: Final = {"plain_runs": "id", "notable_runs": "id", "skips": "id", "changes": "id"}
-"""What is told newest first keeps its order."""
+"""Tables whose rows have an order, and the column that defines it."""
 _LEFT_OUT: Final = {"settings": "key LIKE 'deaths:%'"}
-"""What concerns the worker processes of the single node that had the file."""
+"""Rows that are not copied: they concern the worker processes of the node that owned the file."""
 _BOOLEANS: Final = frozenset({"hard", "flapping"})
 
 CopyProgress = Callable[[str, int, int], None]
-"""Of a table, how many rows of how many there are."""
+"""Called with the name of a table, how many of its rows were copied, and how many there are."""
 
 
-def copy_sqlite(path: Path, dsn: str, told: CopyProgress = lambda *_: None) -> dict[str, int]:
-    """Copy a file that nobody writes to meanwhile; how many rows of each table. Refused unless the target is empty."""
+def copy_sqlite(path: Path, dsn: str, report: CopyProgress = lambda *_: None) -> dict[str, int]:
+    """Copy a file, which must not change meanwhile, to an empty database; return how many rows each table has."""
     check_readable(path)
     address = PostgresAddress(dsn)
     prepare(address)
@@ -54,13 +54,13 @@ def copy_sqlite(path: Path, dsn: str, told: CopyProgress = lambda *_: None) -> d
     try:
         with explained(path), closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as source:
             source.execute("BEGIN")
-            return session.transaction(lambda connection: _copy(source, connection, address, told))
+            return session.transaction(lambda connection: _copy(source, connection, address, report))
     finally:
         session.drop()
 
 
 def _copy(
-    source: sqlite3.Connection, connection: Connection, address: PostgresAddress, told: CopyProgress
+    source: sqlite3.Connection, connection: Connection, address: PostgresAddress, report: CopyProgress
 ) -> dict[str, int]:
     connection.execute("SET LOCAL statement_timeout = 0")
     connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
@@ -77,7 +77,7 @@ def _copy(
         with connection.cursor() as cursor, cursor.copy(f"COPY {table} ({columns}{more}) FROM STDIN") as copy:
             for done, row in enumerate(rows):
                 if done % _FETCHED_AT_ONCE == 0:
-                    told(table, done, total)
+                    report(table, done, total)
                 copy.write_row(row)
         copied[table] = total
     (last,) = source.execute("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'tasks'").fetchone()
@@ -91,8 +91,8 @@ def _must_be_empty(connection: Connection, address: PostgresAddress) -> None:
     for table in ("tasks", "changes", "periods", "settings", "plain_runs", "notable_runs", "skips", "leases"):
         if connection.execute(fill_in("any_row", ":table", table)).fetchone() is not None:
             raise StoreError(
-                f"{address}: there is something in it already ({table}), and a copy replaces nothing: "
-                "take another database, or drop its schema evenbeat first"
+                f"{address}: the database is not empty ({table}), and a copy replaces nothing: "
+                "choose another database, or drop its schema evenbeat first"
             )
 
 

@@ -1,4 +1,4 @@
-"""What a filter means as the condition of a statement for PostgreSQL, `t` being the task."""
+"""Turns a filter into the condition of a statement for PostgreSQL; `t` is the task."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -13,7 +13,7 @@ _EXACTLY: Final = """t.number IN (
     SELECT number FROM tasks WHERE removed IS NULL AND name = ANY(%s)
     UNION SELECT number FROM tasks WHERE removed IS NULL AND id = ANY(%s)
 )"""
-"""Through both indexes: no other task is looked at."""
+"""Uses both indexes: no other task is read."""
 _STATE_CONDITIONS: Final = {
     "running": "t.number IN (SELECT task FROM claims)",
     "unchecked": f"t.is_check AND t.number IN (SELECT task FROM progress WHERE result_at = {NEVER})",  # noqa: S608 - a constant
@@ -28,7 +28,7 @@ _LIKE: Final = {"\\": r"\\", "%": r"\%", "_": r"\_", "*": "%", "?": "_"}
 
 
 def sql_conditions(only: Filter) -> tuple[str, list[object]]:
-    """A condition and its parameters."""
+    """The condition and its parameters."""
     parts = list(_conditions(only))
     return " AND ".join(["true", *(text for text, _ in parts)]), [value for _, values in parts for value in values]
 
@@ -39,7 +39,7 @@ def _conditions(only: Filter) -> Iterator[tuple[str, list[object]]]:
     if only.labels:
         yield "t.labels @> %s::text[]", [[label(key, value) for key, value in only.labels.items()]]
     if only.contains is not None:
-        # In the order of bytes, which names are kept in, only the letters of ASCII have a lower case.
+        # Names have the collation C, in which only ASCII letters have a lower case.
         yield "strpos(lower(t.name), %s) > 0", [folded(only.contains)]
     if only.names:
         exact = [name for name in only.names if not is_pattern(name)]

@@ -1,4 +1,4 @@
-"""Hears what others have changed: one thread with a connection of its own, which comes back when it was lost."""
+"""Listens for changes of other processes: one thread with its own connection, which is reopened when it is lost."""
 
 import threading
 from collections.abc import Callable
@@ -11,11 +11,11 @@ from evenbeat.store.postgres.connect import PostgresAddress
 
 ALL_TOPICS: Final = ("tasks", "settings", "orders", "answers", "partitions", "shares")
 _LOOK: Final = 0.5
-"""Seconds between two looks whether it is over."""
+"""Seconds between two checks whether the listener was closed."""
 
 
 class ChangeListener:
-    """Tells `heard` until it is closed. After each loss of the connection everything may have changed."""
+    """Calls `heard` until it is closed, with every topic after a loss of the connection: anything may have changed."""
 
     def __init__(self, address: PostgresAddress, heard: Callable[[str], None]) -> None:
         self._address = address
@@ -24,11 +24,11 @@ class ChangeListener:
         self._listening = threading.Event()
         self._thread = threading.Thread(target=self._run, name="evenbeat listener", daemon=True)
         self._thread.start()
-        # Whoever looks after this returned, and hears from then on, misses nothing.
+        # A caller that reads the database after this returned misses no change.
         self._listening.wait(_LOOK)
 
     def close(self) -> None:
-        """Nothing is told after this."""
+        """Stop: `heard` is not called after this."""
         self._over.set()
         if self._thread is not threading.current_thread():
             self._thread.join()
@@ -41,14 +41,14 @@ class ChangeListener:
                     connection.execute("LISTEN evenbeat")
                     self._listening.set()
                     if not is_first:
-                        for what in ALL_TOPICS:
-                            self._heard(what)
+                        for topic in ALL_TOPICS:
+                            self._heard(topic)
                     is_first = False
                     while not self._over.is_set():
-                        for told in connection.notifies(timeout=_LOOK):
+                        for notification in connection.notifies(timeout=_LOOK):
                             if self._over.is_set():
                                 return
-                            self._heard(told.payload)
+                            self._heard(notification.payload)
             except (psycopg.Error, StoreError):
                 is_first = False
                 self._over.wait(_LOOK)

@@ -25,22 +25,21 @@ from evenbeat.store.contract import (
     TaskProgress,
     WithdrawnTasks,
 )
-from evenbeat.store.postgres import retention as postgres_care
-from evenbeat.store.postgres import rows
-from evenbeat.store.postgres import task_changes as postgres_tasks
+from evenbeat.store.postgres import rows, task_changes
 from evenbeat.store.postgres.cluster import PostgresClusterStore
 from evenbeat.store.postgres.filters import sql_conditions
+from evenbeat.store.postgres.retention import prune_history
 from evenbeat.store.postgres.statements import fill_in, query
 from evenbeat.store.postgres.text import from_text
 
 PLAIN_RUNS: Final = 10_000_000
 """Plain successes that history keeps, of all tasks together: about 2.5 GB."""
 _AT_ONCE: Final = 2_000
-"""Rows that are simply fetched; of more, the server keeps the rest aside."""
+"""Up to this many rows are fetched at once; of more, the server keeps the rest."""
 
 
 class PostgresStore(PostgresClusterStore):
-    """Opens the database at an address, and brings it up to date."""
+    """Opens the database at an address, and migrates it."""
 
     def __init__(self, dsn: str, *, read_only: bool = False, plain_runs: int = PLAIN_RUNS) -> None:
         super().__init__(dsn, read_only=read_only)
@@ -49,7 +48,7 @@ class PostgresStore(PostgresClusterStore):
     # Tasks
 
     def create(self, tasks: Sequence[Task], owner: str, now: Instant, who: str = "") -> list[Entry]:
-        return self._change(lambda connection: postgres_tasks.create(connection, tasks, owner, now, who))
+        return self._change(lambda connection: task_changes.create(connection, tasks, owner, now, who))
 
     def update(
         self,
@@ -59,10 +58,10 @@ class PostgresStore(PostgresClusterStore):
         version: int | None = None,
         owner: str | None = None,
     ) -> list[Entry]:
-        return self._change(lambda connection: postgres_tasks.update(connection, changes, now, who, version, owner))
+        return self._change(lambda connection: task_changes.update(connection, changes, now, who, version, owner))
 
     def remove(self, numbers: Sequence[int], now: Instant, who: str = "") -> None:
-        self._change(lambda connection: postgres_tasks.remove(connection, numbers, now, who))
+        self._change(lambda connection: task_changes.remove(connection, numbers, now, who))
 
     def find(self, name_or_id: str) -> Entry | None:
         return next(map(rows.entry, self._readers.all(query("find_task"), {"asked": name_or_id})), None)
@@ -109,7 +108,7 @@ class PostgresStore(PostgresClusterStore):
         who: str = "",
         past: Sequence[PastDefinition] = (),
     ) -> None:
-        self._change(lambda connection: postgres_tasks.set_periods(connection, periods, owner, now, who, past))
+        self._change(lambda connection: task_changes.set_periods(connection, periods, owner, now, who, past))
 
     def setting(self, key: str) -> str | None:
         return next((from_text(value) for (value,) in self._readers.all(query("setting"), (key,))), None)
@@ -118,7 +117,7 @@ class PostgresStore(PostgresClusterStore):
         return {from_text(key): from_text(value) for key, value in self._readers.all(query("settings"), (prefix,))}
 
     def set_settings(self, settings: Mapping[str, str | None]) -> None:
-        self._change(lambda connection: postgres_tasks.set_settings(connection, settings))
+        self._change(lambda connection: task_changes.set_settings(connection, settings))
 
     def changes(self, name: str | None = None, most: int = 100) -> list[Change]:
         if name is None:
@@ -131,9 +130,9 @@ class PostgresStore(PostgresClusterStore):
 
     def note(self, changes: Iterable[Change]) -> None:
         noted = list(changes)
-        self._change(lambda connection: postgres_tasks.note(connection, noted))
+        self._change(lambda connection: task_changes.note(connection, noted))
 
-    # Where tasks stand, and their runs
+    # Progress of tasks, and their runs
 
     def progress(self) -> Iterator[TaskProgress]:
         return map(rows.progress, self._readers.many(fill_in("progress", ":filter", "true")))
@@ -165,15 +164,15 @@ class PostgresStore(PostgresClusterStore):
         found = self._readers.all(query("skips" if task is None else "skips_of"), asked)
         return [rows.skip_record(row) for row in found]
 
-    # Care
+    # Maintenance
 
     def prune(self, now: Instant, keep: int) -> int:
         with self._session() as session:
-            return postgres_care.prune_history(session, now, now - keep, self._plain_runs)
+            return prune_history(session, now, now - keep, self._plain_runs)
 
     def backup(self, path: Path) -> None:
-        """Not for us: PostgreSQL has its own."""
+        """Refused: PostgreSQL has its own backups."""
         raise StoreError(
-            f"{self._address}: a database of PostgreSQL is copied by PostgreSQL itself: "
+            f"{self._address}: use PostgreSQL's own backup: "
             f"pg_dump --schema=evenbeat --format=custom --file={path} '{self._address}'"
         )

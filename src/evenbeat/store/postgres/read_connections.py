@@ -1,4 +1,4 @@
-"""Connections that read: as many as there are reads at the same time, each given back afterwards."""
+"""Connections that read: as many as there are reads at the same time; each is given back and used again."""
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,12 +14,12 @@ Parameters = Sequence[object] | Mapping[str, object]
 Row = tuple[Any, ...]
 
 _KEPT: Final = 4
-"""Connections that are kept for the next read; a server has only so many."""
+"""Idle connections that are kept for the next read; a server has only a limited number."""
 _FETCHED_AT_ONCE: Final = 2_000
 
 
 class ReadConnections:
-    """Used from any thread."""
+    """Connections for reading, which any thread may use."""
 
     def __init__(self, address: PostgresAddress) -> None:
         self._address = address
@@ -27,7 +27,7 @@ class ReadConnections:
         self._is_closed = False
 
     def all(self, statement: str, values: Parameters = ()) -> list[Row]:
-        """The whole answer at once. Asked again if the connection turns out to be one of before a restart."""
+        """All rows of a query. Asked again if the connection turns out to be older than a restart of the server."""
         while True:
             with self._one() as (connection, is_new):
                 try:
@@ -38,7 +38,7 @@ class ReadConnections:
                     connection.close()
 
     def many(self, statement: str, values: Parameters = ()) -> Iterator[Row]:
-        """The answer as of one moment, a part at a time; the server keeps the rest aside, in no transaction."""
+        """The rows of a query as of one moment, a part at a time; the server keeps the rest, outside a transaction."""
         while True:
             with self._one() as (connection, is_new):
                 try:
@@ -54,7 +54,7 @@ class ReadConnections:
                 return
 
     def pipelined(self, *asked: tuple[str, Parameters]) -> list[list[Row]]:
-        """Several answers in one round trip."""
+        """The rows of several queries, in one round trip."""
         while True:
             with self._one() as (connection, is_new):
                 try:
@@ -67,7 +67,7 @@ class ReadConnections:
                     connection.close()
 
     def close(self) -> None:
-        """Those that are in use are closed when they are given back."""
+        """Close all connections; those in use are closed when they are given back."""
         self._is_closed = True
         self._close_idle()
 
@@ -77,7 +77,7 @@ class ReadConnections:
 
     @contextmanager
     def _one(self) -> Iterator[tuple[Connection, bool]]:
-        """A connection that nobody else uses meanwhile, and whether it is a new one."""
+        """A connection that no other thread uses meanwhile, and whether it is new."""
         if self._is_closed:
             raise StoreError(f"{self._address}: the store is closed")
         try:

@@ -1,4 +1,4 @@
-"""Retention in PostgreSQL: whole days are dropped, what is left over goes row by row, a part at a time."""
+"""Deletes old history in PostgreSQL: drops the tables of whole days, and deletes the rest by rows, a part at a time."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -11,13 +11,13 @@ from evenbeat.store.postgres.statements import fill_in, query
 from evenbeat.store.postgres.write_session import WriteSession
 
 _PRUNED_AT_ONCE: Final = 20_000
-"""Rows of each table that go in one go."""
+"""Rows of each table that are deleted at once."""
 _ORDERS: Final = 3_600_000_000
-"""Orders and answers that are older are of no use to anybody."""
+"""Microseconds after which forwarded requests and answers are deleted."""
 
 
 def prune_history(session: WriteSession, now: int, cutoff: int, bound: int) -> int:
-    """How many rows went."""
+    """Delete old history; return how many rows were deleted."""
     connection = session.connection()
     with session.address.explained():
         ensure_day_tables(connection, now)
@@ -37,7 +37,7 @@ def _drop_days(connection: Connection, now: int, cutoff: int, bound: int) -> int
                     connection.execute(query("lock_briefly"))
                     rows = _drop(connection, day, cutoff, last - bound if kind == "plain_runs" else 0)
             except (psycopg.errors.LockNotAvailable, psycopg.errors.UndefinedTable):
-                # Somebody reads a long list, or was quicker; there is a next time.
+                # Another session reads the table, or has dropped it; this is called again.
                 break
             if rows is None:
                 break
@@ -46,7 +46,7 @@ def _drop_days(connection: Connection, now: int, cutoff: int, bound: int) -> int
 
 
 def _drop(connection: Connection, day: str, cutoff: int, last_id: int) -> int | None:
-    """Drop a day that is over if nothing of it must stay; None if something must."""
+    """Drop the table of a past day; return its number of rows, or None if some of them must stay."""
     newest = connection.execute(fill_in("newest_of_day", ":day", day)).fetchone()
     rows = 0
     if newest is not None:
@@ -61,7 +61,7 @@ def _drop(connection: Connection, day: str, cutoff: int, last_id: int) -> int | 
 
 
 def _end_of(day: str) -> int:
-    """When a day is over, by the name of its table."""
+    """When the day of a table ends, by the name of the table."""
     begins = datetime.strptime(day[-8:], "%Y%m%d").replace(tzinfo=UTC)
     return int((begins + timedelta(days=1)).timestamp()) * 1_000_000
 

@@ -1,4 +1,4 @@
-"""Rows of the PostgreSQL store as the nouns they stand for: as in the SQLite store, texts read back first."""
+"""Turns rows of PostgreSQL into what they stand for: decodes their texts, then does as `common.rows` does."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,30 +12,30 @@ Row = rows.Row
 
 
 def entry(row: Row) -> Entry:
-    """Of number, id, version, owner, created, changed, definition."""
+    """An entry, from number, id, version, owner, created, changed, definition."""
     return rows.entry((*row[:3], from_text(row[3]), *row[4:]))
 
 
 def condition(row: Row) -> Condition:
-    """Of an entry's columns, then where it stands and its latest result."""
+    """The condition of a task, from the columns of its entry, of its progress and of its latest result."""
     return rows.condition((*row[:3], from_text(row[3]), *row[4:-1], from_text(row[-1])))
 
 
 def progress(row: Row) -> TaskProgress:
-    """Of the columns of Progress."""
+    """The progress of a task, from its columns."""
     return TaskProgress(*row)
 
 
 def run_record(row: Row) -> RunRecord:
-    """Of a name, whether it is a check, the columns of a run, and the number of its task."""
+    """A run, from the name of its task, whether that is a check, the columns of the run, and the task's number."""
     return rows.run_record((from_text(row[0]), *row[1:-2], from_text(row[-2]), row[-1]))
 
 
 def skip_record(row: Row) -> SkipRecord:
-    """Of its columns."""
+    """A skip, from its columns."""
     return rows.skip_record((from_text(row[0]), *row[1:4], from_text(row[4]), *row[5:]))
 
 
 def change(row: Sequence[Any]) -> Change:
-    """Of its columns."""
+    """A change in the audit, from its columns."""
     return rows.change([row[0], *map(from_text, row[1:])])

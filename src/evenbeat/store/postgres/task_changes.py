@@ -1,4 +1,4 @@
-"""Changes of tasks, periods and settings in PostgreSQL. Each is called with a transaction open."""
+"""Changes of tasks, periods and settings in PostgreSQL. Each function must be called within a transaction."""
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,12 +17,12 @@ from evenbeat.store.postgres.rows import entry
 from evenbeat.store.postgres.statements import query
 from evenbeat.store.postgres.text import from_text, texts
 
-_SHARED: Final = ("limits:", "node:", "set by hand:", "files named at up")
-"""Settings that begin so concern every node: a change of theirs is news."""
+_CLUSTER_SETTINGS: Final = ("limits:", "node:", "set by hand:", "files named at up")
+"""Prefixes of settings that concern every node: all nodes are notified of a change."""
 
 
 _CLAIMS_END: Final = 30.0
-"""Seconds in which a transaction that claims must end; the server ends one that nobody goes on with sooner."""
+"""Seconds in which a transaction that claims must end; the server ends an idle one earlier."""
 _LOOK_AGAIN: Final = 0.005
 
 
@@ -32,17 +32,17 @@ def labels_of(task: Task) -> str:
 
 
 def label(key: str, value: str) -> str:
-    """One of them."""
+    """A label as an element of that array."""
     return msgspec.json.encode((key, value)).decode()
 
 
 def is_off(task: Task) -> bool:
-    """Whether it does not run."""
+    """Whether a task is paused or disabled."""
     return task.paused or not task.enabled
 
 
 def create(connection: Connection, tasks: Sequence[Task], owner: str, now: Instant, who: str) -> list[Entry]:
-    """New tasks, all or none."""
+    """Create tasks, all or none."""
     stamp = _next_stamp(connection)
     names = [task.name for task in tasks]
     check_names(names, _taken(connection, names))
@@ -67,7 +67,7 @@ def create(connection: Connection, tasks: Sequence[Task], owner: str, now: Insta
 def _create(
     connection: Connection, tasks: Sequence[Task], owner: str, now: Instant, who: str, stamp: int
 ) -> list[Entry]:
-    """Tasks that were never here."""
+    """Create tasks that are not restored."""
     last = int(_one(connection, "take_numbers", (len(tasks),)))
     first = last - len(tasks) + 1
     entries = new_entries(tasks, first, new_ids(len(tasks)), owner, now)
@@ -96,7 +96,7 @@ def update(
     version: int | None,
     owner: str | None,
 ) -> list[Entry]:
-    """New definitions, all or none; with `owner`, for tasks that belong to it from now on."""
+    """Give tasks new definitions, all or none; with `owner`, also a new owner."""
     stamp = _next_stamp(connection)
     numbers = [number for number, _ in changes]
     before = _by_number(connection, numbers)
@@ -117,7 +117,7 @@ def update(
 def _define(
     connection: Connection, changes: Sequence[tuple[int, Task]], now: Instant, stamp: int, owner: str | None
 ) -> None:
-    """New definitions; who was removed is there again."""
+    """Store new definitions; tasks that were removed exist again."""
     tasks = [task for _, task in changes]
     columns = (
         [number for number, _ in changes],
@@ -132,7 +132,7 @@ def _define(
 
 
 def remove(connection: Connection, numbers: Sequence[int], now: Instant, who: str) -> None:
-    """Those that are there."""
+    """Remove those of the tasks that exist."""
     stamp = _next_stamp(connection)
     gone = _by_number(connection, numbers)
     connection.execute(query("remove_tasks"), (now, stamp, list(gone)))
@@ -141,7 +141,7 @@ def remove(connection: Connection, numbers: Sequence[int], now: Instant, who: st
 
 
 def keep_definitions(connection: Connection, past: Sequence[PastDefinition]) -> None:
-    """What was in force until now, for whoever settles it."""
+    """Keep the definitions that were valid until now, until a node settles them."""
     if past:
         columns = zip(*map(past_row, past), strict=True)
         connection.execute(query("keep_definitions"), [list(column) for column in columns])
@@ -155,7 +155,7 @@ def set_periods(
     who: str,
     past: Sequence[PastDefinition],
 ) -> None:
-    """Create, replace, delete."""
+    """Create, replace and delete periods."""
     connection.execute(query("next_settings_stamp"))
     keep_definitions(connection, past)
     found = connection.execute(query("periods")).fetchall()
@@ -169,40 +169,40 @@ def set_periods(
 
 
 def set_settings(connection: Connection, settings: Mapping[str, str | None]) -> None:
-    """Set or delete some; what concerns every node is news."""
-    is_news = any(key.startswith(_SHARED) for key in settings)
-    if is_news:
+    """Set or delete settings, and notify all nodes of those that concern them."""
+    is_shared = any(key.startswith(_CLUSTER_SETTINGS) for key in settings)
+    if is_shared:
         connection.execute(query("next_settings_stamp"))
-    # In order, so that two who set the same ones do not wait for each other.
+    # Sorted, so that two transactions that set the same settings cannot deadlock.
     given = sorted((key, value) for key, value in settings.items() if value is not None)
     if given:
         connection.execute(query("set_settings"), ([key for key, _ in given], [value for _, value in given]))
     connection.execute(query("delete_settings"), (sorted(key for key, value in settings.items() if value is None),))
-    if is_news:
+    if is_shared:
         notify(connection, "settings")
 
 
 def note(connection: Connection, changes: Iterable[Change]) -> None:
-    """Add to the audit."""
+    """Add changes to the audit."""
     rows = list(map(change_row, changes))
     if rows:
-        connection.execute(query("take_time"))  # a hundred thousand runs may be forced at once
+        connection.execute(query("take_time"))  # long: a hundred thousand runs may be forced at once
         connection.execute(query("note"), [list(column) for column in zip(*rows, strict=True)])
 
 
-def notify(connection: Connection, what: str) -> None:
-    """Whoever listens hears of it when this is kept."""
-    connection.execute(query("notify"), (what,))
+def notify(connection: Connection, topic: str) -> None:
+    """Notify listeners when the transaction is committed."""
+    connection.execute(query("notify"), (topic,))
 
 
 def _next_stamp(connection: Connection) -> int:
-    """From now on we are the only ones who change tasks. A million of them take their time, in between as well."""
+    """Lock changes of tasks until the transaction ends, and get its stamp. Changing a million tasks may take long."""
     connection.execute(query("take_time"))
     return int(_one(connection, "next_stamp"))
 
 
 def _wait_for_claims(connection: Connection, names: Sequence[str]) -> None:
-    """Claims that were on their way when a task of such a name was removed are kept, or refused, before we look."""
+    """Wait until claims under way when a task of such a name was removed are either kept or refused."""
     before = {name for (name,) in connection.execute(query("claiming"))}
     if not before or connection.execute(query("any_name_removed"), (list(names),)).fetchone() is None:
         return

@@ -1,7 +1,7 @@
-"""Texts and columns on their way into PostgreSQL and back.
+"""Encodes texts and columns for PostgreSQL, and decodes texts.
 
-A text of PostgreSQL cannot hold NUL, ours can. So NUL is written as two characters; in a way that keeps the order of
-texts, and what is the beginning or a part of what.
+A text in PostgreSQL cannot contain NUL, but output and names can. So NUL is written as two characters, in a way that
+keeps the order of texts, their prefixes and their parts.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,33 +14,33 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 def to_text(text: str) -> str:
-    """As the database keeps it."""
+    """A text as the database keeps it."""
     if "\0" in text or "\1" in text:
         return text.replace("\1", "\1\2").replace("\0", "\1\1")
     return text
 
 
 def from_text(text: str) -> str:
-    """As it was."""
+    """The original text."""
     if "\1" in text:
         return text.replace("\1\1", "\0").replace("\1\2", "\1")
     return text
 
 
 class TextDumper(StrDumperUnknown):
-    """Every text that is sent."""
+    """Encodes every text parameter."""
 
     def dump(self, obj: str) -> Any:
         return super().dump(to_text(obj))
 
 
 def numbers(column: Sequence[object]) -> str:
-    """A column of ints, bools, plain words or None as an array of PostgreSQL's: it reads almost like JSON."""
+    """A column of ints, bools, plain words or None as an array for PostgreSQL, whose syntax is almost that of JSON."""
     return "{" + _encode(column).decode()[1:-1] + "}"
 
 
 def texts(column: Iterable[str]) -> str:
-    """A column of any texts."""
+    """A column of arbitrary texts as an array for PostgreSQL."""
     return "{" + ",".join(map(_quoted, column)) + "}"
 
 

@@ -1,4 +1,4 @@
-"""A connection that writes, comes back when it was lost, and never leaves open what became of a transaction."""
+"""A connection that writes, reconnects after a loss, and then finds out whether its last transaction was committed."""
 
 import secrets
 import threading
@@ -17,24 +17,24 @@ T = TypeVar("T")
 WriteWork = Callable[[Connection], T]
 
 RECOVERY_TIMEOUT: Final = 10.0
-"""Seconds in which a server that went away in the middle of something must be back to say what became of it."""
+"""Seconds in which a server that was lost during a commit must come back to say whether it was committed."""
 _AGAIN: Final = 0.1
-"""Seconds between two questions whether it is back."""
+"""Seconds between two attempts to reach it."""
 _TRIES: Final = 3
 _IDLE: Final = psycopg.pq.TransactionStatus.IDLE
 
 
 class SessionLease(NamedTuple):
-    """The lease that whatever is written belongs to."""
+    """The lease under which a session writes."""
 
     node: str
     epoch: int
 
 
 class ConfirmedCommits:
-    """What the server has confirmed to a node since its lease was last renewed: a promoted standby may not know it.
+    """The commits confirmed to a node since its lease was last renewed, which a promoted standby may lack.
 
-    What was confirmed before that renewal is there if the renewal is: servers forget the last commits, and all of them.
+    Earlier commits exist if that renewal exists: a standby lacks the last commits, without gaps.
     """
 
     def __init__(self) -> None:
@@ -42,12 +42,12 @@ class ConfirmedCommits:
         self._held: SessionLease | None = None
         self._expires = 0
         self._marks: dict[str, tuple[int, float]] = {}
-        """Of each writer the number of its latest transaction, and when that was."""
+        """The number and the time of the latest transaction of each writer."""
         self.forgotten: SessionLease | None = None
-        """The lease under which the server had confirmed what it did not know when somebody connected."""
+        """The lease under which the server confirmed a commit that it did not know at a later connection."""
 
     def begin(self, held: SessionLease) -> None:
-        """A new lease: what was confirmed under another does not matter any more."""
+        """Start with a new lease: commits under other leases do not matter any more."""
         with self._lock:
             self._held, self._expires, self._marks = held, 0, {}
 
@@ -58,14 +58,14 @@ class ConfirmedCommits:
                 self._marks[writer] = number, time.monotonic()
 
     def renewed(self, held: SessionLease, expires: int, asked: float) -> None:
-        """The renewal of the lease was confirmed, which was asked for then."""
+        """The renewal of the lease was confirmed; it was sent at `asked`."""
         with self._lock:
             if held == self._held:
                 self._expires = expires
                 self._marks = {writer: mark for writer, mark in self._marks.items() if mark[1] >= asked}
 
     def question(self) -> tuple[SessionLease, dict[str, object]] | None:
-        """The lease, and the values of the query `has_forgotten`; None if there is none."""
+        """The lease and the parameters of the query `has_forgotten`; None without a lease."""
         with self._lock:
             if self._held is None:
                 return None
@@ -75,7 +75,7 @@ class ConfirmedCommits:
 
 
 class WriteSession:
-    """Used by one thread at a time."""
+    """A connection for writing, which one thread uses at a time."""
 
     def __init__(
         self, address: PostgresAddress, confirmed: ConfirmedCommits | None = None, *, by_key: bool = False
@@ -90,7 +90,7 @@ class WriteSession:
         self._called = ""
 
     def connection(self) -> Connection:
-        """The one there is, or a new one; raise StoreError if there is none to be had."""
+        """The open connection, or a new one; raise StoreError if that fails."""
         if self._connection is None or self._connection.closed:
             self._connection = self.address.connect(by_key=self._by_key)
             self._called = ""
@@ -98,14 +98,15 @@ class WriteSession:
         return self._connection
 
     def _learn(self, connection: Connection) -> None:
-        """Which process of the server serves us; and whether the server knows what it had confirmed. One that was
-        promoted ended all connections: so it is enough to ask each new one.
+        """Ask a new connection which process of the server serves it, and whether the server has all confirmed commits.
+
+        A standby that is promoted ends all connections, so it is enough to ask each new one.
         """
         asked = self._confirmed.question()
         try:
             row = connection.execute(query("backend")).fetchone()
             assert row is not None
-            self._pid = row[0]  # a pooler would tell another number when we connect
+            self._pid = row[0]  # a pooler gives another number when the connection is opened
             if asked is not None:
                 row = connection.execute(query("has_forgotten"), asked[1]).fetchone()
                 if row is not None and row[0]:
@@ -115,24 +116,27 @@ class WriteSession:
             raise self.address.explain(e) from e
 
     def transaction_confirmed(self, number: int, held: SessionLease | None) -> None:
-        """The server has confirmed a transaction."""
+        """Record that the server has confirmed a transaction."""
         self._confirmed.kept(self.writer, number, held)
 
     def next_number(self) -> int:
-        """Of a transaction: what `was_kept` asks by."""
+        """A number for the next transaction, by which `was_kept` finds it."""
         self._number += 1
         return self._number
 
-    def be_called(self, held: SessionLease | None) -> None:
-        """Tell the server whose connection it is, so that whoever buries the node can end it; raise Forgot."""
+    def name_connection(self, held: SessionLease | None) -> None:
+        """Name the connection after the node, so that the node that revokes its lease can end it.
+
+        Raise CommitsForgotten if the server has lost commits of the lease.
+        """
         if held is not None and held == self._confirmed.forgotten:
-            raise CommitsForgotten(f"{self.address}: the database does not know any more what it had confirmed")
+            raise CommitsForgotten(f"{self.address}: the database has lost commits that it had confirmed")
         if held is not None and held.node != self._called:
             self.connection().execute(query("be_called"), (held.node,))
             self._called = held.node
 
     def begin(self, connection: Connection, number: int, held: SessionLease | None) -> None:
-        """The first statement of every transaction."""
+        """Send the first statement of every transaction."""
         node, epoch = held or (None, None)
         connection.execute(query("begin_writing"), (self.writer, number, node, epoch), prepare=True)
 
@@ -141,14 +145,14 @@ class WriteSession:
         for tried in range(1, _TRIES + 1):
             connection, number = self.connection(), self.next_number()
             try:
-                self.be_called(held)
+                self.name_connection(held)
                 connection.execute("BEGIN")
                 self.begin(connection, number, held)
                 result = work(connection)
             except psycopg.Error as e:
                 self.recover(e)
                 if is_lost(e) and tried < _TRIES:
-                    continue  # nothing was asked to be kept yet
+                    continue  # no commit was sent yet
                 raise self.address.explain(e) from e
             except BaseException:
                 self._roll_back()
@@ -166,9 +170,9 @@ class WriteSession:
         raise StoreError(f"{self.address}: the connection was lost {_TRIES} times in a row; nothing was kept")
 
     def was_kept(self, number: int, deadline: Callable[[], float]) -> bool:
-        """Whether a transaction was kept whose answer got lost; if not, it never will be.
+        """Whether a transaction whose answer was lost was committed; if not, it never will be.
 
-        Asks until there is an answer, or raises StoreError after the deadline; it is asked for each time anew.
+        Asks until there is an answer, or raises StoreError after the deadline, which may become earlier meanwhile.
         """
         last = deadline()
         lost = self._pid
@@ -179,9 +183,9 @@ class WriteSession:
                 row = connection.execute(query("was_kept"), (self.writer, number)).fetchone()
                 connection.execute(f"SET lock_timeout = '{LOCK_TIMEOUT}'")
             except psycopg.errors.LockNotAvailable:
-                # The server still believes in the connection that we have lost.
+                # The server has not noticed yet that the connection was lost.
                 self._end_backend(lost)
-                problem = "the server is still at it"
+                problem = "the server is still executing it"
             except psycopg.Error as e:
                 self.drop()
                 problem = str(self.address.explain(e))
@@ -193,8 +197,8 @@ class WriteSession:
             last = min(last, deadline())
             if time.monotonic() > last:
                 raise StoreError(
-                    f"{self.address}: the connection was lost as a change was about to be kept, and whether it was is "
-                    f"not known: look before you make it again ({problem})"
+                    f"{self.address}: the connection was lost while a change was being committed, and whether it was "
+                    f"committed is not known: check before you repeat it ({problem})"
                 )
             time.sleep(_AGAIN)
 
@@ -205,7 +209,7 @@ class WriteSession:
             self.drop()
 
     def recover(self, error: psycopg.Error) -> None:
-        """After a failure: no transaction is left open, and no connection is kept that was lost."""
+        """After a failure: leave no transaction open, and drop a connection that was lost."""
         if is_lost(error):
             self.drop()
         else:

@@ -64,7 +64,7 @@ class BatchRecorder:
         for _ in range(_TRIES):
             connection, number = self.session.connection(), self.session.next_number()
             try:
-                self.session.be_called(held)
+                self.session.name_connection(held)
                 # What is sent until the pipeline ends is one transaction, and the server answers at its end.
                 with connection.pipeline():
                     self.session.begin(connection, number, held)

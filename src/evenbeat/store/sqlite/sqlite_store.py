@@ -33,7 +33,7 @@ from evenbeat.store.contract import (
     WithdrawnTasks,
 )
 from evenbeat.store.private_files import create_private
-from evenbeat.store.sqlite import task_changes as sqlite_tasks
+from evenbeat.store.sqlite import task_changes
 from evenbeat.store.sqlite.batch_statements import record
 from evenbeat.store.sqlite.connect import DAMAGED_ADVICE, check_readable, connect_reader, explained, prepare
 from evenbeat.store.sqlite.filters import sql_conditions
@@ -83,7 +83,7 @@ class SqliteStore:
     # Tasks
 
     def create(self, tasks: Sequence[Task], owner: str, now: Instant, who: str = "") -> list[Entry]:
-        return self._do(lambda connection: sqlite_tasks.create(connection, tasks, owner, now, who))
+        return self._do(lambda connection: task_changes.create(connection, tasks, owner, now, who))
 
     def update(
         self,
@@ -93,10 +93,10 @@ class SqliteStore:
         version: int | None = None,
         owner: str | None = None,
     ) -> list[Entry]:
-        return self._do(lambda connection: sqlite_tasks.update(connection, changes, now, who, version, owner))
+        return self._do(lambda connection: task_changes.update(connection, changes, now, who, version, owner))
 
     def remove(self, numbers: Sequence[int], now: Instant, who: str = "") -> None:
-        self._do(lambda connection: sqlite_tasks.remove(connection, numbers, now, who))
+        self._do(lambda connection: task_changes.remove(connection, numbers, now, who))
 
     def find(self, name_or_id: str) -> Entry | None:
         return next(self._converted(rows.entry, self._select(query("find_task"), (name_or_id,))), None)
@@ -137,7 +137,7 @@ class SqliteStore:
         who: str = "",
         past: Sequence[PastDefinition] = (),
     ) -> None:
-        self._do(lambda connection: sqlite_tasks.set_periods(connection, periods, owner, now, who, past))
+        self._do(lambda connection: task_changes.set_periods(connection, periods, owner, now, who, past))
 
     def setting(self, key: str) -> str | None:
         return next((value for (value,) in self._select(query("setting"), (key,))), None)
@@ -165,7 +165,7 @@ class SqliteStore:
 
     def note(self, changes: Iterable[Change]) -> None:
         noted = list(changes)
-        self._do(lambda connection: sqlite_tasks.note(connection, noted))
+        self._do(lambda connection: task_changes.note(connection, noted))
 
     # Progress of tasks, and their runs
 
@@ -248,7 +248,7 @@ class SqliteStore:
             part.unlink(missing_ok=True)
 
     def inspect(self, report: Callable[[DatabaseDamaged | None], None]) -> None:
-        """Inspect the file from now on. A thread calls `report` with what is wrong, and with None when it is right again.
+        """Inspect the file from now on. A thread calls `report` with what is wrong, and with None when that is over.
 
         While something is wrong, nothing is written, as nobody would ever read it, and nothing is read, as it may be of
         another file.
