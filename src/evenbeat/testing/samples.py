@@ -6,11 +6,11 @@ from evenbeat.model import MINUTE, Instant, Job, Outcome, RunKind, Schedule, Tas
 from evenbeat.store.contract import FOREVER, NEVER, Claim, Finish, ProgressRecord, Refusal, Skip, SubmittedResult
 
 T0: Final = Instant(1_800_000_000_000_000)
-"""Some time in 2027, as good as any."""
+"""An arbitrary time in 2027."""
 
 
 def a_task(name: str, *, check: bool = False, enabled: bool = True, **labels: str) -> Task:
-    """One that is due every minute."""
+    """A task that is due every minute."""
     schedule = Schedule(every=MINUTE, phase=0)
     return Task(name, schedule, Job(command=("noop",)), check=check, enabled=enabled, labels=labels)
 
@@ -18,12 +18,12 @@ def a_task(name: str, *, check: bool = False, enabled: bool = True, **labels: st
 def a_progress_record(
     task: int, accounted: int = T0, extra: int = FOREVER, kind: RunKind = RunKind.FIRST
 ) -> ProgressRecord:
-    """A task that was placed and has not run yet."""
+    """The progress of a task that was placed and has not run yet."""
     return ProgressRecord(task, accounted, extra, kind, NEVER, NEVER)
 
 
 def a_claim(task: int, nominal: int = T0, kind: RunKind = RunKind.GRID, at: int | None = None) -> Claim:
-    """A run that is due, claimed a millisecond later; all up to a minute later is accounted for."""
+    """The claim of a run, a millisecond after it was due; the next minute is accounted for."""
     return Claim(task, nominal, 0, kind, nominal + 1_000 if at is None else at, nominal + MINUTE, FOREVER, 0)
 
 
@@ -37,7 +37,7 @@ def a_finish(
     notable: bool = False,
     cursor: bytes | None = None,
 ) -> Finish:
-    """Its end: started two milliseconds after it was due, a second long."""
+    """The end of a run that started two milliseconds after it was due and took a second."""
     start = nominal + 2_000
     status = 0 if outcome == Outcome.SUCCEEDED else 1
     return Finish(
@@ -62,7 +62,7 @@ def a_finish(
 
 
 def a_skip(task: int, first: int = T0, times: int = 1, reason: str = "disabled") -> Skip:
-    """So many nominal times, a minute apart, told when the last of them came."""
+    """A skip of several nominal times, a minute apart, recorded at the last of them."""
     last = first + (times - 1) * MINUTE
     return Skip(task, first, last, times, reason, last, last + MINUTE, last, FOREVER, 0)
 
@@ -75,7 +75,7 @@ def a_refusal(task: int, due: int = T0, kind: RunKind = RunKind.RETRY, reason: s
 def a_submitted_result(
     task: int, at: int = T0, output: str = "", *, made: int | None = 0, notable: bool = False
 ) -> SubmittedResult:
-    """A result that somebody told, of just then; all up to a minute later is accounted for."""
+    """A submitted result of a check made just then; the next minute is accounted for."""
     state = 0 if made is None else made
     return SubmittedResult(
         task,

@@ -1,4 +1,4 @@
-"""The contract of a store as tests: subclass `StoreContract` and say how to make one of yours.
+"""The contract of a store as tests: subclass `StoreContract` and define how to make a store of yours.
 
     class TestMine(StoreContract):
         def make_store(self, folder):
@@ -13,29 +13,29 @@ from pathlib import Path
 import pytest
 
 from evenbeat.store.contract import Store
-from evenbeat.testing.store_care import MaintenanceContract
 from evenbeat.testing.store_history import HistoryContract
-from evenbeat.testing.store_past import PastDefinitionsContract
+from evenbeat.testing.store_maintenance import MaintenanceContract
+from evenbeat.testing.store_past_definitions import PastDefinitionsContract
 from evenbeat.testing.store_runs import RunsContract
+from evenbeat.testing.store_submitted_results import SubmittedResultsContract
 from evenbeat.testing.store_tasks import TasksContract
-from evenbeat.testing.store_told import SubmittedResultsContract
 
 
 class StoreContract(
     TasksContract, PastDefinitionsContract, RunsContract, SubmittedResultsContract, HistoryContract, MaintenanceContract
 ):
-    """What every store does."""
+    """What every store must do."""
 
     def make_store(self, folder: Path) -> Store:
         """A new and empty store; `folder` is empty and goes away after the test."""
         raise NotImplementedError
 
     def make_bounded_store(self, folder: Path, plain_runs: int) -> Store | None:
-        """The same, with a bound on the plain successes that it keeps; None if that cannot be chosen."""
+        """A new store that keeps at most this many plain successes; None if the bound cannot be chosen."""
         return None
 
     def reopen(self, store: Store, folder: Path) -> Store | None:
-        """Close the store and open what it left in the folder; None for a store that forgets."""
+        """Close the store and open it again from the folder; None for a store that keeps nothing."""
         return None
 
     @pytest.fixture

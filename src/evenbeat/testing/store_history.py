@@ -1,4 +1,4 @@
-"""Part of the store contract: what history shows, and how tasks are."""
+"""Part of the store contract: the history of runs and skips, and the conditions of tasks."""
 
 from evenbeat.model import MINUTE, SECOND, Instant, Outcome, RunKind, State
 from evenbeat.store.contract import (
@@ -19,14 +19,14 @@ from evenbeat.testing.store_runs import number_of
 def record_run(
     store: Store, task: int, nominal: int, output: str = "", *, outcome: str = "succeeded", state: int = 0
 ) -> None:
-    """One whole run; it is notable unless it is a success."""
+    """Record a run from claim to end; it is notable unless it is a success."""
     store.record(Batch(claims=[a_claim(task, nominal)])).result()
     finish = a_finish(task, nominal, output, outcome=outcome, state=state, notable=outcome != "succeeded")
     store.record(Batch(finishes=[finish])).result()
 
 
 def minutes_later(minutes: int) -> Instant:
-    """So much later."""
+    """An instant this long after T0."""
     return Instant(T0 + minutes * MINUTE)
 
 

@@ -1,4 +1,4 @@
-"""Part of the store contract: where tasks stand, claims and their ends."""
+"""Part of the store contract: the progress of tasks, claims, and the ends of runs."""
 
 import threading
 from typing import TYPE_CHECKING
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 
 def number_of(store: Store, name: str = "a", *, check: bool = True) -> int:
-    """Of a new task."""
+    """The number of a new task."""
     (entry,) = store.create([a_task(name, check=check)], "me", T0)
     return entry.number
 
 
 def progress_of(store: Store, task: int) -> TaskProgress:
-    """Of one task."""
+    """The progress of one task."""
     (found,) = (progress for progress in store.progress() if progress.task == task)
     return found
 
@@ -38,7 +38,7 @@ def progress_of(store: Store, task: int) -> TaskProgress:
 def new_task_progress(
     task: int, accounted: int = T0, extra: int = FOREVER, extra_kind: int = RunKind.FIRST
 ) -> TaskProgress:
-    """Where a task stands that has never run."""
+    """The progress of a task that has never run."""
     return TaskProgress(
         task,
         accounted,
@@ -59,7 +59,7 @@ def new_task_progress(
 
 
 class RunsContract:
-    """A batch is remembered as a whole or not at all."""
+    """A batch is kept as a whole or not at all."""
 
     def test_a_task_that_never_stood_anywhere_has_no_progress(self, store: Store) -> None:
         number_of(store)
@@ -267,7 +267,7 @@ class RunsContract:
         assert [(run.task, run.output) for run in store.runs(a)] == [("a", "bye")]
 
     def test_a_claim_that_comes_after_the_removal_is_withdrawn(self, store: Store) -> None:
-        """Else a node that has not heard of the removal yet would run the task beside the new one of its name."""
+        """Otherwise a node that does not know of the removal yet would run the old task beside a new one."""
         a, b = number_of(store), number_of(store, "b")
         store.record(Batch(standings=[a_progress_record(a), a_progress_record(b)])).result()
         store.remove([a], T0)

@@ -13,7 +13,7 @@ LATER = Instant(T0 + 1)
 
 
 def task_names(store: Store, only: Filter) -> list[str]:
-    """In order; entries, conditions and count agree."""
+    """The names of the tasks that a filter selects, in order; entries, conditions and count must agree."""
     found = [entry.task.name for entry in store.entries(only)]
     assert [condition.entry.task.name for condition in store.conditions(only)] == found
     assert store.count(only) >= len(found)
@@ -21,12 +21,12 @@ def task_names(store: Store, only: Filter) -> list[str]:
 
 
 def create_tasks(store: Store, *tasks: str | Task, owner: str = "me") -> list[Entry]:
-    """New tasks, by name or as they are."""
+    """Create tasks, given by name or as they are."""
     return store.create([a_task(t) if isinstance(t, str) else t for t in tasks], owner, T0)
 
 
 class TasksContract:
-    """Create, read, update, delete, list."""
+    """Creating, reading, updating, deleting and listing tasks."""
 
     # Create
 

@@ -16,7 +16,7 @@ from evenbeat.store.sqlite.ownership import DatabaseOwnership
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
 from evenbeat.testing.postgres_server import PostgresServer
 from evenbeat.testing.samples import T0, a_claim, a_finish, a_submitted_result, a_task
-from evenbeat.testing.store_care import all_of_store, fill_store
+from evenbeat.testing.store_maintenance import all_of_store, fill_store
 
 Evenbeat = Callable[..., Any]
 

@@ -1,4 +1,4 @@
-"""Part of the store contract: results that were told from outside, without a claim."""
+"""Part of the store contract: results that were submitted externally, without a claim."""
 
 import pytest
 
@@ -9,9 +9,9 @@ from evenbeat.testing.store_runs import number_of, progress_of
 
 
 class SubmittedResultsContract:
-    """A told result is a run of its own, whatever else runs."""
+    """A submitted result is a run of its own, also while the task runs."""
 
-    def test_a_told_result_is_what_is_known_of_the_check(self, store: Store) -> None:
+    def test_a_submitted_result_is_the_latest_of_its_check(self, store: Store) -> None:
         a = number_of(store)
         told = a_submitted_result(a, T0 + 5, "no answer | t=3", made=2, notable=True)._replace(
             started=T0 + 1, attempt=2, changes=5, flapping=True, extra=T0 + 9, extra_kind=RunKind.RETRY
@@ -30,7 +30,7 @@ class SubmittedResultsContract:
         (condition,) = store.conditions(Filter(names=("a",)))
         assert (condition.state, condition.output, condition.last_start) == (State.CRITICAL, "no answer | t=3", T0 + 1)
 
-    def test_one_that_tells_nothing_new_is_only_in_the_history(self, store: Store) -> None:
+    def test_an_outdated_result_is_only_in_the_history(self, store: Store) -> None:
         a = number_of(store)
         store.record(Batch(told=[a_submitted_result(a, T0 + 9, "new", made=1, notable=True)])).result()
         old = a_submitted_result(a, T0 + 2, "old", made=None)._replace(
@@ -82,7 +82,7 @@ class SubmittedResultsContract:
         assert [run.output for run in store.runs(a)] == ["x" * PLAIN_OUTPUT_LENGTH]
         assert next(iter(store.conditions())).output == "x" * 1_000
 
-    def test_a_result_of_nobody_is_refused(self, store: Store) -> None:
+    def test_a_result_of_an_unknown_task_is_refused(self, store: Store) -> None:
         a = number_of(store)
         with pytest.raises(ContradictoryBatch, match="4711"):
             store.record(Batch(told=[a_submitted_result(a), a_submitted_result(4711)])).result()

@@ -1,4 +1,4 @@
-"""Part of the store contract: retention, backup, and what is there after the store was closed and opened again."""
+"""Part of the store contract: retention, backup, and what a store still has after it was closed and opened again."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ KEEP = 30 * DAY
 
 
 def prune_until_done(store: Store, now: int) -> int:
-    """Until nothing is left to do."""
+    """Prune until nothing is left to delete."""
     total = 0
     while gone := store.prune(Instant(now), KEEP):
         total += gone
@@ -22,7 +22,7 @@ def prune_until_done(store: Store, now: int) -> int:
 
 
 def all_of_store(store: Store) -> tuple[object, ...]:
-    """All that a store tells."""
+    """Everything that can be read from a store."""
     numbers = [entry.number for entry in store.entries()]
     return (
         list(store.conditions()),
@@ -39,7 +39,7 @@ def all_of_store(store: Store) -> tuple[object, ...]:
 
 
 def fill_store(store: Store) -> None:
-    """A store with some of everything."""
+    """Put something of each kind into a store."""
     a, b, c = (entry.number for entry in store.create([a_task(n, check=True) for n in "abc"], "me", T0, "ann"))
     record_run(store, a, minutes_later(0), "fine")
     record_run(store, a, minutes_later(1), "bad", outcome="failed", state=2)
@@ -53,7 +53,7 @@ def fill_store(store: Store) -> None:
 
 
 class MaintenanceContract:
-    """A store does not grow for ever, and does not forget."""
+    """A store does not grow without a limit, and keeps what it must."""
 
     def make_store(self, folder: Path) -> Store:
         raise NotImplementedError
@@ -72,7 +72,7 @@ class MaintenanceContract:
             record_run(store, a, time, outcome=outcome)
             store.record(Batch(refusals=[a_refusal(a, time)])).result()
         assert prune_until_done(store, T0 + KEEP) == 0
-        # Two runs and two refusals; the audit is kept for longer.
+        # Two runs and two refusals; the audit is kept longer.
         assert prune_until_done(store, T0 + KEEP + DAY // 2) == 4
         assert [run.nominal for run in store.runs(a)] == [T0 + DAY + 1, T0 + DAY]
         assert [run.nominal for run in store.runs()] == [T0 + DAY + 1, T0 + DAY]
@@ -183,7 +183,7 @@ class MaintenanceContract:
         assert path.read_text() == "precious"
 
     def open_backup(self, path: Path) -> Store:
-        """A store on what `backup` has written; for stores that make backups."""
+        """Open a backup; for stores that make backups."""
         raise NotImplementedError
 
     def test_everything_is_there_when_it_is_opened_again(self, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Part of the store contract: how tasks were defined until they were changed, as long as that is not settled."""
+"""Part of the store contract: definitions of tasks before a change are kept until they are settled."""
 
 from msgspec.structs import replace
 
@@ -8,12 +8,12 @@ from evenbeat.testing.samples import T0, a_progress_record, a_task
 
 
 def microseconds_later(n: int) -> Instant:
-    """So many microseconds later."""
+    """The instant this many microseconds after T0."""
     return Instant(T0 + n)
 
 
 class PastDefinitionsContract:
-    """A change counts from its own instant on, whenever a node learns of it."""
+    """A change takes effect at its own instant, whenever a node learns of it."""
 
     def test_the_definition_before_a_change_is_kept_until_it_is_settled(self, store: Store) -> None:
         a, b = store.create([a_task("a"), a_task("b")], "me", T0)
