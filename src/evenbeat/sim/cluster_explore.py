@@ -25,7 +25,7 @@ CLUSTER_LIVENESS: Final = "cluster: liveness"
 CLUSTER_ERRORS: Final = "cluster: errors"
 CLUSTER_LIMITS: Final = "cluster: limits"
 _MAX_STEPS_TO_END: Final = 60
-"""Ticks within which everything must have come to its end if nothing else fails."""
+"""Ticks within which everything must have ended if nothing else fails."""
 
 
 def next_states(shape: ClusterShape, state: ModelCluster) -> Iterator[tuple[str, ModelCluster]]:
@@ -47,7 +47,7 @@ def explore_cluster(shape: ClusterShape, most: int | None = None) -> Exploration
 
 
 class _ClusterExploration:
-    """The states found so far, numbered as they were, and how each was reached first."""
+    """The states found so far, numbered in that order, and how each was reached first."""
 
     def __init__(self, shape: ClusterShape) -> None:
         self._shape = shape
@@ -56,18 +56,18 @@ class _ClusterExploration:
         self._numbers = {first: 0}
         self._reached = array("q", [-1])
         self._from, self._to = array("q"), array("q")
-        """The steps that come about if nothing fails."""
+        """The steps that happen if nothing fails."""
         self._transitions = 0
 
     def run(self, most: int | None) -> ExplorationResult:
-        """Nearest states first, so that whatever is found is found by the shortest way."""
+        """Nearest states first, so that a counterexample is as short as possible."""
         number = 0
         while number < len(self._states):
             try:
                 self._expand(number)
             except PropertyBroken as broken:
                 return self._explored(self._counterexample(broken.name, number, (broken.event,)))
-            except Exception as error:  # whatever it is, it is the shortest way to it that counts
+            except Exception as error:  # any error is a counterexample
                 return self._explored(self._counterexample(CLUSTER_ERRORS, number, (repr(error),)))
             number += 1
             if most is not None and len(self._states) > most:
@@ -107,7 +107,7 @@ class _ClusterExploration:
         return next(event for event, state in next_states(self._shape, before) if state == after)
 
     def _stranded(self) -> Counterexample | None:
-        """Liveness: a state from which no way leads to the end, also if there were more tries and more processes."""
+        """Liveness: a state from which no way leads to the end, even with more tries and more processes."""
         preceding: list[list[int]] = [[] for _ in self._states]
         for origin, target in zip(self._from, self._to, strict=True):
             preceding[target].append(origin)
@@ -115,7 +115,7 @@ class _ClusterExploration:
         for number, state in enumerate(self._states):
             if not leads[number] and _is_done(self._shape, state):
                 _mark_predecessors(leads, preceding, number)
-        # The last first: what leads to one of them needs no looking at.
+        # Last ones first: states that lead to one of them need not be looked at.
         for number in reversed(range(len(self._states))):
             if not leads[number]:
                 if not comes_to_an_end(self._shape, self._states[number]):
@@ -125,7 +125,7 @@ class _ClusterExploration:
 
 
 def _mark_predecessors(leads: bytearray, preceding: list[list[int]], end: int) -> None:
-    """All states from which a way leads there."""
+    """Mark all states from which a way leads to `end`."""
     leads[end] = 1
     todo = [end]
     while todo:
@@ -149,7 +149,7 @@ def _is_done(shape: ClusterShape, state: ModelCluster) -> bool:
 
 
 def comes_to_an_end(shape: ClusterShape, state: ModelCluster) -> bool:
-    """If nothing else fails, and whoever is missing is started again: is every claim ended, every time claimed?"""
+    """If nothing else fails, and dead processes are started again: does every claim end, is every time claimed?"""
     more = shape._replace(
         nodes=shape.nodes + 1, workers=shape.workers + 1, tries=99, fences=99, deaths=0, skips=0, stall=0
     )
@@ -169,7 +169,7 @@ def comes_to_an_end(shape: ClusterShape, state: ModelCluster) -> bool:
 
 
 def _settled(shape: ClusterShape, state: ModelCluster) -> ModelCluster:
-    """All that can be done before the next tick, each thing once."""
+    """The state after everything that can be done before the next tick, each thing once."""
     seen = {state}
     while True:
         is_up = any(node is not None for node in state.nodes)
@@ -188,7 +188,7 @@ def _settled(shape: ClusterShape, state: ModelCluster) -> ModelCluster:
 
 
 def explore_limit(shape: LimitShape, most: int | None = None) -> ExplorationResult:
-    """The same for a limit."""
+    """Explore the states of a limit that all nodes share, breadth first."""
     first = initial_limit_state(shape)
     reached: dict[LimitState, tuple[LimitState | None, str]] = {first: (None, "")}
     states, transitions = [first], 0

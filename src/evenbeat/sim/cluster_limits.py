@@ -17,7 +17,7 @@ LONG_AGO: Final = 60 * SECOND
 
 
 class LimitShape(NamedTuple):
-    """How much there is of what."""
+    """The size of a model."""
 
     name: str
     nodes: int
@@ -30,33 +30,33 @@ class LimitShape(NamedTuple):
 
 
 class LimitNode(NamedTuple):
-    """A node."""
+    """A node with its share of the limit."""
 
     share: int = 0
-    """By the store: what others leave to it ..."""
+    """Its share as the store has it."""
     room: int = 0
-    """... and how many it may have when it begins another: less, if more came to it than there should be."""
+    """Up to how many runs it may have when it begins another: less than the share if too many came with partitions."""
     running: int = 0
     given: int = 0
-    """Runs that it let go with their partition, and whose new owner may not have counted them yet."""
+    """Runs that it handed over with their partition, and that the new owner may not have counted yet."""
     waiting: int = 0
     asked: int = NOTHING
-    """What ran when it asked for another share, if it waits for the answer."""
+    """How many ran when it asked for another share, if it waits for the answer."""
     is_dead: bool = False
 
 
 LimitNodes = tuple[LimitNode, ...]
 LimitState = tuple[int, int, LimitNodes]
-"""Deaths and moves that are left."""
+"""Deaths and moves that are left, and the nodes."""
 
 
 def initial_limit_state(shape: LimitShape) -> LimitState:
-    """Nobody has anything."""
+    """No node has a share or a run."""
     return shape.deaths, shape.moves, (LimitNode(),) * shape.nodes
 
 
 def limit_is_broken(shape: LimitShape, state: LimitState) -> bool:
-    """More runs than the limit."""
+    """Are there more runs than the limit?"""
     return sum(m.running for m in state[2]) > shape.limit
 
 
@@ -119,12 +119,12 @@ def _moves(shape: LimitShape, state: LimitState, living: list[int]) -> Iterator[
 
 
 def may_begin(member: LimitNode) -> bool:
-    """Nothing while its share may become less; what it let go runs on elsewhere, until that is decided anew."""
+    """May a node begin a run? Not while its share may shrink. Runs that it handed over count until it decides anew."""
     return member.asked == NOTHING and member.running + member.given < member.room
 
 
 def with_running_counted(member: LimitNode) -> LimitNode:
-    """Whoever gets runs with a partition has them in its share before it serves it, even if that is too much."""
+    """A node that gets runs with a partition has them in its share before it serves it, even if that is too much."""
     return member._replace(share=max(member.share, member.running + member.given))
 
 

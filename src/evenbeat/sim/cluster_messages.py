@@ -1,4 +1,4 @@
-"""What workers ask and tell the nodes of a small cluster, and what they are answered.
+"""Messages between the workers and the nodes of a small cluster.
 
 A node looks at its clock after it has got a message, and whoever it answers may get that at any time: so it may have
 been stopped in between. That something is over, or kept, is true for ever: when that arrives makes no difference.
@@ -27,7 +27,7 @@ WORKERS: Final = ("worker 0", "worker 1", "worker 2", "worker 3")
 
 
 def message_events(shape: ClusterShape, state: ModelCluster) -> Iterator[NextState]:
-    """A node that may act gets a message."""
+    """A node that may act receives a message."""
     acting = [(i, node) for i, node in enumerate(state.nodes) if node is not None and node.until > 0]
     if not acting:
         return
@@ -50,7 +50,7 @@ def message_events(shape: ClusterShape, state: ModelCluster) -> Iterator[NextSta
 
 
 def message_text(message: ModelMessage) -> str:
-    """For people."""
+    """A message in the words of a counterexample."""
     about = " ".join(map(str, message.tokens)) or "nothing"
     return f"{message.kind} of {about} of worker {message.worker}, {message.sent} ticks old"
 
@@ -75,7 +75,7 @@ def _request_received(state: ModelCluster, i: int, p: int, part: ModelPartition,
 def _status_received(
     shape: ClusterShape, state: ModelCluster, i: int, p: int, part: ModelPartition, message: ModelMessage
 ) -> ModelCluster:
-    """Renew what is its own, take back what was never begun, and say what is over."""
+    """Answer the status of a worker: renew its runs, take back those it never began, and name those that are over."""
     name = WORKERS[message.worker]
     for token in message.tokens:
         if task_of(token) != p:
@@ -97,7 +97,7 @@ def _status_received(
 
 
 def with_message(shape: ClusterShape, messages: frozenset[ModelMessage], new: ModelMessage) -> frozenset[ModelMessage]:
-    """One more; the oldest of its kind is lost if there are too many."""
+    """The messages with one more; the oldest of its kind is lost if there are too many."""
     same = [m for m in messages if m.kind == new.kind and m.worker == new.worker and m != new]
     if len(same) >= shape.tidings:
         messages = messages - {max(same, key=lambda m: (m.sent, m.settled, m.tokens))}
@@ -105,7 +105,7 @@ def with_message(shape: ClusterShape, messages: frozenset[ModelMessage], new: Mo
 
 
 def with_run_forgotten(state: ModelCluster, w: int, token: int) -> ModelCluster:
-    """The worker learns that a run is over: it ends it, if it goes on, and keeps nothing of it."""
+    """The worker learns that a run is over: it ends the run if it goes on, and forgets it."""
     worker = state.workers[w]
     if worker is None or all(h.token != token for h in worker.held):
         return state
@@ -116,7 +116,7 @@ def with_run_forgotten(state: ModelCluster, w: int, token: int) -> ModelCluster:
 
 
 def _reports(state: ModelCluster, acting: list[tuple[int, ModelNode]]) -> Iterator[NextState]:
-    """A worker tells how a run ended, again and again until the node says that it is kept, or that nobody wants it."""
+    """A worker reports how a run ended, repeatedly, until the node says that this is stored or not wanted."""
     for w, worker in enumerate(state.workers):
         for held in worker.held if worker is not None else ():
             if held.stage not in ("ended", "killed"):

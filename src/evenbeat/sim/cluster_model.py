@@ -1,4 +1,4 @@
-"""What the verifier of the cluster speaks of: the shape of a small cluster, its states, and what must always hold.
+"""The model of a small cluster: its shape, its states, and the properties that must always hold.
 
 Time goes in ticks, and every time is told as how long ago it was, on the clock of whoever keeps it: no state is there
 because a number went up. Messages stay on their way until they are too old to matter; whoever they are for may get one
@@ -15,42 +15,42 @@ from evenbeat.core.run_lease import RunLease
 T = TypeVar("T")
 
 NOW: Final = 1_000
-"""On every clock, in every state: what was before is less."""
+"""The present on every clock, in every state: the past is negative."""
 LONG_GONE: Final = -99
-"""In the place of a lease that there is not."""
+"""In the place of a lease that does not exist."""
 NOBODY: Final = -1
 
 
 class ClusterShape(NamedTuple):
-    """How large a cluster is and what can befall it. Durations in ticks."""
+    """How large a cluster is and what can happen to it. Durations are ticks."""
 
     name: str
     nodes: int = 1
-    """Nodes that can ever come up: the first is there at the beginning. One that comes again is another."""
+    """Nodes that can ever come up. The first is there at the beginning; a node that comes again is another."""
     workers: int = 2
     """Workers that can ever come up; all are there at the beginning."""
     tasks: int = 1
-    """Each in a partition of its own."""
+    """Tasks, each in a partition of its own."""
     claims: int = 2
     """Nominal times of each task."""
     tries: int = 3
-    """Claims of each task, with those that make up for what was lost."""
+    """Claims of each task, those that make up for lost runs included."""
     fences: int = 3
     """How often partitions change hands at most."""
     deaths: int = 1
-    """Processes that die."""
+    """How many processes may die."""
     skips: int = 0
     """How often clocks differ by a tick from then on."""
     stall: int = 0
     """How long a worker may be stopped while its runs go on."""
     delay: int = 3
-    """The oldest message that still arrives."""
+    """The greatest age at which a message still arrives."""
     asks: int = 1
     """Questions for the same run that a worker may have out at the same time."""
     tidings: int = 1
-    """How many of a worker's latest tidings, and of the answers to them, may be on their way."""
+    """How many status messages of a worker, and answers to them, may be on their way."""
     steady: bool = False
-    """Workers tell with every tick, and only then."""
+    """Workers send their status with every tick, and only then."""
     late_answers: bool = False
     """Whether a node may learn late that its lease was renewed."""
     lease: int = 3
@@ -60,7 +60,7 @@ class ClusterShape(NamedTuple):
 
 
 class ModelMessage(NamedTuple):
-    """One on its way: the times are those that are in it, as they are now on the clock of the worker."""
+    """A message on its way. Its times are relative to now, on the clock of the worker."""
 
     kind: str
     worker: int
@@ -70,7 +70,7 @@ class ModelMessage(NamedTuple):
 
 
 class PendingWrite(NamedTuple):
-    """Something a node does in the store, decided and not yet there."""
+    """A write that a node has decided on and that is not in the store yet."""
 
     what: str
     """claim, finish, again (a result that asks for another run), lose."""
@@ -84,21 +84,21 @@ class ModelPartition(NamedTuple):
     """taken, serving, dropped (it serves it no longer, and the store does not know it yet)."""
     fence: int
     tokens: int = 0
-    """How many were given with it."""
+    """How many tokens were given with it."""
     claims: int = 0
-    """How many of its nominal times were claimed ..."""
+    """How many of its nominal times were claimed."""
     makes_up: bool = False
-    """... and whether one more run is due, for one that was lost."""
+    """Is one more run due, for one that was lost?"""
     token: int = 0
     """Of the open claim."""
     hand: RunLease = RunLease()
     phase: PendingWrite | None = None
     silent: int = 0
-    """For how long nobody had answered for the open run: when it was dropped, or as was known when it was taken."""
+    """How long the open run had not been answered for: when it was dropped, or as known when it was taken."""
 
 
 class PartitionPlan(NamedTuple):
-    """What a node is about to do about partitions: `authority.Steps`, by number."""
+    """What a node is about to do about partitions: `authority.PartitionSteps`, by number."""
 
     bury: tuple[int, ...]
     take: tuple[int, ...]
@@ -111,7 +111,7 @@ class ModelNode(NamedTuple):
     until: int
     """How long it may act, on its own clock."""
     answer: int
-    """How long ago it asked for the lease that it will learn of; GONE if it waits for nothing."""
+    """How long ago it asked for the lease of which it will learn; LONG_GONE if it waits for none."""
     plan: PartitionPlan | None
     """What to do about partitions, as it was when it asked."""
     parts: tuple[ModelPartition | None, ...]
@@ -146,11 +146,11 @@ class StoredTask(NamedTuple):
     last: int = 0
     """The highest token until now."""
     tries: int = 0
-    """How many claims there were; nobody reads this but the explorer ..."""
+    """How many claims there were, for the explorer only."""
     is_started: bool = False
-    """... nor this but the properties: the run of the open claim was begun."""
+    """Was the run of the open claim begun? For the properties only."""
     silent: int = 0
-    """For how long nobody had answered for the open run when its last owner released it."""
+    """How long the open run had not been answered for when its last owner released it."""
 
 
 class ModelCluster(NamedTuple):
@@ -162,7 +162,7 @@ class ModelCluster(NamedTuple):
     fence: int
     books: tuple[StoredTask, ...]
     born: int
-    """How many nodes have been."""
+    """How many nodes there have been."""
     nodes: tuple[ModelNode | None, ...]
     workers: tuple[ModelWorker | None, ...]
     messages: frozenset[ModelMessage]
@@ -183,12 +183,12 @@ class ModelCluster(NamedTuple):
 
 
 def task_of(token: int) -> int:
-    """Whose run it is."""
+    """The task of a run."""
     return token & 1
 
 
 def replaced_at(row: tuple[T, ...], i: int, new: T) -> tuple[T, ...]:
-    """The same with another in one place."""
+    """The tuple with another item in one place."""
     return (*row[:i], new, *row[i + 1 :])
 
 

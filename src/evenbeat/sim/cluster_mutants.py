@@ -46,7 +46,7 @@ MOVES: Final = LimitShape("a limit, runs that move", 2, 2, 2, deaths=0, moves=2)
 SMALL_LIMIT: Final = LimitShape("a limit of one", 2, 1, 2)
 
 MOST_STATES: Final = 200_000
-"""Of one shape, for one mutant."""
+"""States of one shape that are explored for one bug."""
 
 
 class PlantedBug(NamedTuple):
@@ -230,7 +230,7 @@ PLANTED_BUGS: Final = (
 
 @contextmanager
 def with_bug(bug: PlantedBug) -> Iterator[None]:
-    """The code as it is with the bug."""
+    """Run with the bug planted."""
     honest = getattr(bug.module, bug.attribute)
     setattr(bug.module, bug.attribute, bug.instead)
     try:
@@ -240,7 +240,7 @@ def with_bug(bug: PlantedBug) -> Iterator[None]:
 
 
 def find_bug(bug: PlantedBug, most: int = MOST_STATES) -> Counterexample | None:
-    """The shortest way to notice it; None if it goes unnoticed."""
+    """The shortest counterexample that a bug leads to; None if it is not found."""
     with with_bug(bug):
         if isinstance(bug.shape, LimitShape):
             return explore_limit(bug.shape, most).counterexample
@@ -248,7 +248,7 @@ def find_bug(bug: PlantedBug, most: int = MOST_STATES) -> Counterexample | None:
 
 
 def try_all_bugs(say: Callable[[str], object]) -> int:
-    """Try all, tell of each; the number of survivors."""
+    """Try all bugs and report each; returns how many are not found."""
     survivors = 0
     for bug in PLANTED_BUGS:
         found = find_bug(bug)

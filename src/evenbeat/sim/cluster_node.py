@@ -26,7 +26,7 @@ from evenbeat.sim.cluster_model import (
 )
 
 NAMES: Final = ("node 4", "node 1", "node 0", "node 2")
-"""Of the nodes, in the order in which they come up."""
+"""Names of the nodes, in the order in which they come up."""
 
 NextState = tuple[str, ModelCluster]
 
@@ -80,7 +80,7 @@ def _stages(state: ModelCluster, i: int, node: ModelNode) -> Iterator[NextState]
 
 
 def renewed(shape: ClusterShape, node: ModelNode) -> ModelNode:
-    """A node that has learned of its lease: it counts from when it asked."""
+    """A node has learned of its lease, which counts from when it asked."""
     until = max(authority.acts_until(-node.answer, shape.lease), 0)
     return node._replace(until=until, answer=LONG_GONE)
 
@@ -110,14 +110,14 @@ def _partition_events(
 
 
 def dropped(state: ModelCluster, i: int, p: int, part: ModelPartition) -> ModelCluster:
-    """First it serves a partition no longer, then the store may know it."""
+    """A node stops serving a partition; only then may the store know it."""
     return with_part(
         state, i, p, ModelPartition("dropped", part.fence, silent=run_lease.unanswered_for(part.hand, NOW))
     )
 
 
 def without_reported_silence(book: StoredTask) -> tuple[int, StoredTask]:
-    """What the last owner told of the open run is for the next one only: then it may have been answered for again."""
+    """What the last owner recorded of the open run is for the next owner only: after that it may be outdated."""
     return book.silent, book._replace(silent=0)
 
 
@@ -128,12 +128,12 @@ def _with_plan(state: ModelCluster, i: int, plan: PartitionPlan) -> ModelCluster
 
 
 def may_drop(part: ModelPartition) -> bool:
-    """Nothing of it is on its way to the store."""
+    """May a node drop a partition? Not with a write on its way to the store."""
     return part.phase is None
 
 
 def buried(state: ModelCluster, dead: int) -> ModelCluster:
-    """The transaction that takes a lease away; it looks at the lease again."""
+    """The transaction that takes a lease away. It checks the lease again."""
     expires = state.leases[dead]
     if expires == LONG_GONE or not authority.is_over(expires, 0):
         return state
@@ -145,7 +145,7 @@ def buried(state: ModelCluster, dead: int) -> ModelCluster:
 
 
 def loaded(book: StoredTask, fence: int, silent: int) -> ModelPartition:
-    """The new owner reads what the store knows; who has an open claim, it does not know."""
+    """A new owner reads what the store knows, which is not the worker of an open claim."""
     hand = run_lease.adopted_lease(silent, NOW) if book.token else RunLease()
     return ModelPartition("serving", fence, 0, book.claims, book.makes_up, book.token, hand)
 
@@ -168,7 +168,7 @@ def _asked_steps(
 
 
 def with_part(state: ModelCluster, i: int, p: int, part: ModelPartition | None) -> ModelCluster:
-    """The same with what a node knows of a partition."""
+    """The cluster with another state of one partition of a node."""
     node = state.nodes[i]
     assert node is not None
     return state._replace(nodes=replaced_at(state.nodes, i, node._replace(parts=replaced_at(node.parts, p, part))))
@@ -178,7 +178,7 @@ def with_part(state: ModelCluster, i: int, p: int, part: ModelPartition | None) 
 
 
 def claim_events(shape: ClusterShape, state: ModelCluster) -> Iterator[NextState]:
-    """A node decides to claim, or takes a run for lost; what was decided comes into the store."""
+    """A node decides to claim, or that a run is lost; then that comes into the store."""
     for i, node in enumerate(state.nodes):
         if node is None:
             continue
@@ -199,17 +199,17 @@ def claim_events(shape: ClusterShape, state: ModelCluster) -> Iterator[NextState
 
 
 def next_token(part: ModelPartition, p: int) -> int:
-    """Above all others of its fence, and of those before it."""
+    """A token that is higher than all of this fence and of earlier ones."""
     return part.fence << 5 | part.tokens << 1 | p
 
 
 def claiming(part: ModelPartition, token: int) -> ModelPartition:
-    """Nobody can ask for a run before its claim is there."""
+    """A node claims: no worker can ask for the run before the claim is committed."""
     return part._replace(phase=PendingWrite("claim", token), tokens=part.tokens + 1)
 
 
 def committed(state: ModelCluster, i: int, p: int, part: ModelPartition) -> ModelCluster:
-    """One transaction, that checks the lease: without it the node has lost everything."""
+    """A write is committed in a transaction that checks the lease. Without it, the node has lost its partitions."""
     if not has_lease(state, i):
         return state._replace(nodes=replaced_at(state.nodes, i, None))
     book, phase = state.books[p], part.phase
@@ -236,10 +236,10 @@ def committed(state: ModelCluster, i: int, p: int, part: ModelPartition) -> Mode
 
 
 def has_lease(state: ModelCluster, i: int) -> bool:
-    """What `record` finds when it has locked the row."""
+    """Does the store find the lease of a node when it has locked its row?"""
     return state.leases[i] != LONG_GONE
 
 
 def is_alive(state: ModelCluster, token: int) -> bool:
-    """Does somebody run it?"""
+    """Does a worker have this run?"""
     return any(h.token == token and h.stage == "running" for w in state.workers if w is not None for h in w.held)

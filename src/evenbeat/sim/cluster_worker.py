@@ -1,4 +1,4 @@
-"""The workers of a small cluster, what befalls processes, and how time goes on for all of them.
+"""The workers of a small cluster, deaths of processes, and the passing of time.
 
 Any worker may come upon the message of any open run at any time, however often: the queue may lose, double and keep
 what it likes, or be wiped. Runs end when they like. A process that is stopped is one that nothing happens to; only a
@@ -28,7 +28,7 @@ from evenbeat.sim.cluster_node import NextState
 
 
 def worker_events(shape: ClusterShape, state: ModelCluster) -> Iterator[NextState]:
-    """Workers ask, tell, begin and end runs."""
+    """Workers ask for runs, send their status, begin and end runs."""
     offered = published(state)
     for w, worker in enumerate(state.workers):
         if worker is None:
@@ -64,28 +64,28 @@ def _status_of(w: int, worker: ModelWorker) -> ModelMessage:
 
 
 def published(state: ModelCluster) -> list[int]:
-    """The runs that are in the queue: those whose claims are committed."""
+    """The runs in the queue: those whose claims are committed."""
     return [book.token for book in state.books if book.token]
 
 
 def may_ask(shape: ClusterShape, worker: ModelWorker, token: int) -> bool:
-    """Not for what it holds."""
+    """May a worker ask for this run? Not if it holds it."""
     ages = [age for asked, age in worker.asked if asked == token]
     return len(ages) < shape.asks and 0 not in ages and all(h.token != token for h in worker.held)
 
 
 def settled(worker: ModelWorker) -> int:
-    """How long ago: before the oldest question that may still be answered, or before now if there is none."""
+    """Up to when, relative to now, all questions are settled: before the oldest one that may still be answered."""
     return 1 + max((age for _, age in worker.asked), default=0)
 
 
 def accepts(worker: ModelWorker, message: ModelMessage) -> bool:
-    """Only an answer to a question that is open: what is given up, or led to a start, is not."""
+    """Does a worker use this permission? Only for an open question, not one that is given up or led to a start."""
     return (message.tokens[0], message.sent) in worker.asked and run_lease.is_permission_valid(NOW - message.sent, NOW)
 
 
 def counts_from(message: ModelMessage) -> int:
-    """How long a run has gone on without being renewed: from when that was sent which is answered now."""
+    """The time from which a renewed run counts: when the message was sent that is answered now."""
     return message.sent
 
 
@@ -130,7 +130,7 @@ def _run_events(state: ModelCluster, w: int, held: ModelRun) -> Iterator[NextSta
 
 
 def killed(state: ModelCluster, w: int, held: ModelRun) -> ModelCluster:
-    """What a worker ended itself has a result too, which it keeps telling."""
+    """A worker ends a run itself: that has a result too, which it keeps reporting."""
     return _changed(state, w, held, ModelRun(held.token, "killed", 0))
 
 
@@ -158,7 +158,7 @@ def death_events(state: ModelCluster) -> Iterator[NextState]:
 
 
 def died(state: ModelCluster, w: int) -> ModelCluster:
-    """It takes its runs with it."""
+    """A worker dies, and its runs with it."""
     return state._replace(workers=replaced_at(state.workers, w, None))
 
 
@@ -166,7 +166,7 @@ def died(state: ModelCluster, w: int) -> ModelCluster:
 
 
 def tick_events(shape: ClusterShape, state: ModelCluster) -> Iterator[NextState]:
-    """Time goes on for all; or for all but one clock, or for one clock only."""
+    """Time passes on all clocks, on all but one, or on one only."""
     if any(not _lets_time_pass(shape, h) for worker in state.workers if worker for h in worker.held):
         return
     yield "a tick", ticked(shape, state, frozenset())
@@ -187,7 +187,7 @@ def _lets_time_pass(shape: ClusterShape, held: ModelRun) -> bool:
 
 
 def ticked(shape: ClusterShape, state: ModelCluster, slow: frozenset[str]) -> ModelCluster:
-    """One tick later, but not on the clocks that are slow."""
+    """One tick later, except on the `slow` clocks."""
     by = [int(f"worker {w}" not in slow) for w in range(len(state.workers))]
     nodes = tuple(
         None if node is None else _older_node(shape, node, int(f"node {i}" not in slow), by)
@@ -210,7 +210,7 @@ def ticked(shape: ClusterShape, state: ModelCluster, slow: frozenset[str]) -> Mo
 
 
 def _is_relevant(shape: ClusterShape, state: ModelCluster, message: ModelMessage) -> bool:
-    """Would it change anything, now or later?"""
+    """Could this message change anything, now or later?"""
     worker = state.workers[message.worker]
     if message.kind == "permission":
         return worker is not None and message.sent <= shape.delay and accepts(worker, message)
@@ -218,7 +218,7 @@ def _is_relevant(shape: ClusterShape, state: ModelCluster, message: ModelMessage
         return worker is not None and message.sent <= shape.delay and is_news(worker, message)
     if message.kind == "question":
         return message.sent <= shape.delay and any(book.token == message.tokens[0] for book in state.books)
-    # Tidings are about open claims; or nobody looks at them.
+    # A status about no open claim is not looked at.
     return message.sent <= shape.delay and any(book.token for book in state.books)
 
 

@@ -30,7 +30,7 @@ from evenbeat.when.windows import FOREVER
 
 _MOST_STEPS: Final = 1_000
 BATCH: Final = SECOND // 20
-"""As in a node: slots are taken for at most so much at once."""
+"""Time between two releases, at least, as in a busy node."""
 
 Floats = NDArray[np.float64]
 Durations = Callable[[Ints, Instant], Ints]
@@ -54,7 +54,7 @@ class ClockStep(NamedTuple):
 
 
 Fault = Outage | ClockStep
-"""Their times, and all that a report says, are by a clock that nobody sets."""
+"""The times of faults, and of reports, are on a clock that is never set."""
 
 
 class SimulatedStart(NamedTuple):
@@ -63,7 +63,7 @@ class SimulatedStart(NamedTuple):
     at: Instant
     row: int
     nominal: Instant
-    """By the node's clock."""
+    """On the node's clock."""
     kind: RunKind
 
 
@@ -78,9 +78,9 @@ class SimulationReport(NamedTuple):
     starts: Floats
     """Starts in each second."""
     lateness: Floats
-    """Of each run, in seconds after it was due."""
+    """How many seconds after it was due each run started."""
     history: list[SimulatedStart]
-    """If it was asked for."""
+    """Empty unless it was asked for."""
 
 
 class _RunColumns(DueColumns):
@@ -92,7 +92,7 @@ class _RunColumns(DueColumns):
 
 
 class _ReportBuilder:
-    """What goes into the report, as it happens."""
+    """Collects what goes into the report."""
 
     def __init__(self, length: int) -> None:
         self.starts = np.zeros(-(-length // SECOND))
@@ -105,7 +105,7 @@ class _ReportBuilder:
         for some in skips:
             np.add.at(self.skipped, some.reason, some.times)
 
-    def report(self) -> SimulationReport:
+    def build(self) -> SimulationReport:
         late = np.concatenate(self.lateness) if self.lateness else np.zeros(0)
         return SimulationReport(len(late), _named(self.skipped), _named(self.refused), self.starts, late, self.history)
 
@@ -125,12 +125,12 @@ class Simulation:
         start_rate: float = MAX_START_RATE,
         seed: int = 0,
     ) -> None:
-        """`seed` is for the lots that Bergamot's and Icinga's strategies draw."""
+        """`seed` is for the random numbers that Bergamot's and Icinga's strategies draw."""
         self.columns = TaskColumns()
         self.times = ScheduleTimes(self.columns)
         self.lifecycle = Lifecycle(self.columns, Timetable(self.columns), self.times, slots)
         self.time = start
-        """By a clock that nobody sets."""
+        """On a clock that is never set."""
         self._ahead = 0
         """How much the node's clock is ahead of it."""
         self.rows = self.columns.allocate(len(tasks))
@@ -150,7 +150,7 @@ class Simulation:
 
     @property
     def now(self) -> Instant:
-        """By the node's clock."""
+        """On the node's clock."""
         return Instant(self.time + self._ahead)
 
     @property
@@ -177,28 +177,28 @@ class Simulation:
     ) -> SimulationReport:
         """Let time pass for `length`; the report covers it."""
         start, end = self.time, Instant(self.time + length)
-        diary = _ReportBuilder(length)
+        report = _ReportBuilder(length)
         coming = sorted(faults, key=_when)
         while self.time < end:
             if coming and self.time >= _when(coming[0]):
-                diary.skips(self._befall(coming.pop(0)))
+                report.skips(self._apply_fault(coming.pop(0)))
                 continue
             self._complete(with_results=outcomes is not None)
-            claims = self._release(diary)
+            claims = self._release(report)
             if len(claims.rows):
                 self._begin(claims, durations, outcomes)
-                diary.starts[(self.time - start) // SECOND] += len(claims.rows)
-                diary.lateness.append((self.now - claims.nominal) / SECOND)
+                report.starts[(self.time - start) // SECOND] += len(claims.rows)
+                report.lateness.append((self.now - claims.nominal) / SECOND)
                 if keep_history:
-                    diary.history += _listed(self.time, claims)
+                    report.history += _listed(self.time, claims)
             self.time = self._next(min(end, _when(coming[0])) if coming else end)
-        return diary.report()
+        return report.build()
 
-    def _release(self, diary: _ReportBuilder) -> ClaimColumns:
+    def _release(self, report: _ReportBuilder) -> ClaimColumns:
         claims, skips, refused, _ = self.lifecycle.release(self.now)
-        diary.skips(skips)
+        report.skips(skips)
         if len(refused.rows):
-            np.add.at(diary.refused, refused.reason, 1)
+            np.add.at(report.refused, refused.reason, 1)
         return claims
 
     def _begin(self, claims: ClaimColumns, durations: Durations, outcomes: Outcomes | None) -> None:
@@ -224,7 +224,7 @@ class Simulation:
             )
         self.lifecycle.complete(ended)
 
-    def _befall(self, fault: Fault) -> list[SkipColumns]:
+    def _apply_fault(self, fault: Fault) -> list[SkipColumns]:
         if isinstance(fault, Outage):
             self.time = fault.end
             lost = np.flatnonzero(self._running.due < FOREVER)

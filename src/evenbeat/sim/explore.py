@@ -12,7 +12,7 @@ from evenbeat.sim.world import World
 _BATCH: Final = 100
 """States expanded together: enough to make handing them to another process cheap, few enough to share them fairly."""
 _FAIR: Final = ("complete", "release")
-"""What happens if nobody interferes."""
+"""Events that happen without any request."""
 
 
 class Counterexample(NamedTuple):
@@ -42,16 +42,16 @@ class ExpandedState(NamedTuple):
 
     following: list[bytes]
     fair: list[bytes]
-    """Those of them that come about if nobody interferes."""
+    """Those states that come about without any request."""
     broken: str | None
-    """Which one; with the error, if that is what it led to."""
+    """The broken property, with the error if there was one."""
 
 
 StateBatch = list[bytes]
 
 
 class Mapper(Protocol):
-    """`map`, or one that has several processes do it."""
+    """`map`, or a version of it that uses several processes."""
 
     def __call__(
         self, function: Callable[[StateBatch], list[ExpandedState]], batches: list[StateBatch], /
@@ -67,7 +67,7 @@ def explore(
 
 
 class _WorldExploration:
-    """The states found so far, numbered as they were, and how each was reached first."""
+    """The states found so far, numbered in that order, and how each was reached first."""
 
     def __init__(self, shape: WorldShape, kind: type[Lifecycle]) -> None:
         self._shape = shape
@@ -80,7 +80,7 @@ class _WorldExploration:
         self._transitions = 0
 
     def run(self, most: int | None, mapper: Mapper) -> ExplorationResult:
-        """Level by level, so that whatever is found is found by the shortest way."""
+        """Level by level, so that a counterexample is as short as possible."""
         while len(self._fair) < len(self._states):
             level = self._states[len(self._fair) :]
             size = min(_BATCH, 1 + len(level) // 8)
@@ -91,7 +91,7 @@ class _WorldExploration:
                     if broken is not None:
                         return self._explored(broken)
                 if most is not None and len(self._states) > most:
-                    # Liveness follows the steps to their end; of a part of the world it cannot be told.
+                    # Liveness follows steps to their end, so it cannot be decided for part of a world.
                     return self._explored(None)
         return self._explored(self._stranded())
 
@@ -114,9 +114,9 @@ class _WorldExploration:
         return None
 
     def _stranded(self) -> Counterexample | None:
-        """Liveness. Completions and releases alone always come to rest, and whoever may run has been begun by then.
+        """Liveness. Completions and releases alone always come to rest, and all tasks that may run have begun by then.
 
-        Between two rests nobody who may run is forgotten: that is the property `patience`.
+        Between two rests no task that may run is forgotten: that is the property `patience`.
         """
         following = [{self._numbers[s] for s in fair} - {i} for i, fair in enumerate(self._fair)]
         for number, further in enumerate(following):
@@ -145,7 +145,7 @@ class _WorldExploration:
 
 
 def _find_cycle(following: list[set[int]]) -> int | None:
-    """A state that can be come back to, or None: take away those that lead nowhere until none is left."""
+    """A state on a cycle, or None: removes states that lead nowhere until none is left."""
     leads_to = [len(further) for further in following]
     preceding: list[list[int]] = [[] for _ in following]
     for number, further in enumerate(following):
@@ -161,7 +161,7 @@ def _find_cycle(following: list[set[int]]) -> int | None:
 
 
 _worlds: Final[dict[tuple[WorldShape, type[Lifecycle]], World]] = {}
-"""The one that this process was last asked about."""
+"""The world that this process explored last."""
 
 
 def _world(shape: WorldShape, kind: type[Lifecycle]) -> World:
@@ -183,7 +183,7 @@ def _expand_one(world: World, state: WorldState) -> ExpandedState:
     for event in world.events(state):
         try:
             step = world.step(event)
-        except Exception as error:  # whatever it is, it is the shortest way to it that counts
+        except Exception as error:  # any error is a counterexample
             return ExpandedState([*following, state.packed()], fair, f"{ERRORS}: {error!r}")
         packed = step.after.packed()
         following.append(packed)

@@ -27,10 +27,10 @@ SHAPES: Final = (
     WorldShape("a backlog beside none", 2, (2,), (), each=1, occasions=True),
     WorldShape("a second nominal time", 1, (1,), ("enabled",), behind=True),
 )
-"""Small ones: a counterexample is a few events long, so what they do not show soon they do not show."""
+"""Small worlds: a counterexample is a few events long, so these show soon what they show at all."""
 
 MOST_STATES: Final = 1_000
-"""Of each shape, for one mutant."""
+"""States of each shape that are explored for one mutant."""
 
 MODULES: Final[tuple[ModuleType, ...]] = (gate, lifecycle)
 """Modules of the core whose conditions are turned into their opposites."""
@@ -101,7 +101,7 @@ UNEXPLORED_FUNCTIONS: Final = {
     "_release_due": "their queues are short, and verified as a whole",
     "_order_key": "their queues are short, and verified as a whole",
 }
-"""Functions whose conditions no world reaches, with the reason; simulated and unit tests have them."""
+"""Functions whose conditions no world reaches, with the reason. Unit tests and simulations cover them."""
 
 EQUIVALENT_MUTANTS: Final[dict[tuple[str, str, str], str]] = {
     ("_take_slots", "~a.forced & a.on_grid", "& to |"): "too_soon holds on the grid only, and no forced run is on it",
@@ -128,7 +128,7 @@ EQUIVALENT_MUTANTS: Final[dict[tuple[str, str, str], str]] = {
 """(function, source of the condition, rule) of the mutants that change no behaviour, with the reason."""
 
 _SOURCE: Final = {module: inspect.getsource(module) for module in MODULES}
-"""As it was when this began, so that an edit meanwhile does not shift what is changed."""
+"""The source at the start, so that an edit meanwhile does not shift what is mutated."""
 
 _OPPOSITE: Final[dict[type[ast.cmpop], type[ast.cmpop]]] = {
     ast.Eq: ast.NotEq,
@@ -141,7 +141,7 @@ _OPPOSITE: Final[dict[type[ast.cmpop], type[ast.cmpop]]] = {
     ast.IsNot: ast.Is,
 }
 _PREDICATES: Final = ("_has_flag", "is_open", "_is_too_soon")
-"""Methods that give a mask."""
+"""Methods that return a mask."""
 
 
 class Mutant(NamedTuple):
@@ -153,7 +153,7 @@ class Mutant(NamedTuple):
     source: str
     rule: str
     place: int
-    """Of the changed node, in the order of ast.walk."""
+    """Position of the mutated node in the order of ast.walk."""
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -172,7 +172,7 @@ class MutantFate(NamedTuple):
 
 
 def mutants() -> list[Mutant]:
-    """All of them, in the order of the source."""
+    """All mutants, in the order of the source."""
     found = (m for module in MODULES for m in _mutants_of(module))
     return sorted(found, key=lambda m: (m.module, m.line, m.place))
 
@@ -181,7 +181,7 @@ def _mutants_of(module: ModuleType) -> Iterator[Mutant]:
     tree = ast.parse(_SOURCE[module])
     name = module.__name__.rpartition(".")[2]
     places = {node: place for place, node in enumerate(ast.walk(tree))}
-    # An annotation decides nothing; what is under an Invert is turned round with it.
+    # An annotation decides nothing; the operand of an Invert is mutated with it.
     annotations = (getattr(n, a, None) for n in places for a in ("annotation", "returns"))
     passed_over = {n for a in annotations if isinstance(a, ast.AST) for n in ast.walk(a)}
     passed_over |= {n.operand for n in places if isinstance(n, ast.UnaryOp) and isinstance(n.op, ast.Invert)}
@@ -200,7 +200,7 @@ def _functions(tree: ast.Module) -> dict[ast.AST, str]:
     """The function each node is in, or the class."""
     within: dict[ast.AST, str] = {}
     for node in ast.walk(tree):
-        # Outer ones come first, so the innermost has the last word.
+        # Outer functions come first, so the innermost one is kept.
         if isinstance(node, ast.ClassDef | ast.FunctionDef):
             within |= dict.fromkeys(ast.walk(node), node.name)
     return within
@@ -244,7 +244,7 @@ class _ConditionInverter(ast.NodeTransformer):
 
 
 def mutated(mutant: Mutant) -> type[Lifecycle]:
-    """A lifecycle of its own with the changed condition in it, or in its gate."""
+    """A class Lifecycle with the mutated condition in it, or in its gate."""
     source = gate if mutant.module == "gate" else lifecycle
     tree = ast.parse(_SOURCE[source])
     target = list(ast.walk(tree))[mutant.place]
@@ -272,13 +272,13 @@ def explore_mutant(mutant: Mutant, most: int = MOST_STATES) -> MutantFate | None
             found = explore(shape, kind, most).counterexample
             if found is not None:
                 return MutantFate(f"property {found.property}", len(found.events), shape.name)
-    except Exception as error:  # whatever it raises, it did not go unnoticed
+    except Exception as error:  # an error counts as noticed
         return MutantFate(f"raises {type(error).__name__}: {error}", 0, "")
     return None
 
 
 def try_all_mutants(say: Callable[[str], object], most: int = MOST_STATES) -> int:
-    """Try all, tell of each; the number of survivors that nothing excuses, or -1 if the original fails too."""
+    """Try all mutants and report each; returns how many survive unexcused, or -1 if the original fails too."""
     for shape in SHAPES:
         found = explore(shape, most=most).counterexample
         if found is not None:

@@ -28,7 +28,7 @@ def may_run(task: TaskState) -> bool:
 
 
 def _may_ever_run(task: TaskState) -> bool:
-    """Forced or not: this node has it, and whoever defined it may say what is executed."""
+    """Forced or not: this node has the task, and its owner may say what is executed."""
     return task.mine and task.permitted
 
 
@@ -79,18 +79,18 @@ def completion_moves_back(step: WorldStep) -> bool:
 
 
 def eligible_with_a_free_slot_runs_now(step: WorldStep) -> bool:
-    """8. After a release nobody who may run is left while a slot, and its limit, has room."""
+    """8. After a release no task that may run is left while a slot is free and its limit has room."""
     left = [i for i, task in enumerate(step.before.tasks) if may_run(task) and i not in step.claimed]
     return all(_is_full(step, i) for i in left)
 
 
 def ineligible_gets_its_own_next_time(step: WorldStep) -> bool:
-    """9. Who may not run is not begun, and leaves the agenda: it is in the timetable for its own next time."""
+    """9. A task that may not run is not begun: it is in the timetable for its own next time."""
     for i, task in enumerate(step.before.tasks):
         waits_for_its_end = task.running and (task.forced or task.nominal == NONE)
         if has_arrived(task) and not may_run(task) and not (waits_for_its_end and _may_ever_run(task)):
             after = step.after.tasks[i]
-            # The guard speaks when a task has its turn: until then one that is too soon waits like everybody.
+            # The guard decides at the turn of a task: until then one that is too soon waits like all others.
             if _is_full(step, i) and may_run(task._replace(soon=False)) and i not in step.claimed:
                 continue
             stays = task.nominal != NONE and after.outstanding >= task.outstanding
@@ -116,7 +116,7 @@ def every_nominal_is_accounted_for_once(step: WorldStep) -> bool:
 
 
 def oldest_first(step: WorldStep) -> bool:
-    """12. At saturation nobody is begun before somebody whose turn is earlier and who waits for nothing but a slot."""
+    """12. At saturation no task is begun before one whose turn is earlier and that waits only for a slot."""
     waiting = [i for i in step.after.waiting if may_run(step.before.tasks[i]) and not _limit_is_full(step, i)]
     return all(
         _order_at_saturation(step, begun) <= _order_at_saturation(step, i) for begun in step.begun for i in waiting
@@ -124,7 +124,7 @@ def oldest_first(step: WorldStep) -> bool:
 
 
 def forced_waits_like_everybody(step: WorldStep) -> bool:
-    """13. A forced run stays until begun (or its task removed, not ours or not permitted); a second changes nothing."""
+    """13. A forced run waits until begun (or its task is gone or not permitted); forcing it again changes nothing."""
     name, subject = step.event
     for i, before, after in step.touched:
         if before.forced and not after.forced:
@@ -143,7 +143,7 @@ def limits_hold(step: WorldStep) -> bool:
 
 
 def a_backlog_is_kept(step: WorldStep) -> bool:
-    """Of a task that queues its nominal times each is judged by itself, after the run before it; else all merge."""
+    """Each nominal time of a backlog is judged by itself, after the run before it; other tasks merge all of them."""
     for i in {*step.begun, *(i for i, _ in step.skips)}:
         before, after = step.before.tasks[i], step.after.tasks[i]
         if not before.each and after.outstanding:
@@ -156,12 +156,12 @@ def a_backlog_is_kept(step: WorldStep) -> bool:
 
 
 def no_skip_is_empty(step: WorldStep) -> bool:
-    """What is recorded as skipped is at least one nominal time."""
+    """Every recorded skip covers at least one nominal time."""
     return 0 not in [times for _, times in step.skips]
 
 
 def no_due_task_is_lost(step: WorldStep) -> bool:
-    """What has come up, and nothing else, is in the timetable or waits; a backlog is neither, until its run ends."""
+    """Tasks that are due, and no others, are in the timetable or wait; a backlog is neither until its run ends."""
     for _, _, task in step.touched:
         come_up = task.forced or task.nominal != NONE or task.extra
         queued = task.each and task.running and not task.forced
@@ -171,7 +171,7 @@ def no_due_task_is_lost(step: WorldStep) -> bool:
 
 
 def waiting_stays_eligible(step: WorldStep) -> bool:
-    """Who may run and is not begun may still run after it."""
+    """A task that may run and is not begun may still run after a release or completion."""
     pairs = enumerate(zip(step.before.tasks, step.after.tasks, strict=True))
     return all(may_run(after) for i, (before, after) in pairs if may_run(before) and i not in step.claimed)
 
@@ -193,7 +193,7 @@ def off_grid_waits_for_the_end(step: WorldStep) -> bool:
 
 
 def every_refusal_is_reported(step: WorldStep) -> bool:
-    """Of an off-grid run that is neither begun nor waits it is said that it was refused, and of no other."""
+    """An off-grid run that is neither begun nor waits is reported as refused, and no other is."""
     for i, (before, after) in enumerate(zip(step.before.tasks, step.after.tasks, strict=True)):
         off_grid = has_arrived(before) and (before.forced or before.nominal == NONE)
         gone = off_grid and i not in step.claimed and not after.waiting
@@ -203,7 +203,7 @@ def every_refusal_is_reported(step: WorldStep) -> bool:
 
 
 def reason_to_wait_is_true(step: WorldStep) -> bool:
-    """What is recorded of a task that waits is what holds it back: its running instance, its limit or a slot."""
+    """The recorded reason of a task that waits is what holds it back: its running instance, its limit or a slot."""
     for i, reason in step.waits_for.items():
         is_running, no_slot = step.before.tasks[i].running, step.after.pending >= step.after.slots
         holds = {
@@ -217,7 +217,7 @@ def reason_to_wait_is_true(step: WorldStep) -> bool:
 
 
 def counts_are_consistent(step: WorldStep) -> bool:
-    """The counts are what counting gives, and who waits is in the list of those who wait, once."""
+    """Idle, pending and limits are counted right, and each waiting task is in the list of waiting tasks once."""
     s = step.after
     by_limit = [0] * len(s.limits)
     idle = 0
@@ -248,19 +248,19 @@ def _order_at_saturation(step: WorldStep, i: int) -> tuple[bool, int]:
 
 
 def has_room(state: WorldState, key: int) -> bool:
-    """Would a task with this limit key be begun, if nobody ran?"""
+    """Would a task with this limit key be begun if none ran?"""
     return state.slots > 0 and state.limits[key] > 0
 
 
 class Property(NamedTuple):
-    """A predicate, and the events it speaks of; none for any event."""
+    """A predicate, and the events it is about; none for all events."""
 
     holds: Callable[[WorldStep], bool]
     on: tuple[str, ...] = ()
 
     @property
     def sentence(self) -> str:
-        """What it says, in English."""
+        """The property as an English sentence."""
         first = (self.holds.__doc__ or "").partition("\n")[0]
         number, _, rest = first.partition(". ")
         return rest if number.isdecimal() else first
@@ -298,7 +298,7 @@ WORLD_SENTENCES: Final = {name: property_.sentence for name, property_ in PROPER
     ERRORS: "Nothing that can happen raises an error.",
     LIVENESS: "From every state every task that may run is begun, in whatever order runs complete, if only they do.",
 }
-"""What each says, also of the two that the explorer sees to itself."""
+"""All properties as sentences, with the two that the explorer itself checks."""
 
 
 def first_broken_property(step: WorldStep) -> str | None:

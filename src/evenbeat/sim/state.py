@@ -1,4 +1,4 @@
-"""What the verifier speaks of: the shape of a small world, its states and events, and what one step of it did.
+"""The model of a small world: its shape, its states and events, and what one step did.
 
 All time is one instant. A nominal time is only its place in the order of arrival, so a world has finitely many states
 and none of them is there because a number went up.
@@ -17,7 +17,7 @@ NONE: Final = -1
 AT_ONCE: Final = -2
 BY_NOW: Final = -3
 ALL: Final = 99
-"""The subject of an event that befalls all tasks it can befall, together."""
+"""The subject of an event that happens to all tasks at once, of those to which it can happen."""
 
 
 class WorldShape(NamedTuple):
@@ -50,7 +50,7 @@ class WorldShape(NamedTuple):
 
 
 class WorldEvent(NamedTuple):
-    """Something that befalls a world."""
+    """Something that happens in a world."""
 
     name: str
     subject: int = -1
@@ -64,22 +64,22 @@ RELEASE: Final = WorldEvent("release")
 
 
 class TaskState(NamedTuple):
-    """One task, as far as it matters. Times are places in the order of arrival, or NONE."""
+    """What matters of one task. Times are places in the order of arrival, or NONE."""
 
     used: bool
     flags: int
     nominal: int
     """The first nominal time that is not accounted for."""
     behind: int
-    """The second."""
+    """The second nominal time that is not accounted for."""
     extra: bool
     """An off-grid run has come up."""
     due: int
     """What it is in the timetable for: NONE for not, AT_ONCE for a forced run, BY_NOW for an off-grid one."""
     open: bool
     soon: bool
-    """Too soon after its last start, says the guard."""
-    # What follows from these, by name: predicates read it a million times.
+    """By the guard it is too soon after its last start."""
+    # What follows from the fields above: predicates read it a million times.
     enabled: bool
     mine: bool
     reachable: bool
@@ -94,10 +94,10 @@ class TaskState(NamedTuple):
     latest: int
     """The last of them."""
     packed: bytes
-    """All of it."""
+    """The content in bytes."""
 
     def moved(self, places: dict[int, int]) -> "TaskState":
-        """The same with times in other places."""
+        """The task with times in other places."""
         nominal, behind, due = (places.get(t, t) for t in (self.nominal, self.behind, self.due))
         return task_state(self.used, self.flags, nominal, behind, self.extra, due, self.open, self.soon)
 
@@ -162,14 +162,14 @@ class WorldState(NamedTuple):
     limits: tuple[int, ...]
 
     def packed(self) -> bytes:
-        """All of it in a few bytes: two states are the same if these are."""
+        """The state in a few bytes, which are equal for equal states."""
         counts = (self.idle, self.pending, self.slots, *self.pending_by_limit, *self.limits, *self.waiting)
         rest = _counts(len(self.limits), len(self.waiting)).pack(*counts)
         return b"".join([*[task.packed for task in self.tasks], rest])
 
     @staticmethod
     def unpacked(packed: bytes, shape: WorldShape) -> "WorldState":
-        """The state again."""
+        """The state from its bytes."""
         end, n = shape.tasks * _TASK.size, shape.keys
         tasks = tuple(_unpacked_task(packed[i : i + _TASK.size]) for i in range(0, end, _TASK.size))
         waiting = len(packed) - end - _counts(n, 0).size
@@ -192,7 +192,7 @@ class WorldStep(NamedTuple):
     begun: tuple[int, ...]
     """The tasks whose execution it begins, as listed."""
     claimed: dict[int, RunKind]
-    """The same, with what kind of run it is."""
+    """These tasks, with the kinds of their runs."""
     skips: tuple[tuple[int, int], ...]
     """The tasks of which it skips nominal times, and how many."""
     refused: tuple[int, ...]

@@ -46,7 +46,7 @@ def world_of(tasks: int | None, slots: int | None) -> WorldShape:
 
 
 class NamedModel(Protocol):
-    """Whatever was explored: tasks, or a cluster."""
+    """A model with a name: a world of tasks, or a cluster."""
 
     @property
     def name(self) -> str: ...
@@ -77,7 +77,7 @@ def property_verdicts(verified: list[VerifiedWorld], sentences: Iterable[str] = 
 
 
 class _Processors:
-    """`map` by all processors, if there are several and enough to do."""
+    """`map` on all processors, if there are several and enough to do."""
 
     def __init__(self) -> None:
         self._number = len(os.sched_getaffinity(0))

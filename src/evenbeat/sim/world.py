@@ -1,4 +1,4 @@
-"""Small worlds for the verifier: a few tasks on the production lifecycle, all that can befall them, and no clock."""
+"""Small worlds for the verifier: a few tasks on the production lifecycle, all that can happen to them, and no clock."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, Final
@@ -34,14 +34,14 @@ _PLACE_TO_TIME: Final = {NONE: int(FOREVER), AT_ONCE: int(NEVER), BY_NOW: int(NO
 _TIME_TO_PLACE: Final = {time: place for place, time in _PLACE_TO_TIME.items()}
 _KINDS: Final = tuple(RunKind)
 _MOST_BYTES: Final = 192
-"""Of one row."""
+"""Of the columns of one row."""
 
 
 class _WorldColumns(TaskColumns):
-    """Columns that can be told where they are, and which of their rows are not in use."""
+    """Columns whose memory, and whose unused rows, can be set."""
 
     def set_arrays(self, change: Callable[[NDArray[Any]], NDArray[Any]]) -> None:
-        """Have other arrays as columns."""
+        """Put the columns into other arrays."""
         for memory in self._memory.values():
             memory.array = change(memory.array[: len(self)])
         self._show()
@@ -82,7 +82,7 @@ class _WorldTimes:
         return np.where(nominal < behind, behind, FOREVER)
 
     def interval(self, rows: Ints, nominal: Ints) -> Ints:  # noqa: ARG002
-        # All last starts are NOW; an interval of nothing never makes that too soon.
+        # All last starts are NOW; with an interval of 0 that is never too soon.
         return np.where(self.soon[rows], 2, 0).astype(np.int64)
 
     def is_open(self, rows: Ints, now: Instant) -> NDArray[np.bool_]:  # noqa: ARG002
@@ -106,7 +106,7 @@ class _CopyableMemory:
         self._end = 0
 
     def take(self, column: NDArray[Any]) -> NDArray[Any]:
-        """A column with the same content, here."""
+        """Copy a column to here."""
         start = -(-self._end // column.itemsize) * column.itemsize
         self._end = start + column.itemsize
         here = self.all[:, start : self._end].view(column.dtype)[:, 0]
@@ -115,7 +115,7 @@ class _CopyableMemory:
 
 
 class World:
-    """A world that can be put into any state; what an event does from there is one step."""
+    """A world that can be put into any state. What an event does from there is one step."""
 
     def __init__(self, shape: WorldShape, kind: type[Lifecycle] = Lifecycle) -> None:
         self.shape = shape
@@ -166,7 +166,7 @@ class World:
         self._return()
 
     def _remember(self, state: WorldState) -> None:
-        """This is the state that steps begin in."""
+        """Remember the state in which steps begin."""
         life = self.lifecycle
         self._before = state
         self._content = self._memory.copy()
@@ -175,7 +175,7 @@ class World:
         self._unused = [i for i, task in enumerate(state.tasks) if not task.used]
 
     def _return(self) -> None:
-        """Undo whatever happened since."""
+        """Undo everything since the remembered state."""
         state, life = self._before, self.lifecycle
         self._memory[:] = self._content
         self.columns.set_unused(self._unused)
@@ -185,10 +185,10 @@ class World:
         life.idle, life.pending, life.slots = state.idle, state.pending, state.slots
 
     def current_state(self) -> WorldState:
-        """The state, with times brought down to their order."""
+        """The state, with times reduced to their order."""
         life, content = self.lifecycle, self._memory.tobytes()
         rows = [content[i : i + _MOST_BYTES] for i in range(0, len(content), _MOST_BYTES)]
-        # Tasks look alike again and again, so each look of one is read only once.
+        # Rows look alike again and again, so each content is read only once.
         tasks = [self._seen.get(row) or self._read(i, row) for i, row in enumerate(rows)]
         if max([task.latest for task in tasks]) >= sum([task.outstanding for task in tasks]):
             tasks = _renumbered(tasks)
@@ -215,10 +215,10 @@ class World:
     def events(self, state: WorldState) -> Iterator[WorldEvent]:
         """Everything that can happen next."""
         for i, task in enumerate(state.tasks):
-            yield from (WorldEvent(name, i) for name in self._can_befall(task))
+            yield from (WorldEvent(name, i) for name in self._possible_events(task))
         if state.pending > 1:
             yield WorldEvent("complete", ALL)
-        if ["occasion" in self._can_befall(task) for task in state.tasks].count(True) > 1:
+        if ["occasion" in self._possible_events(task) for task in state.tasks].count(True) > 1:
             yield WorldEvent("occasion", ALL)
         if not all(task.used for task in state.tasks):
             yield WorldEvent("create")
@@ -226,7 +226,7 @@ class World:
         yield from (WorldEvent("limit", n) for n in self.shape.limits if n != state.limits[1])
         yield RELEASE
 
-    def _can_befall(self, task: TaskState) -> Iterator[str]:
+    def _possible_events(self, task: TaskState) -> Iterator[str]:
         if task.running:
             yield "complete"
         if task.removed:
@@ -252,7 +252,7 @@ class World:
             skips, refused = _listed(released.skips), tuple(released.refused.rows.tolist())
             concerned = {*begun, *refused, *(i for i, _ in skips)}
         else:
-            begun, claimed, skips, refused = (), {}, self._befall(event), ()
+            begun, claimed, skips, refused = (), {}, self._happen(event), ()
             concerned = {event.subject} if event.subject != ALL else set(range(self.shape.tasks))
         after = self.current_state()
         pairs = enumerate(zip(before.tasks, after.tasks, strict=True))
@@ -260,11 +260,11 @@ class World:
         waits_for = {i: REASONS[self.columns.waits_for[i]] for i in after.waiting} if event == RELEASE else {}
         return WorldStep(self.shape, before, event, after, begun, claimed, skips, refused, touched, waits_for)
 
-    def _befall(self, event: WorldEvent) -> tuple[tuple[int, int], ...]:
-        """Let an event other than a release happen; the tasks of which it skips nominal times, and how many."""
+    def _happen(self, event: WorldEvent) -> tuple[tuple[int, int], ...]:
+        """Let an event other than a release happen; returns which tasks skip nominal times, and how many."""
         life, rows = self.lifecycle, self._rows[event.subject : event.subject + 1]
         if event.subject == ALL:
-            rows = self._rows[[event.name in self._can_befall(task) for task in self._before.tasks]]
+            rows = self._rows[[event.name in self._possible_events(task) for task in self._before.tasks]]
         match event.name:
             case "complete":
                 life.complete(rows)
@@ -306,7 +306,7 @@ class World:
 
 
 def _renumbered(tasks: list[TaskState]) -> list[TaskState]:
-    """The tasks with their times brought down to places in order, where some before them are gone."""
+    """The tasks with their times numbered anew, after some were accounted for."""
     come = sorted({t for task in tasks for t in (task.nominal, task.behind) if t != NONE})
     places = dict(zip(come, range(len(come)), strict=True))
     return [task.moved(places) for task in tasks]
