@@ -30,8 +30,9 @@ from evenbeat.load.one_off import resolve_relative_at
 from evenbeat.load.task_keys import change_table, task_from_table, task_to_table
 from evenbeat.model import Entry, Invalid
 from evenbeat.node.loop.clock import Clock
+from evenbeat.node.options import NodeOptions
 from evenbeat.node.process.run_node import run_node, run_node_in_process
-from evenbeat.node.scheduler import NodeOptions, Scheduler
+from evenbeat.node.scheduler import Scheduler
 from evenbeat.store.addresses import is_shared_database
 from evenbeat.store.cluster_contract import ClusterStore
 from evenbeat.store.contract import Condition, Filter, RunRecord, Store

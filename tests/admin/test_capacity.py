@@ -89,7 +89,7 @@ def test_a_live_node_follows_at_once() -> None:
     assert (status.slots, status.slots_source) == (3, "set by ana")
     assert (status.limits["db"].most, status.limits["db"].running, status.limits["db"].source) == (2, 2, "set by ana")
     hand.restart()
-    assert (hand.life.slots, hand.node.limits["db"].most) == (3, 2)
+    assert (hand.life.slots, hand.node.live.limits["db"].most) == (3, 2)
 
 
 def test_on_the_command_line(evenbeat: Evenbeat, tmp_path: Path) -> None:

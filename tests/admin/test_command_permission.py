@@ -16,8 +16,8 @@ from evenbeat.core.permission import CommandPolicy, may_define
 from evenbeat.load.config import Config, NodeSettings
 from evenbeat.load.task_keys import task_from_table
 from evenbeat.model import MINUTE, SECOND, CommandSource, Instant, Job, State
+from evenbeat.node.answers.task_state import live_task_state_of, next_run_time
 from evenbeat.node.process.files_at_start import apply_files_at_start
-from evenbeat.report.task_now import live_task_state_of, next_run_time
 from evenbeat.report.why import explain
 from evenbeat.store.contract import Filter
 from evenbeat.wire.replies import Forbidden

@@ -44,7 +44,9 @@ def test_who_there_is_and_who_has_what(cluster: LiveCluster) -> None:
             assert time.monotonic() < deadline, "they never agreed"  # what a node knows of others is up to a second old
             time.sleep(0.1)
         assert found["is_single"] is False
-        assert {node["id"] for node in found["nodes"]} == {m.node.lease.id for m in (cluster.first, cluster.second)}
+        assert {node["id"] for node in found["nodes"]} == {
+            m.membership.lease.id for m in (cluster.first, cluster.second)
+        }
         held = [partition for node in found["nodes"] for partition in node["partitions"]]
         assert sorted(held) == list(range(found["partitions"]))
         assert found["unheld"] == []
@@ -188,7 +190,7 @@ def test_what_happens_at_one_node_is_told_to_who_watches_the_other(cluster: Live
     thread = threading.Thread(target=listen, daemon=True)
     thread.start()
     assert is_open.wait(PATIENCE)
-    eventually(lambda: cluster.second.on_loop(lambda: cluster.second.node.relay.is_watched))  # type: ignore[union-attr]
+    eventually(lambda: cluster.second.on_loop(lambda: cluster.second.membership.others.relay.is_watched))
     cluster.second.post("/v1/runs", 202, tasks=[ours, theirs])
     eventually(lambda: {ours, theirs} <= {run["task"] for run in cluster.first.get("/v1/running")["running"]})
     assert cluster.first.get("/v1/running")["total"] >= 2

@@ -15,7 +15,7 @@ from evenbeat.api.live.status_feed import FeedPosition, LiveFeed, parse_feed_pos
 from evenbeat.api.routes import events
 from evenbeat.api.routes.events import event_stream
 from evenbeat.model import Instant, Job, Outcome, RunKind, Schedule, State, Task
-from evenbeat.report.status import status_of
+from evenbeat.node.answers.status import status_of
 from evenbeat.store.contract import Filter
 from evenbeat.wire.events import EventMessage, RunEvent, TaskEvent
 from evenbeat.wire.status import Lateness, Status

@@ -14,7 +14,7 @@ from evenbeat.api.http.context import ApiContext
 from evenbeat.api.routes import health
 from evenbeat.api.routes.health import health_errors, numbers_of
 from evenbeat.api.server import protected_application
-from evenbeat.report.obstacles import NO_WORKERS_TEXT
+from evenbeat.report.status import NO_WORKERS_TEXT
 from evenbeat.wire.metrics import ClusterMetrics, NodeMetrics
 
 

@@ -13,8 +13,8 @@ import pytest
 
 from evenbeat.client.socket import SocketBackend
 from evenbeat.model import Invalid
+from evenbeat.node.options import NodeOptions
 from evenbeat.node.process.run_node import run_node
-from evenbeat.node.scheduler import NodeOptions
 from evenbeat.store.contract import StoreError
 from evenbeat.store.sqlite.ownership import DatabaseOwnership, socket_path
 from evenbeat.store.sqlite.sqlite_store import SqliteStore

@@ -11,8 +11,9 @@ from waiting import PATIENCE
 
 from evenbeat.cli.main import main
 from evenbeat.model import Invalid
+from evenbeat.node.options import NodeOptions
 from evenbeat.node.process.run_node import run_node
-from evenbeat.node.scheduler import NodeOptions, Scheduler
+from evenbeat.node.scheduler import Scheduler
 from evenbeat.store.contract import StoreError
 
 IS_FULL = os.environ.get("EVENBEAT_FAULTS") == "full"

@@ -19,8 +19,9 @@ from evenbeat.load.parse_process import SUBPROCESS_FROM_BYTES
 from evenbeat.load.task_keys import task_from_table
 from evenbeat.model import Invalid, Outcome
 from evenbeat.node.loop.clock import Clock
+from evenbeat.node.options import NodeOptions
 from evenbeat.node.process.run_node import run_node
-from evenbeat.node.scheduler import NodeOptions, Scheduler
+from evenbeat.node.scheduler import Scheduler
 from evenbeat.report.task_status import ConditionReader
 from evenbeat.store.contract import Condition, Filter, StoreError, WithdrawnTasks
 from evenbeat.store.sqlite.ownership import DatabaseInUse, is_node_running, socket_path
@@ -230,7 +231,7 @@ RELOADED = """
 import asyncio, sys
 from pathlib import Path
 from evenbeat.node.process.run_node import run_node
-from evenbeat.node.scheduler import NodeOptions
+from evenbeat.node.options import NodeOptions
 def ready(node):
     print("ready", flush=True)
 asyncio.run(run_node(Path(sys.argv[1]), NodeOptions(files=(Path(sys.argv[2]),), workers=1), ready))

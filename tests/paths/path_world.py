@@ -1,7 +1,7 @@
 """A scheduler on a virtual clock, on any store, whose runs end as the test says; and what it wrote down.
 
-The parts are those of production: the desk, the roster, the beat, the outbox, what a node does when it starts, learns
-of a change, or hands its tasks over. Only the clock, the workers and the moments at which turns happen are the test's.
+The parts are those of production: task administration, task table, turn loop, outbox, and what a node does when it
+starts, learns of a change, or hands its tasks over. Only the clock, workers and moments of turns are the test's.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,14 +20,14 @@ from evenbeat.admin.task_admin import TaskAdmin
 from evenbeat.load.config import Config
 from evenbeat.load.task_keys import task_from_table
 from evenbeat.model import DAY, SECOND, Entry, Instant, Outcome, Period, RunKind, Task
+from evenbeat.node.answers.task_state import next_run_time
 from evenbeat.node.loop.clock import Clock
-from evenbeat.node.loop.outbox import Outbox
-from evenbeat.node.loop.restart import GENERATION_KEY, restore_all_tasks, restore_partitions
+from evenbeat.node.loop.restart import restore_all_tasks, restore_partitions
 from evenbeat.node.loop.starter import CLAIM_AHEAD
-from evenbeat.node.loop.task_table import TaskTable
-from evenbeat.node.loop.turn import TurnLoop
-from evenbeat.node.scheduler import NodeOptions, Scheduler
-from evenbeat.report.task_now import next_run_time
+from evenbeat.node.options import NodeOptions
+from evenbeat.node.scheduler import Scheduler
+from evenbeat.node.single_membership import SingleMembership
+from evenbeat.queue.contract import Queue
 from evenbeat.store.contract import Batch, Filter, WithdrawnTasks
 from evenbeat.store.memory import MemoryStore
 from evenbeat.wire.replies import ChangeResult
@@ -113,12 +113,25 @@ class Diary:
     ended: list[Ended] = field(default_factory=list)
 
 
+class _Membership(SingleMembership):
+    """A single node whose workers are those of a world."""
+
+    def __init__(self, world: "World") -> None:
+        super().__init__()
+        self._world = world
+
+    def create_queue(self) -> Queue:
+        return self._world  # type: ignore[return-value]
+
+
 class _Scheduler(Scheduler):
     """A node wired as in production, but for its workers and its turns."""
 
+    membership: _Membership
+
     def come_up(self, world: "World") -> None:
         self._wire(world)
-        self._restore_tasks()
+        self.membership.restore_tasks()
 
     def come_up_as_another(self, world: "World", before: "_Scheduler") -> None:
         """Of a cluster: take over what another node has, its runs included."""
@@ -126,51 +139,43 @@ class _Scheduler(Scheduler):
         before.tasks.lifecycle.prepare_hand_over(before.tasks.all_rows())
         before.turns.release_tasks(np.flatnonzero(before.tasks.columns.used))
         self._wire(world)
-        self._read_settings(self.clock.now())
+        self.live.read_settings(self.clock.now())
         entries = list(self.store.entries())
         progress = [p._replace(claimed_token=tokens.get(p.task, 0)) for p in self.store.progress()]
         cursors = self.store.cursors([entry.number for entry in entries])
         self.turns.token = before.turns.token + (1 << 32)
         batch, running = restore_partitions(self.tasks, self.turns, entries, progress, cursors, self.clock.now())
         self.turns.adopt(running)
-        self._is_up = True
+        self.is_up = True
         self.turns.record(batch)
 
     def come_up_without_a_trace(self, world: "World") -> None:
         self._wire(world)
-        self._read_settings(self.clock.now())
+        self.live.read_settings(self.clock.now())
         restore_all_tasks(self.tasks, self.turns, self.store, self.clock)
         world.store.is_cut = True
         self.turns.turn(self.clock.now())
         world.store.is_cut = False
 
     def _wire(self, world: "World") -> None:
-        self.loop = world.loop
-        self.outbox = Outbox(self.store, world.loop, self._fail)
-        self.tasks = TaskTable(_SLOTS, int(self.store.setting(GENERATION_KEY) or 0))
-        self.queue = world  # type: ignore[assignment]
-        self.turns = TurnLoop(self.tasks, self.outbox, world, self.clock)
+        self.assemble(world.loop)
         self.turns.stop()  # turns are made by hand
+        # No task waits for the catch-up or first run of another: the pace has tests of its own. That one is left to a
+        # run on the grid which comes within the start window is as in production.
+        self.tasks.lifecycle.pace.share = 1e12
 
     def learn_of(self, changed: ChangeResult) -> None:
         """Another node has changed something."""
-        self._apply_change(changed)
+        self.live.apply(changed)
 
     def remember_clock(self) -> None:
-        self._store_clock()
+        self.membership.store_clock()
 
-    def _read_settings(self, now: Instant) -> Any:
-        changed = super()._read_settings(now)
-        # Nobody waits for another's catch-up or first run: the pace has tests of its own. That one is left to a run on
-        # the grid which comes within the start window is as in production.
-        pace = self.tasks.lifecycle.pace
-        pace.share = 1e12
-        return changed
+    def tasks_are_live(self) -> None:
+        """Without a search for garbage, which takes longer than a whole history."""
+        self.is_up = True
 
-    def _tune_garbage_collector(self) -> None:
-        """Nothing: looking for garbage takes longer than a whole history."""
-
-    def _fail(self, error: BaseException) -> None:
+    def fail(self, error: BaseException) -> None:
         raise error
 
 
@@ -261,7 +266,9 @@ class World:
         return not self.under_way
 
     def _new_node(self) -> _Scheduler:
-        return _Scheduler(self.store, NodeOptions(max_concurrent=_SLOTS), Clock(lambda: self.now, lambda: self.now))
+        clock = Clock(lambda: self.now, lambda: self.now)
+        options = NodeOptions(max_concurrent=_SLOTS)
+        return _Scheduler(TaskAdmin(self.store, clock.now), options, _Membership(self), clock)
 
     def start(self, *, turn: bool = True) -> None:
         if self.node is None:

@@ -10,8 +10,8 @@ from waiting import eventually
 from evenbeat.client.socket import SocketBackend
 from evenbeat.load.task_keys import task_from_table
 from evenbeat.model import HOUR, MINUTE, SECOND, Entry, RunKind, State
-from evenbeat.report.obstacles import NO_WORKERS_TEXT
-from evenbeat.report.task_now import live_task_state_of
+from evenbeat.node.answers.task_state import live_task_state_of
+from evenbeat.report.status import NO_WORKERS_TEXT
 from evenbeat.report.why import explain
 from evenbeat.report.why_facts import Answer
 from evenbeat.store.contract import Filter

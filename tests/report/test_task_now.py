@@ -10,7 +10,7 @@ from evenbeat.core.task import Flag, TaskColumns
 from evenbeat.core.times import ScheduleTimes
 from evenbeat.core.timetable import Timetable
 from evenbeat.model import MINUTE, RunKind
-from evenbeat.report.task_now import live_task_state_of
+from evenbeat.node.answers.task_state import live_task_state_of
 from evenbeat.report.why import explain
 from evenbeat.wire.live_runs import LiveTaskState
 

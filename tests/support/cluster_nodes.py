@@ -11,9 +11,10 @@ from evenbeat.client.database import open_client
 from evenbeat.client.local import LocalClient
 from evenbeat.core.guard import kill_after
 from evenbeat.model import Job, Schedule, Task
-from evenbeat.node.cluster.cluster_scheduler import ClusterScheduler
+from evenbeat.node.cluster.membership import ClusterMembership
+from evenbeat.node.options import NodeOptions
 from evenbeat.node.process.run_cluster_node import run_cluster_node
-from evenbeat.node.scheduler import NodeOptions
+from evenbeat.node.scheduler import Scheduler
 from evenbeat.queue.nats.address import QueueAddress, parse_queue_address
 from evenbeat.queue.nats.worker import ClusterWorker, WorkerOptions
 from evenbeat.store.postgres.postgres_store import PostgresStore
@@ -33,8 +34,9 @@ def sleeping(name: str, *command: str, **more: Any) -> Task:
 class Member:
     """A node that lives until it is told to stop."""
 
-    def __init__(self, node: ClusterScheduler, life: "asyncio.Task[ClusterScheduler]") -> None:
-        self.node = node
+    def __init__(self, node: Scheduler, life: "asyncio.Task[Scheduler]") -> None:
+        assert isinstance(node.membership, ClusterMembership)
+        self.node, self.membership = node, node.membership
         self._life = life
 
     async def stop(self) -> None:
@@ -44,8 +46,8 @@ class Member:
     @property
     def names(self) -> set[str]:
         """The tasks that it has."""
-        roster = self.node.tasks
-        return set(roster.names.names(roster.all_rows()))
+        tasks = self.node.tasks
+        return set(tasks.names.names(tasks.all_rows()))
 
 
 class Cluster:
@@ -60,14 +62,14 @@ class Cluster:
         self.store = PostgresStore(dsn)
 
     async def start(self, **options: Any) -> Member:
-        ready: asyncio.Future[ClusterScheduler] = asyncio.get_running_loop().create_future()
+        ready: asyncio.Future[Scheduler] = asyncio.get_running_loop().create_future()
         options = {"grace": 5.0, **options}
         life = asyncio.create_task(
             run_cluster_node(
                 self.dsn,
                 self.where,
                 NodeOptions(**options),
-                ready.set_result,  # type: ignore[arg-type]
+                ready.set_result,
                 signals=False,
             )
         )

@@ -21,13 +21,13 @@ def plant_clock(seconds: float) -> None:
 
 def plant_two_minds() -> None:
     """The bug of a double claim: a node takes its lease for good whatever happens, and no claim is fenced."""
-    from evenbeat.node.cluster.cluster_scheduler import ClusterScheduler
-    from evenbeat.node.cluster.membership import HeldLease
+    from evenbeat.node.cluster.lease import HeldLease
+    from evenbeat.node.cluster.membership import ClusterMembership
     from evenbeat.store.postgres.write_session import WriteSession
 
     begin = WriteSession.begin
 
-    async def stay(self: ClusterScheduler, why: Exception) -> None:
+    async def stay(self: ClusterMembership, why: BaseException) -> None:
         await asyncio.sleep(0.5)
 
     def unfenced(self: WriteSession, connection: Any, number: int, held: object) -> None:
@@ -35,17 +35,17 @@ def plant_two_minds() -> None:
 
     WriteSession.begin = unfenced  # type: ignore[method-assign]
     HeldLease.may_act = lambda self: True  # type: ignore[method-assign]
-    ClusterScheduler._rejoin = stay  # type: ignore[method-assign]
+    ClusterMembership._rejoin = stay  # type: ignore[method-assign]
 
 
 def plant_deafness(every: int) -> None:
     """The bug of a lost run: one result in so many is told to be safe, and is not."""
-    from evenbeat.node.cluster.cluster_scheduler import ClusterScheduler
+    from evenbeat.node.scheduler import Scheduler
 
-    hear = ClusterScheduler._results
+    hear = Scheduler.take_results
     heard = 0
 
-    def planted(self: ClusterScheduler, results: list[Any]) -> None:
+    def planted(self: Scheduler, results: list[Any]) -> None:
         nonlocal heard
         kept = []
         for result in results:
@@ -56,7 +56,7 @@ def plant_deafness(every: int) -> None:
                 self.queue.confirm_stored([result.token])
         hear(self, kept)
 
-    ClusterScheduler._results = planted  # type: ignore[method-assign, assignment]
+    Scheduler.take_results = planted  # type: ignore[method-assign]
 
 
 def plant(planted: dict[str, Any]) -> None:

@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from evenbeat.node.loop.outbox import Outbox
+from evenbeat.node.options import NodeOptions
 from evenbeat.node.process.run_node import run_node
-from evenbeat.node.scheduler import NodeOptions, Scheduler
+from evenbeat.node.scheduler import Scheduler
 from evenbeat.store.contract import Batch, WithdrawnTasks
 from evenbeat.store.sqlite import batch_statements as sqlite_record
 from evenbeat.store.sqlite import checkpoint as sqlite_checkpoint

@@ -9,15 +9,15 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Any, ClassVar
 
+from evenbeat.admin.task_admin import TaskAdmin
 from evenbeat.load.task_keys import task_from_table
 from evenbeat.model import DAY, Entry, Instant, Outcome, Period
 from evenbeat.node.loop.clock import Clock
-from evenbeat.node.loop.outbox import Outbox
-from evenbeat.node.loop.restart import GENERATION_KEY
 from evenbeat.node.loop.starter import CLAIM_AHEAD
-from evenbeat.node.loop.task_table import TaskTable
-from evenbeat.node.loop.turn import TurnLoop
-from evenbeat.node.scheduler import NodeOptions, Scheduler
+from evenbeat.node.options import NodeOptions
+from evenbeat.node.scheduler import Scheduler
+from evenbeat.node.single_membership import SingleMembership
+from evenbeat.queue.contract import Queue
 from evenbeat.report.task_status import ConditionReader
 from evenbeat.store.contract import Batch, Change, Claim, Condition, Filter, StoreError, TaskProgress, WithdrawnTasks
 from evenbeat.store.memory import MemoryStore
@@ -105,21 +105,15 @@ class Diary(MemoryStore):
         return [claim for batch in self.batches for claim in batch.claims]
 
 
-class _HandNode(Scheduler):
-    """Wired as in real life, but for its workers."""
+class _HandMembership(SingleMembership):
+    """A single node whose workers are the hands of the test."""
 
-    def come_up(self, hand: "Hand") -> None:
-        self.loop = hand.loop
-        self.outbox = Outbox(self.store, hand.loop, self._fail)
-        slots = self.options.max_concurrent or 100
-        self.tasks = TaskTable(slots, int(self.store.setting(GENERATION_KEY) or 0))
-        self.queue = hand  # type: ignore[assignment]
-        self.turns = TurnLoop(self.tasks, self.outbox, hand, self.clock)
-        self.turns.stop()  # turns are made by hand
-        self._restore_tasks()
+    def __init__(self, hand: "Hand") -> None:
+        super().__init__()
+        self._hand = hand
 
-    def look_at_the_clock(self) -> None:
-        self._look_at_the_clock()
+    def create_queue(self) -> Queue:
+        return self._hand  # type: ignore[return-value]
 
 
 class Hand:
@@ -172,16 +166,19 @@ class Hand:
         """Somebody sets the clock, and the node notices."""
         self.now += by
         self._set_by += by
-        self.node.look_at_the_clock()
+        self.node.look_at_clock()
 
     def restart(self, after: int = 0) -> None:
         """The node is killed and another one starts on its store."""
         self.now += after
         self.under_way: dict[str, RunSpec] = {}
         self.clock = Clock(lambda: self.now, lambda: self.now - self._set_by)
-        self.node = _HandNode(self.store, self._options, self.clock)
+        membership = _HandMembership(self)
+        self.node = Scheduler(TaskAdmin(self.store, self.clock.now), self._options, membership, self.clock)
+        self.node.assemble(self.loop)
+        self.node.turns.stop()  # turns are made by hand
+        membership.restore_tasks()
         self.desk = self.node.admin
-        self.node.come_up(self)
         self.beat, self.roster, self.outbox = self.node.turns, self.node.tasks, self.node.outbox
         self.life, self.columns = self.roster.lifecycle, self.roster.columns
 

@@ -19,10 +19,11 @@ from waiting import PATIENCE, eventually
 from evenbeat.admin.tokens import create_api_token
 from evenbeat.client.database import open_client
 from evenbeat.model import Instant
-from evenbeat.node.cluster.cluster_scheduler import ClusterScheduler
+from evenbeat.node.cluster.membership import ClusterMembership
+from evenbeat.node.options import NodeOptions
 from evenbeat.node.process.listen import ListenAddress
 from evenbeat.node.process.run_cluster_node import run_cluster_node
-from evenbeat.node.scheduler import NodeOptions, Scheduler
+from evenbeat.node.scheduler import Scheduler
 from evenbeat.queue.nats.address import parse_queue_address
 from evenbeat.testing.nats_server import NatsServer
 from evenbeat.testing.postgres_server import PostgresServer
@@ -54,7 +55,8 @@ class LiveScheduler:
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._live, daemon=True)
         self.error: BaseException | None = None
-        self.node: ClusterScheduler
+        self.node: Scheduler
+        self.membership: ClusterMembership
         self.client: httpx.Client
 
     def _live(self) -> None:
@@ -66,8 +68,8 @@ class LiveScheduler:
         self._ready.set()
 
     def _up(self, node: Scheduler) -> None:
-        assert isinstance(node, ClusterScheduler)
-        self.node = node
+        assert isinstance(node.membership, ClusterMembership)
+        self.node, self.membership = node, node.membership
         self._ready.set()
 
     def __enter__(self) -> Self:

@@ -11,8 +11,9 @@ from waiting import PATIENCE
 
 from evenbeat.client.database import open_client
 from evenbeat.client.local import LocalClient
+from evenbeat.node.options import NodeOptions
 from evenbeat.node.process.run_node import run_node
-from evenbeat.node.scheduler import NodeOptions, Scheduler
+from evenbeat.node.scheduler import Scheduler
 from evenbeat.store.contract import RunRecord
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
 

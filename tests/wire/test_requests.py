@@ -16,8 +16,8 @@ from evenbeat.client.database import open_client
 from evenbeat.client.socket import SocketBackend
 from evenbeat.load.task_keys import task_from_table
 from evenbeat.model import MINUTE, SECOND, Invalid, Outcome, Period, RunKind, Task
-from evenbeat.report.status import status_of
-from evenbeat.report.task_now import running_runs_of
+from evenbeat.node.answers.running_runs import running_runs_of
+from evenbeat.node.answers.status import status_of
 from evenbeat.store.contract import Conflict, Filter
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
 from evenbeat.wire.replies import AffectedTasks

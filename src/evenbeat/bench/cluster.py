@@ -19,8 +19,9 @@ from evenbeat.admin.task_admin import TaskAdmin
 from evenbeat.bench.measure import Comparison, Observation
 from evenbeat.bench.node import comparison_of, throughput, wait_for_runs
 from evenbeat.model import HOUR, Instant, Invalid, Job, Missed, Schedule, Task
+from evenbeat.node.options import NodeOptions
 from evenbeat.node.process.run_cluster_node import run_cluster_node
-from evenbeat.node.scheduler import NodeOptions, Scheduler
+from evenbeat.node.scheduler import Scheduler
 from evenbeat.queue.nats.address import parse_queue_address
 from evenbeat.store.contract import ALL_TASKS
 from evenbeat.store.postgres.postgres_store import PostgresStore

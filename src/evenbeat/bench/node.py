@@ -18,9 +18,10 @@ from evenbeat.admin.task_admin import TaskAdmin
 from evenbeat.bench.bare_node import BaselineNode
 from evenbeat.bench.measure import Comparison
 from evenbeat.model import HOUR, SECOND, Instant, Job, Missed, Schedule, Task
+from evenbeat.node.options import NodeOptions
 from evenbeat.node.process.listen import ListenAddress
 from evenbeat.node.process.run_node import run_node
-from evenbeat.node.scheduler import NodeOptions, Scheduler
+from evenbeat.node.scheduler import Scheduler
 from evenbeat.store.contract import ALL_TASKS
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
 

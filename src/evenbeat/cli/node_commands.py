@@ -21,8 +21,9 @@ from evenbeat.cli.task_commands import show_progress, user_name
 from evenbeat.client.in_process import client_on_own_loop
 from evenbeat.core.access_rules import SIGN_IN_LINK_LIFETIME
 from evenbeat.model import MAX_EVERY, SECOND, Invalid
+from evenbeat.node.options import NodeOptions
 from evenbeat.node.process.listen import ListenAddress, parse_listen
-from evenbeat.node.scheduler import NodeOptions, Scheduler
+from evenbeat.node.scheduler import Scheduler
 from evenbeat.store.contract import StoreError
 from evenbeat.when.duration import spoken_duration
 

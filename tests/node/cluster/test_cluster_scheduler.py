@@ -168,12 +168,14 @@ def test_a_node_whose_lease_was_taken_starts_over_and_keeps_nothing(tell: Callab
         await c.add(*(task(f"t{i}") for i in range(8)))
         one = await c.start()
         await eventually_async(lambda: all(c.runs(f"t{i}") for i in range(8)), "first runs")
-        before = one.node.lease.id
+        before = one.membership.lease.id
         with psycopg.connect(c.dsn, autocommit=True) as connection:
             connection.execute("UPDATE evenbeat.leases SET expires = 0")
         view = c.store.view()
         assert c.store.revoke_expired_lease(before, view.leases[0].epoch)
-        await eventually_async(lambda: one.node.fenced == 1 and one.node.lease.id != before, "a new identity")
+        await eventually_async(
+            lambda: one.membership.others.fenced == 1 and one.membership.lease.id != before, "a new identity"
+        )
         await eventually_async(lambda: len(one.names) == 8, "a new start")
         seen = {name: len(c.runs(name)) for name in one.names}
         await eventually_async(lambda: all(len(c.runs(name)) > count for name, count in seen.items()), "runs after it")
@@ -188,7 +190,7 @@ def test_changes_by_anybody_reach_whoever_has_the_task(tell: Callable[[Story], N
     async def story(c: Cluster) -> None:
         one, two = await c.start(), await c.start()
         await eventually_async(
-            lambda: len(two.node.lease.holds) + len(one.node.lease.holds) == PARTITION_COUNT, "shares"
+            lambda: len(two.membership.lease.holds) + len(one.membership.lease.holds) == PARTITION_COUNT, "shares"
         )
         await c.add(*(task(f"t{i}", 3600) for i in range(30)))
         await eventually_async(lambda: len(one.names) + len(two.names) == 30, "the news")
@@ -228,7 +230,7 @@ def test_what_only_the_holder_can_do_is_passed_on_to_it(tell: Callable[[Story], 
         # The same, asked of each node.
         numbers = {entry.task.name: entry.number for entry in c.store.entries()}
         for member in (one, two):
-            perform = member.node.orders.perform
+            perform = member.membership.requests.perform
             assert perform is not None
             here = next(name for name in names if name in member.names)
             reply = await perform(GetLiveTaskState(numbers[here]))
@@ -236,7 +238,7 @@ def test_what_only_the_holder_can_do_is_passed_on_to_it(tell: Callable[[Story], 
             await eventually_async(partial(_knows_all, member), "news of the others")
             reply = await perform(GetCluster())
             assert reply is not None and reply.cluster is not None
-            assert {node.id for node in reply.cluster.nodes} == {one.node.lease.id, two.node.lease.id}
+            assert {node.id for node in reply.cluster.nodes} == {one.membership.lease.id, two.membership.lease.id}
             assert [worker.name for worker in reply.cluster.workers] == ["worker"]
 
     tell(story)
@@ -244,7 +246,7 @@ def test_what_only_the_holder_can_do_is_passed_on_to_it(tell: Callable[[Story], 
 
 def _knows_all(member: Member) -> bool:
     """What one node knows of the others is up to a second old."""
-    seen = member.node.cluster()
+    seen = member.membership.others.view()
     return seen is not None and len(seen.nodes) == 2 and len(seen.workers) == 1
 
 
@@ -289,12 +291,12 @@ def test_slots_and_limits_that_are_set_at_run_time_hold_for_all_nodes(tell: Call
         await c.do(lambda door: door.set_slots(7))
         await c.do(lambda door: door.set_limit("db", 2))
         for member in (one, two):
-            node = member.node
-            await eventually_async(lambda node=node: (node.slots.most, node.limits["db"].most) == (7, 2), "the news")  # type: ignore[misc]
-            assert (node.slots.source, node.limits["db"].source) == ("set by somebody", "set by somebody")
+            live = member.node.live
+            await eventually_async(lambda live=live: (live.slots.most, live.limits["db"].most) == (7, 2), "the news")  # type: ignore[misc]
+            assert (live.slots.source, live.limits["db"].source) == ("set by somebody", "set by somebody")
         await eventually_async(lambda: one.node.status().slots <= 7, "the shares")
         await c.do(lambda door: door.set_slots(None))
-        await eventually_async(lambda: two.node.slots.source == "default", "the reset")
+        await eventually_async(lambda: two.node.live.slots.source == "default", "the reset")
 
     tell(story)
 
@@ -311,7 +313,7 @@ def test_reboot_runs_once_for_a_start_of_the_cluster_and_shutdown_when_the_last_
         await c.start()
         await eventually_async(lambda: c.runs("at reboot"), "@reboot")
         await c.start()
-        await eventually_async(lambda: all(len(m.node.lease.holds) > 0 for m in c.members), "shares")
+        await eventually_async(lambda: all(len(m.membership.lease.holds) > 0 for m in c.members), "shares")
         await c.members.pop(0).stop()
         assert not c.runs("at shutdown")
         await c.members.pop(0).stop()
@@ -330,7 +332,7 @@ def test_shutdown_runs_once_when_all_stop_at_once(tell: Callable[[Story], None])
         await c.add(*(Task(f"t{i}", Schedule(cron="@shutdown"), Job(command=("noop",))) for i in range(MANY)))
         for _ in range(3):
             await c.start()
-        await eventually_async(lambda: all(m.node.lease.holds for m in c.members), "shares")
+        await eventually_async(lambda: all(m.membership.lease.holds for m in c.members), "shares")
         await asyncio.gather(*(m.stop() for m in c.members))
         c.members.clear()
         assert [len(c.runs(f"t{i}")) for i in range(MANY)] == [1] * MANY
@@ -372,8 +374,8 @@ def test_a_node_whose_file_is_broken_when_it_comes_back_goes_on_with_what_was_la
         assert f"{file}:1:" in broken.node.status().files
         await eventually_async(lambda: f"{file}:1:" in other.node.status().files, "whoever is asked, it is said")
         file.write_text(good)
-        assert broken.node.orders.perform is not None
-        await broken.node.orders.perform(ApplyFiles((str(file),), "ana"))
+        assert broken.membership.requests.perform is not None
+        await broken.membership.requests.perform(ApplyFiles((str(file),), "ana"))
         assert broken.node.status().files == "ok"
 
     tell(story)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 
 import msgspec
 import pytest
@@ -162,7 +163,8 @@ class House:
     def __init__(self, air: Air, name: str) -> None:
         self.hand = Hand(slots=10_000)
         node = self.hand.node
-        node.relay = self.relay = a_relay(air, name, time=self.hand.loop.time)
+        self.relay = a_relay(air, name, time=self.hand.loop.time)
+        node.membership.others = SimpleNamespace(relay=self.relay, problem="")  # type: ignore[misc]
         self.hub = EventBroadcaster(node, self.hand.loop)
         self.feeds: list[EventMessage] = []
 

@@ -7,8 +7,8 @@ from hand_driven_node import T0, Hand
 from evenbeat.cli.output.status_lines import status_lines
 from evenbeat.load.task_keys import task_from_table
 from evenbeat.model import MINUTE, SECOND, RunKind
+from evenbeat.node.answers.status import status_of
 from evenbeat.report.cluster_view import merge_statuses
-from evenbeat.report.status import status_of
 
 
 def with_checks(hand: Hand, count: int, *, part: int = 2_000, **keys: str) -> None:

@@ -12,7 +12,7 @@ from hand_driven_node import T0, Hand
 from evenbeat.load.config import Config
 from evenbeat.load.task_keys import task_from_table
 from evenbeat.model import HOUR, MINUTE, SECOND, Instant, Period, RunKind
-from evenbeat.report.task_now import next_run_time
+from evenbeat.node.answers.task_state import next_run_time
 from evenbeat.store.contract import FOREVER, Filter
 
 KEYS: dict[str, Any] = {"command": ["true"]}

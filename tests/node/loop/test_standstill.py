@@ -26,7 +26,7 @@ def test_what_passed_meanwhile_is_recorded_and_made_up_for_without_a_burst() -> 
         hand.add(f"t{i}", every="1m", phase=f"{i}s")
     hand.advance(2 * MINUTE)
     hand.now += 10 * MINUTE
-    hand.node._handle_standstill(10 * MINUTE)
+    hand.node.membership.handle_standstill(10 * MINUTE)
     burst = [hand.turn(SECOND // 10) for _ in range(10)]
     assert max(map(len, burst)) <= 3
     made_up = [run for runs in burst for run in runs if run.kind == RunKind.CATCH_UP]

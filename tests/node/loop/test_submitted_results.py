@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenbeat.model import DAY, HOUR, MINUTE, SECOND, Instant, Outcome, Period, RunKind, State
+from evenbeat.node.answers.status import status_of
 from evenbeat.node.loop.submitted_results import finish_of_submitted
-from evenbeat.report.status import status_of
 from evenbeat.store.contract import RunRecord, SubmittedResult
 
 
@@ -522,7 +522,7 @@ def test_a_short_stop_between_two_results_excuses_nobody(hand: Hand) -> None:
     tell(hand)
     for _ in range(4):
         live(hand, 17 * HOUR, MINUTE)
-        hand.node._store_clock()
+        hand.node.membership.store_clock()
         hand.restart(after=5 * SECOND)
         live(hand, 7 * HOUR, MINUTE)
     assert len(stale_at(hand)) == 3
@@ -534,7 +534,7 @@ def test_a_machine_that_slept_is_a_stop(hand: Hand) -> None:
     live(hand, 2 * MINUTE)
     tell(hand)
     hand.now += HOUR
-    hand.node._handle_standstill(HOUR)
+    hand.node.membership.handle_standstill(HOUR)
     live(hand, 50 * SECOND)
     tell(hand)
     live(hand, 30 * SECOND)

@@ -13,7 +13,7 @@ from evenbeat.api.live.task_counts import TaskCountCache
 from evenbeat.client.socket import ask_node
 from evenbeat.core.authority import is_over
 from evenbeat.model import Instant
-from evenbeat.node.cluster.membership import DatabaseClock
+from evenbeat.node.cluster.database_clock import DatabaseClock
 from evenbeat.node.loop.clock import Clock, boot_time
 from evenbeat.store.addresses import is_shared_database
 from evenbeat.store.cluster_contract import ClusterStore

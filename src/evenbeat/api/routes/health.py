@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from evenbeat.api.http.context import ApiContext
 from evenbeat.api.http.route import Call, Role, Route
-from evenbeat.report.obstacles import NO_WORKERS_TEXT
+from evenbeat.report.status import NO_WORKERS_TEXT
 from evenbeat.store.contract import StoreError
 from evenbeat.wire.cluster_view import ClusterView
 from evenbeat.wire.metrics import NodeMetrics

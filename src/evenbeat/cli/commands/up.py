@@ -10,8 +10,9 @@ from evenbeat.cli.output.common import print_json
 from evenbeat.cli.task_commands import database_option
 from evenbeat.load.config import BadFileError
 from evenbeat.model import Invalid
+from evenbeat.node.options import NodeOptions
 from evenbeat.node.process.run_node import run_node
-from evenbeat.node.scheduler import NodeOptions, Scheduler
+from evenbeat.node.scheduler import Scheduler
 from evenbeat.store.user_store import is_custom_store
 
 

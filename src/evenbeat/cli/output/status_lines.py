@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from rich.markup import escape
 
 from evenbeat.model import SECOND
-from evenbeat.report.obstacles import NO_WORKERS_TEXT
+from evenbeat.report.status import NO_WORKERS_TEXT
 from evenbeat.when.duration import spoken_duration
 from evenbeat.wire.status import LimitStatus, Status
 

@@ -1,17 +1,18 @@
-"""What only the node that holds a task can do: others give it an order, through the store, and wait for the answer."""
+"""Requests that only the node that holds a task can perform: other nodes forward them through the store."""
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from typing import Final
 
 import msgspec
 
+from evenbeat.model import Entry
 from evenbeat.store.cluster_contract import ClusterStore, ForwardedRequest
 from evenbeat.store.contract import StoreError
-from evenbeat.wire.replies import HeldByOtherNode, Reply
-from evenbeat.wire.requests import RELAY_TIMEOUT, Request
+from evenbeat.wire.replies import HeldByOtherNode, Reply, raise_if_refused
+from evenbeat.wire.requests import RELAY_TIMEOUT, ForceTasks, Request
 
 _POLL_INTERVAL: Final = 0.2
 """Seconds between two looks for an answer, should the hint have been lost."""
@@ -20,42 +21,44 @@ _request_decoder: Final = msgspec.json.Decoder(Request)
 
 
 class ForwardedRequests:
-    """Those that we give, and those that we do."""
+    """Forwards requests to other nodes, and performs those of others."""
 
     def __init__(self, store: ClusterStore) -> None:
         self._store = store
         self._doing: set[asyncio.Task[None]] = set()
         self.perform: Callable[[Request], Awaitable[Reply | None]] | None = None
-        """How one is done."""
+        """Performs a request on this node."""
+        self.are_there = asyncio.Event()
+        """The store has hinted at requests for this node."""
         self.answered = asyncio.Event()
-        """Some order of somebody's has its answer."""
+        """The store has hinted at an answer."""
 
-    async def do(self, partitions: Collection[int], prepare: Callable[[], Awaitable[None]]) -> None:
-        """Begin with what is asked of the tasks in these partitions; `prepare` for it first."""
+    async def perform_for_others(self, partitions: Collection[int], prepare: Callable[[], Awaitable[None]]) -> None:
+        """Begin with the requests for tasks in these partitions; `prepare` for it first."""
         found = await asyncio.to_thread(self._store.take_orders, sorted(partitions))
         if found:
             await prepare()
-        for order in found:
-            task = asyncio.create_task(self._do(order))
+        for request in found:
+            task = asyncio.create_task(self._perform(request))
             self._doing.add(task)
             task.add_done_callback(self._doing.discard)
 
-    async def _do(self, order: ForwardedRequest) -> None:
+    async def _perform(self, forwarded: ForwardedRequest) -> None:
         assert self.perform is not None
         try:
             try:
-                reply = await self.perform(_request_decoder.decode(order.request))
+                reply = await self.perform(_request_decoder.decode(forwarded.request))
             except HeldByOtherNode:
-                # It has left us meanwhile: whoever has it now does it.
-                await asyncio.to_thread(self._store.give_back_order, order.id)
+                # Its partition was handed over meanwhile: the new holder performs it.
+                await asyncio.to_thread(self._store.give_back_order, forwarded.id)
             else:
-                assert reply is not None, "nobody watches by an order"
-                await asyncio.to_thread(self._store.answer, order.id, msgspec.json.encode(reply))
+                assert reply is not None, "subscriptions are not forwarded"
+                await asyncio.to_thread(self._store.answer, forwarded.id, msgspec.json.encode(reply))
         except (StoreError, msgspec.DecodeError) as e:
-            _log.error("an order was not done: %s", e, extra={"action": "order_failed"})
+            _log.error("a forwarded request was not performed: %s", e, extra={"action": "order_failed"})
 
-    async def give(self, number: int, request: Request, patience: float | None = RELAY_TIMEOUT) -> Reply:
-        """Have it done by the node that has this task."""
+    async def forward(self, number: int, request: Request, patience: float | None = RELAY_TIMEOUT) -> Reply:
+        """Have a request performed by the node that holds this task; without `patience` wait for ever."""
         loop = asyncio.get_running_loop()
         id_ = await asyncio.to_thread(self._store.forward_request, number, msgspec.json.encode(request))
         deadline = None if patience is None else loop.time() + patience
@@ -68,3 +71,15 @@ class ForwardedRequests:
                 raise StoreError("no node has answered for this task: the cluster is without one at the moment")
             with suppress(TimeoutError):
                 await asyncio.wait_for(self.answered.wait(), _POLL_INTERVAL)
+
+    async def forward_force(self, entries: Sequence[Entry], request: ForceTasks) -> list[Reply]:
+        """Have these tasks run by the nodes that hold them; raise what one of those nodes refuses."""
+        patience = None if request.wait else RELAY_TIMEOUT
+        forwarded = [
+            self.forward(entry.number, ForceTasks((entry.id,), request.who, request.wait, is_passed_on=True), patience)
+            for entry in entries
+        ]
+        replies = await asyncio.gather(*forwarded)
+        for reply in replies:
+            raise_if_refused(reply)
+        return replies

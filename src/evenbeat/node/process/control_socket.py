@@ -16,13 +16,13 @@ from evenbeat.admin.perform import affected_tasks, perform_change, perform_sign_
 from evenbeat.admin.task_admin import LiveChange
 from evenbeat.load.config import BadFileError
 from evenbeat.model import Invalid, RunKind
+from evenbeat.node.answers.metrics import node_metrics_of
+from evenbeat.node.answers.status import node_identity_of
+from evenbeat.node.answers.task_state import live_task_state_of
 from evenbeat.node.loop.turn import PendingRun
 from evenbeat.node.process.event_publisher import EventBroadcaster
 from evenbeat.node.process.submissions import answer_result_request
 from evenbeat.node.scheduler import Scheduler
-from evenbeat.report.metrics import node_metrics_of
-from evenbeat.report.status import node_identity_of
-from evenbeat.report.task_now import live_task_state_of
 from evenbeat.store.contract import Batch, Conflict, Finish, StoreError
 from evenbeat.store.sqlite.ownership import socket_address
 from evenbeat.wire.replies import EndedRun, Forbidden, HeldByOtherNode, NotFound, Reply
@@ -176,7 +176,8 @@ class ControlServer:
         try:
             return await self.reply_to(_request_decoder.decode(line))
         except HeldByOtherNode as e:
-            return await self.node.forward(e.number, _request_decoder.decode(line))
+            assert self.node.others is not None
+            return await self.node.others.forward(e.number, _request_decoder.decode(line))
         except (Invalid, msgspec.ValidationError, msgspec.DecodeError) as e:
             return Reply(problem=str(e), kind="invalid")
         except StoreError as e:
@@ -220,13 +221,13 @@ class ControlServer:
                 return Reply(status=node.status())
             case GetLiveTaskState(number):
                 moment = live_task_state_of(node, number)
-                if moment is None:
-                    node.raise_if_elsewhere(number)
+                if moment is None and node.others is not None:
+                    raise HeldByOtherNode(number)
                 return Reply(moment=moment)
             case GetCluster():
-                return Reply(cluster=node.cluster())
+                return Reply(cluster=None if node.others is None else node.others.view())
             case GetRunningRuns(most):
-                return Reply(running=await node.running(most))
+                return Reply(running=await node.membership.running(most))
             case GetNodeIdentity():
                 return Reply(node=node_identity_of(node))
             case GetNodeMetrics():
@@ -262,7 +263,8 @@ class ControlServer:
             self._waiting.setdefault(entry.number, []).append(_RunWaiter(ends[-1], node.turns.token))
         waiting = node.force(here, request.named)
         await node.outbox.wait_committed()
-        elsewhere = await node.forward_force([entry for entry in entries if entry not in here], request)
+        away = [entry for entry in entries if entry not in here]
+        elsewhere = [] if node.others is None else await node.others.forward_force(away, request)
         finishes = await asyncio.gather(*ends)
         return Reply(
             ended=[

@@ -2,21 +2,19 @@
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
 from evenbeat.admin.task_admin import LiveChange
 from evenbeat.core.task import Flag
 from evenbeat.model import Entry, Instant, Outcome, RunKind, State
+from evenbeat.node.answers.task_state import next_run_time
 from evenbeat.node.loop.turn import PendingRun
-from evenbeat.report.task_now import next_run_time
+from evenbeat.node.scheduler import Scheduler
 from evenbeat.report.words import first_line
 from evenbeat.store.contract import NEVER, Finish
 from evenbeat.wire.events import Event, EventMessage, RunEvent, TaskEvent
-
-if TYPE_CHECKING:
-    from evenbeat.node.scheduler import Scheduler
 
 MAX_PLAIN_RUNS_PER_SECOND: Final = 50
 """Plain successes that are told in a second: nobody can read more, and the history has them all."""
@@ -37,12 +35,12 @@ EventSink = Callable[[bytes], bool]
 class EventBroadcaster:
     """Tells everybody the same: what happens here, and at the other nodes of a cluster."""
 
-    def __init__(self, node: "Scheduler", loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, node: Scheduler, loop: asyncio.AbstractEventLoop) -> None:
         self._node = node
         self._loop = loop
         self._watchers: list[EventSink] = []
         self._seq = 0
-        self._relay = node.relay
+        self._relay = None if node.others is None else node.others.relay
         self._events: list[Event] = []
         self._elsewhere: list[Event] = []
         """The same, of other nodes."""

@@ -12,7 +12,7 @@ from evenbeat.core.task import Flag
 from evenbeat.model import OUTPUT_LIMIT, State
 from evenbeat.node.scheduler import Scheduler
 from evenbeat.store.contract import Conflict, StoreError, SubmittedResult
-from evenbeat.wire.replies import AcceptedResult, NotFound, Reply
+from evenbeat.wire.replies import AcceptedResult, HeldByOtherNode, NotFound, Reply
 from evenbeat.wire.requests import (
     CreateHeartbeatToken,
     HeartbeatSignal,
@@ -86,8 +86,8 @@ async def _find_row(node: Scheduler, name_or_id: str) -> int:
     entry = await asyncio.to_thread(node.store.find, name_or_id)
     row = None if entry is None else node.tasks.row(entry.number)
     if row is None:
-        if entry is not None:
-            node.raise_if_elsewhere(entry.number)
+        if entry is not None and node.others is not None:
+            raise HeldByOtherNode(entry.number)
         raise NotFound(f"there is no task {name_or_id!r}")
     return row
 

@@ -80,6 +80,12 @@ class SqliteStore:
         self._writer = None if read_only else SqliteWriter(path, durability)
         self._inspector: FileInspector | None = None
 
+    def reopen(self, durability: Literal["normal", "full"]) -> None:
+        """New connections with this durability, before the file is inspected; the old ones give back their memory."""
+        self._write().close()
+        self._close_readers()
+        self._writer = SqliteWriter(self._path, durability)
+
     # Tasks
 
     def create(self, tasks: Sequence[Task], owner: str, now: Instant, who: str = "") -> list[Entry]:
