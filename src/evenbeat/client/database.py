@@ -13,11 +13,13 @@ from evenbeat.store.cluster_contract import ClusterStore
 from evenbeat.store.contract import Store, StoreError
 from evenbeat.store.opening import open_store
 from evenbeat.store.sqlite.ownership import DatabaseInUse, DatabaseOwnership, is_node_running, socket_path
+from evenbeat.wire.live_runs import LiveTaskState
 from evenbeat.wire.replies import Reply
 from evenbeat.wire.requests import (
     ApplyFiles,
     BackUpDatabase,
     ForceTasks,
+    GetLiveTaskState,
     NodeQuery,
     Request,
     ResultRequest,
@@ -27,6 +29,7 @@ from evenbeat.wire.requests import (
 
 if TYPE_CHECKING:
     from evenbeat.client.cluster import ClusterBackend
+    from evenbeat.report.why_facts import Answer
 
 _CONNECT_TIMEOUT: Final = 10.0
 """Seconds within which a starting node listens, and another process that changes the database is done."""
@@ -78,6 +81,21 @@ class DatabaseClient(LocalClient):
     def _release(self, node: Backend) -> None:
         if node is not self._connected:
             node.close()
+
+    def why(self, name_or_id: str, at: str | None = None) -> "Answer":
+        from evenbeat.report.why import explain  # noqa: PLC0415 - heavy
+
+        return explain(self._store, name_or_id, at, self._now(), self._live_task_state)
+
+    def _live_task_state(self, number: int) -> tuple[bool, LiveTaskState | None]:
+        """Is a node running, and what does it say of the task?"""
+        node = self._live_node()
+        if node is None:
+            return self.has_node(), None
+        try:
+            return True, node.ask(GetLiveTaskState(number)).moment
+        finally:
+            self._release(node)
 
     def has_node(self) -> bool:
         """Is a node running on the database, though it may not answer yet?"""

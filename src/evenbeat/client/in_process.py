@@ -15,12 +15,16 @@ from evenbeat.admin.task_admin import TaskAdmin
 from evenbeat.client.contract import Backend
 from evenbeat.client.local import LocalClient, wall_clock
 from evenbeat.model import Entry, Invalid
+from evenbeat.report.why import explain
+from evenbeat.report.why_facts import Answer
 from evenbeat.store.contract import Store, StoreError
+from evenbeat.wire.live_runs import LiveTaskState
 from evenbeat.wire.replies import Reply, raise_if_refused
 from evenbeat.wire.requests import (
     ApplyFiles,
     BackUpDatabase,
     ForceTasks,
+    GetLiveTaskState,
     NodeQuery,
     Request,
     ResultRequest,
@@ -86,6 +90,13 @@ class InProcessClient(LocalClient):
 
     def _release(self, node: Backend) -> None:
         """The node stays with the program."""
+
+    def why(self, name_or_id: str, at: str | None = None) -> Answer:
+        return explain(self._program_store, name_or_id, at, self._now(), self._live_task_state)
+
+    def _live_task_state(self, number: int) -> tuple[bool, LiveTaskState | None]:
+        is_live = self.has_node()
+        return is_live, self._performs.ask(GetLiveTaskState(number)).moment if is_live else None
 
     def has_node(self) -> bool:
         return self._performs.is_live

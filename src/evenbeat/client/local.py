@@ -13,7 +13,6 @@ from evenbeat.model import Entry, Instant, Task
 from evenbeat.report.history import HistoryRecord, RecordQuery, find_task_or_removed, history_records
 from evenbeat.store.cluster_contract import ClusterStore
 from evenbeat.store.contract import AuditFilter, Change, Condition, Filter, RunRecord, SkipRecord, Store
-from evenbeat.wire.live_runs import LiveTaskState
 from evenbeat.wire.replies import AcceptedResult, ChangeResult, EndedRun, NewSignInLink
 from evenbeat.wire.requests import (
     AddTasks,
@@ -25,7 +24,6 @@ from evenbeat.wire.requests import (
     CreateSignInLink,
     ForceTasks,
     GetCluster,
-    GetLiveTaskState,
     GetStatus,
     PauseTasks,
     RemoveHeartbeatToken,
@@ -119,20 +117,8 @@ class LocalClient(ABC):
     def audit(self, only: AuditFilter) -> list[Change]:
         return [change for _, change in self._store.audit(only)]
 
-    def why(self, name_or_id: str, at: str | None = None) -> "Answer":
-        from evenbeat.report.why import explain  # noqa: PLC0415 - heavy
-
-        return explain(self._store, name_or_id, at, self._now(), self._live_task_state)
-
-    def _live_task_state(self, number: int) -> tuple[bool, LiveTaskState | None]:
-        """Is a node running, and what does it say of the task?"""
-        node = self._live_node()
-        if node is None:
-            return self.has_node(), None
-        try:
-            return True, node.ask(GetLiveTaskState(number)).moment
-        finally:
-            self._release(node)
+    @abstractmethod
+    def why(self, name_or_id: str, at: str | None = None) -> "Answer": ...
 
     def status(self) -> Status | None:
         node = self._live_node()

@@ -22,7 +22,7 @@ from evenbeat.report.words import (
     state_words,
 )
 from evenbeat.store.cluster_contract import ClusterStore
-from evenbeat.store.contract import Condition, Filter, RunRecord, Store
+from evenbeat.store.contract import Filter, RunRecord, SnapshotReader, Store, TaskSnapshot
 from evenbeat.when.duration import spoken_duration
 from evenbeat.when.period import compile_periods
 from evenbeat.when.schedule import NodeEventSchedule
@@ -42,25 +42,26 @@ def explain(
     store: Store, name_or_id: str, at: str | None, now: Instant, ask_node: Callable[[int], NodeAnswer]
 ) -> Answer:
     """Why does a task run, or not, now or at a time that a person has typed? `ask_node` is given its number."""
-    stored = _stored_condition(store, name_or_id)
+    stored, runs, skips = _snapshot(store, name_or_id)
     entry = stored.entry
     number, task = entry.number, entry.task
     span = None if at is None else typed_time_span(at, entry)
     is_live, live = ask_node(number)
-    runs = store.runs(number, most=_RECENT_RECORDS) if span is None else _runs_around(store, number, *span)
+    is_missing = task.passive and bool(runs) and runs[0].kind is RunKind.STALE
+    if span is not None:
+        runs, skips = _runs_around(store, number, *span), store.skips(number, most=_MAX_RECORDS)
     periods = {} if task.period is None else {name: period for name, (_, period) in store.periods().items()}
-    condition = with_next_run(
-        stored,
-        now,
-        compile_periods(periods),
-        permission_of(store),
-        deaths=stored_deaths(store.setting(deaths_key(number))),
-        is_missing=task.passive and bool(runs) and runs[0].kind is RunKind.STALE,
-    )
+    if live is not None and live.deaths is not None:
+        deaths = live.deaths
+    else:
+        deaths = stored_deaths(store.setting(deaths_key(number)))
+    permission = permission_of(store)
     facts = TaskFacts(
-        condition=condition,
+        condition=with_next_run(
+            stored, now, compile_periods(periods), permission, deaths=deaths, is_missing=is_missing
+        ),
         runs=runs,
-        skips=store.skips(number, most=_RECENT_RECORDS if span is None else _MAX_RECORDS),
+        skips=skips,
         periods=periods,
         now=now,
         keep=DEFAULT_KEEP if span is None else _history_kept(store),
@@ -71,10 +72,19 @@ def explain(
     return why_now(facts) if span is None else why_then(facts, *span)
 
 
-def _stored_condition(store: Store, name_or_id: str) -> Condition:
-    for condition in store.conditions(Filter(names=(name_or_id,))):
-        if name_or_id in (condition.entry.task.name, condition.entry.id):  # it may contain * or ?
-            return condition
+def _snapshot(store: Store, name_or_id: str) -> TaskSnapshot:
+    """The task and its latest records."""
+    if isinstance(store, SnapshotReader):
+        found = store.task_snapshot(name_or_id, _RECENT_RECORDS)
+        if found is not None:
+            return found
+    elif (entry := store.find(name_or_id)) is not None:
+        for condition in store.conditions(Filter(names=(entry.id,))):
+            runs, skips = (
+                store.runs(entry.number, most=_RECENT_RECORDS),
+                store.skips(entry.number, most=_RECENT_RECORDS),
+            )
+            return TaskSnapshot(condition, runs, skips)
     if store.find(name_or_id) is not None:
         raise unreadable(name_or_id)
     raise NotFound(f"there is no task {name_or_id!r}")

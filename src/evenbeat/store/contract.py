@@ -7,7 +7,7 @@ Times are microseconds since the epoch; FOREVER stands for a time that never com
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol, runtime_checkable
 
 from msgspec import Struct
 
@@ -412,6 +412,26 @@ ALL_TASKS: Final = Filter()
 WithdrawnTasks = frozenset[int]
 """Numbers of tasks that were removed before their claims were committed: those claims are not kept."""
 NONE_WITHDRAWN: Final[WithdrawnTasks] = frozenset()
+
+
+class TaskSnapshot(NamedTuple):
+    """One task as of one moment."""
+
+    condition: Condition
+    runs: list[RunRecord]
+    """The latest, newest first, as the skips are."""
+    skips: list[SkipRecord]
+
+
+@runtime_checkable
+class SnapshotReader(Protocol):
+    """A store that reads a task and its latest records as of one moment, while a node goes on writing.
+
+    Optional: of any other store, they are read one after the other.
+    """
+
+    def task_snapshot(self, name_or_id: str, most: int) -> TaskSnapshot | None:
+        """A task by its name or id, and up to `most` of its runs and of its skips; None if there is no such task."""
 
 
 class Store(Protocol):

@@ -23,6 +23,8 @@ class LiveTaskState(Struct):
     """The node has claimed a run of it, even if the claim is not committed yet."""
     obstacles: list[str] = []
     """What keeps the node from executing any task."""
+    deaths: int | None = None
+    """How many workers in a row have died with its runs; None from a node that does not say."""
 
 
 class RunningRun(Struct, frozen=True):

@@ -26,6 +26,7 @@ def live_task_state_of(node: Scheduler, number: int) -> LiveTaskState | None:
         *(due, kind, waiting, life.pending, life.slots, *_waits_for_worker(node, row, number)),
         is_claimed=bool(flags & Flag.RUNNING),
         obstacles=obstacles_of(node),
+        deaths=node.turns.worker_deaths.deaths(number),
     )
 
 

@@ -2,6 +2,7 @@
 
 import os
 import sqlite3
+import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -30,6 +31,7 @@ from evenbeat.store.contract import (
     SkipRecord,
     StoreError,
     TaskProgress,
+    TaskSnapshot,
     WithdrawnTasks,
 )
 from evenbeat.store.private_files import create_private
@@ -72,6 +74,8 @@ class SqliteStore:
         self._schema = len(migrations())
         self._readers: deque[sqlite3.Connection] = deque()
         self._is_closed = False
+        self._held = threading.local()
+        """The connection of a thread whose reads are all of one moment."""
         if read_only:
             if is_checked:
                 check_readable(path)
@@ -207,6 +211,14 @@ class SqliteStore:
         found = self._select(query("skips" if task is None else "skips_of"), asked)
         return list(self._converted(rows.skip_record, found))
 
+    def task_snapshot(self, name_or_id: str, most: int) -> TaskSnapshot | None:
+        with self._one_moment():
+            entry = self.find(name_or_id)
+            for condition in () if entry is None else list(self.conditions(Filter(names=(entry.id,)))):
+                number = condition.entry.number
+                return TaskSnapshot(condition, self.runs(number, most=most), self.skips(number, most=most))
+        return None
+
     # Maintenance
 
     def prune(self, now: Instant, keep: int) -> int:
@@ -298,6 +310,10 @@ class SqliteStore:
     @contextmanager
     def _read(self) -> Iterator[sqlite3.Connection]:
         """A connection that no other thread uses meanwhile; there are as many as there are reads at the same time."""
+        held: sqlite3.Connection | None = getattr(self._held, "connection", None)
+        if held is not None:
+            yield held
+            return
         if self._is_closed:
             raise StoreError(f"{self._path}: the store is closed")
         if self._writer is not None and self._writer.damage is not None:
@@ -313,6 +329,18 @@ class SqliteStore:
                 yield connection
         finally:
             self._give_back(connection)
+
+    @contextmanager
+    def _one_moment(self) -> Iterator[None]:
+        """All reads of this thread see the database as it is now."""
+        with self._read() as connection:
+            connection.execute("BEGIN")
+            self._held.connection = connection
+            try:
+                yield
+            finally:
+                self._held.connection = None
+                connection.execute("ROLLBACK")
 
     def _give_back(self, connection: sqlite3.Connection) -> None:
         self._readers.append(connection)
