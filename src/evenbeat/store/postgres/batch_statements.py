@@ -31,13 +31,13 @@ def batch_statements(batch: Batch) -> Iterator[Statement]:
     if batch.finishes:
         yield from _finish(batch.finishes)
     for submitted in with_distinct_tasks(batch.told):
-        yield Statement(query("tell"), _columns(submitted, _OUTPUT_OF_RESULT))
+        yield Statement(query("submit"), _columns(submitted, _OUTPUT_OF_RESULT))
     for records in with_distinct_tasks(batch.standings):
-        yield Statement(query("stand"), _columns(records))
+        yield Statement(query("record_progress"), _columns(records))
     for skips in with_distinct_tasks(batch.skips):
         yield Statement(query("skip"), _columns(skips, _REASON_OF_SKIP))
     for refusals in with_distinct_tasks(batch.refusals):
-        yield Statement(query("decline"), _columns(refusals, _REASON_OF_REFUSAL))
+        yield Statement(query("refuse"), _columns(refusals, _REASON_OF_REFUSAL))
     if batch.claims:
         yield Statement(query("claim"), _columns(batch.claims), batch.claims)
     if batch.settled:

@@ -92,7 +92,7 @@ class PostgresClusterStore(PostgresBase):
         if now != before:
             connection.execute(query("set_timeline"), (now,))
         if has_forgotten or (before is not None and now != before):
-            connection.execute(query("be_quiet"), (self._quiet,))
+            connection.execute(query("set_quiet_time"), (self._quiet,))
         return _number(connection, "quiet_until")
 
     def renew(self, lease: int, about: bytes, *, is_hint: bool = False) -> ClusterSnapshot:
@@ -129,7 +129,7 @@ class PostgresClusterStore(PostgresBase):
 
         def work(connection: Connection) -> bool:
             connection.execute(f"SET LOCAL lock_timeout = {int(_REVOKE_TIMEOUT * 1_000)}")
-            if connection.execute(query("bury"), (node, epoch)).fetchone() is None:
+            if connection.execute(query("revoke_lease"), (node, epoch)).fetchone() is None:
                 return False
             connection.execute(query("free_partitions"), (node,))
             connection.execute(query("drop_shares"), (node,))
@@ -137,7 +137,7 @@ class PostgresClusterStore(PostgresBase):
             return True
 
         for _ in range(_REVOKE_TRIES):
-            if not self._readers.all(query("is_over"), (node, epoch))[0][0]:
+            if not self._readers.all(query("is_lease_expired"), (node, epoch))[0][0]:
                 return False
             try:
                 return self._change(work)
@@ -162,7 +162,7 @@ class PostgresClusterStore(PostgresBase):
             if ours:
                 for (text,) in connection.execute(query("take_settings"), ([_silence(p) for p in ours],)).fetchall():
                     silent |= {int(token): age for token, age in json.loads(text).items()}
-                carried = connection.execute(query("carry"), {"partitions": ours, "node": held.node})
+                carried = connection.execute(query("add_to_share"), {"partitions": ours, "node": held.node})
                 shares = {from_text(key): share for key, share in carried.fetchall()}
                 notify(connection, "partitions")
             return TakenPartitions(
@@ -182,8 +182,8 @@ class PostgresClusterStore(PostgresBase):
 
         def work(connection: Connection) -> None:
             if untaken:
-                connection.execute(query("untaken"), (True, list(untaken)))
-            connection.execute(query("put_down"), {"partitions": list(partitions), "node": held.node})
+                connection.execute(query("mark_untaken"), (True, list(untaken)))
+            connection.execute(query("take_from_share"), {"partitions": list(partitions), "node": held.node})
             connection.execute(query("release"), (held.node, list(partitions)))
             if silent:
                 texts = [json.dumps(runs) for runs in silent.values()]
@@ -196,7 +196,7 @@ class PostgresClusterStore(PostgresBase):
         """Runs that were untaken are handed to workers again, so they no longer count as untaken."""
 
         def work(connection: Connection) -> None:
-            connection.execute(query("untaken"), (False, list(tokens)))
+            connection.execute(query("mark_untaken"), (False, list(tokens)))
 
         self._change(work, self._require_lease())
 
@@ -278,7 +278,7 @@ class PostgresClusterStore(PostgresBase):
         ((stamp, settings_stamp),) = self._readers.all(query("stamp"))
         news = StoreChanges(stamp, settings=settings_stamp > since)
         if stamp > since:
-            for *row, is_removed in self._readers.all(query("news"), (since, list(partitions))):
+            for *row, is_removed in self._readers.all(query("changes_since"), (since, list(partitions))):
                 (news.removed if is_removed else news.entries).append(rows.entry(tuple(row)))
         return news
 
@@ -287,7 +287,7 @@ class PostgresClusterStore(PostgresBase):
         _check_size(request)
 
         def work(connection: Connection) -> int:
-            id_ = _number(connection, "order", (task, request))
+            id_ = _number(connection, "add_request", (task, request))
             notify(connection, "orders")
             return id_
 

@@ -54,7 +54,7 @@ def create(connection: Connection, tasks: Sequence[Task], owner: str, now: Insta
     if back:
         _define(connection, [(e.number, e.task) for e in back], now, stamp, owner)
         numbers = [e.number for e in back]
-        for name in ("begin_anew", "begin_anew_claimed"):
+        for name in ("restart_progress", "restart_progress_of_claim"):
             connection.execute(query(name), (now, numbers))
         for name in ("forget_pauses", "forget_definitions"):
             connection.execute(query(name), (numbers,))
@@ -107,7 +107,7 @@ def update(
     keep_definitions(connection, [PastDefinition(number, now, before[number].task, None) for number in numbers])
     renamed = [number for number, task in changes if before[number].task.name != task.name]
     if renamed:
-        connection.execute(query("step_aside"), (renamed,))
+        connection.execute(query("release_names"), (renamed,))
     _define(connection, changes, now, stamp, owner)
     note(connection, (audit.changed(before[number], task, now, who, owner) for number, task in changes))
     notify(connection, "tasks")

@@ -132,7 +132,7 @@ class WriteSession:
         if held is not None and held == self._confirmed.forgotten:
             raise CommitsForgotten(f"{self.address}: the database has lost commits that it had confirmed")
         if held is not None and held.node != self._called:
-            self.connection().execute(query("be_called"), (held.node,))
+            self.connection().execute(query("name_connection"), (held.node,))
             self._called = held.node
 
     def begin(self, connection: Connection, number: int, held: SessionLease | None) -> None:

@@ -43,7 +43,7 @@ def record(connection: sqlite3.Connection, batch: Batch) -> WithdrawnTasks:
     for submitted in with_distinct_tasks(batch.told):
         _submit(connection, submitted)
     for records in with_distinct_tasks(batch.standings):
-        _update_known(connection, "stand", [row[:6] for row in records])
+        _update_known(connection, "record_progress", [row[:6] for row in records])
         _update_progress_of_claims(connection, records)
         _update_pauses(connection, records)
     for skips in with_distinct_tasks(batch.skips):
@@ -92,7 +92,7 @@ def _update_known(connection: sqlite3.Connection, name: str, rows: Sequence[Row]
 
 
 def _update_progress(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
-    _update_known(connection, "place", rows)
+    _update_known(connection, "update_accounted", rows)
     _update_progress_of_claims(connection, rows)
 
 
@@ -108,7 +108,7 @@ def _update_pauses(connection: sqlite3.Connection, records: Sequence[ProgressRec
 def _update_progress_of_claims(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
     """Update the progress that open claims hold. A node that starts places all its tasks, when no claim may be open."""
     if connection.execute(query("any_claim")).fetchone() is not None:
-        _execute(connection, "place_claimed", [row[:4] for row in rows])
+        _execute(connection, "update_accounted_of_claims", [row[:4] for row in rows])
 
 
 def _claim(connection: sqlite3.Connection, claims: Sequence[Claim]) -> WithdrawnTasks:
@@ -139,7 +139,7 @@ def _finish(connection: sqlite3.Connection, finishes: Sequence[Finish]) -> None:
     history = _add_runs(connection, plain, "plain") + _add_runs(connection, notable, "notable")
     cursors = [(f.task, f.cursor) for f in finishes if f.cursor is not None]
     if cursors:
-        _execute(connection, "save_cursor", cursors)
+        _execute(connection, "save_cursors", cursors)
     settled = 0
     if history == len(finishes):
         settled = _execute(connection, "settle", [finish[:1] for finish in finishes])
@@ -174,7 +174,7 @@ def _add_runs(connection: sqlite3.Connection, finishes: Sequence[Finish], kind: 
         task, *newest, started, ended, outcome, output, last_start, state, hard, attempt, changes, map(pos, flapping),
         result_at, extra, extra_kind, strict=False,
     )  # fmt: skip
-    _execute(connection, "learn", results)
+    _execute(connection, "update_results", results)
     return history
 
 
@@ -184,11 +184,15 @@ def _submit(connection: sqlite3.Connection, submitted: Sequence[SubmittedResult]
     notable = [s for s in submitted if s.notable]
     first_plain = _next_id(connection, "plain_runs") if plain else 0
     first_notable = _next_id(connection, "notable_runs") if notable else 0
-    _execute(connection, "tell_plain", [_run_row(s, i, PLAIN_OUTPUT_LENGTH) for i, s in enumerate(plain, first_plain)])
-    _execute(connection, "tell_notable", [_run_row(s, i, len(s.output)) for i, s in enumerate(notable, first_notable)])
+    _execute(
+        connection, "submit_plain", [_run_row(s, i, PLAIN_OUTPUT_LENGTH) for i, s in enumerate(plain, first_plain)]
+    )
+    _execute(
+        connection, "submit_notable", [_run_row(s, i, len(s.output)) for i, s in enumerate(notable, first_notable)]
+    )
     results = [_result_row(s, i, 0) for i, s in enumerate(plain, first_plain)]
     results += [_result_row(s, 0, i) for i, s in enumerate(notable, first_notable)]
-    connection.executemany(query("learn_told"), results)
+    connection.executemany(query("update_submitted_results"), results)
     _update_progress_of_claims(connection, [(s.task, s.accounted, s.extra, s.extra_kind) for s in submitted])
 
 

@@ -27,8 +27,8 @@ def create(connection: sqlite3.Connection, tasks: Sequence[Task], owner: str, no
         return _create(connection, tasks, owner, now, who, last)
     back = [redefined(running[task.name], task, now, owner) for task in tasks if task.name in running]
     new = _create(connection, [task for task in tasks if task.name not in running], owner, now, who, last)
-    connection.executemany(query("bring_back_task"), ((owner, as_text(e.task), now, e.number) for e in back))
-    for name in ("begin_anew", "begin_anew_claimed"):
+    connection.executemany(query("restore_task"), ((owner, as_text(e.task), now, e.number) for e in back))
+    for name in ("restart_progress", "restart_progress_of_claim"):
         connection.executemany(query(name), ((now, e.number) for e in back))
     for name in ("forget_pause", "forget_definitions"):
         connection.executemany(query(name), ((e.number,) for e in back))
@@ -69,7 +69,7 @@ def update(
     check_names(names, _taken(connection, [name for name in names if name not in own]))
     renamed = [(number, task.name) for number, task in changes if before[number].task.name != task.name]
     keep_definitions(connection, [PastDefinition(number, now, before[number].task, None) for number in numbers])
-    connection.executemany(query("step_aside"), ((number,) for number, _ in renamed))
+    connection.executemany(query("release_names"), ((number,) for number, _ in renamed))
     connection.executemany(query("define_task"), ((as_text(task), now, number) for number, task in changes))
     connection.executemany(query("rename_task"), ((name, number) for number, name in renamed))
     if owner is not None:

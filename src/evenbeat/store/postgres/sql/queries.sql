@@ -4,7 +4,7 @@
 -- Opening
 
 -- name: has_version
--- Read from the catalogue: to_regclass() may answer as of before we waited for a lock.
+-- Reads the catalogue: to_regclass() may answer as of a time before this session waited for a lock.
 SELECT EXISTS (
     SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
     WHERE n.nspname = 'evenbeat' AND c.relname = 'version'
@@ -32,7 +32,7 @@ INSERT INTO evenbeat.version VALUES (%s);
 SELECT 1 FROM :table LIMIT 1;
 
 -- name: set_up
--- Of a new connection.
+-- For a new connection.
 SELECT set_config(s.name, s.value, false) FROM unnest(%s::text[], %s::text[]) AS s (name, value);
 
 -- name: backend
@@ -53,14 +53,14 @@ SELECT ensure_days(%s, %s);
 -- name: begin_writing
 SELECT begin_writing(%s, %s, %s, %s);
 
--- name: be_called
+-- name: name_connection
 SELECT set_config('application_name', left('evenbeat ' || %s, 60), false);
 
 -- name: was_kept
 SELECT was_kept(%s, %s);
 
 -- name: end_backend
--- Of a connection that we lost and the server has not.
+-- Ends a connection that this side has lost, but the server has not noticed.
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 WHERE pid = %s AND usename = current_user AND datname = current_database()
     AND starts_with(application_name, 'evenbeat');
@@ -100,7 +100,7 @@ COPY tasks (number, id, name, owner, version, created, changed, stamp, is_check,
 FROM STDIN;
 
 -- name: create_progress
--- Of the tasks that were just created.
+-- For the tasks that were just created.
 INSERT INTO progress (task) SELECT generate_series(%s::bigint, %s::bigint);
 
 -- name: note_created
@@ -111,8 +111,8 @@ SELECT created, %s, 'created', name, '' FROM tasks WHERE number BETWEEN %s AND %
 SELECT number, id, version, owner, created, changed, definition
 FROM tasks WHERE removed IS NULL AND number = ANY(%s) ORDER BY number;
 
--- name: step_aside
--- Names may be exchanged within one change: first everybody lets go of theirs, as if removed.
+-- name: release_names
+-- Tasks may exchange names within one change: first all of them release their names, as if they were removed.
 UPDATE tasks SET removed = changed WHERE number = ANY(%s);
 
 -- name: define_tasks
@@ -128,15 +128,15 @@ WHERE tasks.number = d.number;
 SELECT t.number, t.id, t.version, t.owner, t.created, t.changed, t.definition
 FROM claims c JOIN tasks t ON t.number = c.task WHERE t.removed IS NOT NULL ORDER BY t.number;
 
--- name: begin_anew
--- What was planned of a task before it was removed does not count once it is back.
+-- name: restart_progress
+-- What was planned for a task before it was removed does not count when it is restored.
 UPDATE progress SET accounted = %s, extra = 4611686018427387904 WHERE task = ANY(%s);
 
--- name: begin_anew_claimed
+-- name: restart_progress_of_claim
 UPDATE claims SET accounted = %s, extra = 4611686018427387904 WHERE task = ANY(%s);
 
 -- name: keep_definitions
--- Of two changes at the same instant, the definition before the first was in force until then.
+-- Of two changes at the same instant, the definition before the first was valid until then.
 INSERT INTO past_definitions AS d (task, until, definition, periods)
 SELECT * FROM unnest(%s::bigint[], %s::bigint[], %s::text[], %s::text[])
 ON CONFLICT (task, until) DO UPDATE SET periods = coalesce(d.periods, excluded.periods);
@@ -145,7 +145,7 @@ ON CONFLICT (task, until) DO UPDATE SET periods = coalesce(d.periods, excluded.p
 UPDATE tasks SET removed = %s, stamp = %s WHERE number = ANY(%s);
 
 -- name: find_task
--- A name comes before an id. One condition for both would look at all tasks.
+-- A name has precedence over an id. One condition for both would read all tasks.
 SELECT number, id, version, owner, created, changed, definition
 FROM tasks WHERE number = coalesce(
     (SELECT number FROM tasks WHERE removed IS NULL AND name = %(asked)s),
@@ -153,7 +153,7 @@ FROM tasks WHERE number = coalesce(
 );
 
 -- name: find_removed
--- Of several with this name the one that was removed last.
+-- Of several removed tasks with this name, the one that was removed last.
 SELECT number, id, version, owner, created, changed, definition
 FROM tasks WHERE removed IS NOT NULL AND (name = %(asked)s OR id = %(asked)s)
 ORDER BY name = %(asked)s DESC, removed DESC, number DESC LIMIT 1;
@@ -230,7 +230,7 @@ WHERE name = %(name)s AND id < %(before)s AND at >= %(since)s AND who = coalesce
 ORDER BY id DESC LIMIT %(most)s;
 
 
--- What a node records. Each says itself what cannot be true, so that nobody waits for an answer between them.
+-- What a node records. Each statement raises its own errors, so that no round trip is needed between them.
 
 -- name: start
 UPDATE claims SET started = s.started
@@ -285,8 +285,8 @@ UPDATE progress SET cursor = s.cursor
 FROM unnest(%s::bigint[], %s::bytea[]) AS s (task, cursor)
 WHERE progress.task = s.task;
 
--- name: tell
--- Only what is newer than all before is the latest result; the rest is for history.
+-- name: submit
+-- A result becomes the latest only if it is newer than all before; others only enter the history.
 WITH t AS (
     SELECT * FROM unnest(
         %s::bigint[], %s::bigint[], %s::integer[], %s::smallint[], %s::bigint[], %s::bigint[], %s::bigint[],
@@ -325,7 +325,7 @@ WITH t AS (
 SELECT refuse('there is no task ' || (SELECT min(task) FROM t WHERE task NOT IN (SELECT task FROM learned)))
 WHERE (SELECT count(*) FROM learned) <> (SELECT count(*) FROM t);
 
--- name: stand
+-- name: record_progress
 WITH s AS (
     SELECT * FROM unnest(
         %s::bigint[], %s::bigint[], %s::bigint[], %s::smallint[], %s::bigint[], %s::bigint[], %s::bigint[],
@@ -354,7 +354,7 @@ DELETE FROM past_definitions d USING unnest(%s::bigint[], %s::bigint[]) AS s (ta
 WHERE d.task = s.task AND d.until <= s.until;
 
 -- name: skip
--- A task that is disabled for a month is one row: the newest range of a task goes on, if it is of the same reason.
+-- A task that is disabled for a month is one row: extends the newest range of a task if it has the same reason.
 WITH s AS (
     SELECT s.*, newest.id FROM unnest(
         %s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[], %s::text[], %s::bigint[], %s::bigint[], %s::bigint[],
@@ -379,7 +379,7 @@ WITH s AS (
 SELECT refuse('there is no task ' || (SELECT min(task) FROM s WHERE task NOT IN (SELECT task FROM stood)))
 WHERE (SELECT count(*) FROM stood) <> (SELECT count(*) FROM s);
 
--- name: decline
+-- name: refuse
 WITH r AS (
     SELECT * FROM unnest(
         %s::bigint[], %s::bigint[], %s::smallint[], %s::text[], %s::bigint[], %s::bigint[], %s::bigint[], %s::smallint[]
@@ -429,13 +429,13 @@ WITH c AS (
 SELECT task FROM withdrawn UNION ALL SELECT count(*) FROM contradiction HAVING count(*) > 0;
 
 -- name: claimed_by
--- Which of these claims are there, by task and token.
+-- Those of these claims that exist, by task and token.
 SELECT c.task FROM claims c JOIN unnest(%s::bigint[], %s::bigint[]) AS s (task, token)
     ON c.task = s.task AND c.token = s.token;
 
 -- name: claiming
--- The transactions that are recording now, and may not see what was committed since they began their latest statement:
--- a statement locks its tables before it takes its snapshot.
+-- The transactions that are recording now. They may not see commits since their current statement began: a statement
+-- locks its tables before it takes its snapshot.
 SELECT DISTINCT virtualtransaction FROM pg_locks
 WHERE locktype = 'relation' AND mode = 'RowExclusiveLock' AND granted AND pid <> pg_backend_pid()
     AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
@@ -445,10 +445,10 @@ WHERE locktype = 'relation' AND mode = 'RowExclusiveLock' AND granted AND pid <>
 SELECT 1 FROM tasks WHERE removed IS NOT NULL AND name = ANY(%s) LIMIT 1;
 
 
--- What a node is told
+-- What a node reads
 
 -- name: progress
--- A removed task is here as long as its run has not ended.
+-- A removed task is included as long as its run has not ended.
 SELECT p.task, coalesce(c.accounted, p.accounted), coalesce(c.extra, p.extra),
     coalesce(c.extra_kind, p.extra_kind),
     CASE WHEN c.kind = 0 AND c.started IS NOT NULL THEN c.started ELSE p.last_start END,
@@ -511,7 +511,7 @@ FROM (
 ) AS r JOIN tasks t ON t.number = r.task ORDER BY r.claimed DESC, r.id DESC;
 
 -- name: starts
--- From the indexes by time alone.
+-- Reads only the indexes by time.
 SELECT second, sum(runs)::bigint FROM (
     SELECT claimed / 1000000 AS second, count(*) AS runs FROM plain_runs
     WHERE claimed >= %(since)s AND claimed < %(until)s GROUP BY second
@@ -531,10 +531,10 @@ FROM skips s JOIN tasks t ON t.number = s.task
 WHERE s.task = %(task)s AND s.at < %(before)s ORDER BY s.at DESC, s.id DESC LIMIT %(most)s;
 
 
--- Care
+-- Maintenance
 
 -- name: try_to_prune
--- One node at a time is enough.
+-- Only one node prunes at a time.
 SELECT pg_try_advisory_xact_lock(hashtextextended('evenbeat prune', 0));
 
 -- name: lock_briefly
@@ -558,7 +558,7 @@ DROP TABLE :day;
 SELECT last_value FROM plain_ids;
 
 -- name: prune_plain
--- Of the oldest ones, as far as they may go.
+-- The oldest runs, as far as they may be deleted.
 DELETE FROM plain_runs
 WHERE claimed <= (SELECT max(claimed) FROM (SELECT claimed FROM plain_runs ORDER BY claimed LIMIT %(part)s) AS oldest)
     AND (ended < %(cutoff)s OR id <= %(last)s - %(bound)s);
@@ -576,7 +576,7 @@ DELETE FROM changes WHERE at < %(cutoff)s AND id IN (SELECT id FROM changes ORDE
     AND (at < %(audit_cutoff)s OR id <= (SELECT max(id) FROM changes) - %(audit_rows)s);
 
 -- name: forgotten
--- Tasks that were removed so long ago that nothing tells of them any more.
+-- Tasks that were removed so long ago that they have no history left.
 SELECT number FROM tasks JOIN progress ON task = number
 WHERE removed < %(cutoff)s AND coalesce(ended, removed) < %(cutoff)s ORDER BY removed LIMIT %(part)s;
 
@@ -599,7 +599,7 @@ DELETE FROM tasks WHERE number = ANY(%s);
 DELETE FROM orders WHERE at < clock() - %s;
 
 
--- Authority
+-- Leases, partitions and shares
 
 -- name: clock
 SELECT clock();
@@ -608,8 +608,8 @@ SELECT clock();
 SELECT pg_advisory_xact_lock(hashtextextended('evenbeat authority', 0));
 
 -- name: next_fence
--- Higher than any before, even on a database that has forgotten its last commits: at least the sixteenths of seconds
--- since 2020 by the clock, more than any that the node which asks has seen, and than that of any lease.
+-- Higher than any fence before, even on a database that has lost its last commits: at least the sixteenths of seconds
+-- since 2020 by the clock, and higher than any fence that the asking node has seen, and than that of any lease.
 WITH least AS (
     SELECT greatest(
         (clock() - 1577836800000000) / 62500, %(seen)s::bigint + 1, (SELECT max(epoch) + 1 FROM leases)
@@ -621,14 +621,14 @@ SET value = greatest(s.value::bigint + 1 + %(jump)s, excluded.value::bigint)::te
 RETURNING value::bigint;
 
 -- name: timeline
--- The history that the server writes, and the one that nodes knew last: a promoted standby begins a new one.
+-- The timeline of the server, and the one that nodes knew last: a promoted standby begins a new timeline.
 SELECT left(pg_walfile_name(pg_current_wal_lsn()), 8), (SELECT value FROM settings WHERE key = 'cluster:timeline');
 
 -- name: set_timeline
 INSERT INTO settings (key, value) VALUES ('cluster:timeline', %s)
 ON CONFLICT (key) DO UPDATE SET value = excluded.value;
 
--- name: be_quiet
+-- name: set_quiet_time
 INSERT INTO settings (key, value) VALUES ('cluster:quiet until', (clock() + %s)::text)
 ON CONFLICT (key) DO UPDATE SET value = excluded.value;
 
@@ -636,7 +636,7 @@ ON CONFLICT (key) DO UPDATE SET value = excluded.value;
 SELECT coalesce(max(value::bigint), 0) FROM settings WHERE key = 'cluster:quiet until';
 
 -- name: has_forgotten
--- Whether a transaction is missing that the server had confirmed, or a renewal of the lease.
+-- Whether a confirmed transaction, or a confirmed renewal of the lease, is missing.
 SELECT EXISTS (
     SELECT FROM unnest(%(writers)s::text[], %(numbers)s::bigint[]) AS m (writer, number)
     LEFT JOIN writers w ON w.writer = m.writer WHERE w.recorded IS NULL OR w.recorded < m.number
@@ -646,7 +646,7 @@ SELECT EXISTS (
 SELECT 1 FROM leases WHERE node = %s AND epoch = %s FOR UPDATE;
 
 -- name: may_leave
--- If somebody else stays. No row if the lease is gone.
+-- Whether another node stays. No row if the lease is gone.
 UPDATE leases SET is_leaving = EXISTS (
     SELECT FROM leases AS other WHERE other.node <> leases.node AND NOT other.is_leaving AND other.expires >= clock()
 )
@@ -656,7 +656,7 @@ WHERE node = %s AND epoch = %s RETURNING is_leaving;
 DELETE FROM leases WHERE node = %s;
 
 -- name: begin_cluster
--- If nobody else is alive.
+-- If no other lease is valid.
 UPDATE partitions SET is_new = true
 WHERE NOT is_new AND NOT EXISTS (SELECT FROM leases WHERE expires >= clock());
 
@@ -672,14 +672,14 @@ UNION ALL SELECT 'lease', node, epoch, expires, about FROM leases
 UNION ALL SELECT 'partition', holder, partition, 0, NULL FROM partitions WHERE holder IS NOT NULL
 UNION ALL SELECT 'share', node, share, 0, convert_to(key, 'UTF8') FROM shares;
 
--- name: is_over
+-- name: is_lease_expired
 SELECT EXISTS (SELECT FROM leases WHERE node = %s AND epoch = %s AND expires < clock());
 
--- name: bury
+-- name: revoke_lease
 DELETE FROM leases WHERE node = %s AND epoch = %s AND expires < clock() RETURNING node;
 
 -- name: end_recording
--- Of a holder that holds its lock and does nothing: stopped in the middle, or cut off.
+-- Ends the connections of a node that holds its lock and does nothing: it was stopped or cut off in a transaction.
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 WHERE application_name = left('evenbeat ' || %s, 60) AND usename = current_user AND datname = current_database()
     AND pid <> pg_backend_pid();
@@ -700,15 +700,15 @@ RETURNING partitions.partition, free.is_new;
 -- name: release
 UPDATE partitions SET holder = NULL WHERE holder = %s AND partition = ANY(%s);
 
--- name: untaken
+-- name: mark_untaken
 UPDATE claims SET untaken = %s WHERE token = ANY(%s);
 
 -- name: lock_share
 SELECT pg_advisory_xact_lock(hashtextextended('evenbeat share ' || %s, 0));
 
 -- name: shares
--- What runs in partitions that nobody holds at the moment is taken too: whoever takes them gets it as a share. In one
--- statement, so that nothing is seen on the way from one to the other.
+-- Runs in partitions that no node holds at the moment count too: the node that takes them gets their share. In one
+-- statement, so that no run is seen in between.
 SELECT coalesce(sum(share) FILTER (WHERE node = %(node)s), 0)::bigint,
     coalesce(sum(share) FILTER (WHERE node <> %(node)s), 0)::bigint + (
         SELECT count(*) FROM open_by_key o JOIN partitions p ON p.partition = o.partition
@@ -717,15 +717,15 @@ SELECT coalesce(sum(share) FILTER (WHERE node = %(node)s), 0)::bigint,
     EXISTS (SELECT FROM settings WHERE key = 'cluster:quiet until' AND value::bigint > clock())
 FROM shares WHERE key = %(key)s;
 
--- name: carry
--- What runs in some partitions is added to the shares of a node ...
+-- name: add_to_share
+-- Adds the runs in some partitions to the shares of a node ...
 INSERT INTO shares (key, node, share)
 SELECT key, %(node)s, count(*) FROM open_by_key WHERE partition = ANY(%(partitions)s) GROUP BY key
 ON CONFLICT (key, node) DO UPDATE SET share = shares.share + excluded.share
 RETURNING key, share;
 
--- name: put_down
--- ... or taken off them.
+-- name: take_from_share
+-- ... or takes them off.
 UPDATE shares s SET share = greatest(s.share - o.count, 0)
 FROM (SELECT key, count(*) FROM open_by_key WHERE partition = ANY(%(partitions)s) GROUP BY key) o
 WHERE s.node = %(node)s AND s.key = o.key;
@@ -738,16 +738,16 @@ ON CONFLICT (key, node) DO UPDATE SET share = excluded.share;
 DELETE FROM shares WHERE key = %s AND node = %s;
 
 
--- What others do
+-- Changes and requests of other processes
 
 -- name: stamp
 SELECT stamp, settings_stamp FROM marks;
 
--- name: news
+-- name: changes_since
 SELECT t.number, t.id, t.version, t.owner, t.created, t.changed, t.definition, t.removed IS NOT NULL
 FROM tasks t WHERE t.stamp > %s AND mod(t.number, 256) = ANY(%s) ORDER BY t.stamp, t.number;
 
--- name: order
+-- name: add_request
 INSERT INTO orders (task, at, request) VALUES (%s, clock(), %s) RETURNING id;
 
 -- name: has_orders

@@ -1,5 +1,5 @@
 -- Every statement of the SQLite store, by name. `VALUES :rows` stands for as many rows of parameters as are recorded
--- at once; rows of task 0 fill up the last of them, and there is no such task.
+-- at once; rows for task 0, which does not exist, fill up the last statement.
 
 
 -- Tasks
@@ -17,7 +17,7 @@ WITH t (number, id, name, owner, created, definition) AS (VALUES :rows)
 SELECT number, id, name, owner, 1, created, created, definition FROM t;
 
 -- name: create_progress
--- Of the tasks that were just created.
+-- For the tasks that were just created.
 INSERT INTO progress (task) SELECT number FROM tasks WHERE number > ? ORDER BY number;
 
 -- name: note_created
@@ -28,23 +28,23 @@ SELECT :now, :who, 'created', name, '' FROM tasks WHERE number > :last ORDER BY 
 SELECT number, id, version, owner, created, changed, definition
 FROM tasks WHERE removed IS NULL AND number IN (SELECT value FROM json_each(?));
 
--- name: step_aside
--- Names may be exchanged within one change: first everybody lets go of theirs, as if removed.
+-- name: release_names
+-- Tasks may exchange names within one change: first all of them release their names, as if they were removed.
 UPDATE tasks SET removed = changed WHERE number = ?;
 
 -- name: define_task
--- What no index knows of, as most changes are no more.
+-- Does not touch columns of an index, as most changes do not.
 UPDATE tasks SET definition = ?, version = version + 1, changed = ? WHERE number = ?;
 
--- name: begin_anew
--- What was planned of a task before it was removed does not count once it is back.
+-- name: restart_progress
+-- What was planned for a task before it was removed does not count when it is restored.
 UPDATE progress SET accounted = ?, extra = 4611686018427387904 WHERE task = ?;
 
--- name: begin_anew_claimed
+-- name: restart_progress_of_claim
 UPDATE claims SET accounted = ?, extra = 4611686018427387904 WHERE task = ?;
 
 -- name: keep_definition
--- Of two changes at the same instant, the definition before the first was in force until then.
+-- Of two changes at the same instant, the definition before the first was valid until then.
 INSERT INTO past_definitions (task, until, definition, periods) VALUES (?, ?, ?, ?)
 ON CONFLICT DO UPDATE SET periods = coalesce(periods, excluded.periods);
 
@@ -55,18 +55,18 @@ UPDATE tasks SET name = ?, removed = NULL WHERE number = ?;
 UPDATE tasks SET owner = ? WHERE number = ?;
 
 -- name: removed_running
--- Few claims are open: from them to their tasks.
+-- Few claims are open, so this starts from the claims.
 SELECT t.number, t.id, t.version, t.owner, t.created, t.changed, t.definition
 FROM claims c CROSS JOIN tasks t ON t.number = c.task WHERE t.removed IS NOT NULL ORDER BY t.number;
 
--- name: bring_back_task
+-- name: restore_task
 UPDATE tasks SET owner = ?, definition = ?, version = version + 1, changed = ?, removed = NULL WHERE number = ?;
 
 -- name: remove_task
 UPDATE tasks SET removed = ? WHERE number = ?;
 
 -- name: find_task
--- A name comes before an id. One condition for both would look at all tasks.
+-- A name has precedence over an id. One condition for both would read all tasks.
 SELECT number, id, version, owner, created, changed, definition
 FROM tasks WHERE number = coalesce(
     (SELECT number FROM tasks WHERE removed IS NULL AND name = ?1),
@@ -74,7 +74,7 @@ FROM tasks WHERE number = coalesce(
 );
 
 -- name: find_removed
--- Of several with this name the one that was removed last.
+-- Of several removed tasks with this name, the one that was removed last.
 SELECT number, id, version, owner, created, changed, definition
 FROM tasks WHERE removed IS NOT NULL AND (name = ?1 OR id = ?1) ORDER BY name = ?1 DESC, removed DESC, number DESC LIMIT 1;
 
@@ -143,8 +143,8 @@ WHERE name = :name AND id < :before AND at >= :since AND who = coalesce(:who, wh
 
 -- What a node records, many rows at once
 
--- name: stand
--- Nobody new comes into it this way: see `learn`. Not by way of `tasks`, whose pages would stay in memory.
+-- name: record_progress
+-- Never inserts a task: see `update_results`. Does not read `tasks`, whose pages would stay in the cache.
 INSERT INTO progress (task, accounted, extra, extra_kind, last_start, result_at)
 WITH s (task, accounted, extra, extra_kind, last_start, result_at) AS (VALUES :rows)
 SELECT s.* FROM s CROSS JOIN progress AS p ON p.task = s.task WHERE true
@@ -152,8 +152,8 @@ ON CONFLICT (task) DO UPDATE
 SET accounted = excluded.accounted, extra = excluded.extra, extra_kind = excluded.extra_kind,
     last_start = excluded.last_start, result_at = excluded.result_at;
 
--- name: place
--- Where tasks stand from now on ...
+-- name: update_accounted
+-- The progress of tasks from now on ...
 UPDATE progress SET accounted = s.accounted, extra = s.extra, extra_kind = s.extra_kind
 FROM (WITH s (task, accounted, extra, extra_kind) AS (VALUES :rows) SELECT * FROM s) AS s
 WHERE progress.task = s.task;
@@ -161,14 +161,14 @@ WHERE progress.task = s.task;
 -- name: any_claim
 SELECT 1 FROM claims LIMIT 1;
 
--- name: place_claimed
--- ... and the same for those with an open claim.
+-- name: update_accounted_of_claims
+-- ... and of those with an open claim.
 UPDATE claims SET accounted = s.accounted, extra = s.extra, extra_kind = s.extra_kind
 FROM (WITH s (task, accounted, extra, extra_kind) AS (VALUES :rows) SELECT * FROM s) AS s
 WHERE claims.task = s.task;
 
 -- name: skip
--- A new range, unless the task's newest one goes on: see the next statement.
+-- Adds a range, unless the newest one of the task is extended: see the next statement.
 INSERT INTO skips (task, first, last, times, reason, at, next_nominal)
 WITH s (task, first, last, times, reason, at, next_nominal) AS (VALUES :rows)
 SELECT * FROM s WHERE task <> 0 AND NOT EXISTS (
@@ -178,8 +178,8 @@ SELECT * FROM s WHERE task <> 0 AND NOT EXISTS (
 );
 
 -- name: extend_skip
--- A task that is disabled for a month is one row. What was inserted just now ends later than it begins, so it does
--- not extend itself.
+-- A task that is disabled for a month is one row. A range that was just inserted does not extend itself, as its end is
+-- not its beginning.
 UPDATE skips SET last = s.last, times = skips.times + s.times, at = s.at, next_nominal = s.next_nominal
 FROM (
     WITH s (task, first, last, times, reason, at, next_nominal) AS (VALUES :rows) SELECT * FROM s
@@ -206,7 +206,7 @@ WITH r (task, due, kind, reason, at) AS (VALUES :rows)
 SELECT task, due, due, 1, reason, at, kind FROM r WHERE task <> 0;
 
 -- name: claim
--- Not of tasks that were removed meanwhile. Their index is small, and mostly empty: see `stand`.
+-- Skips tasks that were removed meanwhile. Their index is small, and mostly empty: see `record_progress`.
 INSERT INTO claims (task, nominal, generation, kind, at, accounted, extra, extra_kind)
 WITH c (task, nominal, generation, kind, at, accounted, extra, extra_kind) AS (VALUES :rows)
 SELECT * FROM c WHERE task <> 0 AND NOT EXISTS (
@@ -214,7 +214,7 @@ SELECT * FROM c WHERE task <> 0 AND NOT EXISTS (
 );
 
 -- name: removed_of
--- Which of these tasks were removed.
+-- Those of these tasks that were removed.
 SELECT number FROM tasks INDEXED BY tasks_removed_by_number
 WHERE removed IS NOT NULL AND number IN (SELECT value FROM json_each(?));
 
@@ -224,7 +224,7 @@ FROM (WITH s (task, started) AS (VALUES :rows) SELECT * FROM s) AS s
 WHERE claims.task = s.task;
 
 -- name: finish_plain
--- To the history. CROSS JOIN is SQLite's way to say in which order to look things up.
+-- Adds to the history. With CROSS JOIN, SQLite keeps the order of the tables.
 INSERT INTO plain_runs (
     id, previous, task, nominal, generation, kind, claimed, started, ended, outcome, status, state, hard, attempt, output
 )
@@ -242,9 +242,9 @@ SELECT f.id, p.newest_notable, f.task, c.nominal, c.generation, c.kind, c.at,
     f.started, f.ended, f.outcome, f.status, nullif(f.state, -1), f.hard, f.attempt, f.output
 FROM f CROSS JOIN claims c ON c.task = f.task CROSS JOIN progress p ON p.task = f.task;
 
--- name: learn
--- What runs that ended make of their tasks. All of these are there: an UPDATE of many rows would say the same, but
--- SQLite would copy all of them aside first. One of the two ids is 0. The latest result stays the latest if it is newer.
+-- name: update_results
+-- The results of runs that ended, for their tasks. All of these tasks exist: an UPDATE of many rows would do the same,
+-- but SQLite would copy all of them first. One of the two ids is 0. A newer latest result stays the latest.
 INSERT INTO progress (
     task, newest_plain, newest_notable, started, ended, outcome, output, last_start, state, hard, attempt, changes,
     flapping, result_at, extra, extra_kind, accounted
@@ -265,7 +265,7 @@ SET newest_plain = iif(excluded.newest_plain, excluded.newest_plain, newest_plai
     changes = excluded.changes, flapping = excluded.flapping, result_at = excluded.result_at, extra = excluded.extra,
     extra_kind = excluded.extra_kind, accounted = excluded.accounted;
 
--- name: save_cursor
+-- name: save_cursors
 UPDATE progress SET cursor = s.cursor
 FROM (WITH s (task, cursor) AS (VALUES :rows) SELECT * FROM s) AS s
 WHERE progress.task = s.task;
@@ -274,8 +274,8 @@ WHERE progress.task = s.task;
 -- The claims of runs that ended.
 DELETE FROM claims WHERE task IN (WITH f (task) AS (VALUES :rows) SELECT * FROM f);
 
--- name: tell_plain
--- To the history, without a claim: results that were told.
+-- name: submit_plain
+-- Adds results to the history that were submitted, without a claim.
 INSERT INTO plain_runs (
     id, previous, task, nominal, generation, kind, claimed, started, ended, outcome, status, state, hard, attempt, output
 )
@@ -286,7 +286,7 @@ SELECT t.id, p.newest_plain, t.task, t.nominal, t.generation, t.kind, t.at,
     t.started, t.ended, t.outcome, t.status, t.state, t.hard, t.attempt, t.output
 FROM t CROSS JOIN progress p ON p.task = t.task;
 
--- name: tell_notable
+-- name: submit_notable
 INSERT INTO notable_runs (
     id, previous, task, nominal, generation, kind, claimed, started, ended, outcome, status, state, hard, attempt, output
 )
@@ -297,8 +297,8 @@ SELECT t.id, p.newest_notable, t.task, t.nominal, t.generation, t.kind, t.at,
     t.started, t.ended, t.outcome, t.status, t.state, t.hard, t.attempt, t.output
 FROM t CROSS JOIN progress p ON p.task = t.task;
 
--- name: learn_told
--- As `learn`; only what is newer than all before (?4) is the latest result.
+-- name: update_submitted_results
+-- As `update_results`; a result becomes the latest only if it is newer than all before (?4).
 UPDATE progress
 SET newest_plain = iif(?2, ?2, newest_plain), newest_notable = iif(?3, ?3, newest_notable),
     started = iif(?4, ?5, started), ended = iif(?4, ?6, ended), outcome = iif(?4, ?7, outcome),
@@ -307,15 +307,15 @@ SET newest_plain = iif(?2, ?2, newest_plain), newest_notable = iif(?3, ?3, newes
 WHERE task = ?1;
 
 -- name: open_claims
--- Which of these tasks have one; and which are known at all. To say what is wrong with a batch.
+-- Those of these tasks that have an open claim, and those that exist: to explain what is wrong with a batch.
 SELECT task, 1 FROM claims WHERE task IN (SELECT value FROM json_each(?1))
 UNION ALL SELECT task, 0 FROM progress WHERE task IN (SELECT value FROM json_each(?1));
 
 
--- What a node is told
+-- What a node reads
 
 -- name: progress
--- A removed task is here as long as its run has not ended.
+-- A removed task is included as long as its run has not ended.
 SELECT p.task, coalesce(c.accounted, p.accounted), coalesce(c.extra, p.extra),
     coalesce(c.extra_kind, p.extra_kind), iif(c.kind = 0 AND c.started IS NOT NULL, c.started, p.last_start),
     p.state, p.hard, p.attempt, p.changes, p.flapping, p.result_at,
@@ -350,7 +350,7 @@ FROM notable_runs r JOIN tasks t ON t.number = r.task
 WHERE r.claimed < :before ORDER BY r.claimed DESC, r.id DESC LIMIT :most;
 
 -- name: plain_runs_of
--- Along the chain, and no further than asked.
+-- Follows the chain, no further than needed.
 WITH RECURSIVE chain (id) AS (
     SELECT newest_plain FROM progress WHERE task = :task
     UNION ALL SELECT r.previous FROM chain CROSS JOIN plain_runs r ON r.id = chain.id
@@ -371,7 +371,7 @@ FROM chain CROSS JOIN notable_runs r ON r.id = chain.id CROSS JOIN tasks t ON t.
 WHERE r.claimed < :before LIMIT :most;
 
 -- name: starts
--- From the indexes by time alone.
+-- Reads only the indexes by time.
 SELECT second, sum(runs) FROM (
     SELECT claimed / 1000000 AS second, count(*) AS runs FROM plain_runs
     WHERE claimed >= :since AND claimed < :until GROUP BY second
@@ -391,10 +391,10 @@ FROM skips s JOIN tasks t ON t.number = s.task
 WHERE s.task = :task AND s.at < :before ORDER BY s.at DESC, s.id DESC LIMIT :most;
 
 
--- Care: the oldest `part` rows of each table, as far as they may go
+-- Maintenance: the oldest `part` rows of each table, as far as they may be deleted
 
 -- name: prune_plain
--- Only up to the first that must stay, so that no chain gets a hole when clocks were set back.
+-- Only up to the first run that must stay, so that no chain gets a hole if clocks were set back.
 WITH oldest (id, ended) AS (SELECT id, ended FROM plain_runs ORDER BY id LIMIT :part)
 DELETE FROM plain_runs WHERE id IN (SELECT id FROM oldest) AND id < coalesce(
     (
@@ -417,7 +417,7 @@ DELETE FROM changes WHERE id IN (SELECT id FROM changes ORDER BY id LIMIT :part)
     AND (at < :audit_cutoff OR id <= (SELECT max(id) FROM changes) - :audit_rows);
 
 -- name: forgotten
--- Tasks that were removed so long ago that nothing tells of them any more.
+-- Tasks that were removed so long ago that they have no history left.
 SELECT number FROM tasks JOIN progress ON task = number
 WHERE removed < :cutoff AND coalesce(ended, removed) < :cutoff ORDER BY removed LIMIT :part;
 
