@@ -1,4 +1,4 @@
-"""Real PostgreSQL servers: the oldest and the newest there are on this machine, one of each per test process."""
+"""Real PostgreSQL servers: the oldest and the newest version on this machine, one server of each per test process."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -42,7 +42,7 @@ def _shared(postgres: PostgresServer) -> str:
 
 @pytest.fixture
 def dsn(_shared: str) -> str:
-    """An empty database. Making one anew takes a third of a second, so it is emptied instead."""
+    """An empty database. Creating one takes a third of a second, so one database is emptied for each test."""
     with psycopg.connect(_shared, autocommit=True) as connection:
         connection.execute(_EMPTY)
     return _shared

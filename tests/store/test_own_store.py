@@ -1,4 +1,4 @@
-"""The store that the documentation shows keeps the contract, and is as small as it says."""
+"""The store in the documentation passes the contract suite, and is as short as the page says."""
 
 import json
 import re
@@ -85,7 +85,7 @@ def test_an_app_runs_on_it_and_finds_everything_again(tmp_path: Path) -> None:
 
 @pytest.fixture
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder with the module of the page, and some that are no such thing."""
+    """A folder with the module of the page, and modules that hold no store."""
     (tmp_path / "own_journal.py").write_text(CODE + OPEN + "\n\ndef not_a_store(read_only):\n    return 3\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])

@@ -1,4 +1,4 @@
-"""The store in memory is the model: whatever is done to both, SQLite tells the same."""
+"""The store in memory is the model: after any sequence of operations, SQLite returns the same."""
 
 import tempfile
 from collections.abc import Callable

@@ -13,11 +13,11 @@ class SubmittedResultsContract:
 
     def test_a_submitted_result_is_the_latest_of_its_check(self, store: Store) -> None:
         a = number_of(store)
-        told = a_submitted_result(a, T0 + 5, "no answer | t=3", made=2, notable=True)._replace(
+        submitted = a_submitted_result(a, T0 + 5, "no answer | t=3", made=2, notable=True)._replace(
             started=T0 + 1, attempt=2, changes=5, flapping=True, extra=T0 + 9, extra_kind=RunKind.RETRY
         )
         store.record(Batch(standings=[a_progress_record(a)])).result()
-        store.record(Batch(told=[told])).result()
+        store.record(Batch(told=[submitted])).result()
         found = progress_of(store, a)
         assert (found.state, found.hard, found.attempt, found.changes, found.flapping) == (2, False, 2, 5, True)
         assert (found.result_at, found.claimed) == (T0 + 5, None)
@@ -57,22 +57,22 @@ class SubmittedResultsContract:
     def test_a_run_that_began_before_the_latest_result_is_only_in_the_history(self, store: Store) -> None:
         a = number_of(store)
         store.record(Batch(claims=[a_claim(a)])).result()
-        told = a_submitted_result(a, T0 + 5_000, "submitted", made=2, notable=True)
-        store.record(Batch(told=[told])).result()
+        submitted = a_submitted_result(a, T0 + 5_000, "submitted", made=2, notable=True)
+        store.record(Batch(told=[submitted])).result()
         older = a_finish(a)._replace(
-            started=T0 + 10, ended=T0 + 9_000, output="older", state=2, hard=False, result_at=told.result_at
+            started=T0 + 10, ended=T0 + 9_000, output="older", state=2, hard=False, result_at=submitted.result_at
         )
         store.record(Batch(finishes=[older])).result()
         (condition,) = store.conditions(Filter(names=("a",)))
         assert (condition.state, condition.output, condition.outcome) == (State.CRITICAL, "submitted", Outcome.FAILED)
-        assert (condition.last_start, condition.last_end) == (told.started, told.ended)
+        assert (condition.last_start, condition.last_end) == (submitted.started, submitted.ended)
         assert {(run.output, run.state) for run in store.runs(a)} == {("older", None), ("submitted", State.CRITICAL)}
         assert progress_of(store, a).claimed is None
 
     def test_many_of_one_check_in_one_batch_are_all_kept(self, store: Store) -> None:
         a, b = number_of(store), number_of(store, "b")
-        told = [a_submitted_result(n, T0 + i, f"{n} {i}", notable=i % 3 == 0) for i in range(20) for n in (a, b)]
-        store.record(Batch(told=told)).result()
+        submitted = [a_submitted_result(n, T0 + i, f"{n} {i}", notable=i % 3 == 0) for i in range(20) for n in (a, b)]
+        store.record(Batch(told=submitted)).result()
         assert [run.output for run in store.runs(a)] == [f"{a} {i}" for i in reversed(range(20))]
         assert progress_of(store, a).result_at == T0 + 19
 

@@ -1,4 +1,4 @@
-"""What several nodes that share a PostgreSQL can rely on: leases, partitions, shares, orders, news."""
+"""Leases, partitions, shares, requests and notifications of changes, for nodes that share a PostgreSQL database."""
 
 import random
 import threading
@@ -21,7 +21,7 @@ from evenbeat.testing.samples import T0, a_claim, a_finish, a_progress_record, a
 ALL = range(PARTITION_COUNT)
 LONG = 3600 * SECOND
 OVER = -SECOND
-"""A lease that has ended when it begins."""
+"""A lease that expires at once."""
 
 
 @pytest.fixture
@@ -136,7 +136,7 @@ def test_what_was_decided_under_one_lease_is_recorded_under_that_or_not_at_all(a
 
 
 def test_burying_waits_for_what_the_dead_is_recording(a: PostgresStore, dsn: str) -> None:
-    """It may still be kept, and then whoever takes over sees it."""
+    """It may still be committed, and then the node that takes over must see it."""
     epoch = a.join("dead", OVER, b"")
     with psycopg.connect(dsn, options="-c search_path=evenbeat") as dead:
         dead.execute("SELECT begin_writing('dead', 1, 'dead', %s)", (epoch,))
@@ -367,7 +367,7 @@ def test_the_share_of_what_runs_goes_where_its_partition_goes(a: PostgresStore, 
 
 
 def test_a_share_goes_with_its_partition_whatever_the_task_and_the_limit_are_called(a: PostgresStore) -> None:
-    """A name may hold what JSON can say and PostgreSQL cannot. A limit may come later, too."""
+    """A name may hold characters that JSON allows and PostgreSQL does not. A limit may also be set later."""
     odd, plain = a.create([replace(a_task("n\0x"), limit="k\0"), a_task("plain")], "me", T0)
     a.update([(plain.number, replace(plain.task, limit="later"))], T0)
     a.record(Batch(claims=[a_claim(odd.number), a_claim(plain.number)])).result()

@@ -1,4 +1,4 @@
-"""Addresses, versions, passwords, and what people are told when something is not as it should be."""
+"""Addresses, versions, passwords, and the error messages when something is wrong."""
 
 import secrets
 import sys
@@ -23,7 +23,7 @@ SECRET = "s3cr3t-" + secrets.token_hex(4)
 
 @pytest.fixture
 def empty(postgres: PostgresServer) -> str:
-    """A database without anything of ours."""
+    """A database without the schema evenbeat."""
     return postgres.create_database()
 
 

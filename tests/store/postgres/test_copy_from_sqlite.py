@@ -1,4 +1,4 @@
-"""`evenbeat migrate`: the schema, and a whole SQLite store moved into PostgreSQL."""
+"""`evenbeat migrate`: creates the schema, and copies a whole SQLite store to PostgreSQL."""
 
 import json
 import sqlite3
@@ -28,7 +28,7 @@ def empty(postgres: PostgresServer) -> str:
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """A store with some of everything."""
+    """A store with something of each kind."""
     path = tmp_path / "x.db"
     store = SqliteStore(path)
     fill_store(store)

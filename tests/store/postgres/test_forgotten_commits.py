@@ -1,4 +1,4 @@
-"""A database that does not know any more what it had confirmed: a node notices it before it does anything more."""
+"""A database that has lost commits which it had confirmed: a node notices before it does anything else."""
 
 from collections.abc import Callable, Iterator
 
@@ -16,7 +16,7 @@ QUIET = 60 * SECOND
 
 
 class Server:
-    """Somebody who can do to the database what a promotion does: it is as it was, and all connections are gone."""
+    """Does to the database what the promotion of a standby does: restores an earlier state and ends all connections."""
 
     def __init__(self, dsn: str) -> None:
         self._dsn = dsn

@@ -1,4 +1,4 @@
-"""PostgreSQL goes away, comes back, or does not answer: nothing is lost, and nothing is kept twice."""
+"""PostgreSQL stops, restarts, or does not answer: nothing is lost, and nothing is stored twice."""
 
 import socket
 import threading
@@ -15,7 +15,7 @@ from evenbeat.testing.postgres_server import PostgresServer
 from evenbeat.testing.samples import T0, a_claim, a_finish, a_task
 
 _READY: Final = b"Z\0\0\0\5I"
-"""The server's last word about a transaction: it is kept."""
+"""The last message of the server about a transaction: it is committed."""
 
 
 class Pair:
@@ -37,7 +37,7 @@ Fault = Callable[[Pair, bytes], None]
 
 
 class Proxy:
-    """Between a store and its server. The fault strikes once, where the store sends what is marked."""
+    """A proxy between a store and its server. The fault happens once, when the store sends marked data."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -91,18 +91,18 @@ class Proxy:
 
 
 def answer_lost(pair: Pair, piece: bytes) -> None:
-    """The server keeps it, and the store never hears of it."""
+    """The server commits the transaction, and its answer is lost."""
     pair.is_muted = True
     pair.server.sendall(piece)
 
 
 def never_sent(pair: Pair, piece: bytes) -> None:
-    """The connection is cut before the server gets it."""
+    """The connection is cut before the server receives the transaction."""
     pair.cut()
 
 
 class Late:
-    """The store believes that it is gone; the server gets it later."""
+    """The store considers the transaction lost; the server receives it later."""
 
     def __init__(self) -> None:
         self.pair: Pair | None = None

@@ -1,4 +1,4 @@
-"""A pooler between us and PostgreSQL: by session it works, with our settings; by transaction it is refused by name."""
+"""A pooler in front of PostgreSQL: accepted in session mode, refused with an explanation in transaction mode."""
 
 import os
 import pwd
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.skipif(PROGRAM is None, reason="PgBouncer is not instal
 
 @pytest.fixture
 def pool(dsn: str, tmp_path: Path) -> Iterator[Pool]:
-    """Start PgBouncer in front of the database, in some mode; the address through it."""
+    """Start PgBouncer in front of the database, in a mode; return the address through it."""
     started: list[subprocess.Popen[bytes]] = []
     # It does not run as root; what it is to read, another user reads.
     user = pwd.getpwnam("nobody").pw_name if os.geteuid() == 0 else ""

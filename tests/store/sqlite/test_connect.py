@@ -1,4 +1,4 @@
-"""The file of the SQLite store: whose it is, what is wrong with it, and that nothing is ever overwritten."""
+"""Opening files of the SQLite store: other programs' files, damaged files, migrations; nothing is ever overwritten."""
 
 import os
 import sqlite3
@@ -258,7 +258,7 @@ def test_values_that_only_look_like_ints_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_power_loss_in_the_middle_of_a_checkpoint_leaves_a_database_that_opens(tmp_path: Path) -> None:
-    """The first half of the pages is on the disk, the rest only in the log; the first page tells of all of them."""
+    """The first half of the pages is on the disk, the rest only in the log; the first page refers to all of them."""
     path, copy = tmp_path / "x.db", tmp_path / "after" / "x.db"
     copy.parent.mkdir()
     store = SqliteStore(path)

@@ -1,4 +1,4 @@
-"""A database file that is deleted, replaced, overwritten or spoiled while it is open: that is found out, and said."""
+"""A database file that is deleted, replaced, overwritten or damaged while it is open: the store reports it."""
 
 import re
 import shutil
@@ -24,7 +24,7 @@ INSERT INTO more SELECT randomblob(3000) FROM count
 
 
 class Watched:
-    """A store with an inspector that hurries."""
+    """A store with an inspector that does not pause."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

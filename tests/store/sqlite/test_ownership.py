@@ -1,4 +1,4 @@
-"""One database, one node: who owns it, who is refused, and when it is free again."""
+"""One database, one node: which process owns it, which is refused, and when it is free again."""
 
 import os
 import signal
@@ -30,7 +30,7 @@ def database(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def owner(database: Path) -> Iterator["subprocess.Popen[str]"]:
-    """Another process that owns it."""
+    """Another process that owns the database."""
     process = subprocess.Popen(
         [sys.executable, "-c", OWN, str(database)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
@@ -100,7 +100,7 @@ def test_a_name_too_long_for_a_socket_gets_a_short_one_of_its_own(tmp_path: Path
 
 
 class TestDeletedLock:
-    """A lock file is only a name: who deletes it lets nobody in."""
+    """Deleting the lock file does not let a second node in."""
 
     def test_a_second_node_finds_the_database_locked(self, database: Path, tmp_path: Path) -> None:
         database.touch()

@@ -35,7 +35,7 @@ def numbers(store: SqliteStore, count: int) -> list[int]:
 
 
 def pragma(store: SqliteStore, text: str) -> int:
-    """Of the connection that writes."""
+    """Execute a pragma on the connection that writes."""
     row = store._do(lambda c: c.execute(f"PRAGMA {text}").fetchone())
     return int(row[0]) if row else 0
 
@@ -242,7 +242,7 @@ def test_what_was_done_survives_kill_9_and_batches_are_whole(tmp_path: Path) -> 
 
 
 class TestSyncs:
-    """With durability "normal" a power loss takes away the commits of some seconds, and no more."""
+    """With durability "normal" a power loss loses the commits of a few seconds at most."""
 
     @pytest.fixture
     def synced(self, monkeypatch: pytest.MonkeyPatch) -> "SimpleQueue[str]":

@@ -24,7 +24,7 @@ def check_versions(numbers: Sequence[int], before: Mapping[int, Entry], version:
     others = [before[number] for number in numbers if version not in (None, before[number].version)]
     if others:
         found = _few([f"{entry.task.name} has version {entry.version}" for entry in others])
-        raise Conflict(f"changed by somebody else meanwhile: {found}, expected {version}", place="version")
+        raise Conflict(f"changed meanwhile: {found}, expected {version}", place="version")
 
 
 def _few(names: Sequence[str], most: int = 5) -> str:

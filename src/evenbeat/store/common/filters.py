@@ -25,7 +25,7 @@ def check_filter(only: Filter) -> None:
 
 
 def matches(only: Filter, entry: Entry) -> bool:
-    """Whether a task meets all conditions of a filter but the state, which its definition does not tell."""
+    """Whether a task meets all conditions of a filter but the state, which is not part of its definition."""
     task = entry.task
     return (
         (only.owner is None or entry.owner == only.owner)

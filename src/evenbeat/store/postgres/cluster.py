@@ -156,17 +156,17 @@ class PostgresClusterStore(PostgresBase):
             found = sorted(connection.execute(query("take"), (list(partitions), held.node)).fetchall())
             fence = self._next_fence(connection)
             quiet_until = self._notice_promotion(connection)
-            ours = [partition for partition, _ in found]
+            taken = [partition for partition, _ in found]
             shares: dict[str, int] = {}
             silent: dict[int, int] = {}
-            if ours:
-                for (text,) in connection.execute(query("take_settings"), ([_silence(p) for p in ours],)).fetchall():
+            if taken:
+                for (text,) in connection.execute(query("take_settings"), ([_silence(p) for p in taken],)).fetchall():
                     silent |= {int(token): age for token, age in json.loads(text).items()}
-                carried = connection.execute(query("add_to_share"), {"partitions": ours, "node": held.node})
+                carried = connection.execute(query("add_to_share"), {"partitions": taken, "node": held.node})
                 shares = {from_text(key): share for key, share in carried.fetchall()}
                 notify(connection, "partitions")
             return TakenPartitions(
-                ours, [partition for partition, new in found if new], fence, shares, silent, quiet_until
+                taken, [partition for partition, new in found if new], fence, shares, silent, quiet_until
             )
 
         return self._change(work, held)
@@ -276,11 +276,11 @@ class PostgresClusterStore(PostgresBase):
         """The changes after that stamp."""
         # The stamp first: a change between the two reads is reported twice, but never missed.
         ((stamp, settings_stamp),) = self._readers.all(query("stamp"))
-        news = StoreChanges(stamp, settings=settings_stamp > since)
+        changes = StoreChanges(stamp, settings=settings_stamp > since)
         if stamp > since:
             for *row, is_removed in self._readers.all(query("changes_since"), (since, list(partitions))):
-                (news.removed if is_removed else news.entries).append(rows.entry(tuple(row)))
-        return news
+                (changes.removed if is_removed else changes.entries).append(rows.entry(tuple(row)))
+        return changes
 
     def forward_request(self, task: int, request: bytes) -> int:
         """Send a request to the node that holds a task; return the id of the request."""

@@ -126,19 +126,19 @@ class PostgresAddress:
     def explain(self, error: psycopg.Error) -> StoreError:
         """Turn an error of PostgreSQL into one for the person who must act."""
         code = error.sqlstate
-        told = str(error.diag.message_primary or error).strip().replace("\n", " ")
+        message = str(error.diag.message_primary or error).strip().replace("\n", " ")
         if self._password:
-            told = told.replace(self._password, "...")
+            message = message.replace(self._password, "...")
         if code == "EB001":
-            return ContradictoryBatch(told)
+            return ContradictoryBatch(message)
         if code == "EB002":
-            return LeaseLost(f"{self}: {told}")
+            return LeaseLost(f"{self}: {message}")
         if code is None:
-            code = next((known for words, known in _ADVICE_BY_WORDS if words in told), None)
+            code = next((known for words, known in _ADVICE_BY_WORDS if words in message), None)
         advice = _ADVICE.get(code or "")
         if advice is None and is_lost(error):
             advice = _GONE
-        return StoreError(f"{self}: {advice} ({told})" if advice else f"{self}: {told}")
+        return StoreError(f"{self}: {advice} ({message})" if advice else f"{self}: {message}")
 
     @contextmanager
     def explained(self) -> Iterator[None]:

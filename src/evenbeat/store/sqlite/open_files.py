@@ -1,7 +1,7 @@
 """Notices when the files that SQLite has open are no longer those at their paths, or were overwritten.
 
-SQLite itself does not notice: it would go on writing into a file that was deleted or replaced, where nobody ever reads
-it.
+SQLite itself does not notice: it would go on writing into a file that was deleted or replaced, and
+nobody would ever read that.
 """
 
 import os
