@@ -1,4 +1,4 @@
-"""`evenbeat audit` on a database without a node; tests/cli/test_remote.py asks a live node, and by its URL."""
+"""`evenbeat audit` on a database without a node; tests/client/test_http.py asks a live node, and by its URL."""
 
 import json
 from pathlib import Path

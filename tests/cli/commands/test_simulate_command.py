@@ -4,7 +4,7 @@ import pytest
 
 from conftest import Evenbeat
 
-EXAMPLE = str(Path(__file__).parents[2] / "examples" / "checks.toml")
+EXAMPLE = str(Path(__file__).parents[3] / "examples" / "checks.toml")
 FROM = ("--from", "2026-11-16T00:00")
 
 

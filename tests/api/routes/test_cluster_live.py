@@ -15,7 +15,7 @@ from live_cluster import WORKER_SECRETS, LiveCluster, LiveScheduler
 from prometheus_client.parser import text_string_to_metric_families
 from waiting import PATIENCE, eventually
 
-from api.test_metrics import lint, values
+from api.routes.test_metrics import lint, values
 from conftest import Evenbeat
 from evenbeat.node.process.listen import ListenAddress, check_listen_safety
 from evenbeat.store.postgres.postgres_store import PostgresStore
