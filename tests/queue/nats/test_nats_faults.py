@@ -131,7 +131,7 @@ def test_a_wiped_queue_loses_no_run(
     async def scene(house: NatsScene) -> None:
         node = await house.node()
         jetstream = (await house.client()).jetstream()
-        await eventually_async(lambda: node.queue._shipping._stream.created)
+        await eventually_async(lambda: node.queue._publisher._stream.created)
         tokens = [t for n in range(50) for t in node.commands(f"echo {n} >>{file}")]
         while (await jetstream.stream_info(house.where.stream)).state.messages < 50:
             await asyncio.sleep(0.01)
@@ -226,7 +226,7 @@ def test_what_nobody_takes_though_it_is_fetched_is_set_aside(
         node = await house.node()
         await eventually_async(lambda: not node.queue.problem)
         client = await house.client()
-        await eventually_async(lambda: node.queue._shipping._stream.created)
+        await eventually_async(lambda: node.queue._publisher._stream.created)
         thief = await client.jetstream().pull_subscribe(house.where.runs("default"), durable="thief")
         tokens = node.commands("true", 2)
         for _ in range(run_lease.MAX_DISPATCH_ATTEMPTS):
@@ -266,7 +266,7 @@ def test_a_killed_worker_loses_its_runs_after_a_while_and_no_others(server: Nats
 
 def cut_off(worker: ClusterWorker) -> Callable[[], None]:
     """Let it neither hear nor be heard; what heals it."""
-    link: Any = worker._link
+    link: Any = worker._connection
     handlers = dict(link._client._subs)
     real, callbacks = link.send, {sid: sub._cb for sid, sub in handlers.items()}
 

@@ -1,4 +1,4 @@
-"""Where the queue of a cluster is: the servers, how to get in, and the names of all that belongs to this cluster."""
+"""The address of a cluster's queue: servers, credentials, and the subjects that belong to this cluster."""
 
 import re
 from hashlib import blake2b
@@ -23,7 +23,7 @@ _KEYS: Final = {
     "key": "key",
     "name": "name",
 }
-"""What may stand behind the ?, and where it is kept."""
+"""Keys that are accepted after the ?, and the fields that hold their values."""
 _OF_TLS: Final = ("ca", "cert", "key")
 _PREFIX: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _SERVER: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_.-]{1,253})(?::([0-9]{1,5}))?")
@@ -31,7 +31,7 @@ _ENCODED: Final = "x--"
 
 
 class QueueAddress(Struct, frozen=True):
-    """A queue, as `parse_where` has read it. What is secret is not part of what is shown of it."""
+    """A queue address, as parsed by `parse_queue_address`. Its str() and repr() leave out secrets."""
 
     scheme: str
     servers: tuple[str, ...]
@@ -42,26 +42,26 @@ class QueueAddress(Struct, frozen=True):
     password: str = ""
     token: str = ""
     credentials: str = ""
-    """A file as `nsc` writes it: who we are, signed, and the seed to prove it."""
+    """A credentials file as `nsc` writes it: our signed identity, and the seed that proves it."""
     nkey: str = ""
     """A file with the seed of a user."""
     authority: str = ""
-    """A file with the certificates of those who may sign that of the server; "" for those of the machine."""
+    """A file with the certificates that may sign that of the server; "" for those of this machine."""
     certificate: str = ""
     key: str = ""
     """Files with our own certificate and its key."""
     name: str = ""
-    """Who we are, if the user does not say it: subjects that only we may hear have it in them."""
+    """Our name, if the user name does not say it: subjects that only we may subscribe to contain it."""
 
     def __repr__(self) -> str:
-        return f"Where({self})"
+        return f"QueueAddress({self})"
 
     def __str__(self) -> str:
         return f"{self.scheme}://{','.join(self.servers)}/{self.prefix}"
 
     @property
     def url_with_secrets(self) -> str:
-        """What `parse_where` reads, secrets included: not to be shown."""
+        """What `parse_queue_address` reads, secrets included: never show it."""
         secrets = f"{quote(self.user, '')}:{quote(self.password, '')}@" if self.user or self.password else ""
         secrets = secrets or (f"{quote(self.token, '')}@" if self.token else "")
         said = [(key, getattr(self, field)) for key, field in _KEYS.items() if getattr(self, field)]
@@ -70,22 +70,24 @@ class QueueAddress(Struct, frozen=True):
 
     @property
     def identity(self) -> str:
-        """Who we are, as part of subjects; "" if nobody says."""
+        """Our name as part of subjects; "" if none is given."""
         known = self.name or self.user
         return subject_token(known) if known else ""
 
     @property
     def inbox(self) -> str:
-        """Before the subjects that answers to us go to: with a name in it, nobody else need be allowed to hear them."""
+        """Prefix of the subjects for answers to us: with our name in it, the server can forbid others to subscribe to
+        them.
+        """
         return f"_INBOX.{self.identity}" if self.identity else "_INBOX"
 
     def new_worker(self, random: str) -> str:
-        """What a new worker is called; `worker` makes a subject of it, that of others with the same name likewise."""
+        """The id of a new worker; it begins with our name, so that one permission covers all workers of that name."""
         return f"{self.identity}.{random}" if self.identity else random
 
     @property
     def urls(self) -> list[str]:
-        """Of each server, without what is secret."""
+        """The URL of each server, without secrets."""
         return [f"{self.scheme}://{server}" for server in self.servers]
 
     @property
@@ -98,11 +100,11 @@ class QueueAddress(Struct, frozen=True):
         return f"{self.prefix}.runs.*"
 
     def runs(self, pool: str) -> str:
-        """Where the runs of a pool go."""
+        """The subject of the runs of a pool."""
         return f"{self.prefix}.runs.{subject_token(pool)}"
 
     def consumer(self, pool: str) -> str:
-        """What the workers of a pool fetch from."""
+        """The consumer that the workers of a pool fetch from."""
         return f"pool-{subject_token(pool)}"
 
     def node(self, node: str) -> str:
@@ -114,7 +116,7 @@ class QueueAddress(Struct, frozen=True):
 
     @property
     def feed(self) -> str:
-        """Where nodes tell each other what happens, for those who watch."""
+        """The subject on which nodes tell each other of events, for their subscribers."""
         return f"{self.prefix}.feed"
 
     def worker(self, worker: str) -> str:
@@ -129,7 +131,7 @@ def subject_token(pool: str) -> str:
 
 
 def parse_queue_address(url: str, replicas: int = 1) -> QueueAddress:
-    """Read where the queue is; what was found is never shown, as it may hold a password."""
+    """Parse the address of a queue; messages never quote it, as it may contain a password."""
     if not 1 <= replicas <= MAX_REPLICAS:
         raise Invalid(f"{replicas} is out of range, accepted: 1 to {MAX_REPLICAS}", place="replicas")
     scheme, separator, rest = url.partition("://")
@@ -158,7 +160,7 @@ def parse_queue_address(url: str, replicas: int = 1) -> QueueAddress:
 
 
 def _query_options(query: str, scheme: str) -> dict[str, str]:
-    """What stands behind the ?."""
+    """The fields given after the ?."""
     found: dict[str, str] = {}
     for part in query.split("&") if query else ():
         key, equals, value = part.partition("=")

@@ -1,4 +1,4 @@
-"""From runs to messages: what goes together, what a node remembers of a message, and of each run in it."""
+"""Split runs into messages, and what a node remembers of each message and each run in it."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -8,11 +8,11 @@ from evenbeat.wire.cluster_messages import MAX_MESSAGE_SIZE, MAX_RUNS_PER_OFFER,
 from evenbeat.wire.worker_frames import RunSpec
 
 _RUN_OVERHEAD: Final = 256
-"""Bytes of a run beside its job and its texts, at most."""
+"""Bytes of a run besides its job and its texts, at most."""
 
 
 class HandedOverRun:
-    """A run that was handed over, or adopted, and has not ended."""
+    """A run that was offered to workers, or adopted, and has not ended."""
 
     __slots__ = ("function", "is_cancelled", "lease", "message", "pool", "run", "since", "started", "task", "token")
 
@@ -20,21 +20,21 @@ class HandedOverRun:
         self.token = token
         self.task = task
         self.run = run
-        """None for what was adopted: it is not handed over again."""
+        """None for an adopted run: it is not offered again."""
         self.function = function
         self.pool = pool
         self.since = since
-        """When it was dispatched, on the node's own clock."""
+        """When it was dispatched or adopted, by boot_time of this node."""
         self.lease = RunLease()
         self.message: OutgoingOffer | None = None
         self.started = 0
-        """By the cluster's clock, if somebody told."""
+        """By the cluster's clock; 0 if its start was not reported."""
         self.is_cancelled = False
-        """It shall end: whoever has it is told so until it has."""
+        """It is to end: the worker that holds it is told so until it has ended."""
 
 
 class OutgoingOffer:
-    """One parcel on its way. `waiting`: those of its runs that nobody has a permission for."""
+    """One message on its way. `waiting`: its runs that are not granted to any worker."""
 
     __slots__ = ("attempt", "id", "pool", "sequence", "stream_id", "waiting", "when")
 
@@ -44,22 +44,22 @@ class OutgoingOffer:
         self.waiting: dict[int, HandedOverRun] = {}
         self.attempt = 1
         self.sequence = 0
-        """Its place in the stream; 0 until the servers have it for sure."""
+        """Its sequence number in the stream; 0 until the servers have confirmed it."""
         self.stream_id = ""
-        """Of the stream it is in."""
+        """When the stream that it is in was created."""
         self.when = now
-        """When it was sent, or last seen in the stream, on the node's own clock."""
+        """When it was sent, or last seen in the stream, by boot_time of this node."""
 
 
 def packed_size(run: RunSpec) -> int:
-    """Bytes it takes in a message, or somewhat less than it is said to."""
+    """Upper bound of the bytes that a run takes in a message."""
     return len(memoryview(run.job)) + 4 * len(run.name) + len(run.cursor or b"") + _RUN_OVERHEAD
 
 
 def split_into_offers(items: Sequence[HandedOverRun], workers: int) -> Iterator[list[HandedOverRun]]:
-    """Cut the runs of one pool and class so that all its workers get a part, and that each part fits a message.
+    """Split runs of one pool and timebox class so that every worker can get a part, and that each part fits a message.
 
-    What does not fit a message alone is a part of its own.
+    A run that is too large for any message is a part of its own.
     """
     most = min(MAX_RUNS_PER_OFFER, -(-len(items) // max(workers, 1)))
     part: list[HandedOverRun] = []
@@ -77,7 +77,7 @@ def split_into_offers(items: Sequence[HandedOverRun], workers: int) -> Iterator[
 
 
 def packed_offer(message: OutgoingOffer, node: str) -> bytes:
-    """The parcel of all runs of a message that wait."""
+    """The message with all of its runs that wait."""
     items = message.waiting.values()
     runs = [item.run for item in items if item.run is not None]
     functions = [item.function for item in items]

@@ -1,4 +1,4 @@
-"""The clock of a cluster as a worker learns it: nodes say what time it is, in answers that take their time."""
+"""A worker's estimate of the cluster's clock, from the times in the answers of nodes."""
 
 from collections import deque
 from typing import Final
@@ -7,7 +7,7 @@ _SAMPLES: Final = 8
 
 
 class ClusterClock:
-    """How far the cluster's clock is ahead of the boot-time clock here."""
+    """`offset`: how far the cluster's clock is ahead of the boot-time clock of this machine."""
 
     def __init__(self, guess: int) -> None:
         self.offset = guess
@@ -15,9 +15,10 @@ class ClusterClock:
         self._samples: deque[tuple[int, int]] = deque(maxlen=_SAMPLES)
 
     def learn(self, sent: int, told: int, now: int) -> None:
-        """We asked when it was `sent` here, and heard `now` that it was `told`: somewhere between the two.
+        """A request was `sent` and answered `now`, both by the clock here; in between it was `told` by the cluster's
+        clock.
 
-        The quickest of the last answers is the best.
+        The quickest of the last answers gives the best estimate.
         """
         if now < sent:
             return

@@ -1,4 +1,4 @@
-"""The connection to the servers of a queue: it comes back by itself, and nobody who sends waits for it."""
+"""The connection to the NATS servers: it reconnects by itself, and sending never waits for it."""
 
 import asyncio
 import json
@@ -22,7 +22,7 @@ _CONNECT_TIMEOUT: Final = 2
 _PING_INTERVAL: Final = 2
 """Seconds between two pings; a connection that leaves two unanswered is none."""
 _MAX_UNSENT_BYTES: Final = 8 << 20
-"""Bytes on their way to a server that does not read."""
+"""Bytes that may wait for a server that does not read."""
 _REQUEST_TIMEOUT: Final = 3.0
 _STATUS: Final = "Status"
 NO_RESPONDERS: Final = "503"
@@ -35,7 +35,7 @@ def boot_time() -> int:
 
 
 async def end_tasks(tasks: Sequence[asyncio.Task[None]]) -> None:
-    """Cancel them until they have ended: the client keeps a cancellation to itself now and then."""
+    """Cancel them until they have ended: the NATS client swallows a cancellation now and then."""
     while left := [task for task in tasks if not task.done()]:
         for task in left:
             task.cancel()
@@ -43,7 +43,7 @@ async def end_tasks(tasks: Sequence[asyncio.Task[None]]) -> None:
 
 
 class NatsRefused(Exception):
-    """A server has answered, but not as wished; `code` as in HTTP."""
+    """A server has refused a request; `code` as in HTTP."""
 
     def __init__(self, code: int, reason: str) -> None:
         self.code = code
@@ -51,21 +51,21 @@ class NatsRefused(Exception):
 
 
 class NatsUnavailable(Exception):
-    """No server has answered: it is not there, or too slow."""
+    """No server has answered: none can be reached, or it is too slow."""
 
 
 def response_status(message: Msg) -> str:
-    """What a server says instead of a message; "" for a message."""
+    """The status that a server sends instead of a message; "" for a message."""
     return (message.headers or {}).get(_STATUS, "")
 
 
 class NatsConnection:
-    """One connection at a time to one of the servers."""
+    """A connection to one of the servers, replaced by another when it is lost."""
 
-    def __init__(self, where: QueueAddress, name: str, on_up: Callable[[], None]) -> None:
-        """`on_up` is called whenever a connection has come up; all that was sent before may have been lost."""
-        check_credentials(where)
-        self._where = where
+    def __init__(self, address: QueueAddress, name: str, on_up: Callable[[], None]) -> None:
+        """`on_up` is called whenever a connection is established; everything sent before may have been lost."""
+        check_credentials(address)
+        self._address = address
         self._name = name
         self._on_up = on_up
         self._handlers: dict[str, Callable[[Msg], None]] = {}
@@ -78,25 +78,25 @@ class NatsConnection:
         self._tasks: list[asyncio.Task[None]] = []
         self._is_stopping = False
         self._is_new = True
-        """Never connected, and that was not told yet."""
+        """It was never connected, and that was not logged yet."""
         self.problem = "not connected yet"
-        """Why nothing can be sent now; "" if it can."""
+        """Why nothing can be sent now, or ""."""
 
     @property
     def is_up(self) -> bool:
         return self._client is not None and self._client.is_connected
 
     def subscribe(self, subject: str, handler: Callable[[Msg], None]) -> None:
-        """Before `start`: let this be called for what comes there."""
+        """Call this for every message on that subject; before `start`."""
         self._handlers[subject] = handler
 
     async def start(self) -> None:
         """Connect, however long it takes."""
-        self._tasks = [asyncio.create_task(self._stay_connected()), asyncio.create_task(self._pump())]
+        self._tasks = [asyncio.create_task(self._stay_connected()), asyncio.create_task(self._send_outgoing())]
         await self._was_up.wait()
 
     def send(self, subject: str, data: bytes, reply: str = "", headers: dict[str, str] | None = None) -> bool:
-        """Send it soon, in order; False if there is no connection: then it is not sent, ever."""
+        """Send it soon, in order. False if there is no connection: then it is never sent."""
         if not self.is_up:
             return False
         self._outgoing.append((subject, data, reply, headers))
@@ -107,7 +107,7 @@ class NatsConnection:
     async def request_jetstream(
         self, subject: str, request: dict[str, Any], seconds: float = _REQUEST_TIMEOUT
     ) -> dict[str, Any]:
-        """Ask JetStream; raise Refused or Unanswered."""
+        """Ask JetStream; raise NatsRefused or NatsUnavailable."""
         if self._client is None:
             raise NatsUnavailable(self.problem)
         try:
@@ -120,7 +120,7 @@ class NatsConnection:
         return answer
 
     async def stop(self, seconds: float = 1.0) -> None:
-        """Send what waits, as far as that goes quickly, and let go."""
+        """Send what waits, as far as that goes quickly, and disconnect."""
         if self.is_up and self._client is not None:
             with suppress(TimeoutError, nats.errors.Error, OSError):
                 async with asyncio.timeout(seconds):
@@ -140,27 +140,27 @@ class NatsConnection:
             self._closed.clear()
             client = Client()
             try:
-                set_client_identity(client, self._where)
+                set_client_identity(client, self._address)
                 await client.connect(**self._options())
                 for subject, handler in self._handlers.items():
                     await client.subscribe(subject, cb=_as_callback(handler))
                 self._client = client
             except (nats.errors.Error, OSError, TimeoutError) as e:
-                await self._failed(e)
+                await self._on_error(e)
                 await asyncio.sleep(_RECONNECT_DELAY)
                 continue
-            await self._up()
+            await self._on_connected()
             self._was_up.set()
             await self._closed.wait()
             self._client = None
             await asyncio.sleep(_RECONNECT_DELAY)
 
     def _options(self) -> dict[str, Any]:
-        where = self._where
+        address = self._address
         return {
-            "servers": where.urls,
+            "servers": address.urls,
             "name": self._name,
-            **connect_options(where),
+            **connect_options(address),
             "max_reconnect_attempts": -1,
             "reconnect_time_wait": _RECONNECT_DELAY,
             "connect_timeout": _CONNECT_TIMEOUT,
@@ -168,38 +168,38 @@ class NatsConnection:
             "max_outstanding_pings": 2,
             "pending_size": _MAX_UNSENT_BYTES,
             "flush_timeout": float(_CONNECT_TIMEOUT),
-            "error_cb": self._failed,
-            "disconnected_cb": self._down,
-            "reconnected_cb": self._up,
-            "closed_cb": self._gone,
+            "error_cb": self._on_error,
+            "disconnected_cb": self._on_disconnected,
+            "reconnected_cb": self._on_connected,
+            "closed_cb": self._on_closed,
         }
 
-    async def _up(self) -> None:
-        _log.info("connected to the queue", extra={"action": "queue_up", "queue": str(self._where)})
+    async def _on_connected(self) -> None:
+        _log.info("connected to the queue", extra={"action": "queue_up", "queue": str(self._address)})
         self.problem = ""
         self._is_new = False
         self._on_up()
 
-    async def _down(self) -> None:
+    async def _on_disconnected(self) -> None:
         if not self.problem and not self._is_stopping:
-            _log.warning("the queue is out of reach", extra={"action": "queue_down", "queue": str(self._where)})
-        self.problem = self.problem or f"{self._where} is out of reach"
-        # What was for now is of no use later; the rest is sent again by those who know about it.
+            _log.warning("the queue is out of reach", extra={"action": "queue_down", "queue": str(self._address)})
+        self.problem = self.problem or f"{self._address} is out of reach"
+        # Most messages are of no use later; the others are sent again by the code that needs them.
         self._outgoing.clear()
         self._is_idle.set()
 
-    async def _gone(self) -> None:
+    async def _on_closed(self) -> None:
         self._closed.set()
 
-    async def _failed(self, error: Exception) -> None:
+    async def _on_error(self, error: Exception) -> None:
         if not self.is_up:
             if self._is_new:
                 _log.warning("the queue is out of reach: %s", error, extra={"action": "queue_down"})
             self._is_new = False
-            self.problem = f"{self._where} is out of reach: {error or type(error).__name__}"
+            self.problem = f"{self._address} is out of reach: {error or type(error).__name__}"
         _log.debug("queue: %s", error, extra={"action": "queue_error"})
 
-    async def _pump(self) -> None:
+    async def _send_outgoing(self) -> None:
         while True:
             await self._wake.wait()
             self._wake.clear()
@@ -210,7 +210,7 @@ class NatsConnection:
                     if client is not None:
                         await client.publish(subject, data, reply, headers)
                 except (nats.errors.Error, OSError) as e:
-                    await self._failed(e)
+                    await self._on_error(e)
             self._is_idle.set()
 
 
@@ -219,7 +219,7 @@ def _as_callback(handler: Callable[[Msg], None]) -> Any:
         try:
             handler(message)
         except Exception:
-            # The client would pass over it in silence.
+            # The client would ignore it silently.
             _log.exception("a message could not be handled", extra={"action": "queue_failed"})
 
     return call

@@ -1,4 +1,4 @@
-"""Signatures by Ed25519, made by the OpenSSL that Python itself is linked with: the standard library has none."""
+"""Ed25519 signatures by the OpenSSL that Python itself is linked with, as the standard library does not offer them."""
 
 import _ssl
 import ctypes
@@ -34,7 +34,7 @@ def _library() -> Any:
 
 
 class Ed25519PrivateKey:
-    """A key, by the 32 bytes that it is made of; `with` it, so that OpenSSL forgets it afterwards."""
+    """A private key, made of 32 bytes. Use it in a `with` statement, which frees it in OpenSSL."""
 
     def __init__(self, seed: bytes) -> None:
         self._library = _library()
@@ -45,7 +45,7 @@ class Ed25519PrivateKey:
             )
 
     def public(self) -> bytes:
-        """The key that others may know."""
+        """The public key."""
         found, length = create_string_buffer(_PUBLIC), c_size_t(_PUBLIC)
         self._must(self._library.EVP_PKEY_get_raw_public_key(self._key, found, byref(length)))
         return found.raw[: length.value]

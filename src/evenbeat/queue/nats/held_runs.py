@@ -1,4 +1,4 @@
-"""What a worker of a cluster has in its hands: messages, and the runs in them."""
+"""The messages that a cluster worker has fetched, and the runs in them."""
 
 from typing import Final
 
@@ -13,7 +13,7 @@ ACK_TERMINATE: Final = b"+TERM"
 
 
 class FetchedMessage:
-    """A message that was fetched, until all its runs are done."""
+    """A message that was fetched, until all of its runs are done."""
 
     __slots__ = ("key", "last_progress_at", "open", "reply")
 
@@ -22,7 +22,7 @@ class FetchedMessage:
         self.reply = reply
         self.open: set[int] = set()
         self.last_progress_at = now
-        """When the servers last heard that we are at it."""
+        """When the servers were last told that we still work on it."""
 
 
 class HeldRun:
@@ -53,30 +53,30 @@ class HeldRun:
         self.run = run
         self.function = function
         self.node = node
-        """Who is asked and told first: who sent it, granted it, or renewed it last."""
+        """The node that is asked and reported to first: it offered, granted or last renewed the run."""
         self.delivery: FetchedMessage | None = delivery
         self.fetched_at = now
         self.renewed_at = 0
-        """When what was answered for it last was sent."""
+        """When the status or request was sent whose answer last renewed it."""
         self.kill_at = 0
-        """It was told to end, and is killed then; 0 if it was not."""
+        """It was told to end, and is killed at this time; 0 if it was not."""
         self.is_cancelled = False
         self.is_fenced = False
-        """It was ended because nobody renewed it."""
+        """It was ended because no node renewed it."""
         self.result: RunResult | None = None
         self.sent = 0
         self.sends = 0
 
 
 class FetchedMessages:
-    """The messages a worker is at."""
+    """The messages whose runs a worker has not finished."""
 
-    def __init__(self, link: NatsConnection) -> None:
-        self._link = link
+    def __init__(self, connection: NatsConnection) -> None:
+        self._connection = connection
         self._open: dict[tuple[int, str], FetchedMessage] = {}
 
     def fetched(self, key: tuple[int, str], reply: str, now: int) -> FetchedMessage:
-        """A message has come, perhaps again."""
+        """A message has arrived, perhaps again."""
         delivery = self._open.get(key)
         if delivery is None:
             delivery = self._open[key] = FetchedMessage(key, reply, now)
@@ -84,30 +84,30 @@ class FetchedMessages:
         return delivery
 
     def settle(self, delivery: FetchedMessage) -> None:
-        """Confirm it, if nothing of it is left to do."""
+        """Acknowledge the message if none of its runs is left to do."""
         if not delivery.open and self._open.pop(delivery.key, None) is delivery:
-            self._link.send(delivery.reply, b"")
+            self._connection.send(delivery.reply, b"")
 
-    def done(self, mine: HeldRun) -> None:
-        """One of its runs is."""
-        if mine.delivery is not None:
-            mine.delivery.open.discard(mine.token)
-            self.settle(mine.delivery)
+    def done(self, held_run: HeldRun) -> None:
+        """This run is done; acknowledge its message if that was the last one."""
+        if held_run.delivery is not None:
+            held_run.delivery.open.discard(held_run.token)
+            self.settle(held_run.delivery)
 
-    def give_back(self, mine: HeldRun) -> None:
-        """Let somebody else have what is left of the message that this run came with."""
-        delivery, mine.delivery = mine.delivery, None
+    def give_back(self, held_run: HeldRun) -> None:
+        """Return the message of this run to the servers, for another worker."""
+        delivery, held_run.delivery = held_run.delivery, None
         if delivery is not None:
-            delivery.open.discard(mine.token)
+            delivery.open.discard(held_run.token)
             if self._open.pop(delivery.key, None) is delivery:
-                self._link.send(delivery.reply, _NAK_WITH_DELAY)
+                self._connection.send(delivery.reply, _NAK_WITH_DELAY)
 
     def is_open(self, delivery: FetchedMessage | None) -> bool:
         return delivery is not None and self._open.get(delivery.key) is delivery
 
     def report_progress(self, now: int) -> None:
-        """Tell the servers that we are still at it."""
+        """Tell the servers that we still work on these messages."""
         for delivery in self._open.values():
             if now - delivery.last_progress_at >= IN_PROGRESS_INTERVAL * SECOND:
                 delivery.last_progress_at = now
-                self._link.send(delivery.reply, _ACK_IN_PROGRESS)
+                self._connection.send(delivery.reply, _ACK_IN_PROGRESS)

@@ -1,4 +1,4 @@
-"""How a connection proves who it is, and how it knows the server: passwords, credentials files, nkeys, TLS."""
+"""How a connection authenticates itself and the server: passwords, credentials files, nkeys, TLS."""
 
 import base64
 import binascii
@@ -19,63 +19,63 @@ _SEED: Final = re.compile(r"-----BEGIN USER NKEY SEED-----\s+(\S+)\s+-+END USER 
 _USER: Final = 20 << 3
 """The first byte of the public key of a user."""
 _SEED_BYTES: Final = 36
-"""Two bytes that say what it is, 32 of the seed, two of a checksum."""
+"""Two bytes for the kind, 32 of the seed, two of a checksum."""
 
 
 class UnreadableCredential(OSError):
-    """A file that is needed to connect cannot be used; tried again, as somebody may be just replacing it."""
+    """A file that is needed to connect cannot be used; it is tried again, as it may just be being replaced."""
 
 
-def check_credentials(where: QueueAddress) -> None:
-    """Raise Invalid if one of the files cannot be used, before anything is tried with them."""
+def check_credentials(address: QueueAddress) -> None:
+    """Raise Invalid if one of the files cannot be used."""
     try:
-        connect_options(where)
-        if where.credentials or where.nkey:
-            _sign(_seed_of(where), "try")
+        connect_options(address)
+        if address.credentials or address.nkey:
+            _sign(_seed_of(address), "try")
     except (OSError, ssl.SSLError) as e:
         raise Invalid(str(e), place="queue") from None
 
 
-def connect_options(where: QueueAddress) -> dict[str, Any]:
-    """What the client needs to know of it."""
+def connect_options(address: QueueAddress) -> dict[str, Any]:
+    """The options of the NATS client for this address."""
     options: dict[str, Any] = {
-        "user": where.user or None,
-        "password": where.password or None,
-        "token": where.token or None,
-        "tls": tls_context(where) if where.scheme == "tls" else None,
-        "inbox_prefix": where.inbox,
+        "user": address.user or None,
+        "password": address.password or None,
+        "token": address.token or None,
+        "tls": tls_context(address) if address.scheme == "tls" else None,
+        "inbox_prefix": address.inbox,
     }
-    if where.credentials or where.nkey:
-        # The client signs with the package nkeys, which nothing else of ours needs; a user makes it ask us instead.
-        options |= {"user": "nkey", "signature_cb": _signing(where)}
-    if where.credentials:
-        options["user_jwt_cb"] = lambda: _found(_JWT, where.credentials).encode()
+    if address.credentials or address.nkey:
+        # By itself the client signs with the package nkeys, which we do not need otherwise; with a user it calls us.
+        options |= {"user": "nkey", "signature_cb": _signing(address)}
+    if address.credentials:
+        options["user_jwt_cb"] = lambda: _found(_JWT, address.credentials).encode()
     return options
 
 
-def set_client_identity(client: Client, where: QueueAddress) -> None:
-    """Before it connects: a server knows who has only an nkey by its public half."""
-    if where.nkey:
-        client._public_nkey = public_nkey(_seed_of(where))
+def set_client_identity(client: Client, address: QueueAddress) -> None:
+    """Call it before the client connects: with a bare nkey the server identifies us by the public key."""
+    if address.nkey:
+        client._public_nkey = public_nkey(_seed_of(address))
 
 
-def tls_context(where: QueueAddress) -> ssl.SSLContext:
-    """The server must have a certificate of its name, of an authority of this machine or of the one that is given."""
+def tls_context(address: QueueAddress) -> ssl.SSLContext:
+    """The server must have a certificate for its name, signed by an authority of this machine or the given one."""
     try:
-        context = ssl.create_default_context(cafile=where.authority or None)
+        context = ssl.create_default_context(cafile=address.authority or None)
     except OSError as e:
-        raise UnreadableCredential(f"ca={where.authority}: {e.strerror or e}") from None
-    if where.certificate:
+        raise UnreadableCredential(f"ca={address.authority}: {e.strerror or e}") from None
+    if address.certificate:
         try:
-            context.load_cert_chain(where.certificate, where.key or None)
+            context.load_cert_chain(address.certificate, address.key or None)
         except OSError as e:
-            raise UnreadableCredential(f"cert={where.certificate}: {e.strerror or e}") from None
+            raise UnreadableCredential(f"cert={address.certificate}: {e.strerror or e}") from None
     return context
 
 
-def _signing(where: QueueAddress) -> Callable[[str], bytes]:
-    # Read anew at every connection: credentials may have been renewed.
-    return lambda nonce: _sign(_seed_of(where), nonce)
+def _signing(address: QueueAddress) -> Callable[[str], bytes]:
+    # Read at every connection: credentials may have been renewed.
+    return lambda nonce: _sign(_seed_of(address), nonce)
 
 
 def _sign(seed: str, nonce: str) -> bytes:
@@ -83,8 +83,8 @@ def _sign(seed: str, nonce: str) -> bytes:
         return base64.b64encode(key.sign(nonce.encode()))
 
 
-def _seed_of(where: QueueAddress) -> str:
-    return _found(_SEED, where.credentials) if where.credentials else _text(where.nkey).strip()
+def _seed_of(address: QueueAddress) -> str:
+    return _found(_SEED, address.credentials) if address.credentials else _text(address.nkey).strip()
 
 
 def _found(pattern: re.Pattern[str], file: str) -> str:
@@ -103,7 +103,7 @@ def _text(file: str) -> str:
 
 
 def _raw(seed: str) -> bytes:
-    """The key within the seed of a user, which begins with SU."""
+    """The raw key in the seed of a user, which begins with SU."""
     try:
         whole = base64.b32decode(seed + "=" * (-len(seed) % 8))
     except binascii.Error:
@@ -114,14 +114,14 @@ def _raw(seed: str) -> bytes:
 
 
 def public_nkey(seed: str) -> str:
-    """What a server knows a user by, from their seed."""
+    """The public key by which a server knows a user, from the seed."""
     with Ed25519PrivateKey(_raw(seed)) as key:
         whole = bytes([_USER]) + key.public()
     return base64.b32encode(whole + _checksum(whole)).decode().rstrip("=")
 
 
 def new_nkey(random: bytes) -> str:
-    """The seed of a new user, of 32 random bytes."""
+    """The seed of a new user, made of 32 random bytes."""
     kind = (18 << 3) | (_USER >> 5), (_USER & 31) << 3
     whole = bytes(kind) + random
     return base64.b32encode(whole + _checksum(whole)).decode().rstrip("=")

@@ -1,4 +1,4 @@
-"""The workers of a cluster as a node hears of them, and the pools they serve."""
+"""The workers of a cluster, as they have reported to a node, and the pools that they serve."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -9,88 +9,92 @@ from evenbeat.wire.cluster_messages import WorkerStatus
 from evenbeat.wire.cluster_view import PoolView, WorkerView
 
 _WORKER_REMEMBERED_FOR: Final = 300 * SECOND
-"""A worker that is silent is shown so long, so that it is missed."""
+"""A silent worker is shown for so long, so that people notice that it is missing."""
 _LEFT_REMEMBERED_FOR: Final = 10 * SECOND
-"""One that took its leave is not missed."""
-_MOST_WORKERS: Final = 10_000
+"""A worker that has left in order is shown for so long."""
+_MAX_WORKERS: Final = 10_000
 _POOL_WANTED_FOR: Final = 3_600 * SECOND
-"""A pool to which runs were handed over is looked after so long: that it has no worker is not forgotten in between."""
+"""A pool that runs were sent to is watched for so long, so that we know since when it has no worker."""
 
 
 class WorkerRegistry:
-    """Who was heard of, and when; all times on the node's own clock."""
+    """Which workers have reported, and when; all times by boot_time of this node."""
 
     def __init__(self) -> None:
         self._heard: dict[str, tuple[WorkerStatus, int]] = {}
-        self._first: dict[str, int] = {}
-        """When each of them was heard for the first time."""
+        self._first_heard: dict[str, int] = {}
+        """When each of them reported for the first time."""
         self._dead: dict[str, int] = {}
-        """Workers that are known to have died, and since when we know it."""
-        self._without: dict[str, int] = {}
-        """Since when pools are known to be without a worker."""
-        self._wanted: dict[str, int] = {}
-        """When runs were last seen to wait in which pool."""
+        """Workers that are known to have died, and when we learned it."""
+        self._without_worker_since: dict[str, int] = {}
+        """Since when each pool without a worker is known to have none."""
+        self._last_wanted: dict[str, int] = {}
+        """When runs were last waiting in each pool."""
 
-    def record_status(self, tidings: WorkerStatus, now: int) -> None:
-        """A worker tells of itself."""
-        if tidings.worker in self._heard or len(self._heard) < _MOST_WORKERS:
-            self._heard[tidings.worker] = (tidings, now)
-            self._first.setdefault(tidings.worker, now)
+    def record_status(self, status: WorkerStatus, now: int) -> None:
+        """A worker has reported."""
+        if status.worker in self._heard or len(self._heard) < _MAX_WORKERS:
+            self._heard[status.worker] = (status, now)
+            self._first_heard.setdefault(status.worker, now)
 
     def is_dead(self, worker: str) -> bool:
-        """Is it known that it has died?"""
+        """Is it known that this worker has died?"""
         return worker in self._dead
 
     def begin_anew(self, now: int) -> None:
-        """Nobody could be heard until now: pools are not to be blamed for it."""
-        self._without = dict.fromkeys(self._without, now)
+        """We were disconnected until now: pools without a worker count from now on."""
+        self._without_worker_since = dict.fromkeys(self._without_worker_since, now)
 
     def forget_old(self, now: int, pools: Iterable[str]) -> None:
-        """Forget who is gone for long, and see which of these pools have nobody."""
-        for worker, (tidings, heard) in list(self._heard.items()):
-            is_over = now - heard > (_LEFT_REMEMBERED_FOR if tidings.is_leaving else _WORKER_REMEMBERED_FOR)
-            is_dead = now - heard >= run_lease.WORKER_SILENT_AFTER and self._is_replaced(tidings, heard)
-            if is_dead and not tidings.is_leaving:
+        """Forget workers that have been silent for long, and find out which pools have no worker; `pools` have waiting
+        runs.
+        """
+        for worker, (status, heard) in list(self._heard.items()):
+            is_over = now - heard > (_LEFT_REMEMBERED_FOR if status.is_leaving else _WORKER_REMEMBERED_FOR)
+            is_dead = now - heard >= run_lease.WORKER_SILENT_AFTER and self._is_replaced(status, heard)
+            if is_dead and not status.is_leaving:
                 self._dead[worker] = now
             if is_over or is_dead:
                 del self._heard[worker]
         self._dead = {worker: at for worker, at in self._dead.items() if now - at < _WORKER_REMEMBERED_FOR}
-        self._first = {worker: first for worker, first in self._first.items() if worker in self._heard}
+        self._first_heard = {worker: first for worker, first in self._first_heard.items() if worker in self._heard}
         serving = self._serving(now)
-        self._wanted.update(dict.fromkeys(pools, now))
-        self._wanted = {pool: at for pool, at in self._wanted.items() if now - at < _POOL_WANTED_FOR}
-        known = set(self._wanted).union(*(tidings.pools for tidings, _ in self._heard.values()))
-        self._without = {pool: self._without.get(pool, now) for pool in known if pool not in serving}
+        self._last_wanted.update(dict.fromkeys(pools, now))
+        self._last_wanted = {pool: at for pool, at in self._last_wanted.items() if now - at < _POOL_WANTED_FOR}
+        known = set(self._last_wanted).union(*(status.pools for status, _ in self._heard.values()))
+        self._without_worker_since = {
+            pool: self._without_worker_since.get(pool, now) for pool in known if pool not in serving
+        }
 
-    def _is_replaced(self, gone: WorkerStatus, heard: int) -> bool:
-        """Has another worker of this name, for the same pools, come up since it was last heard? Then it is known dead:
-        who starts a worker of that name anew has seen to it.
+    def _is_replaced(self, silent: WorkerStatus, heard: int) -> bool:
+        """Has another worker with its name and pools started since its last report? Then it counts as dead: the person
+        or service manager that started the new one has made sure of that.
         """
         return any(
-            (other.name, sorted(other.pools)) == (gone.name, sorted(gone.pools)) and self._first[id_] > heard
+            (other.name, sorted(other.pools)) == (silent.name, sorted(silent.pools)) and self._first_heard[id_] > heard
             for id_, (other, _) in self._heard.items()
-            if id_ != gone.worker
+            if id_ != silent.worker
         )
 
     def _serving(self, now: int) -> dict[str, list[WorkerStatus]]:
         serving: dict[str, list[WorkerStatus]] = {}
-        for tidings, heard in self._heard.values():
-            if not tidings.is_leaving and now - heard < run_lease.WORKER_SILENT_AFTER:
-                for pool in tidings.pools:
-                    serving.setdefault(pool, []).append(tidings)
+        for status, heard in self._heard.values():
+            if not status.is_leaving and now - heard < run_lease.WORKER_SILENT_AFTER:
+                for pool in status.pools:
+                    serving.setdefault(pool, []).append(status)
         return serving
 
     def serving(self, pool: str, now: int) -> int:
-        """How many workers serve a pool now."""
+        """The number of workers that serve a pool now."""
         return len(self._serving(now).get(pool, ()))
 
     def without_worker_for(self, pool: str, now: int) -> int:
-        """How long a pool is known to be without a worker; 0 if it has one."""
-        since = self._without.get(pool)
+        """How long a pool has been known to have no worker; 0 if it has one."""
+        since = self._without_worker_since.get(pool)
         return 0 if since is None else now - since
 
     def name_of(self, worker: str) -> str:
-        """What people call it."""
+        """The name of a worker, as people know it; its id if it has not reported."""
         return self._heard[worker][0].name if worker in self._heard else worker
 
     def workers(self, now: int) -> list[WorkerView]:
@@ -114,9 +118,9 @@ class WorkerRegistry:
         ]
 
     def pools(self, now: int, waiting: dict[str, int]) -> dict[str, PoolView]:
-        """All that have workers, had some lately, or have runs waiting for one."""
+        """All pools that have workers, had some lately, or have waiting runs."""
         serving = self._serving(now)
-        names = {*self._without, *waiting}.union(*(tidings.pools for tidings, _ in self._heard.values()))
+        names = {*self._without_worker_since, *waiting}.union(*(status.pools for status, _ in self._heard.values()))
         return {
             pool: PoolView(
                 workers=len(serving.get(pool, ())),

@@ -1,7 +1,7 @@
-"""The queue of a cluster, the node's side: runs out to whichever worker asks for them, results back, each once.
+"""The queue of a cluster, the node's side: offers runs to workers, grants them to the worker that asks, takes results.
 
-It lives on the node's asyncio loop and decides nothing: what is due is the node's to say, who may start and what is
-lost is `core.run_lease`'s.
+It lives on the node's asyncio loop and decides nothing: the node says what is due, and `core.run_lease` says which
+worker may start a run and when a run is lost.
 """
 
 import asyncio
@@ -41,34 +41,34 @@ from evenbeat.wire.cluster_view import PoolView, WorkerView
 from evenbeat.wire.worker_frames import RunResult, RunSpec
 
 _POLL_INTERVAL: Final = 0.5
-"""Seconds between two looks at what is out."""
+"""Seconds between two checks of the open runs."""
 _STREAM_POLL_INTERVAL: Final = 3.0
-"""Seconds between two looks for the stream."""
+"""Seconds between two checks of the stream."""
 _log: Final = logging.getLogger("evenbeat.queue")
 
 
 class DeliveryCounts(Struct):
-    """What has happened that should be rare."""
+    """How often rare events have happened."""
 
     redispatched: int = 0
-    """Runs handed over again, as their message was gone."""
+    """Runs sent again, as their message had disappeared."""
     reopened: int = 0
-    """Permissions that were not used."""
+    """Grants that were not used."""
     late_results: int = 0
     lost: int = 0
     set_aside: int = 0
     without_worker: int = 0
     too_large: int = 0
     unreadable: int = 0
-    """Messages that nobody could make sense of."""
+    """Messages that could not be decoded."""
 
 
 class NatsQueue:
-    """Runs that are with the workers of a cluster, or on the way there."""
+    """Runs that workers of a cluster hold, or that are on their way there."""
 
     def __init__(
         self,
-        where: QueueAddress,
+        address: QueueAddress,
         node: str,
         *,
         on_results: Callable[[list[RunResult]], None],
@@ -78,86 +78,87 @@ class NatsQueue:
         owns: Callable[[int], bool],
         may_answer: Callable[[], bool],
     ) -> None:
-        """`on_results` gets every dispatched or adopted run once, unless it is forgotten; `on_late` what nobody wants.
+        """For `on_results` and `on_started` see `queue.contract`. `on_results` also gets every adopted run once, but no
+        forgotten one; `on_late` gets results that came too late to count, with the id of their worker.
 
-        `now` is the cluster's clock, `owns` whether a task is ours to answer for now, `may_answer` whether our lease
-        is still good: without it nothing is granted, renewed, taken or confirmed.
+        `now` is the cluster's clock, `owns` says whether this node owns a task now, `may_answer` whether its lease is
+        valid: without that nothing is granted, renewed, accepted or confirmed.
         """
-        self._where = where
+        self._address = address
         self._node = node
         self._on_results = on_results
         self._on_started = on_started
         self._on_late = on_late
         self._clock = now
         self._may_answer = may_answer
-        self._link = NatsConnection(where, f"evenbeat scheduler {node}", self._up)
-        self._link.subscribe(where.node(node), self._hear)
-        self._link.subscribe(where.nodes, self._hear)
-        self._link.subscribe(where.feed, self._hear_nodes)
+        self._connection = NatsConnection(address, f"evenbeat scheduler {node}", self._on_reconnect)
+        self._connection.subscribe(address.node(node), self._on_message)
+        self._connection.subscribe(address.nodes, self._on_message)
+        self._connection.subscribe(address.feed, self._on_feed)
         self.on_node_message: Callable[[bytes], None] | None = None
-        """Called with whatever a node has told all nodes, ourselves among them."""
-        self._shipping = OfferPublisher(where, self._link, node, boot_time)
-        self._books = HandedOverRuns(owns)
-        self._staff = WorkerRegistry()
+        """Called with each message that a node has sent to all nodes, also with our own."""
+        self._publisher = OfferPublisher(address, self._connection, node, boot_time)
+        self._handed_over = HandedOverRuns(owns)
+        self._registry = WorkerRegistry()
         self.worker_deaths = WorkerDeaths()
         self._counts = DeliveryCounts()
         self._ended: list[RunResult] = []
-        self._none_out: asyncio.Event | None = None
+        self._none_pending: asyncio.Event | None = None
         self._tasks: list[asyncio.Task[None]] = []
 
-    # What is asked about it
+    # State
 
     early_delivery: Final = 0
-    """A worker elsewhere has a clock of its own."""
+    """None: a worker on another machine has a clock of its own."""
     is_busy: Final = False
-    """Nor do they say here what they have not begun."""
+    """Never: these workers do not report what they have not started."""
 
     @property
     def pending(self) -> int:
-        """Runs dispatched or adopted and not ended."""
-        return len(self._books.open) + len(self._ended)
+        """Runs that were dispatched or adopted and have not ended."""
+        return len(self._handed_over.open) + len(self._ended)
 
     @property
     def workers(self) -> list[tuple[int, str]]:
-        """All workers that were heard of lately: process, and what people call it."""
+        """Process id, name and pools of all workers that have reported lately."""
         return [(worker.pid, f"{worker.name}: {', '.join(worker.pools)}") for worker in self.worker_views]
 
     @property
     def restarts(self) -> int:
-        """Processes of workers that ended before they were told to."""
+        """Processes of these workers that ended before they were told to."""
         return sum(worker.restarts for worker in self.worker_views)
 
     @property
     def worker_views(self) -> list[WorkerView]:
-        return self._staff.workers(boot_time())
+        return self._registry.workers(boot_time())
 
     @property
     def pools(self) -> dict[str, PoolView]:
-        return self._staff.pools(boot_time(), self._shipping.waiting())
+        return self._registry.pools(boot_time(), self._publisher.waiting())
 
     @property
     def problem(self) -> str:
         """Why the queue cannot be used now, or ""."""
-        return self._link.problem or self._shipping.problem
+        return self._connection.problem or self._publisher.problem
 
     @property
     def is_cut_off(self) -> bool:
-        """Is no server within reach? Otherwise a problem is one of JetStream, and others may well have it too."""
-        return bool(self._link.problem)
+        """Can no server be reached? Any other problem is one of JetStream, which other nodes may well have too."""
+        return bool(self._connection.problem)
 
     @property
     def counts(self) -> DeliveryCounts:
-        self._counts.redispatched = self._shipping.redispatched
+        self._counts.redispatched = self._publisher.redispatched
         return self._counts
 
-    # What the node tells it
+    # Calls of the node
 
     async def start(self) -> None:
-        """Connect, however long it takes; the stream is made as soon as there are servers for it."""
-        await self._link.start()
+        """Connect, however long it takes; the stream is created as soon as there are servers for it."""
+        await self._connection.start()
         self._tasks = [
-            asyncio.create_task(self._shipping.keep_stream(_STREAM_POLL_INTERVAL)),
-            asyncio.create_task(self._keep_looking()),
+            asyncio.create_task(self._publisher.keep_stream(_STREAM_POLL_INTERVAL)),
+            asyncio.create_task(self._check_regularly()),
         ]
 
     def dispatch(
@@ -167,60 +168,64 @@ class NatsQueue:
         tasks: Sequence[int] = (),
         pools: Sequence[str | None] | None = None,
     ) -> None:
-        """Make these runs, of the tasks with these numbers, in these pools (None: the default one)."""
+        """Offer these runs to the workers of their pools (None: the default one); `tasks` are the numbers of their
+        tasks.
+        """
         now = boot_time()
         none = [None] * len(runs)
         items = [
             HandedOverRun(run.token, task, run, function, pool or DEFAULT_POOL, now)
             for run, task, function, pool in zip(runs, tasks, functions or none, pools or none, strict=True)
         ]
-        self._books.open.update([(item.token, item) for item in items])
-        for item in self._shipping.send(items, lambda pool: self._staff.serving(pool, now)):
+        self._handed_over.open.update([(item.token, item) for item in items])
+        for item in self._publisher.send(items, lambda pool: self._registry.serving(pool, now)):
             self._counts.too_large += 1
             self._end(item, Outcome.BROKEN, f"larger than a message may be, accepted: at most {MAX_MESSAGE_SIZE} bytes")
 
     def adopt(self, runs: Sequence[tuple[int, int]], silent: Mapping[int, int]) -> None:
-        """Token and task of runs that a former owner has handed over: from now on they are ours.
+        """Take over runs, by token and task, that a former owner has handed over or left.
 
-        `silent`: by their tokens, how long nobody had answered for them when they were let go.
+        `silent`: by token, how long no node had answered for a run when it was handed over.
         """
         now = boot_time()
         for token, task in runs:
-            if token in self._books.open:
+            if token in self._handed_over.open:
                 continue
             item = HandedOverRun(token, task, None, None, "", now)
             item.lease = run_lease.adopted_lease(silent.get(token, 0), now)
-            self._books.open[token] = item
+            self._handed_over.open[token] = item
 
     def never_granted(self, tokens: Sequence[int]) -> list[int]:
-        """Those of these that no worker has, and that none will have by our permission if they are forgotten now."""
-        items = (self._books.open.get(token) for token in tokens)
+        """Runs among these that no worker holds and that no grant of ours covers, so that they can be forgotten."""
+        items = (self._handed_over.open.get(token) for token in tokens)
         return [item.token for item in items if item is not None and not item.lease.worker and not item.lease.adopted]
 
     def silent_for(self, tokens: Sequence[int]) -> dict[int, tuple[int, int]]:
-        """The task of each of these runs that a worker may have, and how long ago we last answered for it."""
+        """For each of these runs that a worker may hold: its task, and how long ago we last answered for it."""
         now = boot_time()
-        items = [item for token in tokens if (item := self._books.open.get(token)) is not None]
+        items = [item for token in tokens if (item := self._handed_over.open.get(token)) is not None]
         ages = [(item, run_lease.unanswered_for(item.lease, now)) for item in items]
         return {item.token: (item.task, age) for item, age in ages if age > 0}
 
     def forget(self, tokens: Sequence[int]) -> None:
-        """Another node owns them from now on; their results are not ours to give."""
-        for item in self._books.forget(tokens):
-            self._shipping.remove(item)
+        """Another node owns these runs from now on: their results are not reported here."""
+        for item in self._handed_over.forget(tokens):
+            self._publisher.remove(item)
         if self._ended:
             unwanted = set(tokens)
             self._ended = [result for result in self._ended if result.token not in unwanted]
-        self._notice_the_end()
+        self._notice_none_pending()
 
     def confirm_stored(self, tokens: Sequence[int]) -> None:
-        """Their results are in the store: their workers need not keep them any longer."""
-        for worker, theirs in self._books.mark_stored(tokens, boot_time()).items():
-            self._tell(worker, ResultsStored(self._node, theirs))
+        """The results of these runs are in the store: tell their workers to forget them."""
+        for worker, tokens_of_worker in self._handed_over.mark_stored(tokens, boot_time()).items():
+            self._send(worker, ResultsStored(self._node, tokens_of_worker))
 
     def cancel(self, tokens: Sequence[int] = ()) -> None:
-        """End these runs, or all; each gets its result, `cancelled` unless it ended before its worker heard of it."""
-        wanted = [self._books.open[t] for t in tokens or list(self._books.open) if t in self._books.open]
+        """End these runs, or all if none is named. Each gets its result: `cancelled`, unless it had ended before."""
+        wanted = [
+            self._handed_over.open[t] for t in tokens or list(self._handed_over.open) if t in self._handed_over.open
+        ]
         by_worker: dict[str, list[int]] = {}
         for item in wanted:
             if item.lease.worker:
@@ -228,76 +233,76 @@ class NatsQueue:
             item.is_cancelled = True
             if not item.lease.worker and not item.lease.adopted:
                 self._end(item, Outcome.CANCELLED, "not started")
-        for worker, theirs in by_worker.items():
-            self._tell(worker, CancelRuns(self._node, theirs))
+        for worker, tokens_of_worker in by_worker.items():
+            self._send(worker, CancelRuns(self._node, tokens_of_worker))
 
     def set_clock(self, offset: int, by: int = 0) -> None:
-        """Workers learn the time from every answer."""
+        """Nothing to do: workers get the time with every answer."""
 
     async def stop(self, grace: float) -> None:
-        """Wait so many seconds for what is out. What has not ended then goes on, for whoever adopts it."""
-        self._none_out = asyncio.Event()
+        """Wait at most `grace` seconds for open runs. What has not ended goes on, and the next owner adopts it."""
+        self._none_pending = asyncio.Event()
         if self.pending:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._none_out.wait(), grace)
+                await asyncio.wait_for(self._none_pending.wait(), grace)
         await end_tasks(self._tasks)
-        await self._link.stop()
+        await self._connection.stop()
 
-    # What nodes tell each other
+    # Messages between nodes
 
     def tell_nodes(self, data: bytes) -> bool:
-        """To all nodes that can be reached now; False if none can. Nothing that must arrive."""
-        return self._link.send(self._where.feed, data)
+        """Send it to all nodes that can be reached now, without a guarantee; False if none can."""
+        return self._connection.send(self._address.feed, data)
 
-    def _hear_nodes(self, message: Msg) -> None:
+    def _on_feed(self, message: Msg) -> None:
         if self.on_node_message is not None:
             self.on_node_message(message.data)
 
-    # What workers tell it
+    # Messages of workers
 
-    def _hear(self, message: Msg) -> None:
+    def _on_message(self, message: Msg) -> None:
         try:
-            told = node_message_decoder.decode(message.data)
+            content = node_message_decoder.decode(message.data)
         except msgspec.DecodeError:
             self._counts.unreadable += 1
             return
         now = boot_time()
-        if isinstance(told, WorkerStatus):
-            self._staff.record_status(told, now)
-            self.worker_deaths.worker_is_alive(told.worker)
+        if isinstance(content, WorkerStatus):
+            self._registry.record_status(content, now)
+            self.worker_deaths.worker_is_alive(content.worker)
         if not self._may_answer():
             return
-        if isinstance(told, StartRequest):
-            self._answer(told, now, is_for_all=message.subject == self._where.nodes)
-        elif isinstance(told, RunReport):
-            self._take(told)
+        if isinstance(content, StartRequest):
+            self._grant(content, now, is_for_all=message.subject == self._address.nodes)
+        elif isinstance(content, RunReport):
+            self._take_report(content)
         else:
-            self._renew(told, now)
+            self._renew_leases(content, now)
 
-    def _answer(self, question: StartRequest, now: int, *, is_for_all: bool) -> None:
-        granted, refused = self._books.grant(question, now)
+    def _grant(self, request: StartRequest, now: int, *, is_for_all: bool) -> None:
+        granted, refused = self._handed_over.grant(request, now)
         for item in granted:
-            self._shipping.remove(item)
+            self._publisher.remove(item)
         if granted or refused or not is_for_all:
             tokens = [item.token for item in granted]
-            self._tell(question.worker, StartReply(self._node, question.asked, tokens, refused))
+            self._send(request.worker, StartReply(self._node, request.asked, tokens, refused))
 
-    def _renew(self, tidings: WorkerStatus, now: int) -> None:
-        told = self._books.apply_status(tidings, now)
-        for item in told.reopened:
+    def _renew_leases(self, status: WorkerStatus, now: int) -> None:
+        effect = self._handed_over.apply_status(status, now)
+        for item in effect.reopened:
             self._counts.reopened += 1
-            self._shipping.reopen(item)
-        self._tell(
-            tidings.worker, WorkerStatusReply(self._node, tidings.sent, self._clock(), told.renewed, told.not_ours)
+            self._publisher.reopen(item)
+        self._send(
+            status.worker, WorkerStatusReply(self._node, status.sent, self._clock(), effect.renewed, effect.not_ours)
         )
-        if told.to_cancel:
-            self._tell(tidings.worker, CancelRuns(self._node, told.to_cancel))
+        if effect.to_cancel:
+            self._send(status.worker, CancelRuns(self._node, effect.to_cancel))
 
-    def _take(self, report: RunReport) -> None:
-        reported = self._books.apply_report(report)
-        self._learn_of_deaths(report, reported.results)
+    def _take_report(self, report: RunReport) -> None:
+        reported = self._handed_over.apply_report(report)
+        self._record_deaths(report, reported.results)
         if reported.safe:
-            self._tell(report.worker, ResultsStored(self._node, reported.safe))
+            self._send(report.worker, ResultsStored(self._node, reported.safe))
         if reported.starts:
             self._on_started(reported.starts)
         if reported.late:
@@ -305,53 +310,57 @@ class NatsQueue:
             self._on_late(report.worker, reported.late)
         if reported.results:
             self._on_results(reported.results)
-            self._notice_the_end()
+            self._notice_none_pending()
 
-    def _learn_of_deaths(self, report: RunReport, results: list[RunResult]) -> None:
+    def _record_deaths(self, report: RunReport, results: list[RunResult]) -> None:
         taken = {result.token for result in results}
         if self.worker_deaths or any(result.outcome == Outcome.LOST for result in results):
             for task, result in report.results:
                 if result.token in taken:
                     self.worker_deaths.record_end(task, result.outcome, result.output)
 
-    def _tell(self, worker: str, message: MessageToWorker) -> None:
-        self._link.send(self._where.worker(worker), encode_message(message))
+    def _send(self, worker: str, message: MessageToWorker) -> None:
+        self._connection.send(self._address.worker(worker), encode_message(message))
 
-    # What it sees for itself
+    # Regular checks
 
-    def _up(self) -> None:
-        self._staff.begin_anew(boot_time())
-        self._shipping.on_reconnect()
+    def _on_reconnect(self) -> None:
+        self._registry.begin_anew(boot_time())
+        self._publisher.on_reconnect()
 
-    async def _keep_looking(self) -> None:
+    async def _check_regularly(self) -> None:
         while True:
             await asyncio.sleep(_POLL_INTERVAL)
             try:
                 await self._check_open_runs()
             except Exception:
-                _log.exception("what is out could not be looked at", extra={"action": "queue_failed"})
+                _log.exception("open runs could not be checked", extra={"action": "queue_failed"})
 
     async def _check_open_runs(self) -> None:
         now = boot_time()
-        for item in self._books.take_lost(now):
+        for item in self._handed_over.take_lost(now):
             self._counts.lost += 1
             if item.lease.worker:
                 self.worker_deaths.record_silent_loss(item.task, item.lease.worker)
-            who = f"its worker {self._staff.name_of(item.lease.worker)}" if item.lease.worker else "whoever had it"
+            who = (
+                f"its worker {self._registry.name_of(item.lease.worker)}"
+                if item.lease.worker
+                else "the worker that had it"
+            )
             self._end(item, Outcome.LOST, f"{who} is gone or was cut off")
-        self._staff.forget_old(now, {message.pool for message in self._shipping.messages})
-        self.worker_deaths.settle_silent_workers(self._staff.is_dead)
-        if self._link.is_up:
+        self._registry.forget_old(now, {message.pool for message in self._publisher.messages})
+        self.worker_deaths.settle_silent_workers(self._registry.is_dead)
+        if self._connection.is_up:
             self._end_runs_without_worker(now)
-        for item in await self._shipping.check_stream():
-            if self._books.open.get(item.token) is item and not item.lease.worker:
+        for item in await self._publisher.check_stream():
+            if self._handed_over.open.get(item.token) is item and not item.lease.worker:
                 self._counts.set_aside += 1
                 reason = f"set aside: handed over {run_lease.MAX_DISPATCH_ATTEMPTS} times, and no worker took it"
                 self._end(item, Outcome.BROKEN, reason)
 
     def _end_runs_without_worker(self, now: int) -> None:
-        for message in list(self._shipping.messages):
-            if self._staff.without_worker_for(message.pool, now) < run_lease.NO_WORKER_TIMEOUT:
+        for message in list(self._publisher.messages):
+            if self._registry.without_worker_for(message.pool, now) < run_lease.NO_WORKER_TIMEOUT:
                 continue
             for item in [item for item in message.waiting.values() if now - item.since >= run_lease.NO_WORKER_TIMEOUT]:
                 self._counts.without_worker += 1
@@ -359,20 +368,20 @@ class NatsQueue:
                 self._end(item, Outcome.BROKEN, f"no worker of pool {message.pool!r} for {seconds} s")
 
     def _end(self, item: HandedOverRun, outcome: Outcome, reason: str) -> None:
-        """A result that no worker tells."""
-        self._books.remove(item)
-        self._shipping.remove(item)
+        """End a run with a result that no worker has reported."""
+        self._handed_over.remove(item)
+        self._publisher.remove(item)
         now = self._clock()
         if not self._ended:
-            asyncio.get_running_loop().call_soon(self._give_ended)
+            asyncio.get_running_loop().call_soon(self._report_ended)
         self._ended.append(RunResult(item.token, outcome, None, item.started or now, now, reason.encode()))
 
-    def _give_ended(self) -> None:
+    def _report_ended(self) -> None:
         ended, self._ended = self._ended, []
         if ended:
             self._on_results(ended)
-        self._notice_the_end()
+        self._notice_none_pending()
 
-    def _notice_the_end(self) -> None:
-        if self._none_out is not None and not self.pending:
-            self._none_out.set()
+    def _notice_none_pending(self) -> None:
+        if self._none_pending is not None and not self.pending:
+            self._none_pending.set()

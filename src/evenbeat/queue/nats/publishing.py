@@ -1,4 +1,4 @@
-"""Messages from a node into the stream: sent without waiting, sent again if they are not there."""
+"""Publish messages with runs into the stream: send without waiting, send again if they are missing there."""
 
 import asyncio
 import json
@@ -24,43 +24,43 @@ from evenbeat.queue.nats.stream import RunStream
 from evenbeat.wire.cluster_messages import MAX_MESSAGE_SIZE
 
 _CONFIRM_TIMEOUT: Final = SECOND
-"""A message that the servers have not confirmed by then is sent again; they know it by its id."""
+"""A message that the servers have not confirmed by then is sent again; they recognise it by its id."""
 _BROKEN_STREAM_POLL_INTERVAL: Final = 0.5
-"""Seconds between two looks for a stream with which something is wrong."""
+"""Seconds between two checks of a stream that has a problem."""
 _STREAM_CHECK_AGE: Final = 5 * SECOND
-"""A message that nobody asks about is looked for in the stream so often."""
+"""Microseconds between two checks whether a message that no worker has fetched is still in the stream."""
 _MAX_STREAM_CHECKS: Final = 20
-"""Messages looked for at once."""
+"""Messages checked at the same time."""
 _IN_PROCESS: Final = 10158
-"""JetStream's error code for a message whose id is that of one that is being replicated."""
+"""JetStream's error code for a message with the id of one that is being replicated."""
 _log: Final = logging.getLogger("evenbeat.queue")
 
 
 class OfferPublisher:
-    """All messages with runs that wait for a worker."""
+    """All messages with runs that no worker has been granted."""
 
-    def __init__(self, where: QueueAddress, link: NatsConnection, node: str, now: Callable[[], int]) -> None:
-        self._where = where
-        self._link = link
+    def __init__(self, address: QueueAddress, connection: NatsConnection, node: str, now: Callable[[], int]) -> None:
+        self._address = address
+        self._connection = connection
         self._node = node
         self._now = now
-        self._stream = RunStream(where, link)
+        self._stream = RunStream(address, connection)
         self._messages: dict[str, OutgoingOffer] = {}
         self._name = secrets.token_hex(6)
         self._count = 0
-        self._inbox = f"{where.inbox}.{secrets.token_hex(11)}"
+        self._inbox = f"{address.inbox}.{secrets.token_hex(11)}"
         self._is_missed = asyncio.Event()
         self.problem = ""
-        """What is wrong with the stream."""
+        """What is wrong with the stream, or ""."""
         self.redispatched = 0
-        link.subscribe(f"{self._inbox}.*", self._confirmed)
+        connection.subscribe(f"{self._inbox}.*", self._on_confirmation)
 
     @property
     def messages(self) -> Iterable[OutgoingOffer]:
         return self._messages.values()
 
     def send(self, items: list[HandedOverRun], workers: Callable[[str], int]) -> list[HandedOverRun]:
-        """Hand these over; those that are too large for any message come back."""
+        """Send these runs; returns those that are too large for any message."""
         too_large = [item for item in items if item.run is not None and packed_size(item.run) > MAX_MESSAGE_SIZE]
         if too_large:
             left = {item.token for item in items}.difference(item.token for item in too_large)
@@ -77,38 +77,38 @@ class OfferPublisher:
                 for item in piece:
                     item.message = message
                 self._messages[message.id] = message
-                self._ship(message)
+                self._send(message)
         return too_large
 
     def remove(self, item: HandedOverRun) -> None:
-        """Somebody has its permission now, or it is over."""
+        """The run is granted to a worker, or has ended."""
         if item.message is not None:
             item.message.waiting.pop(item.token, None)
             if not item.message.waiting:
                 self._messages.pop(item.message.id, None)
 
     def reopen(self, item: HandedOverRun) -> None:
-        """Its permission was not used: it waits again, in the message it came with."""
+        """The grant of this run was not used: it waits again, in the same message."""
         if item.message is not None:
             item.message.waiting[item.token] = item
             self._messages[item.message.id] = item.message
 
     def waiting(self) -> dict[str, int]:
-        """How many runs wait, by pool."""
+        """The number of waiting runs by pool."""
         counts: dict[str, int] = {}
         for message in self._messages.values():
             counts[message.pool] = counts.get(message.pool, 0) + len(message.waiting)
         return counts
 
     def on_reconnect(self) -> None:
-        """There is a connection: what was not confirmed goes out again."""
+        """There is a new connection: send again what was not confirmed."""
         self._is_missed.set()
         for message in self._messages.values():
             if not message.sequence:
-                self._ship(message)
+                self._send(message)
 
     async def keep_stream(self, seconds: float) -> None:
-        """Make the stream, and make it again whenever it is missed; look for it every so many seconds."""
+        """Create the stream, and again whenever it is missing; check it every `seconds` seconds."""
         self.problem = await self._stream.set_replicas()
         while True:
             try:
@@ -119,20 +119,20 @@ class OfferPublisher:
                 pass
             else:
                 self._is_missed.clear()
-            if not self._link.is_up:
+            if not self._connection.is_up:
                 continue
-            born, was_wrong = self._stream.created, bool(self.problem)
+            created, was_wrong = self._stream.created, bool(self.problem)
             try:
                 self.problem = await self._stream.ensure()
             except Exception:
-                _log.exception("the stream could not be looked for", extra={"action": "queue_failed"})
-            if self._stream.created != born or (was_wrong and not self.problem):
+                _log.exception("the stream could not be checked", extra={"action": "queue_failed"})
+            if self._stream.created != created or (was_wrong and not self.problem):
                 self._resend_unconfirmed(0)
 
     async def check_stream(self) -> list[HandedOverRun]:
-        """See to messages that are not, or no more, in the stream; the runs that are set aside for it."""
+        """Send messages again that are missing in the stream; returns runs that were sent too often already."""
         now = self._now()
-        if not self._link.is_up or self.problem:
+        if not self._connection.is_up or self.problem:
             return []
         self._resend_unconfirmed(_CONFIRM_TIMEOUT)
         held = [m for m in self._messages.values() if m.sequence]
@@ -149,43 +149,43 @@ class OfferPublisher:
                 raise is_there
             else:
                 message.when = now
-        aside: list[HandedOverRun] = []
+        set_aside: list[HandedOverRun] = []
         for message in gone:
             if message.attempt >= run_lease.MAX_DISPATCH_ATTEMPTS:
-                aside += message.waiting.values()
+                set_aside += message.waiting.values()
             elif message.waiting:
                 message.attempt += 1
                 self.redispatched += len(message.waiting)
-                self._ship(message)
-        return aside
+                self._send(message)
+        return set_aside
 
     def _resend_unconfirmed(self, age: int) -> None:
         now = self._now()
         for message in list(self._messages.values()):
             if not message.sequence and now - message.when >= age:
-                self._ship(message)
+                self._send(message)
 
-    def _ship(self, message: OutgoingOffer) -> None:
+    def _send(self, message: OutgoingOffer) -> None:
         name = f"{message.id}-{message.attempt}"
         message.sequence = 0
         message.when = self._now()
         data = packed_offer(message, self._node)
-        self._link.send(self._where.runs(message.pool), data, f"{self._inbox}.{name}", {"Nats-Msg-Id": name})
+        self._connection.send(self._address.runs(message.pool), data, f"{self._inbox}.{name}", {"Nats-Msg-Id": name})
 
-    def _confirmed(self, answer: Msg) -> None:
+    def _on_confirmation(self, answer: Msg) -> None:
         if response_status(answer) == NO_RESPONDERS:
             self._is_missed.set()
             return
         name, _, attempt = answer.subject.rpartition(".")[2].partition("-")
         message = self._messages.get(name)
-        told = json.loads(answer.data)
-        if "error" in told and told["error"].get("err_code") == _IN_PROCESS:
-            return  # sent again before the first was confirmed, which is still to come
-        if "error" in told:
-            self.problem = f"stream {self._where.stream}: {told['error'].get('description', '')}"
+        content = json.loads(answer.data)
+        if "error" in content and content["error"].get("err_code") == _IN_PROCESS:
+            return  # it was sent again before the first was confirmed; that confirmation is still to come
+        if "error" in content:
+            self.problem = f"stream {self._address.stream}: {content['error'].get('description', '')}"
             self._is_missed.set()
         elif message is not None and str(message.attempt) == attempt:
-            message.sequence = int(told["seq"])
+            message.sequence = int(content["seq"])
             message.stream_id = self._stream.created
 
 

@@ -1,4 +1,4 @@
-"""What a worker of a cluster tells of its runs: starts once, results until a node says that they are stored."""
+"""Report the runs of a cluster worker to nodes: starts once, results until a node confirms that they are stored."""
 
 import asyncio
 from collections.abc import Iterable, Iterator
@@ -11,52 +11,52 @@ from evenbeat.queue.nats.held_runs import HeldRun
 from evenbeat.wire.cluster_messages import MAX_MESSAGE_SIZE, RunReport, encode_message
 
 _FIRST_RESEND: Final = SECOND
-"""A result that is not stored by then is told again, to all nodes ..."""
+"""A result that is not confirmed by then is sent again, to all nodes."""
 _MAX_RESEND_INTERVAL: Final = 5 * SECOND
-"""... and then ever more seldom, down to this."""
+"""The interval doubles up to this."""
 _RESULT_OVERHEAD: Final = 128
-"""Bytes of a result beside its output and its cursor, at most."""
-_MOST_STARTS: Final = 10_000
+"""Bytes of a result besides its output and its cursor, at most."""
+_MAX_STARTS_PER_REPORT: Final = 10_000
 
 ReportedStarts = list[tuple[int, int, int]]
 
 
 class RunReporter:
-    """Starts and results that nodes have not, or not surely, heard of."""
+    """Starts that were not sent, and results that were not confirmed."""
 
-    def __init__(self, where: QueueAddress, link: NatsConnection, worker: str) -> None:
-        self._where = where
-        self._link = link
+    def __init__(self, address: QueueAddress, connection: NatsConnection, worker: str) -> None:
+        self._address = address
+        self._connection = connection
         self._worker = worker
         self.unconfirmed: dict[int, HeldRun] = {}
-        """Runs that have ended, and whose results nobody has confirmed."""
+        """Runs that have ended and whose results no node has confirmed."""
         self._starts: dict[str, ReportedStarts] = {}
-        self._fresh: list[HeldRun] = []
+        self._new_results: list[HeldRun] = []
 
-    def started(self, mine: HeldRun, when: int) -> None:
-        """It runs, and lasts."""
-        self._soon()
-        self._starts.setdefault(mine.node, []).append((mine.token, mine.task, when))
+    def started(self, held_run: HeldRun, when: int) -> None:
+        """The run has started and did not end at once."""
+        self._flush_soon()
+        self._starts.setdefault(held_run.node, []).append((held_run.token, held_run.task, when))
 
-    def ended(self, mine: HeldRun) -> None:
-        """It has its result."""
-        self._soon()
-        mine.sent = boot_time()
-        self.unconfirmed[mine.token] = mine
-        self._fresh.append(mine)
+    def ended(self, held_run: HeldRun) -> None:
+        """The run has ended."""
+        self._flush_soon()
+        held_run.sent = boot_time()
+        self.unconfirmed[held_run.token] = held_run
+        self._new_results.append(held_run)
 
     def flush(self) -> None:
-        """Tell what is new: each node what it knows of."""
-        fresh, self._fresh = self._fresh, []
+        """Send what is new, each run to its node."""
+        new_results, self._new_results = self._new_results, []
         starts, self._starts = self._starts, {}
         by_node: dict[str, list[HeldRun]] = {node: [] for node in starts}
-        for mine in fresh:
-            by_node.setdefault(mine.node, []).append(mine)
+        for held_run in new_results:
+            by_node.setdefault(held_run.node, []).append(held_run)
         for node, ended in by_node.items():
-            self._send(self._where.node(node), starts.get(node, []), ended)
+            self._send(self._address.node(node), starts.get(node, []), ended)
 
     def resend_old(self) -> None:
-        """Tell again what is not stored, to whoever may own it by now."""
+        """Send unconfirmed results again, to all nodes, as another one may own the run by now."""
         now = boot_time()
         old = [
             m
@@ -64,41 +64,43 @@ class RunReporter:
             if now - m.sent >= min(_FIRST_RESEND << max(m.sends - 1, 0), _MAX_RESEND_INTERVAL)
         ]
         if old:
-            self._send(self._where.nodes, [], old)
+            self._send(self._address.nodes, [], old)
 
     def on_reconnect(self) -> None:
-        """There is a new connection: what was told on the last one may have got lost."""
-        for mine in self.unconfirmed.values():
-            mine.sends, mine.sent = 0, 0
+        """There is a new connection: results sent on the last one may have been lost."""
+        for held_run in self.unconfirmed.values():
+            held_run.sends, held_run.sent = 0, 0
 
-    def _soon(self) -> None:
-        if not self._fresh and not self._starts:
+    def _flush_soon(self) -> None:
+        if not self._new_results and not self._starts:
             asyncio.get_running_loop().call_soon(self.flush)
 
     def _send(self, subject: str, starts: ReportedStarts, ended: list[HeldRun]) -> None:
         now = boot_time()
-        for mine in ended:
-            mine.sent = now
-            mine.sends = min(mine.sends + 1, 8)
-        for first in range(0, len(starts), _MOST_STARTS):
-            self._link.send(subject, encode_message(RunReport(self._worker, starts[first : first + _MOST_STARTS], [])))
+        for held_run in ended:
+            held_run.sent = now
+            held_run.sends = min(held_run.sends + 1, 8)
+        for first in range(0, len(starts), _MAX_STARTS_PER_REPORT):
+            self._connection.send(
+                subject, encode_message(RunReport(self._worker, starts[first : first + _MAX_STARTS_PER_REPORT], []))
+            )
         for part in _split_by_size(ended):
-            results = [(mine.task, mine.result) for mine in part if mine.result is not None]
-            self._link.send(subject, encode_message(RunReport(self._worker, [], results)))
+            results = [(held_run.task, held_run.result) for held_run in part if held_run.result is not None]
+            self._connection.send(subject, encode_message(RunReport(self._worker, [], results)))
 
 
 def _split_by_size(ended: Iterable[HeldRun]) -> Iterator[list[HeldRun]]:
-    """As many as fit into a message."""
+    """Split results into parts that fit a message each."""
     part: list[HeldRun] = []
     size = 0
-    for mine in ended:
-        result = mine.result
+    for held_run in ended:
+        result = held_run.result
         assert result is not None
         more = len(result.output) + len(result.cursor or b"") + _RESULT_OVERHEAD
         if part and size + more > MAX_MESSAGE_SIZE:
             yield part
             part, size = [], 0
-        part.append(mine)
+        part.append(held_run)
         size += more
     if part:
         yield part

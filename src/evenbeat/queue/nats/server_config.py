@@ -1,4 +1,5 @@
-"""A configuration for nats-server: a user for the schedulers, and one for each pool that hears no other pool's work."""
+"""Write a configuration for nats-server: one user for the schedulers, and one per pool that sees no other pool's
+runs."""
 
 import json
 from collections.abc import Sequence
@@ -8,11 +9,11 @@ from evenbeat.queue.nats.address import QueueAddress, subject_token
 
 
 class NatsUser(NamedTuple):
-    """Somebody who may connect."""
+    """A user of the NATS servers."""
 
     name: str
     secret: str
-    """A password, or the public half of an nkey."""
+    """A password, or a public nkey."""
     is_nkey: bool = False
 
 
@@ -22,7 +23,7 @@ class NatsTls(NamedTuple):
     certificate: str
     key: str
     authority: str = ""
-    """Of the certificates that clients must show; "" if they need none."""
+    """The authority of client certificates; "" if clients need none."""
 
 
 SCHEDULER_USER = "scheduler"
@@ -34,16 +35,16 @@ def pool_user(pool: str) -> str:
 
 
 def nats_config(
-    where: QueueAddress,
+    address: QueueAddress,
     scheduler: NatsUser,
     pools: Sequence[tuple[str, NatsUser]],
     listen: str,
     store: str,
     tls: NatsTls | None = None,
 ) -> str:
-    """The text of the file. What nobody is allowed here is refused by the server."""
-    users = [_user(scheduler, _of_schedulers(where))]
-    users += [_user(user, _of_pool(where, pool, user.name)) for pool, user in pools]
+    """The text of the file. The server refuses everything that it does not allow."""
+    users = [_user(scheduler, _of_schedulers(address))]
+    users += [_user(user, _of_pool(address, pool, user.name)) for pool, user in pools]
     lines = [f"listen: {json.dumps(listen)}", f"jetstream {{ store_dir: {json.dumps(store)} }}"]
     if tls is not None:
         files = {"cert_file": tls.certificate, "key_file": tls.key, "ca_file": tls.authority}
@@ -52,27 +53,27 @@ def nats_config(
     return "\n".join([*lines, "authorization {", "  users = [", *users, "  ]", "}", ""])
 
 
-def _of_schedulers(where: QueueAddress) -> tuple[list[str], list[str]]:
-    """They hand out all work, and hear all results."""
-    everything = f"{where.prefix}.>"
-    publish = [everything, "$JS.API.>", f"$JS.ACK.{where.stream}.>"]
+def _of_schedulers(address: QueueAddress) -> tuple[list[str], list[str]]:
+    """Schedulers send all runs and receive all results."""
+    everything = f"{address.prefix}.>"
+    publish = [everything, "$JS.API.>", f"$JS.ACK.{address.stream}.>"]
     return publish, [everything, f"_INBOX.{SCHEDULER_USER}.>"]
 
 
-def _of_pool(where: QueueAddress, pool: str, user: str) -> tuple[list[str], list[str]]:
-    """They fetch what is for their pool, ask and report to schedulers, and hear only what is for them.
+def _of_pool(address: QueueAddress, pool: str, user: str) -> tuple[list[str], list[str]]:
+    """Workers fetch runs of their pool, send requests and reports to schedulers, and receive only their own messages.
 
-    Nobody but schedulers publishes work, and messages of other pools cannot be fetched, read or heard.
+    Only schedulers publish runs; messages of other pools cannot be fetched, read or subscribed to.
     """
-    stream, consumer = where.stream, where.consumer(pool)
+    stream, consumer = address.stream, address.consumer(pool)
     publish = [
-        f"$JS.API.CONSUMER.CREATE.{stream}.{consumer}.{where.runs(pool)}",
+        f"$JS.API.CONSUMER.CREATE.{stream}.{consumer}.{address.runs(pool)}",
         f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{consumer}",
         f"$JS.ACK.{stream}.{consumer}.>",
-        where.nodes,
-        where.node("*"),
+        address.nodes,
+        address.node("*"),
     ]
-    return publish, [where.worker(f"{user}.>"), f"_INBOX.{user}.>"]
+    return publish, [address.worker(f"{user}.>"), f"_INBOX.{user}.>"]
 
 
 def _user(user: NatsUser, allowed: tuple[list[str], list[str]]) -> str:

@@ -1,6 +1,6 @@
-"""A worker of a cluster: asks before it starts anything, tells what it has, and ends what nobody answers for.
+"""A worker of a cluster: asks before it starts a run, reports its runs, and ends those that no node renews.
 
-What it may start and when it must end a run is `core.run_lease`'s to say. All its times are of the boot-time clock.
+`core.run_lease` decides what it may start and when it must end a run. All times are by the boot-time clock.
 """
 
 import asyncio
@@ -44,30 +44,30 @@ from evenbeat.wire.cluster_messages import (
 from evenbeat.wire.worker_frames import RunResult
 
 _POLL_INTERVAL: Final = 0.1
-"""Seconds between two looks at what is in hand."""
+"""Seconds between two checks of its runs."""
 _ASK_ALL_NODES_AFTER: Final = SECOND // 2
-"""A question that its node has not answered by then goes to all nodes."""
+"""A request that its node has not answered by then goes to all nodes."""
 _GATHER_SECONDS: Final = 0.003
-"""Seconds that a few free slots wait for others, so that not every run is a question of its own."""
+"""Seconds that a few free slots wait for others, so that not every run is a request of its own."""
 _MAX_BACKLOG_AGE: Final = SECOND
-"""What has found no slot by then is given back for others."""
+"""A run that has found no slot by then is given back for other workers."""
 _KILL_DELAY: Final = 400_000
-"""A run that must end, and has not when it was told to, is killed after this ..."""
+"""A run that was told to end is killed after this."""
 _GUARDIAN_DELAY: Final = 600_000
-"""... and should we be unable to, by the guardian after this. Both are within handover.MARGIN."""
+"""If this worker cannot do it, the guardian kills it after this. Both are within RUN_LEASE_MARGIN."""
 _CLOCK_STEP: Final = 1_000
-"""Microseconds that the cluster's clock must move before the processes hear of it."""
+"""Microseconds that the cluster's clock must move before the worker processes are told."""
 _UNCONFIRMED_PER_SLOT: Final = 16
-"""Results per slot that may wait to be stored before nothing more is taken on."""
+"""Results per slot that may be unconfirmed before the worker fetches nothing more."""
 _CONFIRM_TIMEOUT: Final = 3.0
-"""Seconds that a worker which leaves waits for its last results to be stored."""
+"""Seconds that a leaving worker waits for its last results to be confirmed."""
 _STOP_TIMEOUT: Final = 7.0
-"""Seconds for what was cancelled to end."""
+"""Seconds for cancelled runs to end."""
 _log: Final = logging.getLogger("evenbeat.worker")
 
 
 class WorkerOptions(Struct, frozen=True):
-    """What kind of worker it is."""
+    """The configuration of a worker."""
 
     kill_after: Callable[[int], int]
     """The rule of `core.guard`."""
@@ -77,15 +77,15 @@ class WorkerOptions(Struct, frozen=True):
     hosts: int = DEFAULT_HOSTS
     name: str = "worker"
     grace: float = 30.0
-    """Seconds for runs to end when it leaves."""
+    """Seconds for runs to end when the worker leaves."""
     pass_env: tuple[str, ...] = ()
-    """Variables that commands get beside the usual ones."""
+    """Variables that commands get besides the usual ones."""
     records: Path | None = None
-    """A folder of this user, the same at every start: what a worker that was killed has left behind is found there."""
+    """A folder of this user, the same at every start, with the records of worker processes: see `leftovers`."""
 
 
 class _PendingRequest:
-    """A question on its way."""
+    """A StartRequest that is not answered for all of its runs."""
 
     __slots__ = ("is_for_all", "runs")
 
@@ -95,20 +95,22 @@ class _PendingRequest:
 
 
 class ClusterWorker:
-    """One worker: its connection, its processes, and everything that is in its hands."""
+    """One worker: its connection, its processes, and its runs."""
 
-    def __init__(self, where: QueueAddress, options: WorkerOptions) -> None:
-        self.id: Final = where.new_worker(secrets.token_hex(8))
-        self._where = where
+    def __init__(self, address: QueueAddress, options: WorkerOptions) -> None:
+        self.id: Final = address.new_worker(secrets.token_hex(8))
+        self._address = address
         self._options = options
         self._clock = ClusterClock(time.time_ns() // 1_000 - boot_time())
         self._local_offset = self._clock.offset
-        self._link = NatsConnection(where, f"evenbeat worker {options.name}", self._up)
-        self._link.subscribe(where.worker(self.id), self._hear)
-        self._deliveries = FetchedMessages(self._link)
-        self._reports = RunReporter(where, self._link, self.id)
-        self._fetchers = [RunOfferFetcher(where, self._link, pool, self._room, self._fetched) for pool in options.pools]
-        self._local = LocalQueue(
+        self._connection = NatsConnection(address, f"evenbeat worker {options.name}", self._on_reconnect)
+        self._connection.subscribe(address.worker(self.id), self._on_message)
+        self._messages = FetchedMessages(self._connection)
+        self._reporter = RunReporter(address, self._connection, self.id)
+        self._fetchers = [
+            RunOfferFetcher(address, self._connection, pool, self._room, self._on_offer) for pool in options.pools
+        ]
+        self._local_queue = LocalQueue(
             options.processes,
             self._ended,
             self._started,
@@ -120,83 +122,83 @@ class ClusterWorker:
         )
         self._backlog: deque[HeldRun] = deque()
         self._expected: dict[int, HeldRun] = {}
-        """Runs that are not started: in the backlog, or asked for."""
-        self._questions: dict[int, _PendingRequest] = {}
-        self._asking = 0
+        """Runs that are not started: in the backlog, or in a StartRequest."""
+        self._requests: dict[int, _PendingRequest] = {}
+        self._requested_count = 0
         self._running: dict[int, HeldRun] = {}
-        self._last_asked = 0
-        self._will_ask: asyncio.TimerHandle | None = None
-        self._heard_at = 0
-        self._looked = self._came_up = boot_time()
-        self._tidings_at = 0
+        self._last_request = 0
+        self._request_timer: asyncio.TimerHandle | None = None
+        self._answered_at = 0
+        self._checked_at = self._started_at = boot_time()
+        self._status_sent_at = 0
         self._version = version("evenbeat")
         self._is_leaving = False
         self._is_idle = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._fetching: list[asyncio.Task[None]] = []
         self.runs = 0
-        """How many it has run."""
+        """Number of runs that have ended here."""
         self.fenced = 0
-        """... and how many of them it has ended because nobody answered for them."""
+        """Number of runs that were ended because no node renewed them."""
 
-    # What is asked about it
+    # State
 
     @property
     def held(self) -> int:
-        """Runs that were started and whose results are not safe."""
-        return len(self._running) + len(self._reports.unconfirmed)
+        """Runs that were started and whose results are not confirmed."""
+        return len(self._running) + len(self._reporter.unconfirmed)
 
     @property
     def problem(self) -> str:
-        """Why nobody hears of it now, or ""."""
-        return self._link.problem
+        """Why no node can be reached now, or ""."""
+        return self._connection.problem
 
     @property
     def has_recent_answer(self) -> bool:
-        """Has any node answered lately?"""
-        return self._clock.is_known and boot_time() - self._heard_at < run_lease.RUN_LEASE_DURATION
+        """Has a node answered lately?"""
+        return self._clock.is_known and boot_time() - self._answered_at < run_lease.RUN_LEASE_DURATION
 
     @property
     def pids(self) -> list[int]:
-        """Of its worker processes."""
-        return self._local.pids
+        """Process ids of its worker processes."""
+        return self._local_queue.pids
 
-    # Its life
+    # Start and stop
 
     async def start(self) -> None:
-        """Bring up the processes, then connect, however long it takes."""
+        """Start the worker processes, then connect, however long it takes."""
         await asyncio.to_thread(_end_leftovers_of_workers, self._options.records)
-        self._local.start()
-        await self._link.start()
-        self._tasks = [asyncio.create_task(self._keep_looking())]
+        self._local_queue.start()
+        await self._connection.start()
+        self._tasks = [asyncio.create_task(self._check_regularly())]
         self._fetching = [asyncio.create_task(fetcher.run()) for fetcher in self._fetchers]
 
     async def leave(self, grace: float) -> None:
-        """Take nothing new, give back what has not begun, wait so many seconds for the rest, and go."""
+        """Fetch nothing new, give back runs that have not started, wait `grace` seconds for the rest, and stop."""
         self._is_leaving = True
         for task in self._fetching:
             task.cancel()
         self._give_back(list(self._expected.values()))
-        self._questions.clear()
-        self._asking = 0
+        self._requests.clear()
+        self._requested_count = 0
         self._send_status(boot_time())
         await self._idle_within(grace, lambda: not self._running)
         if self._running:
-            self._local.cancel()
+            self._local_queue.cancel()
             await self._idle_within(_STOP_TIMEOUT, lambda: not self._running)
         await self.stop()
 
     async def stop(self) -> None:
-        """Go now; what still runs is killed, and told as far as that is possible."""
+        """Stop now: kill what still runs, and report it as far as possible."""
         for task in self._fetching:
             task.cancel()
         self._is_leaving = True
-        await self._local.stop(0)
-        self._reports.flush()
-        await self._idle_within(_CONFIRM_TIMEOUT if self._link.is_up else 0, lambda: not self.held)
+        await self._local_queue.stop(0)
+        self._reporter.flush()
+        await self._idle_within(_CONFIRM_TIMEOUT if self._connection.is_up else 0, lambda: not self.held)
         self._send_status(boot_time())
         await end_tasks([*self._tasks, *self._fetching])
-        await self._link.stop()
+        await self._connection.stop()
 
     async def _idle_within(self, seconds: float, is_idle: Callable[[], bool]) -> None:
         deadline = time.monotonic() + seconds
@@ -207,279 +209,279 @@ class ClusterWorker:
             except TimeoutError:
                 return
 
-    # Messages with runs
+    # Offers
 
     def _room(self) -> int:
-        """How many messages to ask for."""
+        """How many messages to fetch."""
         free = self._free
         if self._is_leaving or not self.has_recent_answer or free <= 0 or len(self._backlog) >= self._options.slots:
             return 0
-        if len(self._reports.unconfirmed) > _UNCONFIRMED_PER_SLOT * self._options.slots:
+        if len(self._reporter.unconfirmed) > _UNCONFIRMED_PER_SLOT * self._options.slots:
             return 0
         return 2 if free > len(self._backlog) else 1
 
-    def _fetched(self, message: Msg) -> None:
-        now = self._wake()
+    def _on_offer(self, message: Msg) -> None:
+        now = self._time_after_sleep()
         try:
-            parcel = run_offer_decoder.decode(message.data)
+            offer = run_offer_decoder.decode(message.data)
         except msgspec.DecodeError:
-            _log.warning("a message that makes no sense is thrown away", extra={"action": "unreadable"})
-            self._link.send(message.reply, ACK_TERMINATE)
+            _log.warning("discarded an offer that cannot be decoded", extra={"action": "unreadable"})
+            self._connection.send(message.reply, ACK_TERMINATE)
             return
-        functions = parcel.functions or [None] * len(parcel.runs)
-        if not len(parcel.tasks) == len(parcel.runs) == len(functions):
-            self._link.send(message.reply, ACK_TERMINATE)
+        functions = offer.functions or [None] * len(offer.runs)
+        if not len(offer.tasks) == len(offer.runs) == len(functions):
+            self._connection.send(message.reply, ACK_TERMINATE)
             return
-        delivery = self._deliveries.fetched((message.metadata.sequence.stream, parcel.id), message.reply, now)
-        for task, run, function in zip(parcel.tasks, parcel.runs, functions, strict=True):
-            known = self._running.get(run.token) or self._reports.unconfirmed.get(run.token)
+        delivery = self._messages.fetched((message.metadata.sequence.stream, offer.id), message.reply, now)
+        for task, run, function in zip(offer.tasks, offer.runs, functions, strict=True):
+            known = self._running.get(run.token) or self._reporter.unconfirmed.get(run.token)
             if known is not None:
                 if known.delivery is None:
                     known.delivery = delivery
                     delivery.open.add(run.token)
             elif run.token not in self._expected:
-                mine = self._expected[run.token] = HeldRun(task, run, function, parcel.node, delivery, now)
+                held_run = self._expected[run.token] = HeldRun(task, run, function, offer.node, delivery, now)
                 delivery.open.add(run.token)
-                self._backlog.append(mine)
-        self._deliveries.settle(delivery)
+                self._backlog.append(held_run)
+        self._messages.settle(delivery)
         if self._is_leaving:
             self._give_back(list(self._backlog))
-        self._ask()
+        self._request_starts()
 
     def _give_back(self, runs: Iterable[HeldRun]) -> None:
-        """Somebody else may start these, and what else came with them and is not asked for yet."""
-        for mine in runs:
-            self._expected.pop(mine.token, None)
-            self._deliveries.give_back(mine)
-        kept = [mine for mine in self._backlog if self._deliveries.is_open(mine.delivery)]
-        for mine in self._backlog:
-            if not self._deliveries.is_open(mine.delivery):
-                self._expected.pop(mine.token, None)
+        """Return the messages of these runs to the servers, with all of their runs that are not requested yet."""
+        for held_run in runs:
+            self._expected.pop(held_run.token, None)
+            self._messages.give_back(held_run)
+        kept = [held_run for held_run in self._backlog if self._messages.is_open(held_run.delivery)]
+        for held_run in self._backlog:
+            if not self._messages.is_open(held_run.delivery):
+                self._expected.pop(held_run.token, None)
         self._backlog = deque(kept)
 
-    # Asking and starting
+    # Requests and starts
 
     @property
     def _free(self) -> int:
-        return self._options.slots - len(self._running) - self._asking
+        return self._options.slots - len(self._running) - self._requested_count
 
-    def _ask(self) -> None:
-        """Ask for what there are slots for; where runs end one by one, for several at a time."""
+    def _request_starts(self) -> None:
+        """Request runs for free slots; several at a time, also where runs end one by one."""
         if not self._backlog or self._is_leaving:
             return
         if self._free >= min(len(self._backlog), max(self._options.slots // 8, 1)):
-            self._ask_now()
-        elif self._free > 0 and self._will_ask is None:
-            self._will_ask = asyncio.get_running_loop().call_later(_GATHER_SECONDS, self._ask_now)
+            self._request_starts_now()
+        elif self._free > 0 and self._request_timer is None:
+            self._request_timer = asyncio.get_running_loop().call_later(_GATHER_SECONDS, self._request_starts_now)
 
-    def _ask_now(self) -> None:
-        if self._will_ask is not None:
-            self._will_ask.cancel()
-            self._will_ask = None
+    def _request_starts_now(self) -> None:
+        if self._request_timer is not None:
+            self._request_timer.cancel()
+            self._request_timer = None
         free = self._free
         if free <= 0 or self._is_leaving:
             return
         by_node: dict[str, dict[int, HeldRun]] = {}
         for _ in range(min(free, len(self._backlog))):
-            mine = self._backlog.popleft()
-            by_node.setdefault(mine.node, {})[mine.token] = mine
+            held_run = self._backlog.popleft()
+            by_node.setdefault(held_run.node, {})[held_run.token] = held_run
         for node, runs in by_node.items():
-            asked = self._last_asked = max(boot_time(), self._last_asked + 1)
-            self._questions[asked] = _PendingRequest(runs)
-            self._asking += len(runs)
-            self._send_question(self._where.node(node), asked, runs)
+            asked = self._last_request = max(boot_time(), self._last_request + 1)
+            self._requests[asked] = _PendingRequest(runs)
+            self._requested_count += len(runs)
+            self._send_request(self._address.node(node), asked, runs)
 
-    def _send_question(self, subject: str, asked: int, runs: dict[int, HeldRun]) -> None:
-        wanted = [(token, mine.task) for token, mine in runs.items()]
-        self._link.send(subject, encode_message(StartRequest(self.id, asked, wanted)))
+    def _send_request(self, subject: str, asked: int, runs: dict[int, HeldRun]) -> None:
+        wanted = [(token, held_run.task) for token, held_run in runs.items()]
+        self._connection.send(subject, encode_message(StartRequest(self.id, asked, wanted)))
 
-    def _handle_start_reply(self, permission: StartReply) -> None:
-        question = self._questions.get(permission.asked)
-        if question is None:
+    def _handle_start_reply(self, reply: StartReply) -> None:
+        request = self._requests.get(reply.asked)
+        if request is None:
             return
-        if not run_lease.is_permission_valid(permission.asked, boot_time()):
-            self._give_up(permission.asked)
+        if not run_lease.is_permission_valid(reply.asked, boot_time()):
+            self._give_up_request(reply.asked)
             return
-        granted = [question.runs.pop(token) for token in permission.granted if token in question.runs]
-        refused = [question.runs.pop(token) for token in permission.refused if token in question.runs]
-        self._asking -= len(granted) + len(refused)
-        for mine in refused:
-            self._expected.pop(mine.token, None)
-            self._deliveries.done(mine)
-        if not question.runs:
-            del self._questions[permission.asked]
-        elif not question.is_for_all:
-            question.is_for_all = True
-            self._send_question(self._where.nodes, permission.asked, question.runs)
+        granted = [request.runs.pop(token) for token in reply.granted if token in request.runs]
+        refused = [request.runs.pop(token) for token in reply.refused if token in request.runs]
+        self._requested_count -= len(granted) + len(refused)
+        for held_run in refused:
+            self._expected.pop(held_run.token, None)
+            self._messages.done(held_run)
+        if not request.runs:
+            del self._requests[reply.asked]
+        elif not request.is_for_all:
+            request.is_for_all = True
+            self._send_request(self._address.nodes, reply.asked, request.runs)
         if granted:
-            self._start(granted, permission)
+            self._start(granted, reply)
         self._fill_free_slots()
 
-    def _start(self, granted: list[HeldRun], permission: StartReply) -> None:
-        for mine in granted:
-            del self._expected[mine.token]
-            mine.node = permission.node
-            mine.renewed_at = permission.asked
-            self._running[mine.token] = mine
-        self._warn_guardian()  # before anything runs
-        self._local.dispatch([mine.run for mine in granted], [mine.function for mine in granted])
+    def _start(self, granted: list[HeldRun], reply: StartReply) -> None:
+        for held_run in granted:
+            del self._expected[held_run.token]
+            held_run.node = reply.node
+            held_run.renewed_at = reply.asked
+            self._running[held_run.token] = held_run
+        self._set_guardian_deadline()  # before anything runs
+        self._local_queue.dispatch([held_run.run for held_run in granted], [held_run.function for held_run in granted])
 
-    def _give_up(self, asked: int) -> None:
-        """Nobody has answered in time: a permission that comes now is none."""
-        question = self._questions.pop(asked)
-        self._asking -= len(question.runs)
-        self._give_back(question.runs.values())
+    def _give_up_request(self, asked: int) -> None:
+        """No node has answered in time: a grant that comes now is invalid."""
+        request = self._requests.pop(asked)
+        self._requested_count -= len(request.runs)
+        self._give_back(request.runs.values())
 
-    # What becomes of runs
+    # Runs
 
     def _started(self, starts: list[tuple[int, int]]) -> None:
         for token, when in starts:
-            mine = self._running.get(token)
-            if mine is not None:
-                self._reports.started(mine, when)
+            held_run = self._running.get(token)
+            if held_run is not None:
+                self._reporter.started(held_run, when)
 
     def _ended(self, results: list[RunResult]) -> None:
-        self._wake()
+        self._time_after_sleep()
         for result in results:
-            mine = self._running.pop(result.token, None)
-            if mine is None:
+            held_run = self._running.pop(result.token, None)
+            if held_run is None:
                 continue
-            if mine.is_fenced and result.outcome == Outcome.CANCELLED:
+            if held_run.is_fenced and result.outcome == Outcome.CANCELLED:
                 result.outcome = Outcome.LOST
                 result.output = CUT_OFF_OUTPUT
-            mine.result = result
-            self._reports.ended(mine)
+            held_run.result = result
+            self._reporter.ended(held_run)
         self.runs += len(results)
         self._fill_free_slots()
 
     def _fill_free_slots(self) -> None:
-        self._ask()
+        self._request_starts()
         for fetcher in self._fetchers:
             fetcher.wake()
         self._is_idle.set()
 
-    def _end_soon(self, runs: Sequence[HeldRun], now: int) -> None:
-        for mine in runs:
-            mine.kill_at = now + _KILL_DELAY
-        self._local.cancel([mine.token for mine in runs])
+    def _end_runs(self, runs: Sequence[HeldRun], now: int) -> None:
+        for held_run in runs:
+            held_run.kill_at = now + _KILL_DELAY
+        self._local_queue.cancel([held_run.token for held_run in runs])
 
     def _end_unrenewed(self, now: int) -> None:
-        """End what nobody has renewed, before it can be started elsewhere."""
+        """End runs that no node has renewed, before they can be started elsewhere."""
         fenced = [
             m for m in self._running.values() if not m.is_fenced and run_lease.has_lease_expired(m.renewed_at, now)
         ]
         if fenced:
             self.fenced += len(fenced)
-            _log.warning("no node answers for %d runs: they are ended", len(fenced), extra={"action": "fenced"})
-            for mine in fenced:
-                mine.is_fenced = True
-            self._end_soon(fenced, now)
-        stubborn = [m for m in self._running.values() if m.kill_at and now >= m.kill_at]
-        if stubborn:
-            self._local.kill([mine.token for mine in stubborn])
-            for mine in stubborn:
-                mine.kill_at = now + SECOND
-        self._warn_guardian()
+            _log.warning("no node has renewed %d runs: ending them", len(fenced), extra={"action": "fenced"})
+            for held_run in fenced:
+                held_run.is_fenced = True
+            self._end_runs(fenced, now)
+        unkilled = [m for m in self._running.values() if m.kill_at and now >= m.kill_at]
+        if unkilled:
+            self._local_queue.kill([held_run.token for held_run in unkilled])
+            for held_run in unkilled:
+                held_run.kill_at = now + SECOND
+        self._set_guardian_deadline()
 
-    def _warn_guardian(self) -> None:
-        oldest = min([mine.renewed_at for mine in self._running.values()], default=0)
-        self._local.orphan_guard.guardian.set_deadline(
+    def _set_guardian_deadline(self) -> None:
+        oldest = min([held_run.renewed_at for held_run in self._running.values()], default=0)
+        self._local_queue.orphan_guard.guardian.set_deadline(
             oldest + run_lease.RUN_LEASE_DURATION + _GUARDIAN_DELAY if oldest else 0
         )
 
-    # What nodes say
+    # Messages of nodes
 
-    def _hear(self, message: Msg) -> None:
+    def _on_message(self, message: Msg) -> None:
         try:
-            told = worker_message_decoder.decode(message.data)
+            content = worker_message_decoder.decode(message.data)
         except msgspec.DecodeError:
-            _log.warning("a message that makes no sense is passed over", extra={"action": "unreadable"})
+            _log.warning("ignored a message that cannot be decoded", extra={"action": "unreadable"})
             return
-        now = self._wake()
-        match told:
+        now = self._time_after_sleep()
+        match content:
             case StartReply():
-                self._handle_start_reply(told)
+                self._handle_start_reply(content)
             case ResultsStored():
-                for token in told.tokens:
-                    mine = self._reports.unconfirmed.pop(token, None)
-                    if mine is not None:
-                        self._deliveries.done(mine)
+                for token in content.tokens:
+                    held_run = self._reporter.unconfirmed.pop(token, None)
+                    if held_run is not None:
+                        self._messages.done(held_run)
                 self._is_idle.set()
             case WorkerStatusReply():
-                self._renew(told, now)
+                self._take_status_reply(content, now)
             case CancelRuns():
-                cancelled = [m for t in told.tokens if (m := self._running.get(t)) and not m.is_cancelled]
-                for mine in cancelled:
-                    mine.is_cancelled = True
+                cancelled = [m for t in content.tokens if (m := self._running.get(t)) and not m.is_cancelled]
+                for held_run in cancelled:
+                    held_run.is_cancelled = True
                 if cancelled:
-                    self._local.cancel([mine.token for mine in cancelled])
+                    self._local_queue.cancel([held_run.token for held_run in cancelled])
 
-    def _renew(self, heard: WorkerStatusReply, now: int) -> None:
+    def _take_status_reply(self, reply: WorkerStatusReply, now: int) -> None:
         if not self.has_recent_answer:
-            _log.info("a node answers", extra={"action": "heard", "node": heard.node})
-        self._heard_at = max(self._heard_at, heard.sent)
-        self._clock.learn(heard.sent, heard.now, now)
+            _log.info("a node answers", extra={"action": "heard", "node": reply.node})
+        self._answered_at = max(self._answered_at, reply.sent)
+        self._clock.learn(reply.sent, reply.now, now)
         if abs(self._clock.offset - self._local_offset) > _CLOCK_STEP:
             self._local_offset = self._clock.offset
-            self._local.set_clock(self._local_offset)
-        for token in heard.renewed:
-            mine = self._running.get(token) or self._reports.unconfirmed.get(token)
-            if mine is not None:
-                mine.renewed_at = max(mine.renewed_at, heard.sent)
-                if mine.node != heard.node:
-                    mine.node = heard.node
-                    mine.sends, mine.sent = 0, 0  # a new owner has not heard how it ended
-        over = [mine for t in heard.over if (mine := self._running.get(t)) and not mine.kill_at]
+            self._local_queue.set_clock(self._local_offset)
+        for token in reply.renewed:
+            held_run = self._running.get(token) or self._reporter.unconfirmed.get(token)
+            if held_run is not None:
+                held_run.renewed_at = max(held_run.renewed_at, reply.sent)
+                if held_run.node != reply.node:
+                    held_run.node = reply.node
+                    held_run.sends, held_run.sent = 0, 0  # a new owner does not know its result
+        over = [held_run for t in reply.over if (held_run := self._running.get(t)) and not held_run.kill_at]
         if over:
-            self._end_soon(over, now)
+            self._end_runs(over, now)
 
-    # Turn after turn
+    # Regular checks
 
-    def _up(self) -> None:
-        self._reports.on_reconnect()
-        self._tidings_at = 0
+    def _on_reconnect(self) -> None:
+        self._reporter.on_reconnect()
+        self._status_sent_at = 0
         for fetcher in self._fetchers:
-            fetcher.up()
+            fetcher.on_reconnect()
 
-    def _wake(self) -> int:
-        """The time; and if we were stopped or asleep, first of all what must have ended by now."""
+    def _time_after_sleep(self) -> int:
+        """The time. If this process was stopped or asleep, runs that must have ended by now are ended first."""
         now = boot_time()
-        if now - self._looked > SECOND:
-            self._looked = now
+        if now - self._checked_at > SECOND:
+            self._checked_at = now
             self._end_unrenewed(now)
         return now
 
-    async def _keep_looking(self) -> None:
+    async def _check_regularly(self) -> None:
         while True:
             try:
-                self._look()
+                self._check()
             except Exception:
-                _log.exception("what is in hand could not be looked at", extra={"action": "failed"})
+                _log.exception("runs could not be checked", extra={"action": "failed"})
             await asyncio.sleep(_POLL_INTERVAL)
 
-    def _look(self) -> None:
-        now = self._looked = boot_time()
+    def _check(self) -> None:
+        now = self._checked_at = boot_time()
         self._end_unrenewed(now)
-        for asked, question in list(self._questions.items()):
+        for asked, request in list(self._requests.items()):
             if not run_lease.is_permission_valid(asked, now):
-                self._give_up(asked)
-            elif now - asked > _ASK_ALL_NODES_AFTER and not question.is_for_all:
-                question.is_for_all = True
-                self._send_question(self._where.nodes, asked, question.runs)
-        old = [mine for mine in self._backlog if now - mine.fetched_at > _MAX_BACKLOG_AGE]
+                self._give_up_request(asked)
+            elif now - asked > _ASK_ALL_NODES_AFTER and not request.is_for_all:
+                request.is_for_all = True
+                self._send_request(self._address.nodes, asked, request.runs)
+        old = [held_run for held_run in self._backlog if now - held_run.fetched_at > _MAX_BACKLOG_AGE]
         if old:
             self._give_back(old)
         self._fill_free_slots()
-        self._reports.resend_old()
-        self._deliveries.report_progress(now)
-        if now - self._tidings_at >= run_lease.WORKER_STATUS_INTERVAL:
+        self._reporter.resend_old()
+        self._messages.report_progress(now)
+        if now - self._status_sent_at >= run_lease.WORKER_STATUS_INTERVAL:
             self._send_status(now)
 
     def _send_status(self, now: int) -> None:
-        self._tidings_at = now
-        unanswered = min(self._questions, default=now)
-        held = [(m.token, m.task) for part in (self._running, self._reports.unconfirmed) for m in part.values()]
-        tidings = WorkerStatus(
+        self._status_sent_at = now
+        unanswered = min(self._requests, default=now)
+        held = [(m.token, m.task) for part in (self._running, self._reporter.unconfirmed) for m in part.values()]
+        status = WorkerStatus(
             worker=self.id,
             sent=now,
             settled=min(unanswered, now) - 1,
@@ -489,16 +491,16 @@ class ClusterWorker:
             slots=self._options.slots,
             is_leaving=self._is_leaving,
             held=held,
-            started=self._came_up + self._clock.offset if self._clock.is_known else 0,
+            started=self._started_at + self._clock.offset if self._clock.is_known else 0,
             version=self._version,
-            processes=len(self._local.pids),
-            restarts=self._local.restarts,
-            problem=self._local.problem,
+            processes=len(self._local_queue.pids),
+            restarts=self._local_queue.restarts,
+            problem=self._local_queue.problem,
         )
-        self._link.send(self._where.nodes, encode_message(tidings))
+        self._connection.send(self._address.nodes, encode_message(status))
 
 
 def _end_leftovers_of_workers(folder: Path | None) -> None:
-    """Of every worker of this user on this machine that is gone, whichever queue it served."""
+    """End what dead workers of this user on this machine have left, whichever queue they served."""
     if folder is not None:
         end_leftovers(folder.glob("worker-*.workers"))
