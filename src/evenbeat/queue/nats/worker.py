@@ -10,6 +10,7 @@ import secrets
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final
@@ -204,10 +205,10 @@ class ClusterWorker:
         deadline = time.monotonic() + seconds
         while not is_idle() and (left := deadline - time.monotonic()) > 0:
             self._is_idle.clear()
-            try:
-                await asyncio.wait_for(self._is_idle.wait(), left)
-            except TimeoutError:
-                return
+            # Not by wait_for, which swallows a cancellation that comes together with the event.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(left):
+                    await self._is_idle.wait()
 
     # Offers
 
