@@ -43,7 +43,7 @@ from evenbeat.wire.replies import ChangeResult, EndedRun
 _F = TypeVar("_F", bound=Callable[..., object])
 _DEFAULT_DATABASE: Final = "evenbeat.db"
 _PROGRAM_CHECK_SECONDS: Final = 0.2
-"""Seconds between two looks of a node in a thread whether the program is still there."""
+"""Seconds between two checks, by a node in a thread, that the main thread still runs."""
 _HOST_VARIABLE: Final = "EVENBEAT_HOST"
 """Set where functions run: the module is imported there too, and must not start a node of its own."""
 
@@ -63,7 +63,7 @@ class App:
         start_rate: int | None = None,
         queue: str | None = None,
     ) -> None:
-        """On the file "evenbeat.db", unless `database` is another one, or ":memory:", or `store` one of your own.
+        """On the file "evenbeat.db", unless `database` names another, or ":memory:", or `store` is your own.
 
         With a `database` of PostgreSQL and a `queue` of NATS the program is a node of a cluster, with a worker.
         """
@@ -74,7 +74,7 @@ class App:
         database = _DEFAULT_DATABASE if database is None else database
         is_text = isinstance(database, str) and (is_shared_database(database) or database == IN_MEMORY)
         self.database = database if is_text else Path(database)
-        """Where everything is kept; of a store of your own it says nothing."""
+        """Where everything is kept; without meaning if `store` is given."""
         self._inside: InProcessBackend | None = None
         if store is not None or database == IN_MEMORY:
             self._inside = InProcessBackend(MemoryStore() if store is None else store)
@@ -90,9 +90,9 @@ class App:
         )
         self._declared: dict[str, dict[str, dict[str, Any]]] = {"checks": {}, "tasks": {}}
         self._functions: dict[str, tuple[str, Callable[..., object]]] = {}
-        """What is declared, by its reference: the name of its task, and the function."""
+        """Declared functions by reference: the name of the task, and the function."""
         self._owner = f"app:{main_program()}"
-        """Of what is declared: what is so no longer goes with the next start. What is created stays until deleted."""
+        """Owns the declared tasks: what is no longer declared is removed at the next start. Created tasks stay."""
         self._creator = f"program:{main_program()}"
         self._node: Scheduler | None = None
         self._thread: int | None = None
@@ -101,7 +101,7 @@ class App:
         self._state_lock = threading.Lock()
         self._is_running = False
         self._is_to_stop = False
-        """Somebody asked for a stop before the node was there."""
+        """A stop was requested before the node was up."""
 
     # Declaring
 
@@ -142,7 +142,7 @@ class App:
     def _take(self, section: str, name: str, keys: dict[str, Any]) -> None:
         if any(name in tables for tables in self._declared.values()):
             raise Invalid(f"the name {name!r} is taken; names are unique")
-        task_from_table(name, keys, check=section == "checks")  # what is wrong is told where it is written
+        task_from_table(name, keys, check=section == "checks")  # an error is raised where the task is declared
         self._declared[section][name] = keys
 
     # Running
@@ -171,7 +171,7 @@ class App:
             except BaseException as e:
                 failed.append(e)
                 if is_up.is_set():
-                    raise  # nobody waits for it any more: Python shows it
+                    raise  # no caller waits for it any more: Python prints it
             finally:
                 is_up.set()
 
@@ -294,7 +294,7 @@ class App:
             return client.condition(entry)
 
     def update(self, name: str, **keys: Any) -> Entry:
-        """Change some keys of a task; None takes a key away."""
+        """Change some keys of a task; None removes a key."""
         before = self.read(name).entry
         keys = resolve_relative_at(keys, Clock().now())
         new = task_from_table(before.task.name, change_table(task_to_table(before.task), keys), check=before.task.check)
@@ -302,7 +302,7 @@ class App:
         return done.changed[0] if done.changed else before
 
     def delete(self, *names: str, owner: str | None = None) -> None:
-        """Remove tasks, by name, id or pattern, or all of an owner; a run that is under way finishes."""
+        """Remove tasks, by name, id or pattern, or all of an owner; a run in progress finishes."""
         self._do(lambda client: client.remove(_filter_of(names, owner)))
 
     def history(self, name: str | None = None, most: int = 100) -> list[RunRecord]:
@@ -311,19 +311,19 @@ class App:
             return [run for run in client.records(name, most, runs=True) if isinstance(run, RunRecord)]
 
     def pause(self, *names: str, owner: str | None = None) -> None:
-        """Disable tasks by hand."""
+        """Pause tasks."""
         self._do(lambda client: client.pause(_filter_of(names, owner), paused=True))
 
     def resume(self, *names: str, owner: str | None = None) -> None:
-        """Enable them again."""
+        """Resume paused tasks."""
         self._do(lambda client: client.pause(_filter_of(names, owner), paused=False))
 
     def set_slots(self, most: int | None) -> None:
-        """So many runs at the same time, also after a restart; None for what files say."""
+        """The most runs at the same time, also after a restart; None restores what files say."""
         self._do(lambda client: client.set_slots(most))
 
     def set_limit(self, name: str, most: int | None) -> None:
-        """The same for a limit."""
+        """The most runs of a limit at the same time; None restores what files say."""
         self._do(lambda client: client.set_limit(name, most))
 
     def force(self, *names: str, wait: bool = False) -> list[EndedRun]:

@@ -1,4 +1,4 @@
-"""A node elsewhere, by its URL: the same questions and changes as on a database, over its HTTP API."""
+"""The client of a URL: asks a node on any machine over its HTTP API."""
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -37,16 +37,16 @@ from evenbeat.wire.replies import AcceptedResult, EndedRun, Names, NotFound
 from evenbeat.wire.status import Status
 
 _PAGE_SIZE: Final = 500
-"""Tasks, or records, of one answer."""
+"""Tasks, or records, that one request returns."""
 _MAX_NAMES_READ: Final = 5_000
-"""For a name like the one that was typed."""
+"""Names among which one is suggested for a misspelled name."""
 _MAX_NAMES_RETURNED: Final = 1_000_000
 D = TypeVar("D")
 T = TypeVar("T")
 
 
 class HttpClient:
-    """Both what is asked and what is changed."""
+    """Every question and every change as one or more HTTP requests."""
 
     def __init__(self, wire: ApiConnection) -> None:
         self._wire = wire
@@ -101,7 +101,7 @@ class HttpClient:
         query = [(only, "true")] if only else []
         found: list[HistoryRecord] = []
         edge: Instant | None = None
-        overlap = 1  # microsecond: of what happened at the very same time, a part may be on the page before
+        overlap = 1  # microsecond: records of one instant may be split between two pages
         while len(found) < most:
             before = [] if edge is None else [("before", iso_time(Instant(edge + overlap)) or "")]
             page = self._get(path, History, [*query, *before, ("limit", str(_PAGE_SIZE))])
@@ -170,7 +170,7 @@ class HttpClient:
         return Names(changed=done.names, unchanged=done.unchanged)
 
     def apply(self, files: Sequence[Path]) -> Names:
-        """The files are read here; their tasks belong to them by their paths here."""
+        """The files are read on this machine; their paths here make their tasks' owners."""
         owners = {}
         for path in files:
             config = load_file(path)
@@ -239,7 +239,7 @@ class HttpClient:
         body = {"action": action, "filter": said, "named": _MAX_NAMES_RETURNED}
         return self._send("POST", "/v1/actions", Done, body, patience=LONG_RESPONSE_TIMEOUT)
 
-    # To and fro
+    # Requests
 
     def _get(self, path: str, kind: type[T], query: QueryParameters = ()) -> T:
         return self._decoded(self._wire.request("GET", path, query), kind)
@@ -283,7 +283,7 @@ def _task_body(task: Task) -> dict[str, Any]:
 
 
 def _config_body(config: Config) -> dict[str, Any]:
-    """What a file says, as the API takes it."""
+    """What a file says, in the form that the API accepts."""
     node: dict[str, Any] = {} if config.node is None else msgspec.to_builtins(config.node)
     for key in NODE_DURATIONS.keys() & node.keys():
         node[key] = format_duration(node[key])

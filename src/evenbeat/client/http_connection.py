@@ -1,6 +1,6 @@
-"""The wire to a node elsewhere: one request and its answer, within bounds of size and time; what is refused is raised.
+"""A connection to the HTTP API of a node: one request and its response, limited in size and time; a refusal is raised.
 
-The token goes to the address that was typed and nowhere else: no redirect is followed, no proxy is asked.
+The token is sent to the given address only: no redirect is followed, and no proxy is used.
 """
 
 import re
@@ -19,9 +19,9 @@ from evenbeat.store.contract import Conflict, StoreError
 from evenbeat.wire.replies import NotFound
 
 RESPONSE_TIMEOUT: Final = 30.0
-"""Seconds in which something of an answer arrives."""
+"""Seconds within which some part of a response arrives."""
 LONG_RESPONSE_TIMEOUT: Final = 600.0
-"""The same where thousands of tasks may change."""
+"""The same, for requests that may change thousands of tasks."""
 MAX_RESPONSE_BYTES: Final = 64 << 20
 _JSON_MEDIA_TYPE: Final = "application/json"
 _PROBLEM_MEDIA_TYPE: Final = "application/problem+json"
@@ -36,18 +36,18 @@ class _ReceivedFieldError(Struct):
 
 
 class _ReceivedProblemDocument(Struct):
-    """What went wrong, as RFC 9457 has it."""
+    """An error, in the form of RFC 9457."""
 
     detail: str = ""
     errors: list[_ReceivedFieldError] = []
 
 
 class ApiConnection:
-    """A connection to the API below a URL; whoever makes it closes it."""
+    """A connection to the API below a URL; its creator closes it."""
 
     def __init__(self, url: str, token: str = "", ca_file: str | None = None) -> None:
         self.errors: list[tuple[str, str]] = []
-        """Of the latest refusal: pointers, and what is wrong there."""
+        """Of the latest refusal: JSON pointers, and what is wrong at each."""
         parts = _split_url(url)
         self.url: Final = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
         self._path = parts.path.rstrip("/")
@@ -65,7 +65,7 @@ class ApiConnection:
         headers: Mapping[str, str] | None = None,
         patience: float | None = RESPONSE_TIMEOUT,
     ) -> bytes:
-        """The JSON of a good answer; raise Invalid, Missing or Conflict if it is refused, else StoreError."""
+        """The JSON of a successful response; Invalid, NotFound or Conflict if it is refused, else StoreError."""
         target = self._path + path + (f"?{urlencode(query)}" if query else "")
         data = None if body is None else msgspec.json.encode(body)
         sent = {**self._headers, **(headers or {}), **({} if data is None else {"Content-Type": _JSON_MEDIA_TYPE})}
@@ -89,14 +89,14 @@ class ApiConnection:
         self._connection.close()
 
     def unexpected_response(self) -> StoreError:
-        """For an answer that no node of ours would give."""
+        """The error for a response that no evenbeat node gives."""
         return StoreError(self._no_node("its answer is none that we know"))
 
     def _exchange(
         self, method: str, target: str, data: bytes | None, headers: Mapping[str, str], patience: float | None
     ) -> HTTPResponse:
         if method != "GET":
-            self._connection.close()  # a change is sent once, so not where the other side may just have hung up
+            self._connection.close()  # a change is sent once: not on a connection that the server may have closed
             self._is_used = False
         while True:
             was_used, self._is_used = self._is_used, True
@@ -114,7 +114,7 @@ class ApiConnection:
         if self._connection.sock is None:
             self._connection.timeout = RESPONSE_TIMEOUT
             self._connection.connect()
-        # Whoever waits for the end of a run waits as long as it takes, but not for somebody who is gone.
+        # Waiting for the end of a run may take any time, but a server that is gone must be noticed.
         self._connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         self._connection.sock.settimeout(patience)
 
@@ -208,5 +208,5 @@ def _error_text(error: _ReceivedFieldError) -> str:
 
 
 def _safe_text(text: str) -> str:
-    """What somebody elsewhere wrote, without signs that would do something to a terminal."""
+    """Text from a server, without characters that would control a terminal."""
     return "".join(sign if sign.isprintable() or sign == "\n" else "\ufffd" for sign in text[:_MAX_TEXT])

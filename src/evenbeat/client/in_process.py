@@ -114,7 +114,7 @@ class InProcessBackend:
     """The store of a program, and the node that runs on it from time to time; for other threads than the node's."""
 
     def __init__(self, store: Store) -> None:
-        self.store = store
+        self.store: Final = store
         self.lock: Final = threading.RLock()
         """Held while a node takes over from `_idle`, so that it misses no change."""
         self._idle: Final = TaskAdmin(store, wall_clock)

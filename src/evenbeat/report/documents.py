@@ -1,4 +1,4 @@
-"""Tasks, runs and skips as documents for programs: the same on the command line and over HTTP."""
+"""Tasks, runs, skips and changes as JSON documents, identical on the command line and over HTTP."""
 
 from typing import Any, Final
 
@@ -17,14 +17,14 @@ _DURATION_KEYS: Final = frozenset((*DURATION_KEYS, *NODE_DURATIONS))
 
 
 def iso_time(t: Instant | None, where: Zone = _UTC) -> str | None:
-    """A time in a document."""
+    """An instant as ISO 8601; None stays None."""
     return None if t is None else format_instant(t, where)
 
 
 def task_document(condition: Condition, *, secrets: bool) -> dict[str, Any]:
-    """A task and how it is, its next run included; `task` has the keys of a file.
+    """A task and its condition, its next run included; `task` has the keys of a file.
 
-    Literal values of `env` are part of it only with `secrets`: for an owner of the database, or the role admin.
+    Literal values of `env` are shown only with `secrets`: to the owner of the database, or to the role admin.
     """
     entry, task = condition.entry, condition.entry.task
     where = zone(task.schedule.zone)
@@ -96,7 +96,7 @@ def _field_value(key: str, value: Any) -> Any:
 
 
 def skip_document(skip: SkipRecord) -> dict[str, Any]:
-    """Nominal times that were skipped."""
+    """Skipped nominal times."""
     return {
         "task": skip.task,
         "first": iso_time(skip.first),

@@ -1,4 +1,4 @@
-"""The past as people ask for it: runs and skips together, newest first, all of them or only what failed."""
+"""History: runs and skips together, newest first, all of them or only some."""
 
 from typing import Final, NamedTuple
 
@@ -11,7 +11,7 @@ _MIN_READ: Final = 100
 
 
 class RecordQuery(NamedTuple):
-    """Which part of the past."""
+    """Which part of history."""
 
     task: int | None = None
     """None for all."""
@@ -20,7 +20,7 @@ class RecordQuery(NamedTuple):
     failed: bool = False
     skips: bool = False
     runs: bool = False
-    """With one of the three only that: runs that did not succeed, skips, or runs however they ended."""
+    """With one of these three: only failed runs, only skips, or only runs."""
 
 
 def history_records(store: Store, question: RecordQuery) -> list[HistoryRecord]:
@@ -39,7 +39,7 @@ def history_records(store: Store, question: RecordQuery) -> list[HistoryRecord]:
 
 
 def find_task_or_removed(store: Store, name_or_id: str) -> Entry:
-    """A task, or one that was removed and whose history is kept; raise Invalid if there is neither."""
+    """A task, or a removed task whose history is kept; Invalid if there is neither."""
     entry = store.find(name_or_id) or store.find_removed(name_or_id)
     if entry is None:
         raise Invalid(f"there is no task {name_or_id!r}")
@@ -47,12 +47,12 @@ def find_task_or_removed(store: Store, name_or_id: str) -> Entry:
 
 
 def record_time(record: HistoryRecord) -> Instant:
-    """Its place in history."""
+    """The time by which history is sorted."""
     return record.claimed if isinstance(record, RunRecord) else record.at
 
 
 def _failed_runs(store: Store, question: RecordQuery) -> list[RunRecord]:
-    """Runs that did not succeed. Changes of state are notable too, so more may have to be read."""
+    """Runs that did not succeed. Notable runs include changes of state, so more than `most` may have to be read."""
     found: list[RunRecord] = []
     before, at_once = question.before, max(question.most, _MIN_READ)
     while len(found) < question.most:

@@ -1,5 +1,5 @@
-"""Conditions of tasks with what a store does not know, as it depends on the definition: the time of their next run, by
-when its result is expected, and whether they are late or stale.
+"""Conditions of tasks, completed by what follows from their definitions: the next run, when its result is expected, and
+whether the task is late or stale.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,7 +20,7 @@ from evenbeat.when.period import CompiledPeriod, compile_periods
 
 
 class ConditionReader:
-    """Answers for the tasks of a store, at one moment."""
+    """Completes the conditions that a store has, as of one moment."""
 
     def __init__(self, store: Store, now: Instant) -> None:
         self._store = store
@@ -57,31 +57,31 @@ class ConditionReader:
         )
 
     def _is_missing(self, condition: Condition) -> bool:
-        """Does the latest result of a passive check say that there is none?"""
+        """Is the latest record of a passive check that no result came?"""
         if not condition.entry.task.passive or condition.state in (None, State.OK):
             return False
         latest = self._store.runs(condition.entry.number, most=1)
         return bool(latest) and latest[0].kind is RunKind.STALE
 
     def of_all(self, conditions: Iterable[Condition]) -> Iterator[Condition]:
-        """The same for many."""
+        """Many conditions, completed one by one."""
         return map(self.of, conditions)
 
     def conditions(self, only: Filter) -> Iterator[Condition]:
-        """All that fit, also those that are late or stale: for these every task is looked at."""
+        """All that match. For the states late and stale every task is read."""
         if only.state not in COMPUTED_FILTER_STATES:
             return self.of_all(self._store.conditions(only))
         every = self.of_all(self._store.conditions(replace(only, state=None, most=ALL_TASKS.most)))
         return islice((one for one in every if (one.late if only.state == "late" else one.stale)), only.most)
 
     def count(self, only: Filter) -> int:
-        """How many fit; `after` and `most` do not matter."""
+        """How many tasks match, without regard to `after` and `most`."""
         if only.state not in COMPUTED_FILTER_STATES:
             return self._store.count(only)
         return sum(1 for _ in self.conditions(replace(only, after="", most=ALL_TASKS.most)))
 
     def entries(self, only: Filter) -> Iterator[Entry]:
-        """The tasks alone."""
+        """The matching tasks, without their conditions."""
         if only.state not in COMPUTED_FILTER_STATES:
             return self._store.entries(only)
         return (condition.entry for condition in self.conditions(only))

@@ -108,7 +108,7 @@ def _runs_around(store: Store, number: int, start: Instant, end: Instant) -> lis
 
 
 def why_now(facts: TaskFacts) -> Answer:
-    """Does it run now, and if not, why, and when?"""
+    """Does the task run now, and if not, why not, and when next?"""
     subject = ExplainedTask(facts)
     reasons = [f"its schedule is {long_schedule(subject.task, subject.times)}"]
     sentence = (
@@ -148,7 +148,7 @@ def _running(subject: ExplainedTask, reasons: list[str]) -> str:
 
 
 def _waits_for_worker(subject: ExplainedTask, moment: LiveTaskState, since: Instant, reasons: list[str]) -> str:
-    """Claimed and handed over, in a cluster."""
+    """The run is claimed and handed over, and no worker of the cluster has started it."""
     pool = subject.task.pool or DEFAULT_POOL
     if moment.obstacles:
         reasons += moment.obstacles
@@ -161,7 +161,7 @@ def _waits_for_worker(subject: ExplainedTask, moment: LiveTaskState, since: Inst
 
 
 def _forced(subject: ExplainedTask, reasons: list[str]) -> str:
-    """A forced run is due, whatever the definition and the period say."""
+    """A forced run is due: it starts regardless of `enabled` and the period."""
     if not subject.is_forced or not subject.facts.is_live:
         return ""
     if subject.task.paused or not subject.task.enabled:
@@ -230,7 +230,7 @@ def _passive(subject: ExplainedTask, reasons: list[str]) -> str:
 
 
 def _hindered(subject: ExplainedTask, reasons: list[str]) -> str:
-    """The node can execute nothing, or cannot record that it does; for a task that is not due yet, one more reason."""
+    """The node cannot execute or record anything. For a task that is not due yet, that is one more reason."""
     moment, condition = subject.facts.moment, subject.facts.condition
     if moment is None or not moment.obstacles:
         return ""
@@ -289,7 +289,7 @@ def _next(subject: ExplainedTask, reasons: list[str]) -> str:
 
 
 def _due(subject: ExplainedTask) -> tuple[Instant | None, RunKind]:
-    """What comes next: as the node says, else as the store has it."""
+    """The next run: as the live node says, else as the store implies."""
     condition, moment = subject.facts.condition, subject.facts.moment
     if moment is not None:
         return moment.due, moment.kind

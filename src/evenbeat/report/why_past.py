@@ -1,4 +1,4 @@
-"""Why did a task run at some time, or not? What the records say of it, else what its schedule does."""
+"""Why did a task run at some time, or not? By its records, else by its schedule."""
 
 from typing import Final
 
@@ -18,7 +18,7 @@ from evenbeat.store.contract import RunRecord
 from evenbeat.when.duration import format_duration, spoken_duration
 
 _MAX_LOOK_BACK: Final = 3_000 * DAY
-"""The previous nominal time is looked for as far as this."""
+"""How far back the previous nominal time is searched."""
 _MAX_PHRASES: Final = 5
 _REASON_TEXTS: Final[dict[str, str]] = {
     Reason.COALESCED: 'an earlier run still waited or ran, and stood for these times too (backlog = "merge")',
@@ -31,7 +31,7 @@ _REASON_TEXTS: Final[dict[str, str]] = {
 
 
 def why_then(facts: TaskFacts, start: Instant, end: Instant) -> Answer:
-    """Did it run between these instants (the second or the minute that somebody typed)? Why, or why not?"""
+    """Did the task run between these instants (the second or minute that a person typed)? Why, or why not?"""
     subject = ExplainedTask(facts)
     reasons: list[str] = []
     sentence = (
@@ -61,7 +61,7 @@ def _ran(subject: ExplainedTask, start: Instant, end: Instant, reasons: list[str
     found = [run for run in subject.facts.runs if _covers(run, start, end, subject.facts.now)]
     if not found:
         return ""
-    # The one that was due then says more than one that was still under way.
+    # A run that was due then says more than one that was still running.
     run = next((run for run in reversed(found) if start <= run.nominal < end), found[-1])
     begun = run.claimed if run.started is None else run.started
     if run.kind in (RunKind.TOLD, RunKind.STALE):
@@ -128,7 +128,7 @@ def _before_creation(subject: ExplainedTask, end: Instant, reasons: list[str]) -
 
 
 def _no_result(subject: ExplainedTask, start: Instant, end: Instant, reasons: list[str]) -> str:
-    """Of a passive check, whose results are told from outside: was one expected then?"""
+    """For a passive check, whose results are submitted: was one expected then?"""
     facts = subject.facts
     if not subject.task.passive or start < facts.now - facts.keep:
         return ""
@@ -144,7 +144,7 @@ def _no_result(subject: ExplainedTask, start: Instant, end: Instant, reasons: li
 
 
 def _without_record(subject: ExplainedTask, start: Instant, end: Instant, reasons: list[str]) -> str:
-    """It should have been due, or history does not go back so far."""
+    """The task should have been due then, or history does not go back that far."""
     facts = subject.facts
     if start < facts.now - facts.keep:
         reasons.append(f"history is kept for {format_duration(facts.keep)}")

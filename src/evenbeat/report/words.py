@@ -1,4 +1,4 @@
-"""Tasks, runs and skips in words for people: what `why`, `history` and `show` share."""
+"""Tasks, runs and skips in words for people, shared by `why`, `history` and `show`."""
 
 from typing import Final
 
@@ -29,17 +29,17 @@ RUN_KIND_WORDS: Final = {
 
 
 def nominals_of(task: Task) -> CompiledSchedule:
-    """When a task of the store is due; it has been placed."""
+    """The schedule of a stored task, compiled."""
     return compile_schedule(task.schedule, task.name)
 
 
 def zone_of(task: Task, times: CompiledSchedule) -> Zone:
-    """The zone in which the task's owner thinks of its times."""
+    """The zone in which the times of a task are shown."""
     return times.zone if isinstance(times, Cron | Calendar) else zone(task.schedule.zone)
 
 
 def short_schedule(task: Task) -> str:
-    """As it was written: "every 5m", "cron H 3 * * *"."""
+    """The schedule as it was written: "every 5m", "cron H 3 * * *"."""
     s = task.schedule
     if s.every is not None:
         return f"every {format_duration(s.every)}"
@@ -47,7 +47,7 @@ def short_schedule(task: Task) -> str:
 
 
 def long_schedule(task: Task, times: CompiledSchedule) -> str:
-    """The same, explained where that says more."""
+    """The schedule as it was written, with an explanation where that helps."""
     if isinstance(times, Cron):
         text = explain_cron(times)
     elif isinstance(times, NodeEventSchedule):
@@ -70,7 +70,7 @@ def duration_words(microseconds: int) -> str:
 
 
 def outcome_words(outcome: Outcome | str | None, status: int | None) -> str:
-    """How a run ended, with the status where there is one to tell: "failed with status 2"."""
+    """How a run ended, with its exit status unless that is 0: "failed with status 2"."""
     if outcome is None:
         return "runs"
     word = str(outcome)
@@ -95,7 +95,7 @@ def run_words(run: RunRecord, where: Zone) -> str:
 
 
 def _submitted_words(run: RunRecord, where: Zone) -> str:
-    """A result without a run of ours: when it was learned, and how long what it tells of took, if that is known."""
+    """A submitted result: when it arrived, and how long the check took, if that is known."""
     how = "was told" if run.kind is RunKind.TOLD else "was missing"
     took = ""
     if run.started is not None and run.ended is not None and run.ended > run.started:
@@ -116,7 +116,7 @@ def skip_words(skip: SkipRecord, where: Zone) -> str:
 
 
 def first_line(output: str) -> str:
-    """What a run said first."""
+    """The first line of an output that is not empty."""
     return next((line.strip() for line in output.splitlines() if line.strip()), "")[:200]
 
 
@@ -126,7 +126,7 @@ def is_set_aside(deaths: int) -> bool:
 
 
 def deaths_words(name: str, deaths: int) -> str:
-    """What it means that so many worker processes in a row have died with the runs of a task."""
+    """What follows from the deaths of worker processes with the runs of a task."""
     workers = "a worker process" if deaths == 1 else f"{deaths} worker processes in a row"
     if not is_set_aside(deaths):
         return (

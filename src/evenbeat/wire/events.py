@@ -1,4 +1,4 @@
-"""What a live node tells those who watch it: the runs that end and the tasks that change, as documents."""
+"""What a live node publishes: runs that ended and tasks that changed, as documents."""
 
 from msgspec import Struct
 
@@ -17,7 +17,7 @@ class RunEvent(Struct, frozen=True, tag="run"):
     outcome: Outcome
     status: int | None
     state: State | None
-    """Of a check: how it is now."""
+    """Of a check: its state after the run."""
     hard: bool
     attempt: int
     flapping: bool
@@ -33,10 +33,10 @@ class RunEvent(Struct, frozen=True, tag="run"):
 
 
 class TaskEvent(Struct, frozen=True, tag="task"):
-    """A task is new, changed or gone."""
+    """A task was created, changed or removed."""
 
     name: str | None
-    """None for many at once."""
+    """None if many tasks changed at once."""
     change: str
     """created, changed, removed; many."""
     count: int = 1
@@ -48,7 +48,7 @@ Event = RunEvent | TaskEvent
 
 
 class EventMessage(Struct):
-    """What there is to tell at one time."""
+    """What the node publishes at one time."""
 
     boot: str
     """A random word of this start of the node; another one begins to count anew."""
@@ -56,6 +56,6 @@ class EventMessage(Struct):
     """The number of the last event; they are numbered one by one. Where numbers are left out, events were."""
     events: list[Event] = []
     status: Status | None = None
-    """Once a second."""
+    """Sent once a second."""
     started_last_second: int | None = None
-    """Runs; told with the status."""
+    """Runs; sent with the status."""

@@ -1,4 +1,4 @@
-"""The control socket: how anybody on this machine changes a live node. One JSON document in, one out, per line."""
+"""The control socket: other processes of this machine ask and change the node. One JSON line in, one out."""
 
 import asyncio
 import logging
@@ -45,7 +45,7 @@ from evenbeat.wire.requests import (
 )
 
 UNSENT_LIMIT: Final = 4 << 20
-"""Bytes of the feed that wait for somebody who watches; whoever lets more come together is let go."""
+"""Bytes that may wait for a slow event subscriber; with more it is dropped."""
 _READ_SIZE: Final = 4_096
 _log: Final = logging.getLogger("evenbeat.control")
 
@@ -53,22 +53,22 @@ _request_decoder: Final = msgspec.json.Decoder(Request)
 
 
 class _RunWaiter(NamedTuple):
-    """Somebody waits for the end of a forced run."""
+    """A request that waits for the end of a forced run."""
 
     end: asyncio.Future[Finish]
     asked: int
-    """The token of the run that was claimed last before it was asked for: the run waited for has a later one."""
+    """The token of the last run claimed before the request: the run that is waited for has a later one."""
 
     def waits_for(self, run: PendingRun) -> bool:
-        """Is this the run? One that was claimed before, forced or not, is another."""
+        """Is this the run that was asked for? A run that was claimed before the request is not."""
         return run.kind == RunKind.FORCED and run.token > self.asked
 
 
 class ControlServer:
-    """The node's side."""
+    """Answers requests: from the socket, and from other threads of this program."""
 
     def __init__(self, node: Scheduler, path: Path | None) -> None:
-        """Listens there: see `socket_path`; None if only the program itself asks."""
+        """`path` is where it listens, see `socket_path`; None if only the program itself asks."""
         self.node = node
         self._path = path
         self._waiting: dict[int, list[_RunWaiter]] = {}
@@ -76,7 +76,7 @@ class ControlServer:
         self._serving: set[asyncio.Task[Any]] = set()
 
     async def open(self) -> None:
-        """Listen; only the user the node runs as may connect."""
+        """Start to listen; only the user of the node may connect."""
         self._hub = EventBroadcaster(self.node, asyncio.get_running_loop())
         self.node.turns.on_finished.append(self._finished)
         self.node.turns.on_tasks_left.append(self._has_left)
@@ -90,13 +90,13 @@ class ControlServer:
         listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
         try:
             with socket_address(path) as address:
-                # The umask is the process's: nothing else may be created before it is what it was.
+                # The umask is that of the whole process: no other file may be created before it is restored.
                 before = os.umask(0o177)
                 try:
                     listening.bind(address)
                 finally:
                     os.umask(before)
-                # While the address leads there: asyncio looks at the file too.
+                # Within the block: asyncio looks at the file by this address too.
                 self._server = await asyncio.start_unix_server(self._connected, sock=listening, limit=MAX_REQUEST_BYTES)
         except BaseException:
             listening.close()
@@ -104,7 +104,7 @@ class ControlServer:
         self._socket = path.stat()
 
     async def look(self) -> None:
-        """Listen anew if somebody has deleted the socket; whoever is connected stays so. Asked about once a second."""
+        """Listen again if the socket file was deleted; connections stay. Called about once a second."""
         if self._path is None:
             return
         try:
@@ -119,7 +119,7 @@ class ControlServer:
         _log.warning("%s was deleted, and was made anew", self._path, extra={"action": "socket_made_anew"})
 
     async def close(self) -> None:
-        """Nobody is heard any more, and who waits for an answer learns that there will be none."""
+        """Accept no more requests; callers that wait for a reply learn that there will be none."""
         if self._server is not None:
             self._server.close()
         for serving in self._serving:
@@ -142,7 +142,7 @@ class ControlServer:
         serving.add_done_callback(self._serving.discard)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        # A line beyond the limit is a ValueError: whoever sends it is none of our clients.
+        # A line beyond the limit is a ValueError: none of our clients sends one.
         with suppress(ConnectionError, asyncio.CancelledError, ValueError), closing(writer):
             while line := await reader.readline():
                 reply = await self._answer(line)
@@ -153,26 +153,26 @@ class ControlServer:
                 await writer.drain()
 
     async def _feed(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """From now on the connection is a stream, until the other side closes it or does not read any more."""
+        """Stream events on this connection until the subscriber closes it or reads too slowly."""
         transport = writer.transport
 
-        def tell(line: bytes) -> bool:
+        def send(line: bytes) -> bool:
             if transport.get_write_buffer_size() > UNSENT_LIMIT:
-                _log.warning("somebody watched and did not keep up", extra={"action": "watcher_dropped"})
+                _log.warning("dropped a slow event subscriber: it did not keep up", extra={"action": "watcher_dropped"})
                 transport.abort()
             else:
                 writer.write(line)
             return not transport.is_closing()
 
-        self._hub.watch(tell)
+        self._hub.watch(send)
         try:
             while await reader.read(_READ_SIZE):
                 pass
         finally:
-            self._hub.leave(tell)
+            self._hub.leave(send)
 
     async def _answer(self, line: bytes) -> Reply | None:
-        """None for whoever wants to watch."""
+        """The reply to one line; None for a subscription to events."""
         try:
             return await self.reply_to(_request_decoder.decode(line))
         except HeldByOtherNode as e:
@@ -184,7 +184,7 @@ class ControlServer:
             return Reply(problem=str(e), kind="store")
 
     async def reply_to(self, request: Request) -> Reply | None:
-        """Do it here, or say why not; raise Elsewhere if another node of the cluster is to be asked."""
+        """Perform the request, or reply why not; HeldByOtherNode if another node of the cluster must be asked."""
         try:
             return await self._do(request)
         except HeldByOtherNode:
@@ -248,14 +248,14 @@ class ControlServer:
                 node.files_error = str(e)
             raise
         finally:
-            node.apply_changes()  # also what was done before it failed
-        await node.outbox.wait_committed()  # whoever has our word has it, even if we die now
+            node.apply_changes()  # also the part that was made before a failure
+        await node.outbox.wait_committed()  # the reply must stay true even if the node dies now
         return reply_to_change(request, changed)
 
     async def _force(self, request: ForceTasks) -> Reply:
-        desk, node = self.node.admin, self.node
+        admin, node = self.node.admin, self.node
         noted = not request.is_passed_on
-        entries = await asyncio.to_thread(desk.select_forced, request.names, request.who, request.only, noted=noted)
+        entries = await asyncio.to_thread(admin.select_forced, request.names, request.who, request.only, noted=noted)
         here = [entry for entry in entries if node.tasks.row(entry.number) is not None]
         ends: list[asyncio.Future[Finish]] = []
         for entry in here if request.wait else []:
@@ -284,7 +284,7 @@ class ControlServer:
         self._forget_answered()
 
     def _forget(self, taken_over: LiveChange) -> None:
-        """Forced runs of tasks that were removed before they began will have no end."""
+        """Forced runs that had not begun when their tasks were removed will never end."""
         removed = {entry.number for entry in taken_over.changed.removed} & self._waiting.keys()
         if not removed:
             return
@@ -295,16 +295,16 @@ class ControlServer:
             for waiter in self._waiting[number]
             if not any(run.number == number and waiter.waits_for(run) for run in running)
         ]
-        # One may have ended already, and its end is on its way into the store: then that is the answer.
+        # A run may have ended, with its end on the way into the store: then that end is the reply.
         self.node.outbox.put(Batch(), partial(self._refuse, never, Invalid("the task was removed before it ran")))
 
     def _were_withdrawn(self, numbers: list[int]) -> None:
-        """The same of tasks that were removed just as their runs were claimed."""
+        """These tasks were removed at the moment when their runs were claimed."""
         some = [waiter for number in numbers for waiter in self._waiting.get(number, ())]
         self._refuse(some, Invalid("the task was removed before it ran"))
 
     def _has_left(self, numbers: list[int]) -> None:
-        """Another node of the cluster has these tasks now, and hears how their runs end."""
+        """Another node of the cluster holds these tasks now and receives the results of their runs."""
         some = [waiter for number in numbers if self._waiting for waiter in self._waiting.get(number, ())]
         words = "the task has moved to another node while its run was waited for: `evenbeat history` tells how it ends"
         self._refuse(some, StoreError(words))

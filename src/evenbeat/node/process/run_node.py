@@ -6,12 +6,11 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from evenbeat.admin.task_admin import TaskAdmin
-from evenbeat.client.in_process import InProcessBackend
 from evenbeat.load.config import BadFileError, Durability
 from evenbeat.load.pause_gc import without_garbage_collection
 from evenbeat.model import Invalid
@@ -38,6 +37,24 @@ _LOCK_WAIT: Final = 30
 _MAX_SIZE_CHECKED_AT_START: Final = 32 << 20
 """Bytes: a file up to this size is checked before the node starts, in a tenth of a second; a larger one afterwards."""
 _log: Final = logging.getLogger("evenbeat.node")
+
+
+class ProgramStore(Protocol):
+    """The store of a program, which its threads change when no node runs; a node that runs takes this over."""
+
+    @property
+    def store(self) -> Store: ...
+
+    @property
+    def lock(self) -> AbstractContextManager[object]:
+        """Held while the node takes over."""
+
+    def attach_scheduler(self, admin: TaskAdmin) -> None: ...
+
+    def attach_control(self, handler: ControlServer) -> None: ...
+
+    def detach(self) -> None:
+        """The node has ended."""
 
 
 async def run_node(
@@ -96,7 +113,7 @@ def _make_scheduler(store: Store, database: Path, options: NodeOptions) -> Sched
 
 
 async def run_node_in_process(
-    inside: InProcessBackend,
+    inside: ProgramStore,
     options: NodeOptions,
     ready: Callable[[Scheduler], None] = lambda _: None,
     *,
