@@ -77,7 +77,7 @@ def get(serving: HttpServer, path: str) -> int:
 def test_two_thousand_half_sent_requests_keep_nobody_from_being_answered(serving: HttpServer, begin: bytes) -> None:
     before = serving.house.refusals.counts[CONNECTION_REASON]
     with many(serving, HALF_SENT, begin):
-        listed: ConnectionTable = serving._server._connections  # type: ignore[attr-defined]
+        listed: ConnectionTable = serving.server._connections  # type: ignore[attr-defined]
         eventually(lambda: serving.house.refusals.counts[CONNECTION_REASON] > before or listed.total >= HALF_SENT)
         assert get(serving, "/healthz") == 200
         assert get(serving, "/readyz") == 503  # no node is there, and that is what it says
@@ -95,7 +95,7 @@ def test_two_thousand_half_sent_requests_keep_nobody_from_being_answered(serving
 
 
 def test_a_connection_that_gives_way_is_closed_and_the_younger_ones_work(serving: HttpServer) -> None:
-    listed: ConnectionTable = serving._server._connections  # type: ignore[attr-defined]
+    listed: ConnectionTable = serving.server._connections  # type: ignore[attr-defined]
     with many(serving, MAX_IDLE_PER_ADDRESS, BEGUN) as opened:
         eventually(lambda: listed.idle_count() == MAX_IDLE_PER_ADDRESS)
         late = listed._now
@@ -123,7 +123,7 @@ def test_answers_are_counted_and_health_is_not_among_them(serving: HttpServer, m
 
 def test_who_asks_too_often_does_not_make_us_look_dead(tmp_path: Path) -> None:
     with InProcessServer(tmp_path) as asked:
-        asked._app._requests = RateLimiter(1, 1, lambda: 0.0)
+        asked.app._requests = RateLimiter(1, 1, lambda: 0.0)
         assert [asked("GET", "/v1/tasks").status_code for _ in range(2)] == [200, 429]
         assert asked("GET", "/healthz").status_code == 200
         assert asked.house.refusals.counts["too-many"] == 1
@@ -135,7 +135,7 @@ class Impatient(TimeoutProtocol):
 
 def test_an_answer_that_nobody_reads_is_given_up(tmp_path: Path) -> None:
     with HttpServer(tmp_path, Impatient) as serving, socket.socket() as connection:
-        listed: ConnectionTable = serving._server._connections  # type: ignore[attr-defined]
+        listed: ConnectionTable = serving.server._connections  # type: ignore[attr-defined]
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
         connection.connect(("127.0.0.1", serving.port))
         # Megabytes of answers: more than all buffers on the way hold.

@@ -209,7 +209,7 @@ def test_requests_are_worked_on_in_the_name_of_their_token(tmp_path: Path, monke
 
 
 async def _get(asked: InProcessServer, token: str) -> None:
-    transport = httpx.ASGITransport(app=asked._app, client=(HERE, 40_000))
+    transport = httpx.ASGITransport(app=asked.app, client=(HERE, 40_000))
     async with httpx.AsyncClient(transport=transport, base_url=asked.url) as client:
         answer = await client.get("/v1/tasks", headers={"authorization": f"Bearer {token}"})
     assert answer.status_code == 200

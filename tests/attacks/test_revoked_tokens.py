@@ -59,7 +59,7 @@ def stream_ends(
     asked: InProcessServer, monkeypatch: pytest.MonkeyPatch, headers: dict[str, str], revoke: Callable[[], object]
 ) -> None:
     async def scenario() -> None:
-        transport = httpx.ASGITransport(app=asked._app)
+        transport = httpx.ASGITransport(app=asked.app)
         async with httpx.AsyncClient(transport=transport, base_url=asked.url, timeout=PATIENCE) as client:
             # Without an end there is no answer: the transport gives it as a whole.
             stream = asyncio.create_task(client.get("/v1/events", headers=headers))

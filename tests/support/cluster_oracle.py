@@ -1,14 +1,14 @@
 """The oracle of the cluster tests: what the runs wrote down, and what PostgreSQL remembers, beside each other.
 
-It judges a cluster that lives: some runs are open. The grid, the overlaps and the limits it judges as `oracle` does for
-one node. What is added is what only several nodes and workers can do wrong.
+It judges a cluster that lives: some runs are open. The grid, the overlaps and the limits it judges as `run_oracle` does
+for one node. What is added is what only several nodes and workers can do wrong.
 """
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from run_oracle import _NOT_STARTED, _RAN, SECOND, Evidence, Line, Task, _crowds, _not_made_up, _overlaps, _unaccounted
+from run_oracle import NOT_STARTED, RAN, SECOND, Evidence, Line, Task, crowds, not_made_up, overlaps, unaccounted
 from run_oracle_checks import miscounted
 
 OPEN: Final = "open"
@@ -73,7 +73,7 @@ def findings(books: Books, *, is_timed: bool = False) -> list[str]:
     found = []
     for task in books.evidence.tasks:
         own = by_name[task.name]
-        about = [*_unaccounted(task, accounted, is_promised=True), *_not_made_up(task), *_overlaps(own)]
+        about = [*unaccounted(task, accounted, is_promised=True), *not_made_up(task), *overlaps(own)]
         remembered = [line for line in own if not any(a <= line.at <= b for a, b in forgotten)]
         about += _unexplained(task, own, {line.nominal for line in remembered} & known[task.name], remembered)
         about += [*_untimely(task, remembered), *_needless(task, own, faults)]
@@ -84,7 +84,7 @@ def findings(books: Books, *, is_timed: bool = False) -> list[str]:
         about += miscounted(task.definition, task.results)
         about += _not_back(task, own, faults, books.at) if is_timed else []
         found += [f"{task.name}: {what}" for what in about]
-    return [*found, *_crowds(books.evidence), *_shared_tokens(books.sightings)]
+    return [*found, *crowds(books.evidence), *_shared_tokens(books.sightings)]
 
 
 def windows(lines: list[Line]) -> Iterator[tuple[int, int]]:
@@ -112,9 +112,9 @@ def _unexplained(task: Task, lines: list[Line], known: set[int], remembered: lis
     found += [f"a run of {nominal} began that the store does not know" for nominal in sorted(known - rows.keys())]
     found += [f"the run of {nominal} has {times} results" for nominal, times in rows.items() if times > 1]
     for run in task.runs:
-        if run.outcome in _NOT_STARTED and begun[run.nominal]:
+        if run.outcome in NOT_STARTED and begun[run.nominal]:
             found.append(f"the run of {run.nominal} is recorded {run.outcome}, but began")
-        if run.outcome in _RAN and run.nominal not in ended:
+        if run.outcome in RAN and run.nominal not in ended:
             found.append(f"the run of {run.nominal} is recorded {run.outcome}, but did not end")
     return found
 

@@ -32,10 +32,10 @@ class HttpServer:
         self._socket = bind_socket(listen)
         self.port: int = self._socket.getsockname()[1]
         access = TokenAuthenticator(house, listen.host, is_open=True)
-        self._server = create_server(
+        self.server = create_server(
             house, protected_application(house, access, patience=protocol.body_timeout), listen, protocol
         )
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._server.serve([self._socket])), daemon=True)
+        self._thread = threading.Thread(target=lambda: asyncio.run(self.server.serve([self._socket])), daemon=True)
 
     def connect(self) -> socket.socket:
         connection = socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE)
@@ -50,13 +50,13 @@ class HttpServer:
 
     def __enter__(self) -> Self:
         self._thread.start()
-        eventually(lambda: self._server.started)
+        eventually(lambda: self.server.started)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._server.should_exit = True
+        self.server.should_exit = True
         self._thread.join(PATIENCE)
         assert not self._thread.is_alive()
 

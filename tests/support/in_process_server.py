@@ -28,7 +28,7 @@ class InProcessServer:
         self.desk = TaskAdmin(self._store, self.house.now)
         self.now = 1_000.0
         self.access = TokenAuthenticator(self.house, host, is_secure=is_secure, is_open=is_open, now=lambda: self.now)
-        self._app = protected_application(self.house, self.access)
+        self.app = protected_application(self.house, self.access)
         scheme = "https" if is_secure else "http"
         self.url = f"{scheme}://{host}:8629"
 
@@ -41,7 +41,7 @@ class InProcessServer:
         return asyncio.run(self._ask(method, path, client, more))
 
     async def _ask(self, method: str, path: str, client: str, more: dict[str, Any]) -> httpx.Response:
-        transport = httpx.ASGITransport(app=self._app, client=(client, 40_000))
+        transport = httpx.ASGITransport(app=self.app, client=(client, 40_000))
         async with httpx.AsyncClient(transport=transport, base_url=self.url) as asking:
             return await asking.request(method, path, **more)
 

@@ -18,8 +18,8 @@ SECOND: Final = 1_000_000
 _DAY: Final = 86_400
 _LONGEST: Final = 3_600 * SECOND
 _GRID, _FORCED = 0, 6
-_NOT_STARTED: Final = ("dropped", "broken")
-_RAN: Final = ("succeeded", "failed")
+NOT_STARTED: Final = ("dropped", "broken")
+RAN: Final = ("succeeded", "failed")
 _NOT_MADE: Final = ("lost", "cancelled")
 _PASSED_BY: Final = "missed while stopped"
 
@@ -188,13 +188,13 @@ def findings(evidence: Evidence) -> list[str]:
         own = [line for line in evidence.lines if line.name == task.name]
         since = [int(line.name) for line in taken_up if int(line.name) > task.created]
         is_promised = any(line.word == "removed" for line in own)
-        about = [*_unaccounted(task, since, is_promised=is_promised), *_unexplained(task, own), *_not_made_up(task)]
-        about += [*_overlaps(own), *_forgotten_wishes(task, own), *miscounted(task.definition, task.results)]
+        about = [*unaccounted(task, since, is_promised=is_promised), *_unexplained(task, own), *not_made_up(task)]
+        about += [*overlaps(own), *_forgotten_wishes(task, own), *miscounted(task.definition, task.results)]
         found += [f"{task.name}: {what}" for what in about]
-    return [*found, *_crowds(evidence)]
+    return [*found, *crowds(evidence)]
 
 
-def _unaccounted(task: Task, taken_up: list[int], *, is_promised: bool) -> list[str]:
+def unaccounted(task: Task, taken_up: list[int], *, is_promised: bool) -> list[str]:
     """Every nominal time exactly once: the nominal of a run, or within one range of skips that counts right."""
     found = []
     accounts: Counter[int] = Counter()
@@ -242,24 +242,24 @@ def _unexplained(task: Task, lines: list[Line]) -> list[str]:
             found.append(f"a run of {nominal} began that the store does not know")
     found += [f"two runs have the identity {nominal}" for nominal, times in rows.items() if times > 1]
     for run in task.runs:
-        if run.outcome in _NOT_STARTED and begun[run.nominal]:
+        if run.outcome in NOT_STARTED and begun[run.nominal]:
             found.append(f"the run of {run.nominal} is recorded {run.outcome}, but began")
-        if run.outcome in _RAN and not ended[run.nominal] and not task.is_silent:
+        if run.outcome in RAN and not ended[run.nominal] and not task.is_silent:
             found.append(f"the run of {run.nominal} is recorded {run.outcome}, but did not end")
     return found
 
 
-def _not_made_up(task: Task) -> list[str]:
+def not_made_up(task: Task) -> list[str]:
     """With missed = "once" or "all", whatever was lost or passed by is followed by a run that was really made."""
     if task.missed == "skip" or task.removed is not None:
         return []
     gaps = [run.claimed for run in task.runs if run.outcome in _NOT_MADE]
     gaps += [skip.last for skip in task.skips if skip.reason == _PASSED_BY]
-    newest = max([run.claimed for run in task.runs if run.outcome not in (*_NOT_MADE, *_NOT_STARTED)], default=0)
+    newest = max([run.claimed for run in task.runs if run.outcome not in (*_NOT_MADE, *NOT_STARTED)], default=0)
     return [f"what was missed at {t} was never made up for" for t in gaps if t > newest]
 
 
-def _overlaps(lines: list[Line]) -> list[str]:
+def overlaps(lines: list[Line]) -> list[str]:
     """By the order of lines, for runs that ended; by the lock that a run met, also for those that were killed."""
     found = [f"the run of {line.nominal} met another that still lived" for line in lines if line.word == "overlap"]
     ends = {(line.nominal, line.pid) for line in lines if line.word == "end"}
@@ -285,7 +285,7 @@ def _forgotten_wishes(task: Task, lines: list[Line]) -> list[str]:
     return found
 
 
-def _crowds(evidence: Evidence) -> list[str]:
+def crowds(evidence: Evidence) -> list[str]:
     """No more at the same time than the limit of their key allows."""
     lines = evidence.lines
     found = [

@@ -243,7 +243,7 @@ def test_too_many_requests_are_told_when_to_come_again(tmp_path: Path) -> None:
     assert [buckets.take_token("a") for _ in range(2)] == [0, 1]
     with InProcessServer(tmp_path) as asked:
         answers = [asked("GET", "/v1/session") for _ in range(3)]
-        asked._app._requests = RateLimiter(1, 1, lambda: now)
+        asked.app._requests = RateLimiter(1, 1, lambda: now)
         answers += [asked("GET", "/v1/session") for _ in range(2)]
     assert [answer.status_code for answer in answers] == [200, 200, 200, 200, 429]
     assert answers[-1].headers["retry-after"] == "1"
