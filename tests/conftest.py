@@ -27,7 +27,7 @@ WAITING_SECONDS = {
     "tests/faults/test_crashes.py": 70,
     "tests/faults/test_cluster_standby.py": 65,
     "tests/web/test_browser.py": 50,
-    "tests/node/cluster/test_cluster_scheduler.py": 45,
+    "tests/node/cluster/test_cluster_membership.py": 45,
     "tests/faults/test_cluster_edits.py": 45,
     "tests/queue/nats/test_nats_faults.py": 40,
     "tests/faults/test_powerloss.py": 25,

@@ -1,4 +1,4 @@
-"""A cluster as a document for programs: the same on the command line and over HTTP, also of a node that is alone."""
+"""A cluster, or a single node, as a document for programs: the same on the command line and over HTTP."""
 
 import socket
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ class ClusterNodeDocument(Struct, frozen=True):
     """A scheduler."""
 
     id: str
-    """Drawn by lot when it joined; its name is for people."""
+    """Random, drawn when it joined; its name is for people."""
     name: str
     pid: int
     started: IsoTime
@@ -36,23 +36,23 @@ class ClusterNodeDocument(Struct, frozen=True):
     """Where its page is; empty without one."""
     is_alive: bool
     epoch: _Count
-    """Of its lease, higher than any before; 0 of a node that needs none."""
+    """The epoch of its lease, higher than any before; 0 for a single node, which has no lease."""
     expires_in: float | None
-    """Seconds until its lease ends unless it is renewed, below 0 when it has; null of a node that needs none."""
+    """Seconds until its lease ends unless renewed, below 0 if it has ended; null for a single node."""
     partitions: list[_Partition]
     partition_count: _Count
     queue: str
     """"ok", or why it cannot reach the queue."""
     handing: dict[str, _Count]
-    """What happened to runs that it handed over, since its start."""
+    """Counts of what happened to runs that it dispatched, since its start."""
     needs: list[str]
-    """Limits of which it wants more than its share; "" is that of all slots."""
+    """Limits of which it needs more than its share; "" stands for all slots."""
     status: Status
-    """Of its own tasks."""
+    """The status of its own tasks."""
 
 
 class ClusterWorkerDocument(Struct, frozen=True):
-    """Where runs are made."""
+    """A worker, which executes runs."""
 
     id: str
     name: str
@@ -60,56 +60,56 @@ class ClusterWorkerDocument(Struct, frozen=True):
     pools: list[str]
     slots: _Count
     held: _Count
-    """Runs that it has, or whose results are not safe."""
+    """Runs that it has started or whose results are not committed yet."""
     is_leaving: bool
     silent_for: _Seconds
-    """Since a node last heard of it; a worker that is well is heard every second."""
+    """Seconds since its last message; a healthy worker sends one every second."""
     started: IsoTime | None
-    """Null as long as it does not know what time it is."""
+    """Null until it knows the time of the cluster."""
     version: str
     processes: _Count
     restarts: _Count
-    """Of its processes, before they were told to end."""
+    """Processes of it that ended by themselves and were replaced."""
     problem: str = ""
-    """Why it cannot start what it has, or not all of it: no descriptors or processes are left, for example."""
+    """Why it cannot start all runs that it holds: no descriptors or processes are left, for example."""
 
 
 class PoolDocument(Struct, frozen=True):
-    """What tasks may ask for."""
+    """A pool of workers, for which tasks may ask."""
 
     workers: _Count
     slots: _Count
     waiting: _Count
     """Runs that no worker has taken yet."""
     without_worker_for: _Seconds | None
-    """Seconds; null while it has one."""
+    """Seconds; null while it has a worker."""
 
 
 class SharesDocument(Struct, frozen=True):
-    """Which node has how much of what there is for all, by the ids of the nodes."""
+    """The shares of nodes in slots and limits, by the ids of the nodes."""
 
     slots: dict[str, _Count]
     limits: dict[str, dict[str, _Count]]
 
 
 class ClusterDocument(Struct, frozen=True):
-    """Who there is and who has what."""
+    """All nodes, workers and pools, and which node holds which partitions."""
 
     is_single: bool
-    """A node on a database of its own, which no other can join."""
+    """A single node on a database of its own, which no other node can join."""
     now: IsoTime
     nodes: list[ClusterNodeDocument]
     workers: list[ClusterWorkerDocument]
     pools: dict[str, PoolDocument]
     shares: SharesDocument
     partitions: _Count
-    """That there are."""
+    """The number of all partitions."""
     unheld: list[_Partition]
-    """Those that no living node holds: their tasks do not run now."""
+    """Partitions that no living node holds: their tasks do not run now."""
 
 
 def cluster_document(view: ClusterView) -> ClusterDocument:
-    """Of several nodes."""
+    """The document of a cluster."""
     return ClusterDocument(
         is_single=False,
         now=iso_time(view.now) or "",
@@ -123,7 +123,7 @@ def cluster_document(view: ClusterView) -> ClusterDocument:
 
 
 def single_node_document(identity: NodeIdentity, numbers: NodeMetrics, now: str) -> ClusterDocument:
-    """Of a node that is alone, in the same shape."""
+    """The document of a single node, in the same shape."""
     started, status, name = iso_time(identity.started) or "", numbers.status, socket.gethostname()
     processes = len(identity.workers)
     node = ClusterNodeDocument(

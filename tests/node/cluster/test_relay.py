@@ -13,6 +13,7 @@ from evenbeat.model import MINUTE, Instant, Outcome, RunKind
 from evenbeat.node.cluster import relay
 from evenbeat.node.cluster.relay import EventRelay
 from evenbeat.node.process.event_publisher import MAX_EVENTS_PER_MESSAGE, MAX_PLAIN_RUNS_PER_SECOND, EventBroadcaster
+from evenbeat.wire import node_messages
 from evenbeat.wire.events import Event, EventMessage, RunEvent, TaskEvent
 from evenbeat.wire.live_runs import RunningRun, RunningRuns
 
@@ -29,7 +30,7 @@ class Air:
         if self.is_up:
             self.sent.append(data)
             for each in self.relays:
-                each.hear(data)
+                each.receive(data)
         return self.is_up
 
 
@@ -54,14 +55,14 @@ def test_nothing_is_sent_unless_somebody_watches_another_node() -> None:
     here, there = (a_relay(air, name, time=lambda: clock[0]) for name in ("here", "there"))
     heard: list[tuple[Sequence[Event], int]] = []
     there.on_events = lambda events, left_out: heard.append((events, left_out))
-    here.tell([CHANGED], 0)
-    here.tell_started(3)
+    here.send_events([CHANGED], 0)
+    here.send_started(3)
     assert air.sent == []
     there.announce()
     assert (here.is_watched, there.is_watched) == (True, False)
-    here.tell([CHANGED], 7)
-    here.tell_started(3)
-    there.tell([CHANGED], 0)
+    here.send_events([CHANGED], 7)
+    here.send_started(3)
+    there.send_events([CHANGED], 0)
     assert heard == [([CHANGED], 0), ([], 7)]
     assert (here.started_elsewhere(), there.started_elsewhere()) == (0, 3)
     clock[0] = relay.WATCHED_FOR
@@ -96,7 +97,7 @@ def test_a_message_is_small_whatever_happens() -> None:
         *(Instant(0), RunKind.GRID, Instant(0), Instant(0), Outcome.FAILED, 2, None),
         *(True, 1, False, "\U0001f525" * 1_000, True),
     )
-    here.tell([run] * 1_500, 5)
+    here.send_events([run] * 1_500, 5)
     assert len(heard) == 1_000
     assert sum(left) == 505
     assert max(map(len, air.sent)) < 1_000_000
@@ -106,7 +107,7 @@ def test_what_nobody_understands_is_passed_over() -> None:
     air = Air()
     here = a_relay(air, "here")
     for strange in (b"", b"{", b'{"type":"news"}', b'{"type":"watching","node":5}', b"\xff"):
-        here.hear(strange)
+        here.receive(strange)
     assert not here.is_watched
 
 
@@ -145,10 +146,10 @@ def test_an_answer_to_somebody_else_or_to_another_question_is_none() -> None:
         here = a_relay(air, "here", [run_of("a", 1)])
         strange = RunningRuns([run_of("x", 0)], 1)
         for to, question in (("yonder", 1), ("here", 0)):
-            answer = msgspec.json.encode(relay.RunningAnswer("there", to, question, strange))
-            asyncio.get_running_loop().call_soon(here.hear, answer)
-        good = msgspec.json.encode(relay.RunningAnswer("there", "here", 1, RunningRuns([run_of("b", 2)], 1)))
-        asyncio.get_running_loop().call_later(0.01, here.hear, good)
+            answer = msgspec.json.encode(node_messages.RunningAnswer("there", to, question, strange))
+            asyncio.get_running_loop().call_soon(here.receive, answer)
+        good = msgspec.json.encode(node_messages.RunningAnswer("there", "here", 1, RunningRuns([run_of("b", 2)], 1)))
+        asyncio.get_running_loop().call_later(0.01, here.receive, good)
         return await here.all_running(9, 1)
 
     assert [run.task for run in asyncio.run(asking()).runs] == ["a", "b"]

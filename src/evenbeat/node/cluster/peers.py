@@ -45,7 +45,7 @@ class ClusterPeers:
         self.relay = EventRelay(
             node.start_id, queue.tell_nodes, lambda most: running_runs_of(node, most), node.loop.time
         )
-        queue.on_node_message = self.relay.hear
+        queue.on_node_message = self.relay.receive
         self.snapshot: ClusterSnapshot | None = None
         """The cluster when our lease was last renewed."""
         self.fenced = 0

@@ -1,4 +1,4 @@
-"""Gathers what happens in a live node and tells it to whoever watches; while nobody does, it costs next to nothing."""
+"""Gathers the events of a live node and sends them to its subscribers; without any it costs next to nothing."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
@@ -17,23 +17,23 @@ from evenbeat.store.contract import NEVER, Finish
 from evenbeat.wire.events import Event, EventMessage, RunEvent, TaskEvent
 
 MAX_PLAIN_RUNS_PER_SECOND: Final = 50
-"""Plain successes that are told in a second: nobody can read more, and the history has them all."""
+"""Plain successes that are sent per second: a person cannot read more, and the history has them all."""
 MAX_NAMED_TASKS: Final = 100
-"""Changed tasks that are named one by one; of more only the number is told."""
+"""Changed tasks that are named one by one; of more only the number is sent."""
 MAX_EVENTS_PER_MESSAGE: Final = 5_000
-"""In one feed; what is more leaves a gap in `seq`."""
+"""Events in one message; more leave a gap in `seq`."""
 GATHER_SECONDS: Final = 0.1
-"""Seconds in which events are gathered for one feed."""
+"""Seconds in which events are gathered for one message."""
 STATUS_INTERVAL: Final = 1.0
 _FIRST_LINE_SEARCH_LIMIT: Final = 1_000
 """Characters of an output in which its first line is looked for."""
 
 EventSink = Callable[[bytes], bool]
-"""Takes a line and does not wait; False if whoever reads has fallen behind, and is to be told nothing any more."""
+"""Takes a line and does not wait; False if the subscriber has fallen behind and is to be dropped."""
 
 
 class EventBroadcaster:
-    """Tells everybody the same: what happens here, and at the other nodes of a cluster."""
+    """Sends all subscribers the events of this node, and of the other nodes of its cluster."""
 
     def __init__(self, node: Scheduler, loop: asyncio.AbstractEventLoop) -> None:
         self._node = node
@@ -42,18 +42,18 @@ class EventBroadcaster:
         self._seq = 0
         self._relay = None if node.others is None else node.others.relay
         self._events: list[Event] = []
-        self._elsewhere: list[Event] = []
-        """The same, of other nodes."""
+        self._events_elsewhere: list[Event] = []
+        """Events of other nodes."""
         self._left_out_here = 0
-        """Events beyond the bound, since the last feed as all that follows ..."""
+        """Events beyond the bound since the last message ..."""
         self._left_out = 0
         """... and those that other nodes have left out."""
         self._tasks = 0
         self._second = 0
         self._plain = 0
-        """Plain runs that were told in that second."""
+        """Plain runs that were sent in that second."""
         self._runs = 0
-        """Runs that had been started when the status was last told."""
+        """Runs that had been started when the status was last sent."""
         self._gathering: asyncio.TimerHandle | None = None
         self._status: asyncio.TimerHandle | None = None
         node.turns.on_finished.append(self._finished)
@@ -63,22 +63,22 @@ class EventBroadcaster:
             self._relay.on_events = self._happened_elsewhere
             self._each_second()
 
-    def watch(self, tell: EventSink) -> None:
-        """Somebody wants to know. The first feed comes at once: how the node is, and where the count stands."""
-        self._tell_events()  # to the others, so that for this one all begins with the next
+    def watch(self, sink: EventSink) -> None:
+        """Add a subscriber. Its first message comes at once: the status, and the number of the last event."""
+        self._send_events()  # to the other subscribers, so that this one begins with the next event
         if not self._watchers and self._relay is not None:
-            self._seq += 1  # there may have been something elsewhere of which we have not heard
+            self._seq += 1  # other nodes may have had events that they did not send
             self._relay.announce()
         elif not self._watchers:
             self._runs = self._node.turns.counts.runs
             self._status = self._loop.call_later(STATUS_INTERVAL, self._each_second)
-        self._watchers.append(tell)
-        tell(_encode_line(EventMessage(self._node.start_id, self._seq, status=self._node.status())))
+        self._watchers.append(sink)
+        sink(_encode_line(EventMessage(self._node.start_id, self._seq, status=self._node.status())))
 
-    def leave(self, tell: EventSink) -> None:
-        """Somebody knows enough."""
-        if tell in self._watchers:
-            self._watchers.remove(tell)
+    def leave(self, sink: EventSink) -> None:
+        """Remove a subscriber."""
+        if sink in self._watchers:
+            self._watchers.remove(sink)
         self._rest_if_alone()
 
     # What happens
@@ -90,14 +90,14 @@ class EventBroadcaster:
         if not self._watchers:
             self._seq += 1
             return
-        room = MAX_EVENTS_PER_MESSAGE - len(self._elsewhere)
-        self._elsewhere += events[:room]
+        room = MAX_EVENTS_PER_MESSAGE - len(self._events_elsewhere)
+        self._events_elsewhere += events[:room]
         self._left_out += left_out + max(len(events) - room, 0)
         self._gather()
 
     def _finished(self, runs: Sequence[PendingRun], finishes: Sequence[Finish]) -> None:
         if not self._is_watched():
-            self._seq += 1  # whoever watches again sees by the number that there was something
+            self._seq += 1  # the next subscriber sees by the number that there were events
             return
         second = int(self._loop.time())
         if second != self._second:
@@ -113,9 +113,9 @@ class EventBroadcaster:
                 self._left_out_here += 1
         self._gather()
 
-    def _changed(self, taken_over: LiveChange) -> None:
-        changed = taken_over.changed
-        count = len(changed.removed) + len(changed.changed) + len(changed.created) + len(taken_over.replanned)
+    def _changed(self, change: LiveChange) -> None:
+        changed = change.changed
+        count = len(changed.removed) + len(changed.changed) + len(changed.created) + len(change.replanned)
         if not count:
             return
         if not self._is_watched():
@@ -123,7 +123,7 @@ class EventBroadcaster:
             return
         self._tasks += count
         if self._tasks <= MAX_NAMED_TASKS:
-            self._events += self._task_events(taken_over)
+            self._events += self._task_events(change)
         self._gather()
 
     def _run_event(self, run: PendingRun, finish: Finish) -> RunEvent:
@@ -148,8 +148,8 @@ class EventBroadcaster:
             run.number,
         )
 
-    def _task_events(self, taken_over: LiveChange) -> Iterator[TaskEvent]:
-        changed, before, replanned = taken_over
+    def _task_events(self, change: LiveChange) -> Iterator[TaskEvent]:
+        changed, before, replanned = change
         for number in replanned:
             row = self._node.tasks.row(number)
             if row is not None:
@@ -161,7 +161,7 @@ class EventBroadcaster:
             old = before.get(entry.number, name)
             if old == name:
                 yield TaskEvent(name, "changed", next=self._next(entry))
-            else:  # for those who know tasks by their names it is another one
+            else:  # to a subscriber, which knows tasks by name, it is another task
                 yield TaskEvent(old, "removed")
                 yield TaskEvent(name, "created", next=self._next(entry))
         for entry in changed.created:
@@ -171,48 +171,48 @@ class EventBroadcaster:
         row = self._node.tasks.row(entry.number)
         return None if row is None else next_run_time(self._node, row)
 
-    # Telling it
+    # Sending
 
     def _gather(self) -> None:
-        if self._gathering is None and (self._events or self._elsewhere or self._left_out or self._tasks):
-            self._gathering = self._loop.call_later(GATHER_SECONDS, self._tell_events)
+        if self._gathering is None and (self._events or self._events_elsewhere or self._left_out or self._tasks):
+            self._gathering = self._loop.call_later(GATHER_SECONDS, self._send_events)
 
-    def _tell_events(self) -> None:
+    def _send_events(self) -> None:
         events = self._events
         if self._tasks > MAX_NAMED_TASKS:
             runs = [event for event in events if isinstance(event, RunEvent)]
             events = [TaskEvent(None, "many", self._tasks), *runs]
         if self._relay is not None and (events or self._left_out_here):
-            self._relay.tell(events, self._left_out_here)
-        events = events + self._elsewhere
+            self._relay.send_events(events, self._left_out_here)
+        events = events + self._events_elsewhere
         self._seq += self._left_out + self._left_out_here + len(events)
         self._forget_events()
         if events and self._watchers:
-            self._tell(EventMessage(self._node.start_id, self._seq, events))
+            self._send(EventMessage(self._node.start_id, self._seq, events))
 
     def _each_second(self) -> None:
         runs = self._node.turns.counts.runs
         started, self._runs = runs - self._runs, runs
         self._status = self._loop.call_later(STATUS_INTERVAL, self._each_second)
         if self._relay is not None:
-            self._relay.tell_started(started)
+            self._relay.send_started(started)
             started += self._relay.started_elsewhere()
         if self._watchers:
             if self._relay is not None:
                 self._relay.announce()
             status = self._node.status()
-            self._tell(EventMessage(self._node.start_id, self._seq, status=status, started_last_second=started))
+            self._send(EventMessage(self._node.start_id, self._seq, status=status, started_last_second=started))
 
-    def _tell(self, feed: EventMessage) -> None:
-        line = _encode_line(feed)
-        self._watchers = [tell for tell in self._watchers if tell(line)]
+    def _send(self, message: EventMessage) -> None:
+        line = _encode_line(message)
+        self._watchers = [sink for sink in self._watchers if sink(line)]
         self._rest_if_alone()
 
     def _rest_if_alone(self) -> None:
         if self._watchers:
             return
         if self._relay is not None:
-            return  # others may listen: what was gathered is told to them soon
+            return  # other nodes may be watched: what was gathered is sent to them soon
         if self._status is not None:
             self._status.cancel()
             self._status = None
@@ -220,12 +220,12 @@ class EventBroadcaster:
         self._forget_events()
 
     def _forget_events(self) -> None:
-        self._events, self._elsewhere, self._tasks = [], [], 0
+        self._events, self._events_elsewhere, self._tasks = [], [], 0
         self._left_out = self._left_out_here = 0
         if self._gathering is not None:
             self._gathering.cancel()
             self._gathering = None
 
 
-def _encode_line(feed: EventMessage) -> bytes:
-    return msgspec.json.encode(feed) + b"\n"
+def _encode_line(message: EventMessage) -> bytes:
+    return msgspec.json.encode(message) + b"\n"

@@ -1,4 +1,4 @@
-"""What the last node of a database may have left behind ends before anything of the new one begins."""
+"""Ends the worker processes that the last node of a database has left behind, before the new node starts its own."""
 
 from pathlib import Path
 
@@ -12,5 +12,5 @@ def worker_records_path(database: Path) -> Path:
 
 
 def end_leftover_workers(database: Path) -> None:
-    """Only for the owner of the database, before it has workers."""
+    """To be called only by the owner of the database, before it has workers."""
     leftovers.end_leftovers([worker_records_path(database)])

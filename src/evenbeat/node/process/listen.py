@@ -32,7 +32,7 @@ class ListenAddress(Struct, frozen=True):
     cert: Path | None = None
     key: Path | None = None
     is_plain: bool = False
-    """Somebody said that there shall be no TLS, though others than this machine are served."""
+    """No TLS, as asked for, though other machines are served."""
     is_open: bool = False
     """Every user of this machine is let in without a token, as long as there are no tokens."""
 
@@ -41,7 +41,7 @@ class ListenAddress(Struct, frozen=True):
         return "http" if self.cert is None else "https"
 
     def url(self, port: int) -> str:
-        """What to type into a browser."""
+        """The address for a browser."""
         host = {"0.0.0.0": socket.gethostname(), "::": socket.gethostname()}.get(self.host, self.host)  # noqa: S104
         return f"{self.scheme}://{f'[{host}]' if ':' in host else host}:{port}/"
 
@@ -57,7 +57,7 @@ def parse_listen(text: str) -> tuple[str, int]:
 
 
 def is_loopback(host: str) -> bool:
-    """Does it name this machine to itself only?"""
+    """Can only this machine connect to this host name?"""
     if host.lower().rstrip(".") == "localhost":
         return True
     try:
@@ -100,7 +100,7 @@ def check_listen_safety(listen: ListenAddress, database: Path | str, *, is_ours:
 
 
 def _token_command(database: Path | str) -> str:
-    """What to type to make a token. A password is not shown, so the environment that it came from is left to say it."""
+    """The command that makes a token. A password is not shown: if it came from the environment, --db is left out."""
     command = "evenbeat token add admin --role admin"
     return command if os.environ.get("EVENBEAT_DB") == str(database) else f"{command} --db {without_password(database)}"
 
@@ -133,7 +133,7 @@ def _has_tokens(database: Path | str, *, is_ours: bool) -> bool:
 
 
 def bind_socket(listen: ListenAddress) -> socket.socket:
-    """A socket that listens there from now on; it is inherited by nobody who is not meant to."""
+    """A socket that listens there from now on; only processes that it is passed to inherit it."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             listen.host, listen.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE

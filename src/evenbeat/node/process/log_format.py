@@ -1,4 +1,4 @@
-"""How a node writes its log: one line per record, key=value, for people with grep and for programs alike."""
+"""The log of a node: one line per record, key=value, for people with grep and for programs alike."""
 
 import copy
 import json
@@ -27,15 +27,15 @@ class KeyValueFormatter(logging.Formatter):
         }
         fields |= extra_fields_of(record)
         line = " ".join(f"{key}={_format_value(value)}" for key, value in fields.items())
-        # Whoever chooses the text of an error must not be able to write a line that looks like a record of ours.
+        # The author of an error text must not be able to write a line that looks like a record of ours.
         return f"{line}\n  {indent_continuation(self.formatException(record.exc_info))}" if record.exc_info else line
 
 
 class _Repeated(NamedTuple):
     record: logging.LogRecord
-    """The one that was written."""
+    """The record that was written."""
     times: int
-    """Those after it that were not."""
+    """How many equal ones were not written after it."""
 
 
 class CondensingHandler(logging.StreamHandler[TextIO]):
@@ -50,8 +50,8 @@ class CondensingHandler(logging.StreamHandler[TextIO]):
         self._recent: dict[tuple[object, ...], _Repeated] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write it, or count it."""
-        self._tell_repeated(record.created - REPEAT_INTERVAL)
+        """Write the record, or count it as a repetition."""
+        self._write_repeated(record.created - REPEAT_INTERVAL)
         if record.levelno >= logging.WARNING:
             key = _repetition_key(record)
             if before := self._recent.get(key):
@@ -61,11 +61,11 @@ class CondensingHandler(logging.StreamHandler[TextIO]):
         super().emit(record)
 
     def close(self) -> None:
-        """Write what was counted."""
-        self._tell_repeated(float("inf"))
+        """Write the counts of repetitions."""
+        self._write_repeated(float("inf"))
         super().close()
 
-    def _tell_repeated(self, since: float) -> None:
+    def _write_repeated(self, since: float) -> None:
         for key, (record, times) in list(self._recent.items()):
             if record.created <= since:
                 del self._recent[key]

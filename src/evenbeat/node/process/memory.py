@@ -4,7 +4,7 @@ import ctypes
 
 
 def give_back_memory() -> None:
-    """The C library keeps what was freed among what is in use, until somebody asks; not every one can be asked."""
+    """Have the C library return freed memory, which it otherwise keeps; not every C library can."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)

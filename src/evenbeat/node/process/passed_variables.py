@@ -1,4 +1,4 @@
-"""Tells people, once, which variables of the node's environment tasks got before and get no longer."""
+"""Warns, once per database, of variables of the node's environment that commands got before and get no longer."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -8,14 +8,14 @@ from evenbeat.core.environment import not_passed, own_secrets
 from evenbeat.store.contract import Store
 
 _WARNED_KEY: Final = "environment told"
-"""The setting that says that it was done; a database that is newer than this rule has it from its first start on."""
+"""The setting that says that it was done; a database newer than this rule has it from its first start on."""
 _log: Final = logging.getLogger("evenbeat.node")
 
 
 def warn_no_longer_passed(
     store: Store, environment: Mapping[str, str], pass_env: Sequence[str], *, is_new: bool, in_cluster: bool = False
 ) -> None:
-    """At a node's start. With `is_new` there was no task before, so that none can miss anything."""
+    """To be called at a node's start. With `is_new` there was no task before, so that none can miss anything."""
     if store.setting(_WARNED_KEY) is not None:
         return
     names = not_passed(environment, pass_env)

@@ -15,11 +15,11 @@ def notify_systemd(state: str) -> None:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as manager:
             manager.sendto(state.encode(), address)
     except OSError:
-        return  # a manager that has gone away is not our trouble
+        return  # without a manager there is nothing to notify
 
 
 def watchdog_interval() -> float | None:
-    """Seconds within which the manager wants to hear from us; None if it does not."""
+    """Seconds within which the manager expects a sign of life; None if it expects none."""
     said = os.environ.get("WATCHDOG_USEC", "")
     meant = os.environ.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
     return int(said) / 1e6 if said.isdecimal() and meant else None

@@ -1,4 +1,4 @@
-"""The first token of a node that serves its page: made if there is none, in a file that only its owner can read."""
+"""The first API token of a node: made if there is none, in a file that only its owner can read."""
 
 import os
 import secrets
@@ -18,28 +18,28 @@ if TYPE_CHECKING:
     from evenbeat.admin.task_admin import TaskAdmin
 
 
-def ensure_token(desk: "TaskAdmin", database: Path, listen: ListenAddress) -> Path | None:
-    """Make a token if a node that listens there has none. The file with the token of the node, None without one."""
-    known = desk.store.settings(TOKEN_PREFIX)
+def ensure_token(admin: "TaskAdmin", database: Path, listen: ListenAddress) -> Path | None:
+    """Make a token if a node that listens there needs one. The file with the node's token, None without one."""
+    known = admin.store.settings(TOKEN_PREFIX)
     path = token_path(database)
     needed = first_token(
         has_tokens=bool(known), is_open=listen.is_open, is_loopback=is_loopback(listen.host), is_cluster=False
     )
     if needed is FirstToken.MAKE:
-        new = create_api_token(GENERATED_TOKEN_NAME, "admin", desk.now())
-        # First the file: a token in the database whose text nobody has would keep everybody out.
+        new = create_api_token(GENERATED_TOKEN_NAME, "admin", admin.now())
+        # First the file: a token in the database whose text is nowhere would keep everyone out.
         write_private_file(path, new.text + "\n")
-        add_token(desk, new.id, new.token, "evenbeat up")
+        add_token(admin, new.id, new.token, "evenbeat up")
         return path
     try:
         is_ours = any(token.name == GENERATED_TOKEN_NAME for token in decode_tokens(known).values())
     except StoreError:
-        return None  # the API lets nobody in then, and says why; the tasks run nevertheless
+        return None  # the API then refuses every request, and says why; the tasks run nevertheless
     return path if is_ours and path.is_file() else None
 
 
 def write_private_file(path: Path, text: str) -> None:
-    """A file that nobody else can read at any moment, in place of an older one of ours."""
+    """Write a file that other users cannot read at any moment; it replaces an older one of ours."""
     with suppress(FileNotFoundError):
         about = path.lstat()
         if not stat.S_ISREG(about.st_mode) or about.st_uid != os.geteuid():

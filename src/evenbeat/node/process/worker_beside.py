@@ -24,10 +24,10 @@ class CompanionProcess:
         self._supervisor = ProcessSupervisor(self._new_process, self.start, least_pause=RestartBackoff.FIRST_PAUSE)
 
     def start(self) -> None:
-        """Now, or in a while if the machine is too full."""
+        """Start it now, or in a while if the machine is short of processes or memory."""
         if self._supervisor.start() is None:
             fields = {"action": "beside_failed"}
-            message = "the %s beside us cannot be started: %s"
+            message = "the %s beside this node cannot be started: %s"
             _log.error(message, self._command[1], self._supervisor.start_problem, extra=fields)
 
     async def stop(self) -> None:
@@ -47,4 +47,4 @@ class CompanionProcess:
         self._supervisor.ended(process)
         if not self._supervisor.is_stopping:
             fields = {"action": "beside_failed", "status": status}
-            _log.error("the %s beside us ended with status %d", self._command[1], status, extra=fields)
+            _log.error("the %s beside this node ended with status %d", self._command[1], status, extra=fields)

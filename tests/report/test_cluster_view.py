@@ -1,4 +1,4 @@
-"""Several nodes as one: what each tells in its lease, together."""
+"""The view of a cluster, and the status of several nodes together, from what each has written into its lease."""
 
 import msgspec
 import pytest
