@@ -174,10 +174,10 @@ class ClusterStore(Store, Protocol):
     def forward_request(self, task: int, request: bytes) -> int:
         """Send a request to the node that holds a task; return the id of the request."""
 
-    def take_orders(self, partitions: Sequence[int]) -> list[ForwardedRequest]:
+    def take_requests(self, partitions: Sequence[int]) -> list[ForwardedRequest]:
         """Take the requests for these partitions that no node has taken, oldest first: this node must answer them."""
 
-    def give_back_order(self, id_: int) -> None:
+    def return_request(self, id_: int) -> None:
         """Leave a request that was taken to another node."""
 
     def answer(self, id_: int, reply: bytes) -> None:

@@ -436,16 +436,16 @@ def test_an_order_is_taken_by_one_and_answered_once(a: PostgresStore, b: Postgre
     a.join("a", LONG, b"")
     b.join("b", LONG, b"")
     first, second, third = a.forward_request(5, b"one"), a.forward_request(6, b"two"), a.forward_request(5, b"three")
-    assert [o.id for o in b.take_orders([6])] == [second]
-    assert [(o.id, o.task, o.request) for o in b.take_orders(ALL)] == [(first, 5, b"one"), (third, 5, b"three")]
-    assert a.take_orders(ALL) == [], "also if it gets the partition meanwhile"
-    b.give_back_order(third)
-    assert [o.id for o in a.take_orders(ALL)] == [third]
+    assert [o.id for o in b.take_requests([6])] == [second]
+    assert [(o.id, o.task, o.request) for o in b.take_requests(ALL)] == [(first, 5, b"one"), (third, 5, b"three")]
+    assert a.take_requests(ALL) == [], "also if it gets the partition meanwhile"
+    b.return_request(third)
+    assert [o.id for o in a.take_requests(ALL)] == [third]
     assert a.reply(first) is None
     b.answer(first, b"done")
     b.answer(first, b"done again")
-    b.give_back_order(first)
-    assert b.take_orders(ALL) == [], "what is done is done"
+    b.return_request(first)
+    assert b.take_requests(ALL) == [], "what is done is done"
     assert a.reply(first) == b"done"
     assert a.reply(first) is None, "once"
     with pytest.raises(StoreError, match="bytes"):
@@ -456,7 +456,7 @@ def test_an_order_that_is_too_old_is_for_nobody(a: PostgresStore, monkeypatch: p
     a.forward_request(5, b"one")
     monkeypatch.setattr(postgres_cluster, "FORWARDED_REQUEST_LIFETIME", -SECOND)
     a.join("a", LONG, b"")
-    assert a.take_orders(ALL) == []
+    assert a.take_requests(ALL) == []
 
 
 def test_who_listens_hears_what_to_look_at(a: PostgresStore, b: PostgresStore) -> None:

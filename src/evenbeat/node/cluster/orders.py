@@ -35,7 +35,7 @@ class ForwardedRequests:
 
     async def perform_for_others(self, partitions: Collection[int], prepare: Callable[[], Awaitable[None]]) -> None:
         """Begin with the requests for tasks in these partitions; `prepare` for it first."""
-        found = await asyncio.to_thread(self._store.take_orders, sorted(partitions))
+        found = await asyncio.to_thread(self._store.take_requests, sorted(partitions))
         if found:
             await prepare()
         for request in found:
@@ -50,7 +50,7 @@ class ForwardedRequests:
                 reply = await self.perform(_request_decoder.decode(forwarded.request))
             except HeldByOtherNode:
                 # Its partition was handed over meanwhile: the new holder performs it.
-                await asyncio.to_thread(self._store.give_back_order, forwarded.id)
+                await asyncio.to_thread(self._store.return_request, forwarded.id)
             else:
                 assert reply is not None, "subscriptions are not forwarded"
                 await asyncio.to_thread(self._store.answer, forwarded.id, msgspec.json.encode(reply))

@@ -1,6 +1,6 @@
 """Turns rows of the SQL stores into what they stand for, and definitions into text."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -19,6 +19,7 @@ from evenbeat.store.contract import (
 )
 
 Row = tuple[Any, ...]
+Parameters = Sequence[object] | Mapping[str, object]
 
 
 class UnreadableDefinition(StoreError):

@@ -8,9 +8,10 @@ from typing import Final
 
 import psycopg
 
+from evenbeat.store.common.rows import Parameters, Row
 from evenbeat.store.contract import StoreError
 from evenbeat.store.postgres.connect import PostgresAddress, check_readable, is_lost, prepare
-from evenbeat.store.postgres.read_connections import Parameters, ReadConnections, Row
+from evenbeat.store.postgres.read_connections import ReadConnections
 from evenbeat.store.postgres.statements import query
 from evenbeat.store.postgres.write_session import ConfirmedCommits, SessionLease, T, WriteSession, WriteWork
 from evenbeat.store.postgres.writer import BatchRecorder

@@ -17,13 +17,12 @@ from evenbeat.store.cluster_contract import (
     StoreChanges,
     TakenPartitions,
 )
-from evenbeat.store.common.rows import past_definition
+from evenbeat.store.common.rows import Parameters, Row, past_definition
 from evenbeat.store.contract import PastDefinition, StoreError, TaskProgress
 from evenbeat.store.postgres import rows
 from evenbeat.store.postgres.base import PostgresBase
 from evenbeat.store.postgres.connect import Connection
 from evenbeat.store.postgres.notifications import ChangeListener
-from evenbeat.store.postgres.read_connections import Parameters
 from evenbeat.store.postgres.statements import fill_in, query
 from evenbeat.store.postgres.task_changes import notify
 from evenbeat.store.postgres.text import from_text
@@ -293,24 +292,24 @@ class PostgresClusterStore(PostgresBase):
 
         return self._change(work)
 
-    def take_orders(self, partitions: Sequence[int]) -> list[ForwardedRequest]:
+    def take_requests(self, partitions: Sequence[int]) -> list[ForwardedRequest]:
         """Take the requests for these partitions that no node has taken, oldest first."""
         asked = (list(partitions), FORWARDED_REQUEST_LIFETIME)
         # There is nearly always none, and that needs no transaction.
-        if not self._readers.all(query("has_orders"), asked)[0][0]:
+        if not self._readers.all(query("has_requests"), asked)[0][0]:
             return []
 
         def work(connection: Connection) -> list[ForwardedRequest]:
-            found = sorted(connection.execute(query("take_orders"), asked).fetchall())
+            found = sorted(connection.execute(query("take_requests"), asked).fetchall())
             return [ForwardedRequest(id_, task, bytes(request)) for id_, task, request in found]
 
         return self._change(work, self._require_lease())
 
-    def give_back_order(self, id_: int) -> None:
+    def return_request(self, id_: int) -> None:
         """Leave a request that was taken to another node."""
 
         def work(connection: Connection) -> None:
-            connection.execute(query("give_back_order"), (id_,))
+            connection.execute(query("return_request"), (id_,))
             notify(connection, "orders")
 
         self._change(work)
@@ -356,7 +355,7 @@ def _forget(connection: Connection, node: str) -> None:
     connection.execute(query("drop_shares"), (node,))
 
 
-def _view(found: Sequence[rows.Row]) -> ClusterSnapshot:
+def _view(found: Sequence[Row]) -> ClusterSnapshot:
     now = 0
     leases: list[NodeLease] = []
     holders: list[str | None] = [None] * PARTITION_COUNT

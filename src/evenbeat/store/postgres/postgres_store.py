@@ -8,7 +8,7 @@ from typing import Final
 from evenbeat.model import Entry, Instant, Period, Task
 from evenbeat.store.common import audit
 from evenbeat.store.common.filters import check_filter
-from evenbeat.store.common.rows import past_definition, period
+from evenbeat.store.common.rows import Row, past_definition, period
 from evenbeat.store.contract import (
     ALL_TASKS,
     FOREVER,
@@ -84,7 +84,7 @@ class PostgresStore(PostgresClusterStore):
         ((count,),) = self._readers.all(fill_in("count", ":filter", condition), values)
         return int(count)
 
-    def _filtered(self, name: str, only: Filter) -> Iterator[rows.Row]:
+    def _filtered(self, name: str, only: Filter) -> Iterator[Row]:
         check_filter(only)
         condition, values = sql_conditions(only)
         statement, values = fill_in(name, ":filter", condition), [*values, only.after, only.most]

@@ -1,17 +1,15 @@
 """Connections that read: as many as there are reads at the same time; each is given back and used again."""
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from typing import Any, Final
+from typing import Final
 
 import psycopg
 
+from evenbeat.store.common.rows import Parameters, Row
 from evenbeat.store.contract import StoreError
 from evenbeat.store.postgres.connect import Connection, PostgresAddress, is_lost
-
-Parameters = Sequence[object] | Mapping[str, object]
-Row = tuple[Any, ...]
 
 _KEPT: Final = 4
 """Idle connections that are kept for the next read; a server has only a limited number."""

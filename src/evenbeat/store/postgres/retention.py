@@ -12,7 +12,7 @@ from evenbeat.store.postgres.write_session import WriteSession
 
 _PRUNED_AT_ONCE: Final = 20_000
 """Rows of each table that are deleted at once."""
-_ORDERS: Final = 3_600_000_000
+_REQUEST_MAX_AGE: Final = 3_600_000_000
 """Microseconds after which forwarded requests and answers are deleted."""
 
 
@@ -80,7 +80,7 @@ def _prune_rows(connection: Connection, now: int, cutoff: int, bound: int) -> in
         connection.execute(query(name), (forgotten,))
     for name in ("forget_claims", "forget_progress", "forget_tasks") if forgotten else ():
         gone += connection.execute(query(name), (forgotten,)).rowcount
-    connection.execute(query("prune_orders"), (_ORDERS,))
+    connection.execute(query("prune_requests"), (_REQUEST_MAX_AGE,))
     connection.execute(query("forget_writers"), ([],))
     return gone
 

@@ -5,10 +5,9 @@ from typing import Any
 
 from evenbeat.model import Entry
 from evenbeat.store.common import rows
+from evenbeat.store.common.rows import Row
 from evenbeat.store.contract import Change, Condition, RunRecord, SkipRecord, TaskProgress
 from evenbeat.store.postgres.text import from_text
-
-Row = rows.Row
 
 
 def entry(row: Row) -> Entry:

@@ -53,7 +53,6 @@ _FETCHED_AT_ONCE: Final = 1_000
 
 N = TypeVar("N")
 Rows = Generator[rows.Row, None, None]
-Parameters = Sequence[object] | Mapping[str, object]
 
 
 class SqliteStore:
@@ -358,7 +357,7 @@ class SqliteStore:
         except (ArithmeticError, LookupError, TypeError, ValueError) as e:
             raise DatabaseDamaged(f"{self._path}: {DAMAGED_ADVICE} ({e})") from e
 
-    def _select(self, statement: str, values: Parameters = ()) -> Rows:
+    def _select(self, statement: str, values: rows.Parameters = ()) -> Rows:
         with self._read() as connection, closing(connection.execute(statement, values)) as cursor:
             while some := cursor.fetchmany(_FETCHED_AT_ONCE):
                 yield from some

@@ -595,7 +595,7 @@ DELETE FROM progress WHERE task = ANY(%s);
 -- name: forget_tasks
 DELETE FROM tasks WHERE number = ANY(%s);
 
--- name: prune_orders
+-- name: prune_requests
 DELETE FROM orders WHERE at < clock() - %s;
 
 
@@ -750,14 +750,14 @@ FROM tasks t WHERE t.stamp > %s AND mod(t.number, 256) = ANY(%s) ORDER BY t.stam
 -- name: add_request
 INSERT INTO orders (task, at, request) VALUES (%s, clock(), %s) RETURNING id;
 
--- name: has_orders
+-- name: has_requests
 SELECT EXISTS (SELECT FROM orders WHERE NOT is_taken AND mod(task, 256) = ANY(%s) AND at > clock() - %s);
 
--- name: take_orders
+-- name: take_requests
 UPDATE orders SET is_taken = true WHERE NOT is_taken AND mod(task, 256) = ANY(%s) AND at > clock() - %s
 RETURNING id, task, request;
 
--- name: give_back_order
+-- name: return_request
 UPDATE orders SET is_taken = false WHERE id = %s AND reply IS NULL;
 
 -- name: answer
