@@ -110,7 +110,7 @@ class TestNow:
 
     def test_somebody_has_paused_it_and_here_is_how_to_resume_it(self) -> None:
         found = why_now(facts(condition(paused=True)))
-        assert found.answer == "web does not run: somebody has paused it."
+        assert found.answer == "web does not run: it is paused."
         assert "`evenbeat resume web` lets it run again" in found.reasons
 
     def test_its_definition_disables_it(self) -> None:

@@ -180,12 +180,12 @@ def _switched_off(subject: ExplainedTask, reasons: list[str]) -> str:
     if blocked:
         why_not = f'{blocked} (commands = "files"): {blocked_advice(subject.facts.condition.entry.owner)}'
         if not task.passive:
-            reasons.append("whoever may say what is executed is set by `commands` in [node] of the node's files")
+            reasons.append("`commands` in [node] of the node's files sets who may say what is executed")
             return f"does not run: {why_not}"
         reasons.append(f"what it says is to be run when a result is missing is not executed: {why_not}")
     if task.paused:
         reasons.append(f"`evenbeat resume {task.name}` lets it run again")
-        return "does not run: somebody has paused it"
+        return "does not run: it is paused"
     if not task.enabled:
         reasons.append(f"`evenbeat set {task.name} enabled=true`, or its file, lets it run")
         return "does not run: it is disabled, its definition says enabled = false"
@@ -217,7 +217,7 @@ def _passive(subject: ExplainedTask, reasons: list[str]) -> str:
         return ""
     due = _due(subject)[0]
     if due is None:
-        return "does not run: its results are told from outside, and no further one is expected"
+        return "does not run: its results are submitted externally, and no further one is expected"
     before = subject.times.previous_before(due)
     allowed = default_timebox_of(task) + grace_of(task, None if before is None else due - before)
     runs = "function" if task.job.function is not None else "command" if task.job.command else ""
@@ -225,8 +225,8 @@ def _passive(subject: ExplainedTask, reasons: list[str]) -> str:
     otherwise = f"its {runs} is run" if runs else f"it becomes {task.when_missing.upper()}"
     reasons.append(f"{otherwise} if none is submitted by {subject.at(Instant(due + allowed))}")
     if due <= subject.facts.now:
-        return f"does not run: its results are told from outside, and one is expected since {subject.at(due)}"
-    return f"does not run: its results are told from outside, and the next is expected {subject.ahead(due)}"
+        return f"does not run: its results are submitted externally, and one is expected since {subject.at(due)}"
+    return f"does not run: its results are submitted externally, and the next is expected {subject.ahead(due)}"
 
 
 def _hindered(subject: ExplainedTask, reasons: list[str]) -> str:

@@ -73,7 +73,7 @@ class ExplainedTask:
         facts = self.facts
         ended = next((run for run in facts.runs if run.ended is not None), None)
         what = "the last run" if ended and ended.kind not in (RunKind.TOLD, RunKind.STALE) else "the last result"
-        nothing = "nobody has told a result yet" if self.task.passive else "it has not run yet"
+        nothing = "no result has been submitted yet" if self.task.passive else "it has not run yet"
         found = [f"{what} {run_words(ended, self.zone)}" if ended else nothing]
         if facts.skips:
             found.append(f"the last skip: {skip_words(facts.skips[0], self.zone)}")

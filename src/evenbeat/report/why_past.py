@@ -132,15 +132,15 @@ def _no_result(subject: ExplainedTask, start: Instant, end: Instant, reasons: li
     facts = subject.facts
     if not subject.task.passive or start < facts.now - facts.keep:
         return ""
-    reasons.append("it has nothing to run: its results are told from outside")
+    reasons.append("it has nothing to run: its results are submitted externally")
     due = next(iter(subject.inside.between(start, min(end, facts.now))), None)
     if due is None:
         _add_neighbours(subject, start, end, reasons)
-        return "was told no result then, and none was expected"
+        return "got no result then, and none was expected"
     following = _first_unaccounted(subject)
     if following is not None and following <= due:
-        return f"was told no result then: one is expected since {subject.at(due)}, and may still come"
-    return f"was told no result then: one was expected on {subject.at(due)}, and one of another time counts for it"
+        return f"got no result then: one is expected since {subject.at(due)}, and may still come"
+    return f"got no result then: one was expected on {subject.at(due)}, and one of another time counts for it"
 
 
 def _without_record(subject: ExplainedTask, start: Instant, end: Instant, reasons: list[str]) -> str:

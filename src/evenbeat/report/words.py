@@ -21,9 +21,9 @@ RUN_KIND_WORDS: Final = {
     RunKind.RETRY: "a retry",
     RunKind.START_AT: "as its start_at says",
     RunKind.OCCASION: "on an occasion: the node started or stops",
-    RunKind.FORCED: "because somebody asked for it",
-    RunKind.TOLD: "told from outside",
-    RunKind.STALE: "no result was told in time",
+    RunKind.FORCED: "a forced run",
+    RunKind.TOLD: "submitted externally",
+    RunKind.STALE: "no result was submitted in time",
     RunKind.FRESHNESS: "a run because no result came in time",
 }
 
@@ -96,7 +96,7 @@ def run_words(run: RunRecord, where: Zone) -> str:
 
 def _submitted_words(run: RunRecord, where: Zone) -> str:
     """A submitted result: when it arrived, and how long the check took, if that is known."""
-    how = "was told" if run.kind is RunKind.TOLD else "was missing"
+    how = "was submitted" if run.kind is RunKind.TOLD else "was missing"
     took = ""
     if run.started is not None and run.ended is not None and run.ended > run.started:
         took = f", took {duration_words(run.ended - run.started)}"

@@ -67,7 +67,7 @@ def test_why_answers_for_now_and_for_then(api: ApiClient) -> None:
     api.add("asked")
     api.post("/v1/tasks/asked/pause")
     now = api.get("/v1/tasks/asked/why").json()
-    assert "somebody has paused it" in now["answer"]
+    assert "does not run: it is paused" in now["answer"]
     assert now["reasons"]
     then = api.get("/v1/tasks/asked/why", params={"at": "2001-01-01T03:00"}).json()
     assert "did not exist yet" in then["answer"]

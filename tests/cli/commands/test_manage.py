@@ -203,7 +203,7 @@ class TestSelecting:
     def test_paused_tasks_are_disabled_until_resumed(self, evenbeat: Evenbeat) -> None:
         assert evenbeat("pause", "web-*", "--json").json["changed"] == ["web-1", "web-2"]
         assert listed(evenbeat, "--state", "disabled") == ["web-1", "web-2"]
-        assert "somebody has paused it" in evenbeat("why", "web-1").out
+        assert "does not run: it is paused" in evenbeat("why", "web-1").out
         assert evenbeat("resume", "--owner", "bo", "--json").json["changed"] == ["web-2"]
         assert listed(evenbeat, "--state", "disabled") == ["web-1"]
 

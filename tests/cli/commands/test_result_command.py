@@ -66,18 +66,18 @@ class TestWithANode:
 
     def test_show_why_and_history_know_that_it_does_not_run(self, evenbeat: Evenbeat) -> None:
         why = evenbeat("why", "backup").out
-        assert "its results are told from outside, and the next is expected on " in why
+        assert "its results are submitted externally, and the next is expected on " in why
         assert "it becomes CRITICAL if none is submitted by " in why
-        assert "nobody has told a result yet" in why
+        assert "no result has been submitted yet" in why
         evenbeat("result", "backup", "warning", "slow")
-        assert "the last result was told" in evenbeat("why", "backup").out
+        assert "the last result was submitted" in evenbeat("why", "backup").out
         text = evenbeat("show", "backup").out
         assert "passive check" in text
         assert "next result expected" in text
         assert "WARNING" in evenbeat("history", "backup").out
         assert "backup" in evenbeat("ls").out
         when = shown(evenbeat)["runs"][0]["claimed"]
-        assert "did not run then, but a result was told" in evenbeat("why", "backup", "--at", when).out
+        assert "did not run then, but a result was submitted" in evenbeat("why", "backup", "--at", when).out
 
     def test_it_cannot_be_run(self, evenbeat: Evenbeat) -> None:
         found = evenbeat("run", "backup")
