@@ -1,35 +1,21 @@
 """Runs that reach a worker before they are due: it waits for the moment, and meanwhile they can be cancelled."""
 
-import asyncio
-import os
-import socket
-import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-import msgspec
 import pytest
-from queue_node import NEVER, Courier, clock_offset, play
+from queue_node import Courier, clock_offset, play
+from worker_wire import run_of
 
 from evenbeat.model import HOUR, SECOND, Job, Outcome
 from evenbeat.queue.local import function_host_pool
 from evenbeat.wire import worker_frames
 from evenbeat.wire.worker_frames import (
     EARLY_DELIVERY,
-    CancelFrame,
-    ClockFrame,
-    ResultsFrame,
-    RunResult,
-    RunsFrame,
     RunSpec,
 )
 from evenbeat.work.admission import boot_time
-from evenbeat.work.async_host import AsyncHost
-from evenbeat.work.node_socket import NodeConnection
-from evenbeat.work.runner import CommandRunner
-from evenbeat.work.sync_host import SyncHost
 
 if TYPE_CHECKING:
     from evenbeat.queue.local.worker_process import WorkerHandle
@@ -53,7 +39,7 @@ def now() -> int:
 
 class TestWait:
     def run_due_in(self, microseconds: int) -> RunSpec:
-        return run(NOOP, nominal=microseconds)
+        return run_of(NOOP, nominal=microseconds)
 
     @pytest.mark.parametrize(
         ("due", "wait"),
@@ -168,10 +154,10 @@ class TestAge:
         ],
     )
     def test_it_counts_from_when_the_run_was_due(self, due: int, wall: int, age: float) -> None:
-        assert self.host(100.0).age(run(SYNC, nominal=due), 108.0, wall) == pytest.approx(age)
+        assert self.host(100.0).age(run_of(SYNC, nominal=due), 108.0, wall) == pytest.approx(age)
 
     def test_while_it_waits_it_has_not_begun(self) -> None:
-        assert self.host(100.0).age(run(SYNC, nominal=20_000), 100.01, 10_000) == 0.0
+        assert self.host(100.0).age(run_of(SYNC, nominal=20_000), 100.01, 10_000) == 0.0
 
 
 def test_a_host_that_obeyed_a_cancel_is_judged_anew() -> None:
@@ -184,128 +170,3 @@ def test_a_host_that_obeyed_a_cancel_is_judged_anew() -> None:
         assert result.outcome == Outcome.TIMEBOXED
 
     play(scene, hosts=1)
-
-
-# In this process, where a moment can last as long as it takes
-
-
-def run(job: Job, token: int = 1, **fields: int) -> RunSpec:
-    packed = msgspec.Raw(msgspec.msgpack.encode(job))
-    wanted = {"nominal": boot_time() + HOUR, "latest_start": boot_time() + 2 * HOUR, **fields}
-    return RunSpec(
-        token, packed, "a task", wanted["nominal"], 0, 10 * SECOND, wanted["latest_start"], NEVER, 0, 0, 1, None
-    )
-
-
-class Wire:
-    """The node's end of the socket to a worker that lives here."""
-
-    def __init__(self) -> None:
-        self._ours, theirs = socket.socketpair()
-        self.theirs = theirs.detach()
-        self._frames = worker_frames.FrameSplitter()
-
-    def send(self, *messages: RunsFrame | ClockFrame | CancelFrame) -> None:
-        self._ours.sendall(b"".join(map(worker_frames.encode_frame, messages)))
-
-    def results(self) -> list[RunResult]:
-        """What has been told so far."""
-        self._ours.setblocking(False)
-        try:
-            found = worker_frames.decode_node_frames(self._frames.split(self._ours.recv(1 << 20)))
-        except BlockingIOError:
-            return []
-        return [result for message in found if isinstance(message, ResultsFrame) for result in message.results]
-
-    def close(self) -> None:
-        self._ours.close()
-
-
-@pytest.fixture
-def wire(monkeypatch: pytest.MonkeyPatch) -> Iterator[Wire]:
-    monkeypatch.setattr(worker_frames, "EARLY_DELIVERY", HOUR)
-    wire = Wire()
-    yield wire
-    wire.close()
-    os.close(wire.theirs)
-
-
-class TestRunner:
-    def test_it_waits_as_long_as_the_first_of_them(self, wire: Wire) -> None:
-        runner = CommandRunner(wire.theirs)
-        due = boot_time() + HOUR
-        wire.send(ClockFrame(0), RunsFrame([run(NOOP, 1, nominal=due + SECOND), run(NOOP, 2, nominal=due)]))
-        runner._turn()
-        assert wire.results() == []
-        assert HOUR / SECOND - 60 < runner._poll_timeout() <= HOUR / SECOND
-        wire.send(ClockFrame(HOUR))
-        runner._turn()
-        assert [result.token for result in wire.results()] == [2]
-        wire.send(ClockFrame(HOUR + SECOND))
-        runner._turn()
-        assert [result.token for result in wire.results()] == [1]
-
-    @pytest.mark.parametrize("tokens", [[], [1]])
-    def test_what_waits_can_be_cancelled(self, wire: Wire, tokens: list[int]) -> None:
-        runner = CommandRunner(wire.theirs)
-        wire.send(ClockFrame(0), RunsFrame([run(NOOP, 1), run(NOOP, 2)]))
-        runner._turn()
-        wire.send(CancelFrame(tokens))
-        runner._turn()
-        wire.send(ClockFrame(HOUR + SECOND))
-        runner._turn()
-        found = {result.token: result.outcome for result in wire.results()}
-        assert found == {1: Outcome.CANCELLED, 2: Outcome.SUCCEEDED if tokens else Outcome.CANCELLED}
-
-
-class TestAsyncHost:
-    @pytest.fixture
-    def host(self, wire: Wire) -> Iterator[AsyncHost]:
-        host = AsyncHost(NodeConnection(wire.theirs))
-        yield host
-        host._loop.close()
-
-    def hear(self, host: AsyncHost, wire: Wire, *messages: RunsFrame | ClockFrame | CancelFrame) -> None:
-        wire.send(*messages)
-        host._listen()
-        host._loop.run_until_complete(asyncio.sleep(0.01))
-
-    def test_it_waits_for_the_first_of_them(self, wire: Wire, host: AsyncHost) -> None:
-        due = boot_time() + HOUR
-        self.hear(
-            host, wire, ClockFrame(0), RunsFrame([run(ASYNC, 1, nominal=due + SECOND), run(ASYNC, 2, nominal=due)])
-        )
-        assert wire.results() == []
-        assert host._moment is not None
-        assert host._moment.when() - host._loop.time() <= HOUR / SECOND
-        self.hear(host, wire, ClockFrame(HOUR))
-        assert [result.token for result in wire.results()] == [2]
-        self.hear(host, wire, ClockFrame(HOUR + SECOND))
-        assert [result.token for result in wire.results()] == [1]
-
-    @pytest.mark.parametrize("tokens", [[], [1]])
-    def test_what_waits_can_be_cancelled(self, wire: Wire, host: AsyncHost, tokens: list[int]) -> None:
-        self.hear(host, wire, ClockFrame(0), RunsFrame([run(ASYNC, 1), run(ASYNC, 2)]))
-        self.hear(host, wire, CancelFrame(tokens))
-        self.hear(host, wire, ClockFrame(HOUR + SECOND))
-        found = {result.token: result.outcome for result in wire.results()}
-        assert found == {1: Outcome.CANCELLED, 2: Outcome.SUCCEEDED if tokens else Outcome.CANCELLED}
-
-
-class TestSyncHost:
-    def test_it_waits_for_the_first_and_hears_what_comes_meanwhile(
-        self, wire: Wire, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr("signal.signal", lambda *_: None)
-        host = threading.Thread(target=SyncHost(NodeConnection(wire.theirs)).serve)
-        host.start()
-        wire.send(ClockFrame(0), RunsFrame([run(SYNC, 1), run(SYNC, 2)]))
-        wire.send(CancelFrame([1]))
-        wire.send(ClockFrame(HOUR + SECOND))
-        found: dict[int, str] = {}
-        while len(found) < 2:
-            found |= {result.token: result.outcome for result in wire.results()}
-            time.sleep(0.001)
-        assert found == {1: Outcome.CANCELLED, 2: Outcome.SUCCEEDED}
-        wire.close()
-        host.join()

@@ -1,0 +1,50 @@
+"""The node's end of the socket to a runner or a host that lives in the process of the test, and runs to send it."""
+
+import socket
+
+import msgspec
+from queue_node import NEVER
+
+from evenbeat.model import HOUR, SECOND, Job
+from evenbeat.wire import worker_frames
+from evenbeat.wire.worker_frames import (
+    CancelFrame,
+    ClockFrame,
+    ResultsFrame,
+    RunResult,
+    RunsFrame,
+    RunSpec,
+)
+from evenbeat.work.admission import boot_time
+
+
+def run_of(job: Job, token: int = 1, **fields: int) -> RunSpec:
+    packed = msgspec.Raw(msgspec.msgpack.encode(job))
+    wanted = {"nominal": boot_time() + HOUR, "latest_start": boot_time() + 2 * HOUR, **fields}
+    return RunSpec(
+        token, packed, "a task", wanted["nominal"], 0, 10 * SECOND, wanted["latest_start"], NEVER, 0, 0, 1, None
+    )
+
+
+class WorkerWire:
+    """The node's end of the socket to a worker that lives here."""
+
+    def __init__(self) -> None:
+        self._ours, theirs = socket.socketpair()
+        self.theirs = theirs.detach()
+        self._frames = worker_frames.FrameSplitter()
+
+    def send(self, *messages: RunsFrame | ClockFrame | CancelFrame) -> None:
+        self._ours.sendall(b"".join(map(worker_frames.encode_frame, messages)))
+
+    def results(self) -> list[RunResult]:
+        """What has been told so far."""
+        self._ours.setblocking(False)
+        try:
+            found = worker_frames.decode_node_frames(self._frames.split(self._ours.recv(1 << 20)))
+        except BlockingIOError:
+            return []
+        return [result for message in found if isinstance(message, ResultsFrame) for result in message.results]
+
+    def close(self) -> None:
+        self._ours.close()
