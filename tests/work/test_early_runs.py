@@ -81,8 +81,8 @@ class TestAsyncHost:
             RunsFrame([run_of(ASYNC, 1, nominal=due + SECOND), run_of(ASYNC, 2, nominal=due)]),
         )
         assert wire.results() == []
-        assert host._moment is not None
-        assert host._moment.when() - host._loop.time() <= HOUR / SECOND
+        assert host._early_timer is not None
+        assert host._early_timer.when() - host._loop.time() <= HOUR / SECOND
         self.hear(host, wire, ClockFrame(HOUR))
         assert [result.token for result in wire.results()] == [2]
         self.hear(host, wire, ClockFrame(HOUR + SECOND))

@@ -1,4 +1,4 @@
-"""The guard's last word: may this run start here and now?"""
+"""The last check before a start, in the worker: may this run start now?"""
 
 from time import CLOCK_BOOTTIME, clock_gettime_ns
 from typing import Final
@@ -20,7 +20,7 @@ def refusal_reason(run: RunSpec, now: int) -> str | None:
     """Why this run is dropped; None if it may start."""
     if now > run.latest_start:
         return f"{TOO_LATE}: {_seconds(now - run.latest_start)} past the latest start"
-    # Most that are off the grid have no interval, and are never too soon.
+    # Most off-grid runs have no interval, and are never too soon.
     if run.interval and is_too_soon(Instant(now), Instant(run.last_start), run.interval, run.tolerance):
         least = run.interval - run.tolerance
         return f"{TOO_SOON}: {_seconds(now - run.last_start)} after it, accepted: at least {_seconds(least)}"

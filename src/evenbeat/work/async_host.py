@@ -1,4 +1,4 @@
-"""A host for asynchronous functions: all at the same time on one loop, each cancelled at the end of its timebox."""
+"""The async host: runs asynchronous functions at the same time on one loop, each cancelled when its timebox ends."""
 
 import asyncio
 import heapq
@@ -21,13 +21,13 @@ from evenbeat.work.functions import FunctionNotFound, FunctionOutcome
 from evenbeat.work.node_socket import NodeConnection, NodeGone
 
 REPORT_START_AFTER: Final = 0.1
-"""Seconds after which a run that has not ended is told as started, and gets a timer."""
+"""Seconds after which a run that has not ended is reported as started, and gets a timer."""
 
 _job = msgspec.msgpack.Decoder(Job)
 
 
 class _RunningCoroutine:
-    """A function on its way."""
+    """A run of an asynchronous function."""
 
     __slots__ = ("context", "ending", "run", "started", "task", "timer")
 
@@ -43,29 +43,29 @@ class _RunningCoroutine:
 class AsyncHost:
     """Runs coroutines for a node."""
 
-    def __init__(self, link: NodeConnection) -> None:
-        self._link = link
+    def __init__(self, connection: NodeConnection) -> None:
+        self._connection = connection
         self._loop = asyncio.new_event_loop()
         self._offset = 0
         self._early: list[tuple[int, int, RunSpec]] = []
-        """Those that are not due yet, as a heap: when they are, and their tokens."""
-        self._moment: asyncio.TimerHandle | None = None
-        """When the first of them is due."""
+        """Runs that are not due yet, as a heap of due time, token and run."""
+        self._early_timer: asyncio.TimerHandle | None = None
+        """Set for the due time of the first of them."""
         self._running: dict[int, _RunningCoroutine] = {}
-        self._young: deque[_RunningCoroutine] = deque()
+        self._unreported: deque[_RunningCoroutine] = deque()
         self._results: list[RunResult] = []
 
     def serve(self) -> None:
-        """Work until the node is gone."""
+        """Work until the node has ended."""
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         asyncio.set_event_loop(self._loop)
-        self._loop.add_reader(self._link.descriptor, self._listen)
-        self._link.send(ReadyFrame(os.getpid()))
+        self._loop.add_reader(self._connection.descriptor, self._listen)
+        self._connection.send(ReadyFrame(os.getpid()))
         self._loop.run_forever()
 
     def _listen(self) -> None:
         try:
-            messages = self._link.receive()
+            messages = self._connection.receive()
         except NodeGone:
             self._loop.stop()
             return
@@ -79,57 +79,58 @@ class AsyncHost:
                     for _, _, run in self._early if by else ():
                         run.move(by)
                     self._early = [(run.due, token, run) for _, token, run in self._early]
-                    self._link.send(ReadyFrame(os.getpid()))  # the node asks this way whether the loop still turns
+                    # The node checks this way whether our loop is blocked.
+                    self._connection.send(ReadyFrame(os.getpid()))
                 case CancelFrame(tokens):
                     self._cancel_early(set(tokens))
                     for running in [self._running[t] for t in tokens or self._running if t in self._running]:
                         self._end(running, Outcome.CANCELLED)
-        self._begin_due()
+        self._start_due()
 
-    def _begin_due(self) -> None:
-        """What is due begins, and for the rest there is one timer."""
-        if self._moment is not None:
-            self._moment.cancel()
-            self._moment = None
+    def _start_due(self) -> None:
+        """Start what is due, and set one timer for the rest."""
+        if self._early_timer is not None:
+            self._early_timer.cancel()
+            self._early_timer = None
         wait = 0
         while self._early and not (wait := self._early[0][2].wait(boot_time() + self._offset)):
-            self._begin(heapq.heappop(self._early)[2])
+            self._start(heapq.heappop(self._early)[2])
         if self._early:
-            self._moment = self._loop.call_later(wait / SECOND, self._begin_due)
+            self._early_timer = self._loop.call_later(wait / SECOND, self._start_due)
 
     def _cancel_early(self, tokens: set[int]) -> None:
         early, self._early = self._early, []
         for due, token, run in early:
             if not tokens or token in tokens:
-                self._tell_unstarted(run, Outcome.CANCELLED, "not started")
+                self._add_unstarted(run, Outcome.CANCELLED, "not started")
             else:
                 heapq.heappush(self._early, (due, token, run))
 
-    def _begin(self, run: RunSpec) -> None:
+    def _start(self, run: RunSpec) -> None:
         try:
             job = _job.decode(run.job)
             function = functions.find_function(job.function or "")
         except (FunctionNotFound, Invalid, msgspec.DecodeError) as e:
-            self._tell_unstarted(run, Outcome.BROKEN, str(e))
+            self._add_unstarted(run, Outcome.BROKEN, str(e))
             return
         now = boot_time()
         if reason := refusal_reason(run, now + self._offset):
-            self._tell_unstarted(run, Outcome.DROPPED, reason)
+            self._add_unstarted(run, Outcome.DROPPED, reason)
             return
         running = _RunningCoroutine(run, Context(run, now, self._offset), now)
         self._running[run.token] = running
-        running.task = self._loop.create_task(self._do(running, function, job))
+        running.task = self._loop.create_task(self._execute(running, function, job))
         if run.timebox < REPORT_START_AFTER * SECOND:
             self._set_timer(running, now)
-        if not self._young:
-            self._loop.call_later(REPORT_START_AFTER, self._look_at_the_young)
-        self._young.append(running)
+        if not self._unreported:
+            self._loop.call_later(REPORT_START_AFTER, self._report_lasting_starts)
+        self._unreported.append(running)
 
     def _set_timer(self, running: _RunningCoroutine, now: int) -> None:
         left = (running.started + running.run.timebox - now) / SECOND
         running.timer = self._loop.call_later(left, self._end, running, Outcome.TIMEBOXED)
 
-    async def _do(self, running: _RunningCoroutine, function: functions.UserFunction, job: Job) -> None:
+    async def _execute(self, running: _RunningCoroutine, function: functions.UserFunction, job: Job) -> None:
         context, check = running.context, running.run.check
         current.set(context)
         try:
@@ -138,7 +139,7 @@ class AsyncHost:
                 value = await value
             ending = functions.outcome_of_return(context, value, check=check)
         except BaseException as e:
-            # What is cancelled from inside is a failure like any other.
+            # A cancellation that the function caused itself is a failure like any other.
             ending = (
                 FunctionOutcome(running.ending, None)
                 if running.ending
@@ -149,7 +150,7 @@ class AsyncHost:
         if running.timer is not None:
             running.timer.cancel()
         del self._running[running.run.token]
-        self._tell(context._result(ending.outcome, ending.status, boot_time()))
+        self._add_result(context._result(ending.outcome, ending.status, boot_time()))
 
     def _end(self, running: _RunningCoroutine, outcome: Outcome) -> None:
         if running.ending is not None or running.task is None:
@@ -161,52 +162,52 @@ class AsyncHost:
         running.timer = self._loop.call_later(kill_after(running.run.timebox) / SECOND, self._give_up, running)
 
     def _give_up(self, running: _RunningCoroutine) -> None:
-        """It swallowed the cancellation. Nothing but the end of this process ends it."""
+        """The function swallowed its cancellation. Only the end of this process ends it."""
         assert running.ending is not None
         self._results.append(running.context._result(running.ending, None, boot_time()))
-        self._link.send_results(self._results)
-        self._link.finish()
+        self._connection.send_results(self._results)
+        self._connection.finish()
         os._exit(1)
 
-    def _look_at_the_young(self) -> None:
+    def _report_lasting_starts(self) -> None:
         now = boot_time()
         starts = []
-        while self._young and self._young[0].started <= now - REPORT_START_AFTER * SECOND:
-            running = self._young.popleft()
+        while self._unreported and self._unreported[0].started <= now - REPORT_START_AFTER * SECOND:
+            running = self._unreported.popleft()
             if running.run.token in self._running:
                 starts.append((running.run.token, running.started + self._offset))
                 if running.timer is None:
                     self._set_timer(running, now)
         if starts:
-            self._link.send(StartedFrame(starts))
-            self._mind_the_link()
-        if self._young:
-            self._loop.call_later(REPORT_START_AFTER / 2, self._look_at_the_young)
+            self._connection.send(StartedFrame(starts))
+            self._update_socket_events()
+        if self._unreported:
+            self._loop.call_later(REPORT_START_AFTER / 2, self._report_lasting_starts)
 
-    def _tell_unstarted(self, run: RunSpec, outcome: Outcome, reason: str) -> None:
+    def _add_unstarted(self, run: RunSpec, outcome: Outcome, reason: str) -> None:
         now = boot_time() + self._offset
-        self._tell(RunResult(run.token, outcome, None, now, now, reason.encode(errors="backslashreplace")))
+        self._add_result(RunResult(run.token, outcome, None, now, now, reason.encode(errors="backslashreplace")))
 
-    def _tell(self, result: RunResult) -> None:
+    def _add_result(self, result: RunResult) -> None:
         if not self._results:
             self._loop.call_soon(self._flush)
         self._results.append(result)
 
     def _flush(self) -> None:
         if self._results:
-            self._link.send_results(self._results)
+            self._connection.send_results(self._results)
             self._results = []
-            self._mind_the_link()
+            self._update_socket_events()
 
-    def _mind_the_link(self) -> None:
-        """A node that does not read is not asked for more work."""
-        if self._link.is_waiting_to_send:
-            self._loop.add_writer(self._link.descriptor, self._proceed)
-        if self._link.has_too_much_unsent:
-            self._loop.remove_reader(self._link.descriptor)
+    def _update_socket_events(self) -> None:
+        """Wait until the node reads; while too much is unsent, accept no more runs."""
+        if self._connection.is_waiting_to_send:
+            self._loop.add_writer(self._connection.descriptor, self._send_rest)
+        if self._connection.has_too_much_unsent:
+            self._loop.remove_reader(self._connection.descriptor)
 
-    def _proceed(self) -> None:
-        self._link.flush()
-        if not self._link.is_waiting_to_send:
-            self._loop.remove_writer(self._link.descriptor)
-            self._loop.add_reader(self._link.descriptor, self._listen)
+    def _send_rest(self) -> None:
+        self._connection.flush()
+        if not self._connection.is_waiting_to_send:
+            self._loop.remove_writer(self._connection.descriptor)
+            self._loop.add_reader(self._connection.descriptor, self._listen)

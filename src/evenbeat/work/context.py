@@ -1,4 +1,4 @@
-"""What a function knows about the run it is in: `Run`, given to every function whose first parameter is `run`."""
+"""`Run`: what a function can know of its run; given to every function whose first parameter is `run`."""
 
 from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
@@ -16,7 +16,7 @@ _cursor = msgspec.msgpack.Decoder(ArgumentValue)
 
 
 class Run:
-    """One run of a function: who it is, how long it has got, where the last one stopped."""
+    """One run of a function: its task, its time limit, its cursor and its output."""
 
     def __init__(self, frame: worker_frames.RunSpec, started: int, offset: int) -> None:
         self.name = frame.name
@@ -89,4 +89,4 @@ class Run:
 
 
 current: Final[ContextVar[Run | None]] = ContextVar("current", default=None)
-"""The run whose function is being called here: every asyncio task has its own."""
+"""The run whose function is being called; every asyncio task has its own."""

@@ -1,7 +1,7 @@
-"""What a run has started outside its process group, by `setsid` for example: it ends with a run that must end.
+"""Find and end processes that a run has started outside its process group, for example by `setsid`.
 
-A worker adopts what the descendants of its runs leave behind when they end, so it finds these too. A run that ends by
-itself may leave a daemon: that stays.
+They end with a run that must end. A worker is the subreaper of its runs, so it also finds those whose parent has ended.
+A daemon that is left by a run which ends by itself stays.
 """
 
 import os
@@ -20,30 +20,30 @@ from evenbeat.child_processes.process_table import (
 
 
 class StrayProcesses:
-    """Looks at the processes of the machine once for all runs that must end at the same time."""
+    """Scans the processes of the machine once for all runs that must end at the same time."""
 
     def __init__(self) -> None:
         self._looked = -1
         self._table: dict[int, ProcessInfo] = {}
         self._children: dict[int, list[int]] = {}
         self._adopted: list[tuple[int, set[bytes]]] = []
-        """With their environments."""
+        """Process ids and environments of orphans that have become our children."""
 
     def scan(self, runs: Collection[int], now: int) -> None:
-        """At all processes, unless that was just done. `runs` are the processes that the worker itself has started."""
+        """Read all processes, unless that was just done. `runs` are the processes that the worker has started."""
         if now == self._looked:
             return
         self._looked, self._table, me = now, {}, os.getpid()
-        with suppress(OSError):  # no descriptor is left: what is in its group ends all the same
+        with suppress(OSError):  # no descriptor is left: the process group ends all the same
             self._table = all_processes()
         self._children = children_by_parent(self._table.values())
         adopted = [pid for pid in self._children.get(me, ()) if pid not in runs]
         self._adopted = [(pid, _environment(pid)) for pid in adopted]
 
     def strays_of(self, leader: int, marks: Collection[bytes]) -> tuple[ProcessInfo, ...]:
-        """What this run has started, its own group left out.
+        """The processes that this run has started outside its own group.
 
-        What was adopted from it has the marks of this run in its environment.
+        Orphans of this run have its marks in their environment.
         """
         adopted = [pid for pid, environment in self._adopted if environment.issuperset(marks)]
         found = descendants({leader, *adopted}, self._children)
@@ -51,22 +51,22 @@ class StrayProcesses:
 
 
 def signal_strays(strays: Iterable[ProcessInfo], number: signal.Signals) -> None:
-    """Tell those that are still there."""
+    """Send it to those that still exist."""
     for one in strays:
         with suppress(OSError):
-            if _is_there(one):
+            if _exists(one):
                 os.kill(one.pid, number)
 
 
 def kill_strays(strays: Iterable[ProcessInfo]) -> None:
-    """Those that are still there, and what they have started since."""
+    """Kill those that still exist, and what they have started since."""
     with suppress(OSError):
-        left = {one.pid for one in strays if _is_there(one)}
+        left = {one.pid for one in strays if _exists(one)}
         if left:
             kill_permitted(descendants(left, children_by_parent(all_processes().values())))
 
 
-def _is_there(one: ProcessInfo) -> bool:
+def _exists(one: ProcessInfo) -> bool:
     now = process_info(one.pid)
     return now is not None and now.started == one.started
 

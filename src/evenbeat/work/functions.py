@@ -1,4 +1,4 @@
-"""Functions of the user's: find one by its reference, call it, and read what it returned or raised as a result."""
+"""The user's functions: find one by its reference, call it, and turn what it returns or raises into a result."""
 
 import importlib
 import importlib.util
@@ -17,36 +17,36 @@ from evenbeat.model import Job, Outcome, State
 from evenbeat.work.context import Run, current
 
 TRACEBACK_LIMIT: Final = 16 << 10
-"""Of a traceback the end says most."""
+"""Bytes of a traceback that are kept: the last ones, which say most."""
 
 
 class FunctionNotFound(Exception):
-    """The reason, for the person who must act."""
+    """There is no such function; says why, for the person who must act."""
 
 
 class UserFunction(NamedTuple):
-    """One function and how it wants to be called."""
+    """One function, and how to call it."""
 
     call: Callable[..., object]
     wants_run: bool
     is_async: bool
 
     def invoke(self, run: Run, job: Job) -> object:
-        """Its return value; of an asynchronous one, what is to be awaited."""
+        """Call it; the result of an asynchronous function is to be awaited."""
         return self.call(run, *job.args, **job.kwargs) if self.wants_run else self.call(*job.args, **job.kwargs)
 
 
 _known: Final[dict[str, UserFunction]] = {}
 _folder = ""
-"""Where files of functions are looked for, whatever folder functions run in; "" for the working directory."""
+"""The folder that files of functions are relative to, wherever the functions run; "" for the current one."""
 
 
 _reader_notice = ""
-"""Who must be able to read modules, for messages; "" if that is the node's user."""
+"""Added to messages: which user must be able to read modules; "" if that is the node's user."""
 
 
 def add_function_folder(folder: str, user: str = "") -> None:
-    """Find modules and files of functions in the node's folder, also if they run in another, or as another user."""
+    """Find modules and files of functions in the node's folder, also if they run elsewhere or as another user."""
     global _folder, _reader_notice  # noqa: PLW0603 - they are of the process, as sys.path is
     _folder = folder
     _reader_notice = f"; it runs as user {user}, who must be able to read it" if user else ""
@@ -54,7 +54,7 @@ def add_function_folder(folder: str, user: str = "") -> None:
 
 
 def is_imported(reference: str) -> bool:
-    """Has it been found before, so that its module is imported?"""
+    """Has this function been found before, so that its module is imported?"""
     return reference in _known
 
 
@@ -91,7 +91,8 @@ def _find(reference: str) -> UserFunction:
 
 def _file(path: str) -> ModuleType:
     full = os.path.abspath(os.path.join(_folder, path))
-    # The same name in every host and after every restart, and never __main__: what is under its guard stays there.
+    # The same name in every host and after every restart, and never __main__: code that is meant for a program must
+    # not run.
     name = f"__evenbeat_{zlib.crc32(os.fsencode(full)):08x}__"
     if name in sys.modules:
         return sys.modules[name]
@@ -133,16 +134,16 @@ def _is_async(function: Callable[..., object]) -> bool:
 
 
 class FunctionOutcome(NamedTuple):
-    """How a function ended, in the words of a run."""
+    """Outcome and status of a run, by how its function ended."""
 
     outcome: Outcome
     status: int | None
 
 
 def outcome_of_return(run: Run, value: object, *, check: bool) -> FunctionOutcome:
-    """A text is output. Of a check, a state - alone or with a text - is its state; of a task it means nothing.
+    """A returned text is output. A check may return a state, alone or with a text; for other tasks that is ignored.
 
-    What would have to be awaited or iterated has not run: that is a failure.
+    A returned coroutine or generator has not run: that is a failure.
     """
     if inspect.isawaitable(value) or isinstance(value, Generator | AsyncGenerator):
         run.log(f"it returned a {type(value).__name__}, and nothing of that was run")
@@ -173,7 +174,7 @@ def outcome_of_exception(run: Run, error: BaseException, *, check: bool) -> Func
 
 def _traceback_text(error: BaseException) -> str:
     frames = error.__traceback__
-    # The first frames are ours, or those of the import system, and of no interest to anybody.
+    # The first frames are ours, or those of the import system: they do not interest the user.
     while frames is not None and frames.tb_next is not None and _is_ours(frames.tb_frame.f_code.co_filename):
         frames = frames.tb_next
     return "".join(traceback.format_exception(type(error), error, frames)).rstrip()[-TRACEBACK_LIMIT:]
@@ -200,7 +201,7 @@ class _Output(io.BufferedIOBase):
 
 
 def capture_output() -> None:
-    """From now on, what functions print is output of their run."""
+    """From now on, what a function prints is output of its run."""
     sys.stdout = sys.stderr = io.TextIOWrapper(
         _Output(), encoding="utf-8", errors="backslashreplace", write_through=True
     )

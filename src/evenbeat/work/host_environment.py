@@ -1,6 +1,6 @@
-"""The place of a function host: its variables, its folder and its user, taken on before it imports the user's modules.
+"""Give a function host its variables, folder and user, before it imports the user's modules.
 
-What cannot be taken on is the reason why every run of this host is refused: no function runs as anybody else.
+If that fails, every run of this host is refused with the reason: no function runs as a wrong user.
 """
 
 import os
@@ -27,42 +27,42 @@ from evenbeat.work.admission import boot_time
 from evenbeat.work.node_socket import NodeConnection, NodeGone
 from evenbeat.work.spawn import CannotStart, OutOfResources, resolve_variable, user_variables
 
-_LIFE: Final = 10.0
-"""Seconds after which a host that refuses everything ends: the next one may find what was missing."""
+_MAX_LIFE: Final = 10.0
+"""Seconds after which a host that refuses everything ends: the next one may find what is missing now."""
 
 
 def enter_host_environment() -> tuple[HostEnvironment, str]:
-    """Take on the place that this process was started for: which one, and why it cannot be taken on, or ""."""
+    """Apply the environment that this process was started for: which one, and why that is not possible, or ""."""
     text = os.environ.pop(HOST_ENVIRONMENT_VARIABLE, "")
     if not text:
         return NODE_ENVIRONMENT, ""
-    place = msgspec.json.decode(text, type=HostEnvironment)
+    environment = msgspec.json.decode(text, type=HostEnvironment)
     try:
-        _take(place)
+        _apply(environment)
     except (CannotStart, OutOfResources) as e:
-        return place, str(e)
+        return environment, str(e)
     except ValueError as e:
-        return place, f"env: {e}"
-    return place, ""
+        return environment, f"env: {e}"
+    return environment, ""
 
 
-def _take(place: HostEnvironment) -> None:
-    # As for commands: files with secrets are read, and the folder is entered, by the user of the node.
-    its = {name: resolve_variable(name, value, place.user) for name, value in place.env}
-    if place.user is not None:
-        os.environ.update({os.fsdecode(n): os.fsdecode(v) for n, v in user_variables(place.user).items()})
-    os.environ.update(its)
-    if place.cwd is not None:
+def _apply(environment: HostEnvironment) -> None:
+    # As for commands: the node's user reads files with secrets and enters the folder.
+    variables = {name: resolve_variable(name, value, environment.user) for name, value in environment.env}
+    if environment.user is not None:
+        os.environ.update({os.fsdecode(n): os.fsdecode(v) for n, v in user_variables(environment.user).items()})
+    os.environ.update(variables)
+    if environment.cwd is not None:
         try:
-            os.chdir(place.cwd)
+            os.chdir(environment.cwd)
         except OSError as e:
-            raise CannotStart(f"the working directory {place.cwd}: {(e.strerror or str(e)).lower()}") from None
-    if place.user is not None:
-        _switch_user(place.user)
+            raise CannotStart(f"the working directory {environment.cwd}: {(e.strerror or str(e)).lower()}") from None
+    if environment.user is not None:
+        _switch_user(environment.user)
 
 
 def _switch_user(user: str) -> None:
-    """For good: none of our ids is left as it was."""
+    """Change all of our user and group ids, irrevocably."""
     entry = pwd.getpwnam(user)
     if os.geteuid() == entry.pw_uid != 0:
         return
@@ -79,26 +79,26 @@ def _switch_user(user: str) -> None:
 class RefusingHost:
     """Answers every run with the reason why this host cannot call functions."""
 
-    def __init__(self, link: NodeConnection, reason: str) -> None:
-        self._link = link
+    def __init__(self, connection: NodeConnection, reason: str) -> None:
+        self._connection = connection
         self._reason = reason.encode(errors="backslashreplace")
 
     def serve(self) -> None:
-        """Until the node is gone, or for a while."""
+        """Serve until the node has ended, but not for long."""
         poll = select.poll()
-        poll.register(self._link.descriptor, select.POLLIN)
-        until, offset = time.monotonic() + _LIFE, 0
+        poll.register(self._connection.descriptor, select.POLLIN)
+        until, offset = time.monotonic() + _MAX_LIFE, 0
         with suppress(NodeGone):
-            self._link.send(ReadyFrame(os.getpid()))
+            self._connection.send(ReadyFrame(os.getpid()))
             while (left := until - time.monotonic()) > 0:
                 poll.poll(left * 1_000)
-                for message in self._link.receive():
+                for message in self._connection.receive():
                     match message:
                         case ClockFrame(offset):
                             pass
                         case RunsFrame(runs):
-                            self._link.send_results([self._refused(run, offset) for run in runs])
-                self._link.finish()
+                            self._connection.send_results([self._refused(run, offset) for run in runs])
+                self._connection.finish()
 
     def _refused(self, run: RunSpec, offset: int) -> RunResult:
         now = boot_time() + offset

@@ -1,8 +1,7 @@
-"""`posix_spawn` of the C library, called directly: what is the same for all children is made ready once.
+"""`posix_spawn` of the C library, called directly: what all children have in common is prepared once.
 
-Python's own call makes words, environment and attributes anew for each child. And unless it is told that all signals
-shall be as they are by default, glibc looks at every one of them in the child first. Together that is two percent of
-what a short child costs.
+Python's own call builds words, environment and attributes for each child. And unless it is told to reset all signals,
+glibc inspects every one of them in the child. Together that is two percent of the cost of a short child.
 """
 
 import os
@@ -29,20 +28,20 @@ _adddup2: Final = _libc.posix_spawn_file_actions_adddup2
 
 
 def c_strings(entries: Iterable[bytes]) -> CStrings:
-    """As C wants the words of a program and its environment; raise ValueError if that cannot be."""
+    """The words of a program or its environment as an array of C strings; raise ValueError for a null byte."""
     entries = list(entries)
     refuse_nul(b"".join(entries))
     return (c_char_p * (len(entries) + 1))(*entries)
 
 
 def refuse_nul(text: bytes) -> None:
-    """Raise ValueError if C would take a part of it for the whole."""
+    """Raise ValueError if C would see only a part of it."""
     if b"\0" in text:
         raise ValueError("embedded null byte")
 
 
 def adopt_orphans() -> None:
-    """What a descendant leaves behind when it ends becomes a child of ours, not of the first process of the machine."""
+    """From now on, orphaned descendants become our children, not those of the first process of the machine."""
     _libc.prctl(_SET_CHILD_SUBREAPER, c_ulong(1), c_ulong(0), c_ulong(0), c_ulong(0))
 
 
@@ -58,12 +57,12 @@ class PosixSpawn:
         _done(_libc.posix_spawnattr_setpgroup(self._attributes, 0))
         _done(_libc.posix_spawnattr_setflags(self._attributes, c_short(_SETPGROUP | _SETSIGDEF)))
         self._outputs: dict[int, object] = {}
-        """What to do with each descriptor that ever was an output: their numbers are used again and again."""
+        """File actions for each descriptor that ever was an output: descriptor numbers are used again and again."""
         self._process = c_int()
         self._process_at = byref(self._process)
 
     def start(self, program: bytes, words: CStrings, environment: CStrings, output: int) -> int:
-        """The process, which has this as its standard output and its standard error; raise OSError."""
+        """Start a process with `output` as its standard output and standard error; raise OSError."""
         actions = self._outputs.get(output) or self._to(output)
         _done(_posix_spawn(self._process_at, program, actions, self._attributes, words, environment))
         return self._process.value

@@ -1,4 +1,4 @@
-"""A worker's end of the socket to its node: frames in, frames out, never waiting for either."""
+"""A worker's end of the socket to its node: reads and writes frames without blocking."""
 
 import os
 from typing import Final
@@ -8,17 +8,17 @@ from evenbeat.wire.worker_frames import CancelFrame, ClockFrame, RunsFrame
 
 _READ: Final = 256 << 10
 _MAX_UNSENT_BYTES: Final = 1 << 20
+"""Bytes that may wait for the node; with more unsent a worker accepts nothing new."""
 _RESULT_OVERHEAD: Final = 100
-"""Bytes of a result beside its output and its cursor."""
-"""Bytes that may wait for the node; with more than that a worker takes on nothing new."""
+"""Bytes of a result besides its output and its cursor."""
 
 
 class NodeGone(Exception):
-    """The other end is closed, so the node has ended, however it ended."""
+    """The other end is closed, so the node has ended."""
 
 
 class NodeConnection:
-    """Reads and writes whole frames on a descriptor that never blocks."""
+    """Reads and writes whole frames on a descriptor, without blocking."""
 
     def __init__(self, descriptor: int) -> None:
         os.set_blocking(descriptor, False)
@@ -36,7 +36,7 @@ class NodeConnection:
         return len(self._unsent) > _MAX_UNSENT_BYTES
 
     def receive(self) -> list[RunsFrame | ClockFrame | CancelFrame]:
-        """What has arrived, possibly nothing."""
+        """The frames that have arrived, possibly none."""
         try:
             data = os.read(self.descriptor, _READ)
         except BlockingIOError:
@@ -48,12 +48,12 @@ class NodeConnection:
         return [worker_frames.worker_frame_decoder.decode(frame) for frame in self._frames.split(data)]
 
     def send(self, message: worker_frames.FrameToNode) -> None:
-        """Send what the socket takes; the rest waits for `proceed`."""
+        """Send as much as the socket takes; the rest waits for `flush`."""
         self._unsent += worker_frames.encode_frame(message)
         self.flush()
 
     def send_results(self, results: list[worker_frames.RunResult], held: int = 0) -> None:
-        """In frames of a bearable size, whatever the functions or children had to say."""
+        """Send results in frames of limited size, however large their outputs are."""
         part: list[worker_frames.RunResult] = []
         size = 0
         for result in results:
@@ -66,7 +66,7 @@ class NodeConnection:
             self.send(worker_frames.ResultsFrame(part, held))
 
     def flush(self) -> None:
-        """Send more of what waits."""
+        """Send as much of the rest as the socket takes."""
         try:
             while self._unsent:
                 del self._unsent[: os.write(self.descriptor, self._unsent)]
@@ -76,7 +76,7 @@ class NodeConnection:
             raise NodeGone from None
 
     def finish(self) -> None:
-        """Send all that waits, however long it takes."""
+        """Send everything, and block until it is sent."""
         os.set_blocking(self.descriptor, True)
         self.flush()
         os.set_blocking(self.descriptor, False)

@@ -1,9 +1,9 @@
-"""The process worker: one epoll loop starts children and sees them end.
+"""The worker process for commands: one epoll loop starts children and notices their ends.
 
 `evenbeat.work.runner DESCRIPTOR PASS_ENV`; the last is a list of names with commas between them.
 
-It imports almost nothing and has no threads, so that spawning stays cheap. Its life hangs on the socket: when that
-closes, the node has ended, and so do all children.
+It imports almost nothing and has no threads, so that spawning stays cheap. When its socket closes, the node has ended:
+it kills all children and ends too.
 """
 
 import gc
@@ -38,19 +38,19 @@ from evenbeat.work.node_socket import NodeConnection, NodeGone
 from evenbeat.work.spawn import NOOP, CannotStart, OutOfResources, PreparedRun, Spawner
 
 REPORT_START_AFTER: Final = 100_000
-"""A run that has not ended by then is told as started, and gets a timer and a descriptor of its own."""
-_STARTING: Final = 10_000
-"""After so long, children that have ended are seen to: results must not wait behind a long queue of starts. Not sooner:
-seeing to many of them one after the other takes less time for each."""
+"""A run that has not ended by then is reported as started, and gets a timer and a pidfd."""
+_MAX_STARTING_TIME: Final = 10_000
+"""After so long, ended children are handled: results must not wait behind a long queue of starts. Not sooner, as it is
+faster to handle many of them one after the other."""
 _RESULTS_PER_FRAME: Final = 256
-_GATHERING: Final = 40_000
-"""Results wait so long for others, unless these are already as many as what is left: every frame wakes the node."""
-_REAPING: Final = 2 * SECOND
-"""Between two looks whether something that was adopted has ended."""
+_RESULT_DELAY: Final = 40_000
+"""Results wait so long for others, unless they are as many as the remaining runs: every frame wakes the node."""
+_REAP_INTERVAL: Final = 2 * SECOND
+"""Between two checks whether an adopted process has ended."""
 _PEEK: Final = os.WEXITED | os.WNOHANG | os.WNOWAIT
 _OWN_DESCRIPTORS: Final = 32
-_ASKING: Final = 50_000
-"""Between two looks whether a child has ended for which there was no descriptor."""
+_UNWATCHED_POLL_INTERVAL: Final = 50_000
+"""Between two checks whether a child without a pidfd has ended."""
 _NO_DESCRIPTOR: Final = -2
 _READABLE: Final = select.EPOLLIN
 _HUNG_UP: Final = select.EPOLLHUP
@@ -60,38 +60,38 @@ class CommandRunner:
     """Runs commands for a node, as many at a time as it is given and descriptors allow."""
 
     def __init__(self, descriptor: int, pass_env: Sequence[str] = ()) -> None:
-        self._link = NodeConnection(descriptor)
+        self._connection = NodeConnection(descriptor)
         self._poll = select.epoll()
         self._poll.register(descriptor, select.EPOLLIN)
-        self._asked = select.EPOLLIN
-        self._is_unheard = False
-        self._full = ""
-        """Why nothing can be started, as the node was told last."""
-        """Does the node read so little that it should get nothing more to read?"""
+        self._socket_events = select.EPOLLIN
+        self._node_is_slow = False
+        """Does the node read so slowly that no more runs should be started?"""
+        self._resource_problem = ""
+        """Why no run can be started, as last reported to the node."""
         self._spawner = Spawner(pass_env)
         self._offset = 0
         self._early: list[tuple[int, int, PreparedRun]] = []
-        """Those that are not due yet, as a heap: when they are, and their tokens."""
+        """Runs that are not due yet, as a heap of due time, token and run."""
         self._waiting: deque[PreparedRun] = deque()
         self._children: dict[int, ChildProcess] = {}
         self._by_descriptor: dict[int, ChildProcess] = {}
-        # Both by token: one of a child that has ended leads nowhere, and keeps nothing alive.
+        # Both hold tokens: that of an ended child leads nowhere, and keeps nothing alive.
         self._unreported: deque[tuple[int, int]] = deque()
         self._timers: list[tuple[int, int]] = []
         self._results: list[RunResult] = []
         self._send_at = 0
         self._unwatched: dict[int, ChildProcess] = {}
-        """By token: children that last, and have no descriptor."""
+        """By token: children that last, and for which there was no pidfd."""
         self._strays = StrayProcesses()
         self._reap_at = sys.maxsize
-        """Never, as long as there is no child."""
+        """sys.maxsize, for never, while there is no child."""
         # A child costs its pipe, and its pidfd when it lasts.
-        self._room = max(1, (resource.getrlimit(resource.RLIMIT_NOFILE)[0] - _OWN_DESCRIPTORS) // 2)
+        self._max_children = max(1, (resource.getrlimit(resource.RLIMIT_NOFILE)[0] - _OWN_DESCRIPTORS) // 2)
 
     def serve(self) -> None:
-        """Work until the node is gone, and leave nothing behind."""
+        """Work until the node has ended, and leave no process behind."""
         try:
-            self._link.send(ReadyFrame(os.getpid()))
+            self._connection.send(ReadyFrame(os.getpid()))
             while True:
                 self._turn()
         except NodeGone:
@@ -107,8 +107,8 @@ class CommandRunner:
         for descriptor, event in events:
             child = self._by_descriptor.get(descriptor)
             if child is not None:
-                self._hear(child, descriptor, event, now)
-            elif descriptor == self._link.descriptor:
+                self._on_child_event(child, descriptor, event, now)
+            elif descriptor == self._connection.descriptor:
                 self._on_node_socket(event)
         if self._unreported and self._unreported[0][0] + REPORT_START_AFTER <= now:
             self._report_lasting_starts(now)
@@ -118,28 +118,28 @@ class CommandRunner:
                 self._time_is_up(child, now)
         while self._early and not self._early[0][2].run.wait(now + self._offset):
             self._waiting.append(heapq.heappop(self._early)[2])
-        if self._waiting and not self._is_unheard:
-            now = self._start_some(now + _STARTING)
+        if self._waiting and not self._node_is_slow:
+            now = self._start_some(now + _MAX_STARTING_TIME)
         if self._unwatched:
-            self._ask_unwatched(now)
+            self._check_unwatched(now)
         if now >= self._reap_at:
             self._reap_adopted(now)
         left = len(self._children) + len(self._waiting) + len(self._early)
         if self._results and (now >= self._send_at or len(self._results) >= left):
             self._flush()
 
-    def _start_some(self, enough: int) -> int:
-        """Start what there is room and time for; what time it was at the last start."""
-        # None of those that are started here is seen to end here.
-        room = self._room - len(self._children)
+    def _start_some(self, deadline: int) -> int:
+        """Start as many waiting runs as there is room for until the deadline; the time of the last start."""
+        # No child that is started here is removed here.
+        room = self._max_children - len(self._children)
         now = boot_time()
-        while room > 0 and now <= enough and self._waiting and self._start(self._waiting.popleft(), now):
+        while room > 0 and now <= deadline and self._waiting and self._start(self._waiting.popleft(), now):
             room -= 1
             now = boot_time()
         return now
 
     def _poll_timeout(self) -> float:
-        if self._may_start():
+        if self._can_start():
             return 0
         soonest = min(
             self._unreported[0][0] + REPORT_START_AFTER if self._unreported else sys.maxsize,
@@ -147,20 +147,20 @@ class CommandRunner:
             self._send_at if self._results else sys.maxsize,
             self._early[0][0] - self._offset if self._early else sys.maxsize,
             self._reap_at,
-            boot_time() + _ASKING if self._unwatched else sys.maxsize,
+            boot_time() + _UNWATCHED_POLL_INTERVAL if self._unwatched else sys.maxsize,
         )
         return -1 if soonest == sys.maxsize else max(0, soonest - boot_time()) / 1_000_000
 
-    def _may_start(self) -> bool:
-        return bool(self._waiting) and len(self._children) < self._room and not self._is_unheard
+    def _can_start(self) -> bool:
+        return bool(self._waiting) and len(self._children) < self._max_children and not self._node_is_slow
 
     def _on_node_socket(self, event: int) -> None:
         if event & select.EPOLLOUT:
-            self._link.flush()
+            self._connection.flush()
             self._update_socket_events()
         if not event & (select.EPOLLIN | select.EPOLLHUP | select.EPOLLERR):
             return
-        for message in self._link.receive():
+        for message in self._connection.receive():
             match message:
                 case RunsFrame(runs):
                     self._take(runs)
@@ -172,59 +172,59 @@ class CommandRunner:
     def _set_clock(self, offset: int, by: int) -> None:
         self._offset = offset
         if by:
-            for order in (*self._waiting, *(order for _, _, order in self._early)):
-                order.run.move(by)
-            self._early = [(due + by, token, order) for due, token, order in self._early]
+            for prepared in (*self._waiting, *(prepared for _, _, prepared in self._early)):
+                prepared.run.move(by)
+            self._early = [(due + by, token, prepared) for due, token, prepared in self._early]
 
     def _take(self, runs: list[RunSpec]) -> None:
         now = boot_time() + self._offset
         for run in runs:
             try:
-                order = self._spawner.prepare(run)
+                prepared = self._spawner.prepare(run)
                 if run.wait(now):
-                    heapq.heappush(self._early, (run.due, run.token, order))
+                    heapq.heappush(self._early, (run.due, run.token, prepared))
                 else:
-                    self._waiting.append(order)
+                    self._waiting.append(prepared)
             except CannotStart as e:
-                self._tell_unstarted(run, Outcome.BROKEN, str(e))
+                self._add_unstarted(run, Outcome.BROKEN, str(e))
 
-    def _start(self, order: PreparedRun, now: int) -> bool:
-        """Start it, or say why not; False if it must wait for others to end."""
-        run = order.run
+    def _start(self, prepared: PreparedRun, now: int) -> bool:
+        """Start a run, or report why not; False if it must wait until others have ended."""
+        run = prepared.run
         if reason := refusal_reason(run, now + self._offset):
-            self._tell_unstarted(run, Outcome.DROPPED, reason)
+            self._add_unstarted(run, Outcome.DROPPED, reason)
             return True
-        if order.words == NOOP:
-            self._tell(RunResult(run.token, Outcome.SUCCEEDED, 0, now + self._offset, now + self._offset, b""))
+        if prepared.words == NOOP:
+            self._add_result(RunResult(run.token, Outcome.SUCCEEDED, 0, now + self._offset, now + self._offset, b""))
             return True
         try:
-            process, pipe = self._spawner.spawn(order)
+            process, pipe = self._spawner.spawn(prepared)
         except CannotStart as e:
-            self._tell_unstarted(run, Outcome.BROKEN, str(e))
+            self._add_unstarted(run, Outcome.BROKEN, str(e))
             return True
         except OutOfResources as e:
             if self._children:
-                self._waiting.appendleft(order)
-                self._say_full(str(e))
+                self._waiting.appendleft(prepared)
+                self._report_resource_problem(str(e))
                 return False
-            self._tell_unstarted(run, Outcome.BROKEN, f"the machine is full: {e}")
+            self._add_unstarted(run, Outcome.BROKEN, f"the machine is full: {e}")
             return True
-        if self._full:
-            self._say_full("")
+        if self._resource_problem:
+            self._report_resource_problem("")
         self._children[run.token] = child = ChildProcess(run, process, pipe, now)
         self._watch(child, pipe)
         if self._reap_at == sys.maxsize:
-            self._reap_at = now + _REAPING
+            self._reap_at = now + _REAP_INTERVAL
         self._unreported.append((now, run.token))
         if run.timebox < REPORT_START_AFTER:
             self._set_timer(child, now + run.timebox)
         return True
 
-    def _say_full(self, reason: str) -> None:
-        """Once: the node tells people why runs wait here."""
-        if reason != self._full:
-            self._full = reason
-            self._link.send(OutOfResourcesFrame(reason))
+    def _report_resource_problem(self, reason: str) -> None:
+        """Report it once: the node shows why runs wait here."""
+        if reason != self._resource_problem:
+            self._resource_problem = reason
+            self._connection.send(OutOfResourcesFrame(reason))
             self._update_socket_events()
 
     def _watch(self, child: ChildProcess, descriptor: int) -> None:
@@ -243,25 +243,25 @@ class CommandRunner:
             try:
                 child.pidfd = os.pidfd_open(child.process)
             except OSError:
-                self._unwatched[child.run.token] = child  # no descriptor is left: it is asked again and again
+                self._unwatched[child.run.token] = child  # no descriptor is left: it is polled instead
                 return
             self._watch(child, child.pidfd)
 
-    def _ask_unwatched(self, now: int) -> None:
+    def _check_unwatched(self, now: int) -> None:
         unwatched, self._unwatched = self._unwatched, {}
         for token, child in unwatched.items():
             if token in self._children:
-                self._hear(child, _NO_DESCRIPTOR, 0, now)
+                self._on_child_event(child, _NO_DESCRIPTOR, 0, now)
 
-    def _hear(self, child: ChildProcess, descriptor: int, event: int, now: int) -> None:
+    def _on_child_event(self, child: ChildProcess, descriptor: int, event: int, now: int) -> None:
         if descriptor == child.pipe:
             size = child.read()
-            # With nobody left to write, what was read was all, and the end need not be waited for.
+            # Nobody can write any more, and everything was read: there is no need to wait for end of file.
             if size and not (event & _HUNG_UP and size < READ_SIZE):
                 return
             self._unwatch(descriptor)
             child.pipe = NO_DESCRIPTOR
-        # Its output or the child itself has come to an end; if the child lives on without output, wait for it.
+        # Its output has ended, or the child itself; if the child lives on without output, wait for it.
         if not child.reap():
             self._watch_process(child)
             return
@@ -273,7 +273,7 @@ class CommandRunner:
         if child.strays:
             kill_strays(child.strays)
         del self._children[child.run.token]
-        self._tell(child.result(now, self._offset))
+        self._add_result(child.result(now, self._offset))
 
     def _report_lasting_starts(self, now: int) -> None:
         starts = []
@@ -286,7 +286,7 @@ class CommandRunner:
             if child.run.timebox >= REPORT_START_AFTER:
                 self._set_timer(child, child.started + child.run.timebox)
         if starts:
-            self._link.send(StartedFrame(starts))
+            self._connection.send(StartedFrame(starts))
             self._update_socket_events()
 
     def _set_timer(self, child: ChildProcess, when: int) -> None:
@@ -297,12 +297,12 @@ class CommandRunner:
 
     def _time_is_up(self, child: ChildProcess, now: int) -> None:
         if child.ending is None:
-            self._end(child, Outcome.TIMEBOXED, now)
+            self._end_run(child, Outcome.TIMEBOXED, now)
         elif now >= child.kill_at:
             child.signal(signal.SIGKILL)
             kill_strays(child.strays)
 
-    def _end(self, child: ChildProcess, outcome: Outcome, now: int) -> None:
+    def _end_run(self, child: ChildProcess, outcome: Outcome, now: int) -> None:
         child.ending = outcome
         child.kill_at = now + kill_after(child.run.timebox)
         self._watch_process(child)
@@ -317,8 +317,8 @@ class CommandRunner:
         self._strays.scan({child.process for child in self._children.values()}, now)
 
     def _reap_adopted(self, now: int) -> None:
-        """What descendants of runs have left behind ends as a child of ours."""
-        self._reap_at = now + _REAPING
+        """Reap orphans of runs, which the kernel has made our children."""
+        self._reap_at = now + _REAP_INTERVAL
         runs = {child.process: child for child in self._children.values()}
         try:
             while (ended := os.waitid(os.P_ALL, 0, _PEEK)) is not None:
@@ -326,66 +326,68 @@ class CommandRunner:
                 if child is None:
                     os.waitpid(ended.si_pid, 0)
                 else:
-                    self._hear(child, _NO_DESCRIPTOR, 0, now)
+                    self._on_child_event(child, _NO_DESCRIPTOR, 0, now)
         except ChildProcessError:
             self._reap_at = sys.maxsize
 
     def _cancel(self, tokens: set[int]) -> None:
         now = boot_time()
-        unstarted = [order for order in self._waiting if not tokens or order.run.token in tokens]
-        unstarted += [order for _, token, order in self._early if not tokens or token in tokens]
-        self._waiting = deque(order for order in self._waiting if tokens and order.run.token not in tokens)
+        unstarted = [prepared for prepared in self._waiting if not tokens or prepared.run.token in tokens]
+        unstarted += [prepared for _, token, prepared in self._early if not tokens or token in tokens]
+        self._waiting = deque(prepared for prepared in self._waiting if tokens and prepared.run.token not in tokens)
         self._early = [early for early in self._early if tokens and early[1] not in tokens]
         heapq.heapify(self._early)
-        for order in unstarted:
-            self._tell_unstarted(order.run, Outcome.CANCELLED, "not started")
+        for prepared in unstarted:
+            self._add_unstarted(prepared.run, Outcome.CANCELLED, "not started")
         for child in [c for t, c in self._children.items() if not tokens or t in tokens]:
             if child.ending is None:
-                self._end(child, Outcome.CANCELLED, now)
+                self._end_run(child, Outcome.CANCELLED, now)
 
-    def _tell_unstarted(self, run: RunSpec, outcome: Outcome, reason: str) -> None:
+    def _add_unstarted(self, run: RunSpec, outcome: Outcome, reason: str) -> None:
         now = boot_time() + self._offset
-        self._tell(RunResult(run.token, outcome, None, now, now, reason.encode(errors="backslashreplace")))
+        self._add_result(RunResult(run.token, outcome, None, now, now, reason.encode(errors="backslashreplace")))
 
-    def _tell(self, result: RunResult) -> None:
+    def _add_result(self, result: RunResult) -> None:
         if not self._results:
-            self._send_at = result.ended - self._offset + _GATHERING
+            self._send_at = result.ended - self._offset + _RESULT_DELAY
         self._results.append(result)
         if len(self._results) >= _RESULTS_PER_FRAME:
             self._flush()
 
     def _flush(self) -> None:
-        self._link.send_results(self._results, len(self._children) + len(self._early))
+        self._connection.send_results(self._results, len(self._children) + len(self._early))
         self._results = []
         self._update_socket_events()
 
     def _update_socket_events(self) -> None:
-        self._is_unheard = self._link.has_too_much_unsent
-        asked = (0 if self._is_unheard else select.EPOLLIN) | (select.EPOLLOUT if self._link.is_waiting_to_send else 0)
-        if asked != self._asked:
-            self._poll.modify(self._link.descriptor, asked)
-            self._asked = asked
+        self._node_is_slow = self._connection.has_too_much_unsent
+        events = (0 if self._node_is_slow else select.EPOLLIN) | (
+            select.EPOLLOUT if self._connection.is_waiting_to_send else 0
+        )
+        if events != self._socket_events:
+            self._poll.modify(self._connection.descriptor, events)
+            self._socket_events = events
 
 
 def main(descriptor: int, pass_env: Sequence[str]) -> None:
     """Make sure that children inherit no signal settings, then serve."""
-    # Signals are for the node to decide about. A handler, unlike ignoring, ends with the exec of a child, and so does
-    # every disposition our own parent left us with: `subprocess`, which starts runs of other users, leaves them.
+    # Only the node tells us to end. We set a handler instead of ignoring a signal: a child loses handlers at its exec,
+    # but would inherit ignored signals: `subprocess`, which starts runs of other users, does not reset them.
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
-        if number in _NOT_FOR_US or signal.getsignal(number) == signal.SIG_IGN:
+        if number in _IGNORED_SIGNALS or signal.getsignal(number) == signal.SIG_IGN:
             signal.signal(number, _ignore_signal)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     adopt_orphans()
-    # What is here now stays, and need not be looked at again; nor what waits for its start or its end, again and again.
+    # What exists now stays, so the garbage collector need not scan it; waiting runs need not be scanned often either.
     gc.freeze()
     gc.set_threshold(50_000)
     CommandRunner(descriptor, pass_env).serve()
-    # Nothing to tidy up, and nobody to wait for.
+    # There is nothing to clean up.
     os._exit(0)
 
 
-_NOT_FOR_US: Final = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE}
+_IGNORED_SIGNALS: Final = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE}
 
 
 def _ignore_signal(_number: int, _frame: object) -> None:

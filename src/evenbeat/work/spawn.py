@@ -1,4 +1,4 @@
-"""Start one child: its environment, its program, its working directory, its user; or say in words why it cannot be.
+"""Start one child with its environment, program, working directory and user; or say why that is not possible.
 
 `posix_spawn` does all but two of these, see `work.libc`. The working directory is the worker's own for the moment of
 the spawn, which costs two system calls and is safe in a process of one thread. Another user needs a fork, so that goes
@@ -24,9 +24,9 @@ from evenbeat.work.libc import CStrings, PosixSpawn, c_strings, refuse_nul
 NOOP: Final = ("noop",)
 _SHELL: Final = ("/bin/sh", "-c")
 _NO_WORDS: Final = c_strings([])
-_TOLD: Final = (b"EVENBEAT_NAME", b"EVENBEAT_NOMINAL", b"EVENBEAT_ATTEMPT")
+_RUN_VARIABLES: Final = (b"EVENBEAT_NAME", b"EVENBEAT_NOMINAL", b"EVENBEAT_ATTEMPT")
 _OUT_OF_RESOURCES: Final = {errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM}
-_WORDS: Final = {
+_ERROR_MESSAGES: Final = {
     errno.EACCES: "not executable",
     errno.ENOEXEC: "not a program, and no script with a first line such as #!/bin/sh",
     errno.E2BIG: "its words and its environment are together longer than the kernel takes",
@@ -37,7 +37,7 @@ _job: Final = msgspec.msgpack.Decoder(Job)
 
 
 class CannotStart(Exception):
-    """The reason, for the person who must act."""
+    """A run can never be started; says why, for the person who must act."""
 
 
 class OutOfResources(Exception):
@@ -45,36 +45,36 @@ class OutOfResources(Exception):
 
 
 class PreparedRun(Struct, gc=False):
-    """One run, and what of its start can be made ready before.
+    """One run, and everything of its start that can be prepared.
 
-    A spawn lets others have the core, so that what comes after it runs slowly: there should be little of that.
+    A spawn gives the core to other processes, so that code around it runs slowly: there should be little of it.
     """
 
     run: RunSpec
     job: Job
     words: tuple[str, ...]
     argv: CStrings
-    """The words as C has them."""
+    """The words as C strings."""
     run_variables: tuple[bytes, bytes, bytes]
-    """What the environment tells of this run."""
+    """The environment variables that describe this run."""
 
 
 class _SharedEnvironment:
-    """What all runs of a kind have in common, as we and as C have it."""
+    """The environment that all runs of a kind share, for Python and for C."""
 
     def __init__(self, passed: Mapping[str, str]) -> None:
         self.variables = {os.fsencode(n): os.fsencode(v) for n, v in passed.items()}
-        for name in _TOLD:
+        for name in _RUN_VARIABLES:
             self.variables.pop(name, None)
-        # What it tells of one run at its beginning it tells anew of the next.
-        self.block = c_strings([*_TOLD, *(b"%b=%b" % variable for variable in self.variables.items())])
+        # The first entries describe one run, and are overwritten for the next.
+        self.block = c_strings([*_RUN_VARIABLES, *(b"%b=%b" % variable for variable in self.variables.items())])
 
 
 class Spawner:
     """Starts children that get a part of the worker's environment (`core.environment`) and nothing else of it."""
 
     def __init__(self, pass_env: Sequence[str] = ()) -> None:
-        # Once for all runs: of tasks, and of checks.
+        # Made once for all runs: of tasks, and of checks.
         passed = for_commands(os.environ, pass_env)
         self._of_tasks = _SharedEnvironment(passed)
         self._of_checks = _SharedEnvironment(for_checks(passed))
@@ -84,62 +84,64 @@ class Spawner:
         self._second_text = b""
 
     def prepare(self, run: RunSpec) -> PreparedRun:
-        """Make it ready; raise CannotStart if it never can be."""
+        """Prepare a run; raise CannotStart if it can never be started."""
         try:
             job = _job.decode(run.job)
         except (Invalid, msgspec.DecodeError) as e:
             raise CannotStart(str(e)) from None
         if job.command == NOOP:
-            return PreparedRun(run, job, NOOP, _NO_WORDS, _TOLD)
+            return PreparedRun(run, job, NOOP, _NO_WORDS, _RUN_VARIABLES)
         if not job.command:
             raise CannotStart("nothing to run: the task has no command")
         words = (*_SHELL, *job.command) if job.shell else job.command
-        told = (*self.marks(run), b"EVENBEAT_ATTEMPT=%d" % run.attempt)
+        run_variables = (*self.marks(run), b"EVENBEAT_ATTEMPT=%d" % run.attempt)
         try:
-            refuse_nul(told[0])
-            return PreparedRun(run, job, words, c_strings(map(os.fsencode, words)), told)
+            refuse_nul(run_variables[0])
+            return PreparedRun(run, job, words, c_strings(map(os.fsencode, words)), run_variables)
         except ValueError as e:
             raise CannotStart(f"{job.command[0]!r}: {e}") from None
 
     def marks(self, run: RunSpec) -> tuple[bytes, bytes]:
-        """What the environment of a run has that no other run on this machine has at the same time."""
+        """Entries in the environment of a run that no other run on this machine has at the same time."""
         return b"EVENBEAT_NAME=" + run.name.encode(), b"EVENBEAT_NOMINAL=" + self._iso(run.nominal)
 
-    def spawn(self, order: PreparedRun) -> tuple[int, int]:
-        """The process, leader of its own group, and the end of the pipe where its output arrives."""
-        job = order.job
+    def spawn(self, prepared: PreparedRun) -> tuple[int, int]:
+        """Start it: the process, leader of its own group, and the end of the pipe where its output arrives."""
+        job = prepared.job
         try:
-            own = self._own_environment(order) if job.env or job.user is not None else None
+            own = self._private_environment(prepared) if job.env or job.user is not None else None
             if job.cwd is None:
-                return self._spawn(order, own)
+                return self._spawn(prepared, own)
             with self._directory(job.cwd):
-                return self._spawn(order, own)
+                return self._spawn(prepared, own)
         except ValueError as e:
             raise CannotStart(f"{job.command[0]!r}: {e}") from None
 
-    def _own_environment(self, order: PreparedRun) -> dict[bytes, bytes]:
-        job = order.job
-        told = {name: value for name, _, value in (variable.partition(b"=") for variable in order.run_variables)}
+    def _private_environment(self, prepared: PreparedRun) -> dict[bytes, bytes]:
+        job = prepared.job
+        run_variables = {
+            name: value for name, _, value in (variable.partition(b"=") for variable in prepared.run_variables)
+        }
         user = {} if job.user is None else user_variables(job.user)
         if any(not name or "=" in name for name in job.env):
             raise ValueError("illegal environment variable name")
-        its = {os.fsencode(n): os.fsencode(resolve_variable(n, v, job.user)) for n, v in job.env.items()}
-        return self._shared(order).variables | told | user | its
+        task_variables = {os.fsencode(n): os.fsencode(resolve_variable(n, v, job.user)) for n, v in job.env.items()}
+        return self._shared(prepared).variables | run_variables | user | task_variables
 
-    def _shared(self, order: PreparedRun) -> "_SharedEnvironment":
-        return self._of_checks if order.run.check else self._of_tasks
+    def _shared(self, prepared: PreparedRun) -> "_SharedEnvironment":
+        return self._of_checks if prepared.run.check else self._of_tasks
 
-    def _spawn(self, order: PreparedRun, own: dict[bytes, bytes] | None) -> tuple[int, int]:
-        program = order.words[0]
+    def _spawn(self, prepared: PreparedRun, own: dict[bytes, bytes] | None) -> tuple[int, int]:
+        program = prepared.words[0]
         if "/" not in program:
-            path = (self._shared(order).variables if own is None else own).get(b"PATH", os.defpath.encode())
+            path = (self._shared(prepared).variables if own is None else own).get(b"PATH", os.defpath.encode())
             program = _found(program, os.fsdecode(path))
         try:
             reader, writer = os.pipe()
         except OSError as e:
             raise OutOfResources(_in_words(e)) from None
         try:
-            process = self._start(order, own, program, writer)
+            process = self._start(prepared, own, program, writer)
         except BaseException as e:
             os.close(reader)
             if not isinstance(e, OSError):
@@ -151,16 +153,16 @@ class Spawner:
             os.close(writer)
         return process, reader
 
-    def _start(self, order: PreparedRun, own: dict[bytes, bytes] | None, program: str, output: int) -> int:
+    def _start(self, prepared: PreparedRun, own: dict[bytes, bytes] | None, program: str, output: int) -> int:
         if own is None:
-            block = self._shared(order).block
-            block[0], block[1], block[2] = order.run_variables
-        elif order.job.user is None:
+            block = self._shared(prepared).block
+            block[0], block[1], block[2] = prepared.run_variables
+        elif prepared.job.user is None:
             block = c_strings(b"%b=%b" % variable for variable in own.items())
         else:
-            return _spawn_as(order.job.user, program, order.words, own, output)
+            return _spawn_as(prepared.job.user, program, prepared.words, own, output)
         # Standard input is the worker's own, which is /dev/null; everything else closes on exec.
-        return self._posix_spawn.start(os.fsencode(program), order.argv, block, output)
+        return self._posix_spawn.start(os.fsencode(program), prepared.argv, block, output)
 
     def _iso(self, instant: int) -> bytes:
         second, microseconds = divmod(instant, SECOND)
@@ -183,7 +185,7 @@ class Spawner:
 
 
 def _found(program: str, path: str) -> str:
-    """Where the program is: as a shell looks for it, in the PATH of the run."""
+    """The path of a program, found in the PATH of the run as a shell would."""
     unusable = None
     for folder in path.split(":"):
         candidate = f"{folder or '.'}/{program}"
@@ -203,7 +205,7 @@ def _reason(program: str, error: OSError) -> str:
         return f"no such file: {program}"
     if error.errno == errno.EPERM:
         return f"{program}: the worker is not allowed to run it as another user"
-    return f"{_WORDS.get(error.errno or 0, _in_words(error))}: {program}"
+    return f"{_ERROR_MESSAGES.get(error.errno or 0, _in_words(error))}: {program}"
 
 
 def _in_words(error: OSError) -> str:
@@ -211,7 +213,7 @@ def _in_words(error: OSError) -> str:
 
 
 def resolve_variable(name: str, value: str, user: str | None = None) -> str:
-    """A value, or what a reference stands for when the run starts; `user` is who gets it, if that is not ourselves."""
+    """The value of a variable; a reference is resolved when the run starts. `user` is who gets it, if not we."""
     if value.startswith("env:"):
         found = os.environ.get(value[4:])
         if found is None:
@@ -244,7 +246,7 @@ def _content(path: str, user: str | None) -> str:
 
 
 def _check_readable_for(user: str, path: str, owner: int) -> None:
-    """We may read what `user` may not: who could lead us to another file by a link must not get that."""
+    """We may read files that `user` may not: one who could redirect the path by a link must not get their content."""
     import pwd  # noqa: PLC0415 - few workers need these
     from pathlib import Path  # noqa: PLC0415
 
@@ -274,7 +276,7 @@ def _spawn_as(user: str, program: str, words: tuple[str, ...], environment: dict
     import subprocess  # noqa: PLC0415
 
     entry = pwd.getpwnam(user)
-    # Who is not root may not set any of these, not even to what they are.
+    # Without being root we may not set any of these, not even to their current values.
     is_own = os.geteuid() == entry.pw_uid != 0
     process = subprocess.Popen(  # noqa: S603 - running what the task says is the purpose
         words,

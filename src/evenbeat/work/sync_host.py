@@ -1,4 +1,4 @@
-"""A host for ordinary functions: one at a time, each result told before the next begins."""
+"""The sync host: calls ordinary functions one at a time, and reports each result before it starts the next."""
 
 import asyncio
 import inspect
@@ -31,36 +31,36 @@ from evenbeat.work.functions import FunctionNotFound, FunctionOutcome
 from evenbeat.work.node_socket import NodeConnection, NodeGone
 
 _job = msgspec.msgpack.Decoder(Job)
-_DEAF = 0.001
-"""Seconds for which a host with work before it does not look whether something has arrived."""
+_MIN_READ_INTERVAL = 0.001
+"""Seconds between two reads of the socket while there is work to do."""
 
 
 class TimeIsUp(BaseException):
-    """Raised into a function whose timebox has ended, or that was cancelled. Like KeyboardInterrupt, not an error."""
+    """Raised in a function whose timebox has ended, or that was cancelled. Like KeyboardInterrupt, not an Exception."""
 
 
 class SyncHost:
     """Calls functions for a node."""
 
-    def __init__(self, link: NodeConnection) -> None:
-        self._link = link
+    def __init__(self, connection: NodeConnection) -> None:
+        self._connection = connection
         self._offset = 0
         self._now = 0
-        """A time that has passed, by the node's clock."""
+        """The node's clock when it was last read."""
         self._waiting: deque[RunSpec] = deque()
-        self._listened = 0.0
+        self._last_read = 0.0
         self._cancelled: set[int] = set()
         self._running: Context | None = None
         self._token = -1
         self._ending: Outcome | None = None
 
     def serve(self) -> None:
-        """Work until the node is gone."""
+        """Work until the node has ended."""
         signal.signal(signal.SIGTERM, self._interrupt)
         poll = select.poll()
-        poll.register(self._link.descriptor, select.POLLIN)
+        poll.register(self._connection.descriptor, select.POLLIN)
         with suppress(NodeGone):
-            self._link.send(ReadyFrame(os.getpid()))
+            self._connection.send(ReadyFrame(os.getpid()))
             while True:
                 if not self._waiting:
                     poll.poll()
@@ -70,20 +70,20 @@ class SyncHost:
                     poll.poll(wait / 1_000)
                     self._listen()
                     continue
-                if time.monotonic() > self._listened + _DEAF:
+                if time.monotonic() > self._last_read + _MIN_READ_INTERVAL:
                     self._listen()
-                self._do(self._waiting.popleft())
+                self._execute(self._waiting.popleft())
 
     def _wait(self, run: RunSpec) -> int:
-        """Microseconds until it is due; of those that are late the clock need not be asked."""
+        """Microseconds until it is due; the clock is not read again for a run that was due at the last reading."""
         if run.due <= self._now:
             return 0
         self._now = boot_time() + self._offset
         return run.wait(self._now)
 
     def _listen(self) -> None:
-        self._listened = time.monotonic()
-        for message in self._link.receive():
+        self._last_read = time.monotonic()
+        for message in self._connection.receive():
             match message:
                 case RunsFrame(runs):
                     self._waiting.extend(runs)
@@ -98,7 +98,7 @@ class SyncHost:
                         self._cancelled.add(self._token)
 
     def _interrupt(self, _number: int, _frame: object) -> None:
-        """The node signals that there is a reason to stop; which run it meant is for us to find out."""
+        """The node signals that a run must end; we find out whether it is the current one."""
         run = self._running
         if run is None or self._ending is not None:
             return
@@ -110,31 +110,31 @@ class SyncHost:
         if self._ending is not None:
             raise TimeIsUp
 
-    def _do(self, run: RunSpec) -> None:
+    def _execute(self, run: RunSpec) -> None:
         if run.token in self._cancelled:
             self._cancelled.discard(run.token)
-            self._tell_unstarted(run, Outcome.CANCELLED, "not started")
+            self._send_unstarted(run, Outcome.CANCELLED, "not started")
             return
         try:
             job = _job.decode(run.job)
             is_new = not functions.is_imported(job.function or "")
             function = functions.find_function(job.function or "")
         except (FunctionNotFound, Invalid, msgspec.DecodeError) as e:
-            self._tell_unstarted(run, Outcome.BROKEN, str(e))
+            self._send_unstarted(run, Outcome.BROKEN, str(e))
             return
         if function.is_async:
-            self._tell(WrongHostFrame([run.token]))
+            self._send(WrongHostFrame([run.token]))
             return
         now = boot_time()
         if reason := refusal_reason(run, now + self._offset):
-            self._tell_unstarted(run, Outcome.DROPPED, reason)
+            self._send_unstarted(run, Outcome.DROPPED, reason)
             return
         if is_new:
-            # The timebox begins after the import, and the node watches over it.
-            self._tell(StartedFrame([(run.token, now + self._offset)]))
+            # The timebox begins after the import, and the node enforces it.
+            self._send(StartedFrame([(run.token, now + self._offset)]))
         context = Context(run, now, self._offset)
         ending = self._call(context, function, job, run)
-        self._tell(ResultsFrame([context._result(ending.outcome, ending.status, boot_time())]))
+        self._send(ResultsFrame([context._result(ending.outcome, ending.status, boot_time())]))
 
     def _call(self, context: Context, function: functions.UserFunction, job: Job, run: RunSpec) -> FunctionOutcome:
         self._token, self._ending = run.token, None
@@ -144,7 +144,7 @@ class SyncHost:
                 self._running = context
                 value = function.invoke(context, job)
                 if value is not None and inspect.iscoroutine(value):
-                    # An asynchronous function in the clothes of an ordinary one, such as a wrapped one.
+                    # An asynchronous function that does not look like one, for example because it is wrapped.
                     value = asyncio.run(value)
             finally:
                 self._running = None
@@ -159,13 +159,13 @@ class SyncHost:
             self._cancelled.discard(run.token)
         return ending if self._ending is None else FunctionOutcome(self._ending, None)
 
-    def _tell_unstarted(self, run: RunSpec, outcome: Outcome, reason: str) -> None:
+    def _send_unstarted(self, run: RunSpec, outcome: Outcome, reason: str) -> None:
         now = boot_time() + self._offset
-        self._tell(
+        self._send(
             ResultsFrame([RunResult(run.token, outcome, None, now, now, reason.encode(errors="backslashreplace"))])
         )
 
-    def _tell(self, message: ResultsFrame | StartedFrame | WrongHostFrame) -> None:
-        self._link.send(message)
-        if self._link.is_waiting_to_send:
-            self._link.finish()
+    def _send(self, message: ResultsFrame | StartedFrame | WrongHostFrame) -> None:
+        self._connection.send(message)
+        if self._connection.is_waiting_to_send:
+            self._connection.finish()
