@@ -204,7 +204,7 @@ def test_nobody_overwrites_unknowingly_what_another_has_changed(sight: BrowserTa
     page.get_by_label("Interval").fill("2d")
     shows(page, ".editor-columns", "Every 2d")
     page.get_by_role("button", name="Save").click()
-    shows(page, ".notice", "Somebody else has changed this task")
+    shows(page, ".notice", "This task has been changed by another user")
     assert node.task("contested")["task"]["every"] == "1d"
     page.get_by_role("button", name="Save").click()
     shows(page, ".view-task", "every 2d")
@@ -329,7 +329,7 @@ def test_a_cluster_is_shown_with_what_is_wrong_with_it(sight: BrowserTab, node: 
     shows(page, ".summary", "2 nodes")
     shows(page, ".summary", "246 of 256 partitions held")
     label = page.locator(".partitions").get_attribute("aria-label") or ""
-    assert label.startswith("256 partitions: 100 A, one 11; 146 B, two 12; 10 held by nobody")
+    assert label.startswith("256 partitions: 100 A, one 11; 146 B, two 12; 10 held by no node")
     assert page.locator(".partitions .cell").all_text_contents() == ["A"] * 100 + ["B"] * 146 + ["–"] * 10
     colours = {_colour(page, f".partitions .cell:nth-child({n})") for n in (1, 101, 256)}
     assert len(colours) == 3
@@ -339,7 +339,7 @@ def test_a_cluster_is_shown_with_what_is_wrong_with_it(sight: BrowserTab, node: 
     shows(page, ".pools tbody", "no worker for 1 min 5 s")
     notes = " ".join(page.locator(".notices li").all_text_contents())
     for sentence in (
-        "10 partitions are held by nobody",
+        "10 partitions are held by no node",
         "Node two 12 cannot use the queue: nats://q is out of reach",
         "The lease of node three 13 has ended",
         "Pool <b>far</b> has no worker, and 3 runs wait",

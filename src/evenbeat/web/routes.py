@@ -18,13 +18,13 @@ _MEDIA_TYPES: Final = {
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
 }
-"""What the page is made of; a file of another kind is not served."""
+"""Media types of the page's files; files of other kinds are not served."""
 
 _HTML: Final = "index.html"
 
 
 class Asset(NamedTuple):
-    """One file, ready to be sent."""
+    """One file, ready to send."""
 
     body: bytes
     media_type: str
@@ -32,7 +32,7 @@ class Asset(NamedTuple):
 
 
 def web_routes(folder: Path = STATIC) -> list[Route]:
-    """The routes of the page: `/`, and `/static/...` for what it is made of."""
+    """The routes of the page: `/`, and `/static/...` for its files."""
     assets = _assets(folder)
 
     async def page(request: Request) -> Response:
@@ -67,6 +67,6 @@ def _asset_response(request: Request, asset: Asset) -> Response:
 
 
 def _etag_matches(if_none_match: str, etag: str) -> bool:
-    """Whether the browser has it already."""
+    """Does the browser have this version already?"""
     tags = (tag.strip().removeprefix("W/") for tag in if_none_match.split(","))
     return any(tag in (etag, "*") for tag in tags)

@@ -21,7 +21,7 @@ export const session = { role: "none", needsToken: false, hasCookie: remembered(
 let askForToken = null;
 let asking = null;
 
-/** The shell says how a token is asked for: a function that resolves when somebody has signed in. */
+/** The shell sets how a token is requested: a function that resolves once the user has signed in. */
 export function whenTokenNeeded(ask) {
   askForToken = ask;
 }
@@ -149,7 +149,7 @@ export function taskPath(name, ...below) {
   return ["/v1/tasks", encodeURIComponent(name), ...below].join("/");
 }
 
-/** The header that makes a change fail (412) if somebody else was faster. */
+/** The header that makes a change fail (412) if another change was faster. */
 export function ifVersion(version) {
   return { "If-Match": `"${version}"` };
 }

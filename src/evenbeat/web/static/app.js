@@ -73,7 +73,7 @@ async function show() {
   fill(main, root);
   window.scrollTo(0, 0);
   if (entry === null) {
-    fill(root, h("h1", null, "Not found"), empty("There is no such view."));
+    fill(root, h("h1", null, "Not found"), empty("This page does not exist."));
     return;
   }
   let module;
@@ -122,7 +122,7 @@ function capitalised(problem) {
 
 function showBanner(status) {
   const banner = document.getElementById("banner");
-  const idle = status.executes === false ? ["No worker executes anything on this node."] : [];
+  const idle = status.executes === false ? ["This node has no workers: nothing is executed."] : [];
   const files =
     status.files && status.files !== "ok"
       ? [`The files could not be applied; their last applied versions are in effect: ${status.files}`]
@@ -179,7 +179,7 @@ async function followLink() {
   if (code === undefined) return;
   // Neither the history nor the address bar keeps it.
   history.replaceState(null, "", "#/now");
-  // A browser that prepares a page which nobody has opened yet must not use the link up.
+  // A browser that prerenders a page before the user opens it must not use up the link.
   if (document.prerendering) {
     await new Promise((resolve) => document.addEventListener("prerenderingchange", resolve, { once: true }));
   }

@@ -15,13 +15,13 @@ export function precisely(iso) {
   return Date.parse(iso) + (micros ? Number(micros[1].padEnd(3, "0")) / 1_000 : 0);
 }
 
-/** The server said it is this time, in answer to what was asked at `asked` (Date.now()). */
+/** Learn the server's time from its answer to a request sent at `asked` (Date.now()). */
 export function sync(iso, asked) {
   const there = Date.parse(iso);
   if (!Number.isNaN(there)) offset = there - (asked + Date.now()) / 2;
 }
 
-/** Call this about once a second while somebody looks, until the signal aborts. */
+/** Call this about once a second while the page is visible, until the signal aborts. */
 export function tick(work, signal) {
   ticks.add(work);
   signal?.addEventListener("abort", () => ticks.delete(work));

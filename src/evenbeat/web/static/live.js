@@ -50,7 +50,7 @@ export function start() {
   });
 }
 
-/** Call again at once: after somebody signed in, or asked for it. */
+/** Connect again at once: after signing in, or on request. */
 export function restart() {
   source?.close();
   broken = true;

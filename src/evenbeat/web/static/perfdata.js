@@ -1,4 +1,4 @@
-// What a plugin said: text, long text, and performance data, read as the node reads it. Nothing is refused.
+// Parses the output of a plugin as the node does: text, long text and performance data. Nothing is refused.
 
 const LABEL = /'((?:[^']|'')*)'=|([^\s=']+)=/y;
 const VALUE = /^([-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?|U)([^\d;\s.,+=-][^;\s=]*)?$/;

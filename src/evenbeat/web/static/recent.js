@@ -17,7 +17,7 @@ export function recent(name) {
   return known.get(name);
 }
 
-/** Be told of each task (by name) whose strip has changed. */
+/** Subscribe to changes of strips, by the name of the task. */
 export function onRecent(listener, signal) {
   listeners.add(listener);
   signal.addEventListener("abort", () => listeners.delete(listener));

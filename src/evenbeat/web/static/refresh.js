@@ -2,7 +2,7 @@
 
 /**
  * Returns a function that asks for a refresh. `work` is called at most once per `least` milliseconds, again every
- * `each` milliseconds if that is given, and not at all while nobody looks. Failures go to `failed`.
+ * `each` milliseconds if that is given, and not at all while the page is hidden. Failures go to `failed`.
  */
 export function refresher(work, { signal, least = 1_000, each = 0, failed = console.warn } = {}) {
   let last = -Infinity;
@@ -43,7 +43,7 @@ export function refresher(work, { signal, least = 1_000, each = 0, failed = cons
   return ask;
 }
 
-/** A function that calls `work` once nobody has called it for `wait` milliseconds. */
+/** Debounce: a function that calls `work` once it has not been called for `wait` milliseconds. */
 export function debounced(work, wait, signal) {
   let timer = null;
   signal?.addEventListener("abort", () => clearTimeout(timer));

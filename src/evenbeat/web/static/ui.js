@@ -34,7 +34,7 @@ export function badge(look, label) {
   return h("span", { class: `badge look-${look}` }, sign(look), h("span", { class: "badge-label" }, label));
 }
 
-/** Where somebody was last, to go back to: the list with its filter. */
+/** The page to go back to: the list with its filter. */
 export const trail = { tasks: "#/tasks" };
 
 export function taskHref(name) {
@@ -97,7 +97,7 @@ export function failure(problem, again) {
   return h(
     "div",
     { class: "failure", role: "alert" },
-    h("strong", null, problem.title || "This did not work"),
+    h("strong", null, problem.title || "That did not work"),
     h("p", null, problem.message),
     again ? button("Try again", again) : null,
   );

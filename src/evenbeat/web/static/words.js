@@ -1,4 +1,4 @@
-// The words of the house for people: states, outcomes, reasons of skips, kinds of runs.
+// Words for people: states, outcomes, reasons of skips, kinds of runs.
 
 const FAILURES = new Set(["failed", "killed", "timeboxed", "broken", "lost"]);
 
@@ -11,8 +11,8 @@ const BECAUSE = {
   coalesced: "an earlier run was still waiting or running, so these times were merged into it",
   "dropped: too soon after the last start": "it came too soon after the last start, so the guard dropped it",
   "missed while stopped": "no node was running then",
-  "postponed by start_at": "start_at said to begin later",
-  "the clock was set back": "the clock was set back, and what was done already is not repeated",
+  "postponed by start_at": "start_at lay in the future",
+  "the clock was set back": "the clock was set back, and this run had been made already",
   removed: "the task was removed",
   "not from a file": 'commands = "files", and no file named at evenbeat up says what it executes',
 };
@@ -25,7 +25,7 @@ const KINDS = {
   "start-at": "start_at",
   occasion: "at start or stop of the node",
   forced: "forced",
-  told: "told from outside",
+  told: "submitted externally",
   stale: "no result came",
   freshness: "because no result came",
 };
@@ -54,7 +54,7 @@ export function attemptsOf(task) {
   return task.task?.attempts ?? (task.task?.passive ? 1 : 3);
 }
 
-/** How a task is: `look` chooses colour and shape, `label` says it, `more` are remarks. Takes a task document. */
+/** The condition of a task: `look` chooses colour and shape, `label` says it, `more` are remarks. Takes a task document. */
 export function condition(task) {
   const more = [];
   if (task.running_since) more.push("running");
@@ -73,7 +73,7 @@ export function condition(task) {
   return { look: "new", label: task.check ? "not yet checked" : "new", more };
 }
 
-/** Let a task document know of a run that has ended (a `run` event). */
+/** Update a task document with a run that has ended (a `run` event). */
 export function learnRun(task, run) {
   task.state = run.state ?? task.state;
   task.flapping = run.flapping ?? task.flapping;
@@ -104,13 +104,13 @@ export function endingWords(run) {
   return run.status < 0 ? `${run.outcome} by signal ${-run.status}` : `${run.outcome} with status ${run.status}`;
 }
 
-/** What a run said, in a line; of a check without its performance data. */
+/** The output of a run on one line; for a check without its performance data. */
 export function saidLine(output, check) {
   const line = firstLine(output);
   return check ? line.split("|", 1)[0].trim() : line;
 }
 
-/** The first line that says something. */
+/** The first line that is not empty. */
 export function firstLine(text) {
   return (text ?? "").split("\n", 50).map((line) => line.trim()).find(Boolean)?.slice(0, 200) ?? "";
 }

@@ -1,4 +1,4 @@
-// Slots and limits: how many runs at the same time, who says so, and changing it while the node lives.
+// Slots and limits: how many runs at the same time, where the number comes from, and a dialog to change it.
 
 import { can, get, put, remove } from "../api.js";
 import { fill, h } from "../dom.js";

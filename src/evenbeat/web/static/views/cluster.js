@@ -27,7 +27,7 @@ export function mount(root, _params) {
   const workers = h("tbody");
   const pools = h("tbody");
   const shares = h("div");
-  const noWorkers = empty("No worker has been heard of.");
+  const noWorkers = empty("No worker has reported yet.");
   const noPools = empty("No pool is known yet.");
   const mark = marks();
   const map = partitionMap();
@@ -119,12 +119,12 @@ function showSummary(node, found, alive) {
   fill(node, parts.map((part) => h("span", null, part)));
 }
 
-/** All that somebody should look after, in sentences. */
+/** Everything that needs attention, in sentences. */
 function problemsOf(found) {
   const told = [];
   const heard = found.workers.filter((worker) => !isSilent(worker)).length;
   if (found.unheld.length) {
-    told.push(`${count(found.unheld.length)} partitions are held by nobody: their tasks do not run now.`);
+    told.push(`${count(found.unheld.length)} partitions are held by no node: their tasks do not run.`);
   }
   for (const node of found.nodes) {
     const who = `${node.name} ${node.pid}`;
@@ -132,7 +132,7 @@ function problemsOf(found) {
     else if (node.queue !== "ok") told.push(`Node ${who} cannot use the queue: ${node.queue}`);
     if (node.is_alive && node.status.store !== "ok") told.push(`The store fails for node ${who}: ${node.status.store}`);
   }
-  if (!heard) told.push("No worker is heard of: nothing runs.");
+  if (!heard) told.push("No worker has reported: nothing runs.");
   for (const [name, pool] of Object.entries(found.pools)) {
     if (pool.without_worker_for === null) continue;
     const waiting = pool.waiting ? `, and ${count(pool.waiting)} ${pool.waiting === 1 ? "run waits" : "runs wait"}` : "";

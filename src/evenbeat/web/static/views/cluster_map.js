@@ -35,14 +35,14 @@ export function partitionMap() {
     const unheld = holders.filter((holder) => holder === null).length;
     const lines = nodes.filter((one) => one.is_alive).map((one) => [one, one.partition_count]);
     const told = lines.map(([one, many]) => `${count(many)} ${one.mark.letter}, ${one.name} ${one.pid}`);
-    const label = `${count(total)} partitions: ${[...told, `${count(unheld)} held by nobody`].join("; ")}`;
+    const label = `${count(total)} partitions: ${[...told, `${count(unheld)} held by no node`].join("; ")}`;
     if (grid.getAttribute("aria-label") === label) return;
     grid.setAttribute("aria-label", label);
     fill(legend, lines.map(([one, many]) => h("li", null,
       h("span", { class: `mark mark-${one.mark.look}`, "aria-hidden": "true" }, one.mark.letter),
       h("bdi", null, one.name), ` ${one.pid}: ${count(many)}`)),
     unheld ? h("li", null, h("span", { class: "mark mark-none", "aria-hidden": "true" }, "–"),
-      `held by nobody: ${count(unheld)}`) : null);
+      `held by no node: ${count(unheld)}`) : null);
   }
 
   return { node, show };
@@ -50,7 +50,7 @@ export function partitionMap() {
 
 function paint(cell, partition, holder) {
   const look = holder === null ? "none" : String(holder.mark.look);
-  const title = `partition ${partition}: ${holder === null ? "nobody" : `${holder.name} ${holder.pid}`}`;
+  const title = `partition ${partition}: ${holder === null ? "no node" : `${holder.name} ${holder.pid}`}`;
   if (cell.title === title && cell.dataset.look === look) return;
   cell.dataset.look = look;
   cell.className = `cell mark-${look}`;

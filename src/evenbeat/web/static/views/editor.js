@@ -84,8 +84,8 @@ export function mount(root, { name, query }) {
   async function conflict() {
     before = await get(taskPath(name), {}, { signal });
     fill(trouble, h("div", { class: "notice", role: "alert" },
-      h("p", null, "Somebody else has changed this task meanwhile. Saving again replaces what they made of it."),
-      button("Show theirs instead", load)));
+      h("p", null, "This task has been changed by another user meanwhile. Saving again overwrites that change."),
+      button("Load their version", load)));
     trouble.scrollIntoView({ block: "nearest" });
   }
 
@@ -117,7 +117,7 @@ export function mount(root, { name, query }) {
     const task = readForm(inputs, before?.task);
     const more = others(task);
     kept.hidden = !more.length;
-    kept.textContent = `Kept as they are: ${more.join(", ")}.`;
+    kept.textContent = `Kept unchanged: ${more.join(", ")}.`;
     try {
       const found = await post("/v1/validate", task, { signal });
       if (mine !== asked) return;
@@ -126,7 +126,7 @@ export function mount(root, { name, query }) {
       save.disabled = !found.valid;
       curveBox.hidden = !found.valid || !task.name;
       if (!curveBox.hidden) await forecast(task, mine);
-      else fill(effect, empty(found.valid ? "Its name decides: give it one." : "Nothing to show yet."));
+      else fill(effect, empty(found.valid ? "The name decides the phase: enter one." : "Nothing to show yet."));
     } catch (problem) {
       if (!signal.aborted && mine === asked) fill(preview, failure(problem, check));
     }

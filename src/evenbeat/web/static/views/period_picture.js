@@ -35,7 +35,7 @@ export function openWords({ inside, next }, zone) {
       next ? h("span", null, `${word} `, countdown(next, zone)) : h("span", null, `never ${word}`),
       next ? h("span", { class: "muted" }, clockWords(next), " ", zoneNote(next, zone)) : null),
     zone === viewerZone ? null : h("p", { class: "hint" },
-      `It goes by ${zone}; the picture by ${viewerZone}, as you do.`),
+      `Defined in ${zone}, shown in ${viewerZone}.`),
   ];
 }
 

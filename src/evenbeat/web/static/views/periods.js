@@ -77,8 +77,8 @@ function one(root, name, signal) {
       hint: "One per line: monday-friday 09:00-17:00; 2026-12-24; day 1 - 5. None means always.",
       input: h("textarea", { rows: 6, spellcheck: "false", oninput: later }) },
     line("holidays", "Holidays of", { placeholder: "DE, DE-BY, US-CA" }),
-    line("include", "Include", { placeholder: "other periods, by commas" }),
-    line("exclude", "Exclude", { placeholder: "other periods, by commas" }),
+    line("include", "Include", { placeholder: "other periods, separated by commas" }),
+    line("exclude", "Exclude", { placeholder: "other periods, separated by commas" }),
     { key: "prefer", label: "If both apply", input: h("select", { onchange: later },
       h("option", { value: "include" }, "include wins"), h("option", { value: "exclude" }, "exclude wins")) },
     line("zone", "Zone", { placeholder: "UTC" }),
@@ -184,7 +184,7 @@ function one(root, name, signal) {
       if (name === null) {
         const { periods } = await get("/v1/periods", {}, { signal });
         if (periods.some((period) => period.name === called)) {
-          showErrors([{ pointer: "/name", detail: "there is a period of this name already" }]);
+          showErrors([{ pointer: "/name", detail: "a period of this name already exists" }]);
           return;
         }
       }

@@ -52,7 +52,7 @@ export function mount(root, { name }) {
     try {
       task = await get(taskPath(name), {}, { signal });
     } catch (problem) {
-      const told = problem.status === 404 ? { title: "Not there", message: "There is no task of this name." } : problem;
+      const told = problem.status === 404 ? { title: "Not found", message: "There is no task with this name." } : problem;
       if (!signal.aborted) fill(trouble, failure(told, again));
       return;
     }
@@ -113,7 +113,7 @@ export function mount(root, { name }) {
   function showOutput() {
     const { text, perfdata } = readOutput(task.output);
     const ago = countdown(task.last_end, undefined, agoWords);
-    const none = empty(task.last_end ? "It said nothing." : "It has not run yet.");
+    const none = empty(task.last_end ? "No output." : "It has not run yet.");
     fill(
       output,
       task.last_end ? h("p", { class: "muted" }, task.outcome, ", ", ago) : null,
@@ -124,7 +124,7 @@ export function mount(root, { name }) {
 
   // Doing
 
-  const run = () => attempt(() => post(taskPath(name, "run"), undefined), "Asked to run").then(again);
+  const run = () => attempt(() => post(taskPath(name, "run"), undefined), "Run requested").then(again);
 
   async function pause() {
     const was = task.paused;
@@ -137,7 +137,7 @@ export function mount(root, { name }) {
   async function discard() {
     const text = task?.owner.startsWith("file:")
       ? `It belongs to ${task.owner.slice(5)}, which creates it again when it is next applied.`
-      : "It is gone for good; its history stays as long as `keep` says.";
+      : "It is gone for good; its history is kept for the time that `keep` sets.";
     const yes = await confirm("Delete this task?", { text, list: [name], verb: "Delete", dangerous: true });
     if (yes && (await attempt(() => remove(taskPath(name)), "Deleted"))) location.hash = trail.tasks;
   }
@@ -157,7 +157,7 @@ export function mount(root, { name }) {
   live.on("task", (event) => {
     if (event.name === name || event.name === null) again();
   }, signal);
-  // A start is not told, only how it ended: look again once it is due, to see it run.
+  // Starts send no event, only ends do: refresh once it is due, to see it run.
   tick(() => task?.next && !task.running_since && Date.parse(task.next) + SOON < now() && again(), signal);
   bind("r", () => can("operate") && (run(), true), signal);
   bind("p", () => can("operate") && task !== null && (pause(), true), signal);

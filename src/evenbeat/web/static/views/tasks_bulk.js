@@ -6,7 +6,7 @@ import { attempt, button, confirm } from "../ui.js";
 import { count, tasks as tasksWords } from "../words.js";
 
 const ACTIONS = [
-  { action: "run", verb: "Run now", done: "asked to run", role: "operate" },
+  { action: "run", verb: "Run now", done: "requested to run", role: "operate" },
   { action: "pause", verb: "Pause", done: "paused", role: "operate" },
   { action: "resume", verb: "Resume", done: "resumed", role: "operate" },
   { action: "delete", verb: "Delete", done: "deleted", role: "admin", dangerous: true },
@@ -67,7 +67,7 @@ export function bulkBar({ filter, total, done, signal }) {
 }
 
 function lasting(files) {
-  if (!files.length) return "They are gone for good; their history stays as long as `keep` says.";
+  if (!files.length) return "They are gone for good; their history is kept for the time that `keep` sets.";
   return `Those of ${files.join(", ")} are created again when that file is next applied.`;
 }
 

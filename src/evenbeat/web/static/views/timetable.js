@@ -34,7 +34,7 @@ export function mount(root) {
     h("div", { class: "planning-columns" },
       h("div", { class: "stack" },
         panel("Second by second", {}, h("p", { class: "muted" },
-          "A row is a minute. Click a cell, or walk to it with arrow keys and Enter, to see who is due."), secondsBox),
+          "A row is a minute. Click a cell, or move to it with the arrow keys and press Enter, to see what is due."), secondsBox),
         panel("The next 24 hours, starts per minute", {}, dayBox)),
       panel("Who is due", { class: "who" }, who)),
   );
