@@ -1,4 +1,4 @@
-"""Actions on many tasks at once, by filter; nobody means everything by saying nothing."""
+"""Actions on many tasks at once, selected by a filter; an empty filter selects everything only on request."""
 
 from typing import Annotated, Any, Final, Literal
 
@@ -20,7 +20,7 @@ from evenbeat.wire.requests import MAX_NAMES_IN_REPLY, ForceTasks, PauseTasks, R
 
 
 class FilterBody(Struct, frozen=True, forbid_unknown_fields=True):
-    """Which tasks: all that fit everything that is said."""
+    """Selects the tasks that match all given criteria."""
 
     names: Annotated[tuple[Name, ...], Meta(max_length=10_000)] = ()
     """Exact names, ids, or patterns with * and ?."""
@@ -31,25 +31,25 @@ class FilterBody(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Action(Struct, forbid_unknown_fields=True):
-    """What is to be done, and to whom."""
+    """An action, and the tasks it applies to."""
 
     action: Literal["pause", "resume", "run", "delete"]
     filter: FilterBody = FilterBody()
     all: bool = False
-    """Every task is meant, if the filter says nothing."""
+    """An empty filter selects every task."""
     dry_run: bool = False
-    """Only tell what would be done."""
+    """Only report what would be done."""
     named: Annotated[int, Meta(ge=0, le=1_000_000)] = MAX_NAMES_IN_REPLY
-    """Of how many the answer tells the names."""
+    """The number of task names in the answer."""
 
 
 class Runs(Struct, forbid_unknown_fields=True):
-    """Which tasks are to run now."""
+    """The tasks to run now."""
 
     tasks: Annotated[tuple[Name, ...], Meta(min_length=1, max_length=1_000)]
     """Names or ids; if one of them cannot run, none does."""
     wait: bool = False
-    """Until all of them have ended."""
+    """Wait until all runs have ended."""
 
 
 async def apply_action(call: Call) -> dict[str, Any]:
@@ -60,8 +60,8 @@ async def apply_action(call: Call) -> dict[str, Any]:
         )
     if action.action == "delete" and call.role < Role.ADMIN:
         raise HttpError(403, "to delete takes the role admin")
-    said = action.filter
-    asked = Filter(said.names, said.owner, said.labels, said.state, contains=said.contains or None)
+    given = action.filter
+    asked = Filter(given.names, given.owner, given.labels, given.state, contains=given.contains or None)
     only = narrow_filter(asked, call.scope)
     if action.dry_run:
         return await call.context.read_store(lambda store: _dry_run(store, action, only, call.context.now()))
@@ -81,7 +81,7 @@ def _request(action: Action, only: Filter, who: str) -> Request:
 
 
 def _dry_run(store: Store, action: Action, only: Filter, now: Instant) -> dict[str, Any]:
-    """What is so already is not touched."""
+    """Tasks that are already in the wanted state are left alone."""
     count, unchanged, names, files = 0, 0, [], set[str]()
     for entry in ConditionReader(store, now).entries(only):
         if action.action in ("run", "delete") or entry.task.paused is not (action.action == "pause"):

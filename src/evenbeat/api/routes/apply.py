@@ -1,4 +1,4 @@
-"""Files that were read elsewhere, over HTTP: make the tasks of their owners be what they say, all of it or nothing."""
+"""Applies files that were read elsewhere, over HTTP: creates, changes and removes tasks to match, all or nothing."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Final
@@ -20,13 +20,13 @@ from evenbeat.wire.replies import Names
 from evenbeat.wire.requests import ApplyConfigs
 
 _BODY_LIMIT: Final = 32 << 20
-"""Bytes of a body: some 100,000 tasks. To the node it goes on as one request, which is a little longer."""
+"""Bytes of a body: about 100,000 tasks. It is passed to the node as one request, which is slightly longer."""
 _Owner = Annotated[str, Meta(min_length=1, max_length=4_096)]
 _LimitSize = Annotated[int, Meta(ge=1, le=1_000_000)]
 
 
 class NodeKeys(Struct, forbid_unknown_fields=True):
-    """What a file says of the node itself."""
+    """The settings of the node in a file."""
 
     max_concurrent: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
     keep: Duration | None = None
@@ -36,7 +36,7 @@ class NodeKeys(Struct, forbid_unknown_fields=True):
 
 
 class OwnerBody(Struct, forbid_unknown_fields=True):
-    """What an owner says."""
+    """The content of one owner."""
 
     checks: dict[Name, dict[str, Any]] = {}
     tasks: dict[Name, dict[str, Any]] = {}
@@ -46,13 +46,13 @@ class OwnerBody(Struct, forbid_unknown_fields=True):
 
 
 class ApplyBody(Struct, forbid_unknown_fields=True):
-    """By owner, all that it says; tasks that it had and does not mention any more are removed."""
+    """The complete content of each owner; tasks that it no longer mentions are removed."""
 
     owners: Annotated[dict[_Owner, OwnerBody], Meta(min_length=1, max_length=1_000)]
 
 
 class FileDocument(Struct, forbid_unknown_fields=True):
-    """What a file says, without templates and defaults: tasks by name, with their keys."""
+    """The content of a file, without templates and defaults: tasks by name, with their keys."""
 
     checks: dict[Name, TaskKeys] = {}
     tasks: dict[Name, TaskKeys] = {}
@@ -62,7 +62,7 @@ class FileDocument(Struct, forbid_unknown_fields=True):
 
 
 class Files(Struct, forbid_unknown_fields=True):
-    """By owner, all that it says; tasks that it had and does not mention any more are removed."""
+    """The complete content of each owner; tasks that it no longer mentions are removed."""
 
     owners: Annotated[dict[_Owner, FileDocument], Meta(min_length=1, max_length=1_000)]
 
@@ -76,23 +76,23 @@ async def apply_definitions(call: Call) -> Names:
 
 
 def _configs_by_owner(body: ApplyBody) -> dict[str, Config]:
-    """What all of them say; raise 422 with all that is wrong with their tasks."""
+    """The configs of all owners; raise 422 with all errors of their tasks."""
     errors: list[FieldError] = []
     configs = {}
-    for owner, said in body.owners.items():
+    for owner, content in body.owners.items():
         path = ("owners", owner)
         tasks = [
-            *_tasks(said.checks, (*path, "checks"), errors, check=True),
-            *_tasks(said.tasks, (*path, "tasks"), errors, check=False),
+            *_tasks(content.checks, (*path, "checks"), errors, check=True),
+            *_tasks(content.tasks, (*path, "tasks"), errors, check=False),
         ]
-        configs[owner] = Config(tuple(tasks), said.periods, said.limits, _node_settings(said.node, path))
+        configs[owner] = Config(tuple(tasks), content.periods, content.limits, _node_settings(content.node, path))
     if errors:
         raise invalid_request(*errors)
     return configs
 
 
 def _check_against_store(store: Store, configs: Mapping[str, Config]) -> None:
-    """What the node would refuse is refused here, with pointers."""
+    """Refuse, with pointers, what the node would refuse."""
     own = {entry.task.name for owner in configs for entry in store.entries(Filter(owner=owner))}
     new = {task.name for config in configs.values() for task in config.tasks} - own
     found = validate_configs(configs, known_of_other_owners(store, configs, new))
@@ -124,11 +124,11 @@ def _node_settings(keys: NodeKeys | None, path: tuple[str, ...]) -> NodeSettings
         return None
     durations = {}
     for key in NODE_DURATIONS:
-        said = getattr(keys, key)
+        value = getattr(keys, key)
         with errors_at(json_pointer((*path, "node", key))):
-            durations[key] = None if said is None else parse_node_duration(key, said)
-    said = NodeSettings(keys.max_concurrent, durability=keys.durability, start_rate=keys.start_rate)
-    return replace(said, **durations)
+            durations[key] = None if value is None else parse_node_duration(key, value)
+    settings = NodeSettings(keys.max_concurrent, durability=keys.durability, start_rate=keys.start_rate)
+    return replace(settings, **durations)
 
 
 ROUTES: Final = (
@@ -138,7 +138,7 @@ ROUTES: Final = (
             "/v1/apply",
             Role.ADMIN,
             apply_definitions,
-            "Make the tasks of owners be what these say.",
+            "Create, change and remove tasks of owners to match.",
             Names,
             "Tasks",
         ),

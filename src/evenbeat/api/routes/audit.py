@@ -12,7 +12,7 @@ from evenbeat.wire.documents import AuditPage, TimeText
 
 
 class AuditQuery(Struct):
-    """Which changes, and which page of them."""
+    """Selects changes, and a page of them."""
 
     name: Annotated[
         str, Meta(max_length=300, description="A task, or `token ci`, `limit db`, `period p`, `slots`.")
@@ -45,7 +45,7 @@ ROUTES: Final = (
             "/v1/audit",
             Role.READ,
             read_audit,
-            "Who changed what, newest first; of removed tasks too.",
+            "Who changed what, newest first; including removed tasks.",
             AuditPage,
         ),
         tag="History",

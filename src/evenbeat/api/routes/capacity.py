@@ -1,4 +1,4 @@
-"""Slots and limits: how many runs at the same time, who says so, and changing it while the node lives."""
+"""Slots and limits over HTTP: how many runs at the same time, where the number comes from, and changing it."""
 
 from typing import Annotated, Any, Final
 
@@ -13,22 +13,22 @@ _TAG: Final = "Now"
 
 
 class Most(Struct, forbid_unknown_fields=True):
-    """How many runs at the same time."""
+    """The maximum of concurrent runs."""
 
     most: Annotated[int, Meta(ge=1, le=1_000_000)]
 
 
 class Place(Struct):
-    """How many there may be, how many there are, and who says so."""
+    """The maximum of concurrent runs, the current number, and the source of the maximum."""
 
     most: int
     running: int
     source: str
-    """default, command line, a file or owner, or "set by" somebody: that counts until it is reset."""
+    """default, command line, a file or owner, or "set by" a user: that holds until it is reset."""
 
 
 class Places(Struct):
-    """All slots, and those of each limit; in a cluster of all nodes."""
+    """All slots, and those of each limit; in a cluster, of all nodes together."""
 
     slots: Place
     limits: dict[str, Place]

@@ -1,4 +1,4 @@
-"""The cluster over HTTP: nodes, workers, pools, who holds what. A node that is alone is a cluster of one."""
+"""The cluster over HTTP: nodes, workers, pools and held partitions. A single node is a cluster of one."""
 
 from typing import Final
 
@@ -23,7 +23,7 @@ _TAG: Final = "Now"
 
 
 class Workers(Struct):
-    """All that were heard of lately."""
+    """All that have reported lately."""
 
     workers: list[ClusterWorkerDocument]
 
@@ -50,7 +50,7 @@ async def list_workers(call: Call) -> Workers:
 
 
 async def cluster_document_of(context: ApiContext) -> ClusterDocument:
-    """As the node sees it; raise StoreError if it does not answer."""
+    """The cluster as the node sees it; raise StoreError if the node does not answer."""
     view = await cluster_view_of(context)
     if view is not None:
         return cluster_document(view)

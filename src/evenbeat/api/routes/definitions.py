@@ -1,4 +1,4 @@
-"""From the JSON of a task to the noun, by the rules and with the words that hold for files; errors have pointers."""
+"""Converts the JSON of a task to a Task, with the rules and messages of files; errors have pointers."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
@@ -13,7 +13,7 @@ _TABLE_KEYS: Final = ("labels", "env", "kwargs")
 
 
 def parse_task(body: Mapping[str, Any], name: str | None = None) -> Task:
-    """The task that a whole definition means; `name` is for one that says none. Raise 422 with all that is wrong."""
+    """The task of a complete definition; `name` is used if it has none. Raise 422 with all errors."""
     if empty := [key for key, value in body.items() if value is None]:
         raise _same_error_for(empty, lambda _: "null; leave the key out")
     table = dict(body)
@@ -21,7 +21,7 @@ def parse_task(body: Mapping[str, Any], name: str | None = None) -> Task:
 
 
 def patch_task(before: Task, patch: Mapping[str, Any]) -> Task:
-    """The task after a merge patch: null takes a key away, tables are merged."""
+    """The task after a merge patch: null removes a key, tables are merged."""
     changes: dict[str, Any] = {}
     known = {*TASK_KEYS, "name", "check"}
     if unknown := [key for key in patch if key not in known]:
@@ -37,7 +37,7 @@ def patch_task(before: Task, patch: Mapping[str, Any]) -> Task:
 
 
 def _same_error_for(keys: Sequence[str], detail: Callable[[str], str]) -> HttpError:
-    """The same is wrong with all of them."""
+    """One error at each of several places."""
     first = keys[:MAX_ERRORS]
     return invalid_request(
         *(FieldError(json_pointer((key,)), detail(key)) for key in first), more=len(keys) - len(first)
@@ -51,9 +51,9 @@ def _build_task(name: object, table: dict[str, Any], check: object) -> Task:
         name = "x"
     if not isinstance(check, bool):
         errors.append(FieldError("/check", f"found {str(check)[:64]!r}, accepted: true, false"))
-    problems = DocumentErrors()
-    task = TaskBuilder(problems, {}).build(("checks" if check else "tasks", name), table, name)
-    errors += [FieldError(json_pointer(path[2:]), error.problem, error.column) for path, error in problems.errors]
+    found = DocumentErrors()
+    task = TaskBuilder(found, {}).build(("checks" if check else "tasks", name), table, name)
+    errors += [FieldError(json_pointer(path[2:]), error.problem, error.column) for path, error in found.errors]
     if errors or task is None:
-        raise invalid_request(*errors, more=problems.more)
+        raise invalid_request(*errors, more=found.errors_omitted)
     return task

@@ -1,4 +1,4 @@
-"""What happens, as server-sent events: each browser goes at its own pace along what was heard from the node."""
+"""Server-sent events: each client reads the node's events at its own pace."""
 
 import asyncio
 from collections import Counter
@@ -16,23 +16,23 @@ from evenbeat.api.http.route import Call, Role, Route
 from evenbeat.api.live.status_feed import FeedPosition, LiveFeed, parse_feed_position, sse_frame
 
 MAX_STREAMS: Final = 100
-"""Connections at the same time."""
+"""Maximum number of open event streams."""
 MAX_STREAMS_PER_CALLER: Final = 25
-"""Those of one token with all its sessions; as long as there are no tokens, of one address."""
+"""Maximum for one token with all its sessions; without any tokens, for one address."""
 KEEP_ALIVE_SECONDS: Final = 15.0
-"""Seconds between two signs of life, for proxies that close what is silent."""
+"""Seconds between two keep-alive comments, for proxies that close silent connections."""
 MAX_STREAM_SECONDS: Final = 3_600.0
-"""Seconds after which a connection ends and the browser comes back by itself."""
+"""Seconds after which a stream ends; browsers reconnect by themselves."""
 EVENT_STREAM_MEDIA_TYPE: Final = "text/event-stream"
 _RETRY: Final = b"retry: 1000\n\n"
 _KEEP_ALIVE: Final = b": beat\n\n"
 
 
 class EventsQuery(Struct):
-    """Where to go on."""
+    """Where to continue."""
 
     last_event_id: Annotated[str, Meta(max_length=256)] = ""
-    """As the header Last-Event-ID, for those who cannot send it."""
+    """The same as the header Last-Event-ID, for clients that cannot send it."""
 
 
 async def stream_events(call: Call) -> StreamingResponse:
@@ -57,7 +57,7 @@ async def stream_events(call: Call) -> StreamingResponse:
 
 
 class _EventStreamResponse(StreamingResponse):
-    """Counted as long as it lasts."""
+    """Count a stream while it lasts."""
 
     def __init__(self, listening: LiveFeed, pieces: AsyncIterator[bytes], who: str) -> None:
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
@@ -71,7 +71,7 @@ class _EventStreamResponse(StreamingResponse):
             await super().__call__(scope, receive, send)
         finally:
             self._listening.streams_of[self._who] -= 1
-            self._listening.streams_of += Counter()  # without those who have none
+            self._listening.streams_of += Counter()  # drops callers without streams
 
 
 async def _always_authorized() -> bool:
@@ -87,14 +87,14 @@ async def event_stream(
     is_admitted: Callable[[], Awaitable[bool]] = _always_authorized,
     look: float = RECHECK_SECONDS,
 ) -> AsyncIterator[bytes]:
-    """All that happens after a position, or from now on, until the listening, the patience or the welcome ends."""
+    """All events after a position, or from now on, until the feed, the time or the caller's authorisation ends."""
     now = asyncio.get_running_loop().time
     end, next_beat, next_look, status = now() + longest, now() + beat, now() + look, b""
     yield _RETRY
     while not listening.is_closing and now() < end:
         news = listening.changed
         while listening.position is not None:
-            # Here too: whoever reads slowly, and then much at once, gets nothing of what they may not see any more.
+            # Check here too: a slow reader must not receive a backlog that it may no longer see.
             if now() >= next_look:
                 if not await is_admitted():
                     return
@@ -121,7 +121,7 @@ async def event_stream(
 
 
 def _next_events(listening: LiveFeed, heard: FeedPosition | None) -> tuple[bytes, FeedPosition | None]:
-    """What to tell somebody next, and up to where they have heard then."""
+    """The next piece for a client, and the client's position after it."""
     here = listening.position
     if heard is None:
         # Without data it is no event: only the number is remembered, for a connection that breaks before the first.

@@ -1,4 +1,4 @@
-"""Is it well? /healthz asks the api process, /readyz the node: whether it still does what it is there for."""
+"""Health checks: /healthz for the api process, /readyz for the node: can it do its work?"""
 
 import asyncio
 import time
@@ -20,20 +20,20 @@ from evenbeat.wire.requests import GetCluster, GetNodeMetrics, GetStatus, Reques
 from evenbeat.wire.status import Status
 
 UNRESPONSIVE_SECONDS: Final = 5.0
-"""Seconds without a turn of the beat, or an answer of the node, after which it is not well."""
+"""Seconds without a turn of the loop, or an answer of the node, after which it is unhealthy."""
 STUCK_WRITE_SECONDS: Final = 10.0
-"""Seconds that the oldest batch may be on its way into the store."""
+"""Seconds that the oldest batch may wait for its commit."""
 _REPLY_MAX_AGE: Final = 1.0
-"""Seconds for which one look is enough for all who ask: nobody keeps a node busy by asking how it is."""
+"""Seconds for which one answer is shared by all callers, so that health checks cannot keep a node busy."""
 
 
 class Health(Struct, omit_defaults=True):
-    """Whether all is well, and if not, what is wrong."""
+    """Whether everything is well, and if not, the reasons."""
 
     ok: bool
     problems: list[str]
     notes: list[str] = []
-    """What is so on purpose: a node without workers is ready, and executes nothing."""
+    """Intended states worth knowing: a node without workers is ready, and executes nothing."""
 
 
 class _CachedReply(NamedTuple):
@@ -45,26 +45,26 @@ _cached_replies: Final[WeakKeyDictionary[ApiContext, dict[type[Request], _Cached
 
 
 async def numbers_of(context: ApiContext) -> NodeMetrics:
-    """What the node measures of itself, at most a second old; raise StoreError if it does not answer."""
+    """The node's metrics, at most a second old; raise StoreError if it does not answer."""
     numbers = (await _cached_reply(context, GetNodeMetrics())).numbers
     assert numbers is not None
     return numbers
 
 
 async def status_of(context: ApiContext) -> Status:
-    """How the node is, together with all others of its cluster, at most a second old; raise StoreError as well."""
+    """The status of the node, or of its whole cluster, at most a second old; raise StoreError if it does not answer."""
     status = (await _cached_reply(context, GetStatus())).status
     assert status is not None
     return status
 
 
 async def cluster_view_of(context: ApiContext) -> ClusterView | None:
-    """Who there is, at most a second old; None if the node is alone. Raise StoreError as well."""
+    """Members of the cluster, at most a second old; None for a single node. Raise StoreError if it does not answer."""
     return (await _cached_reply(context, GetCluster())).cluster
 
 
 async def _cached_reply(context: ApiContext, request: GetNodeMetrics | GetStatus | GetCluster) -> Reply:
-    """To look at all its tasks costs the node something, and everybody may ask all the time."""
+    """Answers of the node, shared by callers: looking at all its tasks is costly, and anyone may ask at any time."""
     looks = _cached_replies.setdefault(context, {})
     look = looks.get(type(request))
     if (
@@ -73,7 +73,7 @@ async def _cached_reply(context: ApiContext, request: GetNodeMetrics | GetStatus
         or look.reply.get_loop() is not asyncio.get_running_loop()
     ):
         look = looks[type(request)] = _CachedReply(time.monotonic(), asyncio.create_task(_ask_node(context, request)))
-        look.reply.add_done_callback(lambda task: task.cancelled() or task.exception())  # whoever asked may be gone
+        look.reply.add_done_callback(lambda task: task.cancelled() or task.exception())  # the caller may be gone
     return await asyncio.shield(look.reply)
 
 
@@ -86,7 +86,7 @@ async def _ask_node(context: ApiContext, request: Request) -> Reply:
 
 
 def health_errors(numbers: NodeMetrics) -> list[str]:
-    """What keeps a node from doing what it is there for."""
+    """The reasons why a node cannot do its work."""
     problems = []
     if numbers.last_turn > UNRESPONSIVE_SECONDS:
         problems.append(f"the beat has not turned for {numbers.last_turn:.0f} s")

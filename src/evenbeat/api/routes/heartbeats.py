@@ -1,4 +1,4 @@
-"""What others tell of checks: results, and heartbeats, for which a token and `curl` at the end of a script suffice."""
+"""Submitted results and heartbeats: with a heartbeat token, `curl` at the end of a script is enough."""
 
 from typing import Annotated, Any, Final
 
@@ -25,29 +25,31 @@ OutputText = Annotated[str, Meta(max_length=OUTPUT_LIMIT)]
 
 
 class Result(Struct, forbid_unknown_fields=True):
-    """What a check would have said: an exit status, a text, performance data."""
+    """A result of a check: an exit status, a text, performance data."""
 
     status: Annotated[int, Meta(ge=0, le=3)]
     output: OutputText = ""
     perfdata: OutputText = ""
     ttl: Duration | None = None
-    """For how long it is good: after that, without a newer one, the check is UNKNOWN."""
+    """How long it is valid: after that, without a newer result, the check is UNKNOWN."""
     at: TimeText | None = None
-    """When it was so, if not just now."""
+    """When the result was determined, if not just now."""
 
 
 async def submit_result(call: Call) -> dict[str, Any]:
-    told: Result = call.body
+    result: Result = call.body
     entry, ttl = await task_in_path(call), None
-    if told.ttl is not None:
+    if result.ttl is not None:
         with errors_at("/ttl"):
-            ttl = parse_duration(told.ttl)
+            ttl = parse_duration(result.ttl)
         if not 1 <= ttl <= MAX_EVERY:
-            raise invalid_request(FieldError("/ttl", f"{told.ttl!r} is out of range, accepted: up to 3653d"))
-    at = parse_request_time(told.at, "/at")
+            raise invalid_request(FieldError("/ttl", f"{result.ttl!r} is out of range, accepted: up to 3653d"))
+    at = parse_request_time(result.at, "/at")
     taken = (
         await call.context.ask_node(
-            SubmitResult(entry.id, told.status, call.who, told.output, told.perfdata, ttl, at, address_of(call.request))
+            SubmitResult(
+                entry.id, result.status, call.who, result.output, result.perfdata, ttl, at, address_of(call.request)
+            )
         )
     ).taken
     assert taken is not None
@@ -68,7 +70,7 @@ def _heartbeat_handler(signal: HeartbeatSignal) -> Handler:
     async def beat(call: Call) -> Response:
         token = call.path_variables["token"]
         if len(token) > NAME_LIMIT:
-            raise HttpError(404, "nobody has this token")
+            raise HttpError(404, "this token is not valid")
         # Too long an output is cut, as that of a run is: the beat counts.
         output = (call.body or b"")[:OUTPUT_LIMIT].decode(errors="replace")
         await call.context.ask_node(SendHeartbeat(token, signal, call.who, output, address_of(call.request)))
@@ -115,7 +117,7 @@ ROUTES: Final[tuple[Route, ...]] = (
             f"{_TASK_PATH}/beat",
             Role.ADMIN,
             create_heartbeat,
-            "Give a passive check a token for heartbeats.",
+            "Create a heartbeat token for a passive check.",
             Heartbeat,
             _TAG,
         ),
@@ -128,7 +130,7 @@ ROUTES: Final[tuple[Route, ...]] = (
             f"{_TASK_PATH}/beat",
             Role.ADMIN,
             remove_heartbeat,
-            "Take the token for heartbeats away.",
+            "Remove the heartbeat token.",
             None,
             _TAG,
         ),

@@ -1,4 +1,4 @@
-"""What has been and what is: runs and skips, who changed what, why, what runs now, how the node is."""
+"""History and present: runs and skips, changes, why, running runs, and the status of the node."""
 
 from typing import Annotated, Any, Final
 
@@ -25,7 +25,7 @@ _TAG: Final = "History"
 _NOW_TAG: Final = "Now"
 _PAGE_SIZE: Final = 1_000
 _MAX_PAGES: Final = 20
-"""Records that are looked through for those of a scope: so many pages of so many."""
+"""Records that are searched for those of a scope: pages, and records per page."""
 _MAX_RUNNING: Final = 10_000
 PageLimit = Annotated[int, Meta(ge=1, le=1_000)]
 
@@ -37,7 +37,7 @@ BeforeTime = Annotated[TimeText, Meta(description="Only what was before this tim
 
 
 class TaskHistoryQuery(Struct):
-    """Which part of a task's past."""
+    """Selects a part of a task's past."""
 
     limit: PageLimit = 50
     before: BeforeTime | None = None
@@ -47,7 +47,7 @@ class TaskHistoryQuery(Struct):
 
 
 class HistoryQuery(Struct):
-    """Which part of the past."""
+    """Selects a part of the past."""
 
     limit: PageLimit = 100
     before: BeforeTime | None = None
@@ -57,19 +57,19 @@ class HistoryQuery(Struct):
 
 
 class LimitQuery(Struct):
-    """How many."""
+    """The number of entries."""
 
     limit: PageLimit = 100
 
 
 class WhyQuery(Struct):
-    """Which time is asked about."""
+    """The time in question."""
 
     at: Annotated[TimeText, Meta(description="A time, in the task's zone; else now.")] | None = None
 
 
 class Live(Status):
-    """A node at a glance, as `evenbeat status --json` has it."""
+    """The status of a node, as in `evenbeat status --json`."""
 
     live: bool = True
 
@@ -100,7 +100,7 @@ async def _history_page(call: Call, task: int | None) -> dict[str, Any]:
 
 
 def _history_page_within(store: Store, question: RecordQuery, scope: Scope) -> dict[str, Any]:
-    """The same, of tasks within a scope; a page may have less than was asked for, and still be followed by another."""
+    """Records of tasks within a scope; a page may be shorter than requested and still be followed by another."""
     kept: list[HistoryRecord] = []
     before = question.before
     for _ in range(_MAX_PAGES):

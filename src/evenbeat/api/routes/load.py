@@ -1,4 +1,4 @@
-"""The load over HTTP: what is planned, what was done, who makes a peak, and what more tasks would make of it."""
+"""The load over HTTP: planned and past starts, the tasks behind a peak, and a forecast with more tasks."""
 
 from typing import Annotated, Any, Final
 
@@ -23,7 +23,7 @@ _MINUTE: Final = 60
 _DAY: Final = 86_400
 _MAX_TASKS: Final = 1_000
 _MAX_LISTED_RUNS: Final = 20_000
-"""Runs by cron entries and calendars in a forecast: they are walked one by one."""
+"""Maximum runs by cron entries and calendars in a forecast, as they are computed one by one."""
 
 _MAX_CALENDARS: Final = 20
 """Different calendar expressions in a forecast: to spread tasks around one takes a sample of thousands of its times."""
@@ -40,10 +40,10 @@ class LoadQuery(Struct):
 
 
 class LoadTasksQuery(Struct, rename={"start": "from"}):
-    """Which seconds."""
+    """Selects a span of seconds."""
 
     start: TimeText | None = None
-    """The first second; this one, if it is left out."""
+    """The first second; the current one by default."""
     seconds: Annotated[int, Meta(ge=1, le=600)] = 1
     limit: Annotated[int, Meta(ge=1, le=1_000)] = 100
 
@@ -108,7 +108,7 @@ class PlannedRun(Struct):
 
 
 class LoadTasks(Struct):
-    """Who is planned for some seconds, in order."""
+    """Runs planned for some seconds, in order."""
 
     tasks: list[PlannedRun]
     total: Count
@@ -231,7 +231,7 @@ def _parse_tasks(bodies: tuple[dict[str, Any], ...]) -> list[Task]:
     more = 0
     for i, body in enumerate(bodies):
         if len(errors) >= MAX_ERRORS:
-            break  # those explain the rest
+            break  # these explain the rest
         at = json_pointer(("tasks", i))
         try:
             task = definitions.parse_task(body)
@@ -278,7 +278,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         "/v1/forecast",
         Role.READ,
         forecast_load,
-        "What the load would be with more tasks, or other ones.",
+        "The load with additional or changed tasks.",
         ForecastAnswer,
         _TAG,
         body=ForecastBody,

@@ -1,4 +1,4 @@
-"""/metrics: what the node measures of itself, as Prometheus reads it. Labels have few values, all known."""
+"""/metrics: the node's metrics in the format of Prometheus. Labels have few values, all known in advance."""
 
 from collections.abc import Iterable, Mapping
 from importlib.metadata import version
@@ -26,7 +26,7 @@ from evenbeat.wire.metrics import ClusterMetrics, Histogram, NodeMetrics
 _FORECAST_SECONDS: Final = 600
 """Seconds that the forecast looks ahead."""
 _MAX_POOLS: Final = 100
-"""That are told one by one, those without a worker first."""
+"""Pools that have metrics of their own, those without a worker first."""
 _DELIVERY_COUNTERS: Final = {
     "handed_over_again": ("redispatched", "Runs that were handed over again, as their message was gone."),
     "permissions_unused": ("reopened", "Runs that a worker was granted and did not take."),
@@ -35,7 +35,7 @@ _DELIVERY_COUNTERS: Final = {
     "runs_set_aside": ("set_aside", "Runs that were handed over too often, and that no worker took."),
     "runs_without_worker": ("without_worker", "Runs that were given up, as their pool had no worker."),
     "runs_too_large": ("too_large", "Runs that are larger than a message may be."),
-    "queue_messages_unreadable": ("unreadable", "Messages of the queue that nobody could make sense of."),
+    "queue_messages_unreadable": ("unreadable", "Messages of the queue that could not be decoded."),
 }
 """Counters of what happens to runs that are handed over, and what each is called where it is counted."""
 
@@ -48,7 +48,7 @@ class StartForecast(NamedTuple):
 
 
 class MetricsCollector(Collector):
-    """The numbers of one moment; None while the node does not answer, or nobody knows what is planned."""
+    """The metrics at one instant; None while the node does not answer or the plan is unknown."""
 
     def __init__(
         self,
@@ -61,14 +61,14 @@ class MetricsCollector(Collector):
         self._refused = refused or {}
 
     def collect(self) -> Iterable[Metric]:
-        """All families; of a node that does not answer, only that it does not."""
+        """All metric families; for a node that does not answer, only that fact."""
         numbers = self._numbers
         info = GaugeMetricFamily("evenbeat_build_info", "Which evenbeat serves this; always 1.", labels=["version"])
         info.add_metric([version("evenbeat")], 1)
         yield info
         yield _gauge("up", "1 if the node answers.", numbers is not None)
         is_ready = numbers is not None and not health_errors(numbers)
-        yield _gauge("ready", "1 if the node does its work, as /readyz tells it.", is_ready)
+        yield _gauge("ready", "1 if the node does its work, as reported by /readyz.", is_ready)
         if numbers is not None:
             yield from _task_metrics(numbers)
             yield from _run_metrics(numbers)
@@ -94,7 +94,7 @@ def _task_metrics(numbers: NodeMetrics) -> Iterable[Metric]:
     yield _gauge("disabled_tasks", "Tasks that do not run until they are enabled.", status.disabled)
     yield _gauge("waiting_tasks", "Tasks that are due and held back by slots or limits.", status.waiting)
     yield _gauge("late_tasks", "Tasks that have been due for more than a second.", status.late)
-    yield _gauge("stale_tasks", "Tasks whose result should have been there by now.", status.stale)
+    yield _gauge("stale_tasks", "Tasks whose result is overdue.", status.stale)
     slope = GaugeMetricFamily("evenbeat_runs_to_come", "First and catch-up runs that are planned.", labels=["kind"])
     slope.add_metric(["first"], status.first_runs_to_come)
     slope.add_metric(["catch-up"], status.catch_ups_to_come)
@@ -134,7 +134,7 @@ def _node_metrics(numbers: NodeMetrics) -> Iterable[Metric]:
 
 
 def _worker_metrics(numbers: NodeMetrics) -> Iterable[Metric]:
-    """A node that is alone has one worker, whatever its processes are."""
+    """A single node counts as one worker, whatever the number of its processes."""
     cluster = numbers.cluster
     processes = numbers.workers if cluster is None else cluster.processes
     yield _gauge("worker_processes", "Worker processes that are up.", processes)
@@ -200,7 +200,7 @@ async def _metrics_response(call: Call) -> Response:
     try:
         numbers = await numbers_of(call.context)
     except StoreError:
-        numbers = None  # whoever scrapes learns it from evenbeat_up
+        numbers = None  # evenbeat_up shows it
     registry = CollectorRegistry(auto_describe=False)  # of this process only whom it refused: the node is watched
     registry.register(MetricsCollector(numbers, await _forecast(call.context), call.context.refusals.counts))
     encode, media = choose_encoder(call.request.headers.get("accept", ""))
@@ -213,7 +213,7 @@ ROUTES: Final = (
         "/metrics",
         Role.READ,
         _metrics_response,
-        "What the node measures of itself, for Prometheus.",
+        "The node's metrics, for Prometheus.",
         str,
         "Health",
         media="text/plain",

@@ -20,11 +20,11 @@ from evenbeat.wire.requests import RemovePeriod, SetPeriods
 
 _TAG: Final = "Periods"
 MAX_STRETCH: Final = 5 * 366 * DAY
-"""How far windows are listed, and an opening or closing is looked for."""
+"""The longest span for listing windows and finding the next opening or closing."""
 MAX_WINDOWS: Final = 2_000
 MAX_LINES: Final = 500
 _UNSAVED_NAME: Final = "\n"
-"""The name of a period that has none yet; no other can be called so."""
+"""Stands for the name of a period without one; no stored period can have this name."""
 
 
 class PeriodBody(Struct, forbid_unknown_fields=True):
@@ -40,12 +40,12 @@ class PeriodBody(Struct, forbid_unknown_fields=True):
     zone: ZoneName = "UTC"
 
     def period(self) -> Period:
-        """The noun."""
+        """The period of the request."""
         return Period(self.ranges, self.holidays, self.include, self.exclude, self.prefer, self.zone)
 
 
 class PeriodDocument(Struct):
-    """A period and whose it is."""
+    """A period and its owner."""
 
     name: str
     owner: str
@@ -58,7 +58,7 @@ class PeriodDocument(Struct):
 
 
 class Periods(Struct):
-    """All of them, in the order of their names."""
+    """All periods, ordered by name."""
 
     periods: list[PeriodDocument]
 
@@ -138,13 +138,13 @@ def _periods_by_name(store: Store) -> dict[str, Period]:
 
 
 def _check_period(store: Store, name: str, period: Period) -> bool:
-    """Refuse, with pointers, what the node would refuse; is there a period of this name already?"""
+    """Refuse, with pointers, what the node would refuse; does a period of this name exist already?"""
     _compile_with_others(store, name, period)
     return name in store.periods()
 
 
 def _compile_with_others(store: Store, name: str, period: Period) -> CompiledPeriod:
-    """One period beside all others."""
+    """Compile one period together with all others."""
     nouns = _periods_by_name(store)
     try:
         return compile_periods({**nouns, name: period})[name]
@@ -210,7 +210,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         "/v1/periods/preview",
         Role.READ,
         preview_period,
-        "When a period would be open, before it is one.",
+        "When a period would be open, without creating it.",
         Windows,
         _TAG,
         WindowsQuery,
@@ -222,7 +222,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         "/v1/periods/{name}",
         Role.ADMIN,
         put_period,
-        "Create a period (201) or replace it (200); tasks that use it go by the new one at once.",
+        "Create a period (201) or replace it (200); tasks that use it follow the new one at once.",
         PeriodDocument,
         _TAG,
         body=PeriodBody,
@@ -235,7 +235,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         "/v1/periods/{name}",
         Role.ADMIN,
         delete_period,
-        "Delete a period that neither a task nor another period uses.",
+        "Delete a period that no task and no other period uses.",
         None,
         _TAG,
         status=204,

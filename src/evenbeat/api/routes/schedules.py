@@ -1,4 +1,4 @@
-"""Schedules over HTTP: the next times of a task, and what a definition would mean before it is one."""
+"""Schedules over HTTP: the next times of a task, and a preview of a definition."""
 
 from collections.abc import Callable
 from typing import Annotated, Any, Final
@@ -24,7 +24,7 @@ from evenbeat.wire.documents import TaskDraft, TimestampText, TimeText
 _TAG: Final = "Schedules"
 _TIMES_SHOWN: Final = 10
 _PLACEHOLDER_NAME: Final = "unnamed"
-"""Stands for the name of a task that has none yet, on which H and the second depend."""
+"""Stands for the name of a task without one, on which H and the second depend."""
 _PLACEHOLDER_COMMAND: Final = Job(command=("noop",))
 
 
@@ -33,7 +33,7 @@ class NextQuery(Struct, rename={"start": "from"}):
 
     n: Annotated[int, Meta(ge=1, le=100)] = 10
     start: TimeText | None = None
-    """Now, if it is left out."""
+    """Now by default."""
 
 
 class NextTimes(Struct):
@@ -106,11 +106,11 @@ async def _preview(call: Call, task: Task) -> SchedulePreview:
 def _period_and_replaced_tasks(
     store: Store, task: Task, now: Callable[[], Instant]
 ) -> tuple[CompiledPeriod | None, list[Task]]:
-    """The period of a task, and the one in whose stead it would come; raise 422 for what it refers to in vain."""
+    """The period of a task, and the task it would replace; raise 422 for references to missing things."""
     periods = {name: period for name, (_, period) in store.periods().items()}
     limits = {} if task.limit is None else TaskAdmin(store, now).limits()
     try:
-        # What there is to run may be said later: a schedule alone can be looked at too.
+        # The command may be missing: a schedule alone can be previewed too.
         check_references([replace(task, job=_PLACEHOLDER_COMMAND)], periods, limits)
     except Invalid as e:
         raise invalid_request(FieldError(f"/{e.place.rpartition('.')[2]}", e.problem)) from None

@@ -1,4 +1,4 @@
-"""What the answers about tasks have in common: finding them, their versions, texts with a pointer."""
+"""Shared by routes about tasks: finding a task, its version, and parsing texts with pointers for errors."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -22,11 +22,11 @@ from evenbeat.when.zone import zone
 
 _ETAG: Final = '(W/)?"[^"]*"'
 IF_MATCH: Final = rf"^(\*|{_ETAG}( *, *{_ETAG})*)$"
-"""What the header may say."""
+"""Accepted values of the header."""
 
 
 def find_task(store: Store, name_or_id: str) -> Entry:
-    """A task that must be there."""
+    """A task by name or id; raise 404 if it does not exist."""
     entry = store.find(name_or_id)
     if entry is None:
         raise HttpError(404, f"there is no task {name_or_id[:256]!r}")
@@ -34,7 +34,7 @@ def find_task(store: Store, name_or_id: str) -> Entry:
 
 
 def find_condition(store: Store, name_or_id: str) -> Condition:
-    """The same, and how it is."""
+    """A task by name or id, with its condition."""
     entry = find_task(store, name_or_id)
     for condition in store.conditions(Filter(names=(entry.id,))):
         if condition.entry.id == entry.id:
@@ -43,12 +43,12 @@ def find_condition(store: Store, name_or_id: str) -> Condition:
 
 
 async def task_in_path(call: Call) -> Entry:
-    """The task that the path names."""
+    """The task in the path."""
     return await call.context.read_store(lambda store: find_task(store, call.path_variables["name"]))
 
 
 async def task_in_path_or_removed(call: Call) -> Entry:
-    """The task that the path names; a removed one while its history is kept."""
+    """The task in the path, even a removed one while its history is kept."""
 
     def read(store: Store) -> Entry:
         name = call.path_variables["name"]
@@ -81,21 +81,21 @@ def file_owner_notice(entry: Entry) -> dict[str, str]:
 
 def check_if_match(call: Call, entry: Entry) -> int | None:
     """The version that If-Match asks for, if it does; raise 412 if the task has another."""
-    said = call.request.headers.get("if-match")
-    if said is None or said == "*":
+    header = call.request.headers.get("if-match")
+    if header is None or header == "*":
         return None
-    if not re.match(IF_MATCH, said):
+    if not re.match(IF_MATCH, header):
         raise invalid_request(
-            FieldError("/header/If-Match", f"found {said[:64]!r}, accepted: versions as ETag has them, or *")
+            FieldError("/header/If-Match", f"found {header[:64]!r}, accepted: versions from an ETag, or *")
         )
-    if f'"{entry.version}"' not in [tag.strip() for tag in said.split(",")]:
-        raise HttpError(412, f'the version is "{entry.version}", If-Match says {said[:64]}')
+    if f'"{entry.version}"' not in [tag.strip() for tag in header.split(",")]:
+        raise HttpError(412, f'the version is "{entry.version}", If-Match has {header[:64]}')
     return entry.version
 
 
 @contextmanager
 def errors_at(pointer: str) -> Iterator[None]:
-    """Say where in a request a text is that is refused."""
+    """Add the pointer of a text to its error."""
     try:
         yield
     except Invalid as e:
@@ -103,7 +103,7 @@ def errors_at(pointer: str) -> Iterator[None]:
 
 
 def parse_request_time(text: str | None, pointer: str) -> Instant | None:
-    """A time in a request; without an offset it is one of UTC."""
+    """Parse a time in a request; without an offset it is in UTC."""
     if text is None:
         return None
     with errors_at(pointer):

@@ -36,7 +36,7 @@ _Label = Annotated[str, Meta(pattern="^.{1,256}=", max_length=520)]
 
 
 class ListQuery(Struct):
-    """Which tasks, and which page of them."""
+    """Selects tasks, and a page of them."""
 
     name: Annotated[tuple[Name, ...], Meta(max_length=100, description="Names, ids, or patterns with * and ?.")] = ()
     contains: Annotated[str, Meta(max_length=256, description="A part of the name, in whatever case.")] = ""
@@ -48,13 +48,13 @@ class ListQuery(Struct):
 
 
 class CreateQuery(Struct):
-    """Whose it is."""
+    """The owner of a new task."""
 
-    owner: Annotated[str, Meta(max_length=4_096, description="Who it belongs to; else whoever asks.")] = ""
+    owner: Annotated[str, Meta(max_length=4_096, description="The owner; by default the caller.")] = ""
 
 
 class RunQuery(Struct):
-    """Whether to wait."""
+    """Whether to wait for the end."""
 
     wait: Annotated[bool, Meta(description="Answer when the run has ended.")] = False
 
@@ -122,7 +122,7 @@ def _resolved(call: Call) -> dict[str, Any]:
 
 
 async def _check_against_store(call: Call, task: Task, before: Task | None = None) -> None:
-    """What the node would refuse is refused here, with pointers."""
+    """Refuse, with pointers, what the node would refuse."""
     with errors_at("/at"):
         require_future_at(task, call.context.now(), before)
 
@@ -235,7 +235,7 @@ ROUTES: Final = (
             _TASK_PATH,
             Role.ADMIN,
             delete_task,
-            "Delete a task; a run that is under way ends first.",
+            "Delete a task; a run under way still finishes.",
             None,
             _TAG,
         ),
@@ -248,7 +248,7 @@ ROUTES: Final = (
             f"{_TASK_PATH}/run",
             Role.OPERATE,
             run_task,
-            "Run a task now, whatever its schedule says.",
+            "Run a task now, regardless of its schedule.",
             Forced,
             _TAG,
         ),
@@ -263,7 +263,7 @@ ROUTES: Final = (
             f"{_TASK_PATH}/pause",
             Role.OPERATE,
             pause_task,
-            "Let a task not run until it is resumed.",
+            "Pause a task.",
             TaskDocument,
             _TAG,
         ),
@@ -275,7 +275,7 @@ ROUTES: Final = (
             f"{_TASK_PATH}/resume",
             Role.OPERATE,
             resume_task,
-            "Let a paused task run again.",
+            "Resume a paused task.",
             TaskDocument,
             _TAG,
         ),
