@@ -31,7 +31,7 @@ MAX_EVERY: Final = 3_653 * DAY
 """Ten years; a longer interval is a slip of the pen, and `at` says it better."""
 
 PARTITION_COUNT: Final = 256
-"""Tasks fall into so many parts by their numbers; in a cluster each part is one node's."""
+"""Tasks are divided into this many parts by their numbers; in a cluster each part belongs to one node."""
 
 NAME_LIMIT: Final = 256
 COMMAND_LIMIT: Final = 100_000
@@ -39,7 +39,7 @@ COMMAND_LIMIT: Final = 100_000
 OUTPUT_LIMIT: Final = 64 << 10
 """Bytes of a run's output that are kept; the rest is read and thrown away."""
 CURSOR_LIMIT: Final = 4_096
-"""A cursor says where to go on; what is larger belongs into the task's own storage."""
+"""Maximum size of a cursor, which marks where to continue; larger data belongs in the task's own storage."""
 TEXT_LIMIT: Final = 1_000
 """Longest cron entry, calendar expression or period line, in characters. Every input is bounded."""
 
@@ -104,7 +104,7 @@ class Prefer(StrEnum):
 
 _HASH_STABLE: Final = Hash.STABLE
 _DAYS_OR: Final = Days.OR
-"""Asking an enum for its member takes longer than all else that is asked of a schedule."""
+"""Cached: enum lookups take longer than everything else that is computed for a schedule."""
 
 Name = Annotated[str, Meta(min_length=1, max_length=NAME_LIMIT)]
 ShortText = Annotated[str, Meta(min_length=1, max_length=TEXT_LIMIT)]
@@ -134,7 +134,7 @@ class Schedule(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
             self._check()
 
     def _is_plain_interval(self) -> bool:
-        """What nearly all of a million tasks are, told at a glance."""
+        """A quick test that nearly all of a million tasks pass."""
         every, phase = self.every, self.phase
         return (
             every is not None
@@ -199,7 +199,7 @@ class Backlog(StrEnum):
 
 
 class CommandSource(StrEnum):
-    """Who may say what is executed: whoever may change tasks, or only the files that are named at `up`."""
+    """Who may define commands: every caller who may change tasks, or only the files named at `up`."""
 
     ANYONE = "anyone"
     FILES = "files"
@@ -216,11 +216,11 @@ class RunKind(IntEnum):
     OCCASION = 5
     FORCED = 6
     TOLD = 7
-    """No run of ours: somebody outside told the result of a check."""
+    """Not an actual run: a result that was submitted externally."""
     STALE = 8
-    """Nor is this: a result that was expected has not been told in time."""
+    """Not an actual run: an expected result was not submitted in time."""
     FRESHNESS = 9
-    """A run of a check whose submitted results are missing: its own command has to say how things are."""
+    """A run of a passive check without results: its own command determines the state."""
     FORCED_BEFORE_START = 10
     """Only in stored progress, never of a run: a forced run waits, and `start_at` is still to come."""
 
@@ -244,7 +244,7 @@ class Outcome(StrEnum):
     DROPPED = "dropped"
     """The guard in the worker refused it."""
     LOST = "lost"
-    """Its worker or its node died with it, so nobody knows how it ended."""
+    """Its worker or node died, so its end is unknown."""
     CANCELLED = "cancelled"
     """The node was stopped before it had ended."""
 
@@ -267,13 +267,13 @@ CommandWord = Annotated[str, Meta(max_length=COMMAND_LIMIT)]
 ENV_REFERENCE_PREFIXES: Final = ("env:", "file:")
 """How a value of `env` begins that is not the value itself, but says where it is."""
 SECRET_VARIABLE_PREFIXES: Final = ("EVENBEAT_TOKEN", "EVENBEAT_QUEUE")
-"""Beginnings of names of variables whose values are for evenbeat alone; see `core.environment` for the others."""
+"""Prefixes of variables that only evenbeat may read; see `core.environment` for the others."""
 HIDDEN_VALUE: Final = "***hidden***"
-"""What people without the role `admin` read instead of a value of `env`."""
+"""Shown instead of a value of `env` to callers without the role `admin`."""
 
 
 class Job(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What a worker does in a run: a command, or a function of the user's."""
+    """What a worker executes in a run: a command, or a Python function."""
 
     command: tuple[CommandWord, ...] = ()
     """Its words; `("noop",)` is built in and succeeds at once."""
@@ -298,7 +298,7 @@ class Job(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
 
 
 class Task(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Something to run again and again."""
+    """Something that runs periodically."""
 
     name: Name
     schedule: Schedule
@@ -330,7 +330,7 @@ class Task(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """How much later than its timebox a result may come; None for the default: see `core.guard.grace_of`."""
     labels: dict[Name, Name] = {}
     passive: bool = False
-    """A check whose results are submitted from outside, and expected by its schedule. A command or function that it
+    """A check whose results are submitted externally, and expected by its schedule. A command or function that it
     has is run only when a result is missing.
     """
     when_missing: WhenMissing = WhenMissing.CRITICAL
@@ -339,7 +339,7 @@ class Task(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Only workers of this pool run it: a site, a capability. None for any that serves the default pool."""
 
     def with_phase(self, phase: int, *, pinned: bool | None = None) -> "Task":
-        """The same task with this phase; `pinned` says whether its definition gives it, None leaves that as it is."""
+        """This task with another phase; `pinned` says whether the definition gives the phase, None keeps that."""
         schedule = replace(self.schedule, phase=phase, pinned=self.schedule.pinned if pinned is None else pinned)
         return replace(self, schedule=schedule)
 
@@ -352,7 +352,7 @@ class Entry(Struct, frozen=True):
     id: str
     version: int
     owner: str
-    """Whoever created it: a file, a program, a person."""
+    """The creator of the task: a file, a program or a person."""
     created: Instant
     changed: Instant
     task: Task

@@ -183,14 +183,14 @@ def test_what_all_tasks_share_is_said_once() -> None:
 
 def test_none_cannot_be_said_in_toml() -> None:
     task = Task("a", Schedule(every=SECOND), Job(function="m:f", args=(None,)))
-    with pytest.raises(Invalid, match="None cannot be said in TOML"):
+    with pytest.raises(Invalid, match="None cannot be expressed in TOML"):
         write_config(Config((task,), {}, {}, None))
 
 
 def test_a_call_with_none_is_left_out_and_said_so() -> None:
     imported = import_crontab([("@daily py m:f(None)\n@daily x\n", "c")], CrontabDialect())
     assert list(imported.document["tasks"]) == ["x"]
-    assert [str(w) for w in imported.warnings] == ["c:1:1: 'm:f' is left out: TOML cannot say None"]
+    assert [str(w) for w in imported.warnings] == ["c:1:1: 'm:f' is left out: TOML cannot express None"]
 
 
 def test_every_key_of_a_task_is_written() -> None:

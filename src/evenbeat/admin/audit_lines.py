@@ -1,4 +1,4 @@
-"""What the audit says of files that are applied, and of the limits and settings of the node that they change."""
+"""Lines of the audit about applied files, and about the limits and node settings that they change."""
 
 from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def audit_of_apply(owners: Collection[str], done: "ChangeResult", now: Instant, who: str) -> Change | None:
-    """Files or owners that were applied, with the numbers of tasks; None if nothing is different by it."""
+    """A line for applied files or owners, with the numbers of tasks; None if nothing changed."""
     numbers = {"created": len(done.created), "changed": len(done.changed), "removed": len(done.removed)}
     if not any(numbers.values()) and not done.settings:
         return None
@@ -27,7 +27,7 @@ def audit_of_apply(owners: Collection[str], done: "ChangeResult", now: Instant, 
 def audit_of_settings(
     before: Mapping[str, str | None], after: Mapping[str, str | None], now: Instant, who: str
 ) -> list[Change]:
-    """Limits, and settings of the node, that an owner says differently now."""
+    """Lines for the limits and node settings that an owner has changed."""
     return [
         change
         for key in after

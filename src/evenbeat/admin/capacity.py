@@ -17,10 +17,10 @@ from evenbeat.store.contract import Store
 from evenbeat.when.nearest import list_known
 
 DEFAULT_MAX_CONCURRENT: Final = 512
-"""Slots, if nobody says how many."""
+"""The default number of slots."""
 MAX_CAPACITY: Final = 1_000_000
 SET_BY_HAND_PREFIX: Final = "set by hand:"
-"""Settings of the store: before "slots" or "limit:NAME", what was set at run time."""
+"""Prefix of settings of the store, before "slots" or "limit:NAME": values set at run time."""
 _SLOTS_KEY: Final = SET_BY_HAND_PREFIX + "slots"
 _LIMIT_PREFIX: Final = SET_BY_HAND_PREFIX + "limit:"
 
@@ -39,9 +39,9 @@ class _CapacitySetByHand(Struct, frozen=True):
 
 
 def slot_capacity(store: Store, command_line: int | None = None) -> EffectiveLimit:
-    """Slots of a node that was started with `--max-concurrent`, or without; in a cluster those of all nodes."""
-    if (said := store.setting(_SLOTS_KEY)) is not None:
-        return _decode_capacity(said)
+    """The number of slots of a node, started with or without `--max-concurrent`; in a cluster, of all nodes."""
+    if (setting := store.setting(_SLOTS_KEY)) is not None:
+        return _decode_capacity(setting)
     if command_line is not None:
         return EffectiveLimit(command_line, "command line")
     for owner, node in node_settings_by_owner(store).items():
@@ -51,24 +51,24 @@ def slot_capacity(store: Store, command_line: int | None = None) -> EffectiveLim
 
 
 def limit_capacities(store: Store) -> dict[str, EffectiveLimit]:
-    """All limits that are declared, by name."""
+    """All declared limits, by name."""
     declared = limits_by_owner(store)
     found = {
         n: EffectiveLimit(most, file_of_owner(owner) or owner)
-        for owner, some in declared.items()
-        for n, most in some.items()
+        for owner, limits in declared.items()
+        for n, most in limits.items()
     }
     by_hand = store.settings(_LIMIT_PREFIX)
     return found | {n: _decode_capacity(by_hand[_LIMIT_PREFIX + n]) for n in found if _LIMIT_PREFIX + n in by_hand}
 
 
 def set_slots(store: Store, most: int | None, who: str, now: Instant) -> None:
-    """From now on so many; None for what is said elsewhere."""
+    """Set the number of slots from now on; None returns to the value of the command line or files."""
     store.set_settings({_SLOTS_KEY: _encode_capacity(most, who, now)})
 
 
 def set_limit(store: Store, name: str, most: int | None, who: str, now: Instant) -> None:
-    """The same for a limit; raise Invalid if none has this name."""
+    """Set a limit from now on, or return to its declared value; raise Invalid if there is no such limit."""
     known = limit_capacities(store)
     if name not in known:
         raise Invalid(f"there is no limit {name!r}, known: {list_known(sorted(known), 'none is defined')}")
@@ -95,5 +95,5 @@ def _encode_capacity(most: int | None, who: str, now: Instant) -> str | None:
 
 
 def _decode_capacity(text: str) -> EffectiveLimit:
-    said = msgspec.json.decode(text, type=_CapacitySetByHand)
-    return EffectiveLimit(said.most, f"set by {said.who}")
+    setting = msgspec.json.decode(text, type=_CapacitySetByHand)
+    return EffectiveLimit(setting.most, f"set by {setting.who}")

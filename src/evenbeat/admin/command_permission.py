@@ -1,4 +1,4 @@
-"""What a store says of who may say what is executed: `[node] commands` of files, and the files named at `up`."""
+"""Who may define commands, according to the store: `[node] commands` of files, and the files named at `up`."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,29 +15,29 @@ from evenbeat.store.contract import Filter, Store
 from evenbeat.wire.replies import Forbidden
 
 NAMED_FILES_KEY: Final = "files named at up"
-"""A setting of the store: the owners of these files, as a list."""
+"""The setting of the store that lists the owners of these files."""
 _FORGED_OWNER_TEXT: Final = (
     "only a node that reads the file itself makes tasks of this owner; accepted: any name that does not"
 )
 
 
 def named_files(store: Store) -> frozenset[str]:
-    """The owners that stand for the files that the node, or a node of the cluster, was last started with."""
+    """The owners of the files that the node, or a node of the cluster, was last started with."""
     return frozenset(msgspec.json.decode(store.setting(NAMED_FILES_KEY) or "[]", type=list[str]))
 
 
 def permission_of(store: Store) -> CommandPolicy:
-    """Only files say who may say what is executed, and the strictest of them counts."""
+    """Who may define commands. Only files decide that, and the strictest of them wins."""
     strict = any(
-        said.commands is CommandSource.FILES
-        for owner, said in node_settings_by_owner(store).items()
+        settings.commands is CommandSource.FILES
+        for owner, settings in node_settings_by_owner(store).items()
         if is_file_owner(owner)
     )
     return CommandPolicy(CommandSource.FILES, named_files(store)) if strict else CommandPolicy()
 
 
 def refuse_forged_owner(*owners: str) -> None:
-    """Raise Forbidden for an owner that stands for a file."""
+    """Raise Forbidden for an owner that is a file."""
     for owner in filter(is_file_owner, owners):
         raise Forbidden(
             f"{owner!r} stands for a file of the node: {_FORGED_OWNER_TEXT} begin with 'file:'", place="owner"
@@ -45,12 +45,12 @@ def refuse_forged_owner(*owners: str) -> None:
 
 
 def check_may_define(permission: CommandPolicy, owner: str, before: Task | None, after: Task) -> None:
-    """With commands = "files": raise Forbidden if this says what is executed, and no file says it."""
+    """With commands = "files": raise Forbidden if a change defines what is executed and is not from a file."""
     if may_define(permission, owner, Job() if before is None else before.job, after.job):
         return
     if owner in permission.files:
         file = owner.removeprefix("file:")
-        raise Forbidden(f'commands = "files": what {after.name!r} executes is said in {file}; change it there')
+        raise Forbidden(f'commands = "files": what {after.name!r} executes is defined in {file}; change it there')
     raise Forbidden(
         f'commands = "files": {after.name!r} has something to execute, and only files named at `evenbeat up` may say '
         "that; write it into one of them, or leave out `command` and `function` and say `passive = true`"
@@ -58,7 +58,7 @@ def check_may_define(permission: CommandPolicy, owner: str, before: Task | None,
 
 
 def check_files_are_authorised(store: Store, files: Sequence[Path], *, at_up: bool) -> None:
-    """With commands = "files": were they named at `up`, and can nobody else change them? Raise why not."""
+    """With commands = "files": raise unless the files were named at `up` and no other user can change them."""
     named = named_files(store)
     for path in files:
         if not at_up and file_owner_of(path) not in named:
@@ -71,7 +71,7 @@ def check_files_are_authorised(store: Store, files: Sequence[Path], *, at_up: bo
 
 
 def count_unauthorised_tasks(store: Store) -> int:
-    """With commands = "files": how many tasks are of no file that counts."""
+    """With commands = "files": the number of tasks that no file named at `up` defines."""
     permission = permission_of(store)
     if permission.commands is CommandSource.ANYONE:
         return 0

@@ -15,7 +15,7 @@ from evenbeat.store.contract import Conflict, Store
 
 LIMITS_PREFIX: Final = "limits:"
 NODE_PREFIX: Final = "node:"
-"""Settings of the store: before an owner, what it says of limits and of the node."""
+"""Prefixes of settings of the store, before an owner: its limits, and its settings of the node."""
 
 
 def limits_by_owner(store: Store) -> dict[str, dict[str, int]]:
@@ -27,24 +27,24 @@ def limits_by_owner(store: Store) -> dict[str, dict[str, int]]:
 
 
 def node_settings_by_owner(store: Store) -> dict[str, NodeSettings]:
-    """What owners say of the node."""
+    """Settings of the node by owner."""
     found = store.settings(NODE_PREFIX)
     return {key.removeprefix(NODE_PREFIX): msgspec.json.decode(found[key], type=NodeSettings) for key in sorted(found)}
 
 
 def known_of_other_owners(store: Store, configs: Mapping[str, Config], new: Collection[str]) -> ExistingDefinitions:
-    """What a store has of all owners but these; `new` are the names that they do not have yet."""
+    """What the store has of all other owners; `new` are names that the given owners do not have yet."""
     periods = {name: of for name, of in store.periods().items() if of[0] not in configs}
     others = {owner: limits for owner, limits in limits_by_owner(store).items() if owner not in configs}
-    limits = {name: (owner, most) for owner, some in others.items() for name, most in some.items()}
-    node = {owner: said for owner, said in node_settings_by_owner(store).items() if owner not in configs}
+    limits = {name: (owner, most) for owner, declared in others.items() for name, most in declared.items()}
+    node = {owner: settings for owner, settings in node_settings_by_owner(store).items() if owner not in configs}
     entries = store.entries() if new else ()
     taken = {entry.task.name: entry.owner for entry in entries if entry.owner not in configs and entry.task.name in new}
     return ExistingDefinitions(periods, limits, node, taken)
 
 
 def check_references(tasks: Sequence[Task], periods: Mapping[str, Period], limits: Mapping[str, int]) -> None:
-    """Raise Invalid, naming all of it, for periods and limits that there are not, and for tasks with nothing to run."""
+    """Raise one Invalid for all missing periods and limits, and for tasks with nothing to run."""
     found = [
         (".".join((task.name, *path) if len(tasks) > 1 else path), message)
         for task in tasks
@@ -57,15 +57,15 @@ def check_references(tasks: Sequence[Task], periods: Mapping[str, Period], limit
 
 
 def check_unused(entries: Iterable[Entry], periods: set[str], limits: set[str]) -> None:
-    """Raise Conflict if one of these tasks uses a period or a limit that is about to go."""
+    """Raise Conflict if one of these tasks uses a period or limit that is being removed."""
     for blocked in blocked_removals(entries, periods, limits):
         raise Conflict(blocked.message)
 
 
 def refusal_of_findings(found: Sequence[ValidationFinding], source_of: Callable[[str], ParsedFile | None]) -> Invalid:
-    """All findings as one refusal: a Conflict if only what is there speaks against the documents."""
+    """One error for all findings: a Conflict if the documents are valid in themselves and only contradict the store."""
     try:
         text = str(BadFileError(*config_errors_of(found, source_of)))
-    except (BadFileError, OSError):  # a file that can be read no longer
+    except (BadFileError, OSError):  # the file has become unreadable
         text = str(BadFileError(*config_errors_of(found, lambda _: None)))
     return Conflict(text) if all(finding.is_conflict for finding in found) else Invalid(text)

@@ -1,4 +1,4 @@
-"""Tasks and periods that a file owns: when the file is next applied, what it says replaces every other change."""
+"""Owners that are files: the next time the file is applied, it replaces other changes of its tasks and periods."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,17 +12,17 @@ _UPLOAD_PREFIX: Final = "upload:"
 
 
 def file_owner_of(path: Path) -> str:
-    """How tasks say that this file created them."""
+    """The owner of tasks that this file created."""
     return f"{_FILE_PREFIX}{path.resolve()}"
 
 
 def upload_owner_of(path: Path) -> str:
-    """How tasks say that this file, read elsewhere and sent over HTTP, created them: no node can read it again."""
+    """The owner of tasks from a file that was read elsewhere and sent over HTTP: no node can read it again."""
     return f"{_UPLOAD_PREFIX}{path.resolve()}"
 
 
 def is_file_owner(owner: str) -> bool:
-    """Does the owner stand for a file that a node reads itself?"""
+    """Is the owner a file that a node reads itself?"""
     return owner.startswith(_FILE_PREFIX)
 
 

@@ -17,25 +17,25 @@ if TYPE_CHECKING:
     from evenbeat.admin.task_admin import TaskAdmin
 
 SESSION_PREFIX: Final = "session:"
-"""Before the digest of a cookie's word in the store's settings."""
+"""Prefix of settings of the store, before the digest of a cookie."""
 SESSION_LENGTH: Final = 12 * HOUR
-"""How long a session lasts."""
+"""The lifetime of a session."""
 MAX_SESSIONS: Final = 1_000
-"""Sessions at the same time; the oldest of the token that has most gives way."""
+"""Maximum number of sessions. Beyond it, the oldest session of the token with the most sessions is dropped."""
 
 
 class PageSession(Struct, frozen=True):
-    """Stands for a token, as long as that is there."""
+    """A session of a token; it ends when the token is removed."""
 
     token: str
-    """The token's id: another token has another, also if it has the same name."""
+    """The token's id: a new token of the same name has another id."""
     until: Instant
     life: str = ""
-    """Which start of a node it is for; empty for all, where TLS says who answers."""
+    """The start of the node that it is valid for; empty for all, as TLS proves which server answers."""
 
 
 def decode_sessions(settings: dict[str, str]) -> dict[str, PageSession]:
-    """Sessions by the digests of their words; one that cannot be read is as if it were not there."""
+    """Sessions by the digests of their cookies; unreadable ones are skipped."""
     found = {}
     for key, text in settings.items():
         try:
@@ -45,24 +45,24 @@ def decode_sessions(settings: dict[str, str]) -> dict[str, PageSession]:
     return found
 
 
-def start_session(desk: "TaskAdmin", digest: str, token: str, life: str) -> PageSession:
-    """Keep a new one. Those that are over, or whose token is gone, are forgotten on this occasion."""
-    with desk.locked():
-        now, new = desk.now(), PageSession(token, Instant(desk.now() + SESSION_LENGTH), life)
-        settings, tokens = desk.store.settings(SESSION_PREFIX), desk.store.settings(TOKEN_PREFIX)
+def start_session(task_admin: "TaskAdmin", digest: str, token: str, life: str) -> PageSession:
+    """Store a new session, and delete those that have expired or whose token is gone."""
+    with task_admin.locked():
+        now, new = task_admin.now(), PageSession(token, Instant(task_admin.now() + SESSION_LENGTH), life)
+        settings, tokens = task_admin.store.settings(SESSION_PREFIX), task_admin.store.settings(TOKEN_PREFIX)
         known = decode_sessions(settings)
         good = [d for d, kept in known.items() if now < kept.until and TOKEN_PREFIX + kept.token in tokens]
         good.sort(key=lambda d: known[d].until)
         while len(good) >= MAX_SESSIONS:
-            # Not the oldest of all: whoever signs in again and again would sign out everybody else.
+            # Not the oldest of all: frequent sign-ins with one token would end the sessions of others.
             ((most, _),) = Counter(known[d].token for d in good).most_common(1)
             good.remove(next(d for d in good if known[d].token == most))
         kept = {SESSION_PREFIX + d for d in good}
         dropped = dict.fromkeys(settings.keys() - kept)
-        desk.store.set_settings({**dropped, SESSION_PREFIX + digest: msgspec.json.encode(new).decode()})
+        task_admin.store.set_settings({**dropped, SESSION_PREFIX + digest: msgspec.json.encode(new).decode()})
     return new
 
 
-def end_session(desk: "TaskAdmin", digest: str) -> None:
-    """Forget it."""
-    desk.store.set_settings({SESSION_PREFIX + digest: None})
+def end_session(task_admin: "TaskAdmin", digest: str) -> None:
+    """Delete a session."""
+    task_admin.store.set_settings({SESSION_PREFIX + digest: None})

@@ -8,27 +8,27 @@ from evenbeat.model import Entry
 from evenbeat.store.contract import Store
 
 HEARTBEAT_TOKEN_PREFIX: Final = "beat:"  # noqa: S105
-"""Before the digest of a token; the value is the id of its task."""
+"""Prefix before the digest of a token; the value is the id of its task."""
 BEGUN_PREFIX: Final = "begun:"
-"""Before the id of a task: when its sender began."""
+"""Prefix before the id of a task: when its sender reported a start."""
 GOOD_UNTIL_PREFIX: Final = "good until:"
-"""Before the id of a task: until when its result is good, and the time of that result."""
+"""Prefix before the id of a task: until when its result is valid, and the time of that result."""
 
 
 class PassiveTimes(NamedTuple):
-    """What nodes have remembered of passive checks, by the ids of tasks."""
+    """Stored facts about passive checks, by the ids of their tasks."""
 
     begun: dict[str, int]
     good_until: dict[str, tuple[int, int]]
 
     @property
     def ids(self) -> set[str]:
-        """All tasks of which something is remembered."""
+        """All tasks with stored facts."""
         return {*self.begun, *self.good_until}
 
 
 def load_passive_times(store: Store) -> PassiveTimes:
-    """What nodes have remembered."""
+    """Read the stored facts."""
     good_until = (
         (key.removeprefix(GOOD_UNTIL_PREFIX), value.split()) for key, value in store.settings(GOOD_UNTIL_PREFIX).items()
     )
@@ -39,7 +39,7 @@ def load_passive_times(store: Store) -> PassiveTimes:
 
 
 def forget_removed_tasks(store: Store, removed: Collection[Entry]) -> None:
-    """Delete all settings that were kept for these removed tasks."""
+    """Delete all settings of removed tasks."""
     ids = {entry.id for entry in removed}
     found = heartbeat_tokens_of(store, ids)
     found += list({f"{DEATHS_PREFIX}{entry.number}" for entry in removed} & store.settings(DEATHS_PREFIX).keys())
@@ -54,5 +54,5 @@ def forget_removed_tasks(store: Store, removed: Collection[Entry]) -> None:
 
 
 def heartbeat_tokens_of(store: Store, ids: Collection[str]) -> list[str]:
-    """The settings that are tokens of these tasks."""
+    """The keys of the heartbeat tokens of these tasks."""
     return [key for key, id_ in store.settings(HEARTBEAT_TOKEN_PREFIX).items() if id_ in ids]

@@ -1,4 +1,4 @@
-"""Which tasks have other nominal times once periods are changed: as they were until then, for whoever settles it."""
+"""Tasks whose nominal times a change of periods affects, with their definitions before the change."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
@@ -9,7 +9,7 @@ from evenbeat.store.contract import PastDefinition
 def definitions_before_change(
     entries: Iterable[Entry], before: Mapping[str, Period], names: Collection[str], now: Instant
 ) -> Iterator[PastDefinition]:
-    """Tasks that go by the named periods, directly or through others, with the periods as they were before."""
+    """Tasks that use the named periods, directly or through others, with the periods before the change."""
     affected = periods_and_users(before, names)
     for entry in entries:
         if entry.task.period in affected:
@@ -17,7 +17,7 @@ def definitions_before_change(
 
 
 def periods_and_users(periods: Mapping[str, Period], names: Collection[str]) -> set[str]:
-    """Some periods and all that include or exclude them, however indirectly."""
+    """The given periods and all that include or exclude them, directly or not."""
     found = set(names)
     while more := {n for n, p in periods.items() if n not in found and found & {*p.include, *p.exclude}}:
         found |= more
@@ -25,7 +25,7 @@ def periods_and_users(periods: Mapping[str, Period], names: Collection[str]) -> 
 
 
 def periods_used_by(periods: Mapping[str, Period], name: str | None) -> dict[str, Period]:
-    """A period and all that it goes by."""
+    """A period and all periods that it includes or excludes, directly or not."""
     found: dict[str, Period] = {}
     asked = [name]
     while asked:

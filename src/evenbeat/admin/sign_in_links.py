@@ -1,4 +1,4 @@
-"""Links to sign in with, each good once and for a few minutes: the database keeps only a digest of each code."""
+"""Sign-in links, each valid once and for a few minutes. The database stores only a digest of each code."""
 
 import hashlib
 import secrets
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from evenbeat.admin.task_admin import TaskAdmin
 
 LINK_PREFIX: Final = "link:"
-"""Before the digest of a code in the store's settings."""
+"""Prefix of settings of the store, before the digest of a code."""
 
 
 class SignInLink(Struct, frozen=True):
-    """What is known of a link."""
+    """A stored link."""
 
     token: str
-    """The id of the token that its session stands for."""
+    """The id of the token that the session will belong to."""
     expires: Instant
 
 
@@ -34,39 +34,39 @@ def new_link_code() -> str:
 
 
 def link_code_digest(code: str) -> str:
-    """What a code is recognised by."""
+    """The digest by which a code is found."""
     return hashlib.sha256(code.encode(errors="replace")).hexdigest()
 
 
 def sign_in_url(page: str, code: str) -> str:
-    """The link. What follows the # stays in the browser: no server, proxy or log sees it."""
+    """The URL of a link. The part after # stays in the browser: no server, proxy or log sees it."""
     return f"{page}#/sign-in/{code}"
 
 
-def create_sign_in_link(desk: "TaskAdmin", digest_: str, name: str | None, who: str, page: str) -> NewSignInLink:
-    """Keep a new link for a token, by default for the one that the node has made."""
+def create_sign_in_link(task_admin: "TaskAdmin", digest_: str, name: str | None, who: str, page: str) -> NewSignInLink:
+    """Store a new link for a token, by default for the one that the node has created."""
     if not page:
         raise Invalid("the node serves no page that a link could lead to: start it with --listen 8629")
-    with desk.locked():
-        id_, now = _find_token_id(desk, name), desk.now()
-        token, expires = decode_tokens(desk.store.settings(TOKEN_PREFIX))[id_], link_expires(now)
+    with task_admin.locked():
+        id_, now = _find_token_id(task_admin, name), task_admin.now()
+        token, expires = decode_tokens(task_admin.store.settings(TOKEN_PREFIX))[id_], link_expires(now)
         if token.is_over(now):
             another = f"`evenbeat token add NAME --role {token.role}` makes another"
             raise Invalid(f"the token {token.name} has expired; {another}")
-        known = _stored_links(desk)
+        known = _stored_links(task_admin)
         good = sorted((key for key in known if is_good(known[key].expires, now)), key=lambda key: known[key].expires)
         dropped = known.keys() - set(
             good[len(good) - MAX_SIGN_IN_LINKS + 1 :] if len(good) >= MAX_SIGN_IN_LINKS else good
         )
         kept = msgspec.json.encode(SignInLink(id_, expires)).decode()
-        desk.store.set_settings({**dict.fromkeys(dropped), LINK_PREFIX + digest_: kept})
-        desk.audit(f"token {token.name}", "sign-in link created", who)
+        task_admin.store.set_settings({**dict.fromkeys(dropped), LINK_PREFIX + digest_: kept})
+        task_admin.audit(f"token {token.name}", "sign-in link created", who)
     return NewSignInLink(token.name, token.role, expires, page)
 
 
-def _find_token_id(desk: "TaskAdmin", name: str | None) -> str:
+def _find_token_id(task_admin: "TaskAdmin", name: str | None) -> str:
     """The id of a token by its name."""
-    known = {token.name: id_ for id_, token in decode_tokens(desk.store.settings(TOKEN_PREFIX)).items()}
+    known = {token.name: id_ for id_, token in decode_tokens(task_admin.store.settings(TOKEN_PREFIX)).items()}
     if (found := known.get(GENERATED_TOKEN_NAME if name is None else name)) is not None:
         return found
     if not known:
@@ -76,25 +76,24 @@ def _find_token_id(desk: "TaskAdmin", name: str | None) -> str:
     raise Invalid(f"there is no token {name!r}; `evenbeat token ls` lists them")
 
 
-def use_sign_in_link(desk: "TaskAdmin", digest_: str, who: str) -> str:
-    """The id of its token, once: from now on the link opens nothing. Empty if it was used, is too old, or never was."""
-    with desk.locked():
-        found = _stored_links(desk).get(LINK_PREFIX + digest_)
+def use_sign_in_link(task_admin: "TaskAdmin", digest_: str, who: str) -> str:
+    """Use a link: the id of its token, once. Empty if the link was used, has expired, or never existed."""
+    with task_admin.locked():
+        found = _stored_links(task_admin).get(LINK_PREFIX + digest_)
         if found is None:
             return ""
-        desk.store.set_settings({LINK_PREFIX + digest_: None})
-        token = decode_tokens(desk.store.settings(TOKEN_PREFIX)).get(found.token)
-        if token is None or token.is_over(desk.now()) or not is_good(found.expires, desk.now()):
+        task_admin.store.set_settings({LINK_PREFIX + digest_: None})
+        token = decode_tokens(task_admin.store.settings(TOKEN_PREFIX)).get(found.token)
+        if token is None or token.is_over(task_admin.now()) or not is_good(found.expires, task_admin.now()):
             return ""
-        desk.audit(f"token {token.name}", "signed in by link", who)
+        task_admin.audit(f"token {token.name}", "signed in by link", who)
         return found.token
 
 
-def _stored_links(desk: "TaskAdmin") -> dict[str, SignInLink]:
-    """All that were not used, by their keys."""
+def _stored_links(task_admin: "TaskAdmin") -> dict[str, SignInLink]:
+    """All unused links, by their keys."""
     try:
-        return {
-            key: msgspec.json.decode(text, type=SignInLink) for key, text in desk.store.settings(LINK_PREFIX).items()
-        }
+        settings = task_admin.store.settings(LINK_PREFIX)
+        return {key: msgspec.json.decode(text, type=SignInLink) for key, text in settings.items()}
     except (msgspec.ValidationError, msgspec.DecodeError) as e:
         raise StoreError(f"a sign-in link in the database is damaged, so none is taken: {e}") from None

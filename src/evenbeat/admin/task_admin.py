@@ -1,6 +1,6 @@
-"""The desk: every change to tasks passes over it, whoever asks - a file, the command line, a program - and however.
+"""TaskAdmin makes every change to tasks, whether a file, the command line, the API or a program asks for it.
 
-It works on a store. If a node lives on that store, it takes over each change when the desk is done with it.
+It works on a store. A node that runs on the store takes each change over once it is made.
 """
 
 import sys
@@ -58,7 +58,7 @@ _FILE_DIGEST_PREFIX: Final = "digest:"
 _ID_LENGTH: Final = 36
 """Characters of an id."""
 _MAX_PAST_NOTICES: Final = 10
-"""One-off tasks whose time has passed that are named."""
+"""One-off tasks in the past that are listed by name."""
 _Item = TypeVar("_Item")
 
 
@@ -98,17 +98,17 @@ class _ClusterLock(AbstractContextManager[object]):
 
 
 class LiveChange(NamedTuple):
-    """A change that a live node has made its own."""
+    """A completed change, for the running node to take over."""
 
     changed: ChangeResult
     old_names: Mapping[int, str]
-    """The names that the changed tasks had before, by their numbers."""
+    """The previous names of changed tasks, by number."""
     replanned: Sequence[int]
-    """Tasks that a changed period may have given another next time."""
+    """Tasks whose next due time a changed period may have moved."""
 
 
 class TaskAdmin:
-    """Changes tasks, one at a time; may be asked from any thread."""
+    """Makes changes one at a time; may be called from any thread."""
 
     def __init__(self, store: Store, now: Callable[[], Instant]) -> None:
         self.store = store
@@ -118,20 +118,20 @@ class TaskAdmin:
         if isinstance(store, ClusterStore):
             self._lock = _ClusterLock(store, self._phases)
         self.command_line_slots: int | None = None
-        """What the live node was started with."""
+        """The options of the running node."""
         self.load: Callable[[Path], Config] = load_file
         self.part_size = sys.maxsize
-        """Tasks of a file that are written at once. Others can write between two parts, but small ones take longer."""
+        """Tasks of a file that are written at once. Smaller parts delay other writers less, but take longer."""
         self.on_changed: Callable[[ChangeResult], None] = lambda _: None
-        """Told of each change when it is done, one after the other, by whoever made it."""
+        """Called after each change, in order, in the thread that made it."""
 
     def now(self) -> Instant:
-        """By the clock of the store, where nodes share one."""
+        """The current time, by the clock of the store if nodes share one."""
         return self._now()
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Nobody changes anything meanwhile."""
+        """Hold the lock: no other change is made meanwhile."""
         with self._lock:
             yield
 
@@ -144,7 +144,7 @@ class TaskAdmin:
     # Single tasks
 
     def add(self, tasks: Sequence[Task], owner: str, who: str, scope: Scope | None = None) -> ChangeResult:
-        """New tasks, all or none; whoever is limited to a `scope` takes over no run from outside it."""
+        """Add tasks, all or none. With a `scope`, they take over no running instance from outside the scope."""
         with self._lock, self._phases.invalidated_on_error():
             check_references(tasks, self._periods(), self.limits())
             if problem := text_error(owner):
@@ -159,7 +159,7 @@ class TaskAdmin:
             return self._announce(ChangeResult(created=self.store.create(placed_, owner, self._now(), who)))
 
     def _as_still_running(self, tasks: Sequence[Task], scope: Scope | None = None) -> Sequence[Task]:
-        """Tasks that were removed while they ran come back if they still do: each keeps its phase, and its history."""
+        """Restore tasks that were removed while running and still run: each keeps its phase and its history."""
         entries = {entry.task.name: entry for entry in self.store.removed_running()}
         for task in tasks if scope is not None else ():
             entry = entries.get(task.name)
@@ -169,7 +169,7 @@ class TaskAdmin:
         return [keep_phase(t, running[t.name]) if t.name in running else t for t in tasks] if running else tasks
 
     def set(self, name: str, new: Task, who: str, version: int | None = None) -> ChangeResult:
-        """A new definition for a task; its phase stays where it can."""
+        """Redefine a task; its phase is kept where possible."""
         with self._lock, self._phases.invalidated_on_error():
             entry = self.find_or_raise(name)
             check_references([new], self._periods(), self.limits())
@@ -185,7 +185,7 @@ class TaskAdmin:
             return self._announce(ChangeResult(changed=self.store.update(moved, self._now(), who, version)))
 
     def remove(self, only: Filter, who: str) -> ChangeResult:
-        """Delete tasks; a run that is under way finishes."""
+        """Delete tasks; runs under way still finish."""
         with self._lock, self._phases.invalidated_on_error():
             entries = list(self._entries_for(only))
             self._forget_file_digests({entry.owner for entry in entries})
@@ -198,7 +198,7 @@ class TaskAdmin:
             return self._announce(changed)
 
     def _forget_owner(self, owner: str, now: Instant, who: str) -> bool:
-        """Of an owner whose tasks are all gone: what it says of the node, and periods and limits that nobody uses."""
+        """Remove the leftovers of an owner without tasks: its node settings, and its unused periods and limits."""
         limits = self._limits_of(owner)
         periods = {name: None for name, (of, _) in self.store.periods().items() if of == owner}
         if limits or periods:
@@ -212,13 +212,13 @@ class TaskAdmin:
         kept = {name: most for name, most in self._limits_of(owner).items() if name not in limits}
         settings = {NODE_PREFIX + owner: None, LIMITS_PREFIX + owner: _encode_setting(kept)}
         if is_file_owner(owner) and permission_of(self.store).commands is CommandSource.FILES:
-            del settings[NODE_PREFIX + owner]  # who may delete its tasks may not say what is executed
+            del settings[NODE_PREFIX + owner]  # a right to delete tasks is no right to define commands
         if isinstance(self.store, ClusterStore) and owner in (named := named_files(self.store)):
             settings[NAMED_FILES_KEY] = _encode_owners(named - {owner})
         return self._put(settings, who) or bool(periods)
 
     def pause(self, only: Filter, who: str, *, paused: bool) -> ChangeResult:
-        """Disable tasks by hand, or enable them again."""
+        """Pause tasks by hand, or resume them."""
         with self._lock:
             entries = list(self._entries_for(only))
             changes = [(e.number, replace(e.task, paused=paused)) for e in entries if e.task.paused is not paused]
@@ -231,7 +231,7 @@ class TaskAdmin:
     def select_forced(
         self, names: Sequence[str], who: str, only: Filter | None = None, *, noted: bool = True
     ) -> list[Entry]:
-        """The tasks that somebody wants to run now, by name and by what fits; the audit knows, unless it did before."""
+        """The tasks to run now, by name and by filter; written to the audit, unless this request was already."""
         entries = [self.find_or_raise(name) for name in names]
         permission = permission_of(self.store)
         idle = next((entry.task.name for entry in entries if not has_runnable_job(entry.task)), None)
@@ -252,24 +252,24 @@ class TaskAdmin:
         return entries
 
     def audit(self, name: str, action: str, who: str, detail: str = "", fields: Sequence[FieldChange] = ()) -> None:
-        """For the audit: what was done, though to no task."""
+        """Write to the audit a change that concerns no task."""
         self.store.note([Change(self._now(), who, action, name, detail, tuple(fields))])
 
     def _refuse_ids_as_names(self, names: Iterable[str]) -> None:
-        """A name comes before an id: whoever means a task by its id would get another one that is called so."""
+        """Refuse a name that is the id of another task: lookups try names before ids, and would find the wrong task."""
         for name in names:
             if len(name) == _ID_LENGTH and (entry := self.store.find(name)) is not None and entry.task.name != name:
                 raise Conflict(f"{name!r} is the id of another task; accepted: any other name")
 
     def find_or_raise(self, name: str) -> Entry:
-        """A task that must be there."""
+        """A task by name or id; raise Invalid if it does not exist."""
         entry = self.store.find(name)
         if entry is None:
             raise Invalid(f"there is no task {name!r}")
         return entry
 
     def _forget_file_digests(self, owners: Collection[str]) -> None:
-        """A file whose tasks or periods were changed otherwise is not as it was applied: `apply` reads it again."""
+        """Forget digests of files whose tasks or periods were changed otherwise, so that `apply` reads them again."""
         digests = [_FILE_DIGEST_PREFIX + owner for owner in owners]
         if known := [key for key in digests if self.store.setting(key) is not None]:
             self.store.set_settings(dict.fromkeys(known))
@@ -277,7 +277,7 @@ class TaskAdmin:
     # Periods
 
     def set_periods(self, periods: Mapping[str, Period], owner: str, who: str) -> ChangeResult:
-        """New periods of this owner, and other definitions for those that are there."""
+        """Create or redefine periods of an owner."""
         with self._lock:
             stored = self.store.periods()
             for name in periods.keys() - stored.keys():
@@ -286,17 +286,17 @@ class TaskAdmin:
             compile_periods({**self._periods(), **periods})
             different: dict[str, dict[str, Period]] = {}
             for name, period in periods.items():
-                whose, before = stored.get(name, (owner, None))
+                period_owner, before = stored.get(name, (owner, None))
                 if period != before:
-                    different.setdefault(whose, {})[name] = period
+                    different.setdefault(period_owner, {})[name] = period
             self._forget_file_digests(different.keys())
             now = self._now()
-            for whose, some in different.items():
-                self._set_periods(some, whose, now, who)
+            for period_owner, changed in different.items():
+                self._set_periods(changed, period_owner, now, who)
             return self._announce(ChangeResult(settings=True, settings_at=now)) if different else ChangeResult()
 
     def remove_period(self, name: str, who: str) -> ChangeResult:
-        """Delete a period that nobody uses."""
+        """Delete an unused period."""
         with self._lock:
             stored = self.store.periods()
             if name not in stored:
@@ -329,7 +329,7 @@ class TaskAdmin:
     # Slots and limits at run time
 
     def set_slots(self, most: int | None, who: str) -> ChangeResult:
-        """So many runs at the same time, until that is taken back with None."""
+        """Set the number of slots; None returns to the value of the command line or files."""
         with self._lock:
             now, before = self._now(), slot_capacity(self.store, self.command_line_slots).most
             set_slots(self.store, most, who, now)
@@ -338,7 +338,7 @@ class TaskAdmin:
             return self._announce(ChangeResult(settings=True, settings_at=now))
 
     def set_limit(self, name: str, most: int | None, who: str) -> ChangeResult:
-        """The same for a limit that is declared."""
+        """Set a declared limit; None returns to its declared value."""
         with self._lock:
             now, before = self._now(), self.limits().get(name)
             set_limit(self.store, name, most, who, now)
@@ -372,16 +372,16 @@ class TaskAdmin:
             becomes_strict = any(c.node is not None and c.node.commands is CommandSource.FILES for c in fresh.values())
             if becomes_strict and not was_strict:
                 check_files_are_authorised(self.store, files, at_up=True)
-                # What was written before the files were looked at may be another's.
+                # Another user may have changed what was read before the files were checked.
                 fresh = {file_owner_of(path): self.load(path) for path in files}
             if at_up:
-                self.set_named_files(files)  # before any node hears that only such files count
+                self.set_named_files(files)  # before any node learns that only such files count
             changed = self._apply(fresh, who, {file_owner_of(path): path for path in files})
             self.store.set_settings(digests)
             return changed
 
     def set_named_files(self, files: Sequence[Path]) -> None:
-        """A node is started with these. In a cluster the files of all its nodes count, else only these."""
+        """Store the files a node was started with. In a cluster the files of all nodes count, otherwise only these."""
         with self._lock:
             owners = {file_owner_of(path) for path in files}
             if isinstance(self.store, ClusterStore):
@@ -390,37 +390,37 @@ class TaskAdmin:
                 self._announce(ChangeResult(settings=True, settings_at=self._now()))
 
     def has_applied(self, file: Path) -> bool:
-        """Is there anything that this file says, or said when it was last applied?"""
+        """Does the store have anything from this file?"""
         owner = file_owner_of(file)
         return (
             any(
                 self.store.setting(kind + owner) is not None
                 for kind in (_FILE_DIGEST_PREFIX, LIMITS_PREFIX, NODE_PREFIX)
             )
-            or any(whose == owner for whose, _ in self.store.periods().values())
+            or any(period_owner == owner for period_owner, _ in self.store.periods().values())
             or self.store.count(Filter(owner=owner)) > 0
         )
 
     def has_others_commands(self, files: Sequence[Path]) -> bool:
-        """With commands = "files": may tasks of these files say what the files did not, as somebody changed them?"""
+        """With commands = "files": may tasks of these files differ from the files, because a user changed them?"""
         if permission_of(self.store).commands is CommandSource.ANYONE:
             return False
         return any(self.store.setting(_FILE_DIGEST_PREFIX + file_owner_of(file)) is None for file in files)
 
     def apply_config(self, owner: str, config: Config, who: str) -> ChangeResult:
-        """Make the tasks of this owner be what a program says, as `apply` does for a file."""
+        """Create, change and remove tasks to match what a program declares, as `apply` does for a file."""
         return self.apply_configs({owner: config}, who)
 
     def apply_configs(self, configs: Mapping[str, Config], who: str) -> ChangeResult:
-        """The same for several owners, all of it or nothing."""
+        """Do that for several owners, all or nothing."""
         with self._lock, without_garbage_collection():
             changed = self._apply(configs, who)
-            # A file that is one of the owners is not what was applied last any more.
+            # If one of the owners is a file, its last applied content is out of date.
             self._put(dict.fromkeys(_FILE_DIGEST_PREFIX + owner for owner in configs))
             return changed
 
     def _apply(self, configs: Mapping[str, Config], who: str, files: Mapping[str, Path] | None = None) -> ChangeResult:
-        """Everything that can be refused is, before anything is changed."""
+        """Make all checks that can refuse, before changing anything."""
         created: dict[str, list[Task]] = {}
         changed: dict[str | None, list[tuple[Entry, Task]]] = {None: []}
         removed: dict[str, Entry] = {}
@@ -429,7 +429,7 @@ class TaskAdmin:
             before = {entry.task.name: entry for entry in self.store.entries(Filter(owner=owner))}
             if permission.commands is CommandSource.FILES and owner not in (files or {}):
                 if config.node is not None and config.node.pass_env is not None:
-                    raise Forbidden('commands = "files": which variables commands get is said in files, by `pass_env`')
+                    raise Forbidden('commands = "files": which variables commands get is set in files, by `pass_env`')
                 for task in config.tasks:
                     old = before.get(task.name)
                     check_may_define(permission, owner, None if old is None else old.task, task)
@@ -449,7 +449,7 @@ class TaskAdmin:
         self._check_configs(configs, {task.name for tasks in created.values() for task in tasks}, files or {})
         self._refuse_ids_as_names(task.name for tasks in created.values() for task in tasks)
         for owner, tasks in created.items() if removed else ():
-            # A task that moves from one owner to another stays the same task.
+            # A task that moves from one owner to another keeps its identity.
             changed[owner] = [(removed[t.name], _keep_unstated(t, removed[t.name])) for t in tasks if t.name in removed]
             created[owner] = [task for task in tasks if task.name not in removed]
             for entry, _ in changed[owner]:
@@ -459,14 +459,14 @@ class TaskAdmin:
         done.unchanged = unchanged
         if applied := audit_of_apply(configs, done, self._now(), who):
             self.store.note([applied])
-        said = {owner: config.node.max_concurrent for owner, config in configs.items() if config.node is not None}
+        slots = {owner: config.node.max_concurrent for owner, config in configs.items() if config.node is not None}
         done.notices = [
             f"{entry.task.name}: {passed}"
             for entry in (*done.created, *done.changed)
             if entry.task.schedule.at is not None and (passed := past_at_error(entry.task, self._now()))
         ][:_MAX_PAST_NOTICES]
         done.notices += overridden_slot_settings(
-            {owner: most for owner, most in said.items() if most is not None},
+            {owner: most for owner, most in slots.items() if most is not None},
             slot_capacity(self.store, self.command_line_slots),
         )
         return done
@@ -491,15 +491,17 @@ class TaskAdmin:
             self.store.remove([entry.number for entry in leaving], now, who)
             self._phases.remove(leaving)
             all_done.removed += self._announce(ChangeResult(removed=leaving)).removed
-        for new_owner, some in changed.items():
-            for moved in self._parts(self._phases.place_changed(some)):
+        for new_owner, of_owner in changed.items():
+            for moved in self._parts(self._phases.place_changed(of_owner)):
                 entries = self.store.update(moved, now, who, owner=new_owner)
                 all_done.changed += self._announce(ChangeResult(changed=entries)).changed
         for owner, tasks in created.items():
             for placed_ in self._parts(list(self._phases.place_new(self._as_still_running(tasks)) if tasks else [])):
                 entries = self.store.create(placed_, owner, now, who)
                 all_done.created += self._announce(ChangeResult(created=entries)).created
-        if self._remove_old_settings(configs, [entry for some in changed.values() for entry, _ in some], now, who):
+        if self._remove_old_settings(
+            configs, [entry for of_owner in changed.values() for entry, _ in of_owner], now, who
+        ):
             all_done.settings = self._announce(ChangeResult(settings=True, settings_at=now)).settings
         return all_done
 
@@ -507,7 +509,7 @@ class TaskAdmin:
         return (things[at : at + self.part_size] for at in range(0, len(things), self.part_size))
 
     def _check_configs(self, configs: Mapping[str, Config], new: Collection[str], files: Mapping[str, Path]) -> None:
-        """Raise all that does not fit at once, with lines of files; `new`: names that these owners do not have yet."""
+        """Raise all conflicts at once, with lines of files; `new`: names that these owners do not have yet."""
         known = known_of_other_owners(self.store, configs, new)
         found = validate_configs(configs, known)
         gone_periods = self._periods().keys() - known.periods.keys()
@@ -529,7 +531,7 @@ class TaskAdmin:
         return next(owner for owner in configs if name in self._limits_of(owner))
 
     def _write_new_settings(self, configs: Mapping[str, Config], now: Instant, who: str) -> bool:
-        """What is new in periods, limits and settings; what goes stays until no task needs it."""
+        """Store new periods, limits and settings; removed ones stay until no task needs them."""
         different = False
         for owner, config in configs.items():
             known = {name: period for name, (_, period) in self.store.periods().items()}
@@ -546,9 +548,9 @@ class TaskAdmin:
         self, configs: Mapping[str, Config], changed: Sequence[Entry], now: Instant, who: str
     ) -> bool:
         different = False
-        said = {name for config in configs.values() for name in config.periods}
+        declared = {name for config in configs.values() for name in config.periods}
         for owner, config in configs.items():
-            gone = [name for name, (of, _) in self.store.periods().items() if of == owner and name not in said]
+            gone = [name for name, (of, _) in self.store.periods().items() if of == owner and name not in declared]
             if gone:
                 self._set_periods(dict.fromkeys(gone), owner, now, who, changed)
             different |= bool(gone) | self._put({LIMITS_PREFIX + owner: _encode_setting(config.limits)}, who)
@@ -576,8 +578,8 @@ class TaskAdmin:
         """What files say of the node; of two the later name counts."""
         found = NodeSettings()
         for owner in self._owners(NODE_PREFIX):
-            said = msgspec.json.decode(self.store.setting(NODE_PREFIX + owner) or "{}", type=NodeSettings)
-            found = replace(found, **{k: v for k, v in msgspec.structs.asdict(said).items() if v is not None})
+            settings = msgspec.json.decode(self.store.setting(NODE_PREFIX + owner) or "{}", type=NodeSettings)
+            found = replace(found, **{k: v for k, v in msgspec.structs.asdict(settings).items() if v is not None})
         return found
 
     def _owners(self, kind: str) -> list[str]:
@@ -588,7 +590,7 @@ class TaskAdmin:
 
 
 def _keep_unstated(task: Task, entry: Entry | None) -> Task:
-    """What a file does not say stays as it was."""
+    """Keep the settings that a file does not mention."""
     if entry is None:
         return task
     if task.paused is not entry.task.paused:
@@ -600,12 +602,12 @@ def _encode_owners(owners: Collection[str]) -> str | None:
     return msgspec.json.encode(sorted(owners)).decode() if owners else None
 
 
-def _encode_setting(said: dict[str, int] | NodeSettings | None) -> str | None:
-    return msgspec.json.encode(said).decode() if said else None
+def _encode_setting(value: dict[str, int] | NodeSettings | None) -> str | None:
+    return msgspec.json.encode(value).decode() if value else None
 
 
 def _file_digest(path: Path) -> str | None:
-    """Of a file's content; None if it cannot be read, which reading it properly will tell better."""
+    """The digest of a file's content; None if it is unreadable, which the proper parser will report."""
     try:
         with path.open("rb") as file:
             digest = blake2b(digest_size=16)

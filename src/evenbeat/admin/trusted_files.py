@@ -1,5 +1,5 @@
-"""Can somebody else change what a file says? It, and every folder and link on the way to it, is ours or root's, and
-nobody else may write there.
+"""Can another user change a file? The file, and every folder and link on the way to it, must belong to us or root, and
+no other user may have write permission.
 """
 
 import os
@@ -13,10 +13,10 @@ from evenbeat.work.path_steps import others_may_write, path_steps
 
 
 def check_trusted_file(path: Path) -> None:
-    """Raise Invalid with what to type if anybody but root and the user of this process could change the file."""
+    """Raise Invalid, with the command to fix it, if a user other than root and our own could change the file."""
     for found, status in path_steps(path):
-        if said := _why_untrusted(found, status):
-            raise Invalid(f'{path}: with commands = "files" nobody else may be able to change the file, but {said}')
+        if problem := _why_untrusted(found, status):
+            raise Invalid(f'{path}: with commands = "files" nobody else may be able to change the file, but {problem}')
 
 
 def _why_untrusted(found: Path, status: os.stat_result) -> str:

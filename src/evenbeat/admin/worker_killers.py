@@ -1,4 +1,4 @@
-"""Tasks with which worker processes of this node have died: counted, and kept in the store's settings over restarts."""
+"""Counts, for each task, the worker processes of this node that died running it; kept in the store over restarts."""
 
 import logging
 from collections.abc import Iterable
@@ -8,12 +8,12 @@ from evenbeat.core.run_lease import WorkerDeaths
 from evenbeat.store.contract import Store, StoreError
 
 DEATHS_PREFIX: Final = "deaths:"
-"""Before the number of a task: how many worker processes in a row have died with its runs."""
+"""Prefix before the number of a task: how many worker processes in a row died with its runs."""
 _log: Final = logging.getLogger("evenbeat.node")
 
 
 class StoredWorkerDeaths(WorkerDeaths):
-    """The losses of a single node. In a cluster they are the queue's to count."""
+    """Counts the lost workers of a single node. In a cluster the queue counts them."""
 
     def __init__(self, store: Store) -> None:
         super().__init__()
@@ -22,7 +22,7 @@ class StoredWorkerDeaths(WorkerDeaths):
             self.restore(task, deaths)
 
     def learn_all(self, ends: Iterable[tuple[int, str, bytes]]) -> None:
-        """Runs have ended: task, outcome, output. What that changes is in the store before the ends are."""
+        """Update the counts for finished runs (task, outcome, output), before their ends are committed."""
         ends = list(ends)
         before = {task: self.deaths(task) for task, _, _ in ends}
         for task, outcome, output in ends:
@@ -38,16 +38,16 @@ class StoredWorkerDeaths(WorkerDeaths):
 
 
 def deaths_by_task(store: Store) -> dict[int, int]:
-    """By the number of the task: how many worker processes in a row have died with its runs."""
+    """How many worker processes in a row died with a task's runs, by the number of the task."""
     found = {key.removeprefix(DEATHS_PREFIX): value for key, value in store.settings(DEATHS_PREFIX).items()}
     return {int(task): stored_deaths(deaths) for task, deaths in found.items() if task.isdigit()}
 
 
 def deaths_key(task: int) -> str:
-    """The setting in which the deaths of a task are kept."""
+    """The key of the setting that stores a task's count."""
     return f"{DEATHS_PREFIX}{task}"
 
 
 def stored_deaths(setting: str | None) -> int:
-    """The deaths that such a setting says."""
+    """The count in such a setting."""
     return int(setting) if setting is not None and setting.isdigit() else 0

@@ -1,4 +1,4 @@
-"""The readers of `evenbeat bench node --with-api-load`: so many requests per second, over a few connections.
+"""The readers of `evenbeat bench node --with-api-load`: a fixed rate of requests, over a few connections.
 
 `python -m evenbeat.bench.api_readers PORT RATE SECONDS` prints how many were answered, and how many of those with 200.
 EVENBEAT_TOKEN has the token.
@@ -15,7 +15,7 @@ _PATHS = ("/v1/status", "/v1/tasks?limit=20", "/v1/tasks/task%2042", "/v1/tasks/
 
 
 def generate_requests(port: int, rate: int, seconds: float) -> tuple[int, int]:
-    """Ask in turn, on time; whoever is still waiting for an answer is left alone."""
+    """Send requests in turn, on time; connections that still wait for an answer are skipped."""
     head = f"Host: 127.0.0.1:{port}\r\nAuthorization: Bearer {os.environ['EVENBEAT_TOKEN']}\r\n\r\n"
     requests = [f"GET {path} HTTP/1.1\r\n{head}".encode() for path in _PATHS]
     selector = selectors.DefaultSelector()

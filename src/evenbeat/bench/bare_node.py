@@ -19,7 +19,7 @@ def no_op() -> None:
 
 
 def _echo(fd: int) -> None:
-    """The other process: what is asked for is done."""
+    """The other process: acknowledges every request at once."""
     with socket.socket(fileno=fd) as link, link.makefile("rb") as frames:
         while head := frames.read(4):
             runs = msgspec.msgpack.decode(frames.read(int.from_bytes(head, "big")))

@@ -6,7 +6,7 @@ import sys
 
 
 def run_processes(program: str, count: int, in_flight: int) -> None:
-    """Run it so many times, some at the same time."""
+    """Run a command many times, several at the same time."""
     poll = select.epoll()
     environment = dict(os.environb)
     children: dict[int, int] = {}

@@ -33,7 +33,7 @@ _WORKERS: Final = 2
 _NO_OP_JOB: Final = Job(function="evenbeat.bench.bare_node:no_op")
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 _cpu_seconds: dict[str, list[float]] = {}
-"""Microseconds of processor time per run, by who used it, of each measurement."""
+"""Microseconds of processor time per run, by process, of each measurement."""
 
 
 def comparisons(pairs: int) -> Iterator[tuple[str, Comparison]]:

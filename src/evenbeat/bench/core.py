@@ -17,7 +17,7 @@ def comparisons(pairs: int) -> Iterator[tuple[str, Comparison]]:
 
 
 def observations(plot: str | None) -> Iterator[tuple[str, Observation]]:
-    """What is not a ratio; with a picture of how a segment's cost grows, if one is asked for."""
+    """Figures that are not ratios, and a plot of a segment's cost by size if asked for."""
     yield "bytes_per_task", bench_memory.bytes_per_task()
     constant = bench_growth.scan_nanoseconds_per_task()
     words = f"[bold]Scan[/bold]: a look at all due times takes {constant:.2f} ns per task"

@@ -16,7 +16,7 @@ _TASKS: Final = 1_000_000
 _SIZES: Final = (10_000, 100_000, 1_000_000, 10_000_000)
 _PAIRS: Final = 3
 _BYTES: Final = 400
-"""Per task, for both sides and what building them takes."""
+"""Bytes per task, for both sides and for building them."""
 _SCANS: Final = 31
 
 

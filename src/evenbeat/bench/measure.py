@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 
 class Contender(NamedTuple):
-    """One side of a comparison: `work` does so many `units` of it."""
+    """One side of a comparison: `work` does `units` units of it."""
 
     label: str
     work: Callable[[], object]
@@ -35,7 +35,7 @@ class Comparison(NamedTuple):
 
 
 class Observation(NamedTuple):
-    """What was found that is not a ratio: for a program, and in words."""
+    """A figure that is not a ratio, as a number and in words."""
 
     value: object
     text: str

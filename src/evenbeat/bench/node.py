@@ -32,7 +32,7 @@ _WARM: Final = 10_000
 SLOTS: Final = 8_000
 _SECONDS: Final = 13
 _WARM_UP_SECONDS: Final = 5
-"""Of a measurement of lateness; so many do not count: what became due while the node came up is late."""
+"""Seconds of a lateness measurement that are discarded: runs that became due during the start are late."""
 _JOBS: Final = {
     "function": ("functions that return at once", Job(function="evenbeat.bench.bare_node:no_op")),
     "noop": ("the command `noop`", Job(command=("noop",))),
@@ -65,7 +65,7 @@ def comparison_of(title: str, ours: str, bare: str, rates: list[tuple[float, flo
 
 
 def throughput(job: Job, tasks: int, warm: int, slots: int) -> float:
-    """Runs per second of a node whose tasks are all forced at once; the first ones do not count."""
+    """Runs per second of a node whose tasks are all forced at once; the first runs are discarded."""
     seconds = 0.0
     forcing: list[asyncio.Task[None]] = []
 
@@ -90,7 +90,7 @@ def throughput(job: Job, tasks: int, warm: int, slots: int) -> float:
 
 
 async def wait_for_runs(node: Scheduler, runs: int) -> None:
-    """Wait for them without waking the node: to look again and again would cost what is to be measured."""
+    """Wait for the runs without waking the node: polling would distort the measurement."""
     reached = asyncio.Event()
 
     def look(*_: object) -> None:
@@ -108,7 +108,7 @@ def _ended(node: Scheduler) -> int:
 
 
 def _lateness(job: Job, rate: float) -> float:
-    """The 99th percentile, in seconds, of a node whose tasks are due so often, spread evenly: as they start."""
+    """The 99th percentile of lateness, in seconds, of a node with evenly spread tasks at this interval."""
     late: list[float] = []
 
     def up(node: Scheduler) -> None:
@@ -126,7 +126,7 @@ def _lateness(job: Job, rate: float) -> float:
 def run_bench_node(
     job: Job, tasks: int, every: int, slots: int, up: Callable[[Scheduler], None], listen: ListenAddress | None = None
 ) -> None:
-    """A node on a new database of such tasks, until it is told to stop."""
+    """Run a node on a new database with these tasks, until it is told to stop."""
     with TemporaryDirectory(prefix="evenbeat-bench-") as folder:
         database = Path(folder) / "node.db"
         store = SqliteStore(database)

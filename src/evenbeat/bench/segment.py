@@ -24,7 +24,7 @@ class IntervalMix(NamedTuple):
 DENSE: Final = IntervalMix("10s_1h", (10 * SECOND, 30 * SECOND, MINUTE, 5 * MINUTE, 15 * MINUTE, HOUR), 20)
 MIDDLE: Final = IntervalMix("5m_1h", (5 * MINUTE, 10 * MINUTE, 15 * MINUTE, 30 * MINUTE, HOUR), 100)
 SPARSE: Final = IntervalMix("1h", (HOUR,), 450)
-"""Long enough for two looks at the whole column, or its cost would be left out."""
+"""Long enough for two scans of the whole column, or their cost would be missed."""
 
 _BASELINES: Final[dict[str, tuple[str, type[SegmentWalker]]]] = {
     "heapq": ("heapq loop", HeapWalker),

@@ -55,7 +55,7 @@ def timetable_of(tasks: int, intervals: Sequence[int]) -> Lifecycle:
 
 
 class EvenbeatWalker:
-    """What a node does."""
+    """The loop of a node."""
 
     def __init__(self, tasks: int, intervals: Sequence[int]) -> None:
         self._lifecycle = timetable_of(tasks, intervals)

@@ -20,7 +20,7 @@ from evenbeat.model import Job
 PROCESSES: Final = 2
 RUNS: Final = 10_000
 WARM: Final = 1_000
-"""Of them, those that do not count."""
+"""The number of those that are discarded as warm-up."""
 SLOTS: Final = DEFAULT_MAX_CONCURRENT
 """Runs at the same time: as many as a node has by default; and as many children of the baseline."""
 
@@ -77,7 +77,7 @@ def comparisons(pairs: int) -> Iterator[tuple[str, Comparison]]:
 
 
 def _programs(folder: Path) -> Iterator[tuple[str, str, str]]:
-    """What to run: children like the plugin check_dummy, as nearly as this machine can make them."""
+    """The command to run: as similar to the plugin check_dummy as this machine allows."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     source = folder / "check_dummy.c"
     source.write_text(_CHECK_DUMMY)

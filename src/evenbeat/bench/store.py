@@ -28,7 +28,7 @@ _BATCHES_IN_FLIGHT: Final = 8
 
 
 def comparisons(pairs: int) -> Iterator[tuple[str, Comparison]]:
-    """Both ways to use a store: waiting for each batch, and with some under way, as a node does."""
+    """Both ways to use a store: waiting for each batch, and pipelined, as a node does."""
     with TemporaryDirectory(prefix="evenbeat-bench-") as folder:
         ours, bare = Path(folder) / "ours.db", Path(folder) / "bare.db"
         _fill(ours)

@@ -20,7 +20,7 @@ _PASSES: Final = 3
 """Over all entries, for one measurement: long enough to be steady."""
 _NAMES: Final = 100_000
 _BASELINE_NAMES: Final = 5_000
-"""Bare cronsim is asked for so many of the names; it does the same work for each."""
+"""The number of names that bare cronsim is measured with; it does the same work for each."""
 _GRID: Final = 1_000_000
 
 

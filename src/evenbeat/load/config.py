@@ -1,4 +1,4 @@
-"""What a file says, where in it something stands, and what is wrong with it: the nouns of this room."""
+"""The result of reading a file: its tasks, periods and settings, the positions of values, and errors."""
 
 from collections.abc import Callable
 from enum import StrEnum
@@ -12,49 +12,49 @@ from evenbeat.when.duration import parse_duration
 NOTHING_TO_RUN: Final = "there is nothing to run, say `command`, `function` or `passive = true`"
 
 DEFAULT_KEEP: Final = 30 * DAY
-"""How long history is kept, unless a file says otherwise."""
+"""The default retention of history."""
 
 
 class Durability(StrEnum):
-    """What a commit survives: the end of the process, or the end of the power too."""
+    """What a commit survives: a crash of the process, or a power failure too."""
 
     NORMAL = "normal"
     FULL = "full"
 
 
 class NodeSettings(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """`[node]`: what a file says of the node itself; None where it says nothing."""
+    """The section `[node]` of a file; None for keys it does not have."""
 
     max_concurrent: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
     """Slots: runs at the same time."""
     keep: Annotated[int, Meta(ge=1, le=MAX_EVERY)] | None = None
-    """How long runs are remembered."""
+    """How long runs are kept."""
     durability: Durability | None = None
     start_window: Annotated[int, Meta(ge=SECOND, le=DAY)] | None = None
-    """Within which new checks have their first run, and what was missed is made up for."""
+    """The time over which first runs of new checks and catch-up runs are spread."""
     start_rate: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
     """First and catch-up runs per second at most."""
     commands: CommandSource | None = None
-    """Who may say what is executed: see `core.permission`."""
+    """Who may define commands: see `core.permission`."""
     pass_env: tuple[str, ...] | None = None
     """Variables of the node's environment that commands get beside the usual ones: see `core.environment`."""
 
 
 NODE_DURATIONS: Final = {"keep": (1, MAX_EVERY, "up to 3653d"), "start_window": (SECOND, DAY, "1s to 1d")}
-"""Those of its keys that are durations: least, most, and both in words."""
+"""The keys that are durations: minimum, maximum, and both in words."""
 
 
-def parse_node_duration(key: str, said: str | float) -> int:
+def parse_node_duration(key: str, value: str | float) -> int:
     """A duration of `[node]` in microseconds; raise Invalid."""
-    length = parse_duration(said)
+    length = parse_duration(value)
     least, most, accepted = NODE_DURATIONS[key]
     if not least <= length <= most:
-        raise Invalid(f"{said!r} is out of range, accepted: {accepted}")
+        raise Invalid(f"{value!r} is out of range, accepted: {accepted}")
     return length
 
 
 class Config(NamedTuple):
-    """All that a file says."""
+    """The whole content of a file."""
 
     tasks: tuple[Task, ...]
     periods: dict[str, Period]
@@ -71,7 +71,7 @@ class FilePosition(NamedTuple):
 
 
 class ConfigError(NamedTuple):
-    """One thing wrong with a file, or worth a second look, for the person who must mend it."""
+    """An error or warning about a file, for the person who must fix it."""
 
     file: str
     place: FilePosition | None
@@ -83,22 +83,22 @@ class ConfigError(NamedTuple):
 
 
 class ParsedFile(NamedTuple):
-    """A file that was read without a problem."""
+    """A file that was read without errors."""
 
     file: str
     config: Config
     place_of: Callable[[tuple[str, ...], int | None], FilePosition | None]
-    """Where the value at a path stands, or a column within its text. A task's path is ("tasks", name, key)."""
+    """The position of the value at a path, or of a column within it. A task's path is ("tasks", name, key)."""
     warnings: tuple[ConfigError, ...] = ()
-    """What reading it already showed."""
+    """Warnings found while reading."""
 
 
 class BadFileError(ValueError):
-    """Files that cannot be used, with their problems."""
+    """Files with errors."""
 
-    def __init__(self, problems: list[ConfigError], more: int = 0) -> None:
-        self.errors = problems
+    def __init__(self, errors: list[ConfigError], more: int = 0) -> None:
+        self.errors = errors
         self.errors_omitted = more
-        """So many were counted, but not listed."""
-        lines = [*map(str, problems), *([f"... and {more:,} more"] if more else [])]
+        """The number of errors that are not listed."""
+        lines = [*map(str, errors), *([f"... and {more:,} more"] if more else [])]
         super().__init__("\n".join(lines))

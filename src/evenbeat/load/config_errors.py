@@ -1,4 +1,4 @@
-"""Collect every refusal of a document with its path, and turn tables into nouns without stopping at the first one."""
+"""Collects all errors of a document with their paths, and converts tables to model objects despite errors."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -24,20 +24,20 @@ _CHOICES: Final[dict[str, type[StrEnum]]] = {
 }
 _MAX_ACCEPTED_LISTED: Final = 10
 MAX_ERRORS: Final = 100
-"""Problems of one document that are kept: the first ones explain the others, which are counted."""
+"""Errors of one document that are kept. The first ones explain the others, which are only counted."""
 _MOST_SUGGESTIONS: Final = 20
-"""Unknown keys of one document for which the key that was meant is looked for."""
+"""Unknown keys of one document for which a similar known key is searched."""
 _StructT = TypeVar("_StructT", bound=msgspec.Struct)
 
 
 class DocumentErrors:
-    """What is wrong with a document: the first problems, and how many there are."""
+    """The errors of a document: the first ones, and their number."""
 
     def __init__(self) -> None:
         self.errors: list[tuple[KeyPath, Invalid]] = []
         self.inherited_from: dict[KeyPath, dict[str, KeyPath]] = {}
-        """Where the keys of a task come from that it has by `use`: that is where they must be mended."""
-        self._told: set[tuple[KeyPath, str]] = set()
+        """Where the keys that a task inherits by `use` are defined: that is where they must be fixed."""
+        self._reported: set[tuple[KeyPath, str]] = set()
         self._count = 0
         self._suggestions = _MOST_SUGGESTIONS
 
@@ -45,19 +45,19 @@ class DocumentErrors:
         return self._count
 
     @property
-    def more(self) -> int:
-        """Problems that were counted and not kept."""
+    def errors_omitted(self) -> int:
+        """The number of errors that are not kept."""
         return self._count - len(self.errors)
 
     def refuse(self, path: KeyPath, problem: str | Invalid) -> None:
-        """Note what is wrong at a path."""
+        """Add an error at a path."""
         error = Invalid(problem) if isinstance(problem, str) else problem
         origin = self.defining_path(path)
         if origin != path:
-            # All that use a template share its mistake.
-            if (origin, error.problem) in self._told:
+            # All tasks that use a template share its error.
+            if (origin, error.problem) in self._reported:
                 return
-            self._told.add((origin, error.problem))
+            self._reported.add((origin, error.problem))
         self._count += 1
         if len(self.errors) >= MAX_ERRORS:
             return
@@ -65,7 +65,7 @@ class DocumentErrors:
         self.errors.append((origin, Invalid(error.problem, column=error.column, place=place)))
 
     def defining_path(self, path: KeyPath) -> KeyPath:
-        """Where the value at a path is written."""
+        """The path where the value at `path` is written."""
         via = self.inherited_from.get(path[:2])
         return (*via[str(path[2])], *path[2:]) if via and len(path) > 2 and path[2] in via else path
 
@@ -77,7 +77,7 @@ class DocumentErrors:
         return None
 
     def known_keys(self, path: tuple[str, ...], table: dict[str, Any], accepted: Sequence[str]) -> dict[str, Any]:
-        """Refuse the keys that do not belong here, and go on without them."""
+        """Refuse unknown keys, and return the table without them."""
         known = frozenset(accepted)
         for key in [k for k in table if k not in known]:
             self.refuse((*path, key), f"{key[:64]!r} is not a key here{self._hint(key, tuple(accepted))}")
@@ -90,7 +90,7 @@ class DocumentErrors:
         return f", {_hint(key[:64], accepted)}"
 
     def convert(self, path: tuple[str, ...], table: dict[str, Any], noun: type[_StructT]) -> _StructT | None:
-        """The noun of a table. A key with a wrong value is refused and left out, until the rest can be converted."""
+        """Convert a table to a model object. Keys with wrong values are refused and dropped until the rest converts."""
         whole = True
         while True:
             try:
@@ -98,7 +98,7 @@ class DocumentErrors:
             except msgspec.ValidationError as e:
                 keys: KeyPath
                 keys, problem = _explain_validation_error(e, table)
-                # What is missing after something was refused has been told.
+                # A key that is missing because its value was refused has been reported.
                 if keys or whole:
                     self.refuse((*path, *keys), problem)
                 if not keys:
@@ -109,13 +109,13 @@ class DocumentErrors:
 
 @lru_cache(maxsize=256)
 def _hint(key: str, accepted: tuple[str, ...]) -> str:
-    # Of a long list only the key that was meant is worth reading.
+    # Of a long list, only the similar key is worth reading.
     near = nearest_words(key, accepted) if len(accepted) > _MAX_ACCEPTED_LISTED else []
     return f"did you mean {near[0]}?" if near else f"accepted: {', '.join(accepted)}"
 
 
 def _explain_validation_error(error: msgspec.ValidationError, table: Mapping[str, Any]) -> tuple[KeyPath, str]:
-    """Which value msgspec could not use, and why, in words for people."""
+    """The path of the value that msgspec refused, and why, in words for people."""
     if isinstance(error.__cause__, Invalid):
         # Our own checks, which msgspec has wrapped: they name the field.
         place = error.__cause__.place

@@ -49,7 +49,7 @@ _IGNORED_SETTINGS: Final = {
 
 
 class CrontabDialect(NamedTuple):
-    """How a crontab is meant, where it does not say so itself."""
+    """How to read a crontab, where its own comments do not say."""
 
     spread: bool = False
     system: bool = False
@@ -76,14 +76,14 @@ def parse_crontab(text: str, file: str, manner: CrontabDialect | None = None) ->
 
 
 def parse_crontab_file(text: str, file: str, manner: CrontabDialect | None = None) -> ParsedFile:
-    """The same, for those who will ask where something stands."""
+    """Parse the text, and keep the positions of its values."""
     reader = _CrontabReader(file, manner or CrontabDialect())
     for number, line in enumerate(text.split("\n"), start=1):
         reader.read(number, line.rstrip("\r"))
     tasks = reader.tasks()
-    if reader.problems:
-        problems = sorted(reader.problems, key=lambda p: p.place or FilePosition(0, 0))
-        raise BadFileError(problems[:MAX_ERRORS_SHOWN], max(len(problems) - MAX_ERRORS_SHOWN, 0))
+    if reader.errors:
+        errors = sorted(reader.errors, key=lambda p: p.place or FilePosition(0, 0))
+        raise BadFileError(errors[:MAX_ERRORS_SHOWN], max(len(errors) - MAX_ERRORS_SHOWN, 0))
 
     def place_of(path: tuple[str, ...], column: int | None) -> FilePosition | None:
         entry = tasks.get(path[1]) if path[0] == "tasks" else None
@@ -98,7 +98,7 @@ class _CrontabReader:
     """Reads line after line, then makes the tasks, whose names depend on all of them."""
 
     def __init__(self, file: str, manner: CrontabDialect) -> None:
-        self.problems: list[ConfigError] = []
+        self.errors: list[ConfigError] = []
         self.warnings: list[ConfigError] = []
         self._file = file
         self._manner = manner
@@ -108,7 +108,7 @@ class _CrontabReader:
         self._entries: list[_CrontabEntry] = []
 
     def _refuse(self, line: int, column: int, problem: str) -> None:
-        self.problems.append(ConfigError(self._file, FilePosition(line, column), problem))
+        self.errors.append(ConfigError(self._file, FilePosition(line, column), problem))
 
     def _warn(self, line: int, column: int, problem: str) -> None:
         self.warnings.append(ConfigError(self._file, FilePosition(line, column), problem))
@@ -116,7 +116,7 @@ class _CrontabReader:
     # Lines
 
     def read(self, number: int, line: str) -> None:
-        """Take in one line."""
+        """Read one line."""
         stripped = line.strip()
         if stripped.startswith("#"):
             if directive := _DIRECTIVE.fullmatch(line):
@@ -218,7 +218,7 @@ class _CrontabReader:
         return found
 
     def _check(self, entry: _CrontabEntry, task: Task) -> None:
-        """Is everything as long as it may be?"""
+        """Are all texts within their length limits?"""
         try:
             msgspec.convert(msgspec.to_builtins(task), Task)
         except msgspec.ValidationError as e:

@@ -7,12 +7,12 @@ from hashlib import sha256
 from typing import Final
 
 _IGNORED_COMMANDS: Final = {"cd", "test", "[", "[[", ".", "source", "export", "set", "umask", "sleep", "if"}
-"""What a command line does first, before what it is for."""
+"""Commands that only prepare the actual command."""
 _WRAPPER_COMMANDS: Final = {
     *("env", "nice", "ionice", "nohup", "exec", "sudo", "time", "timeout", "flock", "chronic", "command"),
     *("sh", "bash", "dash", "zsh", "python", "python3", "perl", "ruby", "php", "node", "java", "py"),
 }
-"""What starts something else, which says more."""
+"""Commands that run another command, whose name says more."""
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*=")
 _NUMBER: Final = re.compile(r"[-+]?[\d.]+[smhd]?")
 _EXTENSION: Final = re.compile(r"\.(?:sh|py|pl|rb|php|js|jar|bash)$")
@@ -20,7 +20,7 @@ _MAX_NAME: Final = 64
 
 
 def command_stem(command: str) -> str:
-    """What people would call it: `cd /srv && nice ./backup.sh --full` -> backup."""
+    """The name people would use: `cd /srv && nice ./backup.sh --full` -> backup."""
     fallback = ""
     for part in re.split(r"&&|\|\||[;|&(){}]", command):
         words = [word.strip("\"'`") for word in part.split()]

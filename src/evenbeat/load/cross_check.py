@@ -28,7 +28,7 @@ from evenbeat.when.lint import cron_warnings
 from evenbeat.when.period import compile_periods
 
 MAX_FINDINGS_SHOWN: Final = 100
-"""More findings than this are counted, not listed: the first ones explain them."""
+"""Findings beyond this number are counted, not listed: the first ones explain them."""
 FindingPath = tuple[str, ...]
 _NAME: Final = ("name",)
 _HIDDEN_VALUE: Final = (
@@ -38,25 +38,25 @@ _HIDDEN_VALUE: Final = (
 
 
 class ValidationFinding(NamedTuple):
-    """Something that does not fit."""
+    """A conflict between documents, or with the store."""
 
     owner: str
-    """Whose document it is in: a file, or the owner of the tasks."""
+    """The document it is in: a file, or the owner of the tasks."""
     path: FindingPath
-    """Where in it, such as ("tasks", "report", "limit")."""
+    """The path in the document, such as ("tasks", "report", "limit")."""
     message: str
     is_conflict: bool = False
-    """It would be right by itself, but another owner says otherwise."""
+    """The document is valid in itself, but contradicts another owner."""
 
 
 class ExistingDefinitions(NamedTuple):
-    """What is there beside the documents in question."""
+    """What the store has beside the documents in question."""
 
     periods: Mapping[str, tuple[str, Period]] = {}
     limits: Mapping[str, tuple[str, int]] = {}
     """Owner and definition by name."""
     node: Mapping[str, NodeSettings] = {}
-    """What other owners say of the node."""
+    """Node settings of other owners."""
     names: Mapping[str, str] = {}
     """Owners of tasks, by those of their names that the documents use too."""
 
@@ -67,7 +67,7 @@ NOTHING_EXISTS: Final = ExistingDefinitions()
 def validate_configs(
     configs: Mapping[str, Config], known: ExistingDefinitions = NOTHING_EXISTS, *, must_run: bool = True
 ) -> list[ValidationFinding]:
-    """All that does not fit. Without `must_run` tasks need no command: for those who only want to see their times."""
+    """All conflicts. Without `must_run` tasks need no command, for callers that only compute times."""
     periods = {name: period for name, (_, period) in known.periods.items()}
     limits = {name: most for name, (_, most) in known.limits.items()}
     for config in configs.values():
@@ -87,7 +87,7 @@ def validate_configs(
 def validate_task(
     task: Task, periods: Mapping[str, Period], limits: Mapping[str, int], *, must_run: bool = True
 ) -> Iterator[tuple[FindingPath, str]]:
-    """What a task says that cannot be, or refers to and is not there: the key, and what is wrong with it."""
+    """Impossible values of a task and references to missing things: the key, and what is wrong with it."""
     yield from _invalid_task_texts(task)
     for reference, message in missing_references(task, periods, limits):
         yield (reference.key,), message
@@ -96,7 +96,7 @@ def validate_task(
 
 
 def _invalid_task_texts(task: Task) -> Iterator[tuple[FindingPath, str]]:
-    """Names, labels and values that cannot be shown or addressed as what they are."""
+    """Names, labels and values that cannot be displayed or used in an address unambiguously."""
     if problem := name_error(task.name):
         yield _NAME, f"the name: {problem}"
     for key, value in task.labels.items():
@@ -139,11 +139,11 @@ def _duplicate_names(configs: Mapping[str, Config], taken: Mapping[str, str]) ->
 
 
 def _conflicting_settings(configs: Mapping[str, Config], known: ExistingDefinitions) -> Iterator[ValidationFinding]:
-    """Periods, limits and settings of the node of which two owners say different things."""
-    said: dict[FindingPath, tuple[str, object]] = {("periods", name): of for name, of in known.periods.items()}
-    said |= {("limits", name): of for name, of in known.limits.items()}
+    """Periods, limits and node settings that two owners define differently."""
+    defined: dict[FindingPath, tuple[str, object]] = {("periods", name): of for name, of in known.periods.items()}
+    defined |= {("limits", name): of for name, of in known.limits.items()}
     for owner, node in known.node.items():
-        said |= {("node", key): (owner, value) for key, value in _node_values(node)}
+        defined |= {("node", key): (owner, value) for key, value in _node_values(node)}
     for owner, config in configs.items():
         sections: tuple[tuple[str, Iterable[tuple[str, object]]], ...] = (
             ("periods", config.periods.items()),
@@ -152,7 +152,7 @@ def _conflicting_settings(configs: Mapping[str, Config], known: ExistingDefiniti
         )
         for section, values in sections:
             for name, value in values:
-                other, before = said.setdefault((section, name), (owner, value))
+                other, before = defined.setdefault((section, name), (owner, value))
                 if before != value:
                     message = f"{_shown(name, value)} here, {_shown(name, before)} in {_owner_text(other)}"
                     if section == "periods":
@@ -173,7 +173,7 @@ def _owner_text(owner: str) -> str:
 
 
 def _invalid_periods(configs: Mapping[str, Config], periods: dict[str, Period]) -> Iterator[ValidationFinding]:
-    """Periods may include and exclude those of others."""
+    """Check the periods that periods include and exclude, which may belong to other owners."""
     try:
         compile_periods(periods)
     except Invalid as e:
@@ -189,27 +189,27 @@ def _invalid_periods(configs: Mapping[str, Config], periods: dict[str, Period]) 
 def config_errors_of(
     found: Sequence[ValidationFinding], source_of: Callable[[str], ParsedFile | None]
 ) -> tuple[list[ConfigError], int]:
-    """Findings with the lines and columns of files, as far as they can be told; and how many more there are."""
-    problems: dict[ConfigError, None] = {}
+    """Findings with lines and columns of files where known, and the number of those not listed."""
+    errors: dict[ConfigError, None] = {}
     for finding in found[:MAX_FINDINGS_SHOWN]:
         source = source_of(finding.owner)
         dotted = ".".join(finding.path)
         if source is None:
-            problems[ConfigError(_owner_text(finding.owner), None, f"{dotted}: {finding.message}")] = None
+            errors[ConfigError(_owner_text(finding.owner), None, f"{dotted}: {finding.message}")] = None
             continue
         path = ("tasks", *finding.path[1:]) if finding.path[:1] == ("checks",) else finding.path
         place = source.place_of(path, None)
-        # A template says it for all that use it, at one place.
+        # An error in a template is reported once, not for each task that uses it.
         is_of_task = place is not None and path[:1] == ("tasks",)
-        problems[ConfigError(source.file, place, finding.message if is_of_task else f"{dotted}: {finding.message}")] = (
+        errors[ConfigError(source.file, place, finding.message if is_of_task else f"{dotted}: {finding.message}")] = (
             None
         )
-    in_order = sorted(problems, key=lambda problem: (problem.file, problem.place or FilePosition(0, 0)))
+    in_order = sorted(errors, key=lambda error: (error.file, error.place or FilePosition(0, 0)))
     return in_order, max(len(found) - MAX_FINDINGS_SHOWN, 0)
 
 
 def config_warnings(source: ParsedFile, now: Instant | None = None) -> list[ConfigError]:
-    """What works but piles up load or surprises its owner, each once; `now` tells which times have passed."""
+    """Warnings about tasks that pile up load or may surprise their owner, each once; `now` decides what has passed."""
     found = dict.fromkeys(source.warnings)
     for task in source.config.tasks:
         if task.schedule.cron is not None:

@@ -1,4 +1,4 @@
-"""Read any file of tasks: TOML by its name or its look, a crontab otherwise; alone, or together with others."""
+"""Reads any file of tasks: TOML by its name or content, otherwise a crontab; alone, or together with others."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,12 +11,12 @@ from evenbeat.load.toml import parse_toml_file
 
 
 def load_file(path: Path) -> Config:
-    """All that a file says; raise BadFileError with every problem found."""
+    """Read a file; raise BadFileError with all errors."""
     return load_parsed_file(path).config
 
 
 def load_parsed_file(path: Path, *, must_run: bool = True) -> ParsedFile:
-    """The same, for those who will ask where something stands; without `must_run` tasks need no command."""
+    """Read a file and keep the positions of its values; without `must_run` tasks need no command."""
     text = read_text(path)
     if is_toml(path, text):
         return parse_toml_file(text, str(path), must_run=must_run)
@@ -24,28 +24,28 @@ def load_parsed_file(path: Path, *, must_run: bool = True) -> ParsedFile:
 
 
 def load_together(paths: Sequence[Path], *, must_run: bool = True) -> list[ParsedFile]:
-    """Files that make one timetable; raise BadFileError with the problems of all of them, and between them.
+    """Read files that make one timetable; raise BadFileError with the errors in and between all of them.
 
     Without `must_run` tasks need no command.
     """
-    sources, problems, more = [], [], 0
+    sources, errors, more = [], [], 0
     for path in dict.fromkeys(paths):
         try:
             sources.append(load_parsed_file(path, must_run=must_run))
         except BadFileError as e:
-            problems += e.errors
+            errors += e.errors
             more += e.errors_omitted
-    if not problems:
+    if not errors:
         by_file = {source.file: source for source in sources}
         found = validate_configs({file: source.config for file, source in by_file.items()}, must_run=must_run)
-        problems, more = config_errors_of(found, by_file.get)
-    if problems:
-        raise BadFileError(problems, more)
+        errors, more = config_errors_of(found, by_file.get)
+    if errors:
+        raise BadFileError(errors, more)
     return sources
 
 
 def is_toml(path: Path, text: str) -> bool:
-    """By its name; or because it begins with the header of a table, as no crontab does."""
+    """Is it TOML, by its name, or because it begins with the header of a table, as no crontab does?"""
     if path.suffix.lower() == ".toml":
         return True
     lines = (line.strip() for line in text.splitlines())

@@ -18,7 +18,7 @@ _TOKEN: Final = re.compile(
 
 
 def is_call(command: str) -> bool:
-    """Is it meant for us rather than for a shell?"""
+    """Is it a function call rather than a command for a shell?"""
     return re.match(r"py\s+\S", command) is not None
 
 
@@ -48,7 +48,7 @@ def _parse_arguments(arguments: str, start: int) -> ast.Call:
         raise Invalid(f"a NUL, {_ACCEPTED}", column=start + arguments.index("\0") + 1)
     _refuse_deep_nesting(arguments, start)
     try:
-        with warnings.catch_warnings(action="ignore"):  # of "\d" Python would warn whoever started us
+        with warnings.catch_warnings(action="ignore"):  # Python would print a warning about "\d"
             # Offsets count bytes; of ASCII they are columns.
             tree = ast.parse(f"f({arguments})", mode="eval").body
     except SyntaxError as e:

@@ -49,7 +49,7 @@ def definition_place(function: Callable[..., object]) -> str:
 
 
 def can_be_imported(function: Callable[..., object]) -> bool:
-    """Does its module still have it under its name, itself or in the wrapper of another decorator?"""
+    """Does its module still have the function under its name, itself or wrapped by another decorator?"""
     module = sys.modules.get(function.__module__)
     found = getattr(module, function.__qualname__, None)
     while found is not None and found is not function:

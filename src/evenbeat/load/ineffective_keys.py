@@ -1,4 +1,4 @@
-"""Keys that have an effect only on some tasks: what has none is refused, not ignored."""
+"""Keys that affect only some kinds of tasks: where a key has no effect, it is refused instead of ignored."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -9,7 +9,7 @@ _RUN_KEYS: Final = frozenset(
     {"limit", "pool", "priority", "weight", "missed", "catch_up", "retry", "env", "cwd", "user", *_REPETITION_KEYS}
 )
 CONDITIONAL_KEYS: Final = _CHECK_KEYS | _RUN_KEYS
-"""All of them."""
+"""All keys of that kind."""
 
 
 def why_without_effect(key: str, table: Mapping[str, Any], *, check: bool) -> str:

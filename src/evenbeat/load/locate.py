@@ -1,4 +1,4 @@
-"""Find where in a TOML text a value stands. Only used once something is wrong with it, so it may read it again."""
+"""Finds the position of a value in a TOML text. Used only for errors, so it may parse the text again."""
 
 import re
 import tomllib
@@ -17,7 +17,7 @@ _ASSIGNMENT: Final = re.compile(rf"(?P<keys>\s*{_KEY}(?:\s*\.\s*{_KEY})*)\s*=\s*
 
 
 class TomlPositions:
-    """Where the tables and keys of a text stand."""
+    """The positions of the tables and keys of a text."""
 
     def __init__(self, text: str, document: Mapping[str, Any]) -> None:
         self._document = document

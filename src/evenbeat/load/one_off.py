@@ -1,4 +1,4 @@
-"""One-off times: a relative one is resolved where it was typed, and one that has passed never comes."""
+"""One-off times: a relative one is resolved when it is entered, and one in the past is refused."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -25,7 +25,7 @@ def resolve_relative_at(table: Mapping[str, Any], now: Instant) -> dict[str, Any
         length = parse_duration(str(at).strip()[1:])
     except Invalid as e:
         raise Invalid(e.problem, place="at") from None
-    # Nobody who says ten minutes means a fraction of a second.
+    # "+10m" does not mean a fraction of a second.
     when = Instant(-(-(now + length) // SECOND) * SECOND)
     return {**table, "at": format_instant(when, zone("UTC"))}
 
@@ -42,4 +42,4 @@ def require_future_at(task: Task, now: Instant, before: Task | None = None) -> N
     """Raise Invalid for a time that has passed; not if the task had it before."""
     same = before is not None and (before.schedule.at, before.schedule.zone) == (task.schedule.at, task.schedule.zone)
     if not same and (wrong := past_at_error(task, now)):
-        raise Invalid(f"{wrong}; accepted: a time to come, or a relative one such as +10m", place="at")
+        raise Invalid(f"{wrong}; accepted: a future time, or a relative one such as +10m", place="at")

@@ -1,4 +1,4 @@
-"""Read a large file in a process of its own: parsing it in one go would hold up everything else in ours.
+"""Reads a large file in a separate process: parsing it in one go would block everything else in ours.
 
 What comes back is the configuration in pieces, or the problems of the file; a process that cannot do it is no
 problem of the file, which is then read here.
@@ -18,7 +18,7 @@ from evenbeat.load.files import load_file
 from evenbeat.model import Period, Task
 
 SUBPROCESS_FROM_BYTES: Final = 1 << 20
-"""Bytes: what is smaller is read in some tens of milliseconds."""
+"""Bytes; a smaller file is parsed within some tens of milliseconds."""
 _TASKS_PER_PIECE: Final = 500
 """Tasks in one piece, which is decoded in one go."""
 _LENGTH_BYTES: Final = 4
@@ -42,19 +42,19 @@ _tasks_decoder: Final = msgspec.msgpack.Decoder(list[Task])
 
 
 def load_in_subprocess(path: Path) -> Config:
-    """As `load_file`; elsewhere, if the file is large."""
+    """Do the same as `load_file`; in another process if the file is large."""
     try:
         is_large = path.stat().st_size >= SUBPROCESS_FROM_BYTES
     except (OSError, ValueError):
-        is_large = False  # reading it will tell why not
+        is_large = False  # reading it will report the reason
     return (_load_in_subprocess(path) if is_large else None) or load_file(path)
 
 
 def _load_in_subprocess(path: Path) -> Config | None:
-    """None if there was no answer."""
+    """The answer of the process; None if there was none."""
     command = [sys.executable, "-P", "-m", __name__, str(path)]
     try:
-        # Of a session of its own: a Ctrl-C on our terminal is for us.
+        # A session of its own: Ctrl-C on our terminal must not reach it.
         process = subprocess.Popen(  # noqa: S603
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
         )
@@ -102,7 +102,7 @@ def _encoded_pieces(path: Path) -> Iterator[bytes]:
 
 
 def main() -> None:
-    """Send what the file says to whoever has started us."""
+    """Send the content of the file to the parent process."""
     for piece in _encoded_pieces(Path(sys.argv[1])):
         sys.stdout.buffer.write(len(piece).to_bytes(_LENGTH_BYTES, "big") + piece)
     sys.stdout.buffer.flush()

@@ -21,7 +21,7 @@ def pass_env_error(name: str) -> str:
 
 
 def pass_env_errors(names: Sequence[str]) -> list[tuple[int, str]]:
-    """The same for a list: position and problem."""
+    """The errors of a list of names: position and problem."""
     found = [(i, problem) for i, name in enumerate(names) if (problem := pass_env_error(name))]
     return (
         [(MAX_VARIABLES, f"{len(names)} names, accepted: at most {MAX_VARIABLES}"), *found]

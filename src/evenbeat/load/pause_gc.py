@@ -1,4 +1,4 @@
-"""Do without the collector of cycles for a while: among many new things that all stay it finds none, and looks long."""
+"""Pauses the cyclic garbage collector: among many new objects that all stay alive, it searches long for nothing."""
 
 import gc
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def without_garbage_collection() -> Iterator[None]:
-    """Nothing of what is read is a cycle, and looking for some costs a third of the time of a large file."""
+    """Pause it while reading: files produce no cycles, and for a large one the search takes a third of the time."""
     enabled = gc.isenabled()
     gc.disable()
     try:

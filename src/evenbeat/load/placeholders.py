@@ -1,4 +1,4 @@
-"""Texts with holes for what differs from host to host, until it is known whether placeholders or values fill them."""
+"""Texts with gaps for what differs by host, until it is known whether placeholders or values fill them."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -9,7 +9,7 @@ _VARIABLE: Final = re.compile(f"{_OPEN}([^{_CLOSE}]*){_CLOSE}")
 
 
 def host_variable(what: str) -> str:
-    """A hole for "host", or for an attribute of it, "host.address"."""
+    """A gap for "host", or for an attribute of it, "host.address"."""
     return f"{_OPEN}{what}{_CLOSE}"
 
 
@@ -17,7 +17,7 @@ HOST_NAME_VARIABLE: Final = host_variable("host")
 
 
 def host_variables_in(value: Any) -> set[str]:
-    """All that a value has holes for."""
+    """The names of all gaps in a value."""
     return {found for text in _texts(value) for found in _VARIABLE.findall(text)}
 
 
@@ -30,7 +30,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def fill_host_variables(value: Any, values: Mapping[str, str]) -> Any:
-    """With the values of one host in the holes."""
+    """Fill the gaps with the values of one host."""
     if isinstance(value, str):
         return _VARIABLE.sub(lambda m: values[m[1]], value)
     if isinstance(value, dict):
@@ -39,7 +39,7 @@ def fill_host_variables(value: Any, values: Mapping[str, str]) -> Any:
 
 
 def to_placeholders(value: Any, key: str) -> Any:
-    """With placeholders of `for` in the holes, and every other brace doubled."""
+    """Fill the gaps with placeholders of `for`, and double every other brace."""
     if isinstance(value, str):
         doubled = value.replace("{", "{{").replace("}", "}}")
         return _VARIABLE.sub(lambda m: "{" + m[1].replace("host", key, 1).replace("._", ".") + "}", doubled)

@@ -1,7 +1,7 @@
-"""Characters that do not show what they are: how names and other short texts refuse them, and how output shows them.
+"""Characters that mislead a reader: names and other short texts refuse them, and output escapes them.
 
 Control characters move the cursor, clear the screen or end a line of a log; direction marks make a text read as
-another one. A name with one of them cannot be told from another name, typed, or put into an address.
+another one. A name with one of them cannot be distinguished from another name, typed, or put into an address.
 """
 
 import re
@@ -29,7 +29,7 @@ def text_error(text: str) -> str:
 
 
 def name_error(name: str) -> str:
-    """The same for a name that stands in the path of an address."""
+    """Why a name that is used in the path of a URL is refused; empty if it is not."""
     if name.isprintable() and name[:1] not in (" ", ".") and name[-1:] != " ":
         return ""  # a million names are looked at
     if problem := text_error(name):
@@ -48,17 +48,17 @@ def safe_name(name: str) -> str:
 
 
 def escaped_text(text: str) -> str:
-    """A text of lines for a terminal: what could command it is shown as an escape, such as \\x1b."""
+    """A text for a terminal, with control characters shown as escapes such as \\x1b."""
     return text if text.isprintable() else _UNSAFE_IN_TEXT.sub(_escaped, text)
 
 
 def escaped_line(text: str) -> str:
-    """The same for a text that must stay on one line."""
+    """A text for one line of a terminal, with control characters and line breaks shown as escapes."""
     return text if text.isprintable() else _UNSAFE.sub(_escaped, text)
 
 
 def safe_json(text: str) -> str:
-    """The same JSON document, in which only JSON's own escapes stand for such characters."""
+    """A JSON document with such characters replaced by JSON's own escapes."""
     if text.isascii() and "\x7f" not in text:
         return text  # JSON itself escapes all other control characters of ASCII
     return _UNSAFE_IN_TEXT.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

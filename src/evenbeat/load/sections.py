@@ -1,4 +1,4 @@
-"""From the sections of a document to the nouns: tasks, periods, limits, settings of the node, and all that is wrong."""
+"""Converts the sections of a document to tasks, periods, limits and node settings, and collects all errors."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
@@ -20,17 +20,17 @@ _MAX_LIMIT: Final = 1_000_000
 
 
 class DocumentReader:
-    """Reads a document once; `problems` holds every refusal with its path."""
+    """Reads a document once; `errors` holds every error with its path."""
 
     def __init__(self, document: Mapping[str, Any], *, must_run: bool = False) -> None:
         self._document = document
         self._must_run = must_run
         self.errors = DocumentErrors()
         self._made: dict[str, tuple[str, str]] = {}
-        """Which table a name comes from that is not in the document itself."""
+        """The table that a generated name comes from."""
 
     def read(self) -> Config:
-        """All that the document says; of use only if there are no problems."""
+        """The content of the document; usable only if there are no errors."""
         for section in self._document:
             if section not in _SECTIONS:
                 self.errors.refuse((section,), f"{section!r} is not a section, accepted: {', '.join(_SECTIONS)}")
@@ -41,7 +41,7 @@ class DocumentReader:
         return Config(self._tasks(tasks, periods), periods, limits, node)
 
     def defining_path(self, name: str, *keys: str) -> KeyPath:
-        """Where a task, or a key of it, stands in the document."""
+        """The path of a task, or of a key of it, in the document."""
         path = self._made.get(name) or ("checks" if name in self._document.get("checks", {}) else "tasks", name)
         return self.errors.defining_path((*path, *keys))
 
@@ -149,7 +149,7 @@ class DocumentReader:
     def _instances(
         self, path: tuple[str, str], table: dict[str, Any], templates: TemplateExpander
     ) -> Iterable[tuple[str, dict[str, Any]]]:
-        """The tasks that a table makes, by name: itself, or what `use` and `for` make of it."""
+        """The tasks of a table, by name: one, or those that `use` and `for` expand it to."""
         if "use" not in table and "for" not in table:
             return ((path[1], table),)
         whole = {key: value for key, value in table.items() if key not in ("use", "for")}

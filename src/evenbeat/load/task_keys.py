@@ -1,4 +1,4 @@
-"""A task as the flat table that a file has, for people who type single keys: to and fro, and changed key by key."""
+"""Converts a task to the table of a file and back, and changes it key by key."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -42,24 +42,24 @@ def hide_secrets(table: dict[str, Any]) -> dict[str, Any]:
 
 
 def task_from_table(name: str, table: Mapping[str, Any], *, check: bool) -> Task:
-    """The task that a file would make of this table; all that is wrong with it is one refusal."""
-    problems = DocumentErrors()
+    """The task of a table, as in a file; all errors are raised as one Invalid."""
+    errors = DocumentErrors()
     path = ("checks" if check else "tasks", name)
-    task = TaskBuilder(problems, {}).build(path, dict(table), name)
-    if problems.errors:
-        lines = [str(_without_header(error, ".".join(path))) for _, error in problems.errors]
-        raise Invalid("\n".join([*lines, f"and {problems.more:,} more"] if problems.more else lines))
+    task = TaskBuilder(errors, {}).build(path, dict(table), name)
+    if errors.errors:
+        lines = [str(_without_header(error, ".".join(path))) for _, error in errors.errors]
+        raise Invalid("\n".join([*lines, f"and {errors.errors_omitted:,} more"] if errors.errors_omitted else lines))
     assert task is not None
     return task
 
 
 def _without_header(error: Invalid, header: str) -> Invalid:
-    """The refusal without the header of the table, which nobody has typed."""
+    """The error without the header of the table, which the user has not typed."""
     return Invalid(error.problem, column=error.column, place=error.place.removeprefix(header).lstrip("., "))
 
 
 def _is_same(key: str, new: Any, old: Any) -> bool:
-    """Do both say the same interval, or the same strategy?"""
+    """Do both have the same interval, or the same strategy?"""
     try:
         return parse_duration(new) == parse_duration(old) if key == "every" else new == (old or Spread.EVEN)
     except (Invalid, TypeError):
@@ -88,12 +88,12 @@ def change_table(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[s
         if value is not None:
             new[key] = value
     if any(key in new and not _is_same(key, new[key], table.get(key)) for key in ("every", "spread")):
-        before.pop("phase", None)  # it belongs to the grid as it was
+        before.pop("phase", None)  # it belongs to the previous grid
     if not isinstance(new.get("command", ""), str):
         before.pop("shell", None)
     stays = ("passive",) if new.keys() & set(_WORK_KEYS) else _WORK_KEYS
     new |= {key: before[key] for key in stays if key in before and key not in new}
     whole = inherit_keys(new, before)
-    # What belonged to a value that was replaced goes with it; what was typed is refused instead.
+    # Keys that belonged to a replaced value go with it; keys that were typed are refused instead.
     gone = [k for k in CONDITIONAL_KEYS & (whole.keys() - new.keys()) if why_without_effect(k, whole, check=True)]
     return {key: value for key, value in whole.items() if key not in gone}

@@ -1,4 +1,4 @@
-"""From the table of a task to the noun, with the defaults that suit it. Files have a hundred thousand of them."""
+"""Converts the table of a task to a Task, with the defaults that suit it. Files have a hundred thousand of them."""
 
 import shlex
 from collections.abc import Iterable, Mapping
@@ -23,7 +23,7 @@ _WORK_KEYS: Final = ("command", "function", "passive")
 _SCHEDULE_KEYS: Final = tuple(field for field in Schedule.__struct_fields__ if field != "pinned")
 _JOB_KEYS: Final = Job.__struct_fields__
 _FIELDS_NOT_KEYS: Final = {"name", "check", "schedule", "job", "paused"}
-"""Fields of a task that its header, its other keys or people by hand give."""
+"""Fields of a task that come from its header, from other keys, or are set by hand."""
 TASK_KEYS: Final = (
     *_SCHEDULE_KEYS,
     *_JOB_KEYS,
@@ -57,10 +57,10 @@ _SAMPLES: Final[dict[str, dict[str, Any]]] = {
     "passive": {"passive": True},
 }
 _MERGED_TABLES: Final = ("labels", "env")
-"""Tables of which a task adds to those of its template and of the defaults."""
+"""Tables that a task merges with those of its template and the defaults."""
 _CRITICAL: Final = WhenMissing.CRITICAL
 _ANY_SCHEDULE: Final = Schedule(every=SECOND)
-"""Will do, to see what else is wrong."""
+"""A stand-in for a bad schedule, so that the other errors are found too."""
 
 _ALL_KEYS: Final = frozenset(TASK_KEYS)
 _SCHEDULE_KEY_SET: Final = frozenset(_SCHEDULE_KEYS)
@@ -69,24 +69,24 @@ _PARSED_KEYS: Final = frozenset((*DURATION_KEYS, *_TIME_KEYS, "second"))
 
 
 class _TableShape(NamedTuple):
-    """What tables with the same keys have in common; there are few of them."""
+    """Facts shared by all tables with the same keys; there are few such sets."""
 
     kind: str
     is_known: bool
-    """Are all keys those of a task?"""
+    """Are all keys known keys of a task?"""
     spelt: list[str]
-    """Keys whose values are written in another way than the nouns hold them."""
+    """Keys whose values must be converted."""
     suiting: dict[str, Any]
-    """The defaults for them."""
+    """The defaults for these keys."""
     conditional: list[str]
-    """Those of all their keys that have an effect only on some tasks."""
+    """The keys that have an effect only on some kinds of tasks."""
 
 
 class TaskBuilder:
-    """Makes tasks; what is wrong with them goes to `problems`."""
+    """Builds tasks; their errors go to `errors`."""
 
-    def __init__(self, problems: DocumentErrors, defaults: dict[str, Any]) -> None:
-        self._problems = problems
+    def __init__(self, errors: DocumentErrors, defaults: dict[str, Any]) -> None:
+        self._errors = errors
         self._schedules: dict[Any, tuple[Schedule, bool]] = {}
         self._shapes: dict[tuple[object, ...], _TableShape] = {}
         self._defaults = self._checked_defaults(defaults)
@@ -98,17 +98,17 @@ class TaskBuilder:
 
     def _checked_defaults(self, table: dict[str, Any]) -> dict[str, Any]:
         path = ("defaults",)
-        known = self._problems.known_keys(path, table, TASK_KEYS)
+        known = self._errors.known_keys(path, table, TASK_KEYS)
         defaults = self._parse_values(path, known, [key for key in known if key in _PARSED_KEYS])
         for key in list(defaults):
-            # Each by itself, in a task it suits, so that a mistake is told once and here.
+            # Each by itself, in a task it suits, so that an error is reported once, and here.
             kind = "every" if _BELONGS_TO.get(key) == "every" else "cron"
             sample: dict[str, Any] = {} if key in _SCHEDULE_KINDS else _SAMPLES[kind].copy()
             for other in _COMPANION_KEYS.get(key, ()):
                 sample |= {other: defaults[other]} if other in defaults else _SAMPLES.get(other, {})
-            before = len(self._problems)
+            before = len(self._errors)
             self._build(path, {**sample, key: defaults[key]}, "x", check=False)
-            if len(self._problems) > before:
+            if len(self._errors) > before:
                 del defaults[key]
         return defaults
 
@@ -119,7 +119,7 @@ class TaskBuilder:
         if shape is None:
             shape = self._shapes[keys] = self._shape(table)
         if not shape.is_known:
-            table = self._problems.known_keys(path, table, TASK_KEYS)
+            table = self._errors.known_keys(path, table, TASK_KEYS)
         if shape.spelt:
             table = self._parse_values(path, table, shape.spelt)
         if shape.conditional:
@@ -146,18 +146,18 @@ class TaskBuilder:
     def _without_ineffective_keys(
         self, path: tuple[str, str], table: dict[str, Any], shape: "_TableShape"
     ) -> dict[str, Any]:
-        """The table with its defaults, without keys that have no effect: only defaults may say what is not for all."""
+        """The table with its defaults, without those that have no effect: defaults need not suit every task."""
         whole = _merge(table, shape.suiting)
         for key in shape.conditional:
             why = why_without_effect(key, whole, check=path[0] == "checks")
             if why:
                 if key in table:
-                    self._problems.refuse((*path, key), f"`{key}` has no effect here: {why}")
+                    self._errors.refuse((*path, key), f"`{key}` has no effect here: {why}")
                 whole.pop(key, None)
         return whole
 
     def _parse_values(self, path: tuple[str, ...], table: dict[str, Any], spelt: Iterable[str]) -> dict[str, Any]:
-        """From what people may write to what the nouns hold."""
+        """Convert values from their written form to that of the model."""
         table = table.copy()
         for key in spelt:
             value = table[key]
@@ -165,10 +165,10 @@ class TaskBuilder:
                 try:
                     table[key] = _cached_duration(value) if type(value) is str else parse_duration(value)
                 except Invalid as e:
-                    self._problems.refuse((*path, key), e)
+                    self._errors.refuse((*path, key), e)
                     del table[key]
             elif key == "at" and is_relative(value):
-                self._problems.refuse((*path, key), RELATIVE_REFUSED)
+                self._errors.refuse((*path, key), RELATIVE_REFUSED)
                 del table[key]
             elif key in _TIME_KEYS and isinstance(value, date):
                 table[key] = value.isoformat()
@@ -194,8 +194,8 @@ class TaskBuilder:
         try:
             task = msgspec.convert(whole, Task)
         except msgspec.ValidationError:
-            whole["job"] = self._problems.convert(path, job, Job) or Job()
-            refused = self._problems.convert(path, whole, Task)
+            whole["job"] = self._errors.convert(path, job, Job) or Job()
+            refused = self._errors.convert(path, whole, Task)
             if refused is None:
                 return None
             task = refused
@@ -211,7 +211,7 @@ class TaskBuilder:
         return task if when is not None else None
 
     def _split(self, path: tuple[str, ...], job: dict[str, Any]) -> None:
-        """A command that is one text: a line for the shell, or a mistake."""
+        """A command that is one text: a line for the shell, or an error."""
         line = job["command"]
         if job.get("shell") is True:
             job["command"] = [line]
@@ -220,7 +220,7 @@ class TaskBuilder:
             words = f"a list of words: [{', '.join(map(_quoted, shlex.split(line[:200])))}]"
         except ValueError:
             words = "a list of words"
-        self._problems.refuse((*path, "command"), f"one text, accepted: {words}; or shell = true beside it")
+        self._errors.refuse((*path, "command"), f"one text, accepted: {words}; or shell = true beside it")
         del job["command"]
 
     def _check_texts(self, path: tuple[str, ...], task: Task) -> None:
@@ -228,46 +228,42 @@ class TaskBuilder:
             try:
                 parse_instant(task.start_at, zone(task.schedule.zone))
             except Invalid as e:
-                self._problems.refuse((*path, "start_at"), e)
+                self._errors.refuse((*path, "start_at"), e)
         if task.passive:
             self._check_passive(path, task)
         elif task.when_missing is not _CRITICAL:
-            self._problems.refuse((*path, "when_missing"), "`when_missing` belongs to passive checks")
+            self._errors.refuse((*path, "when_missing"), "`when_missing` belongs to passive checks")
         if any("\0" in word for word in task.job.command):
-            self._problems.refuse((*path, "command"), "a NUL, which no command can have")
+            self._errors.refuse((*path, "command"), "a NUL, which no command can have")
         for name in task.job.env:
             if not name or "=" in name or "\0" in name:
-                self._problems.refuse((*path, "env", name), f"{name[:64]!r} cannot be the name of a variable")
+                self._errors.refuse((*path, "env", name), f"{name[:64]!r} cannot be the name of a variable")
         function = task.job.function
         if function is not None and not all(function.rpartition(":")[::2]):
-            self._problems.refuse(
-                (*path, "function"), f"{function[:64]!r} is not a function, accepted: module:function"
-            )
+            self._errors.refuse((*path, "function"), f"{function[:64]!r} is not a function, accepted: module:function")
 
     def _check_passive(self, path: tuple[str, ...], task: Task) -> None:
-        """Its results are submitted: no start and no event of the node has to do with them."""
+        """Refuse keys and events that concern starts: results of a passive check are submitted."""
         if task.start_at is not None:
-            self._problems.refuse((*path, "start_at"), "a passive check does not start: its results are submitted")
+            self._errors.refuse((*path, "start_at"), "a passive check does not start: its results are submitted")
         entry = (task.schedule.cron or "").strip()
         if entry in ("@reboot", "@shutdown"):
-            self._problems.refuse(
-                (*path, "cron"), f"{entry}: a passive check needs times at which results are expected"
-            )
+            self._errors.refuse((*path, "cron"), f"{entry}: a passive check needs times at which results are expected")
 
     def _schedule(self, path: tuple[str, ...], table: dict[str, Any], name: str) -> Schedule | None:
         # True equals 1, but is no second.
         key = (*table.items(), type(table.get("second")))
         try:
             known = self._schedules.get(key)
-        except TypeError:  # a list or a table, where none belongs
+        except TypeError:  # a list or a table, which is not accepted here
             known, key = None, ()
         if known is None:
-            before = len(self._problems)
-            schedule = self._problems.convert(path, table, Schedule)
+            before = len(self._errors)
+            schedule = self._errors.convert(path, table, Schedule)
             if schedule is None:
                 return None
             self._compile(path, schedule, name)
-            if len(self._problems) == before and key:
+            if len(self._errors) == before and key:
                 self._schedules[key] = (schedule, _depends_on_name(schedule))
             return schedule
         if known[1]:
@@ -281,13 +277,13 @@ class TaskBuilder:
         try:
             zone(schedule.zone)
         except Invalid as e:
-            self._problems.refuse((*path, "zone"), e)
+            self._errors.refuse((*path, "zone"), e)
             schedule = msgspec.structs.replace(schedule, zone="UTC")
         try:
             compile_schedule(schedule, name)
         except Invalid as e:
             field, _, place = e.place.partition(", ")
-            self._problems.refuse((*path, field) if field else path, Invalid(e.problem, column=e.column, place=place))
+            self._errors.refuse((*path, field) if field else path, Invalid(e.problem, column=e.column, place=place))
 
 
 def inherit_keys(table: dict[str, Any], below: Mapping[str, Any]) -> dict[str, Any]:
@@ -315,7 +311,7 @@ def _schedule_kind(table: Mapping[str, Any]) -> str:
 
 
 def _work_kind(table: Mapping[str, Any]) -> frozenset[str]:
-    """What a table runs, and whether it is passive."""
+    """The command or function of a table, and whether it is passive."""
     found = {key for key in ("command", "function") if key in table}
     return frozenset(found | {"passive"} if table.get("passive") is True else found)
 

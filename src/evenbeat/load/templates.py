@@ -24,7 +24,7 @@ from evenbeat.model import Invalid
 from evenbeat.when.nearest import list_known, nearest_words
 
 MAX_TASKS: Final = 1_000_000
-"""That the `for` of one file may make."""
+"""The number of tasks that the `for` of one file may expand to."""
 
 _BRACE: Final = re.compile(r"\{\{|\}\}|\{(?P<key>[A-Za-z_][\w-]*(?:\.[\w-]+)?)\}|[{}]", re.ASCII)
 _RANGE: Final = re.compile(r"\[(\d{1,9})-(\d{1,9})\]", re.ASCII)
@@ -42,22 +42,22 @@ class _TextPattern(NamedTuple):
 
 
 _Substitution = dict[str, str]
-"""What one value of a `for` key fills in: itself, and its attributes."""
+"""The texts that one value of a `for` key provides: itself, and its attributes."""
 
 
 class TemplateExpander:
-    """The templates of a document; makes the tables of tasks that `use` them or have a `for`."""
+    """The templates of a document; expands tasks that `use` them or have a `for`."""
 
-    def __init__(self, problems: DocumentErrors, tables: Mapping[str, dict[str, Any]]) -> None:
-        self._problems = problems
+    def __init__(self, errors: DocumentErrors, tables: Mapping[str, dict[str, Any]]) -> None:
+        self._errors = errors
         self._tables = tables
         self._left = MAX_TASKS
 
     def templates_used(self, path: KeyPath, use: Any) -> list[tuple[str, dict[str, Any]]]:
-        """The templates that `use` names, the one that wins first."""
+        """The templates that `use` names, in order of precedence."""
         names = [use] if isinstance(use, str) else use
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            self._problems.refuse((*path, "use"), f"{str(use)[:64]!r} is not the name of a template, or a list of them")
+            self._errors.refuse((*path, "use"), f"{str(use)[:64]!r} is not the name of a template, or a list of them")
             return []
         found = []
         for i, name in enumerate(names):
@@ -67,14 +67,14 @@ class TemplateExpander:
             near = nearest_words(name, self._tables)
             known = f"did you mean {near[0]!r}?" if near else f"known: {list_known(self._tables, 'none is defined')}"
             where = (*path, "use") if isinstance(use, str) else (*path, "use", i)
-            self._problems.refuse(where, f"there is no template {name[:64]!r}, {known}")
+            self._errors.refuse(where, f"there is no template {name[:64]!r}, {known}")
         return found[::-1]
 
     def expand(self, path: tuple[str, str], table: dict[str, Any], for_: Any) -> Iterator[tuple[str, Any]]:
-        """Each task's name and table; nothing if something is wrong."""
-        before = len(self._problems)
+        """Each task's name and table; nothing if there is an error."""
+        before = len(self._errors)
         choices = self._choices((*path, "for"), for_) if for_ is not None else {}
-        if len(self._problems) > before:
+        if len(self._errors) > before:
             return  # what its values are is not known, so neither is what may be a placeholder
         known = {
             key for options in choices.values() for key in set.intersection(*map(set, {tuple(o) for o in options}))
@@ -85,7 +85,7 @@ class TemplateExpander:
         for key, value in table.items():
             compiled = self._compiled((*path, key), value, known | {"name"})
             (patterns if _has_pattern(compiled) else fixed)[key] = compiled
-        if len(self._problems) > before:
+        if len(self._errors) > before:
             return
         for chosen in product(*choices.values()):
             values = {key: text for choice in chosen for key, text in choice.items()}
@@ -93,28 +93,26 @@ class TemplateExpander:
             values = {"name": name, **values}
             yield name, fixed | {key: _filled(value, values) for key, value in patterns.items()}
 
-    # What `for` says
+    # Values of `for`
 
     def _choices(self, path: KeyPath, for_: Any) -> dict[str, list[_Substitution]]:
         if not isinstance(for_, dict) or not for_:
-            self._problems.refuse(path, f"{str(for_)[:64]!r} is not a table, accepted: for.KEY = [...]")
+            self._errors.refuse(path, f"{str(for_)[:64]!r} is not a table, accepted: for.KEY = [...]")
             return {}
         choices = {}
         for key, value in for_.items():
             where = (*path, key)
             if not _KEY.fullmatch(key):
-                self._problems.refuse(
-                    where, f"{key[:64]!r} cannot be a placeholder, accepted: letters, digits, _ and -"
-                )
+                self._errors.refuse(where, f"{key[:64]!r} cannot be a placeholder, accepted: letters, digits, _ and -")
                 continue
-            before = len(self._problems)
+            before = len(self._errors)
             options = list(islice(self._options(where, key, value), self._left + 1))
-            if not options and len(self._problems) == before:
-                self._problems.refuse(where, f"no values, {_ACCEPTED}")
+            if not options and len(self._errors) == before:
+                self._errors.refuse(where, f"no values, {_ACCEPTED}")
             choices[key] = options
         count = prod(map(len, choices.values()))
         if count > self._left:
-            self._problems.refuse(path, f"more than {MAX_TASKS:,} tasks in all")
+            self._errors.refuse(path, f"more than {MAX_TASKS:,} tasks in all")
             return {}
         self._left -= count
         return choices
@@ -123,7 +121,7 @@ class TemplateExpander:
         if isinstance(value, dict):
             for text, attributes in value.items():
                 if not isinstance(attributes, dict):
-                    self._problems.refuse((*path, text), f"{str(attributes)[:64]!r} is not a table of attributes")
+                    self._errors.refuse((*path, text), f"{str(attributes)[:64]!r} is not a table of attributes")
                     continue
                 more = {f"{key}.{name}": self._text((*path, text, name), a) for name, a in attributes.items()}
                 for one in self._ranged((*path, text), text):
@@ -139,7 +137,7 @@ class TemplateExpander:
     def _text(self, path: KeyPath, value: Any) -> str:
         if isinstance(value, str | int) and not isinstance(value, bool) and value != "":
             return str(value)
-        self._problems.refuse(path, f"{str(value)[:64]!r} is not a value, accepted: a text or a whole number")
+        self._errors.refuse(path, f"{str(value)[:64]!r} is not a value, accepted: a text or a whole number")
         return ""
 
     def _ranged(self, path: KeyPath, text: str) -> Iterator[str]:
@@ -149,11 +147,11 @@ class TemplateExpander:
         for found in _RANGE.finditer(text):
             first, last = int(found[1]), int(found[2])
             if last < first:
-                self._problems.refuse(path, Invalid(f"the range {found[0]} runs backwards", column=found.start() + 1))
+                self._errors.refuse(path, Invalid(f"the range {found[0]} runs backwards", column=found.start() + 1))
                 return
             count *= last - first + 1
             if count > self._left:
-                self._problems.refuse(path, f"more than {MAX_TASKS:,} tasks in all")
+                self._errors.refuse(path, f"more than {MAX_TASKS:,} tasks in all")
                 return
             width = len(found[1]) if found[1][0] == "0" else 0
             pieces += [[text[end : found.start()]], [f"{n:0{width}d}" for n in range(first, last + 1)]]
@@ -183,7 +181,7 @@ class TemplateExpander:
             elif brace["key"] in known:
                 parts += [brace["key"], ""]
             else:
-                self._problems.refuse(path, Invalid(_unknown(brace, known), column=brace.start() + 1))
+                self._errors.refuse(path, Invalid(_unknown(brace, known), column=brace.start() + 1))
         parts[-1] += text[end:]
         return _TextPattern(tuple(parts)) if len(parts) > 1 else parts[0]
 

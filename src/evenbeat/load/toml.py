@@ -22,23 +22,23 @@ from evenbeat.load.read_text import read_text
 from evenbeat.load.sections import DocumentReader
 
 MAX_ERRORS_SHOWN: Final = 100
-"""More problems than this are counted, not listed: the first ones explain them."""
+"""Errors beyond this number are counted, not listed: the first ones explain them."""
 _WHERE: Final = re.compile(r"(?P<message>.*) at line (?P<line>\d+) column (?P<column>\d+)", re.DOTALL)
 
 
 def load_toml(path: Path) -> Config:
-    """Read a file; raise BadFileError with every problem found."""
+    """Read a file; raise BadFileError with all errors."""
     return parse_toml(read_text(path), str(path))
 
 
 def parse_toml(text: str, file: str) -> Config:
-    """Parse the text of a file; `file` is how messages call it."""
+    """Parse the text of a file; `file` is its name in messages."""
     return parse_toml_file(text, file).config
 
 
 def parse_toml_file(text: str, file: str, *, must_run: bool = False) -> ParsedFile:
-    """The same, for those who will ask where something stands; with `must_run` every task needs something to run."""
-    # A line of a script ends in \n wherever it was written.
+    """Parse the text and keep the positions of its values; with `must_run` every task needs something to run."""
+    # Lines of a script end in \n, even in a file from another system.
     text = text.replace("\r\n", "\n")
     with without_garbage_collection():
         document = _document(text, file)
@@ -46,13 +46,13 @@ def parse_toml_file(text: str, file: str, *, must_run: bool = False) -> ParsedFi
         config = reader.read()
     if reader.errors.errors:
         places = TomlPositions(text, document)
-        problems = []
+        errors = []
         for path, error in reader.errors.errors[:MAX_ERRORS_SHOWN]:
             place = places.position_of(path, error.column)
             # The column within the value is part of the place in the file, if that was found.
-            problems.append(ConfigError(file, place, f"{error.place}: {error.problem}" if place else str(error)))
-        problems.sort(key=lambda problem: problem.place or FilePosition(0, 0))
-        raise BadFileError(problems, len(reader.errors) - len(problems))
+            errors.append(ConfigError(file, place, f"{error.place}: {error.problem}" if place else str(error)))
+        errors.sort(key=lambda error: error.place or FilePosition(0, 0))
+        raise BadFileError(errors, len(reader.errors) - len(errors))
     known: list[TomlPositions] = []
 
     def place_of(path: tuple[str, ...], column: int | None) -> FilePosition | None:

@@ -1,4 +1,4 @@
-"""Write TOML that we read back the same: what the imports of other systems' files end in."""
+"""Writes TOML that reads back unchanged: the output of the importers."""
 
 import json
 import re
@@ -18,7 +18,7 @@ ConfigDocument = dict[str, dict[str, Any]]
 
 
 class ImportResult(NamedTuple):
-    """What files of another system come to, and what they say that we cannot."""
+    """The result of an import, with warnings about what could not be converted."""
 
     document: ConfigDocument
     warnings: list[ConfigError]
@@ -26,14 +26,14 @@ class ImportResult(NamedTuple):
 
 _SECTIONS_WITHOUT_NAMES: Final = ("node", "defaults", "limits")
 _SHARED_KEYS: Final = ("zone", "hash", "days", "second", "env")
-"""What imported tasks tend to have in common: said once, in [defaults]."""
+"""Keys that imported tasks often share: written once, in [defaults]."""
 _CRON_KEYS: Final = ("hash", "days", "second")
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
 _CONTROL: Final = re.compile(f"(?![\t\n])[{UNSAFE_CHARACTERS}]")
 
 
 def write_config(config: Config, comments: Sequence[str] = ()) -> str:
-    """A text that `parse_toml` reads as this very config; raise Invalid if TOML cannot say it."""
+    """A text that `parse_toml` reads as this same config; raise Invalid if TOML cannot express it."""
     return write_document(config_document(config), comments)
 
 
@@ -57,7 +57,7 @@ def period_table(period: Period) -> dict[str, Any]:
 
 
 def _extract_defaults(tables: Sequence[dict[str, Any]], periods: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """Take out of the tables what all of them share."""
+    """Move keys that all tables share into the defaults."""
     defaults = {}
     for key in _SHARED_KEYS:
         having = [t for t in tables if key not in _CRON_KEYS or "cron" in t]
@@ -111,7 +111,7 @@ def _value(value: Any) -> str:
         return f"[{', '.join(map(_value, value))}]"
     if isinstance(value, dict):
         return f"{{ {', '.join(f'{_key(k)} = {_value(v)}' for k, v in value.items())} }}" if value else "{}"
-    raise Invalid(f"{value!r} cannot be said in TOML")
+    raise Invalid(f"{value!r} cannot be expressed in TOML")
 
 
 def _text(text: str) -> str:

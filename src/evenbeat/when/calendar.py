@@ -72,7 +72,7 @@ class Calendar:
 
 @lru_cache(maxsize=256)
 def _parsed(text: str) -> BaseIterator:
-    """The expression, read; to read it takes ten times as long as a step. Few are kept: each takes some 20 KiB."""
+    """The parsed expression, cached, as parsing takes ten times as long as a step. Few are kept: each takes 20 KiB."""
     return BaseIterator(text, EPOCH)
 
 

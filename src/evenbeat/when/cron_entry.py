@@ -97,7 +97,7 @@ class CronEntry(NamedTuple):
     fields: tuple[CronField, ...]
     occasion: str | None = None
     plain: "ResolvedCronEntry | None" = None
-    """What it resolves to for everybody, if it has no H."""
+    """The resolved entry that all tasks share, if it has no H."""
 
     def column(self, field: int) -> int:
         """Where a field begins, counted from 1; for an alias, where the alias does."""

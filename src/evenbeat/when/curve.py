@@ -33,7 +33,7 @@ class IntervalTasks(NamedTuple):
     """Icinga's scheduling offset, a whole number from 0 to RAND_MAX."""
 
     def only(self, rows: NDArray[np.bool_]) -> "IntervalTasks":
-        """Those of the tasks that a mask selects."""
+        """The tasks that a mask selects."""
         names = [name for name, chosen in zip(self.names, rows.tolist(), strict=True) if chosen]
         return IntervalTasks(names, self.every[rows], self.weight[rows], self.uniform[rows], self.offset[rows])
 

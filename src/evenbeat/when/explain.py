@@ -10,7 +10,7 @@ from evenbeat.when.cron import Cron
 from evenbeat.when.cron_entry import DAY_FIELD, FIELDS, WEEKDAY_FIELD, CronField, CronTerm, parse_cron_entry
 
 _FEW: Final = 3
-"""So many values are clearer as a list than as a step."""
+"""Up to this many values, a list is clearer than a step."""
 _OCCASION_TEXT: Final = {"@reboot": "At every start of the node", "@shutdown": "At every orderly stop of the node"}
 
 

@@ -1,4 +1,4 @@
-"""What was probably meant by an unknown word, and which words are known: both bounded, whatever was written."""
+"""Suggestions for an unknown word: a similar known word, or the list of known ones, both of limited length."""
 
 from collections.abc import Collection
 from difflib import get_close_matches

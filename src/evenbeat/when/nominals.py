@@ -1,4 +1,4 @@
-"""What every kind of schedule can be asked: its nominal times, forwards, backwards, and over a stretch."""
+"""The interface of every kind of schedule: nominal times forwards, backwards, and over a span of time."""
 
 from collections.abc import Iterator
 from typing import Final, Protocol

@@ -309,7 +309,7 @@ def _units(every: int, step: int, weight: float) -> int:
 
 
 def _room(peak: Ints, units: int, count: int) -> Ints:
-    """How many tasks fit into each slot below the lowest level that has room for so many."""
+    """How many tasks go into each slot, filling up to the lowest level that has room for all of them."""
     low, high = int(peak.min()), int(peak.min()) + units * count
     while low < high:
         level = (low + high) // 2

@@ -19,7 +19,7 @@ def union(*sets: list[Window]) -> list[Window]:
 
 
 def difference(windows: list[Window], holes: list[Window]) -> list[Window]:
-    """What is in `windows` and not in `holes`."""
+    """The parts of `windows` that are outside `holes`."""
     left: list[Window] = []
     at = 0
     for open_, close in windows:

@@ -22,7 +22,7 @@ _PROBE: Final = 6 * DAY
 _BLOCK: Final = 10
 """Years added to the table at a time."""
 _NOT_ZONES: Final = ("/", ".", "right/", "posix/", "posixrules", "localtime", "Factory")
-"""Files of the zone database that are no zones, or count leap seconds as nobody's clock does."""
+"""Files of the zone database that are not zones, or count leap seconds, which no system clock does."""
 _BEFORE: Final = Instant(-(2**62))
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -80,7 +80,7 @@ class Zone:
         """(start, end, offset) of the time around `t` with one offset; the same offset may go on beyond either."""
         starts, offsets, local_ends = self._covering(t)
         i = bisect_right(starts, t) - 1
-        # Where the table ends the stretch ends too: whoever goes on makes it grow.
+        # Where the table ends the stretch ends too; a caller that goes on makes it grow.
         start = starts[i] if i else self._known.start
         end = starts[i + 1] if i + 1 < len(starts) else local_ends[i] - offsets[i]
         return Instant(start), Instant(end), offsets[i]

@@ -1,4 +1,4 @@
-"""Results that are told from outside, and what becomes of a check that nobody tells of."""
+"""Results that are submitted externally, and what becomes of a check without results."""
 
 from typing import Any
 

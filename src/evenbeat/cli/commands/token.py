@@ -47,8 +47,8 @@ def _add(args: argparse.Namespace, name: str) -> None:
     labels = key_value_options(args.label or (), "--label")
     scope = Scope(args.owner, labels) if args.owner is not None or labels else None
     new = create_api_token(name, args.role, now(), expires, scope)
-    with open_database_client(args, new=True) as door:
-        door.add_token(new)
+    with open_database_client(args, new=True) as client:
+        client.add_token(new)
     if args.json:
         print_json({**_document(new.token), "token": new.text})
         return
@@ -64,8 +64,8 @@ def _length(text: str) -> int:
 
 
 def _remove(args: argparse.Namespace, name: str) -> None:
-    with open_database_client(args) as door:
-        door.remove_token(name)
+    with open_database_client(args) as client:
+        client.remove_token(name)
     if args.json:
         print_json({"removed": name})
     else:
@@ -78,8 +78,8 @@ def _remove(args: argparse.Namespace, name: str) -> None:
 
 def _link(args: argparse.Namespace) -> None:
     code = new_link_code()
-    with open_database_client(args) as door:
-        made = door.create_sign_in_link(link_code_digest(code), args.name)
+    with open_database_client(args) as client:
+        made = client.create_sign_in_link(link_code_digest(code), args.name)
     link = sign_in_url(made.page, code)
     if args.json:
         expires = format_instant(made.expires, zone("UTC"))

@@ -111,7 +111,7 @@ def period_option(
     lines: list[str], zone: str, *, include: list[str], exclude: list[str], prefer: Prefer = Prefer.INCLUDE
 ) -> "CompiledPeriod":
     """Compile a period from lines on the command line."""
-    # Periods need numpy, whose import commands without one need not wait for.
+    # Periods need numpy, whose import would delay commands without a period.
     from evenbeat.when.period import compile_period  # noqa: PLC0415
 
     others: dict[str, CompiledPeriod] = {}

@@ -1,4 +1,4 @@
-"""Turn crontabs into TOML with the times cron kept: @daily is midnight, seconds are 0, unless told to spread."""
+"""Converts crontabs to TOML with cron's times: @daily is midnight, seconds are 0, unless asked to spread."""
 
 from collections.abc import Sequence
 
@@ -9,27 +9,27 @@ from evenbeat.load.write_toml import ImportResult, config_document
 
 
 def import_crontab(texts: Sequence[tuple[str, str]], manner: CrontabDialect) -> ImportResult:
-    """The tasks of (text, file) pairs; raise BadFileError with every problem found."""
+    """Import (text, file) pairs; raise BadFileError with all errors."""
     sources: list[ParsedFile] = []
-    problems: list[ConfigError] = []
+    errors: list[ConfigError] = []
     for text, file in texts:
         try:
             sources.append(parse_crontab_file(text, file, manner))
         except BadFileError as e:
-            problems += e.errors
-    if not problems:
+            errors += e.errors
+    if not errors:
         by_file = {source.file: source for source in sources}
         found = validate_configs({file: source.config for file, source in by_file.items()})
-        problems, _ = config_errors_of(found, by_file.get)
-    if problems:
-        raise BadFileError(problems)
+        errors, _ = config_errors_of(found, by_file.get)
+    if errors:
+        raise BadFileError(errors)
     warnings = [warning for source in sources for warning in source.warnings]
     kept = []
     for source in sources:
         for task in source.config.tasks:
             if None in (*task.job.args, *task.job.kwargs.values()):
                 place = source.place_of(("tasks", task.name), None)
-                warnings.append(ConfigError(source.file, place, f"{task.name!r} is left out: TOML cannot say None"))
+                warnings.append(ConfigError(source.file, place, f"{task.name!r} is left out: TOML cannot express None"))
             else:
                 kept.append(task)
     return ImportResult(config_document(Config(tuple(kept), {}, {}, None)), warnings)

@@ -1,4 +1,4 @@
-"""Read the timers of Jenkins: a list of `name: H/15 * * * *`, or a job's config.xml. The times stay what they were."""
+"""Imports timers of Jenkins: a list of `name: H/15 * * * *`, or a job's config.xml, with unchanged times."""
 
 import re
 import xml.etree.ElementTree as ET
@@ -39,30 +39,30 @@ class _TimerLine(NamedTuple):
 def import_jenkins(texts: Sequence[tuple[str, str]], zone: str = "UTC") -> ImportResult:
     """The tasks of (text, file) pairs: lists of timers, config.xml; raise BadFileError with every problem found."""
     tasks: dict[str, Task] = {}
-    problems: list[ConfigError] = []
+    errors: list[ConfigError] = []
     warnings: list[ConfigError] = []
     for text, file in texts:
         reader = _JenkinsReader(file)
         found = reader.from_xml(text, zone) if text.lstrip().startswith("<") else reader.from_list(text, zone)
-        problems += reader.problems
+        errors += reader.errors
         warnings += reader.warnings
-        problems += [
+        errors += [
             ConfigError(file, None, f"{t.name!r} is there twice; names are unique") for t in found if t.name in tasks
         ]
         tasks |= {task.name: task for task in found}
-    if problems:
-        raise BadFileError(problems)
+    if errors:
+        raise BadFileError(errors)
     return ImportResult(config_document(Config(tuple(tasks.values()), {}, {}, None)), warnings)
 
 
 class _JenkinsReader:
     def __init__(self, file: str) -> None:
         self._file = file
-        self.problems: list[ConfigError] = []
+        self.errors: list[ConfigError] = []
         self.warnings: list[ConfigError] = []
 
     def _refuse(self, place: FilePosition | None, problem: str) -> None:
-        self.problems.append(ConfigError(self._file, place, problem))
+        self.errors.append(ConfigError(self._file, place, problem))
 
     def _warn(self, problem: str) -> None:
         self.warnings.append(ConfigError(self._file, None, problem))
@@ -98,7 +98,7 @@ class _JenkinsReader:
         if root is not None:
             specs = [e.text or "" for e in (*root.iterfind(_SPECS), *root.iterfind(_SPECS_OF_PIPELINES))]
             lines = list(self._lines(name, "\n".join(specs), zone))
-            if not lines and not self.problems:
+            if not lines and not self.errors:
                 self._warn(f"{name}: no timer, so nothing to import")
             enabled = (root.findtext("disabled") or "").strip().lower() != "true"
             if lines:
@@ -165,16 +165,16 @@ class _JenkinsReader:
         tasks = []
         chooser = JenkinsChooser(lines[0].job)
         for i, line in enumerate(lines):
-            said = line.job if i == 0 else f"{line.job} ({i + 1})"
-            name = safe_name(said)
-            if name != said:
-                self._warn(f"the job {said!r} becomes the task {name!r}: {name_error(said)}")
+            title = line.job if i == 0 else f"{line.job} ({i + 1})"
+            name = safe_name(title)
+            if name != title:
+                self._warn(f"the job {title!r} becomes the task {name!r}: {name_error(title)}")
             try:
                 if len(name) > NAME_LIMIT:
                     raise Invalid(f"a name of {len(name)} characters, accepted: at most {NAME_LIMIT}")
                 entry = parse_cron_entry(line.text)
                 drawn = _resolve_hashes(entry, chooser)
-                is_drawn = i > 0 or name != said
+                is_drawn = i > 0 or name != title
                 if is_drawn and drawn != line.text:
                     self._warn(f"{name}: {line.text!r} is written as {drawn!r}, what Jenkins made of its H")
                 schedule = Schedule(

@@ -1,6 +1,6 @@
-"""Turn Nagios objects into checks: one table for each service, whatever the number of its hosts.
+"""Converts Nagios objects to checks: one table for each service, whatever the number of its hosts.
 
-What cannot be said becomes a warning; a check that would not do what it did is written disabled.
+What cannot be converted becomes a warning; a check that would behave differently is written disabled.
 """
 
 import re
@@ -40,21 +40,21 @@ _RANGE: Final = re.compile(r"\[\d+-\d+\]")
 
 
 class _NagiosCheck(NamedTuple):
-    """A check as its hosts share it, with holes for what differs."""
+    """A check that hosts share, with gaps for what differs by host."""
 
     title: str
     table: dict[str, Any]
 
 
 def import_nagios(texts: Sequence[tuple[str, str]], zone: str = "UTC") -> ImportResult:
-    """The checks and periods of (text, file) pairs that belong together; raise BadFileError if they are no objects."""
+    """Import (text, file) pairs that belong together; raise BadFileError if they are not Nagios objects."""
     objects = NagiosObjects()
     for text, file in texts:
         objects.read(text, file)
     reader = _NagiosReader(objects, zone, texts[0][1])
     document = reader.document()
-    if objects.problems:
-        raise BadFileError(objects.problems)
+    if objects.errors:
+        raise BadFileError(objects.errors)
     return ImportResult(document, reader.warnings)
 
 
@@ -103,7 +103,7 @@ class _NagiosReader:
         self.warnings.append(ConfigError(about.file if about else self._file, place, warning))
 
     def _exclude(self, timeperiods: Mapping[str, NagiosObject]) -> None:
-        """Let periods exclude others, but nothing unknown, and nobody in a circle."""
+        """Convert exclusions between periods, except unknown and circular ones."""
         taken: dict[str, list[str]] = {name: [] for name in timeperiods}
 
         def reaches(start: str, end: str) -> bool:
@@ -121,7 +121,7 @@ class _NagiosReader:
                         period = self._periods[part]
                         self._periods[part] = structs.replace(period, exclude=(*period.exclude, other))
 
-    # Who has which check
+    # Which hosts have which checks
 
     def _members(self) -> dict[str, set[str]]:
         found = self._named("hostgroup")
@@ -261,7 +261,7 @@ class _NagiosReader:
             table |= {"command": line, "shell": True}
 
     def _macro(self, name: str, one: NagiosObject, service: str) -> str | None:
-        """What a macro stands for; None if nobody knows."""
+        """The value of a macro; None if it is unknown."""
         if name.startswith("ARG"):
             return ""  # one that the check does not give
         if name == "":

@@ -20,11 +20,11 @@ NAME_DIRECTIVES: Final = {
 }
 """The kinds we import, and the directive that names each object."""
 _NOT_INHERITED: Final = ("use", "register", "name")
-"""Directives that an object does not hand on."""
+"""Directives that are not inherited."""
 
 
 class DirectiveValue(NamedTuple):
-    """The value of a directive, and where it stands."""
+    """The value of a directive, and its position."""
 
     text: str
     file: str
@@ -51,13 +51,13 @@ class NagiosObjects:
     """All objects of some files."""
 
     def __init__(self) -> None:
-        self.problems: list[ConfigError] = []
+        self.errors: list[ConfigError] = []
         self.settings: dict[str, str] = {}
         """`interval_length`, `$USER1$` and the like, from nagios.cfg and resource.cfg."""
         self._found: list[NagiosObject] = []
 
     def read(self, text: str, file: str) -> None:
-        """Take in a file."""
+        """Read a file."""
         current: NagiosObject | None = None
         for number, line in _joined_lines(text):
             content = _without_comment(line, inside=current is not None)
@@ -73,9 +73,7 @@ class NagiosObjects:
                 name, value = _directive(content.strip(), current.kind)
                 current.values[name] = DirectiveValue(value, file, FilePosition(number, indent + 1))
         if current is not None:
-            self.problems.append(
-                ConfigError(file, current.place, f"this define {current.kind} is never closed with }}")
-            )
+            self.errors.append(ConfigError(file, current.place, f"this define {current.kind} is never closed with }}"))
 
     def _outside(self, content: str, file: str, number: int) -> NagiosObject | None:
         define = _DEFINE.fullmatch(content)
@@ -86,7 +84,7 @@ class NagiosObjects:
             return None
         column = len(content) - len(content.lstrip()) + 1
         found = content.strip()[:64]
-        self.problems.append(
+        self.errors.append(
             ConfigError(
                 file,
                 FilePosition(number, column),
@@ -96,17 +94,17 @@ class NagiosObjects:
         return None
 
     def of(self, kind: str) -> list[NagiosObject]:
-        """The objects of a kind that are no templates, each with what it inherits."""
+        """The objects of a kind that are not templates, with inherited directives."""
         templates = {o.get("name"): o for o in self._found if o.kind == kind and "name" in o.values}
         whole = [self._resolved(o, templates, ()) for o in self._found if o.kind == kind and o.get("register") != "0"]
         for nameless in [o for o in whole if not o.get(NAME_DIRECTIVES[kind])]:
             problem = f"this define {kind} has no {NAME_DIRECTIVES[kind]}"
-            self.problems.append(ConfigError(nameless.file, nameless.place, problem))
+            self.errors.append(ConfigError(nameless.file, nameless.place, problem))
         named = [o for o in whole if o.get(NAME_DIRECTIVES[kind])]
         for one in named:
             name = one.values[NAME_DIRECTIVES[kind]]
             if problem := name_error(name.text):
-                self.problems.append(ConfigError(name.file, name.place, f"{NAME_DIRECTIVES[kind]}: {problem}"))
+                self.errors.append(ConfigError(name.file, name.place, f"{NAME_DIRECTIVES[kind]}: {problem}"))
         return named
 
     def kinds(self) -> dict[str, int]:
@@ -123,8 +121,8 @@ class NagiosObjects:
             if template is None or name in path or len(path) > _MAX_DEPTH:
                 why = "there is no such template" if template is None else "templates use each other in a circle"
                 problem = ConfigError(one.file, one.values["use"].place, f"use {name}: {why}")
-                if problem not in self.problems:
-                    self.problems.append(problem)
+                if problem not in self.errors:
+                    self.errors.append(problem)
                 continue
             inherited = self._resolved(template, templates, (*path, name)).values
             for key, value in inherited.items():

@@ -1,4 +1,4 @@
-"""Turn a Nagios timeperiod into periods: its weekdays, and the dates that replace them."""
+"""Converts a Nagios timeperiod to periods: its weekdays, and the dates that replace them."""
 
 import re
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ _DAYS: Final = re.compile(r"(?P<days>.*?)\s+(?P<hours>\d\d?:\d\d-.*)")
 
 
 def periods_of(timeperiod: NagiosObject, default_zone: str) -> Iterator[tuple[str, Period] | str]:
-    """The periods by name, without what they exclude, and in words what cannot be said."""
+    """The periods by name, without exclusions, and warnings about what cannot be converted."""
     name = timeperiod.get("timeperiod_name")
     zone = timeperiod.get("use_timezone").lstrip(":") or default_zone
     try:
