@@ -3,7 +3,7 @@
 from hand_driven_node import Hand
 
 from evenbeat.admin.worker_killers import deaths_by_task
-from evenbeat.core.run_lease import HOST_DIED, WORKER_DIED
+from evenbeat.core.worker_deaths import HOST_DIED, WORKER_DIED
 from evenbeat.model import HOUR, MINUTE, Outcome, RunKind
 from evenbeat.wire.worker_frames import RunSpec
 

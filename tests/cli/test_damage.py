@@ -78,7 +78,7 @@ def test_a_node_whose_database_is_gone_or_damaged_says_so_wherever_it_is_asked(
     assert process.returncode == 1
     assert "Traceback" not in err
     assert "action=store_failing" in err
-    assert "not all is in the store" in err
+    assert "not everything is committed" in err
 
 
 def test_a_database_that_comes_back_is_used_again_and_the_log_says_so(

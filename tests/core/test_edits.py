@@ -7,9 +7,10 @@ import pytest
 from virtual_node import START, Node, Skip
 
 from evenbeat.core.columns import Ints
-from evenbeat.core.downtime import repeat_lost_runs, resume
 from evenbeat.core.edits import pause, settle_past, unpause
 from evenbeat.core.gate import Reason
+from evenbeat.core.lost_runs import repeat_lost_runs
+from evenbeat.core.missed_times import resume
 from evenbeat.core.task import Flag
 from evenbeat.model import DAY, HOUR, MINUTE, SECOND, Instant, RunKind, State
 from evenbeat.when.cron import compile_cron

@@ -5,7 +5,7 @@ import pytest
 from virtual_node import START, Node
 
 from evenbeat.core.columns import Ints
-from evenbeat.core.downtime import resume
+from evenbeat.core.missed_times import resume
 from evenbeat.core.next_time import ScheduleProgress, next_run
 from evenbeat.model import HOUR, MINUTE, SECOND, Instant, RunKind, Schedule, Spread, Task
 from evenbeat.when.icinga import icinga_after

@@ -6,9 +6,9 @@ The order of catch-up runs is ours: evenly, from the moment of the start on.
 import numpy as np
 
 from evenbeat.core.columns import Ints
-from evenbeat.core.downtime import resume
 from evenbeat.core.gate import REASONS, Reason
 from evenbeat.core.lifecycle import Lifecycle
+from evenbeat.core.missed_times import resume
 from evenbeat.core.task import SkipColumns, TaskColumns
 from evenbeat.core.times import ScheduleTimes
 from evenbeat.core.timetable import Timetable

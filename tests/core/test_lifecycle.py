@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from virtual_node import START, Node, Refusal, Skip, seconds
 
 from evenbeat.core.columns import Ints
-from evenbeat.core.downtime import resume
 from evenbeat.core.edits import settle_past
 from evenbeat.core.gate import Reason
+from evenbeat.core.missed_times import resume
 from evenbeat.core.task import Flag
 from evenbeat.model import DAY, HOUR, MINUTE, SECOND, Instant, RunKind, State
 

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from virtual_node import START, Node
 
+from evenbeat.core.clock_steps import clock_set_back
 from evenbeat.core.columns import Ints
-from evenbeat.core.downtime import clock_set_back, repeat_lost_runs
-from evenbeat.core.passive import (
+from evenbeat.core.lost_runs import repeat_lost_runs
+from evenbeat.core.passive_results import (
     allowed_after,
     counts_from,
     missing_result_time,

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenbeat.core.authority import LEASE_DURATION
+from evenbeat.core.partition_ownership import LEASE_DURATION
 from evenbeat.core.run_lease import (
     PERMISSION_DURATION,
     RUN_LEASE_DURATION,

@@ -20,7 +20,7 @@ from cluster_tasks import idle, mixed
 from network_proxy import Address, Network
 from waiting import eventually
 
-from evenbeat.core.authority import LEASE_DURATION
+from evenbeat.core.partition_ownership import LEASE_DURATION
 from evenbeat.core.run_lease import RUN_LEASE_DURATION, RUN_LEASE_MARGIN
 from evenbeat.model import SECOND
 from evenbeat.testing.nats_server import NatsServer

@@ -2,7 +2,7 @@
 
 import pytest
 
-from evenbeat.core import authority, run_lease
+from evenbeat.core import partition_ownership, run_lease
 from evenbeat.sim.cluster_explore import comes_to_an_end, explore_cluster, explore_limit, next_states
 from evenbeat.sim.cluster_limits import LimitShape
 from evenbeat.sim.cluster_model import CLUSTER_SENTENCES, ClusterShape, initial_cluster, scaled_durations
@@ -71,10 +71,10 @@ def test_a_worker_that_is_stopped_for_longer_while_its_run_goes_on_breaks_the_pr
 
 
 def test_the_durations_are_as_before_after_an_exploration() -> None:
-    before = {**vars(authority)}, {**vars(run_lease)}
+    before = {**vars(partition_ownership)}, {**vars(run_lease)}
     with scaled_durations(SMALL[0]):
         assert SMALL[0].hold == run_lease.RUN_LEASE_DURATION
-    assert ({**vars(authority)}, {**vars(run_lease)}) == before
+    assert ({**vars(partition_ownership)}, {**vars(run_lease)}) == before
 
 
 def test_a_cluster_at_its_beginning_comes_to_an_end_by_itself() -> None:

@@ -89,7 +89,7 @@ def test_a_step_leaves_the_state_it_began_in() -> None:
 def test_the_lifecycle_remembers_nothing_that_a_state_does_not_tell() -> None:
     told = {"used", "flags", "nominal", "off_grid_due", "due"}
     settled = {"off_grid_kind", "last_start", "limit", "priority", "tolerance"}
-    written = {"accounted", "waits_for"}  # for stores and for people who ask; no decision looks at them
+    written = {"accounted"}  # for stores; no decision looks at it
     columns = {name: c for room in TaskColumns.__mro__ for name, c in vars(room).items() if isinstance(c, Column)}
     assert told | settled < set(columns)
     world = World(EVERY_SWITCH)

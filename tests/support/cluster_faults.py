@@ -15,7 +15,7 @@ from cluster_tasks import BOUNDARY, LONGEST
 from run_oracle import Line
 from waiting import eventually
 
-from evenbeat.core.authority import LEASE_DURATION
+from evenbeat.core.partition_ownership import LEASE_DURATION
 from evenbeat.core.run_lease import RUN_LEASE_DURATION
 from evenbeat.core.run_lease import RUN_LEASE_MARGIN as ENDING
 from evenbeat.model import SECOND

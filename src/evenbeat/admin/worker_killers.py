@@ -4,7 +4,7 @@ import logging
 from collections.abc import Iterable
 from typing import Final
 
-from evenbeat.core.run_lease import WorkerDeaths
+from evenbeat.core.worker_deaths import WorkerDeaths
 from evenbeat.store.contract import Store, StoreError
 
 DEATHS_PREFIX: Final = "deaths:"

@@ -205,10 +205,10 @@ def _add_changes(commands: "_Commands", new: CommandFactory) -> None:
     )
     command.add_argument("--at", metavar="T", help="when the result was determined (default: now)")
     command = _with_node(
-        new(commands, "heartbeat", "create a heartbeat URL for a passive check, or remove it", "heartbeat")
+        new(commands, "heartbeat", "create a heartbeat token for a passive check, or remove it", "heartbeat")
     )
     command.add_argument("name", metavar="NAME")
-    command.add_argument("--drop", action="store_true", help="remove the URL instead")
+    command.add_argument("--drop", action="store_true", help="remove the token instead")
 
 
 def _add_questions(commands: "_Commands", new: CommandFactory) -> None:

@@ -9,7 +9,7 @@ import msgspec
 from evenbeat.admin.heartbeats import create_heartbeat_token, remove_heartbeat_token
 from evenbeat.admin.perform import affected_tasks, perform_change, perform_sign_in, reply_to_change
 from evenbeat.admin.task_admin import TaskAdmin
-from evenbeat.core.authority import is_over
+from evenbeat.core.partition_ownership import is_over
 from evenbeat.model import Instant, Invalid
 from evenbeat.report.cluster_view import cluster_view_of, decode_node_info, merge_statuses
 from evenbeat.store.addresses import without_password

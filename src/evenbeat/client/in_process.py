@@ -42,7 +42,7 @@ class RequestHandler(Protocol):
     async def reply_within(self, request: Request) -> Reply | None: ...
 
 
-class NodeSettings(Protocol):
+class StartedWith(Protocol):
     """How the node was started."""
 
     @property
@@ -59,7 +59,7 @@ class RunningNode(Protocol):
     def admin(self) -> TaskAdmin: ...
 
     @property
-    def options(self) -> NodeSettings: ...
+    def options(self) -> StartedWith: ...
 
     @property
     def page(self) -> str: ...

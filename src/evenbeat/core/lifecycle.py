@@ -11,7 +11,7 @@ import numpy as np
 from evenbeat.core.check import CheckStates, apply_results, retry_after_opening, retry_due, wants_retry
 from evenbeat.core.columns import Ints
 from evenbeat.core.gate import PRIORITY_STEP, REASONS, Arrivals, GateAction, Reason, verify
-from evenbeat.core.pace import OffGridPace
+from evenbeat.core.off_grid_pace import OffGridPace
 from evenbeat.core.task import (
     ALL_FLAGS,
     Bools,
@@ -106,6 +106,8 @@ class Lifecycle:
         self.pending_by_limit: Ints = np.zeros(1, dtype=np.int64)
         self.front = _QUEUE_FRONT_SIZE
         self.waiting: Ints = _NO_ROWS
+        self.waits_for: Small = _NONE
+        """By row, for waiting rows: the reason, as the gate last decided (in REASONS). Empty until a row waits."""
         """Rows with Flag.WAITING: not in the timetable until they may run or are skipped."""
         self.pauses: dict[int, tuple[int, int]] = {}
         """Start and end of the pause of rows that owed runs for several nominal times when it began. Nominal times
@@ -373,7 +375,7 @@ class Lifecycle:
         waits = action == GateAction.WAIT
         self.waiting = rows[waits]
         if len(self.waiting):
-            c.waits_for[self.waiting] = reason[waits]
+            self._keep_reasons(self.waiting, reason[waits])
             self.set_flag(self.waiting, Flag.WAITING, on=True)
             self._set_due(self.waiting)
         executed, skipped = action == GateAction.EXECUTE, action == GateAction.SKIP
@@ -394,13 +396,20 @@ class Lifecycle:
                 moved = np.concatenate((moved, rows[retries]))
         return ReleaseResult(claims, skips, refused, moved)
 
+    def _keep_reasons(self, rows: Ints, reason: Small) -> None:
+        if len(self.waits_for) <= int(rows.max()):
+            grown = np.zeros(len(self.columns.flags), dtype=np.uint8)
+            grown[: len(self.waits_for)] = self.waits_for
+            self.waits_for = grown
+        self.waits_for[rows] = reason
+
     def reason_to_wait(self, row: int, now: Instant) -> Reason:
         """What a run of this task waits for, as the gate decided; if none waits, what a forced one would wait for now.
         NONE if it need not wait.
         """
         c, rows = self.columns, np.array([row], dtype=np.int64)
         if c.flags[row] & int(Flag.WAITING):
-            return REASONS[int(c.waits_for[row])]
+            return REASONS[int(self.waits_for[row])]
         forced, due = np.full(1, _FORCED_KIND), np.full(1, now, dtype=np.int64)
         arrivals = self._arrivals(rows, c.flags[rows], forced, due, now)
         action, reason = verify(arrivals, self.slots - self.pending, self.limits - self.pending_by_limit)

@@ -63,8 +63,6 @@ class TaskColumns(ScheduleColumns):
     """Every nominal time up to this instant is accounted for. A store keeps this."""
     nominal = Column(np.int64, FOREVER)
     """The first nominal time after that, by the current schedule and period."""
-    waits_for = Column(np.uint8, 0)
-    """Of a row with Flag.WAITING: what it waits for, as the gate last decided (a number of REASONS)."""
     off_grid_due = Column(np.int64, FOREVER)
     """When an off-grid run is to be made."""
     off_grid_kind = Column(np.uint8, RunKind.FIRST)

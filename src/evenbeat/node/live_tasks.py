@@ -7,10 +7,11 @@ from typing import Final
 from evenbeat.admin.capacity import DEFAULT_MAX_CONCURRENT, EffectiveLimit, limit_capacities, slot_capacity
 from evenbeat.admin.command_permission import permission_of
 from evenbeat.admin.task_admin import LiveChange, TaskAdmin
+from evenbeat.core.clock_steps import clock_set_back
 from evenbeat.core.columns import Ints
-from evenbeat.core.downtime import clock_set_back, resume
 from evenbeat.core.gate import Reason
-from evenbeat.core.pace import MAX_START_RATE, START_WINDOW
+from evenbeat.core.missed_times import resume
+from evenbeat.core.off_grid_pace import MAX_START_RATE, START_WINDOW
 from evenbeat.core.task import SkipColumns
 from evenbeat.load.config import DEFAULT_KEEP
 from evenbeat.model import Entry, Instant

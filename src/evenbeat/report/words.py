@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from evenbeat.core.run_lease import MAX_WORKER_DEATHS
+from evenbeat.core.worker_deaths import MAX_WORKER_DEATHS
 from evenbeat.model import MINUTE, SECOND, Outcome, RunKind, State, Task
 from evenbeat.store.contract import RunRecord, SkipRecord
 from evenbeat.when.calendar import Calendar

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final, NamedTuple, TypeVar
 
-from evenbeat.core import authority, run_lease
+from evenbeat.core import partition_ownership, run_lease
 from evenbeat.core.run_lease import RunLease
 
 T = TypeVar("T")
@@ -195,7 +195,7 @@ def replaced_at(row: tuple[T, ...], i: int, new: T) -> tuple[T, ...]:
 def initial_cluster(shape: ClusterShape) -> ModelCluster:
     """One node that serves all, idle workers, and the first nominal times have come."""
     parts = tuple(ModelPartition("serving", 1 + t) for t in range(shape.tasks))
-    first = ModelNode(authority.acts_until(0, shape.lease), LONG_GONE, None, parts)
+    first = ModelNode(partition_ownership.acts_until(0, shape.lease), LONG_GONE, None, parts)
     rest = shape.nodes - 1
     return ModelCluster(
         leases=(shape.lease, *(LONG_GONE,) * rest),
@@ -215,8 +215,8 @@ def initial_cluster(shape: ClusterShape) -> ModelCluster:
 def scaled_durations(shape: ClusterShape) -> Iterator[None]:
     """The production decisions with the durations of a shape: their order is what matters, not their length."""
     kept = (
-        authority.LEASE_MARGIN,
-        vars(authority)["PARTITION_COUNT"],
+        partition_ownership.LEASE_MARGIN,
+        vars(partition_ownership)["PARTITION_COUNT"],
         run_lease.RUN_LEASE_DURATION,
         run_lease.PERMISSION_DURATION,
         run_lease.RUN_LEASE_MARGIN,
@@ -230,7 +230,7 @@ def scaled_durations(shape: ClusterShape) -> Iterator[None]:
 
 
 def _set_constants(constants: tuple[int, int, int, int, int]) -> None:
-    here, there = vars(authority), vars(run_lease)
+    here, there = vars(partition_ownership), vars(run_lease)
     here["LEASE_MARGIN"], here["PARTITION_COUNT"] = constants[:2]
     there["RUN_LEASE_DURATION"], there["PERMISSION_DURATION"], there["RUN_LEASE_MARGIN"] = constants[2:]
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import Any, Final, NamedTuple
 
-from evenbeat.core import authority, limit_shares, run_lease
+from evenbeat.core import limit_shares, partition_ownership, run_lease
 from evenbeat.core.limit_shares import LimitDemand, ShareRequest
 from evenbeat.core.run_lease import RunFate, RunLease
 from evenbeat.sim import cluster_limits, cluster_node, cluster_worker
@@ -179,10 +179,14 @@ PLANTED_BUGS: Final = (
         lambda at, now: now - at >= run_lease.RUN_LEASE_DURATION + 1,
         ONE_WORKER,
     ),
-    PlantedBug("a node acts after its lease", authority, "acts_until", lambda asked, lease: asked + lease + 2, LEASES),
-    PlantedBug("no margin of the lease", authority, "acts_until", lambda asked, lease: asked + lease, SKEW),
-    PlantedBug("a lease counts from its answer", authority, "acts_until", lambda asked, lease: lease - 1, LEASES),
-    PlantedBug("a lease ends early", authority, "is_over", lambda expires, now: now >= expires - 2, LEASES),
+    PlantedBug(
+        "a node acts after its lease", partition_ownership, "acts_until", lambda asked, lease: asked + lease + 2, LEASES
+    ),
+    PlantedBug("no margin of the lease", partition_ownership, "acts_until", lambda asked, lease: asked + lease, SKEW),
+    PlantedBug(
+        "a lease counts from its answer", partition_ownership, "acts_until", lambda asked, lease: lease - 1, LEASES
+    ),
+    PlantedBug("a lease ends early", partition_ownership, "is_over", lambda expires, now: now >= expires - 2, LEASES),
     PlantedBug("a lease is taken without looking again", cluster_node, "buried", _buried_unseen, LEASES),
     PlantedBug("a record does not check the lease", cluster_node, "has_lease", lambda state, i: True, LEASES),
     PlantedBug("tokens are used again", cluster_node, "next_token", lambda part, p: 2 | p, LEASES),

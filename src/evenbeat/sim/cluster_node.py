@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Final
 
-from evenbeat.core import authority, run_lease
+from evenbeat.core import partition_ownership, run_lease
 from evenbeat.core.run_lease import RunFate, RunLease
 from evenbeat.sim.cluster_model import (
     LONG_GONE,
@@ -81,7 +81,7 @@ def _stages(state: ModelCluster, i: int, node: ModelNode) -> Iterator[NextState]
 
 def renewed(shape: ClusterShape, node: ModelNode) -> ModelNode:
     """A node has learned of its lease, which counts from when it asked."""
-    until = max(authority.acts_until(-node.answer, shape.lease), 0)
+    until = max(partition_ownership.acts_until(-node.answer, shape.lease), 0)
     return node._replace(until=until, answer=LONG_GONE)
 
 
@@ -135,7 +135,7 @@ def may_drop(part: ModelPartition) -> bool:
 def buried(state: ModelCluster, dead: int) -> ModelCluster:
     """The transaction that takes a lease away. It checks the lease again."""
     expires = state.leases[dead]
-    if expires == LONG_GONE or not authority.is_over(expires, 0):
+    if expires == LONG_GONE or not partition_ownership.is_over(expires, 0):
         return state
     node = state.nodes[dead]
     if node is not None and node.until > 0 and any(part is not None for part in node.parts):
@@ -151,12 +151,16 @@ def loaded(book: StoredTask, fence: int, silent: int) -> ModelPartition:
 
 
 def _planned(i: int, leases: tuple[int, ...], holders: tuple[int, ...]) -> PartitionPlan | None:
-    return _asked_steps(authority.partition_steps, i, leases, holders, len(holders))
+    return _asked_steps(partition_ownership.partition_steps, i, leases, holders, len(holders))
 
 
 @lru_cache(50_000)
 def _asked_steps(
-    steps: Callable[..., authority.PartitionSteps], i: int, leases: tuple[int, ...], holders: tuple[int, ...], _: int
+    steps: Callable[..., partition_ownership.PartitionSteps],
+    i: int,
+    leases: tuple[int, ...],
+    holders: tuple[int, ...],
+    _: int,
 ) -> PartitionPlan | None:
     known = {NAMES[n]: 1 if n == i else expires for n, expires in enumerate(leases) if expires != LONG_GONE}
     found = steps(NAMES[i], known, [None if h == NOBODY else NAMES[h] for h in holders], 0)

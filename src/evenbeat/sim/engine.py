@@ -10,11 +10,12 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from evenbeat.core.clock_steps import clock_set_back
 from evenbeat.core.columns import Column, Ints
-from evenbeat.core.downtime import clock_set_back, resume
 from evenbeat.core.gate import REASONS
 from evenbeat.core.lifecycle import Lifecycle
-from evenbeat.core.pace import MAX_START_RATE, START_WINDOW
+from evenbeat.core.missed_times import resume
+from evenbeat.core.off_grid_pace import MAX_START_RATE, START_WINDOW
 from evenbeat.core.placement import place_on_wheel
 from evenbeat.core.task import ClaimColumns, Flag, SkipColumns, Small, TaskColumns
 from evenbeat.core.task_columns import enrol

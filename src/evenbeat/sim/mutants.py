@@ -40,19 +40,21 @@ _NOT_A_TASK: Final = "it decides nothing about runs of tasks: unit tests check i
 _CLUSTER: Final = "`sim.cluster_mutants` plants bugs in it"
 UNEXPLORED_MODULES: Final = {
     "access_rules": _NOT_A_TASK,
-    "authority": _CLUSTER,
     "check": "the worlds have no checks: unit tests compare it with slow oracles",
+    "clock_steps": _NO_CLOCK,
     "columns": "memory, no rule",
-    "downtime": _NO_CLOCK,
     "edits": _NO_CLOCK,
     "environment": _NOT_A_TASK,
     "freshness": _NO_CLOCK,
     "guard": _NO_CLOCK,
     "limit_shares": _CLUSTER,
+    "lost_runs": _NO_CLOCK,
+    "missed_times": _NO_CLOCK,
     "name_index": "memory, no rule",
     "next_time": _NO_CLOCK,
-    "pace": _NO_CLOCK,
-    "passive": _NO_CLOCK,
+    "off_grid_pace": _NO_CLOCK,
+    "partition_ownership": _CLUSTER,
+    "passive_results": _NO_CLOCK,
     "permission": _NOT_A_TASK,
     "placement": "the worlds have no load wheel: `sim.engine` places tasks with it",
     "plugin": _NOT_A_TASK,
@@ -65,6 +67,7 @@ UNEXPLORED_MODULES: Final = {
     "task_columns": "the columns of the worlds are filled in directly",
     "times": _NO_CLOCK,
     "timetable": "the worlds use it as it is: its own stateful tests check it",
+    "worker_deaths": "the workers of the worlds do not die by their tasks: unit tests check it",
 }
 """All other modules of the core, with the reason."""
 

@@ -257,7 +257,7 @@ class World:
         after = self.current_state()
         pairs = enumerate(zip(before.tasks, after.tasks, strict=True))
         touched = [(i, b, a) for i, (b, a) in pairs if b is not a or i in concerned]
-        waits_for = {i: REASONS[self.columns.waits_for[i]] for i in after.waiting} if event == RELEASE else {}
+        waits_for = {i: REASONS[self.lifecycle.waits_for[i]] for i in after.waiting} if event == RELEASE else {}
         return WorldStep(self.shape, before, event, after, begun, claimed, skips, refused, touched, waits_for)
 
     def _happen(self, event: WorldEvent) -> tuple[tuple[int, int], ...]:

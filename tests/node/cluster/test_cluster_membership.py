@@ -13,7 +13,7 @@ from cluster_nodes import Cluster, Member, cluster, sleeping, task
 from waiting import eventually_async
 
 from evenbeat.client.local import LocalClient
-from evenbeat.core import authority
+from evenbeat.core import partition_ownership
 from evenbeat.load.config import BadFileError
 from evenbeat.model import PARTITION_COUNT, Outcome, RunKind, State, partition_of
 from evenbeat.store.contract import Filter
@@ -68,7 +68,7 @@ def test_a_node_alone_has_everything_and_who_joins_gets_a_share(tell: Callable[[
         assert one.names | two.names == names
         assert not one.names & two.names
         view = c.store.view()
-        owners = authority.partition_owners([lease.node for lease in view.leases])
+        owners = partition_ownership.partition_owners([lease.node for lease in view.leases])
         await eventually_async(lambda: c.store.view().holders == owners, "the assignment")
         assert phases == {entry.task.name: entry.task.schedule.phase for entry in c.store.entries()}
         assert two.node.status().tasks == len(names) or await _sums_up(two, len(names))

@@ -11,7 +11,7 @@ from evenbeat.api.live.outlook_cache import OutlookCache
 from evenbeat.api.live.status_feed import LiveFeed
 from evenbeat.api.live.task_counts import TaskCountCache
 from evenbeat.client.socket import ask_node
-from evenbeat.core.authority import is_over
+from evenbeat.core.partition_ownership import is_over
 from evenbeat.model import Instant
 from evenbeat.node.cluster.database_clock import DatabaseClock
 from evenbeat.node.loop.clock import Clock, boot_time

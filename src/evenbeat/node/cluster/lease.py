@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from secrets import token_hex
 
-from evenbeat.core.authority import LEASE_DURATION, QUIET_AFTER_FORGETTING, acts_until
+from evenbeat.core.partition_ownership import LEASE_DURATION, QUIET_AFTER_FORGETTING, acts_until
 from evenbeat.node.cluster.database_clock import CLOCK_SAMPLES, DatabaseClock
 from evenbeat.node.loop.clock import boot_time
 from evenbeat.store.cluster_contract import ClusterSnapshot, ClusterStore, TakenPartitions

@@ -4,8 +4,8 @@ import asyncio
 from contextlib import suppress
 from typing import Final
 
-from evenbeat.core.authority import LEASE_RENEWAL_INTERVAL
 from evenbeat.core.limit_shares import ALL_SLOTS_KEY, SMALL_LIMIT_PAUSE, LimitDemand, LimitShares
+from evenbeat.core.partition_ownership import LEASE_RENEWAL_INTERVAL
 from evenbeat.model import SECOND
 from evenbeat.node.cluster.lease import HeldLease
 from evenbeat.node.cluster.shares import ask_for_shares, limit_demands_of, shares_view_of

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Final
 
-from evenbeat.core import authority
+from evenbeat.core import partition_ownership
 from evenbeat.model import PARTITION_COUNT, SECOND
 from evenbeat.node.cluster.database_clock import DatabaseClock
 from evenbeat.node.cluster.lease import HeldLease
@@ -34,7 +34,7 @@ _MIN_INTERVAL: Final = 0.02
 _RETRY_DELAY: Final = 0.5
 """Seconds until a database that did not answer is asked again."""
 _LEASE_END_MARGIN: Final = 0.05
-_LAST_NODE_WAIT: Final = 2 * authority.LEASE_DURATION / SECOND
+_LAST_NODE_WAIT: Final = 2 * partition_ownership.LEASE_DURATION / SECOND
 """Seconds that the last node waits for what others had."""
 _FAST_STOP_TIMEOUT: Final = 3.0
 """Seconds that are left to hand over in order when the stop is to be fast."""
@@ -130,7 +130,7 @@ class ClusterMembership:
         now = boot_time()
         self._unwell_since = (self._unwell_since or now) if self.queue.problem else 0
         since = self._unwell_since
-        return bool(since) and authority.is_unwell(now - since, is_cut_off=self.queue.is_cut_off)
+        return bool(since) and partition_ownership.is_unwell(now - since, is_cut_off=self.queue.is_cut_off)
 
     async def _repeat_forever(self, job: Callable[[], Awaitable[None]]) -> None:
         """Repeat a job; a database that does not answer is asked again."""
@@ -177,7 +177,7 @@ class ClusterMembership:
         self._partitions_may_change.set()
         await asyncio.sleep(_MIN_INTERVAL)
         with suppress(TimeoutError):
-            longest = authority.LEASE_RENEWAL_INTERVAL / SECOND - _MIN_INTERVAL
+            longest = partition_ownership.LEASE_RENEWAL_INTERVAL / SECOND - _MIN_INTERVAL
             await asyncio.wait_for(self.sharing.needs_changed.wait(), longest)
 
     async def _keep_partitions(self) -> None:
@@ -262,7 +262,7 @@ class ClusterMembership:
             _log.warning(
                 "the database contradicts what it had confirmed, as after the promotion of a standby that was behind; "
                 "joining anew, and nothing new starts for %d s (%s)",
-                authority.QUIET_AFTER_FORGETTING // SECOND,
+                partition_ownership.QUIET_AFTER_FORGETTING // SECOND,
                 why,
                 extra={"action": "forgotten", "node": self.lease.id},
             )

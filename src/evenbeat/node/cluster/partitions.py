@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from evenbeat.admin.passive_settings import load_passive_times
-from evenbeat.core import authority
+from evenbeat.core import partition_ownership
 from evenbeat.model import PARTITION_COUNT, partition_of
 from evenbeat.node.cluster.lease import HeldLease
 from evenbeat.node.cluster.limit_sharing import LimitSharing
@@ -67,7 +67,7 @@ class HeldPartitions:
         """Revoke expired leases, and take and release the partitions that this node should."""
         unwell = [lease.node for lease in snapshot.leases if decode_node_info(lease).is_unwell]
         expires = {lease.node: lease.expires for lease in snapshot.leases}
-        steps = authority.partition_steps(self._lease.id, expires, snapshot.holders, snapshot.now, unwell)
+        steps = partition_ownership.partition_steps(self._lease.id, expires, snapshot.holders, snapshot.now, unwell)
         epochs = {lease.node: lease.epoch for lease in snapshot.leases}
         for node in steps.bury:
             if await asyncio.to_thread(self._store.revoke_expired_lease, node, epochs[node]):

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import asdict
 
-from evenbeat.core.authority import is_over
+from evenbeat.core.partition_ownership import is_over
 from evenbeat.core.run_lease import WORKER_SILENT_AFTER
 from evenbeat.model import SECOND, Entry
 from evenbeat.node.answers.running_runs import running_runs_of

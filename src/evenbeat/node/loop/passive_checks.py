@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from evenbeat.admin.passive_settings import PassiveTimes
-from evenbeat.core import passive as core
+from evenbeat.core import passive_results as core
 from evenbeat.core.columns import Ints
 from evenbeat.core.submitted_results import ResultColumns, known_as_of
 from evenbeat.core.task import Bools, Flag, SkipColumns

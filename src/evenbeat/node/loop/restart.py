@@ -10,10 +10,11 @@ import numpy as np
 
 from evenbeat.admin.passive_settings import load_passive_times
 from evenbeat.admin.worker_killers import StoredWorkerDeaths
+from evenbeat.core.clock_steps import clock_set_back
 from evenbeat.core.columns import Ints
-from evenbeat.core.downtime import clock_set_back, repeat_lost_runs, resume
 from evenbeat.core.lifecycle import Lifecycle
-from evenbeat.core.run_lease import assumed_start
+from evenbeat.core.lost_runs import assumed_start, repeat_lost_runs
+from evenbeat.core.missed_times import resume
 from evenbeat.core.task import Flag, SkipColumns
 from evenbeat.model import SECOND, Entry, Instant, Outcome, RunKind, partition_of
 from evenbeat.node.loop.clock import Clock

@@ -12,7 +12,7 @@ from evenbeat.core.columns import GrowingArray, Ints
 from evenbeat.core.edits import pause, settle_past, unpause
 from evenbeat.core.lifecycle import Lifecycle
 from evenbeat.core.name_index import NameIndex
-from evenbeat.core.passive import ResultExpectation, expectation_of
+from evenbeat.core.passive_results import ResultExpectation, expectation_of
 from evenbeat.core.permission import CommandPolicy, may_execute
 from evenbeat.core.task import ALL_FLAGS, Bools, Flag, SkipColumns
 from evenbeat.core.task_columns import DEFINED_FLAGS, default_timebox_of, enrol

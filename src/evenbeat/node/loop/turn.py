@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from evenbeat.admin.worker_killers import StoredWorkerDeaths
 from evenbeat.core.columns import Ints
-from evenbeat.core.downtime import repeat_lost_runs
-from evenbeat.core.run_lease import WorkerDeaths, assumed_start
+from evenbeat.core.lost_runs import assumed_start, repeat_lost_runs
 from evenbeat.core.run_plan import (
     CUT_SHORT,
     GIVES_RESULT,
@@ -32,11 +31,11 @@ from evenbeat.core.run_plan import (
     set_last_start,
 )
 from evenbeat.core.task import ClaimColumns, Flag, SkipColumns
+from evenbeat.core.worker_deaths import WorkerDeaths
 from evenbeat.model import SECOND, Instant, Outcome, RunKind
 from evenbeat.node.loop.clock import Clock
 from evenbeat.node.loop.counters import RunCounters
 from evenbeat.node.loop.outbox import OnCommit, Outbox
-from evenbeat.node.loop.pacing import TurnPacing
 from evenbeat.node.loop.passive_checks import PassiveChecks
 from evenbeat.node.loop.records import (
     finish_fields_of,
@@ -48,6 +47,7 @@ from evenbeat.node.loop.records import (
 from evenbeat.node.loop.starter import CLAIM_AHEAD, ReadyRuns, Starter
 from evenbeat.node.loop.submitted_results import finish_of_submitted
 from evenbeat.node.loop.task_table import TaskTable
+from evenbeat.node.loop.turn_pauses import TurnPacing
 from evenbeat.queue.contract import Dispatcher
 from evenbeat.store.contract import Batch, Claim, Finish, Refusal, RunStart, Skip, TaskProgress, WithdrawnTasks
 from evenbeat.when.windows import FOREVER

@@ -11,7 +11,7 @@ from typing import Final
 
 from evenbeat.child_processes.cleanup import OrphanGuard
 from evenbeat.child_processes.supervisor import ProcessSupervisor
-from evenbeat.core.run_lease import HOST_DIED
+from evenbeat.core.worker_deaths import HOST_DIED
 from evenbeat.model import SECOND, Outcome
 from evenbeat.queue.local.command_workers import results_without_worker
 from evenbeat.queue.local.host_environment import HostLauncher

@@ -5,7 +5,7 @@ from typing import Final
 
 from evenbeat.child_processes.cleanup import OrphanGuard
 from evenbeat.child_processes.supervisor import ProcessSupervisor
-from evenbeat.core.run_lease import WORKER_DIED
+from evenbeat.core.worker_deaths import WORKER_DIED
 from evenbeat.model import Outcome
 from evenbeat.queue.local.worker_process import WorkerHandle
 from evenbeat.wire.worker_frames import (

@@ -4,7 +4,7 @@ lost."""
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from evenbeat.core.run_lease import isolated_worker
+from evenbeat.core.worker_deaths import isolated_worker
 from evenbeat.queue.local.worker_process import WorkerHandle
 from evenbeat.wire.worker_frames import RunResult, RunSpec
 

@@ -15,7 +15,7 @@ from msgspec import Struct
 from nats.aio.msg import Msg
 
 from evenbeat.core import run_lease
-from evenbeat.core.run_lease import WorkerDeaths
+from evenbeat.core.worker_deaths import WorkerDeaths
 from evenbeat.model import SECOND, Outcome
 from evenbeat.queue.nats.address import QueueAddress
 from evenbeat.queue.nats.batches import HandedOverRun

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenbeat.core.run_lease import HOST_DIED, MAX_WORKER_DEATHS, WORKER_DIED, WorkerDeaths, isolated_worker
+from evenbeat.core.worker_deaths import HOST_DIED, MAX_WORKER_DEATHS, WORKER_DIED, WorkerDeaths, isolated_worker
 from evenbeat.model import Outcome
 
 

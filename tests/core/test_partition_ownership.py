@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evenbeat.core import authority
-from evenbeat.core.authority import (
+from evenbeat.core import partition_ownership
+from evenbeat.core.partition_ownership import (
     LEASE_DURATION,
     LEASE_MARGIN,
     acts_until,
@@ -55,7 +55,7 @@ def test_without_any_node_nobody_owns_anything() -> None:
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> int:
     """Partitions, so that there are many tries."""
-    monkeypatch.setattr(authority, "PARTITION_COUNT", 8)
+    monkeypatch.setattr(partition_ownership, "PARTITION_COUNT", 8)
     return 8
 
 
@@ -89,7 +89,7 @@ Moves = st.lists(st.tuples(st.sampled_from("abcd"), Events), max_size=60)
 @given(Moves)
 def test_steps_of_all_nodes_converge_whatever_happened_before(moves: list[tuple[str, str]]) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(authority, "PARTITION_COUNT", 8)
+        patch.setattr(partition_ownership, "PARTITION_COUNT", 8)
         store, now = Store(8), 0
         views: dict[str, tuple[dict[str, int], list[str | None]]] = {}
         for node, what in moves:
@@ -127,6 +127,6 @@ def test_one_does_not_bury_itself(few: int) -> None:
 def test_an_election_of_the_queues_servers_moves_no_tasks(few: int) -> None:
     """All nodes meet it: who noticed first would hand all its tasks over, and get them back."""
     longest = 9 * SECOND  # of NATS, as it comes
-    assert not authority.is_unwell(longest + 3 * SECOND, is_cut_off=False)
-    assert authority.is_unwell(longest, is_cut_off=True)
-    assert authority.is_unwell(60 * SECOND, is_cut_off=False)
+    assert not partition_ownership.is_unwell(longest + 3 * SECOND, is_cut_off=False)
+    assert partition_ownership.is_unwell(longest, is_cut_off=True)
+    assert partition_ownership.is_unwell(60 * SECOND, is_cut_off=False)

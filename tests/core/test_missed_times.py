@@ -9,9 +9,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from virtual_node import START, Node, Skip, seconds
 
+from evenbeat.core.clock_steps import clock_set_back
 from evenbeat.core.columns import Ints
-from evenbeat.core.downtime import clock_set_back, resume
 from evenbeat.core.gate import Reason
+from evenbeat.core.missed_times import resume
 from evenbeat.core.task import Flag
 from evenbeat.model import DAY, HOUR, MINUTE, SECOND, Instant, RunKind, State
 from evenbeat.when.calendar import compile_calendar

@@ -2,7 +2,7 @@
 
 import pytest
 
-from evenbeat.node.loop.pacing import PacingLimits, TurnPacing
+from evenbeat.node.loop.turn_pauses import PacingLimits, TurnPacing
 
 LIMITS = PacingLimits()
 NOW = 100.0
