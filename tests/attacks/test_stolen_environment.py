@@ -226,4 +226,4 @@ def test_another_list_counts_from_the_next_start(tmp_path: Path, caplog: pytest.
         file.write_text('[node]\npass_env = ["OTHER"]\n')
         with node.door() as door:
             door.apply([file])
-        eventually(lambda: "`pass_env` of [node] counts from the next start" in caplog.text)
+        eventually(lambda: "`pass_env` of [node] takes effect at the next start" in caplog.text)

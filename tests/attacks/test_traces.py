@@ -24,7 +24,7 @@ class AskedLive(InProcessServer):
         self._store = living.node.store  # type: ignore[assignment]
         self.now = 1_000.0
         self.access = TokenAuthenticator(self.house, HERE, now=lambda: self.now)
-        self._app = protected_application(self.house, self.access)
+        self.app = protected_application(self.house, self.access)
         self.url = f"http://{HERE}:8629"
 
 
