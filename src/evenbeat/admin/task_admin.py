@@ -574,6 +574,12 @@ class TaskAdmin:
     def _limits_of(self, owner: str) -> dict[str, int]:
         return msgspec.json.decode(self.store.setting(LIMITS_PREFIX + owner) or "{}", type=dict[str, int])
 
+    def forget_placement(self) -> None:
+        """Fill the load wheel from the store before the next task is placed, so that its phase does not depend on which
+        process placed the tasks before it.
+        """
+        self._phases.invalidate()
+
     def settings(self) -> NodeSettings:
         """What files say of the node; of two the later name counts."""
         found = NodeSettings()

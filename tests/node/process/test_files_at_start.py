@@ -7,6 +7,7 @@ from live_node import LiveNode
 
 from evenbeat.client.database import connect_to_live_node
 from evenbeat.load.config import BadFileError
+from evenbeat.load.task_keys import task_from_table
 from evenbeat.model import Invalid
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
 from evenbeat.wire.requests import GetStatus
@@ -96,3 +97,26 @@ def test_strict_refuses_what_is_broken_now(tmp_path: Path, file: Path) -> None:
     file.write_text(BROKEN)
     with pytest.raises(BadFileError, match=r"a\.toml:1:"), LiveNode(tmp_path / "x.db", files=(file,), is_strict=True):
         pass
+
+
+def test_a_task_gets_the_same_phase_whether_its_node_has_just_applied_the_file_or_was_started_again(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "many.toml"
+    file.write_text('[checks."c{i}"]\nfor.i = ["[01-20]"]\nevery = "1h"\ncommand = ["true"]\n')
+
+    def phases(database: Path, starts: int) -> dict[str, int | None]:
+        for _ in range(starts - 1):
+            with LiveNode(database, files=(file,)):
+                pass
+        with LiveNode(database, files=(file,)) as node, node.door() as door:
+            for name, every in (("c01", "2h"), ("c02", "30m"), ("c01", "1h"), ("c01", "2h")):
+                door.set(name, task_from_table(name, {"every": every, "command": ["true"]}, check=True))
+            door.add([task_from_table("later", {"every": "2h", "command": ["true"]}, check=True)], "ana")
+        store = SqliteStore(database, read_only=True)
+        try:
+            return {entry.task.name: entry.task.schedule.phase for entry in store.entries()}
+        finally:
+            store.close()
+
+    assert phases(tmp_path / "a.db", 1) == phases(tmp_path / "b.db", 2)

@@ -63,6 +63,7 @@ def apply_files_at_start(admin: TaskAdmin, files: Sequence[Path], *, is_strict: 
         )
         changed, problem = ChangeResult(unchanged=admin.store.count()), str(e)
     admin.set_named_files(files)
+    admin.forget_placement()
     if others := count_unauthorised_tasks(admin.store):
         message = 'commands = "files": %d tasks are not from these files; those with a command or function do not run'
         _log.warning(message, others, extra={"action": "not_from_a_file", "tasks": others})
