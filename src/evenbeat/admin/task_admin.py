@@ -318,7 +318,7 @@ class TaskAdmin:
         who: str,
         changed: Iterable[Entry] = (),
     ) -> None:
-        """Set or delete periods; what was due by the old ones is kept for whoever settles it, also of tasks that were
+        """Set or delete periods; what was due by the old ones is kept until a node settles it, also of tasks that were
         `changed` at the same time and went by them before.
         """
         before = self._periods()
@@ -352,7 +352,7 @@ class TaskAdmin:
         """Make the tasks that these files own be what the files say: all of them, or nothing if one is wrong.
 
         The files win over what was changed by hand, except for pauses. A file that is as it was when it was last
-        applied, and whose tasks nobody has changed since, is not read again, unless `anew` asks for it. `at_up`: these
+        applied, and whose tasks have not changed since, is not read again, unless `anew` asks for it. `at_up`: these
         are the files that a node is started with.
         """
         with self._lock, without_garbage_collection():

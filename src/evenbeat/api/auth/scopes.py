@@ -29,7 +29,7 @@ _TASK_ACTIONS: Final = frozenset(
 _OTHER_NAME_PREFIXES: Final = ("token ", "limit ", "period ", "task ")
 """Prefixes of audit names that stand for something other than a task, though a task may have such a name too."""
 _CHANGES_READ: Final = 1_000
-"""Changes of a name that are searched for those of one task."""
+"""How many changes recorded under a name are searched for those of one task."""
 
 
 class ScopePolicy(Enum):
