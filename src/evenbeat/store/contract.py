@@ -11,9 +11,10 @@ from typing import Any, Final, NamedTuple, Protocol, runtime_checkable
 
 from msgspec import Struct
 
-from evenbeat.model import DAY, Entry, Instant, Invalid, Outcome, Period, RunKind, State, Task
+from evenbeat.model import DAY, Acknowledgement, Entry, Instant, Invalid, Outcome, Period, RunKind, State, Task
 from evenbeat.model import FOREVER as FOREVER  # noqa: PLC0414 - part of the contract
 from evenbeat.model import NEVER as NEVER  # noqa: PLC0414
+from evenbeat.store.problem_records import ProblemChange, ProblemNote, ProblemRecord
 
 PLAIN_OUTPUT_LENGTH: Final = 200
 """Characters of output that history keeps of a plain success. Other runs, and the latest one, keep all their output."""
@@ -222,6 +223,8 @@ class Batch(Struct):
     told: list[SubmittedResult] = []
     """Applied after `finishes`."""
     settled: list[SettledDefinitions] = []
+    problems: list[ProblemChange] = []
+    """Applied last. Changes of problems of tasks that were removed meanwhile are ignored."""
 
 
 # What a store returns
@@ -409,6 +412,22 @@ class Filter(Struct, frozen=True):
 ALL_TASKS: Final = Filter()
 
 
+class ProblemFilter(Struct, frozen=True):
+    """Selects problems: those that meet all the conditions given. Newest first, by id."""
+
+    tasks: Filter = ALL_TASKS
+    """Of these tasks; its `state`, `after` and `most` are ignored."""
+    cause: str | None = None
+    is_open: bool | None = True
+    """None for open and closed ones."""
+    before: int | None = None
+    """Only smaller ids, for the next page."""
+    most: int = 1_000_000
+
+
+OPEN_PROBLEMS: Final = ProblemFilter()
+
+
 WithdrawnTasks = frozenset[int]
 """Numbers of tasks that were removed before their claims were committed: those claims are not kept."""
 NONE_WITHDRAWN: Final[WithdrawnTasks] = frozenset()
@@ -548,6 +567,25 @@ class Store(Protocol):
     def skips(self, task: int | None = None, before: Instant | None = None, most: int = 100) -> list[SkipRecord]:
         """Skipped nominal times and refused off-grid runs, by `at`, newest first. With `before`, those before it."""
 
+    # Problems
+
+    def problems(self, only: ProblemFilter = OPEN_PROBLEMS) -> list[ProblemRecord]:
+        """The problems that the filter selects, newest first. Removing a task closes its problems: "removed"."""
+
+    def find_problem(self, number: int) -> ProblemRecord | None:
+        """A problem by its id, open or closed, as long as it is kept."""
+
+    def problem_notes(self, number: int) -> list[ProblemNote]:
+        """What people wrote about a problem, oldest first."""
+
+    def acknowledge(self, ids: Sequence[int], ack: Acknowledgement | None, now: Instant, who: str) -> list[int]:
+        """Acknowledge open problems, or take the acknowledgement back (None); returns those that are open and were
+        changed. Writes a note each. Severities are filled in by the store: that of the problem now.
+        """
+
+    def comment(self, ids: Sequence[int], text: str, now: Instant, who: str) -> list[int]:
+        """Add a comment to problems, open or closed; returns those that exist."""
+
     def changes(self, name: str | None = None, most: int = 100) -> list[Change]:
         """The audit, newest first; with `name`, of one task, period, limit or other thing."""
 
@@ -561,6 +599,8 @@ class Store(Protocol):
 
     def prune(self, now: Instant, keep: int) -> int:
         """Delete history that is older than `keep` microseconds, and plain successes beyond a bound; a part at a time.
+
+        Closed problems and their notes go like history, by the time when they closed; open ones stay.
 
         The audit is kept longer: see AUDIT_MIN_AGE and AUDIT_MIN_ROWS.
 
