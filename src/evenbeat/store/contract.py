@@ -418,8 +418,12 @@ class ProblemFilter(Struct, frozen=True):
     tasks: Filter = ALL_TASKS
     """Of these tasks; its `state`, `after` and `most` are ignored."""
     cause: str | None = None
+    state: State | None = None
+    """In this state: the present one, or of a closed problem the last."""
     is_open: bool | None = True
     """None for open and closed ones."""
+    ids: tuple[int, ...] = ()
+    """Only these; empty for all."""
     before: int | None = None
     """Only smaller ids, for the next page."""
     most: int = 1_000_000
@@ -571,6 +575,9 @@ class Store(Protocol):
 
     def problems(self, only: ProblemFilter = OPEN_PROBLEMS) -> list[ProblemRecord]:
         """The problems that the filter selects, newest first. Removing a task closes its problems: "removed"."""
+
+    def count_problems(self, only: ProblemFilter = OPEN_PROBLEMS) -> int:
+        """How many problems the filter selects, without regard to `before` and `most`."""
 
     def find_problem(self, number: int) -> ProblemRecord | None:
         """A problem by its id, open or closed, as long as it is kept."""
