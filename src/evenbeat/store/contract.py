@@ -224,7 +224,10 @@ class Batch(Struct):
     """Applied after `finishes`."""
     settled: list[SettledDefinitions] = []
     problems: list[ProblemChange] = []
-    """Applied last. Changes of problems of tasks that were removed meanwhile are ignored."""
+    """Applied last. Changes of problems of tasks that were removed meanwhile are ignored.
+
+    A change that says that a closed problem is open opens it again; closing a closed problem changes nothing.
+    """
 
 
 # What a store returns
@@ -468,7 +471,8 @@ class Store(Protocol):
         """Create tasks, all or none; raise Conflict, which names them, if names are taken.
 
         A task that was removed while it ran is restored if its name is given again before that run has ended: it keeps
-        number, id, state, cursor and history, gets the new definition and owner, and its version goes up.
+        number, id, state, cursor and history, gets the new definition and owner, and its version goes up. The problems
+        that its removal closed are open again.
         """
 
     def update(
@@ -488,7 +492,10 @@ class Store(Protocol):
         """
 
     def remove(self, numbers: Sequence[int], now: Instant, who: str = "") -> None:
-        """Delete those of the tasks that exist; their history stays as long as `keep` says."""
+        """Delete those of the tasks that exist; their history stays as long as `keep` says.
+
+        Their open problems close at `now`, with the reason "removed".
+        """
 
     def find(self, name_or_id: str) -> Entry | None:
         """One task by its name or id."""
@@ -574,7 +581,7 @@ class Store(Protocol):
     # Problems
 
     def problems(self, only: ProblemFilter = OPEN_PROBLEMS) -> list[ProblemRecord]:
-        """The problems that the filter selects, newest first. Removing a task closes its problems: "removed"."""
+        """The problems that the filter selects, newest first, also of removed tasks; Invalid for an unknown cause."""
 
     def count_problems(self, only: ProblemFilter = OPEN_PROBLEMS) -> int:
         """How many problems the filter selects, without regard to `before` and `most`."""
@@ -586,12 +593,14 @@ class Store(Protocol):
         """What people wrote about a problem, oldest first."""
 
     def acknowledge(self, ids: Sequence[int], ack: Acknowledgement | None, now: Instant, who: str) -> list[int]:
-        """Acknowledge open problems, or take the acknowledgement back (None); returns those that are open and were
-        changed. Writes a note each. Severities are filled in by the store: that of the problem now.
+        """Acknowledge open problems, or take their acknowledgements back (None). Each of them gets a note.
+
+        Both severities of the acknowledgement are that of the problem now. Return those of the ids, in their order,
+        whose problems are open and were changed: a problem that is not acknowledged has nothing to take back.
         """
 
     def comment(self, ids: Sequence[int], text: str, now: Instant, who: str) -> list[int]:
-        """Add a comment to problems, open or closed; returns those that exist."""
+        """Add a comment to problems, open or closed; return those of the ids, in their order, that exist."""
 
     def changes(self, name: str | None = None, most: int = 100) -> list[Change]:
         """The audit, newest first; with `name`, of one task, period, limit or other thing."""

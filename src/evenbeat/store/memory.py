@@ -311,6 +311,10 @@ class MemoryStore:
         with self._lock:
             return self._problems.find(only, self._rows)
 
+    def count_problems(self, only: ProblemFilter = OPEN_PROBLEMS) -> int:
+        with self._lock:
+            return self._problems.count(only, self._rows)
+
     def find_problem(self, number: int) -> ProblemRecord | None:
         with self._lock:
             return self._problems.find_one(number, self._rows)

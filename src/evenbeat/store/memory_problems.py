@@ -116,18 +116,23 @@ class MemoryProblems:
 
     def find(self, only: ProblemFilter, rows: Mapping[int, TaskRecord]) -> list[ProblemRecord]:
         """The problems that a filter selects, newest first."""
-        check_problem_filter(only)
         before = FOREVER if only.before is None else only.before
-        found = (problem.record(rows[problem.task]) for problem in self._newest_first(only, before, rows))
-        return list(islice(found, only.most))
+        found = (problem for problem in self._newest_first(only, rows) if problem.id < before)
+        return [problem.record(rows[problem.task]) for problem in islice(found, only.most)]
 
-    def _newest_first(self, only: ProblemFilter, before: int, rows: Mapping[int, TaskRecord]) -> Iterator[HeldProblem]:
-        for id_ in sorted(self._open.values() if only.is_open else self._problems, reverse=True):
-            problem = self._problems[id_]
+    def count(self, only: ProblemFilter, rows: Mapping[int, TaskRecord]) -> int:
+        """How many problems a filter selects."""
+        return sum(1 for _ in self._newest_first(only, rows))
+
+    def _newest_first(self, only: ProblemFilter, rows: Mapping[int, TaskRecord]) -> Iterator[HeldProblem]:
+        check_problem_filter(only)
+        for number in sorted(self._open.values() if only.is_open else self._problems, reverse=True):
+            problem = self._problems[number]
             if (
-                id_ < before
+                only.is_open in (None, problem.closed is None)
                 and only.cause in (None, problem.cause)
-                and only.is_open in (None, problem.closed is None)
+                and only.state in (None, problem.state)
+                and (not only.ids or number in only.ids)
                 and matches(only.tasks, rows[problem.task].entry)
             ):
                 yield problem

@@ -53,8 +53,9 @@ class ProblemRecord(Struct, frozen=True):
     """One of `Cause` in `evenbeat.model`."""
     opened: Instant
     since: Instant
-    """Since when it is in its present state."""
+    """Since when it is in its present state; of a closed problem, in its last one."""
     state: State
+    """The present one. A result closes a problem in its last state that was not OK, the store in the present one."""
     worst: State
     """The most severe state that it has had."""
     closed: Instant | None = None
