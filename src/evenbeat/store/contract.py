@@ -14,7 +14,7 @@ from msgspec import Struct
 from evenbeat.model import DAY, Acknowledgement, Entry, Instant, Invalid, Outcome, Period, RunKind, State, Task
 from evenbeat.model import FOREVER as FOREVER  # noqa: PLC0414 - part of the contract
 from evenbeat.model import NEVER as NEVER  # noqa: PLC0414
-from evenbeat.store.problem_records import ProblemChange, ProblemNote, ProblemRecord
+from evenbeat.store.problem_records import OpenProblem, ProblemChange, ProblemNote, ProblemRecord
 
 PLAIN_OUTPUT_LENGTH: Final = 200
 """Characters of output that history keeps of a plain success. Other runs, and the latest one, keep all their output."""
@@ -579,6 +579,9 @@ class Store(Protocol):
         """Skipped nominal times and refused off-grid runs, by `at`, newest first. With `before`, those before it."""
 
     # Problems
+
+    def open_problems(self) -> Iterator[OpenProblem]:
+        """All open problems, for a node that starts."""
 
     def problems(self, only: ProblemFilter = OPEN_PROBLEMS) -> list[ProblemRecord]:
         """The problems that the filter selects, newest first, also of removed tasks; Invalid for an unknown cause."""

@@ -22,12 +22,23 @@ class ProblemChange(NamedTuple):
     opened: int
     at: int
     state: int
-    """While it is open, the present state of the task; of a closed one, the last state that was not OK."""
+    """While it is open, the present state of the task; of a closed one, the most severe that it has had."""
     severity: int
     """Of `state`: SEVERITY in `evenbeat.model`."""
     is_open: bool
     reason: str = ""
     """Why it closed, if not by a result: "changed" (the task cannot have this problem any more)."""
+
+
+class OpenProblem(NamedTuple):
+    """An open problem, as a node needs it when it starts."""
+
+    task: int
+    cause: str
+    opened: int
+    state: int
+    worst: int
+    """The most severe state that it has had."""
 
 
 class ProblemNote(Struct, frozen=True):
