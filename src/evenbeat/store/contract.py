@@ -422,7 +422,7 @@ class ProblemFilter(Struct, frozen=True):
     """Of these tasks; its `state`, `after` and `most` are ignored."""
     cause: str | None = None
     state: State | None = None
-    """In this state: the present one, or of a closed problem the last."""
+    """In this state: the present one, or of a closed problem the most severe that it has had."""
     is_open: bool | None = True
     """None for open and closed ones."""
     ids: tuple[int, ...] = ()
@@ -581,7 +581,7 @@ class Store(Protocol):
     # Problems
 
     def open_problems(self) -> Iterator[OpenProblem]:
-        """All open problems, for a node that starts."""
+        """All open problems in the order of their tasks, for a node that starts."""
 
     def problems(self, only: ProblemFilter = OPEN_PROBLEMS) -> list[ProblemRecord]:
         """The problems that the filter selects, newest first, also of removed tasks; Invalid for an unknown cause."""

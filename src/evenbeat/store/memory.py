@@ -38,7 +38,7 @@ from evenbeat.store.contract import (
 )
 from evenbeat.store.memory_problems import MemoryProblems
 from evenbeat.store.memory_tasks import BatchDraft, HistoryRun, HistorySkip, TaskRecord, with_past
-from evenbeat.store.problem_records import ProblemNote, ProblemRecord
+from evenbeat.store.problem_records import OpenProblem, ProblemNote, ProblemRecord
 
 PLAIN_RUNS: Final = 100_000
 """Plain successes that history keeps, of all tasks together."""
@@ -306,6 +306,10 @@ class MemoryStore:
             ]
 
     # Problems
+
+    def open_problems(self) -> Iterator[OpenProblem]:
+        with self._lock:
+            return iter(self._problems.open_problems())
 
     def problems(self, only: ProblemFilter = OPEN_PROBLEMS) -> list[ProblemRecord]:
         with self._lock:

@@ -10,7 +10,7 @@ from evenbeat.store.common.batch_rows import with_distinct_tasks
 from evenbeat.store.common.filters import check_problem_filter, matches
 from evenbeat.store.contract import FOREVER, ProblemFilter
 from evenbeat.store.memory_tasks import TaskRecord
-from evenbeat.store.problem_records import ProblemChange, ProblemNote, ProblemRecord
+from evenbeat.store.problem_records import OpenProblem, ProblemChange, ProblemNote, ProblemRecord
 
 
 class HeldProblem(Struct):
@@ -29,6 +29,10 @@ class HeldProblem(Struct):
     reason: str = ""
     acknowledgement: Acknowledgement | None = None
 
+    def shown_state(self) -> int:
+        """The present state; of a closed problem, the most severe that it has had."""
+        return self.state if self.closed is None else self.worst
+
     def record(self, row: TaskRecord) -> ProblemRecord:
         """The problem with what is known of its task."""
         is_open = self.closed is None
@@ -39,7 +43,7 @@ class HeldProblem(Struct):
             self.cause,
             Instant(self.opened),
             Instant(self.since),
-            State(self.state),
+            State(self.shown_state()),
             State(self.worst),
             None if self.closed is None else Instant(self.closed),
             self.reason,
@@ -114,6 +118,11 @@ class MemoryProblems:
             if problem.task in tasks and problem.reason == "removed":
                 self._reopen(problem)
 
+    def open_problems(self) -> list[OpenProblem]:
+        """All open problems, by task and cause."""
+        found = (self._problems[number] for _, number in sorted(self._open.items()))
+        return [OpenProblem(p.task, p.cause, p.opened, p.state, p.worst) for p in found]
+
     def find(self, only: ProblemFilter, rows: Mapping[int, TaskRecord]) -> list[ProblemRecord]:
         """The problems that a filter selects, newest first."""
         before = FOREVER if only.before is None else only.before
@@ -131,7 +140,7 @@ class MemoryProblems:
             if (
                 only.is_open in (None, problem.closed is None)
                 and only.cause in (None, problem.cause)
-                and only.state in (None, problem.state)
+                and only.state in (None, problem.shown_state())
                 and (not only.ids or number in only.ids)
                 and matches(only.tasks, rows[problem.task].entry)
             ):

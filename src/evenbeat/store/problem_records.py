@@ -64,9 +64,9 @@ class ProblemRecord(Struct, frozen=True):
     """One of `Cause` in `evenbeat.model`."""
     opened: Instant
     since: Instant
-    """Since when it is in its present state; of a closed problem, in its last one."""
+    """Since when it is in its present state, or was in the last one when it closed."""
     state: State
-    """The present one. A result closes a problem in its last state that was not OK, the store in the present one."""
+    """The present one; of a closed problem, the most severe that it has had."""
     worst: State
     """The most severe state that it has had."""
     closed: Instant | None = None
