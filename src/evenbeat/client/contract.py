@@ -66,8 +66,11 @@ class Client(Protocol):
     def cluster(self) -> "ClusterDocument | None":
         """Nodes, workers and partitions; None of a node that is no member of a cluster."""
 
-    def problems(self, only: ProblemFilter) -> "list[ProblemRecord]":
-        """Problems of tasks, newest first."""
+    def problems(self, only: ProblemFilter, *, acknowledged: bool | None = None) -> "list[ProblemRecord]":
+        """Problems of tasks, newest first; with `acknowledged`, only those that are, or are not.
+
+        Over HTTP their outputs are the first lines only, and an acknowledgement that does not count is left out.
+        """
 
     def problem(self, number: int) -> "tuple[ProblemRecord, list[ProblemNote]]":
         """A problem and what people wrote about it; NotFound if there is none with this id."""

@@ -56,8 +56,14 @@ SCOPE_POLICIES: Final[Mapping[tuple[str, str], ScopePolicy]] = {
     ),
     **dict.fromkeys(
         (
-            *(("GET", f"/v1/{word}") for word in ("tasks", "history", "running", "events")),
-            *(("POST", f"/v1/{word}") for word in ("tasks", "actions", "runs")),
+            *(
+                ("GET", f"/v1/{word}")
+                for word in ("tasks", "history", "running", "events", "problems", "problems/{id}")
+            ),
+            *(
+                ("POST", f"/v1/{word}")
+                for word in ("tasks", "actions", "runs", "problems/acknowledge", "problems/comment")
+            ),
         ),
         ScopePolicy.FILTER,
     ),
