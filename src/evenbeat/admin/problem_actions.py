@@ -133,7 +133,8 @@ def _noted(
     by_task: dict[str, list[int]] = {}
     for problem in done:
         by_task.setdefault(problem.task, []).append(problem.id)
-    said = f": {text[:_DETAIL_LENGTH]}" if text else ""
+    words = " ".join(text.split())[:_DETAIL_LENGTH]
+    said = f": {words}" if words else ""
     admin.store.note(
         [
             Change(now, who, action, task, f"problem {', '.join(map(str, sorted(ids)))}{more}{said}")

@@ -3,7 +3,8 @@
 import argparse
 import sys
 
-from evenbeat.cli.output.common import duration_option, now, print_json
+from evenbeat.cli.commands.problems import MAX_ID
+from evenbeat.cli.output.common import duration_option, now, number_option, print_json
 from evenbeat.cli.task_commands import open_client, require_selection, required_task_filter
 from evenbeat.model import Instant, Invalid, prefix_place
 from evenbeat.store.contract import Conflict
@@ -14,6 +15,7 @@ from evenbeat.wire.replies import ProblemsChanged
 
 def run_command(args: argparse.Namespace) -> int:
     """Acknowledge; exit 0, or 1 if there is no open problem, or with --withdraw no acknowledgement."""
+    check_ids(args)
     if not args.ids:
         require_selection(args)
     if args.withdraw and (args.comment or args.sticky or args.for_ is not None or args.until is not None):
@@ -46,6 +48,12 @@ def _until(args: argparse.Namespace, at: Instant) -> Instant | None:
         if until <= at:
             raise Invalid(f"{args.until} has passed, accepted: a time in the future")
     return until
+
+
+def check_ids(args: argparse.Namespace) -> None:
+    """Refuse numbers that are no ids."""
+    for number in args.ids:
+        number_option(number, "--id", MAX_ID)
 
 
 def refused(args: argparse.Namespace, why: Conflict) -> int:

@@ -2,7 +2,7 @@
 
 import argparse
 
-from evenbeat.cli.commands.ack import print_problems_changed, refused
+from evenbeat.cli.commands.ack import check_ids, print_problems_changed, refused
 from evenbeat.cli.task_commands import is_pattern, open_client, require_task
 from evenbeat.model import Invalid
 from evenbeat.store.contract import ALL_TASKS, Conflict, Filter
@@ -10,6 +10,7 @@ from evenbeat.store.contract import ALL_TASKS, Conflict, Filter
 
 def run_command(args: argparse.Namespace) -> int:
     """Add the comment; exit 0, or 1 if there is no open problem."""
+    check_ids(args)
     if (args.name is None) is not bool(args.ids):
         raise Invalid("which problem? Give either NAME or --id")
     if not args.text.strip():

@@ -20,6 +20,7 @@ from evenbeat.when.zone import zone
 from evenbeat.wire.replies import NotFound
 
 MAX_PROBLEMS: Final = 1_000_000
+MAX_ID: Final = 10**18
 _UTC: Final = zone("UTC")
 _HEADINGS: Final = ("id", "state", "since", "task", "acknowledged", "output")
 _COMMENT_WIDTH: Final = 40
@@ -27,7 +28,7 @@ _COMMENT_WIDTH: Final = 40
 
 
 def run_command(args: argparse.Namespace) -> int:
-    """List problems; exit 0, or 1 if no problem matches a given name or id."""
+    """List problems; exit 0, or 1 if no problem matches a given name."""
     most = number_option(args.limit, "--limit", MAX_PROBLEMS) or 0
     if args.id is not None:
         return _show_one(args)
@@ -97,9 +98,10 @@ def _acknowledged_cell(problem: ProblemRecord, at: Instant) -> str:
 def _show_one(args: argparse.Namespace) -> int:
     if args.names or args.label or args.owner is not None or args.cause is not None or args.state is not None:
         raise Invalid("shows one problem, and needs neither names nor other options", place="--id")
+    number = number_option(args.id, "--id", MAX_ID) or 0
     with open_client(args) as client:
         try:
-            problem, notes = client.problem(args.id)
+            problem, notes = client.problem(number)
         except NotFound as e:
             raise Invalid(str(e), place="--id") from None
     at = now()
