@@ -10,11 +10,11 @@ from msgspec.structs import replace
 from evenbeat.admin.task_admin import TaskAdmin
 from evenbeat.core.scope import Scope
 from evenbeat.load.safe_text import lines_error
-from evenbeat.model import FOREVER, Acknowledgement, Instant, Invalid
+from evenbeat.model import Acknowledgement, Instant, Invalid
 from evenbeat.report.task_status import ConditionReader
 from evenbeat.store.contract import Change, Conflict, Filter, ProblemFilter
 from evenbeat.store.problem_records import ProblemRecord
-from evenbeat.when.instant import format_instant
+from evenbeat.when.instant import LATEST, format_instant
 from evenbeat.when.zone import zone
 from evenbeat.wire.replies import NotFound, ProblemsChanged, Reply
 from evenbeat.wire.requests import COMMENT_LIMIT, AcknowledgeProblems, CommentOnProblems, ProblemRequest
@@ -48,8 +48,8 @@ def acknowledge_problems(admin: TaskAdmin, request: AcknowledgeProblems) -> Prob
     """Acknowledge open problems, or take their acknowledgements back."""
     now = admin.now()
     _check_text(request.comment, "comment")
-    if request.until is not None and not now < request.until < FOREVER:
-        raise Invalid("this time has passed, accepted: a time in the future", place="until")
+    if request.until is not None and not now < request.until < LATEST:
+        raise Invalid("accepted: a time in the future, before the year 2200", place="until")
     found = [problem for problem in _selected(admin, request.only, request.ids) if problem.closed is None]
     if not found:
         raise Conflict(_nothing_open(request.only, request.ids))
@@ -109,7 +109,7 @@ def _require_tasks(admin: TaskAdmin, only: Filter) -> None:
         if entry is None or not scope.contains(entry.owner, entry.task.labels):
             among = admin.store.entries(Filter(owner=only.owner, labels=only.labels, most=_NAMES_SEARCHED))
             like = get_close_matches(name, (known.task.name for known in islice(among, _NAMES_SEARCHED)), n=1)
-            limits = f" of {scope}" if str(scope) else ""
+            limits = f" with {scope}" if str(scope) else ""
             raise NotFound(f"there is no task {name!r}{limits}{f'; did you mean {like[0]!r}?' if like else ''}")
 
 
