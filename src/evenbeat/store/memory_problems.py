@@ -87,21 +87,22 @@ class MemoryProblems:
             self._ids[task, cause, opened] = known.id
         elif known.closed is not None and not is_open:
             return
-        if is_open and known.state != state:
-            known.since = at
-        known.state, known.severity = state, severity
         if severity > known.worst_severity:
             known.worst, known.worst_severity = state, severity
+        if not is_open:
+            self._close(known, at, reason)
+            return
+        if known.state != state:
+            known.since = at
+        known.state, known.severity = state, severity
         if (ack := known.acknowledgement) is not None and severity > ack.worst_since:
             known.acknowledgement = structs.replace(ack, worst_since=severity)
-        if is_open:
-            self._reopen(known)
-        else:
-            self._close(known, at, reason)
+        self._reopen(known)
 
     def _close(self, problem: HeldProblem, at: int, reason: str) -> None:
         problem.closed, problem.reason = at, reason
-        self._open.pop((problem.task, problem.cause), None)
+        if self._open.get((problem.task, problem.cause)) == problem.id:
+            del self._open[problem.task, problem.cause]
 
     def _reopen(self, problem: HeldProblem) -> None:
         problem.closed, problem.reason = None, ""
