@@ -284,7 +284,7 @@ class ProblemsContract:
             assert tasks_of(store, ProblemFilter(only, is_open=False)) == [], only
 
     def test_filters_select_by_cause_state_and_id(self, store: Store) -> None:
-        a, b, c = (a_problem(store, name, state=state) for name, state in zip("abc", (1, 2, 3), strict=True))
+        a, b, c = (a_problem(store, name, state=state) for name, state in zip("abc", list(State)[1:], strict=True))
         change_problem(store, b.number, opened=T0 + 5, cause=Cause.FAILED)
         change_problem(store, c.number, at=T0 + 6, is_open=False, state=UNKNOWN)
         for only, names in (

@@ -7,12 +7,14 @@ from evenbeat.store.common.batch_rows import with_distinct_tasks
 from evenbeat.store.contract import Batch, Claim, Finish, Refusal, Skip, SubmittedResult
 from evenbeat.store.postgres.statements import query
 from evenbeat.store.postgres.text import numbers, texts
+from evenbeat.store.problem_records import ProblemChange
 
 _OUTPUT_OF_FINISH = Finish._fields.index("output")
 _CURSOR = Finish._fields.index("cursor")
 _OUTPUT_OF_RESULT = SubmittedResult._fields.index("output")
 _REASON_OF_SKIP = Skip._fields.index("reason")
 _REASON_OF_REFUSAL = Refusal._fields.index("reason")
+_REASON_OF_CHANGE = ProblemChange._fields.index("reason")
 
 
 class Statement(NamedTuple):
@@ -42,6 +44,12 @@ def batch_statements(batch: Batch) -> Iterator[Statement]:
         yield Statement(query("claim"), _columns(batch.claims), batch.claims)
     if batch.settled:
         yield Statement(query("settle_definitions"), _columns(batch.settled))
+    if batch.problems:
+        yield Statement(query("lock_problems"), ())
+    for changes in with_distinct_tasks(batch.problems):
+        columns = _columns(changes, _REASON_OF_CHANGE)
+        yield Statement(query("supersede_problems"), columns)
+        yield Statement(query("record_problems"), columns)
 
 
 def _columns(rows: Sequence[tuple[object, ...]], text: int = -1) -> list[str]:
