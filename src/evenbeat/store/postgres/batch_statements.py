@@ -48,8 +48,8 @@ def batch_statements(batch: Batch) -> Iterator[Statement]:
         yield Statement(query("lock_problems"), ())
     for changes in with_distinct_tasks(batch.problems):
         columns = _columns(changes, _REASON_OF_CHANGE)
-        yield Statement(query("supersede_problems"), columns)
-        yield Statement(query("record_problems"), columns)
+        for name in ("supersede_problems", "change_problems", "add_problems"):
+            yield Statement(query(name), columns)
 
 
 def _columns(rows: Sequence[tuple[object, ...]], text: int = -1) -> list[str]:

@@ -220,8 +220,8 @@ def _record_problems(connection: sqlite3.Connection, changes: Sequence[ProblemCh
     present = {task for (task,) in connection.execute(query("present_tasks"), (tasks,))}
     for group in with_distinct_tasks([change for change in changes if change.task in present]):
         rows = [(*change[:6], +change.is_open, change.reason) for change in group]
-        _execute(connection, "supersede_problems", rows)
-        _execute(connection, "record_problems", rows)
+        for name in ("supersede_problems", "change_problems", "add_problems"):
+            _execute(connection, name, rows)
 
 
 def _next_id(connection: sqlite3.Connection, table: str) -> int:

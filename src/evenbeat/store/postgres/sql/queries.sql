@@ -444,26 +444,33 @@ FROM unnest(
 JOIN tasks t ON t.number = c.task AND t.removed IS NULL
 WHERE c.is_open AND p.task = c.task AND p.cause = c.cause AND p.opened <> c.opened AND p.closed IS NULL;
 
--- name: record_problems
--- ... and opens, changes and closes problems. An acknowledgement that is NULL stays NULL.
-INSERT INTO problems AS p (task, cause, opened, since, state, severity, worst, worst_severity, closed, reason)
+-- name: change_problems
+-- ... changes, closes and reopens known problems.
+UPDATE problems p
+SET worst = CASE WHEN c.severity > p.worst_severity THEN c.state ELSE p.worst END,
+    worst_severity = greatest(p.worst_severity, c.severity),
+    closed = CASE WHEN NOT c.is_open THEN c.at END, reason = CASE WHEN c.is_open THEN '' ELSE c.reason END,
+    since = CASE WHEN c.is_open AND c.state <> p.state THEN c.at ELSE p.since END,
+    state = CASE WHEN c.is_open THEN c.state ELSE p.state END,
+    severity = CASE WHEN c.is_open THEN c.severity ELSE p.severity END,
+    ack_worst = CASE WHEN c.is_open AND p.ack_worst < c.severity THEN c.severity ELSE p.ack_worst END
+FROM unnest(
+    %s::bigint[], %s::text[], %s::bigint[], %s::bigint[], %s::smallint[], %s::smallint[], %s::boolean[], %s::text[]
+) AS c (task, cause, opened, at, state, severity, is_open, reason)
+JOIN tasks t ON t.number = c.task AND t.removed IS NULL
+WHERE p.task = c.task AND p.cause = c.cause AND p.opened = c.opened AND (p.closed IS NULL OR c.is_open);
+
+-- name: add_problems
+-- ... and adds new ones, in the order of the batch.
+INSERT INTO problems (task, cause, opened, since, state, severity, worst, worst_severity, closed, reason)
 SELECT c.task, c.cause, c.opened, c.at, c.state, c.severity, c.state, c.severity,
     CASE WHEN NOT c.is_open THEN c.at END, CASE WHEN c.is_open THEN '' ELSE c.reason END
 FROM unnest(
     %s::bigint[], %s::text[], %s::bigint[], %s::bigint[], %s::smallint[], %s::smallint[], %s::boolean[], %s::text[]
 ) WITH ORDINALITY AS c (task, cause, opened, at, state, severity, is_open, reason, row)
 JOIN tasks t ON t.number = c.task AND t.removed IS NULL
-ORDER BY c.row
-ON CONFLICT (task, cause, opened) DO UPDATE
-SET worst = CASE WHEN excluded.severity > p.worst_severity THEN excluded.state ELSE p.worst END,
-    worst_severity = greatest(p.worst_severity, excluded.severity),
-    closed = excluded.closed, reason = excluded.reason,
-    since = CASE WHEN excluded.closed IS NULL AND excluded.state <> p.state THEN excluded.since ELSE p.since END,
-    state = CASE WHEN excluded.closed IS NULL THEN excluded.state ELSE p.state END,
-    severity = CASE WHEN excluded.closed IS NULL THEN excluded.severity ELSE p.severity END,
-    ack_worst = CASE WHEN excluded.closed IS NULL AND p.ack_worst < excluded.severity THEN excluded.severity
-        ELSE p.ack_worst END
-WHERE p.closed IS NULL OR excluded.closed IS NULL;
+WHERE NOT EXISTS (SELECT FROM problems p WHERE p.task = c.task AND p.cause = c.cause AND p.opened = c.opened)
+ORDER BY c.row;
 
 -- name: claimed_by
 -- Those of these claims that exist, by task and token.

@@ -326,21 +326,28 @@ FROM (
 WHERE c.is_open AND problems.task = c.task AND problems.cause = c.cause AND problems.opened <> c.opened
     AND problems.closed IS NULL;
 
--- name: record_problems
--- ... and opens, changes and closes problems. NULL if not acknowledged: max() of it stays NULL.
+-- name: change_problems
+-- ... changes, closes and reopens known problems. Of one that is not acknowledged, max() of NULL stays NULL.
+UPDATE problems
+SET worst = iif(c.severity > worst_severity, c.state, worst), worst_severity = max(worst_severity, c.severity),
+    closed = iif(c.is_open, NULL, c.at), reason = iif(c.is_open, '', c.reason),
+    since = iif(c.is_open AND c.state <> problems.state, c.at, since),
+    state = iif(c.is_open, c.state, problems.state), severity = iif(c.is_open, c.severity, problems.severity),
+    ack_worst = iif(c.is_open, max(ack_worst, c.severity), ack_worst)
+FROM (
+    WITH c (task, cause, opened, at, state, severity, is_open, reason) AS (VALUES :rows) SELECT * FROM c
+) AS c
+WHERE problems.task = c.task AND problems.cause = c.cause AND problems.opened = c.opened
+    AND (problems.closed IS NULL OR c.is_open);
+
+-- name: add_problems
+-- ... and adds new ones.
 INSERT INTO problems (task, cause, opened, since, state, severity, worst, worst_severity, closed, reason)
 WITH c (task, cause, opened, at, state, severity, is_open, reason) AS (VALUES :rows)
 SELECT task, cause, opened, at, state, severity, state, severity, iif(is_open, NULL, at), iif(is_open, '', reason)
-FROM c WHERE task <> 0
-ON CONFLICT (task, cause, opened) DO UPDATE
-SET worst = iif(excluded.severity > worst_severity, excluded.state, worst),
-    worst_severity = max(worst_severity, excluded.severity),
-    closed = excluded.closed, reason = excluded.reason,
-    since = iif(excluded.closed IS NULL AND excluded.state <> state, excluded.since, since),
-    state = iif(excluded.closed IS NULL, excluded.state, state),
-    severity = iif(excluded.closed IS NULL, excluded.severity, severity),
-    ack_worst = iif(excluded.closed IS NULL, max(ack_worst, excluded.severity), ack_worst)
-WHERE problems.closed IS NULL OR excluded.closed IS NULL;
+FROM c WHERE task <> 0 AND NOT EXISTS (
+    SELECT 1 FROM problems p WHERE p.task = c.task AND p.cause = c.cause AND p.opened = c.opened
+);
 
 
 -- Problems, and what people write about them
