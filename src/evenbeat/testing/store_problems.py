@@ -78,9 +78,12 @@ class ProblemsContract:
     def test_it_is_committed_with_the_run_that_caused_it(self, store: Store) -> None:
         a, b = number_of(store), number_of(store, "b")
         change = a_problem_change(a)
-        refused = store.record(Batch(finishes=[a_finish(a)], problems=[change]))
-        assert isinstance(refused.exception(), ContradictoryBatch)
-        assert store.problems(ANY) == []
+        for batches in (
+            [Batch(finishes=[a_finish(a)], problems=[change])],
+            [Batch(problems=[change]), Batch(finishes=[a_finish(a)])],
+        ):
+            assert isinstance(store.record(*batches).exception(), ContradictoryBatch)
+            assert store.problems(ANY) == []
         store.record(Batch(claims=[a_claim(a)])).result()
         together = Batch(finishes=[a_finish(a, output="bad", state=2)], problems=[change])
         store.record(together, Batch(problems=[a_problem_change(b)])).result()
