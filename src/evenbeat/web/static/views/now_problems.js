@@ -157,9 +157,9 @@ export function problems(signal) {
   // Living
 
   live.on("run", (run) => {
-    if (!run.notable) return;
-    again();
-    if (run.hard && run.state) announce(`${run.task} is ${run.state}`);
+    // The first success after a failure is no notable run, but it closes the problem.
+    if (run.notable || shown.some(({ task }) => task === run.task)) again();
+    if (run.notable && run.hard && run.state) announce(`${run.task} is ${run.state}`);
   }, signal);
   live.on("task", again, signal);
   live.on("reset", again, signal);
