@@ -599,7 +599,8 @@ class Store(Protocol):
         """Acknowledge open problems, or take their acknowledgements back (None). Each of them gets a note.
 
         Both severities of the acknowledgement are that of the problem now. Return those of the ids, in their order,
-        whose problems are open and were changed: a problem that is not acknowledged has nothing to take back.
+        whose problems are open and were changed: a problem that is not acknowledged has nothing to take back. Thousands
+        may be changed in several steps, so that batches need not wait for all of them.
         """
 
     def comment(self, ids: Sequence[int], text: str, now: Instant, who: str) -> list[int]:

@@ -9,7 +9,7 @@ from typing import Final
 from evenbeat.model import Acknowledgement, Entry, Instant, Period, Task
 from evenbeat.store.common import audit
 from evenbeat.store.common.filters import check_filter, check_problem_filter
-from evenbeat.store.common.problem_ids import before_id, possible_ids
+from evenbeat.store.common.problem_ids import before_id, in_parts, possible_ids
 from evenbeat.store.common.rows import Row, past_definition, period
 from evenbeat.store.contract import (
     ALL_TASKS,
@@ -195,14 +195,14 @@ class PostgresStore(PostgresClusterStore):
     def acknowledge(self, ids: Sequence[int], ack: Acknowledgement | None, now: Instant, who: str) -> list[int]:
         return [
             number
-            for some in problem_changes.parts(ids)
+            for some in in_parts(ids)
             for number in self._change(partial(problem_changes.acknowledge, ids=some, ack=ack, now=now, who=who))
         ]
 
     def comment(self, ids: Sequence[int], text: str, now: Instant, who: str) -> list[int]:
         return [
             number
-            for some in problem_changes.parts(ids)
+            for some in in_parts(ids)
             for number in self._change(partial(problem_changes.comment, ids=some, text=text, now=now, who=who))
         ]
 

@@ -1,22 +1,11 @@
 """Changes of problems by people in PostgreSQL. Each function must be called within a transaction."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from collections.abc import Iterable, Sequence
 
 from evenbeat.model import Acknowledgement, Instant
-from evenbeat.store.common.problem_ids import possible_ids
 from evenbeat.store.common.rows import Row
 from evenbeat.store.postgres.connect import Connection
 from evenbeat.store.postgres.statements import query
-
-_AT_ONCE: Final = 1_000
-"""Problems that one transaction changes: batches of nodes with problems wait for it, some tens of milliseconds."""
-
-
-def parts(ids: Sequence[int]) -> Iterator[list[int]]:
-    """The ids of which a problem may exist, each once, in parts for a transaction each."""
-    known = possible_ids(ids)
-    return (known[i : i + _AT_ONCE] for i in range(0, len(known), _AT_ONCE))
 
 
 def acknowledge(

@@ -4,7 +4,6 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 
 from evenbeat.model import Acknowledgement, Instant
-from evenbeat.store.common.problem_ids import possible_ids
 from evenbeat.store.sqlite.statements import as_list, query
 
 
@@ -12,8 +11,7 @@ def acknowledge(
     connection: sqlite3.Connection, ids: Sequence[int], ack: Acknowledgement | None, now: Instant, who: str
 ) -> list[int]:
     """Acknowledge open problems, or take their acknowledgements back; return the ids of those that were changed."""
-    asked = possible_ids(ids)
-    values: dict[str, object] = {"ids": as_list(asked)}
+    values: dict[str, object] = {"ids": as_list(ids)}
     if ack is None:
         found = connection.execute(query("unacknowledge_problems"), values)
     else:
@@ -21,14 +19,13 @@ def acknowledge(
         found = connection.execute(query("acknowledge_problems"), values)
     changed = {number for (number,) in found}
     action, text = ("unacknowledged", "") if ack is None else ("acknowledged", ack.comment)
-    return _note(connection, [number for number in asked if number in changed], now, who, action, text)
+    return _note(connection, [number for number in ids if number in changed], now, who, action, text)
 
 
 def comment(connection: sqlite3.Connection, ids: Sequence[int], text: str, now: Instant, who: str) -> list[int]:
     """Add a comment to problems; return the ids of those that exist."""
-    asked = possible_ids(ids)
-    known = {number for (number,) in connection.execute(query("known_problems"), (as_list(asked),))}
-    return _note(connection, [number for number in asked if number in known], now, who, "commented", text)
+    known = {number for (number,) in connection.execute(query("known_problems"), (as_list(ids),))}
+    return _note(connection, [number for number in ids if number in known], now, who, "commented", text)
 
 
 def _note(

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 from secrets import token_hex
 from typing import Final, Literal, TypeVar
@@ -14,7 +15,7 @@ from typing import Final, Literal, TypeVar
 from evenbeat.model import Acknowledgement, Entry, Instant, Period, Task
 from evenbeat.store.common import audit, rows
 from evenbeat.store.common.filters import check_filter, check_problem_filter
-from evenbeat.store.common.problem_ids import before_id, possible_ids
+from evenbeat.store.common.problem_ids import before_id, in_parts, possible_ids
 from evenbeat.store.contract import (
     ALL_TASKS,
     AUDIT_MIN_AGE,
@@ -248,10 +249,18 @@ class SqliteStore:
         return list(self._converted(rows.problem_note, found))
 
     def acknowledge(self, ids: Sequence[int], ack: Acknowledgement | None, now: Instant, who: str) -> list[int]:
-        return self._do(lambda connection: problem_changes.acknowledge(connection, ids, ack, now, who))
+        return [
+            number
+            for some in in_parts(ids)
+            for number in self._do(partial(problem_changes.acknowledge, ids=some, ack=ack, now=now, who=who))
+        ]
 
     def comment(self, ids: Sequence[int], text: str, now: Instant, who: str) -> list[int]:
-        return self._do(lambda connection: problem_changes.comment(connection, ids, text, now, who))
+        return [
+            number
+            for some in in_parts(ids)
+            for number in self._do(partial(problem_changes.comment, ids=some, text=text, now=now, who=who))
+        ]
 
     # Maintenance
 
