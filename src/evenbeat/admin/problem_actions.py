@@ -27,6 +27,8 @@ _DETAIL_LENGTH: Final = 200
 """Characters of a comment that the audit keeps; the problem keeps all of it."""
 _NAMES_SEARCHED: Final = 1_000
 """Names among which one is suggested for a misspelled name."""
+_LINES_AT_ONCE: Final = 1_000
+"""Lines of the audit that are written in one transaction: what a node records meanwhile waits for it."""
 _WILDCARDS: Final = ("*", "?")
 
 
@@ -135,10 +137,10 @@ def _noted(
         by_task.setdefault(problem.task, []).append(problem.id)
     words = " ".join(text.split())[:_DETAIL_LENGTH]
     said = f": {words}" if words else ""
-    admin.store.note(
-        [
-            Change(now, who, action, task, f"problem {', '.join(map(str, sorted(ids)))}{more}{said}")
-            for task, ids in by_task.items()
-        ]
-    )
+    lines = [
+        Change(now, who, action, task, f"problem {', '.join(map(str, sorted(ids)))}{more}{said}")
+        for task, ids in by_task.items()
+    ]
+    for at in range(0, len(lines), _LINES_AT_ONCE):
+        admin.store.note(lines[at : at + _LINES_AT_ONCE])
     return ProblemsChanged([id_ for ids in by_task.values() for id_ in ids], list(by_task))
