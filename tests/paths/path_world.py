@@ -22,7 +22,7 @@ from evenbeat.load.task_keys import task_from_table
 from evenbeat.model import DAY, SECOND, Entry, Instant, Outcome, Period, RunKind, Task
 from evenbeat.node.answers.task_state import next_run_time
 from evenbeat.node.loop.clock import Clock
-from evenbeat.node.loop.restart import restore_all_tasks, restore_partitions
+from evenbeat.node.loop.restart import StoredTasks, restore_all_tasks, restore_partitions
 from evenbeat.node.loop.starter import CLAIM_AHEAD
 from evenbeat.node.options import NodeOptions
 from evenbeat.node.scheduler import Scheduler
@@ -144,7 +144,8 @@ class _Scheduler(Scheduler):
         progress = [p._replace(claimed_token=tokens.get(p.task, 0)) for p in self.store.progress()]
         cursors = self.store.cursors([entry.number for entry in entries])
         self.turns.token = before.turns.token + (1 << 32)
-        batch, running = restore_partitions(self.tasks, self.turns, entries, progress, cursors, self.clock.now())
+        stored = StoredTasks(entries, progress, cursors, [], list(self.store.open_problems()))
+        batch, running = restore_partitions(self.tasks, self.turns, stored, self.clock.now())
         self.turns.adopt(running)
         self.is_up = True
         self.turns.record(batch)

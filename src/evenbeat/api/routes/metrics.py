@@ -16,8 +16,8 @@ from evenbeat.api.http.refusals import REASONS
 from evenbeat.api.http.route import Call, Role, Route
 from evenbeat.api.routes.health import health_errors, numbers_of
 from evenbeat.core.gate import Reason
-from evenbeat.model import SECOND, Instant, Outcome, State
-from evenbeat.store.contract import ProblemFilter, Store, StoreError
+from evenbeat.model import SECOND, Instant, Outcome
+from evenbeat.store.contract import StoreError
 from evenbeat.when.curve import Stretch
 from evenbeat.wire.cluster_messages import DEFAULT_POOL
 from evenbeat.wire.cluster_view import PoolView
@@ -55,10 +55,8 @@ class MetricsCollector(Collector):
         numbers: NodeMetrics | None,
         forecast: StartForecast | None = None,
         refused: Mapping[str, int] | None = None,
-        problems: Mapping[State, int] | None = None,
     ) -> None:
         self._numbers = numbers
-        self._problems = problems or {}
         self._forecast = forecast
         self._refused = refused or {}
 
@@ -78,11 +76,6 @@ class MetricsCollector(Collector):
             yield from _worker_metrics(numbers)
             if numbers.cluster is not None:
                 yield from _cluster_metrics(numbers.cluster)
-        if self._problems:
-            problems = GaugeMetricFamily("evenbeat_problems", "Open problems, by their state.", labels=["state"])
-            for state, count in self._problems.items():
-                problems.add_metric([state.name.lower()], count)
-            yield problems
         if self._forecast is not None:
             ahead = f"a second of the next {_FORECAST_SECONDS // 60} minutes, as schedules plan them."
             yield _gauge("load_forecast_peak", f"Runs in the fullest {ahead}", self._forecast.peak)
@@ -110,6 +103,10 @@ def _task_metrics(numbers: NodeMetrics) -> Iterable[Metric]:
     for state, count in status.states.items():
         checks.add_metric([state], count)
     yield checks
+    problems = GaugeMetricFamily("evenbeat_problems", "Open problems of tasks, by their state.", labels=["state"])
+    for state, count in numbers.problems.items():
+        problems.add_metric([state], count)
+    yield problems
 
 
 def _run_metrics(numbers: NodeMetrics) -> Iterable[Metric]:
@@ -203,27 +200,13 @@ async def _forecast(context: ApiContext) -> StartForecast | None:
     return StartForecast(float(curve.max()), float(curve.mean()))
 
 
-async def _open_problems(context: ApiContext) -> dict[State, int] | None:
-    """How many there are in each state; None if the store cannot be read."""
-
-    def count(store: Store) -> dict[State, int]:
-        states = (State.WARNING, State.CRITICAL, State.UNKNOWN)
-        return {state: store.count_problems(ProblemFilter(state=state)) for state in states}
-
-    try:
-        return await context.read_store(count)
-    except StoreError:
-        return None
-
-
 async def _metrics_response(call: Call) -> Response:
     try:
         numbers = await numbers_of(call.context)
     except StoreError:
         numbers = None  # evenbeat_up shows it
     registry = CollectorRegistry(auto_describe=False)  # of this process only whom it refused: the node is watched
-    forecast, problems = await _forecast(call.context), await _open_problems(call.context)
-    registry.register(MetricsCollector(numbers, forecast, call.context.refusals.counts, problems))
+    registry.register(MetricsCollector(numbers, await _forecast(call.context), call.context.refusals.counts))
     encode, media = choose_encoder(call.request.headers.get("accept", ""))
     return Response(encode(registry), media_type=media, headers={"content-type": media})
 

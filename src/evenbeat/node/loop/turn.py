@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from evenbeat.admin.worker_killers import StoredWorkerDeaths
 from evenbeat.core.columns import Ints
 from evenbeat.core.lost_runs import assumed_start, repeat_lost_runs
+from evenbeat.core.problems import are_failures
 from evenbeat.core.run_plan import (
     CUT_SHORT,
     GIVES_RESULT,
@@ -30,7 +31,7 @@ from evenbeat.core.run_plan import (
     result_states,
     set_last_start,
 )
-from evenbeat.core.task import ClaimColumns, Flag, SkipColumns
+from evenbeat.core.task import Bools, ClaimColumns, Flag, SkipColumns
 from evenbeat.core.worker_deaths import WorkerDeaths
 from evenbeat.model import SECOND, Instant, Outcome, RunKind
 from evenbeat.node.loop.clock import Clock
@@ -40,6 +41,7 @@ from evenbeat.node.loop.passive_checks import PassiveChecks
 from evenbeat.node.loop.records import (
     finish_fields_of,
     planned_off_grid,
+    problem_changes_of,
     refusal_records_of,
     skip_records_of,
     task_positions_of,
@@ -50,6 +52,7 @@ from evenbeat.node.loop.task_table import TaskTable
 from evenbeat.node.loop.turn_pauses import TurnPacing
 from evenbeat.queue.contract import Dispatcher
 from evenbeat.store.contract import Batch, Claim, Finish, Refusal, RunStart, Skip, TaskProgress, WithdrawnTasks
+from evenbeat.store.problem_records import ProblemChange
 from evenbeat.when.windows import FOREVER
 from evenbeat.wire.worker_frames import RunResult, RunSpec
 
@@ -88,8 +91,19 @@ class _EndedRuns(NamedTuple):
     runs: Sequence[PendingRun]
     finishes: list[Finish]
     outcomes: Sequence[str]
+    problems: list[ProblemChange]
     seconds: NDArray[np.float64]
     """How long runs lasted, of those that had really started."""
+
+
+class _EndedRemoved(NamedTuple):
+    """What is kept of a removed task whose run has just ended."""
+
+    finish: Finish
+    cursor: bytes | None
+    problem: int
+    problem_opened: int
+    """As in the columns."""
 
 
 # Faster than `_make`: ten thousand are made at a time.
@@ -112,8 +126,8 @@ class TurnLoop:
         """Called before each release: a node that may have lost its authority releases nothing."""
         self.worker_deaths = WorkerDeaths()
         """Which tasks workers died with: `StoredWorkerDeaths` on a single node; in a cluster the queue counts."""
-        self._ended_removed: dict[int, tuple[Finish, bytes | None]] = {}
-        """By the number of a removed task: its run that has just ended, and its cursor."""
+        self._ended_removed: dict[int, _EndedRemoved] = {}
+        """By the number of a removed task: its run that has just ended."""
         self._set_aside: list[Refusal] = []
         self.started_runs: dict[int, int] = {}
         """When runs under way started, of those whose start is known."""
@@ -228,7 +242,7 @@ class TurnLoop:
                 ready = self._release(batch, now)
             except Exception:
                 # What has been learned is true, so it is recorded.
-                known = Batch(starts=batch.starts, finishes=batch.finishes, refusals=learned)
+                known = Batch(starts=batch.starts, finishes=batch.finishes, refusals=learned, problems=batch.problems)
                 self._outbox.put(known, self._after_commit(known, ended, ends, None))
                 raise
         if batch != _EMPTY_BATCH:
@@ -278,7 +292,10 @@ class TurnLoop:
         self._results, self._starts = [], []
         ends = self._finish(ended, now) if ended else None
         refusals, self._set_aside = self._set_aside, []
-        return Batch(starts=starts, finishes=[] if ends is None else ends.finishes, refusals=refusals), ends
+        learned = Batch(starts=starts, refusals=refusals)
+        if ends is not None:
+            learned.finishes, learned.problems = ends.finishes, ends.problems
+        return learned, ends
 
     def _finish(self, ended: list[tuple[PendingRun, RunResult]], now: Instant) -> _EndedRuns:
         """Runs have ended: update their tasks."""
@@ -304,6 +321,7 @@ class TurnLoop:
         # `complete` frees the rows of removed tasks: what is known of them is read before.
         gone = np.flatnonzero(removed)
         left = finish_fields_of(c, rows[gone], last_start[gone], meaning[gone] & SUCCESS == 0, now) if len(gone) else ()
+        left_problems = list(zip(c.problem[rows[gone]].tolist(), c.problem_opened[rows[gone]].tolist(), strict=True))
         life.complete(rows)
         changed = np.zeros(len(rows), dtype=bool)
         if with_result.any():
@@ -314,11 +332,9 @@ class TurnLoop:
             )
             if self.passive.stale_rows:
                 self.passive.stale_rows.difference_update(some.tolist())
-        lost = are_lost(meaning, flags)
-        if isinstance(self.worker_deaths, StoredWorkerDeaths) and (self.worker_deaths or lost.any()):
-            self.worker_deaths.learn_all((u.number, r.outcome, r.output) for u, r in ended)
-        if lost.any():
-            repeat_lost_runs(life, self._not_set_aside(rows[lost], now), now)
+        failed = are_failures(meaning) | self._lost_for_good(ended, rows, are_lost(meaning, flags), now)
+        updates = self.tasks.problems.learn_results(rows[with_result], now)
+        updates += self.tasks.problems.learn_runs(rows, flags, failed, meaning & SUCCESS != 0, now)
         notable = changed | (meaning & SUCCESS == 0)
         ended_so = [
             (u[0], r.started, r.ended, r.outcome, r.status, _decode_output(r.output), r.cursor) for u, r in ended
@@ -331,7 +347,7 @@ class TurnLoop:
             if r.cursor is not None:
                 self.cursors[u.number] = r.cursor
         if len(gone):
-            self._keep_ended([finishes[i] for i in gone.tolist()])
+            self._keep_ended([finishes[i] for i in gone.tolist()], left_problems)
         # The lateness of long runs was counted when their start was reported.
         is_news = (
             np.array([self.started_runs.pop(r.token, None) is None for r in results]) if self.started_runs else True
@@ -341,7 +357,20 @@ class TurnLoop:
             nominal = nominal + np.array([self._moved.pop(r.token, 0) for r in results], dtype=np.int64)
         self.counts.began((started - nominal)[really] / 1e6)
         lasted = np.array([r.ended for r in results], dtype=np.int64) - started
-        return _EndedRuns(under_way, finishes, outcome, lasted[meaning & STARTED != 0] / 1e6)
+        problems = problem_changes_of(c, updates)
+        return _EndedRuns(under_way, finishes, outcome, problems, lasted[meaning & STARTED != 0] / 1e6)
+
+    def _lost_for_good(
+        self, ended: Sequence[tuple[PendingRun, RunResult]], rows: Ints, lost: Bools, now: Instant
+    ) -> Bools:
+        """Repeat lost runs; which runs were lost, and are not repeated?"""
+        if isinstance(self.worker_deaths, StoredWorkerDeaths) and (self.worker_deaths or lost.any()):
+            self.worker_deaths.learn_all((u.number, r.outcome, r.output) for u, r in ended)
+        if not lost.any():
+            return lost
+        repeated = repeat_lost_runs(self.tasks.lifecycle, self._not_set_aside(rows[lost], now), now)
+        not_cancelled = np.array([r.outcome == Outcome.LOST for _, r in ended])
+        return lost & not_cancelled & ~np.isin(rows, repeated)
 
     def _drop_withdrawn(self, numbers: WithdrawnTasks) -> None:
         """Tasks were removed before their claims were committed: drop these runs, which leave no trace.
@@ -357,12 +386,12 @@ class TurnLoop:
         for listener in self.on_withdrawn:
             listener([run.number for run in runs])
 
-    def _keep_ended(self, finishes: Sequence[Finish]) -> None:
+    def _keep_ended(self, finishes: Sequence[Finish], problems: Sequence[tuple[int, int]]) -> None:
         """Remember ends of runs of removed tasks. Until such an end is committed, the store revives the task if its
         name is created again.
         """
-        for finish in finishes:
-            self._ended_removed[finish.task] = (finish, self.cursors.pop(finish.task, None))
+        for finish, problem in zip(finishes, problems, strict=True):
+            self._ended_removed[finish.task] = _EndedRemoved(finish, self.cursors.pop(finish.task, None), *problem)
         for number in list(self._ended_removed)[:-_MAX_ENDED_REMOVED]:
             del self._ended_removed[number]
 
@@ -371,7 +400,8 @@ class TurnLoop:
         c = self.tasks.columns
         for row, number in zip(rows.tolist(), c.number[rows].tolist(), strict=True) if self._ended_removed else ():
             if number in self._ended_removed:
-                finish, cursor = self._ended_removed.pop(number)
+                finish, cursor, *problem = self._ended_removed.pop(number)
+                c.problem[row], c.problem_opened[row] = problem
                 for name in ("last_start", "state", "hard", "attempt", "changes", "flapping", "result_at"):
                     getattr(c, name)[row] = getattr(finish, name)
                 if cursor is not None:
