@@ -121,7 +121,14 @@ def problem_changes_of(columns: NodeColumns, updates: Sequence[ProblemUpdate]) -
     """Records of what became of problems."""
     return [
         ProblemChange(
-            int(columns.number[u.row]), u.cause, u.opened, u.at, int(u.state), SEVERITY[u.state], u.is_open, u.reason
+            int(columns.number[u.row]),
+            u.cause.value,
+            u.opened,
+            u.at,
+            int(u.state),
+            SEVERITY[u.state],
+            u.is_open,
+            u.reason,
         )
         for u in updates
     ]
