@@ -117,10 +117,14 @@ class Problems:
         known = rows[self._columns.problem_opened[rows] != 0]
         return [self._update(row, now) for row in known.tolist()] + self.reconcile(rows, now)
 
+    def rows(self) -> Ints:
+        """The rows of tasks with an open problem. One that was removed while it runs is kept, should it come back."""
+        c = self._columns
+        return np.flatnonzero((c.problem & _OPEN != 0) & (c.flags & int(Flag.REMOVED) == 0))
+
     def count_by_state(self) -> dict[State, int]:
         """How many problems are open, by their state."""
-        problem = self._columns.problem
-        states = (problem[problem & _OPEN != 0] >> _STATE_AT) & _STATE_BITS
+        states = (self._columns.problem[self.rows()] >> _STATE_AT) & _STATE_BITS
         return dict(zip(State, np.bincount(states, minlength=len(State)).tolist(), strict=True))
 
     # The rule for checks
