@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenbeat.core.problems import CHANGED, KnownProblem, Problems, ProblemUpdate, are_failures, is_acknowledged
+from evenbeat.core.problems import CHANGED, KnownProblem, Problems, ProblemUpdate, is_acknowledged
 from evenbeat.core.run_plan import outcome_meanings
 from evenbeat.core.task import Flag, TaskColumns
 from evenbeat.model import SEVERITY, Acknowledgement, Cause, Instant, Outcome, State
@@ -83,9 +83,9 @@ class Tasks:
         """Runs of some tasks end, of all by default, in one turn."""
         some = self.rows if rows is None else np.array(rows, dtype=np.int64)
         meaning = outcome_meanings(outcomes)
-        good = np.array([outcome == Outcome.SUCCEEDED for outcome in outcomes])
+        repeated = np.zeros(len(some), dtype=bool)
         flags = self.columns.flags[some]
-        return self._taken(self.problems.learn_runs(some, flags, are_failures(meaning), good, self._later()))
+        return self._taken(self.problems.learn_runs(some, flags, meaning, repeated, self._later()))
 
     def become(self, row: int, *, check: bool) -> list[ProblemUpdate]:
         bit = int(Flag.CHECK)

@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from evenbeat.core.columns import Ints
 from evenbeat.core.run_plan import GIVES_RESULT, SUCCESS
@@ -71,14 +70,17 @@ class Problems:
         return self._follow(rows, now, None)
 
     def learn_runs(
-        self, rows: Ints, flags: Flags, failed: Bools, succeeded: Bools, now: Instant
+        self, rows: Ints, flags: Flags, meaning: Small, lost_for_good: Bools, now: Instant
     ) -> list[ProblemUpdate]:
-        """Runs have ended. Of tasks that are no checks, those that `failed` open a problem, success closes it.
+        """Runs have ended: the `meaning` of each outcome, and whether the run was lost and is not repeated. Of tasks
+        that are no checks, failure opens a problem, success closes it.
 
         `flags` are those of the tasks at the end of their runs: rows of removed tasks may be others' already.
         """
         problem = self._columns.problem[rows]
         others = flags & _CHECK_OR_REMOVED == 0
+        succeeded = meaning & SUCCESS != 0
+        failed = lost_for_good | ((meaning & GIVES_RESULT != 0) & ~succeeded)
         opens = others & failed & (problem & _OPEN == 0)
         closes = others & succeeded & (problem & _CAUSE == _CAUSE)
         if not (opens | closes).any():
@@ -184,12 +186,6 @@ class Problems:
         state = State(packed >> (_STATE_AT if is_open else _WORST_AT) & _STATE_BITS)
         # The clock may have been set back since it opened.
         return ProblemUpdate(row, cause, opened, max(now, opened), state, is_open, reason)
-
-
-def are_failures(meaning: NDArray[np.uint8]) -> Bools:
-    """Which outcomes of runs mean that they failed? Lost runs are not among them: it depends on what follows."""
-    failures: Bools = (meaning & GIVES_RESULT != 0) & (meaning & SUCCESS == 0)
-    return failures
 
 
 def is_acknowledged(ack: Acknowledgement | None, now: Instant) -> bool:

@@ -15,6 +15,7 @@ from evenbeat.core.columns import Ints
 from evenbeat.core.lifecycle import Lifecycle
 from evenbeat.core.lost_runs import assumed_start, repeat_lost_runs
 from evenbeat.core.missed_times import resume
+from evenbeat.core.run_plan import outcome_meanings
 from evenbeat.core.task import Flag, SkipColumns
 from evenbeat.model import SECOND, Entry, Instant, Outcome, RunKind, partition_of
 from evenbeat.node.loop.clock import Clock
@@ -223,8 +224,8 @@ def _resolve_lost_runs(
 def _reconciled_problems(tasks: TaskTable, rows: Ints, failed: Ints, now: Instant) -> list[ProblemChange]:
     """What becomes of problems when tasks come in, and when runs were lost for good (`failed`)."""
     problems, c = tasks.problems, tasks.columns
-    all_failed = np.ones(len(failed), dtype=bool)
-    updates = problems.learn_runs(failed, c.flags[failed], all_failed, ~all_failed, now)
+    meaning, lost_for_good = outcome_meanings([Outcome.LOST] * len(failed)), np.ones(len(failed), dtype=bool)
+    updates = problems.learn_runs(failed, c.flags[failed], meaning, lost_for_good, now)
     return problem_changes_of(c, updates + problems.reconcile(rows, now, are_new=True))
 
 

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from evenbeat.admin.worker_killers import StoredWorkerDeaths
 from evenbeat.core.columns import Ints
 from evenbeat.core.lost_runs import assumed_start, repeat_lost_runs
-from evenbeat.core.problems import are_failures
 from evenbeat.core.run_plan import (
     CUT_SHORT,
     GIVES_RESULT,
@@ -332,9 +331,9 @@ class TurnLoop:
             )
             if self.passive.stale_rows:
                 self.passive.stale_rows.difference_update(some.tolist())
-        failed = are_failures(meaning) | self._lost_for_good(ended, rows, are_lost(meaning, flags), now)
+        lost_for_good = self._lost_for_good(ended, rows, are_lost(meaning, flags), now)
         updates = self.tasks.problems.learn_results(rows[with_result], now)
-        updates += self.tasks.problems.learn_runs(rows, flags, failed, meaning & SUCCESS != 0, now)
+        updates += self.tasks.problems.learn_runs(rows, flags, meaning, lost_for_good, now)
         notable = changed | (meaning & SUCCESS == 0)
         ended_so = [
             (u[0], r.started, r.ended, r.outcome, r.status, _decode_output(r.output), r.cursor) for u, r in ended
