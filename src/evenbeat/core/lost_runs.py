@@ -20,7 +20,7 @@ def repeat_lost_runs(life: Lifecycle, rows: Ints, now: Instant) -> Ints:
     Returns the rows that have one more.
     """
     c = life.columns
-    some = rows[c.flags[rows] & int(Flag.MISSED_SKIP | Flag.POSTPONED) == 0]
+    some: Ints = rows[c.flags[rows] & int(Flag.MISSED_SKIP | Flag.POSTPONED) == 0]
     c.off_grid_due[some] = life.off_grid_times(some, now)
     c.off_grid_kind[some] = RunKind.CATCH_UP
     life.reset_due(some)

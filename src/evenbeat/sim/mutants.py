@@ -8,6 +8,7 @@ import copy
 import inspect
 import sys
 from collections.abc import Callable, Iterator
+from itertools import chain
 from types import ModuleType
 from typing import Final, NamedTuple
 
@@ -260,18 +261,27 @@ class _ConditionInverter(ast.NodeTransformer):
         raise TypeError(f"no condition: {node}")
 
 
-def mutated(mutant: Mutant) -> type[Lifecycle] | type[Problems]:
-    """A class Lifecycle with the mutated condition in it, or in its gate; or a class Problems."""
-    source = next(module for module in MODULES if module.__name__.endswith(f".{mutant.module}"))
-    tree = ast.parse(_SOURCE[source])
-    target = list(ast.walk(tree))[mutant.place]
-    changed = _load(source, ast.fix_missing_locations(_ConditionInverter(target, mutant.rule).visit(copy.copy(tree))))
-    if source is gate:
+def mutated(mutant: Mutant) -> type[Lifecycle]:
+    """A class Lifecycle with the mutated condition in it, or in its gate."""
+    changed = _mutated_module(mutant, gate if mutant.module == "gate" else lifecycle)
+    if mutant.module == "gate":
         around = _load(lifecycle, ast.parse(_SOURCE[lifecycle]))
         vars(around)["verify"] = vars(changed)["verify"]
         changed = around
-    kind: type[Lifecycle] | type[Problems] = vars(changed)["Problems" if source is problems else "Lifecycle"]
+    kind: type[Lifecycle] = vars(changed)["Lifecycle"]
     return kind
+
+
+def mutated_problems(mutant: Mutant) -> type[Problems]:
+    """A class Problems with the mutated condition in it."""
+    kind: type[Problems] = vars(_mutated_module(mutant, problems))["Problems"]
+    return kind
+
+
+def _mutated_module(mutant: Mutant, source: ModuleType) -> ModuleType:
+    tree = ast.parse(_SOURCE[source])
+    target = list(ast.walk(tree))[mutant.place]
+    return _load(source, ast.fix_missing_locations(_ConditionInverter(target, mutant.rule).visit(copy.copy(tree))))
 
 
 def _load(module: ModuleType, tree: ast.AST) -> ModuleType:
@@ -284,27 +294,30 @@ def _load(module: ModuleType, tree: ast.AST) -> ModuleType:
 def explore_mutant(mutant: Mutant, most: int = MOST_STATES) -> MutantFate | None:
     """Explore until a world shows the change; None if none does."""
     try:
-        kind = mutated(mutant)
-        for explored in _explored(kind, most):
-            found = explored.counterexample
-            if found is not None:
-                return MutantFate(f"property {found.property}", len(found.events), found.world)
+        if mutant.module == "problems":
+            explored = _explore_problem_worlds(mutated_problems(mutant), most)
+        else:
+            explored = _explore_worlds(mutated(mutant), most)
+        for found in explored:
+            if found.counterexample is not None:
+                broken = found.counterexample
+                return MutantFate(f"property {broken.property}", len(broken.events), broken.world)
     except Exception as error:  # an error counts as noticed
         return MutantFate(f"raises {type(error).__name__}: {error}", 0, "")
     return None
 
 
-def _explored(kind: type[Lifecycle] | type[Problems], most: int) -> Iterator[ExplorationResult]:
-    """What the worlds show of one version of the code, one after the other."""
-    if issubclass(kind, Lifecycle) or kind.__name__ == Lifecycle.__name__:
-        yield from (explore(shape, kind, most) for shape in SHAPES)
-    else:
-        yield from (explore_problems(shape, kind, most) for shape in PROBLEM_SHAPES)
+def _explore_worlds(kind: type[Lifecycle], most: int) -> Iterator[ExplorationResult]:
+    return (explore(shape, kind, most) for shape in SHAPES)
+
+
+def _explore_problem_worlds(kind: type[Problems], most: int) -> Iterator[ExplorationResult]:
+    return (explore_problems(shape, kind, most) for shape in PROBLEM_SHAPES)
 
 
 def try_all_mutants(say: Callable[[str], object], most: int = MOST_STATES) -> int:
     """Try all mutants and report each; returns how many survive unexcused, or -1 if the original fails too."""
-    for explored in (*_explored(Lifecycle, most), *_explored(Problems, most)):
+    for explored in chain(_explore_worlds(Lifecycle, most), _explore_problem_worlds(Problems, most)):
         found = explored.counterexample
         if found is not None:
             say(f"the original fails, so nothing can be told: {found}\n")

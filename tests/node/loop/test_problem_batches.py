@@ -1,6 +1,7 @@
 """Problems of a live node: recorded with the result that caused them; after restarts, edits and removals."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hand_driven_node import T0, Hand
@@ -18,11 +19,11 @@ def hand() -> Hand:
     return Hand()
 
 
-def add_check(hand: Hand, name: str = "a", **keys: object) -> None:
+def add_check(hand: Hand, name: str = "a", **keys: Any) -> None:
     hand.add(name, check=True, **{"attempts": 1, **keys})
 
 
-def add_passive(hand: Hand, name: str = "a", **keys: object) -> None:
+def add_passive(hand: Hand, name: str = "a", **keys: Any) -> None:
     hand.add(name, passive=True, **{"timebox": "10s", "grace": "5s", **keys})
 
 

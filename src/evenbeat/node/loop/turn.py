@@ -369,7 +369,8 @@ class TurnLoop:
             return lost
         repeated = repeat_lost_runs(self.tasks.lifecycle, self._not_set_aside(rows[lost], now), now)
         not_cancelled = np.array([r.outcome == Outcome.LOST for _, r in ended])
-        return lost & not_cancelled & ~np.isin(rows, repeated)
+        for_good: Bools = lost & not_cancelled & ~np.isin(rows, repeated)
+        return for_good
 
     def _drop_withdrawn(self, numbers: WithdrawnTasks) -> None:
         """Tasks were removed before their claims were committed: drop these runs, which leave no trace.
