@@ -199,13 +199,3 @@ def test_a_limited_token_sees_and_acknowledges_what_is_within(limited: ApiClient
     assert tasks(api, acknowledged="true") == []
     assert limited.post("/v1/problems/acknowledge", json={"all": True}).json()["tasks"] == ["p7", "p5", "p3", "p1"]
     assert tasks(api, acknowledged="true") == ["p7", "p5", "p3", "p1"]
-
-
-def test_metrics_say_how_many_are_open(api: ApiClient) -> None:
-    lines = api.get("/metrics", headers=READER).text.splitlines()
-    found = dict(line.rsplit(" ", 1) for line in lines if line.startswith("evenbeat_problems{"))
-    assert found == {
-        'evenbeat_problems{state="warning"}': "1.0",
-        'evenbeat_problems{state="critical"}': "8.0",
-        'evenbeat_problems{state="unknown"}': "0.0",
-    }
