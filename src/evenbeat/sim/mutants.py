@@ -36,7 +36,7 @@ SHAPES: Final = (
 
 PROBLEM_SHAPES: Final = (
     ProblemShape("one task", states=(State.OK, State.WARNING, State.CRITICAL)),
-    ProblemShape("two tasks", 2, (State.OK, State.CRITICAL)),
+    ProblemShape("a check and a task", 2, 1, (State.OK, State.CRITICAL), edits=False),
 )
 """Small worlds of problems."""
 

@@ -22,6 +22,7 @@ from evenbeat.sim.problem_model import (
     ProblemTask,
     ProblemWorld,
     StoredProblem,
+    initial_problem_state,
     settled,
 )
 from evenbeat.sim.verify import VerifiedWorld
@@ -29,9 +30,10 @@ from evenbeat.sim.verify import VerifiedWorld
 PROBLEM_ERRORS: Final = "problems: errors"
 PROBLEM_WORLDS: Final = (
     ProblemShape("problems: one task, edits, removals, an older node"),
-    ProblemShape("problems: two tasks at once", 2, (State.OK, State.CRITICAL), edits=False),
-    ProblemShape("problems: two tasks, edits, removals", 2, (State.OK, State.WARNING)),
+    ProblemShape("problems: two checks at once", 2, 2, (State.OK, State.CRITICAL), edits=False),
+    ProblemShape("problems: a check and a task at once", 2, 1, edits=False),
 )
+"""Together they have every event. Tasks know nothing of each other: more of them would show nothing more."""
 
 
 def open_exactly_when_due(step: ProblemStep) -> bool:
@@ -120,9 +122,9 @@ def the_node_knows_what_is_stored(step: ProblemStep) -> bool:
 PROBLEM_PROPERTIES: Final[dict[str, Callable[[ProblemStep], bool]]] = {
     "problems: open": open_exactly_when_due,
     "problems: identity": an_open_problem_keeps_its_identity,
+    "problems: evidence": nothing_without_evidence,
     "problems: one": opened_and_closed_alternate,
     "problems: state": the_state_is_that_of_the_task,
-    "problems: evidence": nothing_without_evidence,
     "problems: memory": the_node_knows_what_is_stored,
 }
 PROBLEM_SENTENCES: Final = {
@@ -135,7 +137,7 @@ def explore_problems(
 ) -> ExplorationResult:
     """Breadth first from tasks without a problem until nothing new turns up, or `most` states have: then incomplete."""
     world = ProblemWorld(shape, kind)
-    first = (ProblemTask(),) * shape.tasks
+    first = initial_problem_state(shape)
     reached: dict[ProblemState, tuple[ProblemState | None, str]] = {first: (None, "")}
     states, transitions = [first], 0
     for state in states:

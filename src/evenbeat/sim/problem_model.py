@@ -29,6 +29,8 @@ class ProblemShape(NamedTuple):
 
     name: str
     tasks: int = 1
+    checks: int = 0
+    """How many of the tasks, the first ones, are checks in the beginning."""
     states: tuple[State, ...] = (State.OK, State.WARNING, State.CRITICAL, State.UNKNOWN)
     """Which results checks have."""
     edits: bool = True
@@ -87,6 +89,11 @@ class ProblemTask(NamedTuple):
 
 
 ProblemState = tuple[ProblemTask, ...]
+
+
+def initial_problem_state(shape: ProblemShape) -> ProblemState:
+    """Tasks that have never run."""
+    return tuple(ProblemTask(check=i < shape.checks) for i in range(shape.tasks))
 
 
 class ProblemStep(NamedTuple):
