@@ -32,7 +32,7 @@ export function problems(signal) {
     shown = answer.problems;
     all = answer.total;
     selection.retain(shown);
-    keep(list, shown, (problem) => problem.id, () => h("li", { class: "problem-row" }), showRow);
+    keep(list, shown, (problem) => problem.id, () => h("li"), showRow);
     none.hidden = shown.length > 0;
     say(none, open.checked ? "Somebody takes care of each open problem." : "Nothing to worry about.");
     filter.hidden = !shown.length && !open.checked;
