@@ -33,13 +33,13 @@ export function sinceWhen(problem) {
   return countdown(problem.since, undefined, agoWords);
 }
 
-/** Who takes care of it, until when, and what they said. */
-export function acknowledgedBy({ acknowledged }) {
+/** Who takes care of it, until when, and what they said; in a list the end is in the title only. */
+export function acknowledgedBy({ acknowledged }, { short = false } = {}) {
   if (acknowledged === null) return null;
   const { by, comment, until, sticky } = acknowledged;
   const more = [until ? `until ${clockWords(until)}` : "", sticky ? "sticky" : ""].filter(Boolean).join(", ");
   const title = `acknowledged ${clockWords(acknowledged.at)}${more ? `, ${more}` : ""}${comment ? `: ${comment}` : ""}`;
-  return h("span", { class: "acknowledged", title }, "✓ ", h("bdi", null, by), more ? ` ${more}` : "",
+  return h("span", { class: "acknowledged", title }, "✓ ", h("bdi", null, by), more && !short ? ` ${more}` : "",
     comment ? [": ", h("bdi", null, comment)] : null);
 }
 

@@ -17,7 +17,7 @@ export function problems(signal) {
   const none = empty("Nothing to worry about.");
   const total = h("span", { class: "muted total" });
   const open = h("input", { type: "checkbox", onchange: () => { limit = PAGE; selection.clear(); again(); } });
-  const filter = h("label", { class: "row muted", hidden: true }, open, "only without acknowledgement");
+  const filter = h("label", { class: "choice muted", hidden: true }, open, "not acknowledged");
   const more = button("Show more", () => { limit = Math.min(MOST, limit + PAGE); again(); }, { hidden: true });
   const beyond = h("p", { class: "muted", hidden: true }, h("code", null, "evenbeat problems"), " lists all of them.");
   let shown = [];
@@ -61,7 +61,7 @@ export function problems(signal) {
       taskLink(task, { "data-walk": true, "data-do": "open" }),
       sinceWhen(problem),
       h("bdi", { class: "output-line" }, output.split("|", 1)[0].trim()),
-      h("span", { class: "taken-care" }, acknowledgedBy(problem)),
+      h("span", { class: "taken-care" }, acknowledgedBy(problem, { short: true })),
       can("operate") ? h("span", { class: "row-buttons" }, buttonsOf(problem)) : null,
     );
     chosen(node, id);
@@ -148,7 +148,7 @@ export function problems(signal) {
 
   const every = h("input", { type: "checkbox", "aria-label": "Select all problems that are shown" });
   every.addEventListener("click", () => selection.toggleAll(shown));
-  const box = can("operate") ? h("label", { class: "row muted" }, every, "select all") : null;
+  const box = can("operate") ? h("label", { class: "choice muted" }, every, "select all") : null;
   selection.whenAll = (is, some) => {
     every.checked = is;
     every.indeterminate = !is && some;
