@@ -377,7 +377,9 @@ UPDATE problems
 SET ack_at = :at, ack_who = :who, ack_comment = :comment, ack_until = :until, ack_sticky = :sticky,
     ack_severity = severity, ack_worst = severity
 WHERE id IN (SELECT value FROM json_each(:ids)) AND closed IS NULL
-    AND task NOT IN (SELECT number FROM tasks WHERE removed IS NOT NULL)
+    AND NOT EXISTS (
+        SELECT 1 FROM tasks INDEXED BY tasks_removed_by_number WHERE removed IS NOT NULL AND number = problems.task
+    )
 RETURNING id;
 
 -- name: unacknowledge_problems
@@ -385,7 +387,9 @@ UPDATE problems
 SET ack_at = NULL, ack_who = NULL, ack_comment = NULL, ack_until = NULL, ack_sticky = NULL, ack_severity = NULL,
     ack_worst = NULL
 WHERE id IN (SELECT value FROM json_each(:ids)) AND closed IS NULL AND ack_at IS NOT NULL
-    AND task NOT IN (SELECT number FROM tasks WHERE removed IS NOT NULL)
+    AND NOT EXISTS (
+        SELECT 1 FROM tasks INDEXED BY tasks_removed_by_number WHERE removed IS NOT NULL AND number = problems.task
+    )
 RETURNING id;
 
 -- name: known_problems
