@@ -97,6 +97,7 @@ def _plain(text: str) -> str:
         (r"[-+]?\d+\.\d+ m?s\b", "SECONDS"),
         (r"(?m)^\d+  ", "N  "),  # ids of problems, and who acknowledged them: a token, or a user
         (r"problem \d+", "problem N"),
+        (r"\"id\": \d+", '"id": N'),
         (rf"by (admin|{user_name()})\b", "by WHO"),
         (r"  +", "  "),
     ):
