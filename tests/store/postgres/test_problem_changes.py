@@ -12,7 +12,7 @@ from evenbeat.model import PARTITION_COUNT, SECOND, Acknowledgement, State, part
 from evenbeat.store.cluster_contract import LeaseLost
 from evenbeat.store.contract import Batch, Filter, ProblemFilter
 from evenbeat.store.postgres.batch_statements import batch_statements
-from evenbeat.store.postgres.connect import Connection
+from evenbeat.store.postgres.connect import Connection, PostgresAddress
 from evenbeat.store.postgres.postgres_store import PostgresStore
 from evenbeat.store.problem_records import ProblemChange
 from evenbeat.testing.samples import T0, a_finish, a_problem_change, a_task
@@ -134,6 +134,18 @@ def test_thousands_are_acknowledged_in_the_order_of_the_question(store: Postgres
     assert store.acknowledge(ids[::2], None, T0, "ann") == ids[::2]
     assert sum(problem.acknowledgement is None for problem in store.problems()) == 1_250
     assert store.count_problems(ProblemFilter(Filter(names=("t1*",)))) == 1 + 10 + 100 + 1_000
+
+
+def test_a_batch_looks_up_its_problems_and_reads_no_others(store: PostgresStore, dsn: str) -> None:
+    """Also before the server has statistics, when it takes all tables for small ones."""
+    entries = store.create([a_task(f"t{i}", check=True) for i in range(2_000)], "me", T0)
+    store.record(Batch(problems=[a_problem_change(entry.number) for entry in entries])).result()
+    changes = [a_problem_change(entry.number, at=T0 + 5, state=State.WARNING) for entry in entries]
+    with PostgresAddress(dsn).connect(by_key=True) as connection:
+        for text, values, _ in batch_statements(Batch(problems=changes)):
+            found = connection.execute(f"EXPLAIN {text}", values).fetchall()
+            steps = [step for (step,) in found if "Scan" in step]
+            assert not [step for step in steps if "Seq Scan" in step or " problems_open " in step], steps
 
 
 def test_a_batch_without_problems_sends_nothing_about_problems() -> None:

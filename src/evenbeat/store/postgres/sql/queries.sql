@@ -436,13 +436,17 @@ SELECT task FROM withdrawn UNION ALL SELECT count(*) FROM contradiction HAVING c
 SELECT pg_advisory_xact_lock_shared(hashtextextended('evenbeat problems', 0));
 
 -- name: supersede_problems
--- Closes other problems of the same task and cause ...
+-- Closes other problems of the same task and cause. OFFSET 0: the planner must look up the problems of each row, and not
+-- read all open ones, which it takes for few ...
 UPDATE problems p SET closed = c.at, reason = 'superseded'
 FROM unnest(
     %s::bigint[], %s::text[], %s::bigint[], %s::bigint[], %s::smallint[], %s::smallint[], %s::boolean[], %s::text[]
 ) AS c (task, cause, opened, at, state, severity, is_open, reason)
-JOIN tasks t ON t.number = c.task AND t.removed IS NULL
-WHERE c.is_open AND p.task = c.task AND p.cause = c.cause AND p.opened <> c.opened AND p.closed IS NULL;
+CROSS JOIN LATERAL (
+    SELECT o.id FROM problems o
+    WHERE o.task = c.task AND o.cause = c.cause AND o.opened <> c.opened AND o.closed IS NULL OFFSET 0
+) AS other
+WHERE p.id = other.id AND c.is_open AND (SELECT removed IS NULL FROM tasks WHERE number = c.task);
 
 -- name: change_problems
 -- ... changes, closes and reopens known problems.
@@ -457,8 +461,10 @@ SET worst = CASE WHEN c.severity > p.worst_severity THEN c.state ELSE p.worst EN
 FROM unnest(
     %s::bigint[], %s::text[], %s::bigint[], %s::bigint[], %s::smallint[], %s::smallint[], %s::boolean[], %s::text[]
 ) AS c (task, cause, opened, at, state, severity, is_open, reason)
-JOIN tasks t ON t.number = c.task AND t.removed IS NULL
-WHERE p.task = c.task AND p.cause = c.cause AND p.opened = c.opened AND (p.closed IS NULL OR c.is_open);
+CROSS JOIN LATERAL (
+    SELECT k.id FROM problems k WHERE k.task = c.task AND k.cause = c.cause AND k.opened = c.opened OFFSET 0
+) AS known
+WHERE p.id = known.id AND (p.closed IS NULL OR c.is_open) AND (SELECT removed IS NULL FROM tasks WHERE number = c.task);
 
 -- name: add_problems
 -- ... and adds new ones, in the order of the batch.
@@ -468,8 +474,8 @@ SELECT c.task, c.cause, c.opened, c.at, c.state, c.severity, c.state, c.severity
 FROM unnest(
     %s::bigint[], %s::text[], %s::bigint[], %s::bigint[], %s::smallint[], %s::smallint[], %s::boolean[], %s::text[]
 ) WITH ORDINALITY AS c (task, cause, opened, at, state, severity, is_open, reason, row)
-JOIN tasks t ON t.number = c.task AND t.removed IS NULL
-WHERE NOT EXISTS (SELECT FROM problems p WHERE p.task = c.task AND p.cause = c.cause AND p.opened = c.opened)
+WHERE (SELECT removed IS NULL FROM tasks WHERE number = c.task)
+    AND NOT EXISTS (SELECT FROM problems p WHERE p.task = c.task AND p.cause = c.cause AND p.opened = c.opened)
 ORDER BY c.row;
 
 -- name: claimed_by
@@ -519,15 +525,15 @@ SELECT pg_advisory_xact_lock(hashtextextended('evenbeat problems', 0));
 UPDATE problems p
 SET ack_at = %(at)s, ack_who = %(who)s, ack_comment = %(comment)s, ack_until = %(until)s, ack_sticky = %(sticky)s,
     ack_severity = severity, ack_worst = severity
-FROM tasks t WHERE p.id = ANY(%(ids)s) AND p.closed IS NULL AND t.number = p.task AND t.removed IS NULL
+WHERE p.id = ANY(%(ids)s) AND p.closed IS NULL AND (SELECT removed IS NULL FROM tasks WHERE number = p.task)
 RETURNING p.id;
 
 -- name: unacknowledge_problems
 UPDATE problems p
 SET ack_at = NULL, ack_who = NULL, ack_comment = NULL, ack_until = NULL, ack_sticky = NULL, ack_severity = NULL,
     ack_worst = NULL
-FROM tasks t WHERE p.id = ANY(%(ids)s) AND p.closed IS NULL AND p.ack_at IS NOT NULL
-    AND t.number = p.task AND t.removed IS NULL
+WHERE p.id = ANY(%(ids)s) AND p.closed IS NULL AND p.ack_at IS NOT NULL
+    AND (SELECT removed IS NULL FROM tasks WHERE number = p.task)
 RETURNING p.id;
 
 -- name: known_problems
