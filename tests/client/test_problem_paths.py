@@ -22,7 +22,9 @@ from evenbeat.model import HOUR, SECOND, Instant, Invalid, State
 from evenbeat.report.problems import note_document, problem_document
 from evenbeat.store.contract import Filter, ProblemFilter, Store
 from evenbeat.store.memory import MemoryStore
+from evenbeat.store.postgres.postgres_store import PostgresStore
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
+from evenbeat.testing.postgres_server import PostgresServer, find_postgres_binaries
 from evenbeat.testing.samples import T0, a_task
 from evenbeat.wire.replies import ProblemsChanged
 
@@ -47,7 +49,7 @@ class Way(NamedTuple):
 
 @pytest.fixture(scope="module")
 def ways(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Way]]:
-    """Four stores, one for each way."""
+    """A store for each way."""
     folder = tmp_path_factory.mktemp("ways")
     with ExitStack() as stack:
         near = stack.enter_context(LiveNode(folder / "near.db", grace=0.1))
@@ -55,12 +57,23 @@ def ways(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Way]]:
         url = f"http://127.0.0.1:{stack.enter_context(HttpServer(folder)).port}"
         alone, memory = folder / "alone.db", MemoryStore()
         SqliteStore(alone).close()
-        yield {
+        ways = {} if not find_postgres_binaries() else {"cluster": _cluster_way(stack)}
+        yield ways | {
             "live node": Way(lambda: DatabaseClient(near.database, "eva"), lambda: _lent(near.node.store)),
             "URL": Way(lambda: HttpClient(ApiConnection(url)), lambda: _lent(far.node.store)),
             "database": Way(lambda: DatabaseClient(alone, "eva"), lambda: SqliteStore(alone)),
             "program": Way(lambda: InProcessClient(memory, InProcessBackend(memory), "eva"), lambda: _lent(memory)),
         }
+
+
+def _cluster_way(stack: ExitStack) -> Way:
+    """A database of a cluster, none of whose nodes runs."""
+    server = PostgresServer(durable=False)
+    stack.callback(server.close)
+    dsn = server.start().create_database()
+    store = PostgresStore(dsn)
+    stack.callback(store.close)
+    return Way(lambda: DatabaseClient(dsn, "eva"), lambda: _lent(store))
 
 
 def _lent(store: Store) -> Store:
@@ -177,14 +190,16 @@ class Scene:
 
     def seen(self) -> list[object]:
         """All that can be asked of these problems."""
-        ids = self._ids()
+        return self._way.ask(lambda client: self._seen(client, self._ids()))
+
+    def _seen(self, client: Client, ids: list[int]) -> list[object]:
         found: list[object] = []
         for is_open, state, acknowledged in product((True, False, None), (None, State.CRITICAL), (None, True, False)):
             only = ProblemFilter(Filter((f"{self._prefix}*",)), state=state, is_open=is_open)
-            problems = self._way.ask(lambda client: client.problems(only, acknowledged=acknowledged))  # noqa: B023
+            problems = client.problems(only, acknowledged=acknowledged)
             found.append([self._document(problem_document(problem, NOW), ids) for problem in problems])
         for id_ in ids:
-            problem, notes = self._way.ask(lambda client: client.problem(id_))  # noqa: B023
+            problem, notes = client.problem(id_)
             said = [{**note_document(note), "at": "", "who": ""} for note in notes]
             found.append((self._document(problem_document(problem, NOW), ids), said))
         return found
@@ -206,7 +221,7 @@ class Scene:
 
 
 @given(steps=st.lists(STEPS, min_size=1, max_size=6))
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_the_same_steps_lead_to_the_same_answers_and_documents(ways: dict[str, Way], steps: list[Any]) -> None:
     prefix = f"example-{next(_examples)}-"
     scenes = {name: Scene(way, prefix) for name, way in ways.items()}
