@@ -125,7 +125,7 @@ def _words_for(only: Filter, ids: Sequence[int], one: str, many: str) -> str:
     """What is said of the problems or tasks that were asked for."""
     if ids:
         return f"problem {ids[0]} {one}" if len(ids) == 1 else f"all of these {len(ids):,} problems {many}"
-    return f"{only.names[0]!r} {one}" if len(only.names) == 1 else f"the selected tasks {many}"
+    return f"{only.names[0]!r} {one}" if len(only.names) == 1 and only.names[0] else f"the selected tasks {many}"
 
 
 def _noted(

@@ -98,6 +98,13 @@ def problem_sentence(problem: ProblemRecord, now: Instant, where: Zone) -> str:
     return f"open problem {problem.id}: {since}, {acknowledged_words(problem, now, where)}"
 
 
+def past_problem_sentence(problem: ProblemRecord, where: Zone) -> str:
+    """ "problem 12 was open then: at worst CRITICAL, from Mon ... to Mon ..."."""
+    opened = spoken_instant(problem.opened, where)
+    end = "is open still" if problem.closed is None else f"closed {spoken_instant(problem.closed, where)}"
+    return f"problem {problem.id} was open then: at worst {problem.worst.name}, opened {opened}, {end}"
+
+
 def acknowledged_words(problem: ProblemRecord, now: Instant, where: Zone) -> str:
     """Who acknowledged it, until when, with which words; or that nobody has."""
     ack = problem.acknowledgement

@@ -69,7 +69,9 @@ def explain(
         is_live=is_live,
         moment=live,
         is_shared=isinstance(store, ClusterStore),
-        problems=store.problems(ProblemFilter(Filter(names=(entry.id,)))) if span is None else (),
+        problems=store.problems(
+            ProblemFilter(Filter(names=(entry.id,)), is_open=True if span is None else None, most=_MAX_RECORDS)
+        ),
     )
     return why_now(facts) if span is None else why_then(facts, *span)
 

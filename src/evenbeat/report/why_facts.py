@@ -41,7 +41,7 @@ class TaskFacts(Struct, frozen=True):
     is_shared: bool = False
     """Is the database that of a cluster?"""
     problems: Sequence[ProblemRecord] = ()
-    """The open ones."""
+    """Now: the open ones; of a time in the past: closed ones too."""
 
 
 class ExplainedTask:
