@@ -272,7 +272,7 @@ SEVERITY: Final = {State.OK: 0, State.WARNING: 1, State.UNKNOWN: 2, State.CRITIC
 
 
 class Acknowledgement(Struct, frozen=True):
-    """Somebody takes care of a problem. Whether it still counts is decided by `core.problems.is_acknowledged`."""
+    """Somebody takes care of a problem. Whether it still counts is decided by `core.acknowledgement`."""
 
     at: Instant
     who: str

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenbeat.core.problems import CHANGED, KnownProblem, Problems, ProblemUpdate, is_acknowledged
+from evenbeat.core.problems import CHANGED, KnownProblem, Problems, ProblemUpdate
 from evenbeat.core.run_plan import outcome_meanings
 from evenbeat.core.task import Flag, TaskColumns
-from evenbeat.model import SEVERITY, Acknowledgement, Cause, Instant, Outcome, State
+from evenbeat.model import SEVERITY, Cause, Instant, Outcome, State
 
 O, W, C, U = State.OK, State.WARNING, State.CRITICAL, State.UNKNOWN  # noqa: E741
 STATE, FAILED = Cause.STATE, Cause.FAILED
@@ -279,30 +279,6 @@ def test_a_row_that_is_freed_has_no_problem() -> None:
     tasks.learn(Result(C))
     tasks.columns.free(tasks.rows)
     assert sum(tasks.problems.count_by_state().values()) == 0
-
-
-# Acknowledgement
-
-
-def ack(*, until: int | None = None, sticky: bool = False, severity: int = 1, worst: int = 1) -> Acknowledgement:
-    return Acknowledgement(
-        Instant(1), "ann", until=None if until is None else Instant(until), sticky=sticky, severity=severity,
-        worst_since=worst,
-    )  # fmt: skip
-
-
-def test_an_acknowledgement_counts_until_its_end() -> None:
-    assert is_acknowledged(ack(until=10), Instant(9))
-    assert not is_acknowledged(ack(until=10), Instant(10))
-    assert is_acknowledged(ack(), Instant(1_000_000))
-    assert not is_acknowledged(None, Instant(0))
-
-
-def test_it_counts_until_the_problem_is_worse_unless_it_is_sticky() -> None:
-    assert is_acknowledged(ack(severity=2, worst=2), Instant(9))
-    assert not is_acknowledged(ack(severity=2, worst=3), Instant(9))
-    assert is_acknowledged(ack(severity=2, worst=3, sticky=True), Instant(9))
-    assert not is_acknowledged(ack(sticky=True, until=5), Instant(9))
 
 
 # Many at once, and restarts in between

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final, Self
 from evenbeat.client.contract import Backend
 from evenbeat.model import Entry, Instant, Task
 from evenbeat.report.history import HistoryRecord, RecordQuery, find_task_or_removed, history_records
-from evenbeat.report.problems import find_problem, read_problems
 from evenbeat.store.cluster_contract import ClusterStore
 from evenbeat.store.contract import AuditFilter, Change, Condition, Filter, ProblemFilter, RunRecord, SkipRecord, Store
 from evenbeat.store.problem_records import ProblemNote, ProblemRecord
@@ -147,9 +146,13 @@ class LocalClient(ABC):
         return None if view is None else cluster_document(view)
 
     def problems(self, only: ProblemFilter, *, acknowledged: bool | None = None) -> list[ProblemRecord]:
+        from evenbeat.report.problems import read_problems  # noqa: PLC0415 - heavy
+
         return read_problems(self._store, only, self._now(), acknowledged=acknowledged)
 
     def problem(self, number: int) -> tuple[ProblemRecord, list[ProblemNote]]:
+        from evenbeat.report.problems import find_problem  # noqa: PLC0415 - heavy
+
         return find_problem(self._store, number)
 
     # Changes

@@ -13,7 +13,7 @@ import numpy as np
 from evenbeat.core.columns import Ints
 from evenbeat.core.run_plan import GIVES_RESULT, SUCCESS
 from evenbeat.core.task import Bools, Flag, Flags, Small, TaskColumns
-from evenbeat.model import SEVERITY, Acknowledgement, Cause, Instant, State
+from evenbeat.model import SEVERITY, Cause, Instant, State
 
 CHANGED: Final = "changed"
 """Why a problem closes that its task cannot have any more."""
@@ -186,10 +186,3 @@ class Problems:
         state = State(packed >> (_STATE_AT if is_open else _WORST_AT) & _STATE_BITS)
         # The clock may have been set back since it opened.
         return ProblemUpdate(row, cause, opened, max(now, opened), state, is_open, reason)
-
-
-def is_acknowledged(ack: Acknowledgement | None, now: Instant) -> bool:
-    """Does the acknowledgement of an open problem still count?"""
-    if ack is None or (ack.until is not None and now >= ack.until):
-        return False
-    return ack.sticky or ack.worst_since <= ack.severity

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from evenbeat.core.problems import is_acknowledged
+from evenbeat.core.acknowledgement import is_acknowledged
 from evenbeat.model import Cause, Instant
 from evenbeat.report.documents import iso_time
 from evenbeat.report.words import first_line

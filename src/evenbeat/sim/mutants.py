@@ -114,7 +114,6 @@ UNEXPLORED_FUNCTIONS: Final = {
     "_certain_to_run": "the worlds have no clock, so nothing is due soon",
     "_release_due": "their queues are short, and verified as a whole",
     "count_by_state": "for monitoring; no decision looks at it",
-    "is_acknowledged": "the worlds of problems have no people: unit tests check it",
     "_order_key": "their queues are short, and verified as a whole",
 }
 """Functions whose conditions no world reaches, with the reason. Unit tests and simulations cover them."""

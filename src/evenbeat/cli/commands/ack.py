@@ -3,9 +3,8 @@
 import argparse
 import sys
 
-from evenbeat.cli.commands.problems import MAX_ID
 from evenbeat.cli.output.common import duration_option, now, number_option, print_json
-from evenbeat.cli.task_commands import open_client, require_selection, required_task_filter
+from evenbeat.cli.task_commands import MAX_PROBLEM_ID, open_client, require_selection, required_task_filter
 from evenbeat.model import Instant, Invalid, prefix_place
 from evenbeat.store.contract import Conflict
 from evenbeat.when.instant import parse_instant
@@ -53,7 +52,7 @@ def _until(args: argparse.Namespace, at: Instant) -> Instant | None:
 def check_ids(args: argparse.Namespace) -> None:
     """Refuse numbers that are no ids."""
     for number in args.ids:
-        number_option(number, "--id", MAX_ID)
+        number_option(number, "--id", MAX_PROBLEM_ID)
 
 
 def refused(args: argparse.Namespace, why: Conflict) -> int:

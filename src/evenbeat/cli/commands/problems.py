@@ -8,7 +8,7 @@ from rich.text import Text
 
 from evenbeat.cli.output.common import console, now, number_option, print_json
 from evenbeat.cli.output.task_words import STATE_COLOURS, relative_time
-from evenbeat.cli.task_commands import key_value_options, open_client
+from evenbeat.cli.task_commands import MAX_PROBLEM_ID, key_value_options, open_client
 from evenbeat.load.safe_text import escaped_line
 from evenbeat.model import Cause, Instant, Invalid, State
 from evenbeat.report.problems import acknowledged_words, has_acknowledgement, note_document, problem_document
@@ -20,7 +20,6 @@ from evenbeat.when.zone import zone
 from evenbeat.wire.replies import NotFound
 
 MAX_PROBLEMS: Final = 1_000_000
-MAX_ID: Final = 10**18
 _UTC: Final = zone("UTC")
 _HEADINGS: Final = ("id", "state", "since", "task", "acknowledged", "output")
 _COMMENT_WIDTH: Final = 40
@@ -98,7 +97,7 @@ def _acknowledged_cell(problem: ProblemRecord, at: Instant) -> str:
 def _show_one(args: argparse.Namespace) -> int:
     if args.names or args.label or args.owner is not None or args.cause is not None or args.state is not None:
         raise Invalid("shows one problem, and needs neither names nor other options", place="--id")
-    number = number_option(args.id, "--id", MAX_ID) or 0
+    number = number_option(args.id, "--id", MAX_PROBLEM_ID) or 0
     with open_client(args) as client:
         try:
             problem, notes = client.problem(number)
