@@ -51,6 +51,7 @@ _NOT_A_TASK: Final = "it decides nothing about runs of tasks: unit tests check i
 _CLUSTER: Final = "`sim.cluster_mutants` plants bugs in it"
 UNEXPLORED_MODULES: Final = {
     "access_rules": _NOT_A_TASK,
+    "acknowledgement": "the worlds of problems have no people: unit tests check it",
     "check": "the worlds have no checks: unit tests compare it with slow oracles",
     "clock_steps": _NO_CLOCK,
     "columns": "memory, no rule",
