@@ -213,8 +213,15 @@ def test_problems_are_acknowledged_at_once_and_go_when_they_are_over(browser: Br
     page.get_by_label("not acknowledged").click()
     shows(page, ".problems .empty", "Somebody takes care of each open problem")
     page.get_by_label("not acknowledged").click()
-    (watched.folder / "room").touch()
     page.locator(PROBLEMS, has_text="backup").get_by_role("button", name="Run now").click()
+    shows(page, "#toasts", "Run requested")
+    (watched.folder / "room").touch()
+    page.get_by_label("Select all problems that are shown").click()
+    page.get_by_role("toolbar").get_by_role("button", name="Run now").click()
+    page.get_by_role("dialog").get_by_role("button", name="Run now (2)").click()
+    expect(page.locator("#toasts")).to_contain_text(
+        "1 task requested to run", timeout=60_000
+    )  # the other has no command
     expect(page.locator(PROBLEMS)).to_have_count(1, timeout=60_000)
     submit(watched, "<b>mail</b>", 0, "quick")
     shows(page, ".problems .empty", "Nothing to worry about")

@@ -10,15 +10,17 @@ from evenbeat.admin.command_permission import blocked_advice
 from evenbeat.cli.output.common import console, now, print_json
 from evenbeat.cli.output.task_words import STATE_COLOURS, condition_words, no_node_notice, relative_time
 from evenbeat.cli.task_commands import open_client, require_task
+from evenbeat.client.contract import Client
 from evenbeat.load.task_keys import task_to_table
 from evenbeat.load.write_toml import write_document
-from evenbeat.model import Instant
+from evenbeat.model import Entry, Instant
 from evenbeat.report.documents import run_document, skip_document, task_document
 from evenbeat.report.problems import problem_document, problem_sentence
 from evenbeat.report.words import deaths_words, long_schedule, nominals_of, run_words, skip_words, zone_of
 from evenbeat.store.contract import Condition, Filter, ProblemFilter, RunRecord, SkipRecord
 from evenbeat.store.problem_records import ProblemRecord
 from evenbeat.when.instant import spoken_instant
+from evenbeat.wire.replies import NotFound
 
 _RUNS_SHOWN: Final = 5
 
@@ -29,7 +31,7 @@ def run_command(args: argparse.Namespace) -> int:
         entry = require_task(client, args.name)
         condition = client.condition(entry)
         runs, skips = client.latest_records(entry, _RUNS_SHOWN)
-        problems = client.problems(ProblemFilter(Filter(names=(entry.id,))))
+        problems = _open_problems(client, entry)
         live = client.has_node()
     if args.json:
         latest = {"runs": [run_document(run) for run in runs], "skips": [skip_document(skip) for skip in skips]}
@@ -40,6 +42,13 @@ def run_command(args: argparse.Namespace) -> int:
     if note := no_node_notice(live=live):
         print(note, file=sys.stderr)
     return 0
+
+
+def _open_problems(client: Client, entry: Entry) -> list[ProblemRecord]:
+    try:
+        return client.problems(ProblemFilter(Filter(names=(entry.id,))))
+    except NotFound:  # the node at this URL is of before there were problems
+        return []
 
 
 def _show(

@@ -104,9 +104,11 @@ export function problems(signal) {
     });
     if (!yes) return false;
     return attempt(async () => {
-      if (plain.length) await post("/v1/actions", { action: "run", filter: { names: plain } }, { signal });
+      const only = { action: "run", filter: { names: plain } };
+      const asked = plain.length ? (await post("/v1/actions", only, { signal })).count : 0;
       for (const name of patterns) await post(taskPath(name, "run"), undefined, { signal });
-    }, `${tasksWords(names.length)} requested to run`);
+      return asked + patterns.length;
+    }, (asked) => `${tasksWords(asked)} requested to run`);
   }
 
   // Many at once
