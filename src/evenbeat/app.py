@@ -23,7 +23,7 @@ from typing import Any, Final, Self, TypeVar
 
 from evenbeat.client.database import DatabaseClient
 from evenbeat.client.in_process import InProcessBackend, InProcessClient, client_on_own_loop
-from evenbeat.client.local import LocalClient
+from evenbeat.client.store_based import LocalClient
 from evenbeat.load.config import Config, parse_node_duration
 from evenbeat.load.function_reference import can_be_imported, definition_place, main_program, reference_of
 from evenbeat.load.one_off import resolve_relative_at

@@ -14,8 +14,8 @@ from waiting import PATIENCE, eventually
 
 from evenbeat.client.database import connect_to_live_node, open_client
 from evenbeat.client.in_process import client_on_own_loop
-from evenbeat.client.local import LocalClient
 from evenbeat.client.socket import SocketBackend
+from evenbeat.client.store_based import LocalClient
 from evenbeat.load.task_keys import task_from_table
 from evenbeat.model import Invalid, Task
 from evenbeat.store.contract import Conflict, Filter, StoreError

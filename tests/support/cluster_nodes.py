@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from evenbeat.client.database import open_client
-from evenbeat.client.local import LocalClient
+from evenbeat.client.store_based import LocalClient
 from evenbeat.core.guard import kill_after
 from evenbeat.model import Job, Schedule, Task
 from evenbeat.node.cluster.membership import ClusterMembership

@@ -13,7 +13,7 @@ from typing import Final, Protocol
 from evenbeat.admin.perform import affected_tasks, perform_change, perform_sign_in, reply_to_change
 from evenbeat.admin.task_admin import TaskAdmin
 from evenbeat.client.contract import Backend
-from evenbeat.client.local import LocalClient, wall_clock
+from evenbeat.client.store_based import LocalClient, wall_clock
 from evenbeat.model import Entry, Invalid
 from evenbeat.report.why import explain
 from evenbeat.report.why_facts import Answer

@@ -12,7 +12,7 @@ import pytest
 from cluster_nodes import Cluster, Member, cluster, sleeping, task
 from waiting import eventually_async
 
-from evenbeat.client.local import LocalClient
+from evenbeat.client.store_based import LocalClient
 from evenbeat.core import partition_ownership
 from evenbeat.load.config import BadFileError
 from evenbeat.model import PARTITION_COUNT, Outcome, RunKind, State, partition_of

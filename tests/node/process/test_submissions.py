@@ -8,8 +8,8 @@ from live_node import LiveNode
 from waiting import eventually
 
 from evenbeat.client.database import open_client
-from evenbeat.client.local import LocalClient
 from evenbeat.client.socket import SocketBackend
+from evenbeat.client.store_based import LocalClient
 from evenbeat.core.submitted_results import join_perfdata
 from evenbeat.load.task_keys import task_from_table
 from evenbeat.model import HOUR, SECOND, Instant, Invalid, Outcome, RunKind, State

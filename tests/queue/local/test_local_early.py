@@ -9,7 +9,7 @@ from queue_node import Courier, clock_offset, play
 from worker_wire import run_of
 
 from evenbeat.model import HOUR, SECOND, Job, Outcome
-from evenbeat.queue.local import function_host_pool
+from evenbeat.queue.local import sync_function_hosts
 from evenbeat.wire import worker_frames
 from evenbeat.wire.worker_frames import (
     EARLY_DELIVERY,
@@ -138,8 +138,8 @@ def test_the_time_in_a_function_counts_from_when_it_was_due() -> None:
 class TestAge:
     """For how long a host has been at its first run: that is what the timebox goes by."""
 
-    def host(self, since: float) -> function_host_pool._SyncHostQueue:
-        host = function_host_pool._SyncHostQueue(cast("WorkerHandle", None))
+    def host(self, since: float) -> sync_function_hosts._SyncHostQueue:
+        host = sync_function_hosts._SyncHostQueue(cast("WorkerHandle", None))
         host.since = since
         return host
 

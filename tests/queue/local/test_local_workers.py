@@ -15,7 +15,7 @@ from queue_node import Courier, descriptors, is_alive, play
 
 from evenbeat.child_processes.supervisor import RestartBackoff
 from evenbeat.model import Job, Outcome
-from evenbeat.queue.local import command_workers, function_host_pool
+from evenbeat.queue.local import command_workers, sync_function_hosts
 from evenbeat.queue.local.worker_process import WorkerHandle
 from evenbeat.wire.worker_frames import FrameToNode, ResultsFrame, RunResult
 
@@ -228,7 +228,7 @@ def test_workers_that_cannot_start_are_tried_with_pauses_and_then_told(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(command_workers, "_PROGRAM", ("evenbeat.work.no_such_program",))
-    monkeypatch.setattr(function_host_pool, "_PROGRAM", ("evenbeat.work.no_such_program",))
+    monkeypatch.setattr(sync_function_hosts, "_PROGRAM", ("evenbeat.work.no_such_program",))
     monkeypatch.setattr(RestartBackoff, "FIRST_PAUSE", 0.01)
 
     async def scene(courier: Courier) -> None:

@@ -20,8 +20,8 @@ from evenbeat.model import SECOND, Outcome
 from evenbeat.queue.nats.address import QueueAddress
 from evenbeat.queue.nats.batches import HandedOverRun
 from evenbeat.queue.nats.connection import NatsConnection, boot_time, end_tasks
+from evenbeat.queue.nats.handed_over_runs import HandedOverRuns
 from evenbeat.queue.nats.known_workers import WorkerRegistry
-from evenbeat.queue.nats.permissions import HandedOverRuns
 from evenbeat.queue.nats.publishing import OfferPublisher
 from evenbeat.wire.cluster_messages import (
     DEFAULT_POOL,

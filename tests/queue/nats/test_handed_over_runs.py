@@ -6,7 +6,7 @@ from evenbeat.core import run_lease
 from evenbeat.core.run_lease import RunLease
 from evenbeat.model import SECOND, Outcome
 from evenbeat.queue.nats.batches import HandedOverRun
-from evenbeat.queue.nats.permissions import HandedOverRuns
+from evenbeat.queue.nats.handed_over_runs import HandedOverRuns
 from evenbeat.wire.cluster_messages import RunReport, StartRequest, WorkerStatus
 from evenbeat.wire.worker_frames import RunResult
 
