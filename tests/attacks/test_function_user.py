@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from queue_node import Courier, play
+from waiting import eventually
 
 from evenbeat.model import OUTPUT_LIMIT, Job, Outcome
 from evenbeat.queue.local.host_environment import HostLauncher
@@ -83,27 +84,40 @@ def evade(run):
         os.write(link, worker_frames.encode_frame(worker_frames.ReadyFrame(1)))
         time.sleep(0.01)
 
-def flood(told=None):
+def leave_trace(trace, word):
+    """A line in a file that every user may write."""
+    if trace is not None:
+        with open(trace, "a") as file:
+            file.write(word + "\\n")
+
+def flood(told=None, trace=None):
     """Keep the node busy, and let nobody else have a turn."""
     import stat
     from evenbeat.wire import worker_frames
+    leave_trace(trace, "started")
     link = next(n for n in range(3, 99) if is_open(n) and stat.S_ISSOCK(os.fstat(n).st_mode))
     os.set_blocking(link, True)
     frame = worker_frames.encode_frame(worker_frames.StartedFrame([(0, 1)])) * 1_000
+    os.write(link, frame * 3)
+    if told is not None:
+        os.write(told, b"x")
+    leave_trace(trace, "floods")
     while True:
         os.write(link, frame)
-        if told is not None:
-            os.write(told, b"x")
-            told = None
 
-def flood_at_once(count):
+def flood_at_once(count, trace=None):
     """Few messages, each of which takes the node long to read."""
     import stat
+    leave_trace(trace, "started")
     link = next(n for n in range(3, 99) if is_open(n) and stat.S_ISSOCK(os.fstat(n).st_mode))
     os.set_blocking(link, True)
     body = b"\\x92\\x04\\xdd" + int(count).to_bytes(4, "big") + b"\\x92\\x00\\x01" * int(count)
+    message = len(body).to_bytes(4, "big") + body
+    os.write(link, message[:1_000])
+    leave_trace(trace, "floods")
+    os.write(link, message[1_000:])
     while True:
-        os.write(link, len(body).to_bytes(4, "big") + body)
+        os.write(link, message)
 
 def flood_from_beyond():
     """The same, by a daemon that has the descriptor of the host, which ends."""
@@ -256,6 +270,24 @@ def test_another_users_host_that_says_too_much_at_once_is_ended(file: str, count
     flood = function(file, "flood_at_once", args=(str(count),), user="nobody")
     flooded, fine = results_of(flood, function(file, "who"))
     assert (flooded.outcome, fine.outcome) == (Outcome.LOST, Outcome.SUCCEEDED)
+
+
+@root_only
+@pytest.mark.parametrize(("name", "args"), [("flood", ()), ("flood_at_once", ("5000000",))])
+def test_a_run_that_floods_a_busy_node_is_started_once(file: str, name: str, args: tuple[str, ...]) -> None:
+    """A busy node reads that the host is ready together with the flood."""
+    trace = Path(file).with_name(f"trace of {name}")
+    trace.touch()
+    trace.chmod(0o666)
+
+    async def scene(courier: Courier) -> None:
+        tokens = courier.send(function(file, name, args=args, kwargs={"trace": str(trace)}, user="nobody"))
+        eventually(lambda: "floods" in trace.read_text())  # on the loop, which reads nothing meanwhile
+        (flooded,) = await courier.answers(tokens)
+        assert flooded.outcome is Outcome.LOST
+
+    play(scene)
+    assert trace.read_text().count("started") == 1
 
 
 @root_only
