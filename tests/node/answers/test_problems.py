@@ -133,6 +133,15 @@ class TestWithoutWorkers:
             store.close()
         assert found.answer == f"often is due and does not start: {NO_WORKERS_TEXT}."
 
+    def test_it_stops_without_waiting_for_shutdown_tasks(
+        self, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        with LiveNode(tmp_path / "a.db", workers=0, grace=600) as node, node.door() as door:
+            door.add([task_from_table("bye", {"cron": "@shutdown", "command": ["true"]}, check=False)], "ana")
+            eventually(lambda: node.node.tasks.names.find("bye") is not None)
+        assert f"the @shutdown tasks do not run: {NO_WORKERS_TEXT}" in caplog.text
+        assert node.runs("bye") == []
+
 
 class TestSetClocks:
     """How long something takes is not measured by a clock that people set."""
