@@ -15,10 +15,12 @@ from pathlib import Path
 from queue import SimpleQueue
 
 import pytest
+from waiting import PATIENCE, eventually
 
 from evenbeat.model import MINUTE, Instant
 from evenbeat.store.contract import Batch, StoreError
 from evenbeat.store.sqlite import checkpoint as sqlite_checkpoint
+from evenbeat.store.sqlite.open_files import CheckpointStamps
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
 from evenbeat.testing.samples import T0, a_claim, a_finish, a_progress_record, a_task
 
@@ -132,15 +134,41 @@ def test_a_file_that_another_program_has_locked_is_reported(store: SqliteStore, 
     store.record(Batch(claims=[a_claim(task)])).result()
 
 
-def test_the_log_stays_short_under_load(store: SqliteStore, tmp_path: Path) -> None:
-    tasks = numbers(store, 50)
-    longest = 0
-    for i in range(40):
+def test_the_log_stays_short_under_load(store: SqliteStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was written while the log was moved to the database is moved by the writer, and the log is used again."""
+    is_long, may_end, was_moved, rest_was_moved = (threading.Event() for _ in range(4))
+    make_checkpoint = CheckpointStamps.checkpoint
+
+    def checkpoint(stamps: CheckpointStamps, connection: sqlite3.Connection, statement: str) -> int:
+        is_mover = threading.current_thread().name == "evenbeat checkpoints"
+        assert not is_mover or is_long.wait(PATIENCE)
+        pages = make_checkpoint(stamps, connection, statement)
+        (was_moved if is_mover else rest_was_moved).set()
+        assert not is_mover or may_end.wait(PATIENCE)
+        return pages
+
+    monkeypatch.setattr(CheckpointStamps, "checkpoint", checkpoint)
+    tasks, rounds = numbers(store, 50), iter(range(100))
+
+    def write_much() -> int:
+        i = next(rounds)
         store.record(Batch(claims=[a_claim(task, T0 + i) for task in tasks])).result()
-        finishes = [a_finish(task, T0 + i, "x" * 60_000, notable=i % 2 == 0) for task in tasks]
-        store.record(Batch(finishes=finishes)).result()
-        longest = max(longest, (tmp_path / "x.db-wal").stat().st_size)
-    assert longest < 64 << 20
+        store.record(Batch(finishes=[a_finish(task, T0 + i, "x" * 60_000, notable=True) for task in tasks])).result()
+        return (tmp_path / "x.db-wal").stat().st_size
+
+    def is_rest_moved() -> bool:
+        store.set_settings({"some": "setting"})
+        return rest_was_moved.is_set()
+
+    while write_much() < 32 << 20:
+        assert not rest_was_moved.is_set(), "the log is not long yet"
+    is_long.set()
+    assert was_moved.wait(PATIENCE)
+    length = write_much()
+    may_end.set()
+    eventually(is_rest_moved)
+    for _ in range(4):
+        assert write_much() <= length
 
 
 def test_a_log_that_readers_keep_long_is_cut_when_they_let_go(
