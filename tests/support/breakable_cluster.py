@@ -48,7 +48,9 @@ class BreakableCluster:
         schedulers: int = 2,
         workers: int = 2,
         planted: Mapping[str, dict[str, Any]] | None = None,
+        pythons: Mapping[str, str] | None = None,
     ) -> None:
+        """`planted` and `pythons` by the names of programs: see `ClusterProcess`."""
         self.folder = folder
         self.servers = servers
         self.log = folder / "log"
@@ -62,13 +64,15 @@ class BreakableCluster:
         self._watcher: Watcher | None = None
         self.waiting_for: set[str] = set()
         """Tasks that have not run again yet."""
-        planted = planted or {}
+        planted, pythons = planted or {}, pythons or {}
         for name in [f"s{i}" for i in range(schedulers)]:
             words = ["scheduler", "--db", self._store(name), "--queue", self._queue(name), "--replicas", "3"]
-            self.programs[name] = ClusterProcess(name, folder, words, planted.get(name))
+            python = pythons.get(name, sys.executable)
+            self.programs[name] = ClusterProcess(name, folder, words, planted.get(name), python)
         for name in [f"w{i}" for i in range(workers)]:
             words = ["worker", "--queue", self._queue(name), "--workers", "1", "--grace", "5s"]
-            self.programs[name] = ClusterProcess(name, folder, words, planted.get(name))
+            python = pythons.get(name, sys.executable)
+            self.programs[name] = ClusterProcess(name, folder, words, planted.get(name), python)
 
     def _store(self, name: str) -> str:
         whole = urlsplit(self.dsn)
@@ -101,9 +105,9 @@ class BreakableCluster:
         # From here on there is nothing that the accounts of a task do not tell.
         self.note("begun", str(time.time_ns() // 1_000))
 
-    def evenbeat(self, *words: str) -> str:
+    def evenbeat(self, *words: str, python: str = sys.executable) -> str:
         """A command of somebody who has the database at hand."""
-        command = [sys.executable, "-m", "evenbeat", *words, "--db", self.dsn]
+        command = [python, "-m", "evenbeat", *words, "--db", self.dsn]
         done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
         assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
         return done.stdout
