@@ -17,11 +17,11 @@ from path_oracle import Ran as RanOracle
 from path_oracle import Skipped as SkippedOracle
 
 from evenbeat.admin.task_admin import TaskAdmin
+from evenbeat.clock.node_clock import Clock
 from evenbeat.load.config import Config
 from evenbeat.load.task_keys import task_from_table
 from evenbeat.model import DAY, SECOND, Entry, Instant, Outcome, Period, RunKind, Task
 from evenbeat.node.answers.task_state import next_run_time
-from evenbeat.node.loop.clock import Clock
 from evenbeat.node.loop.restart import restore_all_tasks, restore_partitions
 from evenbeat.node.loop.starter import CLAIM_AHEAD
 from evenbeat.node.options import NodeOptions

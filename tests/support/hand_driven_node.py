@@ -10,9 +10,9 @@ from concurrent.futures import Future
 from typing import Any, ClassVar
 
 from evenbeat.admin.task_admin import TaskAdmin
+from evenbeat.clock.node_clock import Clock
 from evenbeat.load.task_keys import task_from_table
 from evenbeat.model import DAY, Entry, Instant, Outcome, Period
-from evenbeat.node.loop.clock import Clock
 from evenbeat.node.loop.starter import CLAIM_AHEAD
 from evenbeat.node.options import NodeOptions
 from evenbeat.node.scheduler import Scheduler

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 import pytest
 from worker_wire import WorkerWire, run_of
 
+from evenbeat.clock.system_clock import boot_time
 from evenbeat.model import HOUR, SECOND, Job, Outcome
 from evenbeat.wire import worker_frames
 from evenbeat.wire.worker_frames import CancelFrame, ClockFrame, RunsFrame
-from evenbeat.work.admission import boot_time
 from evenbeat.work.async_host import AsyncHost
 from evenbeat.work.node_socket import NodeConnection
 from evenbeat.work.runner import CommandRunner

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Final, Protocol
 from evenbeat.admin.capacity import DEFAULT_MAX_CONCURRENT
 from evenbeat.admin.submitters import Submitters
 from evenbeat.admin.task_admin import LiveChange, TaskAdmin
+from evenbeat.clock.node_clock import Clock
 from evenbeat.load.parse_process import load_in_subprocess
 from evenbeat.model import SECOND, Entry
 from evenbeat.node.cluster.relay import EventRelay
 from evenbeat.node.live_tasks import LiveTasks
-from evenbeat.node.loop.clock import Clock
 from evenbeat.node.loop.outbox import Outbox
 from evenbeat.node.loop.restart import GENERATION_KEY, explain_damaged_store
 from evenbeat.node.loop.task_table import TaskTable

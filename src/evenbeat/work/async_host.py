@@ -10,11 +10,12 @@ from typing import Final
 
 import msgspec
 
+from evenbeat.clock.system_clock import boot_time
 from evenbeat.core.guard import kill_after
 from evenbeat.model import SECOND, Invalid, Job, Outcome
 from evenbeat.wire.worker_frames import CancelFrame, ClockFrame, ReadyFrame, RunResult, RunsFrame, RunSpec, StartedFrame
 from evenbeat.work import functions
-from evenbeat.work.admission import boot_time, refusal_reason
+from evenbeat.work.admission import refusal_reason
 from evenbeat.work.context import Run as Context
 from evenbeat.work.context import current
 from evenbeat.work.functions import FunctionNotFound, FunctionOutcome

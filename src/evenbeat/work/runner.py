@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from evenbeat.child_processes.process_table import kill_permitted
+from evenbeat.clock.system_clock import boot_time
 from evenbeat.core.guard import kill_after
 from evenbeat.model import SECOND, Outcome
 from evenbeat.wire.worker_frames import (
@@ -30,7 +31,7 @@ from evenbeat.wire.worker_frames import (
     RunSpec,
     StartedFrame,
 )
-from evenbeat.work.admission import boot_time, refusal_reason
+from evenbeat.work.admission import refusal_reason
 from evenbeat.work.child import NO_DESCRIPTOR, READ_SIZE, ChildProcess
 from evenbeat.work.escaped_processes import StrayProcesses, kill_strays, signal_strays
 from evenbeat.work.libc import adopt_orphans

@@ -16,9 +16,9 @@ from waiting import eventually
 
 from evenbeat.cli.output.run_messages import RunEndLogger
 from evenbeat.client.socket import SocketBackend
+from evenbeat.clock.node_clock import Clock
 from evenbeat.load.task_keys import task_from_table
 from evenbeat.model import MINUTE, Instant, Outcome
-from evenbeat.node.loop.clock import Clock
 from evenbeat.node.process.control_socket import ControlServer
 from evenbeat.node.process.event_publisher import EventBroadcaster
 from evenbeat.store.contract import Batch, Filter, StoreError

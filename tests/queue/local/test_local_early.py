@@ -8,6 +8,7 @@ import pytest
 from queue_node import Courier, clock_offset, play
 from worker_wire import run_of
 
+from evenbeat.clock.system_clock import boot_time
 from evenbeat.model import HOUR, SECOND, Job, Outcome
 from evenbeat.queue.local import sync_function_hosts
 from evenbeat.wire import worker_frames
@@ -15,7 +16,6 @@ from evenbeat.wire.worker_frames import (
     EARLY_DELIVERY,
     RunSpec,
 )
-from evenbeat.work.admission import boot_time
 
 if TYPE_CHECKING:
     from evenbeat.queue.local.worker_process import WorkerHandle

@@ -11,10 +11,11 @@ from evenbeat.api.live.outlook_cache import OutlookCache
 from evenbeat.api.live.status_feed import LiveFeed
 from evenbeat.api.live.task_counts import TaskCountCache
 from evenbeat.client.socket import ask_node
+from evenbeat.clock.database_clock import DatabaseClock
+from evenbeat.clock.node_clock import Clock
+from evenbeat.clock.system_clock import boot_time
 from evenbeat.core.partition_ownership import is_over
 from evenbeat.model import Instant
-from evenbeat.node.cluster.database_clock import DatabaseClock
-from evenbeat.node.loop.clock import Clock, boot_time
 from evenbeat.store.addresses import is_shared_database
 from evenbeat.store.cluster_contract import ClusterStore
 from evenbeat.store.contract import Store, StoreError

@@ -3,9 +3,9 @@
 from collections.abc import Collection, Mapping, Sequence
 from secrets import token_hex
 
+from evenbeat.clock.database_clock import CLOCK_SAMPLES, DatabaseClock
+from evenbeat.clock.system_clock import boot_time
 from evenbeat.core.partition_ownership import LEASE_DURATION, QUIET_AFTER_FORGETTING, acts_until
-from evenbeat.node.cluster.database_clock import CLOCK_SAMPLES, DatabaseClock
-from evenbeat.node.loop.clock import boot_time
 from evenbeat.store.cluster_contract import ClusterSnapshot, ClusterStore, TakenPartitions
 
 

@@ -4,12 +4,12 @@ import asyncio
 from contextlib import suppress
 from typing import Final
 
+from evenbeat.clock.system_clock import boot_time
 from evenbeat.core.limit_shares import ALL_SLOTS_KEY, SMALL_LIMIT_PAUSE, LimitDemand, LimitShares
 from evenbeat.core.partition_ownership import LEASE_RENEWAL_INTERVAL
 from evenbeat.model import SECOND
 from evenbeat.node.cluster.lease import HeldLease
 from evenbeat.node.cluster.shares import ask_for_shares, limit_demands_of, shares_view_of
-from evenbeat.node.loop.clock import boot_time
 from evenbeat.node.scheduler import Scheduler
 from evenbeat.report.cluster_view import decode_node_info
 from evenbeat.store.cluster_contract import ClusterSnapshot, ClusterStore

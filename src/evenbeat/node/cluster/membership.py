@@ -6,9 +6,11 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Final
 
+from evenbeat.clock.database_clock import DatabaseClock
+from evenbeat.clock.node_clock import Clock
+from evenbeat.clock.system_clock import boot_time
 from evenbeat.core import partition_ownership
 from evenbeat.model import PARTITION_COUNT, SECOND
-from evenbeat.node.cluster.database_clock import DatabaseClock
 from evenbeat.node.cluster.lease import HeldLease
 from evenbeat.node.cluster.limit_sharing import LimitSharing
 from evenbeat.node.cluster.news import POLL_INTERVAL, StoreNews
@@ -16,7 +18,6 @@ from evenbeat.node.cluster.node_info import encode_node_info
 from evenbeat.node.cluster.orders import ForwardedRequests
 from evenbeat.node.cluster.partitions import HeldPartitions
 from evenbeat.node.cluster.peers import ClusterPeers
-from evenbeat.node.loop.clock import Clock, boot_time
 from evenbeat.node.loop.restart import GENERATION_KEY
 from evenbeat.node.orderly_stop import end_all_runs
 from evenbeat.node.scheduler import Scheduler

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import asdict
 
+from evenbeat.clock.system_clock import boot_time
 from evenbeat.core.partition_ownership import is_over
 from evenbeat.core.run_lease import WORKER_SILENT_AFTER
 from evenbeat.model import SECOND, Entry
@@ -13,7 +14,6 @@ from evenbeat.node.cluster.lease import HeldLease
 from evenbeat.node.cluster.orders import ForwardedRequests
 from evenbeat.node.cluster.partitions import HeldPartitions
 from evenbeat.node.cluster.relay import EventRelay
-from evenbeat.node.loop.clock import boot_time
 from evenbeat.node.scheduler import Scheduler
 from evenbeat.queue.nats.nats_queue import NatsQueue
 from evenbeat.report.cluster_view import cluster_view_of, decode_node_info, merge_statuses

@@ -10,6 +10,7 @@ import numpy as np
 
 from evenbeat.admin.passive_settings import load_passive_times
 from evenbeat.admin.worker_killers import StoredWorkerDeaths
+from evenbeat.clock.node_clock import Clock
 from evenbeat.core.clock_steps import clock_set_back
 from evenbeat.core.columns import Ints
 from evenbeat.core.lifecycle import Lifecycle
@@ -17,7 +18,6 @@ from evenbeat.core.lost_runs import assumed_start, repeat_lost_runs
 from evenbeat.core.missed_times import resume
 from evenbeat.core.task import Flag, SkipColumns
 from evenbeat.model import SECOND, Entry, Instant, Outcome, RunKind, partition_of
-from evenbeat.node.loop.clock import Clock
 from evenbeat.node.loop.records import task_positions_of
 from evenbeat.node.loop.task_table import TaskTable
 from evenbeat.node.loop.turn import TurnLoop

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenbeat.admin.worker_killers import StoredWorkerDeaths
+from evenbeat.clock.node_clock import Clock
 from evenbeat.core.columns import Ints
 from evenbeat.core.lost_runs import assumed_start, repeat_lost_runs
 from evenbeat.core.run_plan import (
@@ -33,7 +34,6 @@ from evenbeat.core.run_plan import (
 from evenbeat.core.task import ClaimColumns, Flag, SkipColumns
 from evenbeat.core.worker_deaths import WorkerDeaths
 from evenbeat.model import SECOND, Instant, Outcome, RunKind
-from evenbeat.node.loop.clock import Clock
 from evenbeat.node.loop.counters import RunCounters
 from evenbeat.node.loop.outbox import OnCommit, Outbox
 from evenbeat.node.loop.passive_checks import PassiveChecks

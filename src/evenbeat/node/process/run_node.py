@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from evenbeat.admin.task_admin import TaskAdmin
+from evenbeat.clock.node_clock import Clock
 from evenbeat.load.config import BadFileError, Durability
 from evenbeat.load.pause_gc import without_garbage_collection
 from evenbeat.model import Invalid
-from evenbeat.node.loop.clock import Clock
 from evenbeat.node.options import NodeOptions
 from evenbeat.node.process.api_process import ApiProcess
 from evenbeat.node.process.control_socket import ControlServer

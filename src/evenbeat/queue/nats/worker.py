@@ -20,12 +20,13 @@ from msgspec import Struct
 from nats.aio.msg import Msg
 
 from evenbeat.child_processes.leftovers import end_leftovers
+from evenbeat.clock.system_clock import boot_time
 from evenbeat.core import run_lease
 from evenbeat.model import SECOND, Outcome
 from evenbeat.queue.local.local_queue import DEFAULT_HOSTS, LocalQueue
 from evenbeat.queue.nats.address import QueueAddress
 from evenbeat.queue.nats.cluster_clock import ClusterClock
-from evenbeat.queue.nats.connection import NatsConnection, boot_time, end_tasks
+from evenbeat.queue.nats.connection import NatsConnection, end_tasks
 from evenbeat.queue.nats.fetch import RunOfferFetcher
 from evenbeat.queue.nats.held_runs import ACK_TERMINATE, FetchedMessages, HeldRun
 from evenbeat.queue.nats.reports import RunReporter
