@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from queue_node import Courier, play
+from queue_node import QueueNode, play
 from waiting import eventually
 
 from evenbeat.model import OUTPUT_LIMIT, Job, Outcome
@@ -150,8 +150,8 @@ def file() -> Iterator[str]:
 def results_of(*jobs: Job) -> list[RunResult]:
     found: list[RunResult] = []
 
-    async def scene(courier: Courier) -> None:
-        found.extend(await courier.answers(courier.send(*jobs)))
+    async def scene(queue_node: QueueNode) -> None:
+        found.extend(await queue_node.answers(queue_node.send(*jobs)))
 
     play(scene)
     return found
@@ -232,26 +232,26 @@ def test_a_host_that_may_not_change_users_refuses() -> None:
 def test_another_users_host_speaks_for_its_own_runs_only(file: str) -> None:
     """The code of that user has the host, so it has the host's socket."""
 
-    async def scene(courier: Courier) -> None:
-        others = courier.send(Job(command=("sleep", "300")), function(file, "who"), timebox=600)
-        await courier.until(lambda: others[1] in courier.results and others[0] in courier.started)
-        began = courier.started[others[0]]
+    async def scene(queue_node: QueueNode) -> None:
+        others = queue_node.send(Job(command=("sleep", "300")), function(file, "who"), timebox=600)
+        await queue_node.until(lambda: others[1] in queue_node.results and others[0] in queue_node.started)
+        began = queue_node.started[others[0]]
         forger = function(file, "forge", args=(",".join(map(str, (others[0], 99))),), user="nobody")
         stopper = function(file, "stop", user="nobody")
-        forged, stopped = await courier.answers(courier.send(forger, stopper))
+        forged, stopped = await queue_node.answers(queue_node.send(forger, stopper))
         assert forged.output == b"forged\n"
         assert not stopped.stop_node
         assert b"run.stop_node() has no effect" in stopped.output
-        assert others[0] not in courier.results
-        assert 99 not in courier.results
-        assert courier.started[others[0]] == began
+        assert others[0] not in queue_node.results
+        assert 99 not in queue_node.results
+        assert queue_node.started[others[0]] == began
 
     play(scene)
 
 
 def test_no_host_stretches_a_timebox_by_what_it_says(file: str) -> None:
-    async def scene(courier: Courier) -> None:
-        (result,) = await courier.answers(courier.send(function(file, "evade"), timebox=0.5))
+    async def scene(queue_node: QueueNode) -> None:
+        (result,) = await queue_node.answers(queue_node.send(function(file, "evade"), timebox=0.5))
         assert result.outcome is Outcome.TIMEBOXED
 
     play(scene)
@@ -280,10 +280,10 @@ def test_a_run_that_floods_a_busy_node_is_started_once(file: str, name: str, arg
     trace.touch()
     trace.chmod(0o666)
 
-    async def scene(courier: Courier) -> None:
-        tokens = courier.send(function(file, name, args=args, kwargs={"trace": str(trace)}, user="nobody"))
+    async def scene(queue_node: QueueNode) -> None:
+        tokens = queue_node.send(function(file, name, args=args, kwargs={"trace": str(trace)}, user="nobody"))
         eventually(lambda: "floods" in trace.read_text())  # on the loop, which reads nothing meanwhile
-        (flooded,) = await courier.answers(tokens)
+        (flooded,) = await queue_node.answers(tokens)
         assert flooded.outcome is Outcome.LOST
 
     play(scene)

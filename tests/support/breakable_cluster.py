@@ -132,7 +132,7 @@ class BreakableCluster:
     def live_on(self) -> None:
         """Until every task has begun and ended once more, and nothing that was due before this is open to account."""
         since = time.time_ns() // 1_000
-        wanted = {task.name for task in self.books().evidence.tasks if task.definition["schedule"]["every"] <= _OFTEN}
+        wanted = {task.name for task in self.records().evidence.tasks if task.definition["schedule"]["every"] <= _OFTEN}
 
         def is_well() -> bool:
             for program in self.programs.values():
@@ -191,7 +191,7 @@ class BreakableCluster:
 
     def outcome(self, run: run_oracle.Line) -> str:
         """What the store knows of a run."""
-        tasks = {task.name: task for task in self.books().evidence.tasks}
+        tasks = {task.name: task for task in self.records().evidence.tasks}
         return next((row.outcome for row in tasks[run.name].runs if row.nominal == run.nominal), "")
 
     # Who holds what
@@ -234,11 +234,11 @@ class BreakableCluster:
 
     # Judging
 
-    def books(self) -> cluster_oracle.Books:
+    def records(self) -> cluster_oracle.ClusterRecords:
         return read(self.dsn, self.log, [] if self._watcher is None else self._watcher.sightings())
 
     def findings(self, *, is_timed: bool = False) -> list[str]:
-        return cluster_oracle.findings(self.books(), is_timed=is_timed)
+        return cluster_oracle.findings(self.records(), is_timed=is_timed)
 
     def lasting_findings(self, *, is_timed: bool = False) -> list[str]:
         """Those that stay: what was lost at last may not be made up for at once."""
@@ -248,7 +248,7 @@ class BreakableCluster:
 
     def outcomes(self) -> dict[str, int]:
         found: dict[str, int] = {}
-        for task in self.books().evidence.tasks:
+        for task in self.records().evidence.tasks:
             for run in task.runs:
                 found[run.outcome] = found.get(run.outcome, 0) + 1
         return found

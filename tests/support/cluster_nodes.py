@@ -87,14 +87,14 @@ class Cluster:
         return worker
 
     async def add(self, *tasks: Task) -> None:
-        await self.do(lambda door: door.add(tasks, "test"))
+        await self.do(lambda client: client.add(tasks, "test"))
 
     async def do(self, what: Callable[[LocalClient], Any]) -> Any:
         """As a command would, from a process that is no node."""
 
         def work() -> Any:
-            with open_client(self.dsn, "somebody") as door:
-                return what(door)
+            with open_client(self.dsn, "somebody") as client:
+                return what(client)
 
         return await asyncio.to_thread(work)
 

@@ -68,7 +68,7 @@ class LiveNode:
         if self.error is not None:
             raise self.error
 
-    def door(self) -> LocalClient:
+    def client(self) -> LocalClient:
         return open_client(self.database, "ana")
 
     def runs(self, name: str) -> list[RunRecord]:

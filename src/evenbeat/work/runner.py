@@ -94,7 +94,7 @@ class CommandRunner:
         try:
             self._connection.send(ReadyFrame(os.getpid()))
             while True:
-                self._turn()
+                self.turn()
         except NodeGone:
             self._look_for_strays(boot_time())
             for child in self._children.values():
@@ -102,8 +102,9 @@ class CommandRunner:
                 child.signal(signal.SIGKILL)
                 kill_permitted(one.pid for one in strays)
 
-    def _turn(self) -> None:
-        events = self._poll.poll(self._poll_timeout())
+    def turn(self) -> None:
+        """Wait for something to happen, then deal with it: messages, ends of children, timeboxes."""
+        events = self._poll.poll(self.poll_timeout())
         now = boot_time()
         for descriptor, event in events:
             child = self._by_descriptor.get(descriptor)
@@ -139,7 +140,8 @@ class CommandRunner:
             now = boot_time()
         return now
 
-    def _poll_timeout(self) -> float:
+    def poll_timeout(self) -> float:
+        """Seconds until something is to be done though nothing happens."""
         if self._can_start():
             return 0
         soonest = min(

@@ -30,8 +30,8 @@ def tell(
     made: HandedOverRuns, worker: str, *held: int, settled: int = 0, now: int = NOW
 ) -> tuple[list[int], list[int], list[int]]:
     tidings = WorkerStatus(worker, 0, settled, "w", 1, ["default"], 1, False, [(t, t) for t in held], 0, "", 1, 0)
-    told = made.apply_status(tidings, now)
-    return told.renewed, told.not_ours, [item.token for item in told.reopened]
+    reply = made.apply_status(tidings, now)
+    return reply.renewed, reply.not_ours, [item.token for item in reply.reopened]
 
 
 def report(worker: str, *tokens: int) -> RunReport:

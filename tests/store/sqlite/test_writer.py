@@ -38,7 +38,7 @@ def numbers(store: SqliteStore, count: int) -> list[int]:
 
 def pragma(store: SqliteStore, text: str) -> int:
     """Execute a pragma on the connection that writes."""
-    row = store._do(lambda c: c.execute(f"PRAGMA {text}").fetchone())
+    row = store.writer.do(lambda c: c.execute(f"PRAGMA {text}").fetchone())
     return int(row[0]) if row else 0
 
 
@@ -51,7 +51,7 @@ def test_what_was_changed_is_not_held_until_the_next_change(store: SqliteStore) 
 
     made = [Large()]
     gone = weakref.ref(made[0])
-    store._do(change)
+    store.writer.do(change)
     deadline = time.monotonic() + 60
     while gone() is not None:
         assert time.monotonic() < deadline, "the writer holds it"
@@ -70,7 +70,7 @@ def test_ids_are_random_uuids(store: SqliteStore) -> None:
 def test_batches_that_wait_are_committed_together(store: SqliteStore) -> None:
     tasks = numbers(store, 30)
     blocked, go = threading.Event(), threading.Event()
-    writer = store._write()
+    writer = store.writer
 
     def block(_: sqlite3.Connection) -> None:
         blocked.set()
@@ -90,7 +90,7 @@ def test_batches_that_wait_are_committed_together(store: SqliteStore) -> None:
 def test_a_batch_whose_future_was_cancelled_is_not_made_and_the_next_one_is(store: SqliteStore) -> None:
     a, b = numbers(store, 2)
     blocked, go = threading.Event(), threading.Event()
-    store._write().submit(lambda _: blocked.set() or go.wait())  # type: ignore[func-returns-value]
+    store.writer.submit(lambda _: blocked.set() or go.wait())  # type: ignore[func-returns-value]
     blocked.wait()
     cancelled, made = store.record(Batch(claims=[a_claim(a)])), store.record(Batch(claims=[a_claim(b)]))
     assert cancelled.cancel()
@@ -118,7 +118,7 @@ def test_a_file_that_cannot_be_written_is_reported(store: SqliteStore) -> None:
     pragma(store, "query_only = ON")
     with pytest.raises(StoreError, match="cannot be written: look at their owner and mode"):
         store.record(Batch(claims=[a_claim(task)])).result()
-    store._write()._connection.execute("PRAGMA query_only = OFF")
+    store.writer._connection.execute("PRAGMA query_only = OFF")
     store.record(Batch(claims=[a_claim(task)])).result()
 
 
@@ -256,13 +256,13 @@ def test_what_was_done_survives_kill_9_and_batches_are_whole(tmp_path: Path) -> 
     path = tmp_path / "x.db"
     with subprocess.Popen([sys.executable, "-c", VICTIM, str(path)], stdout=subprocess.PIPE, text=True) as victim:
         assert victim.stdout is not None
-        told = [victim.stdout.readline() for _ in range(60)]
+        printed = [victim.stdout.readline() for _ in range(60)]
         victim.send_signal(signal.SIGKILL)
-        told += victim.stdout.readlines()
+        printed += victim.stdout.readlines()
     store = SqliteStore(path)
     by_nominal = Counter(run.nominal for run in store.runs(most=10_000_000) if run.ended is not None)
     assert set(by_nominal.values()) == {50}
-    acknowledged = [int(line.split()[0]) for line in told if line.endswith("None\n")]
+    acknowledged = [int(line.split()[0]) for line in printed if line.endswith("None\n")]
     assert len(acknowledged) >= 60
     assert set(acknowledged) <= {nominal - T0 for nominal in by_nominal}
     assert len({progress.claimed for progress in store.progress()}) == 1, "claimed together or not at all"

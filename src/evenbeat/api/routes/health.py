@@ -89,7 +89,7 @@ def health_errors(numbers: NodeMetrics) -> list[str]:
     """The reasons why a node cannot do its work."""
     problems = []
     if numbers.last_turn > UNRESPONSIVE_SECONDS:
-        problems.append(f"the beat has not turned for {numbers.last_turn:.0f} s")
+        problems.append(f"the scheduler has made no turn for {numbers.last_turn:.0f} s")
     if numbers.status.store != "ok":
         problems.append("the store cannot take anything; the node's log says why")
     if numbers.oldest_unsafe > STUCK_WRITE_SECONDS:
