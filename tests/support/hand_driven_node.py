@@ -119,8 +119,8 @@ class _HandDrivenMembership(SingleMembership):
 class HandDrivenNode:
     """A node, its store and its clock; and what it has dispatched."""
 
-    def __init__(self, *, slots: int | None = None, now: Instant = T0) -> None:
-        self.store = RecordingStore()
+    def __init__(self, *, slots: int | None = None, now: Instant = T0, store: RecordingStore | None = None) -> None:
+        self.store = store or RecordingStore()
         self.loop = VirtualLoop()
         self.now: int = now
         self.dispatched: list[RunSpec] = []
