@@ -32,7 +32,6 @@ from evenbeat.wire.metrics import ClusterMetrics
 from evenbeat.wire.replies import ChangeResult, Reply
 from evenbeat.wire.requests import ForceTasks, Request
 from evenbeat.wire.status import Status
-from evenbeat.wire.worker_frames import RunResult
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -86,7 +85,7 @@ class Membership(Protocol):
         """Called once by the scheduler that it belongs to."""
 
     def create_queue(self) -> Queue:
-        """The queue for the runs of this node."""
+        """The queue for the runs of this node, which reports to its turn loop."""
 
     async def start(self) -> None:
         """Bring in the tasks of this node; everything must be there before the first turn."""
@@ -263,10 +262,12 @@ class Scheduler:
         with explain_damaged_store(self.database):
             generation = int(self.store.setting(GENERATION_KEY) or 0)
         self.tasks = TaskTable(self.options.max_concurrent or DEFAULT_MAX_CONCURRENT, generation)
-        self.queue = self.membership.create_queue()
-        self.turns = TurnLoop(self.tasks, self.outbox, self.queue, self.clock)
+        self.turns = TurnLoop(self.tasks, self.outbox, self.clock)
         self.turns.on_failure = self.membership.handle_failure
         self.turns.on_standstill = self.membership.handle_standstill
+        self.turns.on_stop_asked = lambda: self.stop("a task asked for it")
+        self.queue = self.membership.create_queue()
+        self.turns.attach(self.queue)
         self.live = LiveTasks(
             self.admin, self.options, self.clock, self.tasks, self.turns, self.membership.set_limits, self.on_change
         )
@@ -284,25 +285,6 @@ class Scheduler:
         gc.freeze()
         gc.set_threshold(*_GC_THRESHOLD)
         give_back_memory()
-
-    # Called by the queue
-
-    def take_starts(self, starts: list[tuple[int, int]]) -> None:
-        """Runs have started: token and time of each."""
-        try:
-            self.turns.add_starts(starts)
-        except Exception as e:
-            self.membership.handle_failure(e)
-
-    def take_results(self, results: list[RunResult]) -> None:
-        """Runs have ended."""
-        try:
-            if any(result.stop_node for result in results):
-                self.stop("a task asked for it")
-            self.turns.add_results(results)
-        except Exception as e:
-            # It is unknown which of them were taken, but the store knows.
-            self.membership.handle_failure(e)
 
     # Background jobs
 

@@ -77,8 +77,8 @@ class ClusterMembership:
         self.queue = NatsQueue(
             self._where,
             node.start_id,
-            on_results=node.take_results,
-            on_started=node.take_starts,
+            on_results=node.turns.add_results,
+            on_started=node.turns.add_starts,
             on_late=self._record_late_results,
             now=node.clock.now,
             owns=self._owns,

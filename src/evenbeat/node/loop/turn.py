@@ -101,7 +101,10 @@ _pending_run_of: Final[Callable[[tuple[object, ...]], PendingRun]] = partial(tup
 class TurnLoop:
     """Makes a turn as often as there is something to do."""
 
-    def __init__(self, tasks: TaskTable, outbox: Outbox, queue: Dispatcher, clock: Clock) -> None:
+    _queue: Dispatcher
+    starter: Starter
+
+    def __init__(self, tasks: TaskTable, outbox: Outbox, clock: Clock) -> None:
         self.tasks = tasks
         self.counts = RunCounters()
         self.pending_runs: dict[int, PendingRun] = {}
@@ -126,18 +129,18 @@ class TurnLoop:
         """Called with the numbers of tasks that were removed just before their runs were claimed."""
         self.passive = PassiveChecks(tasks, self._record_submitted)
         self.on_failure: Callable[[Exception], None] = lambda _: None
-        """Called if a turn failed: there are no more turns then."""
+        """Called if a turn failed, and there are no more turns then, or if reports of the queue could not be taken."""
+        self.on_stop_asked: Callable[[], None] = lambda: None
+        """Called if a run has asked for the node to stop."""
         self.on_turn: Callable[[], None] | None = None
         """Called after each turn."""
         self.on_standstill: Callable[[int], None] = lambda _: None
         """Called with its length after a time without turns, because the machine slept or the process was stopped."""
         self._outbox = outbox
         outbox.on_withdrawn = self._drop_withdrawn
-        self._queue = queue
         self._clock = clock
         self._moved: dict[int, int] = {}
         """How far the clock was set since runs under way were claimed, of those for which it was."""
-        self.starter = Starter(queue, clock, self.counts, self.pending_runs)
         self._results: list[RunResult] = []
         self._starts: list[tuple[int, int]] = []
         self.token = 0
@@ -148,19 +151,35 @@ class TurnLoop:
         self.last_turn: int | None = None
         """When the last turn was, on the clock of `Clock.elapsed`."""
 
-    # When is the next turn?
+    def attach(self, queue: Dispatcher) -> None:
+        """Called once, before the first turn, with the queue that has `add_results` and `add_starts` as its callbacks."""
+        self._queue = queue
+        self.starter = Starter(queue, self._clock, self.counts, self.pending_runs)
+
+    # Called by the queue
 
     def add_results(self, results: Sequence[RunResult]) -> None:
         """Results of runs have come: the next turn learns them."""
-        self._results += results
-        unstarted = len(self.pending_runs) - len(self.started_runs)
-        self._pacing.add_results(len(self._results), self.tasks.lifecycle.slots, unstarted)
-        self.plan_turn_soon()
+        try:
+            if any(result.stop_node for result in results):
+                self.on_stop_asked()
+            self._results += results
+            unstarted = len(self.pending_runs) - len(self.started_runs)
+            self._pacing.add_results(len(self._results), self.tasks.lifecycle.slots, unstarted)
+            self.plan_turn_soon()
+        except Exception as e:
+            # It is unknown which of them were taken, but the store knows.
+            self.on_failure(e)
 
     def add_starts(self, starts: Sequence[tuple[int, int]]) -> None:
         """Long runs have started: their tokens, and when."""
-        self._starts += starts
-        self.plan_turn_soon()
+        try:
+            self._starts += starts
+            self.plan_turn_soon()
+        except Exception as e:
+            self.on_failure(e)
+
+    # When is the next turn?
 
     def plan_turn_soon(self) -> None:
         """Something has happened: make a turn after the pause that the pacing asks for."""
