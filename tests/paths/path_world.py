@@ -421,7 +421,7 @@ class World:
 
     def force(self, name: str) -> None:
         if self.node is not None:
-            self.node.force(self.node.admin.select_forced([name], "ana"))
+            self.node.live.force(self.node.admin.select_forced([name], "ana"))
             self.turn()
 
     def learn(self) -> None:

@@ -232,7 +232,7 @@ class HandDrivenNode:
         self.node.apply_changes()
 
     def force(self, *names: str) -> None:
-        self.node.force(self.admin.select_forced(names, "ana"))
+        self.node.live.force(self.admin.select_forced(names, "ana"))
 
     def periods(self, **periods: Period) -> None:
         """Set them, and let the node know."""

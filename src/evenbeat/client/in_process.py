@@ -49,6 +49,12 @@ class StartedWith(Protocol):
     def files(self) -> Sequence[Path]: ...
 
 
+class RunnableTasks(Protocol):
+    """The live tasks of a node."""
+
+    def force(self, entries: Sequence[Entry], named: int) -> dict[str, str]: ...
+
+
 class RunningNode(Protocol):
     """A node of this program, used on its own loop."""
 
@@ -64,7 +70,8 @@ class RunningNode(Protocol):
     @property
     def page(self) -> str: ...
 
-    def force(self, entries: Sequence[Entry], named: int) -> dict[str, str]: ...
+    @property
+    def live(self) -> RunnableTasks: ...
 
     def apply_changes(self) -> None: ...
 
@@ -193,7 +200,8 @@ class _OwnLoopBackend:
             raise RuntimeError("this would wait for the loop it is called on; call it from another thread")
         if isinstance(request, ForceTasks):
             entries = node.admin.select_forced(request.names, request.who, request.only)
-            waiting = node.force(entries, request.named)
+            node.apply_changes()  # one of them may have just been created
+            waiting = node.live.force(entries, request.named)
             return Reply(ended=[], waiting=waiting, touched=affected_tasks(entries, named=request.named))
         try:
             return reply_to_change(request, perform_change(node.admin, request, node.options.files))

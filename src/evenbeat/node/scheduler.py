@@ -213,11 +213,6 @@ class Scheduler:
         except Exception as e:
             self.fail(e)
 
-    def force(self, entries: Sequence[Entry], named: int = 0) -> dict[str, str]:
-        """Run these tasks now: see `LiveTasks.force`."""
-        self.apply_changes()  # one of them may have just been created
-        return self.live.force(entries, named)
-
     @property
     def others(self) -> OtherNodes | None:
         """The other nodes of its cluster; None for a single node."""

@@ -53,7 +53,7 @@ class TestAFailingStore:
 
     def test_is_why_a_forced_run_does_not_start(self, driven: HandDrivenNode) -> None:
         driven.pause("c")
-        driven.node.force([driven.admin.find_or_raise("c")])
+        driven.node.live.force([driven.admin.find_or_raise("c")])
         assert "does not start: the store fails" in answer(driven, "c").answer
 
     def test_of_a_paused_task_it_is_still_the_pause(self, driven: HandDrivenNode) -> None:

@@ -52,7 +52,7 @@ class TestAForcedRun:
         driven = HandDrivenNode()
         entry = driven.add("nap")
         driven.pause("nap")
-        assert driven.node.force([entry], 1) == {}
+        assert driven.node.live.force([entry], 1) == {}
         assert (moment(driven, "nap").kind, moment(driven, "nap").waiting) == (RunKind.FORCED, "")
         assert sentence(driven, "nap") == "nap runs now: a forced run is due."
 
@@ -60,7 +60,7 @@ class TestAForcedRun:
         driven = HandDrivenNode()
         entry = driven.add("nap")
         driven.turn(MINUTE)
-        assert driven.node.force([entry], 1) == {"nap": "waits for its running instance"}
+        assert driven.node.live.force([entry], 1) == {"nap": "waits for its running instance"}
         assert moment(driven, "nap").waiting == Reason.RUNNING
         driven.turn()
         assert moment(driven, "nap").waiting == Reason.RUNNING
@@ -74,7 +74,7 @@ class TestAForcedRun:
         driven.add("long")
         entry = driven.add("nap", every="1h", phase="30m")
         driven.turn(MINUTE)
-        assert driven.node.force([entry], 1) == {"nap": "waits for a slot"}
+        assert driven.node.live.force([entry], 1) == {"nap": "waits for a slot"}
         driven.pause("nap")
         driven.turn()
         assert sentence(driven, "nap").startswith("nap is due and waits for a slot")
@@ -85,10 +85,10 @@ class TestAForcedRun:
         driven.add("long", limit="db")
         entry = driven.add("nap", limit="db", every="1h", phase="30m")
         driven.turn(MINUTE)
-        assert driven.node.force([entry], 1) == {"nap": "waits for its limit"}
+        assert driven.node.live.force([entry], 1) == {"nap": "waits for its limit"}
 
     def test_only_as_many_are_looked_at_as_are_named(self) -> None:
         driven = HandDrivenNode(slots=1)
         entries = [driven.add(name) for name in "abc"]
         driven.turn(MINUTE)
-        assert len(driven.node.force(entries, 2)) == 2
+        assert len(driven.node.live.force(entries, 2)) == 2

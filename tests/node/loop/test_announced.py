@@ -391,3 +391,13 @@ def _connected(database: Path) -> SocketBackend | None:
         return SocketBackend(database)
     except StoreError:
         return None
+
+
+def test_a_task_that_was_created_at_the_same_moment_is_forced_too(announcing: AnnouncingNode) -> None:
+    driven = announcing.driven
+    driven.admin.on_changed = driven.node.pending_changes.append  # the loop has not heard of it yet
+    task = task_from_table("new", {"every": "1h", "phase": "30m", "command": ["true"]}, check=False)
+    driven.admin.add([task], "ana", "ana")
+    asked = announcing.ask(ForceTasks(("new",), "ana"))
+    assert asked.result() is not None
+    assert [run.name for run in driven.turn()] == ["new"]

@@ -256,12 +256,13 @@ class ControlServer:
         admin, node = self.node.admin, self.node
         noted = not request.is_passed_on
         entries = await asyncio.to_thread(admin.select_forced, request.names, request.who, request.only, noted=noted)
+        node.apply_changes()  # one of them may have just been created
         here = [entry for entry in entries if node.tasks.row(entry.number) is not None]
         ends: list[asyncio.Future[Finish]] = []
         for entry in here if request.wait else []:
             ends.append(asyncio.get_running_loop().create_future())
             self._waiting.setdefault(entry.number, []).append(_RunWaiter(ends[-1], node.turns.token))
-        waiting = node.force(here, request.named)
+        waiting = node.live.force(here, request.named)
         await node.outbox.wait_committed()
         away = [entry for entry in entries if entry not in here]
         elsewhere = [] if node.others is None else await node.others.forward_force(away, request)
