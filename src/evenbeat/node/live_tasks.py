@@ -90,7 +90,8 @@ class LiveTasks:
         if changed.created:
             back, new = tasks.restore_removed(changed.created, now)
             rows = tasks.add(new)
-            tasks.begin(rows, now)
+            tasks.lifecycle.pace.mean_rate = tasks.mean_rate
+            tasks.lifecycle.begin(rows, now)
             turns.restore_ended(rows)
             for some in (back, rows):
                 batch.skips += turns.skips_of(tasks.start_at(some, now), now)

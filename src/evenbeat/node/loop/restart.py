@@ -60,8 +60,7 @@ def restore_all_tasks(
     known, open_claims = tasks.restore_progress(store.progress())
     now = clock.now()  # only now: reading a million tasks takes time, which is part of the stop
     life.pace.mean_rate = tasks.mean_rate
-    life.add_restored(known)
-    life.expect_off_grid(known, now)
+    life.add_restored(known, now)
     new = np.setdiff1d(rows, known, assume_unique=True)
     skips: list[SkipColumns] = []
     last_seen = int(store.setting(LAST_SEEN_KEY) or 0)
@@ -90,7 +89,8 @@ def _begin_new_tasks(
     tasks: TaskTable, turns: TurnLoop, new: Ints, created: Mapping[int, Instant], now: Instant
 ) -> list[SkipColumns]:
     """Bring in tasks that no node has seen before. A `start_at` since their creation is made, even if late."""
-    tasks.begin(new, now)
+    tasks.lifecycle.pace.mean_rate = tasks.mean_rate
+    tasks.lifecycle.begin(new, now)
     turns.passive.schedule_checks(new, now, anew=True)
     skips = []
     for i, number in enumerate(tasks.columns.number[new].tolist()):
@@ -119,16 +119,13 @@ def restore_partitions(
     rows = edits.bring_in(entries)
     known, open_claims = tasks.restore_progress(progress)
     life.pace.mean_rate = tasks.mean_rate
-    life.add_restored(known)
-    life.expect_off_grid(known, now)
+    running = [p for p in open_claims if p.claimed_token and tasks.row(p.task) is not None]
+    life.add_restored(known, now, tasks.rows([p.task for p in running]))
     _restore_forced(life, known)
     # A single node uses no tokens. If its database was moved to the cluster, the ends of its runs are unknown.
     gone = _resolve_lost_runs(
         tasks, turns, [p for p in open_claims if not p.claimed_token or tasks.row(p.task) is None], now
     )
-    running = [p for p in open_claims if p.claimed_token and tasks.row(p.task) is not None]
-    taken_over = tasks.rows([p.task for p in running])
-    life.adopt_running(taken_over)
 
     def late_and_idle(some: Ints, then: Instant) -> Ints:
         late = some[np.minimum(c.nominal[some], c.off_grid_due[some]) <= then - _MERELY_LATE]

@@ -408,13 +408,6 @@ class TaskTable:
             number = self._limits.setdefault(name, len(self._limits) + 1)
             self.lifecycle.set_limit(number, most)
 
-    def begin(self, rows: Ints, now: Instant) -> None:
-        """New tasks enter the timetable: each on its grid, checks also with a first run soon."""
-        life = self.lifecycle
-        life.pace.mean_rate = self.mean_rate
-        life.add_new(rows, now)
-        life.plan_first_runs(self.active(rows[self.columns.flags[rows] & int(Flag.CHECK) != 0]), now)
-
     def start_at(self, rows: Ints, since: Instant) -> list[SkipColumns]:
         """Schedule the tasks whose `start_at` lies after `since`."""
         if not self._starts:
