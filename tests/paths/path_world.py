@@ -144,10 +144,10 @@ class _Scheduler(Scheduler):
         progress = [p._replace(claimed_token=tokens.get(p.task, 0)) for p in self.store.progress()]
         cursors = self.store.cursors([entry.number for entry in entries])
         self.turns.token = before.turns.token + (1 << 32)
-        batch, running = restore_partitions(self.tasks, self.turns, entries, progress, cursors, self.clock.now())
-        self.turns.adopt(running)
+        now = self.clock.now()
+        batch, running = restore_partitions(self.tasks, self.turns, entries, progress, cursors, now)
         self.is_up = True
-        self.turns.record(batch)
+        self.turns.take_over(batch, running, now)
 
     def come_up_without_a_trace(self, world: "World") -> None:
         self._wire(world)

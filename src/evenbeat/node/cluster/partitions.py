@@ -142,15 +142,11 @@ class HeldPartitions:
         entries += removed
         batch, running = restore_partitions(tasks, turns, entries, progress, cursors, now, begins=new, past=past)
         turns.passive.restore(passive_times, entries)
-        turns.adopt(running)
         self._queue.adopt([(p.claimed_token, p.task) for p in running if not p.claimed_untaken], silent)
         self.held.update(partitions)
-        turns.record(batch)
-        if untaken:
-            turns.dispatch_again([p for p in running if p.claimed_untaken], now)
+        turns.take_over(batch, running, now)
         tasks.remove_again([entry.number for entry in removed], now)
         self.on_restored(stamp)
-        turns.plan_turn_soon()
 
     async def _release(self, partitions: Collection[int]) -> None:
         """Stop releasing runs of these partitions, commit what we know of them, and only then give them up."""

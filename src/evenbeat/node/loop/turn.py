@@ -484,8 +484,10 @@ class TurnLoop:
             return None
         return [pools[number] for number in self.tasks.columns.pool[rows].tolist()]
 
-    def adopt(self, runs: Sequence[TaskProgress]) -> None:
-        """Take over runs that another node claimed: their ends come to this node."""
+    def take_over(self, restored: Batch, runs: Sequence[TaskProgress], now: Instant) -> None:
+        """Tasks of another node are here: record what restoring them has settled, and go on with the runs that it claimed.
+        Those that no worker has are delivered again.
+        """
         rows = self.tasks.rows([run.task for run in runs])
         names, timebox = self.tasks.names.names(rows), self.tasks.columns.timebox[rows].tolist()
         for run, row, name, box in zip(runs, rows.tolist(), names, timebox, strict=True):
@@ -493,9 +495,12 @@ class TurnLoop:
             self.pending_runs[run.claimed_token] = PendingRun(
                 run.task, row, claimed, run.claimed_kind, run.claimed_at, name, box, run.claimed_token
             )
+        self.record(restored)
+        if untaken := [run for run in runs if run.claimed_untaken]:
+            self._dispatch_again(untaken, now)
+        self.plan_turn_soon()
 
-    def dispatch_again(self, runs: Sequence[TaskProgress], now: Instant) -> None:
-        """Deliver adopted runs again that no worker has."""
+    def _dispatch_again(self, runs: Sequence[TaskProgress], now: Instant) -> None:
         runs = sorted(runs, key=lambda run: run.claimed or 0)
         numbers, tokens = [run.task for run in runs], [run.claimed_token for run in runs]
         rows = self.tasks.rows(numbers)
