@@ -32,7 +32,7 @@ from evenbeat.wire.worker_frames import (
     StartedFrame,
 )
 from evenbeat.work.admission import refusal_reason
-from evenbeat.work.child import NO_DESCRIPTOR, READ_SIZE, ChildProcess
+from evenbeat.work.child import NO_DESCRIPTOR, ChildProcess
 from evenbeat.work.escaped_processes import StrayProcesses, kill_strays, signal_strays
 from evenbeat.work.libc import adopt_orphans
 from evenbeat.work.node_socket import NodeConnection, NodeGone
@@ -258,25 +258,23 @@ class CommandRunner:
 
     def _on_child_event(self, child: ChildProcess, descriptor: int, event: int, now: int) -> None:
         if descriptor == child.pipe:
-            size = child.read()
-            # Nobody can write any more, and everything was read: there is no need to wait for end of file.
-            if size and not (event & _HUNG_UP and size < READ_SIZE):
+            if not child.read(is_hung_up=bool(event & _HUNG_UP)):
                 return
             self._unwatch(descriptor)
             child.pipe = NO_DESCRIPTOR
         # Its output has ended, or the child itself; if the child lives on without output, wait for it.
-        if not child.reap():
+        result = child.reap(now, self._offset)
+        if result is None:
             self._watch_process(child)
             return
         if child.pipe != NO_DESCRIPTOR:
-            child.read_the_rest()
             self._unwatch(child.pipe)
         if child.pidfd != NO_DESCRIPTOR:
             self._unwatch(child.pidfd)
         if child.strays:
             kill_strays(child.strays)
         del self._children[child.run.token]
-        self._add_result(child.result(now, self._offset))
+        self._add_result(result)
 
     def _report_lasting_starts(self, now: int) -> None:
         starts = []
