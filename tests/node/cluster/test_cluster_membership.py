@@ -175,9 +175,8 @@ def test_a_node_whose_lease_was_taken_starts_over_and_keeps_nothing(run_scenario
 def test_changes_by_anybody_reach_whoever_has_the_task(run_scenario: Callable[[Scenario], None]) -> None:
     async def scenario(c: Cluster) -> None:
         one, two = await c.start(), await c.start()
-        await eventually_async(
-            lambda: len(two.membership.lease.holds) + len(one.membership.lease.holds) == PARTITION_COUNT, "shares"
-        )
+        held = one.membership.partitions, two.membership.partitions
+        await eventually_async(lambda: sum(len(some.held) for some in held) == PARTITION_COUNT, "shares")
         await c.add(*(task(f"t{i}", 3600) for i in range(30)))
         await eventually_async(lambda: len(one.names) + len(two.names) == 30, "the news")
         assert one.names
@@ -299,7 +298,7 @@ def test_reboot_runs_once_for_a_start_of_the_cluster_and_shutdown_when_the_last_
         await c.start()
         await eventually_async(lambda: c.runs("at reboot"), "@reboot")
         await c.start()
-        await eventually_async(lambda: all(len(m.membership.lease.holds) > 0 for m in c.members), "shares")
+        await eventually_async(lambda: all(len(m.membership.partitions.held) > 0 for m in c.members), "shares")
         await c.members.pop(0).stop()
         assert not c.runs("at shutdown")
         await c.members.pop(0).stop()
@@ -318,7 +317,7 @@ def test_shutdown_runs_once_when_all_stop_at_once(run_scenario: Callable[[Scenar
         await c.add(*(Task(f"t{i}", Schedule(cron="@shutdown"), Job(command=("noop",))) for i in range(MANY)))
         for _ in range(3):
             await c.start()
-        await eventually_async(lambda: all(m.membership.lease.holds for m in c.members), "shares")
+        await eventually_async(lambda: all(m.membership.partitions.held for m in c.members), "shares")
         await asyncio.gather(*(m.stop() for m in c.members))
         c.members.clear()
         assert [len(c.runs(f"t{i}")) for i in range(MANY)] == [1] * MANY

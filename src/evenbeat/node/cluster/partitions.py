@@ -85,7 +85,7 @@ class HeldPartitions:
                 # Taking or releasing them failed half-way: the store says that they are ours.
                 await self._restore(TakenPartitions(sorted(stuck), [], 0, {}))
             if steps.take or self._node.turns.token & _HALF_OF_TOKENS:
-                taken = await asyncio.to_thread(self._lease.take, steps.take)
+                taken = await asyncio.to_thread(self._store.take, sorted(steps.take))
                 self._node.turns.token = max(self._node.turns.token, taken.fence << _TOKEN_BITS)
                 self._sharing.shares.carry(taken.shares)
                 self._quiet_until = max(self._quiet_until, taken.quiet_until)
@@ -166,7 +166,7 @@ class HeldPartitions:
             silent.setdefault(partition_of(number), {})[token] = age
         self._queue.forget(tokens)
         await node.outbox.wait_committed()
-        await asyncio.to_thread(self._lease.release, partitions, untaken, silent)
+        await asyncio.to_thread(self._store.release, sorted(partitions), untaken, silent)
         count = len(partitions)
         _log.info("handed over %d partitions", count, extra={"action": "released", "partitions": count})
 

@@ -85,7 +85,7 @@ class ClusterPeers:
         living = {lease.node for lease in leases if not is_over(lease.expires, now)}
         return ClusterMetrics(
             nodes=len(living),
-            partitions=len(self._lease.holds),
+            partitions=len(self._partitions.held),
             unheld=sum(holder not in living for holder in holders),
             lease=(self._lease.until - boot_time()) / SECOND,
             queue=queue.problem or "ok",

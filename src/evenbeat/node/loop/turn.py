@@ -152,7 +152,7 @@ class TurnLoop:
         """When the last turn was, on the clock of `Clock.elapsed`."""
 
     def attach(self, queue: Dispatcher) -> None:
-        """Called once, before the first turn, with the queue that has `add_results` and `add_starts` as its callbacks."""
+        """Called once, before the first turn, with the queue whose callbacks are `add_results` and `add_starts`."""
         self._queue = queue
         self.starter = Starter(queue, self._clock, self.counts, self.pending_runs)
 
@@ -485,8 +485,8 @@ class TurnLoop:
         return [pools[number] for number in self.tasks.columns.pool[rows].tolist()]
 
     def take_over(self, restored: Batch, runs: Sequence[TaskProgress], now: Instant) -> None:
-        """Tasks of another node are here: record what restoring them has settled, and go on with the runs that it claimed.
-        Those that no worker has are delivered again.
+        """Tasks of another node are here: record what restoring them has settled, and go on with the runs that it
+        claimed. Those that no worker has are delivered again.
         """
         rows = self.tasks.rows([run.task for run in runs])
         names, timebox = self.tasks.names.names(rows), self.tasks.columns.timebox[rows].tolist()
