@@ -56,7 +56,7 @@ def restore_all_tasks(
     life, c = tasks.lifecycle, tasks.columns
     turns.worker_deaths = StoredWorkerDeaths(store)
     edits = UnsettledEdits(tasks, [] if all_new else store.past_definitions())
-    rows = edits.bring_in(all_new or store.entries())
+    rows = _add_all(tasks, edits, all_new or store.entries())
     known, open_claims = tasks.restore_progress(store.progress())
     now = clock.now()  # only now: reading a million tasks takes time, which is part of the stop
     life.pace.mean_rate = tasks.mean_rate
@@ -83,6 +83,11 @@ def restore_all_tasks(
     moved = [new, known] if is_set_back else [new, late, edited, tasks.rows([p.task for p in open_claims])]
     standings = task_positions_of(tasks, np.unique(np.concatenate(moved)), now)
     return Batch(finishes=finishes, standings=standings, skips=turns.skips_of(skips, now), settled=edits.settled)
+
+
+def _add_all(tasks: TaskTable, edits: UnsettledEdits, entries: Iterable[Entry]) -> Ints:
+    """Give all tasks their rows, changed ones with the definition that their recorded progress belongs to."""
+    return np.concatenate([tasks.add(edits.unchanged(entries)), *edits.add_changed()])
 
 
 def _begin_new_tasks(
@@ -116,7 +121,7 @@ def restore_partitions(
     """
     life, c = tasks.lifecycle, tasks.columns
     edits = UnsettledEdits(tasks, past)
-    rows = edits.bring_in(entries)
+    rows = _add_all(tasks, edits, entries)
     known, open_claims = tasks.restore_progress(progress)
     life.pace.mean_rate = tasks.mean_rate
     running = [p for p in open_claims if p.claimed_token and tasks.row(p.task) is not None]
