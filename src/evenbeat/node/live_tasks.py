@@ -92,7 +92,7 @@ class LiveTasks:
             rows = tasks.add(new)
             tasks.lifecycle.pace.mean_rate = tasks.mean_rate
             tasks.lifecycle.begin(rows, now)
-            turns.restore_ended(rows)
+            turns.ends_of_removed.restore(rows)
             for some in (back, rows):
                 batch.skips += turns.skips_of(tasks.start_at(some, now), now)
                 moved.append(some)

@@ -35,8 +35,10 @@ from evenbeat.core.task import ClaimColumns, Flag, SkipColumns
 from evenbeat.core.worker_deaths import WorkerDeaths
 from evenbeat.model import SECOND, Instant, Outcome, RunKind
 from evenbeat.node.loop.counters import RunCounters
+from evenbeat.node.loop.ends_of_removed import EndsOfRemovedTasks
 from evenbeat.node.loop.outbox import OnCommit, Outbox
 from evenbeat.node.loop.passive_checks import PassiveChecks
+from evenbeat.node.loop.pending_run import PendingRun, RunEndListener
 from evenbeat.node.loop.records import (
     finish_fields_of,
     planned_off_grid,
@@ -45,7 +47,6 @@ from evenbeat.node.loop.records import (
     task_positions_of,
 )
 from evenbeat.node.loop.starter import CLAIM_AHEAD, ReadyRuns, Starter
-from evenbeat.node.loop.submitted_results import finish_of_submitted
 from evenbeat.node.loop.task_table import TaskTable
 from evenbeat.node.loop.turn_pauses import TurnPacing
 from evenbeat.queue.contract import Dispatcher
@@ -58,28 +59,7 @@ _STANDSTILL_AFTER: Final = 10 * SECOND
 _WORKER_CLOCK_AHEAD: Final = SECOND
 """A start that lies ahead by up to this comes from a worker whose clock is ahead; by more, this node's clock was set
 back."""
-_MAX_ENDED_REMOVED: Final = 1_000
-"""At most so many runs of removed tasks are remembered for a while after their end."""
 _EMPTY_BATCH: Final = Batch()
-
-
-class PendingRun(NamedTuple):
-    """A run that is claimed or running."""
-
-    number: int
-    row: int
-    nominal: int
-    kind: int
-    claimed: int
-    name: str
-    """The name of the task when it was claimed."""
-    timebox: int
-    token: int
-    """Names the run between node and worker; 0 for a submitted result."""
-
-
-RunEndListener = Callable[[Sequence[PendingRun], Sequence[Finish]], None]
-"""Called with runs that have ended, and how each ended, once that is committed."""
 
 
 class _EndedRuns(NamedTuple):
@@ -115,19 +95,16 @@ class TurnLoop:
         """Called before each release: a node that may have lost its authority releases nothing."""
         self.worker_deaths = WorkerDeaths()
         """Which tasks workers died with: `StoredWorkerDeaths` on a single node; in a cluster the queue counts."""
-        self._ended_removed: dict[int, tuple[Finish, bytes | None]] = {}
-        """By the number of a removed task: its run that has just ended, and its cursor."""
+        self.ends_of_removed = EndsOfRemovedTasks(tasks.columns, self.cursors)
         self._set_aside: list[Refusal] = []
         self.started_runs: dict[int, int] = {}
         """When runs under way started, of those whose start is known."""
         self.on_finished: list[RunEndListener] = []
-        self.on_submitted: list[RunEndListener] = []
-        """Called with submitted results, as if they were runs, once they are committed."""
         self.on_tasks_left: list[Callable[[list[int]], None]] = []
         """Called with the numbers of tasks that were handed over: the other node announces their runs."""
         self.on_withdrawn: list[Callable[[list[int]], None]] = []
         """Called with the numbers of tasks that were removed just before their runs were claimed."""
-        self.passive = PassiveChecks(tasks, self._record_submitted)
+        self.passive = PassiveChecks(tasks, self.record)
         self.on_failure: Callable[[Exception], None] = lambda _: None
         """Called if a turn failed, and there are no more turns then, or if reports of the queue could not be taken."""
         self.on_stop_asked: Callable[[], None] = lambda: None
@@ -350,7 +327,7 @@ class TurnLoop:
             if r.cursor is not None:
                 self.cursors[u.number] = r.cursor
         if len(gone):
-            self._keep_ended([finishes[i] for i in gone.tolist()])
+            self.ends_of_removed.keep([finishes[i] for i in gone.tolist()])
         # The lateness of long runs was counted when their start was reported.
         is_news = (
             np.array([self.started_runs.pop(r.token, None) is None for r in results]) if self.started_runs else True
@@ -375,26 +352,6 @@ class TurnLoop:
         self.tasks.lifecycle.complete(np.array([run.row for run in runs], dtype=np.int64))
         for listener in self.on_withdrawn:
             listener([run.number for run in runs])
-
-    def _keep_ended(self, finishes: Sequence[Finish]) -> None:
-        """Remember ends of runs of removed tasks. Until such an end is committed, the store revives the task if its
-        name is created again.
-        """
-        for finish in finishes:
-            self._ended_removed[finish.task] = (finish, self.cursors.pop(finish.task, None))
-        for number in list(self._ended_removed)[:-_MAX_ENDED_REMOVED]:
-            del self._ended_removed[number]
-
-    def restore_ended(self, rows: Ints) -> None:
-        """Restore the state of new tasks that were removed, and that the store revived while their rows were freed."""
-        c = self.tasks.columns
-        for row, number in zip(rows.tolist(), c.number[rows].tolist(), strict=True) if self._ended_removed else ():
-            if number in self._ended_removed:
-                finish, cursor = self._ended_removed.pop(number)
-                for name in ("last_start", "state", "hard", "attempt", "changes", "flapping", "result_at"):
-                    getattr(c, name)[row] = getattr(finish, name)
-                if cursor is not None:
-                    self.cursors[number] = cursor
 
     def _not_set_aside(self, rows: Ints, now: Instant) -> Ints:
         """Lost runs to repeat. A task whose runs have killed several workers in a row is not repeated."""
@@ -551,23 +508,6 @@ class TurnLoop:
                 then()
 
         self._outbox.put(batch, committed)
-
-    def _record_submitted(self, batch: Batch, then: OnCommit | None = None) -> None:
-        results = batch.told if self.on_submitted else []
-        runs = [self._as_run(result.task, result.nominal, result.kind, result.at) for result in results]
-
-        def announce() -> None:
-            if then is not None:
-                then()
-            for listener in self.on_submitted if runs else ():
-                listener(runs, [finish_of_submitted(result) for result in results])
-
-        self.record(batch, announce)
-
-    def _as_run(self, number: int, nominal: int, kind: int, at: int) -> PendingRun:
-        row = self.tasks.row(number)
-        assert row is not None
-        return PendingRun(number, row, nominal, kind, at, self.tasks.names.name(row), 0, 0)
 
 
 def _turn_time_for(due: int, now: Instant) -> int:

@@ -19,7 +19,7 @@ from evenbeat.model import Invalid, RunKind
 from evenbeat.node.answers.metrics import node_metrics_of
 from evenbeat.node.answers.status import node_identity_of
 from evenbeat.node.answers.task_state import live_task_state_of
-from evenbeat.node.loop.turn import PendingRun
+from evenbeat.node.loop.pending_run import PendingRun
 from evenbeat.node.process.event_publisher import EventBroadcaster
 from evenbeat.node.process.submissions import answer_result_request
 from evenbeat.node.scheduler import Scheduler

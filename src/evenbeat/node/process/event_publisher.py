@@ -10,7 +10,7 @@ from evenbeat.admin.task_admin import LiveChange
 from evenbeat.core.task import Flag
 from evenbeat.model import Entry, Instant, Outcome, RunKind, State
 from evenbeat.node.answers.task_state import next_run_time
-from evenbeat.node.loop.turn import PendingRun
+from evenbeat.node.loop.pending_run import PendingRun
 from evenbeat.node.scheduler import Scheduler
 from evenbeat.report.words import first_line
 from evenbeat.store.contract import NEVER, Finish
@@ -57,7 +57,7 @@ class EventBroadcaster:
         self._gathering: asyncio.TimerHandle | None = None
         self._status: asyncio.TimerHandle | None = None
         node.turns.on_finished.append(self._finished)
-        node.turns.on_submitted.append(self._finished)
+        node.turns.passive.on_submitted.append(self._finished)
         node.on_change.append(self._changed)
         if self._relay is not None:
             self._relay.on_events = self._happened_elsewhere
