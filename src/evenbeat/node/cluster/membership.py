@@ -111,8 +111,8 @@ class ClusterMembership:
         self.news.stamp = await asyncio.to_thread(self._store.stamp)
         await asyncio.to_thread(self.lease.join, self._info())
         node.is_up = True
-        snapshot = self.others.snapshot = await asyncio.to_thread(self.lease.renew, self._info())
-        await self.partitions.act_on(snapshot)
+        await self._renew_lease()
+        await self._keep_partitions()
         node.tasks_are_live()
         for job in (
             self._keep_lease,
@@ -167,6 +167,13 @@ class ClusterMembership:
     # Jobs
 
     async def _keep_lease(self) -> None:
+        await self._renew_lease()
+        await asyncio.sleep(_MIN_INTERVAL)
+        with suppress(TimeoutError):
+            longest = partition_ownership.LEASE_RENEWAL_INTERVAL / SECOND - _MIN_INTERVAL
+            await asyncio.wait_for(self.sharing.needs_changed.wait(), longest)
+
+    async def _renew_lease(self) -> None:
         before = self.lease.until
         is_hint = self.sharing.needs_changed.is_set()
         self.sharing.needs_changed.clear()
@@ -176,10 +183,6 @@ class ClusterMembership:
             self._node.live.account_for_gap(0, length)
         self.others.snapshot = snapshot
         self._partitions_may_change.set()
-        await asyncio.sleep(_MIN_INTERVAL)
-        with suppress(TimeoutError):
-            longest = partition_ownership.LEASE_RENEWAL_INTERVAL / SECOND - _MIN_INTERVAL
-            await asyncio.wait_for(self.sharing.needs_changed.wait(), longest)
 
     async def _keep_partitions(self) -> None:
         with suppress(TimeoutError):
