@@ -10,7 +10,7 @@ from evenbeat.clock.database_clock import DatabaseClock
 from evenbeat.clock.node_clock import Clock
 from evenbeat.clock.system_clock import boot_time
 from evenbeat.core import partition_ownership
-from evenbeat.model import PARTITION_COUNT, SECOND
+from evenbeat.model import PARTITION_COUNT, SECOND, partition_of
 from evenbeat.node.cluster.lease import HeldLease
 from evenbeat.node.cluster.limit_sharing import LimitSharing
 from evenbeat.node.cluster.news import POLL_INTERVAL, StoreNews
@@ -82,7 +82,7 @@ class ClusterMembership:
             on_late=self._record_late_results,
             now=node.clock.now,
             owns=self._owns,
-            may_answer=self._may_act,
+            may_answer=self.lease.may_act,
         )
         self.sharing = LimitSharing(node, self._store, self.lease, self._lock)
         self.partitions = HeldPartitions(node, self.queue, self._store, self.lease, self.sharing, self._lock)
@@ -92,10 +92,7 @@ class ClusterMembership:
         return self.queue
 
     def _owns(self, number: int) -> bool:
-        return self.partitions.owns(number)
-
-    def _may_act(self) -> bool:
-        return self.lease.may_act()
+        return partition_of(number) in self.partitions.held
 
     # Start
 

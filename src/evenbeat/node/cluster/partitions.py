@@ -55,10 +55,6 @@ class HeldPartitions:
         self.on_restored: Callable[[int], None] = lambda _: None
         """Called with the stamp of the store before tasks were read: what was changed after it is news."""
 
-    def owns(self, number: int) -> bool:
-        """Is this task one of this node's?"""
-        return partition_of(number) in self.held
-
     def may_claim(self) -> bool:
         """Claims need a valid lease, and wait a while after the database has forgotten something."""
         return self._lease.may_act() and self._node.clock.now() >= self._quiet_until
