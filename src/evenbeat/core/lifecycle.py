@@ -1,7 +1,7 @@
 """The life of tasks: arrive, be verified, execute, complete, and be due again; forced, postponed, removed, held back.
 
 Time and results come in, claims and skips come out. Every nominal time is accounted for exactly once: it is the
-nominal of a claim, or within a skip that names the reason. Stops and steps of the clock are in `downtime`.
+nominal of a claim, or within a skip that names the reason. Stops are in `missed_times`, clock changes in `clock_steps`.
 """
 
 from typing import Final
@@ -107,9 +107,9 @@ class Lifecycle:
         self.pending_by_limit: Ints = np.zeros(1, dtype=np.int64)
         self.front = _QUEUE_FRONT_SIZE
         self.waiting: Ints = _NO_ROWS
+        """Rows with Flag.WAITING: not in the timetable until they may run or are skipped."""
         self.waits_for: Small = _NONE
         """By row, for waiting rows: the reason, as the gate last decided (in REASONS). Empty until a row waits."""
-        """Rows with Flag.WAITING: not in the timetable until they may run or are skipped."""
         self.pauses: dict[int, tuple[int, int]] = {}
         """Start and end of the pause of rows that owed runs for several nominal times when it began. Nominal times
         within the pause are accounted for, earlier ones still owed. While a pause lasts, its end is FOREVER.
@@ -220,7 +220,7 @@ class Lifecycle:
 
     def reschedule(self, rows: Ints, now: Instant) -> None:
         """Their columns have changed: due by the new schedule from now on. What was due before is settled already, see
-        `edits.settle`.
+        `edits.settle_past`.
         """
         self.account(rows, now)
         self.reset_due(rows)
