@@ -4,7 +4,7 @@ import asyncio
 import gc
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from secrets import token_hex
 from typing import TYPE_CHECKING, Final, Protocol
@@ -14,7 +14,8 @@ from evenbeat.admin.submitters import Submitters
 from evenbeat.admin.task_admin import LiveChange, TaskAdmin
 from evenbeat.clock.node_clock import Clock
 from evenbeat.load.parse_process import load_in_subprocess
-from evenbeat.model import SECOND, Entry
+from evenbeat.model import SECOND
+from evenbeat.node.cluster.forwarded_requests import ForwardedRequests
 from evenbeat.node.cluster.relay import EventRelay
 from evenbeat.node.live_tasks import LiveTasks
 from evenbeat.node.loop.outbox import Outbox
@@ -29,8 +30,7 @@ from evenbeat.store.contract import Batch, StoreError
 from evenbeat.wire.cluster_view import ClusterView
 from evenbeat.wire.live_runs import RunningRuns
 from evenbeat.wire.metrics import ClusterMetrics
-from evenbeat.wire.replies import ChangeResult, Reply
-from evenbeat.wire.requests import ForceTasks, Request
+from evenbeat.wire.replies import ChangeResult
 from evenbeat.wire.status import Status
 
 if TYPE_CHECKING:
@@ -54,6 +54,10 @@ class OtherNodes(Protocol):
         """The events of all nodes."""
 
     @property
+    def requests(self) -> ForwardedRequests:
+        """Has requests performed by the nodes that hold their tasks."""
+
+    @property
     def problem(self) -> str:
         """Why this node may not act for the cluster now; empty if it may."""
 
@@ -62,12 +66,6 @@ class OtherNodes(Protocol):
 
     def metrics(self) -> ClusterMetrics:
         """What this node measures of its place among the others."""
-
-    async def forward(self, number: int, request: Request) -> Reply:
-        """Have a request done by the node that holds this task."""
-
-    async def forward_force(self, entries: Sequence[Entry], request: ForceTasks) -> list[Reply]:
-        """Force tasks of other nodes: what those nodes answered."""
 
 
 class Membership(Protocol):

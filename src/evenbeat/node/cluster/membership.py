@@ -11,11 +11,11 @@ from evenbeat.clock.node_clock import Clock
 from evenbeat.clock.system_clock import boot_time
 from evenbeat.core import partition_ownership
 from evenbeat.model import PARTITION_COUNT, SECOND, partition_of
+from evenbeat.node.cluster.forwarded_requests import ForwardedRequests
 from evenbeat.node.cluster.lease import HeldLease
 from evenbeat.node.cluster.limit_sharing import LimitSharing
 from evenbeat.node.cluster.news import POLL_INTERVAL, StoreNews
 from evenbeat.node.cluster.node_info import encode_node_info
-from evenbeat.node.cluster.orders import ForwardedRequests
 from evenbeat.node.cluster.partitions import HeldPartitions
 from evenbeat.node.cluster.peers import ClusterPeers
 from evenbeat.node.loop.restart import GENERATION_KEY

@@ -11,8 +11,7 @@ from evenbeat.admin.passive_settings import load_passive_times
 from evenbeat.core import partition_ownership
 from evenbeat.model import PARTITION_COUNT, partition_of
 from evenbeat.node.cluster.lease import HeldLease
-from evenbeat.node.cluster.limit_sharing import LimitSharing
-from evenbeat.node.cluster.shares import running_by_key
+from evenbeat.node.cluster.limit_sharing import LimitSharing, running_by_key
 from evenbeat.node.loop.restart import restore_partitions
 from evenbeat.node.scheduler import Scheduler
 from evenbeat.queue.nats.nats_queue import NatsQueue

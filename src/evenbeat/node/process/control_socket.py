@@ -177,7 +177,7 @@ class ControlServer:
             return await self.reply_to(_request_decoder.decode(line))
         except HeldByOtherNode as e:
             assert self.node.others is not None
-            return await self.node.others.forward(e.number, _request_decoder.decode(line))
+            return await self.node.others.requests.forward(e.number, _request_decoder.decode(line))
         except (Invalid, msgspec.ValidationError, msgspec.DecodeError) as e:
             return Reply(problem=str(e), kind="invalid")
         except StoreError as e:
@@ -265,7 +265,7 @@ class ControlServer:
         waiting = node.live.force(here, request.named)
         await node.outbox.wait_committed()
         away = [entry for entry in entries if entry not in here]
-        elsewhere = [] if node.others is None else await node.others.forward_force(away, request)
+        elsewhere = [] if node.others is None else await node.others.requests.forward_force(away, request)
         finishes = await asyncio.gather(*ends)
         return Reply(
             ended=[
