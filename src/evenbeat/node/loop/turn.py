@@ -394,7 +394,7 @@ class TurnLoop:
         self.pending_runs.update(zip(tokens, map(_pending_run_of, under_way), strict=True))
         self.token += len(runs)
         # Late runs come first, in the order of their turn; the others as they are due.
-        return ReadyRuns(nominal, runs, self._functions(rows), numbers, self._pools(rows))
+        return ReadyRuns(nominal, runs, self.tasks.functions_of(rows), numbers, self.tasks.pools_of(rows))
 
     def _runs(
         self, claims: ClaimColumns, tokens: Iterable[int], numbers: list[int], now: Instant
@@ -426,21 +426,6 @@ class TurnLoop:
                 run.alone = self.worker_deaths.is_suspect(number)
         return runs, timebox
 
-    def _functions(self, rows: Ints) -> list[str | None] | None:
-        """The function of each run, None for commands; None if all are commands."""
-        numbers = self.tasks.columns.function[rows]
-        if (numbers < 0).all():
-            return None
-        functions = self.tasks.functions
-        return [functions[number] if number >= 0 else None for number in numbers.tolist()]
-
-    def _pools(self, rows: Ints) -> list[str | None] | None:
-        """The pool of each run; None if all are in the default one."""
-        pools = self.tasks.pools
-        if len(pools) == 1:
-            return None
-        return [pools[number] for number in self.tasks.columns.pool[rows].tolist()]
-
     def take_over(self, restored: Batch, runs: Sequence[TaskProgress], now: Instant) -> None:
         """Tasks of another node are here: record what restoring them has settled, and go on with the runs that it
         claimed. Those that no worker has are delivered again.
@@ -464,7 +449,8 @@ class TurnLoop:
         nominal = np.array([run.claimed for run in runs], dtype=np.int64)
         claims = ClaimColumns(rows, nominal, np.array([run.claimed_kind for run in runs], dtype=np.uint8))
         some, _ = self._runs(claims, tokens, numbers, now)
-        self.starter.start(ReadyRuns(nominal.tolist(), some, self._functions(rows), numbers, self._pools(rows)))
+        functions, pools = self.tasks.functions_of(rows), self.tasks.pools_of(rows)
+        self.starter.start(ReadyRuns(nominal.tolist(), some, functions, numbers, pools))
 
     def release_tasks(self, rows: Ints) -> list[int]:
         """Forget tasks that another node has now; returns the tokens of their runs."""
@@ -487,11 +473,6 @@ class TurnLoop:
         now = self._clock.now()
         if held := self.starter.drop():
             self.add_results([RunResult(run.token, Outcome.CANCELLED, None, now, now, b"not started") for run in held])
-
-    def name_of(self, run: PendingRun) -> str:
-        """The current name of the task of a run, or its last one."""
-        row = self.tasks.row(run.number)
-        return run.name if row is None else self.tasks.names.name(row)
 
     # Records
 

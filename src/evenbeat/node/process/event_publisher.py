@@ -130,7 +130,7 @@ class EventBroadcaster:
         row = self._node.tasks.row(run.number)
         is_check = row is not None and self._node.tasks.columns.flags[row] & int(Flag.CHECK)
         return RunEvent(
-            self._node.turns.name_of(run),
+            self._node.tasks.name_of(run.number, run.name),
             Instant(run.nominal),
             RunKind(run.kind),
             Instant(finish.started),
