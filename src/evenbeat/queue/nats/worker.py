@@ -86,14 +86,11 @@ class WorkerOptions(Struct, frozen=True):
     """A folder of this user, the same at every start, with the records of worker processes: see `leftovers`."""
 
 
-class _PendingRequest:
+class _PendingRequest(Struct):
     """A StartRequest that is not answered for all of its runs."""
 
-    __slots__ = ("is_for_all", "runs")
-
-    def __init__(self, runs: dict[int, HeldRun]) -> None:
-        self.runs = runs
-        self.is_for_all = False
+    runs: dict[int, HeldRun]
+    is_for_all: bool = False
 
 
 class ClusterWorker:
@@ -169,7 +166,9 @@ class ClusterWorker:
 
     async def start(self) -> None:
         """Start the worker processes, then connect, however long it takes."""
-        await asyncio.to_thread(_end_leftovers_of_workers, self._options.records)
+        if self._options.records is not None:
+            # What dead workers of this user on this machine have left, whichever queue they served.
+            await asyncio.to_thread(end_leftovers, self._options.records.glob("worker-*.workers"))
         self._local_queue.start()
         await self._connection.start()
         self._tasks = [asyncio.create_task(self._check_regularly())]
@@ -500,9 +499,3 @@ class ClusterWorker:
             problem=self._local_queue.problem,
         )
         self._connection.send(self._address.nodes, encode_message(status))
-
-
-def _end_leftovers_of_workers(folder: Path | None) -> None:
-    """End what dead workers of this user on this machine have left, whichever queue they served."""
-    if folder is not None:
-        end_leftovers(folder.glob("worker-*.workers"))
