@@ -56,7 +56,7 @@ class Watched:
         while before & set(writer.stamps.known):
             self.store.set_settings({"x": "y"})
         # None is under way or asked for any more: one beside what a test does to the file would undo part of that.
-        writer.do(lambda _: None)
+        writer.changes.submit(lambda _: None).result()
         while len(writer.stamps.known) > 1:
             writer._checkpoints._is_wanted.set()
 
@@ -169,10 +169,10 @@ def test_a_checkpoint_that_a_reader_holds_up_is_no_damage(tmp_path: Path) -> Non
     with closing(sqlite3.connect(tmp_path / "x.db")) as moving, closing(sqlite3.connect(tmp_path / "x.db")) as reader:
 
         def commit(statement: str) -> None:
-            writer.do(lambda connection: connection.execute(statement).fetchall())
+            writer.changes.submit(lambda connection: connection.execute(statement).fetchall()).result()
 
         def checkpoint() -> DatabaseDamaged | None:
-            writer.do(writer.stamps.issue)
+            writer.changes.submit(writer.stamps.issue).result()
             writer.stamps.checkpoint(moving, "PRAGMA wal_checkpoint(PASSIVE)")
             return writer.stamps.problem()
 

@@ -38,7 +38,7 @@ def numbers(store: SqliteStore, count: int) -> list[int]:
 
 def pragma(store: SqliteStore, text: str) -> int:
     """Execute a pragma on the connection that writes."""
-    row = store.writer.do(lambda c: c.execute(f"PRAGMA {text}").fetchone())
+    row = store.writer.changes.submit(lambda c: c.execute(f"PRAGMA {text}").fetchone()).result()
     return int(row[0]) if row else 0
 
 
@@ -51,7 +51,7 @@ def test_what_was_changed_is_not_held_until_the_next_change(store: SqliteStore) 
 
     made = [Large()]
     gone = weakref.ref(made[0])
-    store.writer.do(change)
+    store.writer.changes.submit(change).result()
     deadline = time.monotonic() + 60
     while gone() is not None:
         assert time.monotonic() < deadline, "the writer holds it"
@@ -70,7 +70,7 @@ def test_ids_are_random_uuids(store: SqliteStore) -> None:
 def test_batches_that_wait_are_committed_together(store: SqliteStore) -> None:
     tasks = numbers(store, 30)
     blocked, go = threading.Event(), threading.Event()
-    writer = store.writer
+    writer = store.writer.changes
 
     def block(_: sqlite3.Connection) -> None:
         blocked.set()
@@ -90,7 +90,7 @@ def test_batches_that_wait_are_committed_together(store: SqliteStore) -> None:
 def test_a_batch_whose_future_was_cancelled_is_not_made_and_the_next_one_is(store: SqliteStore) -> None:
     a, b = numbers(store, 2)
     blocked, go = threading.Event(), threading.Event()
-    store.writer.submit(lambda _: blocked.set() or go.wait())  # type: ignore[func-returns-value]
+    store.writer.changes.submit(lambda _: blocked.set() or go.wait())  # type: ignore[func-returns-value]
     blocked.wait()
     cancelled, made = store.record(Batch(claims=[a_claim(a)])), store.record(Batch(claims=[a_claim(b)]))
     assert cancelled.cancel()

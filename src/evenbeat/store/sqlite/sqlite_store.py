@@ -188,7 +188,7 @@ class SqliteStore:
         def work(connection: sqlite3.Connection) -> WithdrawnTasks:
             return frozenset().union(*[record(connection, batch) for batch in batches])
 
-        return self.writer.submit(work)
+        return self.writer.changes.submit(work)
 
     def cursors(self, numbers: Sequence[int]) -> dict[int, bytes]:
         return dict(self._select(query("cursors"), (as_list(numbers),)))
@@ -306,7 +306,8 @@ class SqliteStore:
         return self._writer
 
     def _do(self, work: Work[T]) -> T:
-        return self.writer.do(work)
+        made: T = self.writer.changes.submit(work).result()
+        return made
 
     @contextmanager
     def _read(self) -> Iterator[sqlite3.Connection]:
