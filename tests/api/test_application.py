@@ -11,9 +11,9 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from evenbeat.api.application import ROUTES
+from evenbeat.api.dispatcher import Router
 from evenbeat.api.http.context import ApiContext
 from evenbeat.api.http.errors import PROBLEM_MEDIA_TYPE
-from evenbeat.api.http.paths import Router
 from evenbeat.api.http.route import Call, Role, Route
 from evenbeat.model import Invalid
 from evenbeat.store.contract import Conflict, StoreError

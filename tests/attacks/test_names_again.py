@@ -12,7 +12,7 @@ from live_node import LiveNode
 from evenbeat.admin.tokens import add_token, create_api_token
 from evenbeat.api.auth.scopes import events_within
 from evenbeat.api.http.context import ApiContext
-from evenbeat.api.live.status_feed import parse_feed_position, sse_frame
+from evenbeat.api.live.event_feed import parse_feed_position, sse_frame
 from evenbeat.core.scope import Scope
 
 SHOP = Scope("shop")

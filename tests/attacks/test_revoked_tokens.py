@@ -17,10 +17,11 @@ from evenbeat.admin.tokens import TOKEN_PREFIX, create_api_token, decode_tokens
 from evenbeat.api.auth import authenticator, while_authorized
 from evenbeat.api.auth.authenticator import TokenAuthenticator
 from evenbeat.api.http.context import ApiContext
-from evenbeat.api.live.status_feed import FeedPosition, LiveFeed
+from evenbeat.api.live.event_feed import FeedPosition, LiveFeed
 from evenbeat.api.routes import events
 from evenbeat.api.server import protected_application
 from evenbeat.client.database import open_client
+from evenbeat.client.socket import NodeSocket
 from evenbeat.model import HOUR, SECOND, Instant, Job, Schedule, Task
 
 
@@ -151,18 +152,18 @@ def test_an_event_stream_of_an_open_door_ends_when_the_first_token_shuts_it(
 
 def test_who_reads_slowly_gets_nothing_more_once_the_token_is_gone() -> None:
     async def scenario() -> list[bytes]:
-        listening = LiveFeed(Path("none.db"))
+        listening = LiveFeed(NodeSocket(Path("none.sock")))
         welcome = True
 
         async def is_admitted() -> bool:
             return welcome
 
-        pieces = events.event_stream(listening, None, is_admitted=is_admitted, look=0.0)
+        pieces = listening.stream(None, is_admitted=is_admitted, look=0.0)
         found = [await anext(pieces)]
-        listening._position = FeedPosition("boot", 7)
+        listening.position = FeedPosition("boot", 7)
         found.append(await anext(pieces))
         welcome = False  # while the last piece is still being sent
-        listening._position = FeedPosition("boot", 9)
+        listening.position = FeedPosition("boot", 9)
         return found + [piece async for piece in pieces]
 
     assert asyncio.run(scenario()) == [b"retry: 1000\n\n", b"id: boot-7\n\n"]

@@ -15,7 +15,7 @@ from evenbeat.api.application import ROUTES
 from evenbeat.api.auth.scopes import SCOPE_POLICIES, ScopePolicy, events_within, narrow_filter
 from evenbeat.api.http.context import ApiContext
 from evenbeat.api.http.route import Role, Route
-from evenbeat.api.live.status_feed import parse_feed_position, sse_frame
+from evenbeat.api.live.event_feed import parse_feed_position, sse_frame
 from evenbeat.api.openapi import reference_page
 from evenbeat.core.scope import Scope
 from evenbeat.store.contract import Filter

@@ -11,16 +11,16 @@ from live_node import LiveNode
 from waiting import PATIENCE
 
 from evenbeat.api.http.context import ApiContext
-from evenbeat.api.live.status_feed import FeedPosition, LiveFeed, parse_feed_position
+from evenbeat.api.live.event_feed import FeedPosition, LiveFeed, parse_feed_position
 from evenbeat.api.routes import events
-from evenbeat.api.routes.events import event_stream
+from evenbeat.client.socket import NodeSocket
 from evenbeat.model import Instant, Job, Outcome, RunKind, Schedule, State, Task
 from evenbeat.node.answers.status import status_of
 from evenbeat.store.contract import Filter
 from evenbeat.wire.events import EventMessage, RunEvent, TaskEvent
 from evenbeat.wire.status import Lateness, Status
 
-NOWHERE = Path("no such node")
+NOWHERE = NodeSocket(Path("no such node"))
 
 
 class Heard(NamedTuple):
@@ -67,7 +67,14 @@ class Browser:
 
 
 def browser(listening: LiveFeed, heard: str = "", **more: Any) -> Browser:
-    return Browser(event_stream(listening, parse_feed_position(heard) if heard else None, **more))
+    return browser_at(listening, parse_feed_position(heard) if heard else None, **more)
+
+
+def browser_at(listening: LiveFeed, heard: FeedPosition | None, **more: Any) -> Browser:
+    async def is_admitted() -> bool:
+        return True
+
+    return Browser(listening.stream(heard, is_admitted=is_admitted, look=1.0, **more))
 
 
 def a_message(count: int, last: int, boot: str = "boot", status: Status | None = None) -> EventMessage:
@@ -130,7 +137,7 @@ def test_who_missed_what_is_not_known_any_more_reads_everything_again(last: str)
         listening = LiveFeed(NOWHERE, kept=5)
         for i in range(1, 8):
             listening.receive(a_message(1, i))
-        back = Browser(event_stream(listening, parse_feed_position(last) or FeedPosition("", 0)))
+        back = browser_at(listening, parse_feed_position(last) or FeedPosition("", 0))
         await back.until(lambda heard: heard)
         assert back.heard == [Heard("reset", "boot-7", {})]
         listening.receive(a_message(1, 8))

@@ -141,13 +141,13 @@ def test_in_a_cluster_lease_and_queue_count_and_workers_do_not(
 
 def test_many_who_ask_are_one_question_to_the_node(context: ApiContext, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
-    real = context.ask_node
+    real = context.node.ask
 
     async def counting(request: Any) -> Any:
         asked.append(request)
         return await real(request)
 
-    monkeypatch.setattr(context, "ask_node", counting)
+    monkeypatch.setattr(context.node, "ask", counting)
 
     async def many() -> None:
         await asyncio.gather(*(numbers_of(context) for _ in range(50)))

@@ -11,10 +11,10 @@ from hand_driven_node import T0, HandDrivenNode
 from live_node import LiveNode
 from waiting import PATIENCE, eventually
 
-from evenbeat.client.socket import subscribe_to_events
+from evenbeat.client.socket import NodeSocket
 from evenbeat.load.task_keys import task_from_table
 from evenbeat.model import HOUR, MINUTE, SECOND, Instant, Outcome, Period, RunKind, State
-from evenbeat.node.process import control_socket, event_publisher
+from evenbeat.node.process import event_publisher
 from evenbeat.store.contract import Filter, StoreError
 from evenbeat.store.sqlite.ownership import socket_address, socket_path
 from evenbeat.wire.events import Event, EventMessage, RunEvent, TaskEvent
@@ -334,7 +334,7 @@ def test_a_real_node_is_watched_until_it_stops(tmp_path: Path) -> None:
 
     async def see() -> None:
         is_first = True
-        async for feed in subscribe_to_events(database):
+        async for feed in NodeSocket(socket_path(database)).events():
             if is_first:
                 await asyncio.to_thread(_add_and_run, node)
             is_first = False
@@ -362,7 +362,7 @@ def _add_and_run(node: LiveNode) -> None:
 def test_whoever_does_not_read_is_dropped_not_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(control_socket, "UNSENT_LIMIT", 0)
+    monkeypatch.setattr(event_publisher, "UNSENT_LIMIT", 0)
     monkeypatch.setattr(event_publisher, "MAX_NAMED_TASKS", 1_000_000)  # long lines, soon more than the kernel keeps
     caplog.set_level(logging.WARNING, "evenbeat.control")
     long_name = "x" * 240

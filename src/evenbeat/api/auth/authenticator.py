@@ -199,7 +199,7 @@ class TokenAuthenticator:
         key = link_code_digest(code)
         # Looked up before counting: wrong codes, which are counted, do not lock out the holder of a right one.
         is_known = LINK_PREFIX + key in await self._context.read_store(lambda store: store.settings(LINK_PREFIX))
-        id_ = (await self._context.ask_node(UseSignInLink(key, address_of(request)))).token if is_known else ""
+        id_ = (await self._context.node.ask(UseSignInLink(key, address_of(request)))).token if is_known else ""
         token = (await self._known_tokens()).get(id_)
         if id_ and token is None:
             await self._read_anew()  # the token may be newer than our last read
@@ -243,7 +243,7 @@ class TokenAuthenticator:
         """Start a session for a token; the content of its cookie."""
         word = self.sessions.create(id_, token.hash)
         with suppress(StoreError):  # without a node the session lasts as long as this process
-            await self._context.ask_node(StartPageSession(session_digest(word), id_, self._node_start_id))
+            await self._context.node.ask(StartPageSession(session_digest(word), id_, self._node_start_id))
             await self._read_anew()
             self.sessions.remove(word)  # so that signing out at another node ends it here too
         return word
@@ -253,7 +253,7 @@ class TokenAuthenticator:
         self.sessions.remove(word)
         await self._read_anew()
         if self._stored_sessions.pop(session_digest(word), None) is not None:
-            await self._context.ask_node(EndPageSession(session_digest(word)))
+            await self._context.node.ask(EndPageSession(session_digest(word)))
 
     def _session(self, word: str) -> CookieSession | None:
         """The session of a cookie, issued by this process or by an earlier one."""

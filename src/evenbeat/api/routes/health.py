@@ -80,7 +80,7 @@ async def _cached_reply(context: ApiContext, request: GetNodeMetrics | GetStatus
 async def _ask_node(context: ApiContext, request: Request) -> Reply:
     try:
         async with asyncio.timeout(UNRESPONSIVE_SECONDS):
-            return await context.ask_node(request)
+            return await context.node.ask(request)
     except TimeoutError:
         raise StoreError(f"the node has not answered for {UNRESPONSIVE_SECONDS:g} s") from None
 

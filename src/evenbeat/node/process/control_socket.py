@@ -44,9 +44,6 @@ from evenbeat.wire.requests import (
     SubscribeToEvents,
 )
 
-UNSENT_LIMIT: Final = 4 << 20
-"""Bytes that may wait for a slow event subscriber; with more it is dropped."""
-_READ_SIZE: Final = 4_096
 _log: Final = logging.getLogger("evenbeat.control")
 
 _request_decoder: Final = msgspec.json.Decoder(Request)
@@ -147,29 +144,10 @@ class ControlServer:
             while line := await reader.readline():
                 reply = await self._answer(line)
                 if reply is None:
-                    await self._feed(reader, writer)
+                    await self._hub.feed(reader, writer)
                     return
                 writer.write(msgspec.json.encode(reply) + b"\n")
                 await writer.drain()
-
-    async def _feed(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Stream events on this connection until the subscriber closes it or reads too slowly."""
-        transport = writer.transport
-
-        def send(line: bytes) -> bool:
-            if transport.get_write_buffer_size() > UNSENT_LIMIT:
-                _log.warning("dropped a slow event subscriber: it did not keep up", extra={"action": "watcher_dropped"})
-                transport.abort()
-            else:
-                writer.write(line)
-            return not transport.is_closing()
-
-        self._hub.watch(send)
-        try:
-            while await reader.read(_READ_SIZE):
-                pass
-        finally:
-            self._hub.leave(send)
 
     async def _answer(self, line: bytes) -> Reply | None:
         """The reply to one line; None for a subscription to events."""
