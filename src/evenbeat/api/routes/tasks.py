@@ -23,10 +23,10 @@ from evenbeat.api.routes.task_answers import (
 from evenbeat.load.cross_check import validate_task
 from evenbeat.load.one_off import require_future_at, resolve_relative_at
 from evenbeat.load.safe_text import text_error
-from evenbeat.model import Entry, Instant, Name, Task
+from evenbeat.model import Entry, Instant, Invalid, Name, Task
 from evenbeat.report.documents import iso_time, task_document
 from evenbeat.report.task_status import ConditionReader
-from evenbeat.store.contract import Conflict, Filter, Store
+from evenbeat.store.contract import Conflict, Filter, Store, StoreError
 from evenbeat.wire.documents import FilterState, Forced, NewTask, TaskDocument, TaskPage, TaskPatch, WholeTask
 from evenbeat.wire.replies import EndedRun
 from evenbeat.wire.requests import AddTasks, ForceTasks, PauseTasks, RemoveTasks, SetTask
@@ -154,12 +154,22 @@ async def delete_task(call: Call) -> Response:
 
 
 async def run_task(call: Call) -> Response | Mapping[str, Any]:
+    if call.query.wait:
+        return await _run_and_wait(call)
+    try:
+        reply = await call.context.node.ask(ForceTasks((call.path_variables["name"],), call.who))
+    except (Invalid, StoreError):
+        await task_in_path(call)  # 404 if that is why
+        raise
+    assert reply.touched is not None
+    (name,) = reply.touched.names
+    waiting = (reply.waiting or {}).get(name)
+    return {"task": name} if waiting is None else {"task": name, "waiting": waiting}
+
+
+async def _run_and_wait(call: Call) -> Response:
     entry = await task_in_path(call)
-    answer = call.context.node.ask(ForceTasks((entry.id,), call.who, call.query.wait))
-    if not call.query.wait:
-        waiting = next(iter(((await answer).waiting or {}).values()), None)
-        return {"task": entry.task.name} if waiting is None else {"task": entry.task.name, "waiting": waiting}
-    reply = await while_authorized(call, answer)
+    reply = await while_authorized(call, call.context.node.ask(ForceTasks((entry.id,), call.who, wait=True)))
     if not reply.ended:
         raise HttpError(409, "the task was removed before it ran")
     return JSONResponse(ended_document(reply.ended[0]))
